@@ -1,0 +1,3 @@
+//! The `nino` binary: one file per verb.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Runs a planned graph on a GPU through wgpu.

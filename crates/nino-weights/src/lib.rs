@@ -1,0 +1,1 @@
+//! Model files: safetensors, GGUF, fp8, pickles, LoRA; names, detection, conversion.

@@ -1,0 +1,3 @@
+//! Developer commands: ci, tidy, size, goldens.
+
+fn main() {}
