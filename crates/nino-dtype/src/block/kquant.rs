@@ -1,0 +1,135 @@
+//! The 256-value super-blocks: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K.
+//!
+//! A super-block holds groups of 16 or 32 values, each with a small integer scale (and min) that
+//! the super-block's f16 `d` (and `dmin`) multiplies.
+
+use super::half_at;
+
+/// `16 x (scale | min << 4) | 64 x 2-bit | f16 d | f16 dmin`: `d * scale * q - dmin * min`.
+#[inline(always)]
+pub fn decode_q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
+    let (d, dmin) = (half_at(block, 80), half_at(block, 82));
+    for half in 0..2 {
+        for shift in 0..4 {
+            for sub in 0..2 {
+                let group = half * 8 + shift * 2 + sub;
+                let scale = d * (block[group] & 15) as f32;
+                let min = dmin * (block[group] >> 4) as f32;
+                for i in 0..16 {
+                    let q = (block[16 + half * 32 + sub * 16 + i] >> (2 * shift)) & 3;
+                    out[group * 16 + i] = scale * q as f32 - min;
+                }
+            }
+        }
+    }
+}
+
+/// The sixteen 6-bit scales of a Q3_K block, already less their offset of 32.
+#[inline(always)]
+pub fn q3_k_scales(packed: &[u8; 12]) -> [i8; 16] {
+    std::array::from_fn(|i| {
+        let low = (packed[i % 8] >> (4 * (i / 8))) & 15;
+        let high = (packed[8 + i % 4] >> (2 * (i / 4))) & 3;
+        (low | (high << 4)) as i8 - 32
+    })
+}
+
+/// `32 x high bits | 64 x 2-bit | 12 x packed scales | f16 d`: `d * scale * q`, `q` in -4..=3.
+#[inline(always)]
+pub fn decode_q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
+    let d = half_at(block, 108);
+    let packed: &[u8; 12] = block[96..].first_chunk().expect("110 bytes hold 12 at 96");
+    let scales = q3_k_scales(packed);
+    for half in 0..2 {
+        for shift in 0..4 {
+            for sub in 0..2 {
+                let group = half * 8 + shift * 2 + sub;
+                let scale = d * scales[group] as f32;
+                for i in 0..16 {
+                    let low = (block[32 + half * 32 + sub * 16 + i] >> (2 * shift)) & 3;
+                    let high = (block[sub * 16 + i] >> (half * 4 + shift)) & 1;
+                    // A set high bit means no offset.
+                    let q = (low | (high << 2)) as i32 - 4;
+                    out[group * 16 + i] = scale * q as f32;
+                }
+            }
+        }
+    }
+}
+
+/// The eight 6-bit (scale, min) pairs of a Q4_K or Q5_K block.
+#[inline(always)]
+pub fn k4_scale_min(packed: &[u8; 12]) -> [(u8, u8); 8] {
+    std::array::from_fn(|i| {
+        if i < 4 {
+            (packed[i] & 63, packed[i + 4] & 63)
+        } else {
+            let low = packed[i + 4];
+            (
+                (low & 15) | ((packed[i - 4] >> 6) << 4),
+                (low >> 4) | ((packed[i] >> 6) << 4),
+            )
+        }
+    })
+}
+
+/// `f16 d | f16 dmin | 12 x packed scales | 128 x nibbles`: `d * scale * q - dmin * min`.
+#[inline(always)]
+pub fn decode_q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
+    let (d, dmin) = (half_at(block, 0), half_at(block, 2));
+    let packed: &[u8; 12] = block[4..].first_chunk().expect("144 bytes hold 12 at 4");
+    let scales = k4_scale_min(packed);
+    for pair in 0..4 {
+        for nibble in 0..2 {
+            let group = pair * 2 + nibble;
+            let scale = d * scales[group].0 as f32;
+            let min = dmin * scales[group].1 as f32;
+            for i in 0..32 {
+                let q = (block[16 + pair * 32 + i] >> (4 * nibble)) & 15;
+                out[group * 32 + i] = scale * q as f32 - min;
+            }
+        }
+    }
+}
+
+/// `f16 d | f16 dmin | 12 x packed scales | 32 x high bits | 128 x nibbles`, as Q4_K with `q` of
+/// five bits.
+#[inline(always)]
+pub fn decode_q5_k(block: &[u8; 176], out: &mut [f32; 256]) {
+    let (d, dmin) = (half_at(block, 0), half_at(block, 2));
+    let packed: &[u8; 12] = block[4..].first_chunk().expect("176 bytes hold 12 at 4");
+    let scales = k4_scale_min(packed);
+    for pair in 0..4 {
+        for nibble in 0..2 {
+            let group = pair * 2 + nibble;
+            let scale = d * scales[group].0 as f32;
+            let min = dmin * scales[group].1 as f32;
+            for i in 0..32 {
+                let low = (block[48 + pair * 32 + i] >> (4 * nibble)) & 15;
+                let high = (block[16 + i] >> group) & 1;
+                out[group * 32 + i] = scale * (low | (high << 4)) as f32 - min;
+            }
+        }
+    }
+}
+
+/// `128 x nibbles | 64 x 2 high bits | 16 x i8 scales | f16 d`: `d * scale * (q - 32)`.
+#[inline(always)]
+pub fn decode_q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
+    let d = half_at(block, 208);
+    for half in 0..2 {
+        for quarter in 0..4 {
+            for sub in 0..2 {
+                let group = half * 8 + quarter * 2 + sub;
+                let scale = d * (block[192 + group] as i8) as f32;
+                for i in 0..16 {
+                    let at = sub * 16 + i;
+                    let low = block[half * 64 + (quarter % 2) * 32 + at] >> (4 * (quarter / 2));
+                    let high = block[128 + half * 32 + at] >> (2 * quarter);
+                    let q = ((low & 15) | ((high & 3) << 4)) as i32 - 32;
+                    out[group * 16 + i] = scale * q as f32;
+                }
+            }
+        }
+    }
+}
