@@ -1,1 +1,36 @@
-//! Shapes, ops, the graph builder, rewrites, arena planning and the cost model: values only, no device.
+//! Shapes, ops, the graph builder, rewrites, arena planning and the cost model: values only, no
+//! device.
+//!
+//! A model's `forward` records ops on a [`Graph`]; [`Graph::finish`] checks it, [`rewrite()`] fuses
+//! it, [`Plan::new`] gives every value a place in one arena and every op its steps. A [`Device`]
+//! then loads the weights and opens a [`Session`] that replays the plan.
+//!
+//! Activations are channels-last and contiguous: images `[b, h, w, c]`, video `[b, t, h, w, c]`,
+//! tokens `[b, n, d]`. Convolution weights are `[cout, kh, kw, cin]` (or `[cout, kt, kh, kw, cin]`),
+//! linear weights `[out, in]`.
+
+mod build;
+mod cost;
+mod device;
+mod footprint;
+mod graph;
+mod infer;
+mod op;
+mod plan;
+mod rewrite;
+mod shape;
+
+pub use cost::Cost;
+pub use device::{
+    Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
+};
+pub use footprint::{Use, stat_chunks};
+pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Value};
+pub use op::{
+    Act, Attention, AvgPool, Binary, BinaryFn, Concat, Conv, Epilogue, Gather, Linear, MatMul,
+    NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
+    RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
+};
+pub use plan::{Place, Plan, PlanError, PlanOptions, Span, Step};
+pub use rewrite::{Rewrites, rewrite};
+pub use shape::Shape;

@@ -1,0 +1,112 @@
+//! What a device offers to run plans: weights, sessions, and the errors of running.
+
+use crate::{Node, ParamSpec, Plan, PlanOptions};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Gives a parameter's bytes in the graph's layout and dtype, straight into the device's memory.
+pub trait ParamSource: Sync {
+    /// `dst` is exactly `param.bytes()` long.
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("weight {name:?}: {what}")]
+pub struct ParamError {
+    pub name: String,
+    pub what: String,
+}
+
+/// Loaded parameters by name, shared by the sessions of one device; only that device looks inside.
+pub type Weights = Arc<dyn Any + Send + Sync>;
+
+/// A CPU or a GPU that runs plans.
+pub trait Device: Send + Sync {
+    /// Short name for tables: `cpu`, `gpu:0`.
+    fn name(&self) -> String;
+
+    /// Limits and preferences a plan for this device has to respect.
+    fn plan_options(&self) -> PlanOptions;
+
+    /// Reads the parameters that `plans` need, each once.
+    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError>;
+
+    /// Allocates the plan's arena; the weights must hold every parameter of the plan.
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError>;
+}
+
+/// How a run behaves.
+#[derive(Clone, Copy, Default)]
+pub struct RunOptions<'a> {
+    /// Checked between steps.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Times each op; [`Session::profile`] gives the times.
+    pub profile: bool,
+}
+
+impl RunOptions<'_> {
+    pub fn cancelled(&self) -> bool {
+        self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
+    }
+}
+
+/// Time one op took in the last profiled run.
+#[derive(Clone, Copy, Debug)]
+pub struct OpTime {
+    pub node: Node,
+    pub time: Duration,
+}
+
+/// A plan with its arena: write inputs, run, read outputs, again and again.
+pub trait Session {
+    /// Inputs are written before each run: the arena reuses their place once they are consumed.
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError>;
+
+    /// Runs every step; outputs can be read until the next write or run.
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError>;
+
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError>;
+
+    /// Fills the arena with NaN, so that a read of a value that is not there shows.
+    fn poison(&mut self) -> Result<(), ExecError>;
+
+    /// Bytes allocated for activations: the plan's peak.
+    fn arena_bytes(&self) -> usize;
+
+    /// Times of the last profiled run, in step order; empty without one.
+    fn profile(&self) -> Vec<OpTime>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    #[error("cancelled")]
+    Cancelled,
+    #[error("out of memory: wanted {wanted} bytes for {what}{}", free.map(|f| format!(", {f} are free")).unwrap_or_default())]
+    OutOfMemory {
+        what: String,
+        wanted: u64,
+        free: Option<u64>,
+    },
+    #[error("the device was lost: {reason}")]
+    DeviceLost { reason: String },
+    #[error("{op} is not supported on {device}: {why}")]
+    Unsupported {
+        op: String,
+        device: String,
+        why: String,
+    },
+    #[error("{name}: {expected} bytes expected, {found} given")]
+    WrongSize {
+        name: String,
+        expected: usize,
+        found: usize,
+    },
+    #[error("{what} is not part of this plan")]
+    NotInPlan { what: String },
+    #[error("the device reported: {message}")]
+    Device { message: String },
+    #[error(transparent)]
+    Param(#[from] ParamError),
+}

@@ -1,0 +1,242 @@
+//! Which bytes an op touches for a range of its rows: what lets a step bind only a part of a large
+//! value, and a plan say what the largest binding is.
+//!
+//! A row is a contiguous piece of the output: one image row of a conv, one token of a linear. The
+//! rows of grouped statistics are chunks of positions, whose partial sums go to scratch.
+
+use crate::{Concat, Conv, Graph, Node, Op, Over, Shape};
+use std::ops::Range;
+
+/// Bytes of one operand (or of the result) that a step touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub node: Node,
+    pub bytes: Range<usize>,
+}
+
+/// Positions of one batch element are cut into this many chunks for grouped statistics; chunk `i`
+/// covers `i·len .. (i+1)·len` with `len = positions.div_ceil(chunks)`, clipped at the end.
+pub fn stat_chunks(positions: usize) -> usize {
+    const CHUNKS: usize = 512;
+    const MIN_LEN: usize = 16;
+    let len = positions.div_ceil(CHUNKS).max(MIN_LEN);
+    positions.div_ceil(len).max(1)
+}
+
+impl Graph {
+    /// Number of rows an op can be cut into.
+    pub fn op_rows(&self, node: Node) -> usize {
+        let Some(op) = self.op(node) else { return 0 };
+        let out = self.shape(node);
+        match op {
+            Op::Stats(o) => match o.over {
+                Over::Groups(_) => {
+                    let (b, positions) = batch_and_positions(self.shape(o.x));
+                    b * stat_chunks(positions)
+                }
+                Over::Rows => out[0],
+            },
+            Op::Conv(_) | Op::Upsample(_) | Op::AvgPool(_) | Op::Attention(_) => leading(out, 2),
+            Op::Reduce(o) => out[..o.axis].iter().product(),
+            Op::Permute(_) => 1,
+            _ => out.rows(),
+        }
+    }
+
+    /// Scratch bytes an op needs beside its operands and result: the partial sums of grouped
+    /// statistics, `[b, chunks, groups, 2]` f32 of (mean, sum of squared deviations).
+    pub fn scratch_bytes(&self, node: Node) -> usize {
+        match self.op(node) {
+            Some(Op::Stats(o)) => match o.over {
+                Over::Groups(groups) => self.op_rows(node) * groups * 2 * 4,
+                Over::Rows => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Bytes touched by the given rows of the op that makes `node`: each operand, then the result.
+    pub fn uses(&self, node: Node, rows: &Range<usize>) -> Vec<Use> {
+        let Some(op) = self.op(node) else {
+            return Vec::new();
+        };
+        let operands = op.operands();
+        let mut uses: Vec<Use> = operands
+            .iter()
+            .enumerate()
+            .map(|(i, &operand)| Use {
+                node: operand,
+                bytes: self.operand_bytes(op, node, i, operand, rows),
+            })
+            .collect();
+        uses.push(Use {
+            node,
+            bytes: self.result_bytes(op, node, rows),
+        });
+        uses
+    }
+
+    fn result_bytes(&self, op: &Op, node: Node, rows: &Range<usize>) -> Range<usize> {
+        if let Op::Stats(o) = op
+            && matches!(o.over, Over::Groups(_))
+        {
+            return 0..self.bytes(node);
+        }
+        self.cut(node, self.op_rows(node), rows)
+    }
+
+    /// The part of `node` for `rows` of `n_rows` equal pieces.
+    fn cut(&self, node: Node, n_rows: usize, rows: &Range<usize>) -> Range<usize> {
+        let bytes = self.bytes(node);
+        if n_rows == 0 {
+            return 0..bytes;
+        }
+        let each = bytes / n_rows;
+        rows.start * each..rows.end * each
+    }
+
+    fn operand_bytes(
+        &self,
+        op: &Op,
+        node: Node,
+        i: usize,
+        operand: Node,
+        rows: &Range<usize>,
+    ) -> Range<usize> {
+        let all = 0..self.bytes(operand);
+        if self.is_param(operand) || rows.is_empty() {
+            return all;
+        }
+        let out = self.shape(node);
+        let same_rows = || self.cut(operand, self.op_rows(node), rows);
+        match op {
+            Op::Conv(o) if i == 0 => {
+                let in_rows = conv_input_rows(self, o, out, rows);
+                self.cut(operand, leading(self.shape(operand), 2), &in_rows)
+            }
+            Op::Conv(o) if o.epi.residual == Some(operand) => same_rows(),
+            Op::Linear(o) if i == 0 || o.epi.residual == Some(operand) => same_rows(),
+            Op::MatMul(_) if i == 0 => same_rows(),
+            Op::MatMul(_) => {
+                let m = out[out.rank() - 2];
+                let batches: usize = out[..out.rank() - 2].iter().product();
+                self.cut(operand, batches, &(rows.start / m..rows.end.div_ceil(m)))
+            }
+            Op::Stats(o) => match o.over {
+                Over::Rows => same_rows(),
+                Over::Groups(_) => {
+                    let (b, positions) = batch_and_positions(self.shape(operand));
+                    let chunks = stat_chunks(positions);
+                    let len = positions.div_ceil(chunks);
+                    let at = |chunk: usize| {
+                        chunk / chunks * positions + (chunk % chunks * len).min(positions)
+                    };
+                    self.cut(operand, b * positions, &(at(rows.start)..at(rows.end)))
+                }
+            },
+            Op::Normalize(_) | Op::RowNorm(_) | Op::Rope(_) if i == 0 => same_rows(),
+            Op::Softmax(_)
+            | Op::Unary(..)
+            | Op::Cast(..)
+            | Op::Reduce(_)
+            | Op::Gather(_)
+            | Op::TimestepEmbed(_) => same_rows(),
+            Op::Attention(_) if i == 0 => same_rows(),
+            Op::Attention(_) if i < 3 => self.cut(
+                operand,
+                out[0],
+                &(rows.start / out[1]..rows.end.div_ceil(out[1])),
+            ),
+            Op::Binary(_) if self.shape(operand) == out => same_rows(),
+            Op::Upsample(_) | Op::AvgPool(_) => {
+                let in_rows = resampled_rows(op, self.shape(operand), out, rows);
+                self.cut(operand, leading(self.shape(operand), 2), &in_rows)
+            }
+            Op::Concat(o) => self.cut(
+                operand,
+                self.shape(operand).rows(),
+                &self.concat_rows(o, i, out, rows),
+            ),
+            Op::Slice(o) => {
+                let x = self.shape(operand);
+                if o.axis + 1 == x.rank() {
+                    return same_rows();
+                }
+                let inner: usize = x[o.axis + 1..x.rank() - 1].iter().product();
+                let (block_in, block_out) = (x[o.axis] * inner, out[o.axis] * inner);
+                let at = |r: usize| r / block_out * block_in + o.start * inner + r % block_out;
+                self.cut(operand, x.rows(), &(at(rows.start)..at(rows.end - 1) + 1))
+            }
+            Op::Pad(o) => {
+                let x = self.shape(operand);
+                if o.axis + 1 == x.rank() {
+                    return same_rows();
+                }
+                let block: usize = out[o.axis..out.rank() - 1].iter().product();
+                let outer: usize = x[..o.axis].iter().product();
+                self.cut(
+                    operand,
+                    outer,
+                    &(rows.start / block..rows.end.div_ceil(block)),
+                )
+            }
+            _ => all,
+        }
+    }
+
+    /// Rows of one operand of a concat that lie in the given output rows, as one covering range.
+    fn concat_rows(&self, o: &Concat, i: usize, out: Shape, rows: &Range<usize>) -> Range<usize> {
+        if o.axis + 1 == out.rank() {
+            return rows.clone();
+        }
+        let inner: usize = out[o.axis + 1..out.rank() - 1].iter().product();
+        let before: usize = o.xs[..i].iter().map(|&x| self.shape(x)[o.axis]).sum();
+        let (block, mine) = (out[o.axis] * inner, self.shape(o.xs[i])[o.axis] * inner);
+        // Output row -> number of this operand's rows before it.
+        let at = |r: usize| r / block * mine + (r % block).saturating_sub(before * inner).min(mine);
+        at(rows.start)..at(rows.end)
+    }
+}
+
+/// Product of all but the last `tail` dimensions.
+fn leading(s: Shape, tail: usize) -> usize {
+    s[..s.rank().saturating_sub(tail)].iter().product()
+}
+
+fn batch_and_positions(x: Shape) -> (usize, usize) {
+    (x[0], x[1..x.rank() - 1].iter().product())
+}
+
+/// Input rows `(b, t, h)` that the output rows `(b, t, h)` read. Both ends grow with the output row.
+fn conv_input_rows(g: &Graph, o: &Conv, out: Shape, rows: &Range<usize>) -> Range<usize> {
+    let (Some([_, t_in, h_in, ..]), Some([_, t_out, h_out, ..]), Some([_, kt, kh, ..])) = (
+        g.shape(o.x).as_video(),
+        out.as_video(),
+        g.shape(o.w).as_video(),
+    ) else {
+        return 0..0;
+    };
+    let at = |row: usize, tap_t: usize, tap_h: usize| {
+        let (bt, y) = (row / h_out, row % h_out);
+        let (b, t) = (bt / t_out, bt % t_out);
+        let y = (y * o.stride[1] + tap_h * o.dilation[0]).saturating_sub(o.pad[0]) / o.upsample;
+        (b * t_in + t * o.stride[0] + tap_t) * h_in + y.min(h_in - 1)
+    };
+    at(rows.start, 0, 0)..at(rows.end - 1, kt - 1, kh - 1) + 1
+}
+
+fn resampled_rows(op: &Op, x: Shape, out: Shape, rows: &Range<usize>) -> Range<usize> {
+    let (h_in, h_out) = (x[x.rank() - 3], out[out.rank() - 3]);
+    // (first, last) input row of output row y
+    let span = |y: usize| match op {
+        Op::Upsample(o) => {
+            let reach = usize::from(matches!(o.mode, crate::UpsampleMode::Bilinear));
+            let y = y / o.factor[0];
+            (y.saturating_sub(reach), (y + reach).min(h_in - 1))
+        }
+        Op::AvgPool(o) => (y * o.size, (y + 1) * o.size - 1),
+        _ => (0, h_in - 1),
+    };
+    let (first, last) = (rows.start, rows.end - 1);
+    first / h_out * h_in + span(first % h_out).0..last / h_out * h_in + span(last % h_out).1 + 1
+}

@@ -1,0 +1,76 @@
+//! Gives buffers their offsets: those alive together must not overlap, the arena should be small.
+
+use super::PlanOptions;
+use super::lifetimes::Buffer;
+use std::cmp::Reverse;
+
+pub(super) struct Packed {
+    /// One per buffer.
+    pub(super) offsets: Vec<usize>,
+    pub(super) bytes: usize,
+}
+
+/// Places buffers one after the other at the lowest free offset, in several orders, and keeps the
+/// best: largest first is usually close to the lower bound, first come first served sometimes wins.
+pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
+    let lifetime = |b: &Buffer| b.end - b.start + 1;
+    let mut orders: Vec<Vec<usize>> = vec![(0..buffers.len()).collect(); 3];
+    orders[0].sort_by_key(|&i| (Reverse(buffers[i].bytes), buffers[i].start));
+    orders[1].sort_by_key(|&i| {
+        (
+            Reverse(buffers[i].bytes * lifetime(&buffers[i])),
+            buffers[i].start,
+        )
+    });
+    orders[2].sort_by_key(|&i| (buffers[i].start, Reverse(buffers[i].bytes)));
+    orders
+        .iter()
+        .map(|order| first_fit(buffers, order, options))
+        .min_by_key(|packed| packed.bytes)
+        .unwrap_or(Packed {
+            offsets: Vec::new(),
+            bytes: 0,
+        })
+}
+
+fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Packed {
+    let mut offsets = vec![0; buffers.len()];
+    let mut placed: Vec<usize> = Vec::new();
+    let mut total = 0;
+    for &i in order {
+        let b = &buffers[i];
+        let mut taken: Vec<(usize, usize)> = placed
+            .iter()
+            .filter(|&&p| buffers[p].start <= b.end && b.start <= buffers[p].end)
+            .map(|&p| (offsets[p], offsets[p] + buffers[p].bytes))
+            .collect();
+        taken.sort_unstable();
+        let mut at = 0;
+        for (start, end) in taken {
+            if at + b.bytes <= start {
+                break;
+            }
+            at = on_one_page(
+                at.max(end.next_multiple_of(options.align)),
+                b.bytes,
+                options.page,
+            );
+        }
+        offsets[i] = at;
+        placed.push(i);
+        total = total.max(at + b.bytes);
+    }
+    Packed {
+        offsets,
+        bytes: total.next_multiple_of(options.align),
+    }
+}
+
+/// Moves a buffer that would cross a page's end to the next page.
+fn on_one_page(at: usize, bytes: usize, page: usize) -> usize {
+    if at / page == (at + bytes.max(1) - 1) / page {
+        at
+    } else {
+        (at / page + 1) * page
+    }
+}

@@ -1,0 +1,142 @@
+//! Which values share a buffer, and from which op to which op each buffer is alive.
+
+use super::PlanOptions;
+use crate::{Def, Graph, Node, Op};
+
+/// Memory that must not be shared with another buffer from `start` to `end` (op positions).
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    pub(super) bytes: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// First value in it, for messages.
+    pub(super) owner: Node,
+    pub(super) values: Vec<Node>,
+    pub(super) scratch_of: Option<Node>,
+}
+
+pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
+    let last_use = last_uses(graph);
+    // Value -> index of its buffer.
+    let mut home: Vec<Option<usize>> = vec![None; graph.len()];
+    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut scratch = Vec::new();
+    for (node, value) in graph.values() {
+        let i = node.index();
+        let shared = match &value.def {
+            Def::Param(_) | Def::Dead => continue,
+            Def::Input { .. } => None,
+            Def::Op(Op::Reshape(x)) => match home[x.index()] {
+                Some(home) => Some(home),
+                // A view of a parameter is a parameter: no bytes of the arena.
+                None => continue,
+            },
+            Def::Op(op) => in_place(graph, options, node, op, &home, &buffers),
+        };
+        let end = last_use[i].max(i);
+        let at = if let Some(at) = shared {
+            buffers[at].end = buffers[at].end.max(end);
+            buffers[at].values.push(node);
+            at
+        } else {
+            // Inputs are written before the first op.
+            let start = if matches!(value.def, Def::Input { .. }) {
+                0
+            } else {
+                i
+            };
+            let bytes = graph.bytes(node);
+            buffers.push(Buffer {
+                bytes,
+                start,
+                end,
+                owner: node,
+                values: vec![node],
+                scratch_of: None,
+            });
+            buffers.len() - 1
+        };
+        home[i] = Some(at);
+        let bytes = graph.scratch_bytes(node);
+        if bytes > 0 {
+            scratch.push(Buffer {
+                bytes,
+                start: i,
+                end: i,
+                owner: node,
+                values: vec![],
+                scratch_of: Some(node),
+            });
+        }
+    }
+    buffers.extend(scratch);
+    buffers
+}
+
+/// The op during which most bytes are alive.
+pub(super) fn peak(graph: &Graph, buffers: &[Buffer]) -> Option<Node> {
+    let alive = |i: usize| -> usize {
+        buffers
+            .iter()
+            .filter(|b| b.start <= i && i <= b.end)
+            .map(|b| b.bytes)
+            .sum()
+    };
+    graph.ops().map(|(n, _)| n).max_by_key(|n| alive(n.index()))
+}
+
+/// Position of the last op that reads each value; outputs live to the end.
+fn last_uses(graph: &Graph) -> Vec<usize> {
+    let mut last = vec![0; graph.len()];
+    for (node, op) in graph.ops() {
+        for operand in op.operands() {
+            last[operand.index()] = node.index();
+        }
+    }
+    for out in graph.outputs() {
+        last[out.index()] = graph.len();
+    }
+    // A reshape is its operand: later ops must not overwrite the one while the other is read.
+    for i in (0..graph.len()).rev() {
+        if let Some(Op::Reshape(x)) = graph.op(Node(i as u32)) {
+            last[x.index()] = last[x.index()].max(last[i]);
+        }
+    }
+    last
+}
+
+/// The buffer of an operand that this op may overwrite: it dies here and each element is read
+/// before the same element is written.
+fn in_place(
+    graph: &Graph,
+    options: &PlanOptions,
+    node: Node,
+    op: &Op,
+    home: &[Option<usize>],
+    buffers: &[Buffer],
+) -> Option<usize> {
+    let candidates = match op {
+        Op::Unary(x, _) | Op::Softmax(x) => vec![*x],
+        Op::Cast(x, _) if graph.bytes(*x) == graph.bytes(node) => vec![*x],
+        Op::Normalize(o) => vec![o.x],
+        Op::RowNorm(o) => vec![o.x],
+        Op::Binary(o) => vec![o.a, o.b],
+        Op::Linear(o) if options.residual_in_place => o.epi.residual.into_iter().collect(),
+        Op::Conv(o) if options.residual_in_place => o.epi.residual.into_iter().collect(),
+        _ => vec![],
+    };
+    let operands = op.operands();
+    candidates.into_iter().find_map(|x| {
+        let at = home[x.index()]?;
+        let others = operands
+            .iter()
+            .filter(|n| home[n.index()] == Some(at))
+            .count();
+        let fits = graph.shape(x) == graph.shape(node)
+            && graph.bytes(x) == graph.bytes(node)
+            && buffers[at].bytes == graph.bytes(node)
+            && buffers[at].end <= node.index()
+            && others == 1;
+        fits.then_some(at)
+    })
+}

@@ -1,0 +1,1 @@
+//! Planning: lifetimes, packing and cutting.

@@ -1,0 +1,314 @@
+//! Fusions by matching on the graph. Each can be switched off; on or off, results agree within the
+//! dtype's class.
+//!
+//! A fused op takes the place of the last op it replaces, so operands still come before their uses
+//! and nodes keep their numbers.
+
+use crate::{
+    Act, BinaryFn, Def, Epilogue, Graph, Node, NormKind, Op, Over, Prologue, Shape, Stats,
+    UpsampleMode,
+};
+use nino_dtype::DType;
+
+/// Which fusions to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent switches
+pub struct Rewrites {
+    /// Norm and its activation into the conv or linear that reads it.
+    pub norm_into_conv: bool,
+    pub norm_into_linear: bool,
+    /// Bias, activation and residual add into the conv or linear before them.
+    pub epilogue: bool,
+    /// Activation into the norm before it.
+    pub act_into_norm: bool,
+    /// Nearest upsample into the conv that follows.
+    pub upsample_into_conv: bool,
+    /// Reshapes, casts, slices and the like that change nothing.
+    pub drop_no_ops: bool,
+}
+
+impl Rewrites {
+    pub const ALL: Rewrites = Rewrites {
+        norm_into_conv: true,
+        norm_into_linear: true,
+        epilogue: true,
+        act_into_norm: true,
+        upsample_into_conv: true,
+        drop_no_ops: true,
+    };
+    pub const NONE: Rewrites = Rewrites {
+        norm_into_conv: false,
+        norm_into_linear: false,
+        epilogue: false,
+        act_into_norm: false,
+        upsample_into_conv: false,
+        drop_no_ops: false,
+    };
+}
+
+/// The same computation in fewer ops. Ops whose results nothing needs are dropped in any case.
+pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
+    let mut g = graph.clone();
+    if on.drop_no_ops {
+        drop_no_ops(&mut g);
+    }
+    drop_unused(&mut g);
+    if on.epilogue {
+        sweep(&mut g, fuse_epilogue);
+    }
+    if on.act_into_norm {
+        sweep(&mut g, fuse_act_into_norm);
+    }
+    // Only after activations went into norms: a norm with its activation is what a conv takes over.
+    sweep(&mut g, |g, users, node| fuse_norm(g, users, node, on));
+    if on.upsample_into_conv {
+        sweep(&mut g, fuse_upsample);
+    }
+    drop_unused(&mut g);
+    g
+}
+
+/// Number of reads of each value; an output counts as one more.
+struct Users(Vec<u32>);
+
+impl Users {
+    fn count(g: &Graph) -> Users {
+        let mut users = vec![0; g.len()];
+        for (_, op) in g.ops() {
+            op.operands().iter().for_each(|n| users[n.index()] += 1);
+        }
+        g.outputs().iter().for_each(|n| users[n.index()] += 1);
+        Users(users)
+    }
+
+    /// Read once and by an op: its producer may be merged into that op.
+    fn single(&self, n: Node) -> bool {
+        self.0[n.index()] == 1
+    }
+}
+
+/// Applies a fusion at every op in order. A fusion only ever removes reads, so counts taken before
+/// stay safe to rely on.
+fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option<()>) {
+    let users = Users::count(g);
+    for i in 0..g.len() {
+        let node = Node(i as u32);
+        if g.op(node).is_some() {
+            let _ = fuse(g, &users, node);
+        }
+    }
+}
+
+/// `act(f(x))` and `f(x) + y` where f is a conv or a linear.
+fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+    let (source, extra) = match g.op(node)? {
+        Op::Unary(x, act) => (*x, Extra::Act(*act)),
+        Op::Binary(o) if o.f == BinaryFn::Add => {
+            let can = |n: Node| {
+                users.single(n)
+                    && g.op(n).and_then(epilogue_of).is_some()
+                    && g.shape(n) == g.shape(node)
+            };
+            // The later of the two, so that its other operand's life is not stretched for nothing.
+            let (x, y) = if can(o.b) && (o.b > o.a || !can(o.a)) {
+                (o.b, o.a)
+            } else {
+                (o.a, o.b)
+            };
+            let bias = g.is_param(y) && g.shape(y) == Shape::from([g.shape(node).last_dim()]);
+            let same = g.shape(y) == g.shape(node) && !g.is_param(y) && g.dtype(y) == g.dtype(node);
+            match (bias, same) {
+                (true, _) => (x, Extra::Bias(y)),
+                (_, true) => (x, Extra::Residual(y)),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    if !users.single(source) || g.dtype(source) != g.dtype(node) || g.shape(source) != g.shape(node)
+    {
+        return None;
+    }
+    let mut op = g.op(source)?.clone();
+    let e = epilogue_mut(&mut op)?;
+    match extra {
+        Extra::Act(act) if e.post.is_none() && e.residual.is_some() => e.post = Some(act),
+        Extra::Act(act) if e.act.is_none() && e.residual.is_none() && e.post.is_none() => {
+            e.act = Some(act);
+        }
+        Extra::Bias(b) if *e == Epilogue::default() => e.bias = Some(b),
+        Extra::Residual(r) if e.residual.is_none() && e.post.is_none() => e.residual = Some(r),
+        _ => return None,
+    }
+    replace(g, node, op, source);
+    Some(())
+}
+
+enum Extra {
+    Act(Act),
+    Bias(Node),
+    Residual(Node),
+}
+
+fn epilogue_of(op: &Op) -> Option<&Epilogue> {
+    match op {
+        Op::Linear(o) => Some(&o.epi),
+        Op::Conv(o) => Some(&o.epi),
+        _ => None,
+    }
+}
+
+fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
+    match op {
+        Op::Linear(o) => Some(&mut o.epi),
+        Op::Conv(o) => Some(&mut o.epi),
+        _ => None,
+    }
+}
+
+fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+    let &Op::Unary(x, act) = g.op(node)? else {
+        return None;
+    };
+    let mut op = g.op(x)?.clone();
+    match &mut op {
+        Op::Normalize(o) if users.single(x) && o.norm.act.is_none() => o.norm.act = Some(act),
+        _ => return None,
+    }
+    replace(g, node, op, x);
+    Some(())
+}
+
+/// The norm before a conv or linear becomes its prologue.
+fn fuse_norm(g: &mut Graph, users: &Users, node: Node, on: Rewrites) -> Option<()> {
+    let mut op = g.op(node)?.clone();
+    let (x, pre) = match &mut op {
+        Op::Linear(o) if on.norm_into_linear => (&mut o.x, &mut o.pre),
+        Op::Conv(o) if on.norm_into_conv => (&mut o.x, &mut o.pre),
+        _ => return None,
+    };
+    let norm = *x;
+    if pre.is_some() || !users.single(norm) {
+        return None;
+    }
+    match g.op(norm)?.clone() {
+        Op::Normalize(n) => {
+            *x = n.x;
+            *pre = Some(n.norm);
+            replace(g, node, op, norm);
+            Some(())
+        }
+        // The norm's place becomes its statistics; applying them is the linear's work.
+        Op::RowNorm(n) if n.scale.is_none() && n.shift.is_none() => {
+            *x = n.x;
+            *pre = Some(Prologue {
+                stats: norm,
+                weight: n.weight,
+                bias: n.bias,
+                act: None,
+            });
+            let stats = Stats {
+                x: n.x,
+                over: Over::Rows,
+                kind: n.kind,
+                eps: n.eps,
+            };
+            let rows = g.shape(n.x).rows();
+            let value = g.value_mut(norm);
+            value.def = Def::Op(Op::Stats(stats));
+            value.shape = [rows, 2].into();
+            value.dtype = DType::F32;
+            g.value_mut(node).def = Def::Op(op);
+            Some(())
+        }
+        _ => None,
+    }
+}
+
+fn fuse_upsample(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+    let mut op = g.op(node)?.clone();
+    let Op::Conv(conv) = &mut op else { return None };
+    let up = conv.x;
+    let &Op::Upsample(u) = g.op(up)? else {
+        return None;
+    };
+    let same = u.factor[0] == u.factor[1] && u.mode == UpsampleMode::Nearest;
+    if !same || !users.single(up) || conv.upsample != 1 || conv.pre.is_some() {
+        return None;
+    }
+    conv.x = u.x;
+    conv.upsample = u.factor[0];
+    replace(g, node, op, up);
+    Some(())
+}
+
+/// Puts `op` in the place of `node` and marks what it took over as dead.
+fn replace(g: &mut Graph, node: Node, op: Op, merged: Node) {
+    g.value_mut(node).def = Def::Op(op);
+    g.value_mut(merged).def = Def::Dead;
+}
+
+fn drop_no_ops(g: &mut Graph) {
+    let mut same: Vec<Node> = (0..g.len() as u32).map(Node).collect();
+    for i in 0..g.len() {
+        let node = Node(i as u32);
+        let value = g.value_mut(node);
+        if let Def::Op(op) = &mut value.def {
+            op.map_operands(|n| same[n.index()]);
+        }
+        // A reshape of a reshape reads the first one's operand.
+        if let Some(Op::Reshape(x)) = g.op(node)
+            && let Some(&Op::Reshape(first)) = g.op(*x)
+        {
+            g.value_mut(node).def = Def::Op(Op::Reshape(first));
+        }
+        if let Some(x) = nothing_done(g, node)
+            && !g.outputs().contains(&node)
+        {
+            same[i] = x;
+        }
+    }
+}
+
+/// The operand, when the op gives it back unchanged.
+fn nothing_done(g: &Graph, node: Node) -> Option<Node> {
+    let x = match g.op(node)? {
+        Op::Reshape(x) | Op::Cast(x, _) => *x,
+        Op::Permute(o) if o.perm.iter().enumerate().all(|(i, &p)| i == p) => o.x,
+        Op::Slice(o) => o.x,
+        Op::Pad(o) => o.x,
+        Op::Upsample(o) => o.x,
+        Op::Concat(o) if o.xs.len() == 1 => o.xs[0],
+        Op::Unary(x, act) if *act == (Act::Affine { mul: 1.0, add: 0.0 }) => *x,
+        _ => return None,
+    };
+    (g.shape(x) == g.shape(node) && g.dtype(x) == g.dtype(node)).then_some(x)
+}
+
+fn drop_unused(g: &mut Graph) {
+    let mut needed = vec![false; g.len()];
+    g.outputs().iter().for_each(|n| needed[n.index()] = true);
+    for i in (0..g.len()).rev() {
+        let node = Node(i as u32);
+        let Some(op) = g.op(node) else { continue };
+        if needed[i] {
+            op.operands().iter().for_each(|n| needed[n.index()] = true);
+        } else {
+            g.value_mut(node).def = Def::Dead;
+        }
+    }
+    // Parameters that only dead ops read are not loaded.
+    for (i, &needed) in needed.iter().enumerate() {
+        let node = Node(i as u32);
+        if !needed && matches!(g.value(node).def, Def::Param(_)) {
+            g.value_mut(node).def = Def::Dead;
+        }
+    }
+}
+
+impl NormKind {
+    /// Whether the mean is subtracted.
+    pub fn centers(self) -> bool {
+        self == NormKind::Layer
+    }
+}
