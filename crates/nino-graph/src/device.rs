@@ -1,6 +1,6 @@
 //! What a device offers to run plans: weights, sessions, and the errors of running.
 
-use crate::{Node, ParamSpec, Plan, PlanOptions};
+use crate::{Node, ParamSpec, Plan, PlanOptions, Rewrites};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,11 @@ pub trait Device: Send + Sync {
 
     /// Limits and preferences a plan for this device has to respect.
     fn plan_options(&self) -> PlanOptions;
+
+    /// The fusions that pay on this device.
+    fn rewrites(&self) -> Rewrites {
+        Rewrites::ALL
+    }
 
     /// Reads the parameters that `plans` need, each once.
     fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError>;

@@ -74,6 +74,7 @@ impl Shape {
     }
 
     /// Element strides of the contiguous layout.
+    #[must_use]
     pub fn strides(&self) -> Shape {
         let mut strides = *self;
         let mut step = 1;
