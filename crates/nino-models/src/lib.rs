@@ -1,0 +1,1 @@
+//! Model definitions: each records its graph from a configuration.
