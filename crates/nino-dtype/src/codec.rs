@@ -52,7 +52,7 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), CodecE
 
 /// Whether `encode` can write this type.
 pub const fn has_encoder(dtype: DType) -> bool {
-    dtype.is_real() && (!dtype.is_block() || matches!(dtype, DType::Q8_0))
+    dtype.is_real() && !matches!(dtype, DType::IQ4_NL | DType::IQ4_XS)
 }
 
 fn check_length(dtype: DType, values: usize, found: usize) -> Result<(), CodecError> {

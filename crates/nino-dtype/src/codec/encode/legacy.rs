@@ -1,48 +1,178 @@
 //! Encoders of the 32-value blocks.
 
+use super::search::{AffineSearch, ROUND, fit_affine, fit_scale, inverse, round, transpose};
+use super::{F16_MAX, clean, max_abs_bits};
 use crate::float::{f16_to_f32, f32_to_f16};
 
-const F16_MAX: f32 = 65504.0;
-/// 1.5 * 2^23: adding it leaves the nearest integer in a float's low bits.
-const ROUND: f32 = 12_582_912.0;
-
-/// NaN as 0, everything else inside the limit.
-#[inline(always)]
-pub(super) fn sanitize<const N: usize>(x: &[f32; N], limit: f32) -> [f32; N] {
-    x.map(|v| {
-        if v.is_nan() {
-            0.0
-        } else {
-            v.clamp(-limit, limit)
-        }
-    })
-}
-
-/// The largest magnitude as bits; above infinity's when there is a NaN.
-#[inline(always)]
-pub(super) fn max_abs_bits<const N: usize>(x: &[f32; N]) -> u32 {
-    x.iter().fold(0, |m, v| m.max(v.to_bits() & 0x7fff_ffff))
-}
+/// Blocks searched side by side.
+pub(super) const LANES: usize = 16;
 
 /// One scale, the codes rounded for the scale as stored: never worse than rounding for the exact
 /// one.
 #[inline(always)]
 pub(super) fn encode_q8_0(x: &[f32; 32], out: &mut [u8; 34]) {
     const LIMIT: f32 = F16_MAX * 127.0;
+    const F16_NORMAL: f32 = 6.2e-5;
     let mut bits = max_abs_bits(x);
-    let clean;
+    let cleaned;
     let x = if bits <= LIMIT.to_bits() {
         x
     } else {
-        clean = sanitize(x, LIMIT);
-        bits = max_abs_bits(&clean);
-        &clean
+        cleaned = x.map(|v| clean(v, LIMIT));
+        bits = max_abs_bits(&cleaned);
+        &cleaned
     };
-    let d = f32_to_f16(f32::from_bits(bits) / 127.0);
-    let scale = f16_to_f32(d);
-    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let exact = f32::from_bits(bits) / 127.0;
+    let mut d = f32_to_f16(exact);
+    if exact < F16_NORMAL {
+        // So coarse a scale may round far down; the next one up may be the better.
+        d = if q8_error(x, d + 1) < q8_error(x, d) {
+            d + 1
+        } else {
+            d
+        };
+    }
+    let inv = inverse(f16_to_f32(d));
     out[..2].copy_from_slice(&d.to_le_bytes());
     for i in 0..32 {
-        out[2 + i] = (x[i] * inverse + ROUND).to_bits() as u8;
+        let q = x[i] * inv;
+        let q = if q < -127.0 { -127.0 } else { q };
+        let q = if q > 127.0 { 127.0 } else { q };
+        out[2 + i] = (q + ROUND).to_bits() as u8;
     }
+}
+
+#[inline(always)]
+fn q8_error(x: &[f32; 32], d: u16) -> f32 {
+    let scale = f16_to_f32(d);
+    let inv = inverse(scale);
+    x.iter()
+        .map(|v| v - scale * round(v * inv).clamp(-127.0, 127.0))
+        .map(|r| r * r)
+        .sum()
+}
+
+/// Blocks of a signed scale: the codes of one block, from 0, and its scale.
+#[inline(always)]
+fn symmetric<const HALF: u8>(
+    values: &[f32],
+    peaks: &[f32],
+    mut write: impl FnMut(usize, u16, &[u8; 32]),
+) {
+    let half = HALF as f32;
+    let mut x = transpose::<32, LANES>(values);
+    for row in &mut x {
+        *row = row.map(|v| clean(v, F16_MAX * (half - 1.0)));
+    }
+    let scales = fit_scale(&x, (-half, half - 1.0), peaks);
+    for block in 0..values.len() / 32 {
+        let d = f32_to_f16(scales[block].clamp(-F16_MAX, F16_MAX));
+        let inv = inverse(f16_to_f32(d));
+        let codes = std::array::from_fn(|i| {
+            (round(x[i][block] * inv).clamp(-half, half - 1.0) + half) as u8
+        });
+        write(block, d, &codes);
+    }
+}
+
+/// Blocks of a scale and an offset.
+#[inline(always)]
+fn affine<const TOP: u8>(
+    values: &[f32],
+    cuts: &[(f32, f32)],
+    mut write: impl FnMut(usize, [u16; 2], &[u8; 32]),
+) {
+    let top = TOP as f32;
+    let mut x = transpose::<32, LANES>(values);
+    for row in &mut x {
+        *row = row.map(|v| clean(v, F16_MAX));
+    }
+    let (scales, offsets) = fit_affine(
+        &x,
+        &AffineSearch {
+            top,
+            cuts,
+            below_zero: false,
+        },
+    );
+    for block in 0..values.len() / 32 {
+        let d = f32_to_f16(scales[block].clamp(-F16_MAX, F16_MAX));
+        let m = f32_to_f16(offsets[block].clamp(-F16_MAX, F16_MAX));
+        let (inv, offset) = (inverse(f16_to_f32(d)), f16_to_f32(m));
+        let codes =
+            std::array::from_fn(|i| round((x[i][block] - offset) * inv).clamp(0.0, top) as u8);
+        write(block, [d, m], &codes);
+    }
+}
+
+const PEAKS_4: [f32; 10] = [-9.0, -8.6, -8.3, -8.0, -7.7, -7.4, 6.6, 7.0, 7.4, 7.8];
+const PEAKS_5: [f32; 10] = [
+    -17.0, -16.6, -16.3, -16.0, -15.7, -15.4, 14.6, 15.0, 15.3, 15.6,
+];
+const CUTS: [(f32, f32); 9] = [
+    (0.0, 0.0),
+    (0.0, 0.03),
+    (0.03, 0.0),
+    (0.03, 0.03),
+    (-0.02, 0.0),
+    (0.0, -0.02),
+    (0.06, 0.0),
+    (0.0, 0.06),
+    (0.06, 0.06),
+];
+
+#[inline(always)]
+pub(super) fn encode_q4_0(values: &[f32], out: &mut [u8]) {
+    let out = out.as_chunks_mut::<18>().0;
+    symmetric::<8>(values, &PEAKS_4, |block, d, codes| {
+        out[block][..2].copy_from_slice(&d.to_le_bytes());
+        pack_nibbles(codes, &mut out[block][2..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn encode_q5_0(values: &[f32], out: &mut [u8]) {
+    let out = out.as_chunks_mut::<22>().0;
+    symmetric::<16>(values, &PEAKS_5, |block, d, codes| {
+        out[block][..2].copy_from_slice(&d.to_le_bytes());
+        out[block][2..6].copy_from_slice(&high_bits(codes));
+        pack_nibbles(codes, &mut out[block][6..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn encode_q4_1(values: &[f32], out: &mut [u8]) {
+    let out = out.as_chunks_mut::<20>().0;
+    affine::<15>(values, &CUTS, |block, [d, m], codes| {
+        out[block][..2].copy_from_slice(&d.to_le_bytes());
+        out[block][2..4].copy_from_slice(&m.to_le_bytes());
+        pack_nibbles(codes, &mut out[block][4..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn encode_q5_1(values: &[f32], out: &mut [u8]) {
+    let out = out.as_chunks_mut::<24>().0;
+    affine::<31>(values, &CUTS, |block, [d, m], codes| {
+        out[block][..2].copy_from_slice(&d.to_le_bytes());
+        out[block][2..4].copy_from_slice(&m.to_le_bytes());
+        out[block][4..8].copy_from_slice(&high_bits(codes));
+        pack_nibbles(codes, &mut out[block][8..]);
+    });
+}
+
+#[inline(always)]
+fn pack_nibbles(codes: &[u8; 32], out: &mut [u8]) {
+    for i in 0..16 {
+        out[i] = (codes[i] & 15) | (codes[i + 16] << 4);
+    }
+}
+
+#[inline(always)]
+fn high_bits(codes: &[u8; 32]) -> [u8; 4] {
+    let mut bits = 0u32;
+    for i in 0..32 {
+        bits |= ((codes[i] >> 4) as u32) << i;
+    }
+    bits.to_le_bytes()
 }
