@@ -1,0 +1,131 @@
+//! A case: a graph with its inputs, parameters and how exact the result must be.
+
+use crate::{Class, Rng, Tensor};
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, ParamError, ParamSource, ParamSpec, Shape};
+use std::collections::BTreeMap;
+
+/// Parameters held in memory by name.
+#[derive(Clone, Debug, Default)]
+pub struct MapSource(pub BTreeMap<String, Vec<u8>>);
+
+impl ParamSource for MapSource {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        let wrong = |what: String| ParamError {
+            name: param.name.clone(),
+            what,
+        };
+        let bytes = self
+            .0
+            .get(&param.name)
+            .ok_or_else(|| wrong("not there".to_owned()))?;
+        if bytes.len() != dst.len() {
+            return Err(wrong(format!(
+                "{} bytes wanted, {} there",
+                dst.len(),
+                bytes.len()
+            )));
+        }
+        dst.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// A graph with everything that is needed to run and judge it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Op, shapes and dtypes in words.
+    pub name: String,
+    pub graph: Graph,
+    pub inputs: BTreeMap<Node, Tensor>,
+    pub params: MapSource,
+    pub class: Class,
+}
+
+/// Records a case: like a [`Graph`], but inputs and parameters come with values.
+pub struct CaseBuilder<'r> {
+    pub g: Graph,
+    pub rng: &'r mut Rng,
+    inputs: BTreeMap<Node, Tensor>,
+    params: MapSource,
+}
+
+impl<'r> CaseBuilder<'r> {
+    pub fn new(rng: &'r mut Rng) -> CaseBuilder<'r> {
+        CaseBuilder {
+            g: Graph::new(),
+            rng,
+            inputs: BTreeMap::new(),
+            params: MapSource::default(),
+        }
+    }
+
+    /// An input of standard normal values, rounded to its dtype.
+    pub fn input(&mut self, shape: impl Into<Shape>, dtype: DType) -> Node {
+        let values = Tensor::normal(shape, 0.0, 1.0, self.rng);
+        self.input_of(&values, dtype)
+    }
+
+    /// An input with given values, rounded to its dtype.
+    pub fn input_of(&mut self, values: &Tensor, dtype: DType) -> Node {
+        let bytes = values.encode(dtype).expect("inputs have an encoder");
+        let rounded =
+            Tensor::decode(dtype, values.shape, &bytes).expect("what was encoded decodes");
+        let name = format!("x{}", self.inputs.len());
+        let node = self.g.input(&name, values.shape, dtype);
+        self.inputs.insert(node, rounded);
+        node
+    }
+
+    /// A weight matrix or kernel whose products keep the scale of their inputs.
+    pub fn weight(&mut self, shape: impl Into<Shape>, dtype: DType) -> Node {
+        let shape = shape.into();
+        let fan_in: usize = shape[1..].iter().product();
+        self.param(shape, dtype, 0.0, 1.0 / (fan_in.max(1) as f64).sqrt())
+    }
+
+    /// A parameter of normal values.
+    pub fn param(&mut self, shape: impl Into<Shape>, dtype: DType, mean: f64, sd: f64) -> Node {
+        let values = Tensor::normal(shape, mean, sd, self.rng);
+        let name = format!("w{}", self.params.0.len());
+        let node = self.g.param(&name, values.shape, dtype);
+        self.params
+            .0
+            .insert(name, encode_any(&values, dtype, self.rng));
+        node
+    }
+
+    /// Ends the case; `out` is what is compared.
+    pub fn finish(mut self, name: impl Into<String>, out: Node, class: Class) -> Case {
+        self.g.output(out);
+        let name = name.into();
+        let graph = self
+            .g
+            .finish()
+            .unwrap_or_else(|e| panic!("case {name}: {e}"));
+        Case {
+            name,
+            graph,
+            inputs: self.inputs,
+            params: self.params,
+            class,
+        }
+    }
+}
+
+/// Encodes, or, for a type without an encoder, makes random blocks with sane scales.
+fn encode_any(values: &Tensor, dtype: DType, rng: &mut Rng) -> Vec<u8> {
+    if let Ok(bytes) = values.encode(dtype) {
+        return bytes;
+    }
+    let n = values.shape.numel() / dtype.block_len();
+    let scale = 1.0 / 64.0 / (values.shape.last_dim() as f64).sqrt();
+    let mut bytes = Vec::with_capacity(n * dtype.block_bytes());
+    for _ in 0..n {
+        // The only such types start their block with an f16 scale.
+        let scale = nino_dtype::f32_to_f16((scale * (0.5 + rng.uniform())) as f32);
+        bytes.extend(scale.to_le_bytes());
+        bytes.extend((2..dtype.block_bytes()).map(|_| rng.next_u64() as u8));
+    }
+    bytes
+}
