@@ -1,3 +1,50 @@
-//! Developer commands: ci, tidy, size, goldens.
+//! Developer commands: `ci`, `tidy`, `size`, `goldens`. Run as `cargo xtask <command>`.
 
-fn main() {}
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
+
+mod ci;
+mod goldens;
+mod size;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  ci                             everything a change must pass: fmt, clippy, tests, doc, tidy
+  ci <step>...                   only these steps, in that order
+  tidy                           the rules of CONTRIBUTING.md that no other tool checks
+  size                           lines of Rust and WGSL per crate, tests apart
+  goldens <area> [--python PY]   rewrites goldens/<area> by its make.py (PY: python3)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["ci", steps @ ..] => ci::run(steps),
+        ["tidy"] => tidy::run(),
+        ["size"] => size::run(),
+        ["goldens", rest @ ..] => goldens::run(rest),
+        ["help" | "-h" | "--help"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        [] => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+        [other, ..] => {
+            eprintln!("error: unknown command or arguments: {other}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
