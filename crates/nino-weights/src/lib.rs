@@ -1,1 +1,29 @@
 //! Model files: safetensors, GGUF, fp8, pickles, LoRA; names, detection, conversion.
+//!
+//! [`open`] reads a file's or folder's header into an [`Index`] of tensors kept in the encoding they
+//! are stored in; [`TensorReader`] then reads bytes or f32 values of single tensors with positioned
+//! reads. Nothing here runs on a device, prints, or executes what a file contains.
+
+mod atomic;
+mod error;
+pub mod gguf;
+mod index;
+mod meta;
+mod open;
+mod reader;
+pub mod safetensors;
+mod scaled;
+mod shards;
+mod source;
+pub mod torch;
+
+pub use atomic::AtomicFile;
+pub use error::{Error, Result};
+pub use index::{Entry, Format, Index, Scale, Span};
+pub use meta::{Array, Metadata, Value};
+pub use open::open;
+pub use reader::TensorReader;
+pub use source::{FileSource, Source};
+
+#[cfg(test)]
+mod tests;

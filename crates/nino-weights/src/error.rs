@@ -1,0 +1,132 @@
+//! The crate's error: which file, which tensor, where in the file, what was expected and found.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nino_dtype::DType;
+
+use crate::{gguf, safetensors, torch};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        action: &'static str,
+        source: io::Error,
+    },
+    #[error("{}: not a valid safetensors file: {source}", path.display())]
+    Safetensors {
+        path: PathBuf,
+        source: safetensors::Problem,
+    },
+    #[error("{}: not a valid GGUF file: {source}", path.display())]
+    Gguf {
+        path: PathBuf,
+        source: gguf::Problem,
+    },
+    #[error("{}: not a readable PyTorch file: {source}", path.display())]
+    Torch {
+        path: PathBuf,
+        source: torch::Problem,
+    },
+    #[error(
+        "{}: neither safetensors, GGUF nor PyTorch: starts with {start:02x?}", path.display()
+    )]
+    UnknownFormat { path: PathBuf, start: Vec<u8> },
+    #[error("{}: no model files here (looked for {looked_for})", path.display())]
+    EmptyFolder {
+        path: PathBuf,
+        looked_for: &'static str,
+    },
+    #[error(
+        "{}: more than one model file, name one of them: {}", path.display(), candidates.join(", ")
+    )]
+    AmbiguousFolder {
+        path: PathBuf,
+        candidates: Vec<String>,
+    },
+    #[error("{}: not a valid shard list: {source}", path.display())]
+    ShardList {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{}: shard {shard:?} is not a plain file name", path.display())]
+    ShardPath { path: PathBuf, shard: String },
+    #[error(
+        "{}: shards and list disagree: missing {}; not listed {}",
+        path.display(), some(missing), some(unlisted)
+    )]
+    ShardMismatch {
+        path: PathBuf,
+        missing: Vec<String>,
+        unlisted: Vec<String>,
+    },
+    #[error("{}: tensor {tensor:?} is in more than one file", path.display())]
+    DuplicateTensor { path: PathBuf, tensor: String },
+    #[error("no tensor {tensor:?} in {}", path.display())]
+    NoTensor { path: PathBuf, tensor: String },
+    #[error("tensor {tensor:?}: buffer holds {found} {unit}, needs {expected}")]
+    Buffer {
+        tensor: String,
+        unit: &'static str,
+        expected: u64,
+        found: u64,
+    },
+    #[error("tensor {tensor:?} stores {dtype}, which does not stand for real numbers")]
+    NotReal { tensor: String, dtype: DType },
+    #[error("tensor {tensor:?}: {source}")]
+    Codec {
+        tensor: String,
+        source: nino_dtype::CodecError,
+    },
+    #[error(
+        "tensor {tensor:?} of shape {shape:?}: scale {scale:?} holds {found} values, which is \
+         neither one nor one per row"
+    )]
+    ScaleShape {
+        tensor: String,
+        shape: Vec<usize>,
+        scale: String,
+        found: u64,
+    },
+    #[error("tensor {tensor:?} is quantized as {format:?}, which this build cannot read")]
+    QuantFormat { tensor: String, format: String },
+    #[error("{}: the format cannot hold tensor {tensor:?} as {dtype}", path.display())]
+    Unholdable {
+        path: PathBuf,
+        tensor: String,
+        dtype: DType,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io {
+            path,
+            action,
+            source,
+        }
+    }
+}
+
+/// The first few of a list, for messages that must not flood the terminal.
+pub(crate) fn some(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}

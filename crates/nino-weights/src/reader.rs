@@ -1,0 +1,204 @@
+//! Lazy reading of single tensors: positioned reads of exactly their bytes, decoded on request.
+
+use crate::{Entry, Error, FileSource, Index, Result, Source, Span};
+
+/// Bytes decoded at a time: fits a core's second-level cache beside the values it becomes.
+const CHUNK: usize = 256 << 10;
+
+/// An index and its open files. Shared between threads as it is: reads carry their own position.
+#[derive(Debug)]
+pub struct TensorReader {
+    index: Index,
+    sources: Vec<FileSource>,
+}
+
+impl TensorReader {
+    pub(crate) fn new(index: Index, sources: Vec<FileSource>) -> TensorReader {
+        TensorReader { index, sources }
+    }
+
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    pub(crate) fn with_index(self, index: Index) -> TensorReader {
+        TensorReader { index, ..self }
+    }
+
+    /// The entry of that name, or the error that says so.
+    pub fn entry(&self, name: &str) -> Result<&Entry> {
+        self.index.get(name).ok_or_else(|| Error::NoTensor {
+            path: self.index.files.first().cloned().unwrap_or_default(),
+            tensor: name.to_owned(),
+        })
+    }
+
+    /// The tensor's values in their stored encoding; `buf` has exactly [`Entry::n_bytes`] bytes.
+    pub fn read(&self, entry: &Entry, buf: &mut [u8]) -> Result<()> {
+        let expected = entry.n_bytes();
+        if buf.len() as u64 != expected {
+            let (tensor, found) = (entry.name.clone(), buf.len() as u64);
+            return Err(Error::Buffer {
+                tensor,
+                unit: "bytes",
+                expected,
+                found,
+            });
+        }
+        if entry.strides.is_some() {
+            return self.gather(entry, buf);
+        }
+        self.read_range(entry, 0, buf)
+    }
+
+    /// Bytes `start..start + buf.len()` of a tensor stored contiguously.
+    fn read_range(&self, entry: &Entry, mut start: u64, mut buf: &mut [u8]) -> Result<()> {
+        for span in &entry.spans {
+            if start >= span.len {
+                start -= span.len;
+                continue;
+            }
+            let n = (span.len - start).min(buf.len() as u64) as usize;
+            let (now, later) = buf.split_at_mut(n);
+            self.read_span(
+                Span {
+                    offset: span.offset + start,
+                    len: n as u64,
+                    ..*span
+                },
+                now,
+            )?;
+            (buf, start) = (later, 0);
+            if buf.is_empty() {
+                break;
+            }
+        }
+        if buf.is_empty() {
+            return Ok(());
+        }
+        let (expected, found) = (entry.n_bytes(), entry.spans.iter().map(|s| s.len).sum());
+        Err(Error::Buffer {
+            tensor: entry.name.clone(),
+            unit: "stored bytes",
+            expected,
+            found,
+        })
+    }
+
+    fn read_span(&self, span: Span, buf: &mut [u8]) -> Result<()> {
+        self.sources[span.file]
+            .read_exact_at(buf, span.offset)
+            .map_err(Error::io(&self.index.files[span.file], "read"))
+    }
+
+    /// A strided tensor: reads what it spans and picks the values in row-major order.
+    fn gather(&self, entry: &Entry, buf: &mut [u8]) -> Result<()> {
+        let (Some(strides), [span]) = (&entry.strides, &entry.spans[..]) else {
+            return self.read_range(entry, 0, buf);
+        };
+        let mut stored = vec![0; span.len as usize];
+        self.read_span(*span, &mut stored)?;
+        let size = entry.dtype.block_bytes();
+        let mut at = vec![0usize; entry.shape.len()];
+        for value in buf.chunks_exact_mut(size) {
+            let from = at.iter().zip(strides).map(|(i, s)| i * s).sum::<usize>() * size;
+            value.copy_from_slice(&stored[from..from + size]);
+            for (i, &d) in at.iter_mut().zip(&entry.shape).rev() {
+                *i += 1;
+                if *i < d {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensor's real values, scale applied; `out` has exactly [`Entry::n_values`] of them.
+    pub fn read_f32(&self, entry: &Entry, out: &mut [f32]) -> Result<()> {
+        let expected = entry.n_values() as u64;
+        if out.len() as u64 != expected {
+            let (tensor, found) = (entry.name.clone(), out.len() as u64);
+            return Err(Error::Buffer {
+                tensor,
+                unit: "values",
+                expected,
+                found,
+            });
+        }
+        if !entry.dtype.is_real() {
+            return Err(Error::NotReal {
+                tensor: entry.name.clone(),
+                dtype: entry.dtype,
+            });
+        }
+        if entry.strides.is_some() {
+            let mut bytes = vec![0; entry.n_bytes() as usize];
+            self.gather(entry, &mut bytes)?;
+            decode(entry, &bytes, out)?;
+        } else {
+            let (block_len, block_bytes) = (entry.dtype.block_len(), entry.dtype.block_bytes());
+            let blocks = (CHUNK / block_bytes).max(1);
+            let mut bytes = vec![0; (blocks * block_bytes).min(entry.n_bytes() as usize)];
+            let mut start = 0;
+            for values in out.chunks_mut(blocks * block_len) {
+                let chunk = &mut bytes[..values.len() / block_len * block_bytes];
+                self.read_range(entry, start, chunk)?;
+                decode(entry, chunk, values)?;
+                start += chunk.len() as u64;
+            }
+        }
+        self.apply_scale(entry, out)
+    }
+
+    /// The factors of a scaled tensor: one, or one per row.
+    pub fn scales(&self, entry: &Entry) -> Result<Option<Vec<f32>>> {
+        let Some(scale) = entry.scale else {
+            return Ok(None);
+        };
+        let side = &self.index.side[scale.weight];
+        let rows = entry.shape.first().copied().unwrap_or(1);
+        let n = side.n_values();
+        if n != 1 && n != rows {
+            return Err(Error::ScaleShape {
+                tensor: entry.name.clone(),
+                shape: entry.shape.clone(),
+                scale: side.name.clone(),
+                found: n as u64,
+            });
+        }
+        let mut values = vec![0.0; n];
+        self.read_f32(side, &mut values)?;
+        Ok(Some(values))
+    }
+
+    fn apply_scale(&self, entry: &Entry, out: &mut [f32]) -> Result<()> {
+        let Some(scales) = self.scales(entry)? else {
+            return Ok(());
+        };
+        if out.is_empty() {
+            return Ok(());
+        }
+        for (row, scale) in out.chunks_mut(out.len().div_ceil(scales.len())).zip(scales) {
+            row.iter_mut().for_each(|v| *v *= scale);
+        }
+        Ok(())
+    }
+
+    /// All bytes of a small tensor that is not weights, such as a marker.
+    pub(crate) fn read_small(&self, entry: &Entry, most: u64) -> Result<Option<Vec<u8>>> {
+        if entry.n_bytes() > most {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; entry.n_bytes() as usize];
+        self.read(entry, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+}
+
+fn decode(entry: &Entry, bytes: &[u8], out: &mut [f32]) -> Result<()> {
+    nino_dtype::decode(entry.dtype, bytes, out).map_err(|source| Error::Codec {
+        tensor: entry.name.clone(),
+        source,
+    })
+}

@@ -1,0 +1,82 @@
+//! The writer: sizes are known beforehand, so the header goes out first and bytes stream after it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use nino_dtype::DType;
+use serde_json::{Map, Value as Json, json};
+
+use super::dtype_name;
+use crate::{AtomicFile, Error, Result};
+
+/// A tensor about to be written, in the order its bytes will come.
+#[derive(Clone, Debug)]
+pub struct NewTensor {
+    pub name: String,
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+}
+
+/// Streams tensors into a file that appears when [`Writer::finish`] succeeds.
+pub struct Writer {
+    file: AtomicFile,
+    left: u64,
+}
+
+impl Writer {
+    /// `dtype` of every tensor must be one the format can hold (see [`dtype_name`]).
+    pub fn create(
+        path: &Path,
+        tensors: &[NewTensor],
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Writer> {
+        let mut header = Map::new();
+        if !metadata.is_empty() {
+            header.insert("__metadata__".to_owned(), json!(metadata));
+        }
+        let mut end = 0u64;
+        for t in tensors {
+            let begin = end;
+            let n = t.shape.iter().product();
+            end += t.dtype.bytes_for(n).unwrap_or(0) as u64;
+            let dtype = dtype_name(t.dtype).ok_or_else(|| Error::Unholdable {
+                path: path.to_owned(),
+                tensor: t.name.clone(),
+                dtype: t.dtype,
+            })?;
+            let info = json!({ "dtype": dtype, "shape": t.shape, "data_offsets": [begin, end] });
+            if header.insert(t.name.clone(), info).is_some() {
+                return Err(Error::DuplicateTensor {
+                    path: path.to_owned(),
+                    tensor: t.name.clone(),
+                });
+            }
+        }
+        let mut text = Json::Object(header).to_string();
+        // Data starts on a multiple of 8, as the reference writer pads.
+        text.push_str(&" ".repeat((8 - text.len() % 8) % 8));
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(&(text.len() as u64).to_le_bytes())
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(Error::io(path, "write"))?;
+        Ok(Writer { file, left: end })
+    }
+
+    /// The next bytes of the data; tensors in order, each in as many calls as suits.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let path = self.file.target().to_owned();
+        self.left = self
+            .left
+            .checked_sub(bytes.len() as u64)
+            .expect("caller writes what it named");
+        self.file
+            .write_all(bytes)
+            .map_err(Error::io(&path, "write"))
+    }
+
+    pub fn finish(self) -> Result<()> {
+        assert_eq!(self.left, 0, "caller writes what it named");
+        self.file.commit()
+    }
+}

@@ -1,0 +1,132 @@
+//! Tests across formats: golden files against the values PyTorch and gguf-py read from them.
+
+use std::path::PathBuf;
+
+use nino_dtype::DType;
+
+use crate::{Error, Format, Value, open, torch};
+
+pub(crate) fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../goldens/weights")
+        .join(name)
+}
+
+#[test]
+fn golden_files_read_bit_for_bit() {
+    let expected = open(golden("expected.safetensors")).unwrap();
+    let mut failures = Vec::new();
+    for want in expected.index().entries() {
+        let (file, name) = want.name.split_once('/').unwrap();
+        let reader = open(golden(file)).unwrap();
+        let entry = reader.entry(name).unwrap();
+        assert_eq!(entry.shape, want.shape, "{}", want.name);
+        let (mut a, mut b) = (vec![0.0; want.n_values()], vec![0.0; want.n_values()]);
+        expected.read_f32(want, &mut a).unwrap();
+        reader.read_f32(entry, &mut b).unwrap();
+        if a.iter().zip(&b).any(|(a, b)| a.to_bits() != b.to_bits()) {
+            failures.push(format!(
+                "{}: {:?} != {:?}",
+                want.name,
+                &a[..a.len().min(4)],
+                &b[..b.len().min(4)]
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+    assert!(expected.index().entries().len() > 40);
+}
+
+#[test]
+fn headers_say_format_types_and_metadata() {
+    let reader = open(golden("all.safetensors")).unwrap();
+    let index = reader.index();
+    assert_eq!(index.format, Format::Safetensors);
+    assert_eq!(index.metadata["note"], Value::Str("every type".into()));
+    let dtype = |name: &str| index.get(name).unwrap().dtype;
+    assert_eq!(dtype("e4m3"), DType::F8E4M3);
+    assert_eq!(dtype("bool"), DType::Bool);
+    assert_eq!(index.shape("scalar"), Some(&[][..]));
+    assert_eq!(index.shape("empty"), Some(&[0, 4][..]));
+    let mut buf = [0; 32];
+    reader.read(index.get("i64").unwrap(), &mut buf).unwrap();
+    assert_eq!(buf[8..16], 1u64.to_le_bytes());
+
+    let ckpt = open(golden("lightning.ckpt")).unwrap();
+    assert_eq!(ckpt.index().format, Format::Torch);
+    assert_eq!(ckpt.index().entries().len(), 1);
+    assert_eq!(ckpt.index().metadata["epoch"], Value::I64(3));
+}
+
+#[test]
+fn scales_leave_the_list_of_tensors() {
+    let index = open(golden("scaled_marker.safetensors")).unwrap();
+    let names: Vec<_> = index
+        .index()
+        .entries()
+        .iter()
+        .map(|e| e.name.as_str())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let entry = index.entry("model.diffusion_model.x.weight").unwrap();
+    let scale = entry.scale.unwrap();
+    assert_eq!(
+        index.index().side[scale.weight].name,
+        "model.diffusion_model.x.scale_weight"
+    );
+    assert!(scale.input.is_some());
+    let error = open(golden("scaled_nvfp4.safetensors")).unwrap_err();
+    assert!(
+        matches!(&error, Error::QuantFormat { format, .. } if format == "nvfp4"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_pickle_that_calls_is_refused_by_name() {
+    let error = open(golden("evil.pt")).unwrap_err().to_string();
+    assert!(
+        error.contains("posix.system") && error.contains("offset"),
+        "{error}"
+    );
+    let error = open(golden("deflated.pt")).unwrap_err().to_string();
+    assert!(error.contains("compressed"), "{error}");
+    let error = open(golden("expanded.pt")).unwrap_err();
+    let Error::Torch {
+        source: torch::Problem::Expanded { tensor, .. },
+        ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(tensor, "big");
+}
+
+#[test]
+fn strided_tensors_are_gathered_and_views_share_bytes() {
+    let reader = open(golden("zip.pt")).unwrap();
+    assert!(reader.entry("transposed").unwrap().strides.is_some());
+    let (whole, part) = (reader.entry("f32").unwrap(), reader.entry("slice").unwrap());
+    assert_eq!(part.spans[0].offset, whole.spans[0].offset + 2 * 4 * 4);
+}
+
+#[test]
+fn every_truncation_of_every_golden_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in [
+        "all.safetensors",
+        "all.gguf",
+        "zip.pt",
+        "legacy.pt",
+        "lightning.ckpt",
+    ] {
+        let bytes = std::fs::read(golden(name)).unwrap();
+        let step = (bytes.len() / 97).max(1);
+        for len in (0..bytes.len()).step_by(step) {
+            let path = dir.path().join(name);
+            std::fs::write(&path, &bytes[..len]).unwrap();
+            let error = open(&path).expect_err(&format!("{name} cut to {len} bytes"));
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
