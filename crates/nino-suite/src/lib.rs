@@ -4,12 +4,16 @@
 //! The suite knows devices only by the [`nino_graph::Device`] trait; who opens them passes them in.
 
 mod case;
+mod problems;
 pub mod reference;
 mod rng;
+mod run;
 mod tensor;
 mod tolerance;
 
 pub use case::{Case, CaseBuilder, MapSource};
+pub use problems::{PROBLEMS, Problem};
 pub use rng::Rng;
+pub use run::{Report, RunError, Variant, compare, verify, verify_problem};
 pub use tensor::Tensor;
 pub use tolerance::{Class, Difference};

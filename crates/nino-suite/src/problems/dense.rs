@@ -1,0 +1,240 @@
+//! Products: linear, matmul, convolution, attention.
+
+use super::ACTIVATIONS;
+use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use nino_dtype::DType;
+use nino_graph::{Attention, Conv, MatMul, Op};
+
+pub(super) fn linear(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, m, k, n) in [
+            (1, 1, 1, 1),
+            (1, 7, 5, 3),
+            (2, 33, 64, 48),
+            (1, 129, 96, 130),
+            (1, 1, 300, 257),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, m, k], dtype);
+            let w = c.weight([n, k], DType::F32);
+            let bias = (n > 3).then(|| c.param([n], DType::F32, 0.0, 0.5));
+            let out = c.g.linear(x, w, bias);
+            cases.push(c.finish(
+                format!("linear [{b},{m},{k}]x[{n},{k}] {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for weights in DType::ALL
+        .into_iter()
+        .filter(|d| d.is_real() && *d != DType::F64)
+    {
+        for dtype in [DType::F32, DType::F16] {
+            for (m, blocks, n) in [(1, 1, 5), (19, 3, 37), (70, 2, 64)] {
+                let k = if weights.is_block() {
+                    weights.block_len() * blocks
+                } else {
+                    48 * blocks + 1
+                };
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input([1, m, k], dtype);
+                let w = c.weight([n, k], weights);
+                let out = c.g.linear(x, w, None);
+                let class = if weights.is_block() {
+                    Class::Quant
+                } else {
+                    Class::of(dtype)
+                };
+                cases.push(c.finish(
+                    format!("linear [{m},{k}]x[{n},{k}] {dtype}, weights {weights}"),
+                    out,
+                    class,
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn matmul(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, m, k, n) in [(1, 1, 1, 1), (3, 17, 9, 5), (2, 66, 40, 70)] {
+            for b_transposed in [false, true] {
+                let mut c = CaseBuilder::new(rng);
+                let a = c.input([b, m, k], dtype);
+                let rhs = c.input(if b_transposed { [b, n, k] } else { [b, k, n] }, dtype);
+                let out = c.g.push(Op::MatMul(MatMul {
+                    a,
+                    b: rhs,
+                    b_transposed,
+                    scale: 0.25,
+                }));
+                let name = format!(
+                    "matmul {b}x[{m},{k}]x[{k},{n}]{} {dtype}",
+                    if b_transposed { "t" } else { "" }
+                );
+                cases.push(c.finish(name, out, Class::of(dtype)));
+            }
+        }
+    }
+    cases
+}
+
+/// (h, w, cin, cout, kernel, stride, padding, dilation)
+type ConvSize = (
+    usize,
+    usize,
+    usize,
+    usize,
+    [usize; 2],
+    usize,
+    [usize; 4],
+    usize,
+);
+
+const CONVS: [ConvSize; 12] = [
+    (1, 1, 1, 1, [1, 1], 1, [0; 4], 1),
+    (5, 7, 3, 4, [1, 1], 1, [0; 4], 1),
+    (8, 8, 16, 16, [3, 3], 1, [1; 4], 1),
+    (13, 9, 33, 17, [3, 3], 1, [1; 4], 1),
+    (1, 17, 64, 65, [3, 3], 1, [1; 4], 1),
+    (16, 16, 64, 128, [3, 3], 1, [1; 4], 1),
+    (21, 19, 32, 64, [3, 3], 1, [1; 4], 1),
+    (10, 11, 8, 8, [3, 3], 2, [0, 1, 0, 1], 1),
+    (9, 12, 4, 6, [3, 3], 2, [1; 4], 1),
+    (12, 12, 5, 7, [5, 5], 1, [2; 4], 1),
+    (14, 10, 6, 5, [3, 3], 1, [2; 4], 2),
+    (9, 9, 4, 32, [7, 1], 1, [3, 3, 0, 0], 1),
+];
+
+pub(super) fn conv2d(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (i, &(h, w, cin, cout, [kh, kw], stride, pad, dilation)) in CONVS.iter().enumerate() {
+            let batch = 1 + usize::from(i % 4 == 3);
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([batch, h, w, cin], dtype);
+            let weights = c.weight([cout, kh, kw, cin], DType::F32);
+            let bias = Some(c.param([cout], DType::F32, 0.0, 0.5));
+            let mut conv = Conv::plain(x, weights, bias, [1, stride, stride], pad);
+            conv.dilation = [dilation; 2];
+            let out = c.g.push(Op::Conv(conv));
+            let name = format!(
+                "conv {batch}x{h}x{w} {cin}->{cout} {kh}x{kw} s{stride} p{pad:?} d{dilation} {dtype}"
+            );
+            cases.push(c.finish(name, out, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
+pub(super) fn conv_weights(rng: &mut Rng) -> Vec<Case> {
+    let plain = [DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2].map(|d| (d, 24));
+    let blocks = [DType::Q8_0, DType::Q4_0]
+        .map(|d| (d, 32))
+        .into_iter()
+        .chain([DType::Q4_K, DType::Q6_K].map(|d| (d, 256)));
+    let mut cases = Vec::new();
+    for (weights, cin) in plain.into_iter().chain(blocks) {
+        for k in [1, 3] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, 9, 6, cin], DType::F32);
+            let w = c.weight([20, k, k, cin], weights);
+            let out = c.g.conv2d(x, w, None, k / 2);
+            let class = if weights.is_block() {
+                Class::Quant
+            } else {
+                Class::Close
+            };
+            cases.push(c.finish(
+                format!("conv 9x6 {cin}->20 {k}x{k} f32, weights {weights}"),
+                out,
+                class,
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn causal_conv(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (b, t, kt, k, stride) in [
+            (1, 3, 3, 3, 1),
+            (2, 4, 3, 1, 1),
+            (1, 5, 3, 3, 2),
+            (1, 2, 1, 3, 1),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, t, 6, 7, 12], dtype);
+            let w = c.weight([10, kt, k, k, 12], DType::F32);
+            let bias = Some(c.param([10], DType::F32, 0.0, 0.5));
+            let out = c.g.causal_conv(x, w, bias, [stride, 1, 1], [k / 2; 4]);
+            cases.push(c.finish(
+                format!("causal conv {b}x{t} frames {kt}x{k}x{k} s{stride} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let sizes = [
+        (1, 1, 1, 1, 1),
+        (1, 70, 70, 2, 40),
+        (2, 33, 77, 3, 64),
+        (1, 17, 130, 1, 128),
+        (1, 20, 45, 1, 80),
+        (1, 40, 40, 1, 512),
+    ];
+    for dtype in ACTIVATIONS {
+        for (b, n, m, heads, hd) in sizes {
+            for mask in [None, Some([1, 1, n, m]), Some([b, heads, 1, m])] {
+                if mask.is_some() && (n == 1 || hd > 100) {
+                    continue;
+                }
+                let mut c = CaseBuilder::new(rng);
+                let q = c.input([b, n, heads, hd], dtype);
+                let k = c.input([b, m, heads, hd], dtype);
+                let v = c.input([b, m, heads, hd], dtype);
+                let mask_node = mask.map(|shape| {
+                    // A causal-like mask: some scores are out of the question.
+                    let mut values = Tensor::normal(shape, 0.0, 1.0, c.rng);
+                    values
+                        .values
+                        .iter_mut()
+                        .step_by(3)
+                        .skip(1)
+                        .for_each(|v| *v = -30000.0);
+                    c.input_of(&values, dtype)
+                });
+                let scale = 1.0 / (hd as f32).sqrt();
+                let out = c.g.push(Op::Attention(Attention {
+                    q,
+                    k,
+                    v,
+                    mask: mask_node,
+                    scale,
+                }));
+                let with = mask.map(|m| format!(", mask {m:?}")).unwrap_or_default();
+                cases.push(c.finish(
+                    format!("attention {b}x{heads} heads {n}x{m} hd {hd}{with} {dtype}"),
+                    out,
+                    Class::of(dtype),
+                ));
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,154 @@
+//! Functions of one or two values, embeddings, reductions, casts.
+
+use super::ACTIVATIONS;
+use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use nino_dtype::DType;
+use nino_graph::{Act, Binary, BinaryFn, Op, ReduceFn, RopeLayout, TimestepEmbed};
+
+const ACTS: [Act; 10] = [
+    Act::Silu,
+    Act::Gelu,
+    Act::GeluTanh,
+    Act::QuickGelu,
+    Act::Relu,
+    Act::Sigmoid,
+    Act::Tanh,
+    Act::Clamp { lo: -0.5, hi: 1.5 },
+    Act::Affine {
+        mul: 0.18215,
+        add: -0.25,
+    },
+    Act::Affine {
+        mul: -3.0,
+        add: 0.0,
+    },
+];
+
+pub(super) fn unary(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for act in ACTS {
+            let mut c = CaseBuilder::new(rng);
+            // Far tails too: an exponential that overflows must still end at the right limit.
+            let mut values = Tensor::normal([3, 5, 31], 0.0, 4.0, c.rng);
+            values.values[..4].copy_from_slice(&[-200.0, 200.0, -88.0, 0.0]);
+            let x = c.input_of(&values, dtype);
+            let out = c.g.act(x, act);
+            cases.push(c.finish(format!("{act:?} {dtype}"), out, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
+pub(super) fn binary(rng: &mut Rng) -> Vec<Case> {
+    let shapes: [(&[usize], &[usize]); 7] = [
+        (&[1], &[1]),
+        (&[2, 5, 7, 3], &[2, 5, 7, 3]),
+        (&[2, 5, 7, 3], &[3]),
+        (&[2, 5, 7, 3], &[2, 1, 1, 3]),
+        (&[2, 1, 4], &[2, 6, 4]),
+        (&[4, 1, 9], &[1, 8, 1]),
+        (&[1, 65, 1], &[3, 65, 66]),
+    ];
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (i, (a, b)) in shapes.into_iter().enumerate() {
+            for f in [BinaryFn::Add, BinaryFn::Sub, BinaryFn::Mul, BinaryFn::Div] {
+                if i > 2 && matches!(f, BinaryFn::Sub) {
+                    continue;
+                }
+                let mut c = CaseBuilder::new(rng);
+                let shape = |s: &[usize]| nino_graph::Shape::new(s);
+                let (x, y) = (
+                    c.input(shape(a), dtype),
+                    Tensor::normal(shape(b), 3.0, 0.5, c.rng),
+                );
+                let y = c.input_of(&y, dtype);
+                let out = c.g.push(Op::Binary(Binary { a: x, b: y, f }));
+                cases.push(c.finish(format!("{f:?} {a:?} {b:?} {dtype}"), out, Class::of(dtype)));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn rope(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for layout in [RopeLayout::Interleaved, RopeLayout::Halves] {
+            for (b, n, heads, hd) in [(1, 1, 1, 2), (2, 5, 3, 10), (1, 17, 2, 128)] {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input([b, n, heads, hd], dtype);
+                let angles: Vec<f32> = (0..n * hd / 2)
+                    .flat_map(|i| {
+                        let angle = (i / (hd / 2)) as f32 / 10f32.powf((i % (hd / 2)) as f32 / 4.0);
+                        [angle.cos(), angle.sin()]
+                    })
+                    .collect();
+                let table = c.g.constant("rope", [n, hd / 2, 2], &angles);
+                let out = c.g.rope(x, table, layout);
+                cases.push(c.finish(
+                    format!("rope {layout:?} [{b},{n},{heads},{hd}] {dtype}"),
+                    out,
+                    Class::of(dtype),
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn timestep_embed(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (dim, shift, cos_first) in [(2, 0.0, true), (320, 0.0, true), (256, 1.0, false)] {
+        let mut c = CaseBuilder::new(rng);
+        let t = c.input_of(&Tensor::new([4], vec![0.0, 1.0, 0.35, 999.0]), DType::F32);
+        let out = c.g.push(Op::TimestepEmbed(TimestepEmbed {
+            t,
+            dim,
+            max_period: 10_000.0,
+            shift,
+            cos_first,
+        }));
+        cases.push(c.finish(
+            format!("timestep embed dim {dim} shift {shift} cos first {cos_first}"),
+            out,
+            Class::Close,
+        ));
+    }
+    cases
+}
+
+pub(super) fn reduce(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for f in [ReduceFn::Sum, ReduceFn::Mean, ReduceFn::Max] {
+            for axis in 0..3 {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input([3, 7, 65], dtype);
+                let out = c.g.reduce(x, axis, f);
+                cases.push(c.finish(
+                    format!("{f:?} over axis {axis} {dtype}"),
+                    out,
+                    Class::of(dtype),
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn cast(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for from in ACTIVATIONS {
+        for to in ACTIVATIONS {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([2, 5, 33], from);
+            let out = c.g.cast(x, to);
+            let widens = to == DType::F32 || from == to;
+            let class = if widens { Class::Exact } else { Class::of(to) };
+            cases.push(c.finish(format!("cast {from} to {to}"), out, class));
+        }
+    }
+    cases
+}

@@ -1,0 +1,117 @@
+//! Chains that the rewriter fuses: each is run unfused and fused.
+
+use crate::{Case, CaseBuilder, Class, Rng};
+use nino_dtype::DType;
+use nino_graph::{Act, UpsampleMode};
+
+pub(super) fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (b, h, w, cin, cout, k) in [
+            (1, 6, 7, 32, 20, 3),
+            (2, 9, 5, 12, 33, 1),
+            (1, 16, 16, 64, 64, 3),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, h, w, cin], dtype);
+            let weight = c.param([cin], DType::F32, 1.0, 0.3);
+            let bias = c.param([cin], DType::F32, 0.5, 0.3);
+            let kernel = c.weight([cout, k, k, cin], DType::F32);
+            let norm = c.g.group_norm(x, 4, weight, bias, 1e-6);
+            let act = c.g.silu(norm);
+            let out = c.g.conv2d(act, kernel, None, k / 2);
+            cases.push(c.finish(
+                format!("norm+silu+conv {b}x{h}x{w} {cin}->{cout} {k}x{k} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+        for (rows, k, n) in [(5, 33, 20), (64, 96, 70)] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, rows, k], dtype);
+            let weight = Some(c.param([k], DType::F32, 1.0, 0.3));
+            let bias = Some(c.param([k], DType::F32, 0.5, 0.3));
+            let matrix = c.weight([n, k], DType::F32);
+            let norm = c.g.layer_norm(x, weight, bias, 1e-5);
+            let out = c.g.linear(norm, matrix, None);
+            cases.push(c.finish(
+                format!("layer norm+linear [{rows},{k}]->{n} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+        let mut c = CaseBuilder::new(rng);
+        let x = c.input([2, 10, 48], dtype);
+        let (weight, matrix) = (
+            c.param([48], DType::F32, 1.0, 0.3),
+            c.weight([40, 48], DType::F16),
+        );
+        let bias = c.param([48], DType::F32, 0.0, 0.3);
+        let norm = c.g.group_norm(x, 6, weight, bias, 1e-6);
+        let out = c.g.linear(norm, matrix, None);
+        cases.push(c.finish(format!("group norm+linear {dtype}"), out, Class::of(dtype)));
+    }
+    cases
+}
+
+pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (linear, act, add, post) in [
+            (true, Some(Act::Gelu), true, None),
+            (false, Some(Act::Silu), true, None),
+            (false, None, true, Some(Act::Relu)),
+            (true, None, false, Some(Act::QuickGelu)),
+            (false, Some(Act::Clamp { lo: -0.5, hi: 0.5 }), false, None),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([2, 7, 9, 24], dtype);
+            let bias = c.param([37], DType::F32, 0.0, 0.5);
+            let mut out = if linear {
+                let w = c.weight([37, 24], DType::F32);
+                let out = c.g.linear(x, w, None);
+                c.g.add(out, bias)
+            } else {
+                let w = c.weight([37, 3, 3, 24], DType::F32);
+                c.g.conv2d(x, w, Some(bias), 1)
+            };
+            if let Some(act) = act {
+                out = c.g.act(out, act);
+            }
+            if add {
+                let residual = c.input([2, 7, 9, 37], dtype);
+                out = c.g.add(residual, out);
+            }
+            if let Some(post) = post {
+                out = c.g.act(out, post);
+            }
+            let kind = if linear { "linear" } else { "conv" };
+            cases.push(c.finish(
+                format!("{kind}+bias, {act:?}, add {add}, {post:?} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn upsample_into_conv(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (h, w, cin, cout) in [(1, 1, 3, 2), (5, 7, 16, 12), (8, 8, 64, 64)] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, h, w, cin], dtype);
+            let kernel = c.weight([cout, 3, 3, cin], DType::F32);
+            let bias = Some(c.param([cout], DType::F32, 0.0, 0.5));
+            let up = c.g.upsample(x, 2, UpsampleMode::Nearest);
+            let out = c.g.conv2d(up, kernel, bias, 1);
+            cases.push(c.finish(
+                format!("upsample+conv {h}x{w} {cin}->{cout} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}

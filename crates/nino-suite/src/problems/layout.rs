@@ -1,0 +1,194 @@
+//! Ops that move, repeat or resample values.
+
+use super::ACTIVATIONS;
+use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use nino_dtype::DType;
+use nino_graph::{Op, PadMode, Upsample, UpsampleMode};
+
+pub(super) fn upsample(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (mode, factor) in [
+            (UpsampleMode::Nearest, [2, 2]),
+            (UpsampleMode::Nearest, [1, 3]),
+            (UpsampleMode::Bilinear, [2, 2]),
+            (UpsampleMode::Bilinear, [3, 4]),
+        ] {
+            for shape in [[1, 1, 1, 1], [2, 5, 3, 7]] {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input(shape, dtype);
+                let out = c.g.push(Op::Upsample(Upsample { x, factor, mode }));
+                let class = if mode == UpsampleMode::Nearest {
+                    Class::Exact
+                } else {
+                    Class::of(dtype)
+                };
+                cases.push(c.finish(
+                    format!("upsample {mode:?} {factor:?} {shape:?} {dtype}"),
+                    out,
+                    class,
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn avg_pool(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (shape, size) in [([1, 2, 2, 1], 2), ([2, 7, 9, 5], 2), ([1, 9, 9, 3], 3)] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input(shape, dtype);
+            let out = c.g.avg_pool(x, size);
+            cases.push(c.finish(
+                format!("avg pool {size} {shape:?} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn pixel_shuffle(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for back in [false, true] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input(if back { [2, 6, 4, 3] } else { [2, 3, 5, 12] }, dtype);
+            let out = if back {
+                c.g.pixel_unshuffle(x, 2)
+            } else {
+                c.g.pixel_shuffle(x, 2)
+            };
+            cases.push(c.finish(
+                format!("pixel {}shuffle {dtype}", if back { "un" } else { "" }),
+                out,
+                Class::Exact,
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn concat(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for axis in 0..4 {
+            for sizes in [vec![1], vec![2, 3], vec![5, 1, 4]] {
+                let mut c = CaseBuilder::new(rng);
+                let parts: Vec<_> = sizes
+                    .iter()
+                    .map(|&n| {
+                        let mut shape = [2, 3, 4, 5];
+                        shape[axis] = n;
+                        c.input(shape, dtype)
+                    })
+                    .collect();
+                let out = c.g.concat(&parts, axis);
+                cases.push(c.finish(
+                    format!("concat {sizes:?} axis {axis} {dtype}"),
+                    out,
+                    Class::Exact,
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn slice(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (axis, start, end) in [(0, 1, 2), (1, 2, 5), (2, 0, 1), (3, 3, 9), (3, 8, 9)] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([2, 5, 3, 9], dtype);
+            let out = c.g.slice(x, axis, start, end);
+            cases.push(c.finish(
+                format!("slice {start}..{end} axis {axis} {dtype}"),
+                out,
+                Class::Exact,
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn permute(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let perms: [(&[usize], &[usize]); 5] = [
+        (&[5, 7], &[1, 0]),
+        (&[2, 3, 4, 5], &[0, 2, 1, 3]),
+        (&[2, 3, 4, 5], &[3, 1, 0, 2]),
+        (&[2, 33, 17, 3], &[0, 3, 1, 2]),
+        (&[2, 3, 2, 3, 2, 3], &[0, 1, 4, 2, 5, 3]),
+    ];
+    for dtype in ACTIVATIONS {
+        for (shape, perm) in perms {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input(nino_graph::Shape::new(shape), dtype);
+            let out = c.g.permute(x, perm);
+            cases.push(c.finish(
+                format!("permute {shape:?} {perm:?} {dtype}"),
+                out,
+                Class::Exact,
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn pad(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for mode in [
+            PadMode::Constant(0.0),
+            PadMode::Constant(-1.5),
+            PadMode::Replicate,
+            PadMode::Reflect,
+        ] {
+            for (axis, before, after) in [(0, 0, 1), (1, 2, 3), (2, 1, 0), (3, 1, 2)] {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input([2, 5, 3, 4], dtype);
+                let out = c.g.pad(x, axis, before, after, mode);
+                cases.push(c.finish(
+                    format!("pad {mode:?} {before},{after} axis {axis} {dtype}"),
+                    out,
+                    Class::Exact,
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn gather(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let tables = [
+        (DType::F32, 7),
+        (DType::F16, 33),
+        (DType::BF16, 12),
+        (DType::Q8_0, 64),
+        (DType::Q4_0, 32),
+        (DType::Q4_K, 256),
+        (DType::Q6_K, 256),
+    ];
+    for (table, d) in tables {
+        for dtype in ACTIVATIONS {
+            let mut c = CaseBuilder::new(rng);
+            let weights = c.param([11, d], table, 0.0, 1.0);
+            let ids = c.input_of(
+                &Tensor::new([2, 3], vec![0.0, 10.0, 3.0, 3.0, 7.0, 1.0]),
+                DType::I32,
+            );
+            let out = c.g.gather(weights, ids, dtype);
+            cases.push(c.finish(
+                format!("gather {table} rows of {d} to {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}

@@ -1,0 +1,89 @@
+//! Norms and softmax, also of values far from zero, where a careless variance cancels.
+
+use super::ACTIVATIONS;
+use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use nino_dtype::DType;
+use nino_graph::{NormKind, Op, RowNorm};
+
+pub(super) fn group_norm(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, h, w, channels, groups, mean) in [
+            (1, 1, 1, 4, 2, 0.0),
+            (2, 5, 7, 12, 3, 0.0),
+            (1, 33, 31, 64, 32, 0.0),
+            (1, 20, 20, 32, 8, 50.0),
+            (2, 3, 3, 6, 6, 0.0),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let values = Tensor::normal([b, h, w, channels], mean, 1.0, c.rng);
+            let x = c.input_of(&values, dtype);
+            let weight = c.param([channels], DType::F32, 1.0, 0.3);
+            let bias = c.param([channels], DType::F32, 0.0, 0.3);
+            let norm = c.g.group_norm(x, groups, weight, bias, 1e-6);
+            let out = if groups > 2 { c.g.silu(norm) } else { norm };
+            cases.push(c.finish(
+                format!("group norm {b}x{h}x{w}x{channels}/{groups} mean {mean} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
+pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for kind in [NormKind::Layer, NormKind::Rms] {
+            for (b, n, d, modulated) in [
+                (1, 1, 1, false),
+                (2, 5, 33, true),
+                (1, 9, 320, false),
+                (1, 3, 1281, true),
+            ] {
+                let mut c = CaseBuilder::new(rng);
+                let values = Tensor::normal([b, n, d], 3.0, 1.0, c.rng);
+                let x = c.input_of(&values, dtype);
+                let weight = (d > 1).then(|| c.param([d], DType::F32, 1.0, 0.3));
+                let bias =
+                    (d > 1 && kind == NormKind::Layer).then(|| c.param([d], DType::F32, 0.0, 0.3));
+                let scale = modulated.then(|| c.input([b, d], dtype));
+                let shift = modulated.then(|| c.input([b, d], dtype));
+                let out = c.g.push(Op::RowNorm(RowNorm {
+                    x,
+                    kind,
+                    eps: 1e-5,
+                    weight,
+                    bias,
+                    scale,
+                    shift,
+                }));
+                cases.push(c.finish(
+                    format!("{kind:?} norm [{b},{n},{d}] modulated {modulated} {dtype}"),
+                    out,
+                    Class::of(dtype),
+                ));
+            }
+        }
+    }
+    cases
+}
+
+pub(super) fn softmax(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (rows, d) in [(1, 1), (7, 5), (3, 77), (2, 4097)] {
+            let mut c = CaseBuilder::new(rng);
+            let values = Tensor::normal([rows, d], 30.0, 4.0, c.rng);
+            let x = c.input_of(&values, dtype);
+            let out = c.g.softmax(x);
+            cases.push(c.finish(
+                format!("softmax [{rows},{d}] {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}

@@ -1,0 +1,167 @@
+//! Runs cases on a device and compares with the reference.
+
+use crate::problems::{PROBLEMS, Problem};
+use crate::{Case, Class, Difference, Tensor, reference};
+use nino_graph::{Device, ExecError, Graph, Node, Plan, PlanError, Rewrites, RunOptions, rewrite};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a case is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// No fusions, no cuts.
+    Plain,
+    /// The fusions the device prefers.
+    Fused,
+    /// All fusions, and every op cut into several steps where it can be.
+    Cut,
+}
+
+impl Variant {
+    pub const ALL: [Variant; 3] = [Variant::Plain, Variant::Fused, Variant::Cut];
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    #[error("the session allocated {found} bytes for activations, the plan says {planned}")]
+    ArenaSize { planned: usize, found: usize },
+}
+
+/// What became of one problem on one device.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub problem: &'static str,
+    /// Runs that gave the right result.
+    pub passed: usize,
+    /// Runs the device says it does not support, and why.
+    pub unsupported: Vec<String>,
+    /// Runs that failed: case, variant, what was wrong.
+    pub failures: Vec<String>,
+    /// Worst difference among the runs that passed, by class.
+    pub worst: BTreeMap<Class, Difference>,
+}
+
+impl Report {
+    pub fn ok(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// Runs every problem whose name contains `filter`; `progress` hears each report.
+pub fn verify(device: &dyn Device, filter: &str, mut progress: impl FnMut(&Report)) -> Vec<Report> {
+    let chosen = PROBLEMS.iter().filter(|p| p.name.contains(filter));
+    chosen
+        .map(|problem| {
+            let report = verify_problem(device, problem);
+            progress(&report);
+            report
+        })
+        .collect()
+}
+
+pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
+    let mut report = Report {
+        problem: problem.name,
+        passed: 0,
+        unsupported: Vec::new(),
+        failures: Vec::new(),
+        worst: BTreeMap::new(),
+    };
+    for case in problem.cases() {
+        let expected = reference::eval(&case.graph, &case.inputs, &case.params);
+        let expected =
+            expected.unwrap_or_else(|e| panic!("{}: the reference failed: {e}", case.name));
+        for variant in Variant::ALL {
+            match compare(device, &case, variant, &expected) {
+                Ok(d) if case.class.accepts(&d) => {
+                    report.passed += 1;
+                    let worst = report.worst.entry(case.class).or_default();
+                    *worst = worst.worst(d);
+                }
+                Ok(d) => {
+                    let (nmse, max) = case.class.limits();
+                    let limit = format!("{:?} allows NMSE {nmse:.0e}, max {max:.0e}", case.class);
+                    report
+                        .failures
+                        .push(format!("{} ({variant:?}): {d}; {limit}", case.name));
+                }
+                Err(RunError::Exec(e @ ExecError::Unsupported { .. })) => {
+                    report.unsupported.push(format!("{}: {e}", case.name));
+                }
+                Err(e) => report
+                    .failures
+                    .push(format!("{} ({variant:?}): {e}", case.name)),
+            }
+        }
+    }
+    report
+}
+
+/// Runs one case and gives the distance of its outputs from the expected values.
+pub fn compare(
+    device: &dyn Device,
+    case: &Case,
+    variant: Variant,
+    expected: &BTreeMap<Node, Tensor>,
+) -> Result<Difference, RunError> {
+    let plan = Arc::new(plan(device, &case.graph, variant)?);
+    let weights = device.load(&[&plan], &case.params)?;
+    let mut session = device.session(plan.clone(), &weights)?;
+    if session.arena_bytes() != plan.arena_bytes() {
+        return Err(RunError::ArenaSize {
+            planned: plan.arena_bytes(),
+            found: session.arena_bytes(),
+        });
+    }
+    let mut worst = Difference::default();
+    // Twice: a second run must not depend on what the first left behind.
+    for _ in 0..2 {
+        session.poison()?;
+        for (&node, tensor) in &case.inputs {
+            let bytes = tensor
+                .encode(plan.graph().dtype(node))
+                .expect("inputs have an encoder");
+            session.write(node, &bytes)?;
+        }
+        session.run(RunOptions::default())?;
+        for &out in plan.graph().outputs() {
+            let mut bytes = vec![0; plan.graph().bytes(out)];
+            session.read(out, &mut bytes)?;
+            let found = Tensor::decode(plan.graph().dtype(out), plan.graph().shape(out), &bytes)
+                .expect("an output has a plain dtype");
+            worst = worst.worst(Difference::between(&found.values, &expected[&out].values));
+        }
+    }
+    Ok(worst)
+}
+
+fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, PlanError> {
+    let options = device.plan_options();
+    match variant {
+        Variant::Plain => Plan::new(rewrite(graph, Rewrites::NONE), options),
+        Variant::Fused => Plan::new(rewrite(graph, device.rewrites()), options),
+        Variant::Cut => {
+            let fused = rewrite(graph, Rewrites::ALL);
+            let whole = Plan::new(fused.clone(), options)?;
+            let mut limit = options;
+            limit.max_binding = options
+                .max_binding
+                .min(whole.largest_binding() / 3)
+                .max(1024);
+            // An op whose operands must be whole keeps them whole: then only arithmetic is cut.
+            Plan::new(fused.clone(), limit).or_else(|_| {
+                let most = fused
+                    .ops()
+                    .map(|(n, _)| fused.cost(n).flops)
+                    .fold(0.0, f64::max);
+                limit.max_binding = options.max_binding;
+                limit.max_step_flops = Some((most / 3.0).max(1.0));
+                Plan::new(fused, limit)
+            })
+        }
+    }
+}
