@@ -9,18 +9,18 @@ use super::half_at;
 #[inline(always)]
 pub fn decode_q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
     let (d, dmin) = (half_at(block, 80), half_at(block, 82));
-    for half in 0..2 {
-        for shift in 0..4 {
-            for sub in 0..2 {
-                let group = half * 8 + shift * 2 + sub;
-                let scale = d * (block[group] & 15) as f32;
-                let min = dmin * (block[group] >> 4) as f32;
-                for i in 0..16 {
-                    let q = (block[16 + half * 32 + sub * 16 + i] >> (2 * shift)) & 3;
-                    out[group * 16 + i] = scale * q as f32 - min;
-                }
-            }
+    let (codes, _) = block[16..80].as_chunks::<16>();
+    let (out, _) = out.as_chunks_mut::<16>();
+    for group in 0..16 {
+        let scale = d * (block[group] & 15) as f32;
+        let min = dmin * (block[group] >> 4) as f32;
+        let codes = codes[group / 8 * 2 + group % 2];
+        let shift = group % 8 / 2 * 2;
+        let mut values = [0.0; 16];
+        for i in 0..16 {
+            values[i] = scale * ((codes[i] >> shift) & 3) as f32 - min;
         }
+        out[group] = values;
     }
 }
 
@@ -85,7 +85,7 @@ pub fn decode_q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
             let scale = d * scales[group].0 as f32;
             let min = dmin * scales[group].1 as f32;
             for i in 0..32 {
-                let q = (block[16 + pair * 32 + i] >> (4 * nibble)) & 15;
+                let q = (block[16 + pair * 32 + i] as i32 >> (4 * nibble)) & 15;
                 out[group * 32 + i] = scale * q as f32 - min;
             }
         }

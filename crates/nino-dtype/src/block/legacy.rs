@@ -3,14 +3,15 @@
 //! A 4-bit block keeps value `i` in the low nibble of byte `i` and value `i + 16` in its high
 //! nibble; 5-bit blocks add bit 4 of value `i` as bit `i` of a u32.
 
-use super::half_at;
+use super::{half_at, one_at_a_time};
 
 /// `f16 d | 16 x nibbles`: `d * (q - 8)`.
 #[inline(always)]
 pub fn decode_q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
+    let block = one_at_a_time(block);
     let d = half_at(block, 0);
     for i in 0..16 {
-        let q = block[2 + i];
+        let q = block[2 + i] as u32;
         out[i] = d * ((q & 15) as i32 - 8) as f32;
         out[i + 16] = d * ((q >> 4) as i32 - 8) as f32;
     }
@@ -19,9 +20,10 @@ pub fn decode_q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
 /// `f16 d | f16 m | 16 x nibbles`: `d * q + m`.
 #[inline(always)]
 pub fn decode_q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
+    let block = one_at_a_time(block);
     let (d, m) = (half_at(block, 0), half_at(block, 2));
     for i in 0..16 {
-        let q = block[4 + i];
+        let q = block[4 + i] as i32;
         out[i] = d * (q & 15) as f32 + m;
         out[i + 16] = d * (q >> 4) as f32 + m;
     }
