@@ -274,12 +274,13 @@ impl Graph {
         def: Def,
         inferred: Result<(Shape, DType), Mistake>,
     ) -> Node {
+        // Taken here: inside a closure the caller would be this function.
+        let caller = Location::caller();
         let checked = inferred.and_then(|(shape, dtype)| match bytes_of(dtype, shape) {
             Some(_) => Ok((shape, dtype)),
             None => Err(Mistake(format!("shape {shape} does not fit dtype {dtype}"))),
         });
         let (shape, dtype) = checked.unwrap_or_else(|mistake| {
-            let caller = Location::caller();
             self.error.get_or_insert(GraphError {
                 op,
                 what: mistake.0,

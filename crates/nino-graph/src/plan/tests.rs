@@ -1,1 +1,311 @@
 //! Planning: lifetimes, packing and cutting.
+
+use crate::{
+    Act, Graph, Node, Op, Place, Plan, PlanError, PlanOptions, Rewrites, Step, UpsampleMode,
+    rewrite,
+};
+use nino_dtype::DType;
+use proptest::prelude::*;
+
+/// A residual block at `[1, h, w, c]`.
+fn block(h: usize, w: usize, c: usize) -> (Graph, Node) {
+    let mut g = Graph::new();
+    let x = g.input("x", [1, h, w, c], DType::F32);
+    let (gamma, beta) = (
+        g.param("norm.weight", [c], DType::F32),
+        g.param("norm.bias", [c], DType::F32),
+    );
+    let w = g.param("conv.weight", [c, 3, 3, c], DType::F16);
+    let norm = g.group_norm(x, 4, gamma, beta, 1e-6);
+    let act = g.silu(norm);
+    let conv = g.conv2d(act, w, None, 1);
+    let out = g.add(conv, x);
+    g.output(out);
+    (g, out)
+}
+
+/// Every pair of values that is alive at the same op lies apart, or is the same buffer by design.
+fn check_no_overlap(plan: &Plan) {
+    let g = plan.graph();
+    let mut last = vec![0; g.len()];
+    for (n, op) in g.ops() {
+        op.operands()
+            .iter()
+            .for_each(|o| last[o.index()] = n.index());
+    }
+    g.outputs().iter().for_each(|o| last[o.index()] = g.len());
+    for (node, op) in g.ops() {
+        let Some(out) = plan.span(node) else { continue };
+        // What is read later must not be under this op's result.
+        for (other, _) in g.values() {
+            let Some(span) = plan.span(other) else {
+                continue;
+            };
+            let alive = other < node && last[other.index()] > node.index();
+            let view = g.root(other) == g.root(node);
+            let apart =
+                span.offset + span.bytes <= out.offset || out.offset + out.bytes <= span.offset;
+            assert!(
+                !alive || view || apart,
+                "{} overwrites {}",
+                g.op_label(node),
+                g.op_label(other)
+            );
+        }
+        let scratch = plan.scratch(node);
+        for operand in op
+            .operands()
+            .into_iter()
+            .chain([node])
+            .filter(|_| scratch.bytes > 0)
+        {
+            if let Place::Arena(span) = plan.place(operand) {
+                let apart = span.offset + span.bytes <= scratch.offset
+                    || scratch.offset + scratch.bytes <= span.offset;
+                assert!(apart, "scratch of {} lies on an operand", g.op_label(node));
+            }
+        }
+        assert!(out.offset + out.bytes <= plan.arena_bytes());
+        assert!(out.offset.is_multiple_of(plan.options().align));
+    }
+}
+
+#[test]
+fn fusing_a_residual_block_leaves_statistics_and_one_conv() {
+    let (g, _) = block(16, 16, 32);
+    let fused = rewrite(&g, Rewrites::ALL);
+    let names: Vec<_> = fused.ops().map(|(_, op)| op.name()).collect();
+    assert_eq!(names, ["stats", "conv"]);
+    let Some((_, Op::Conv(conv))) = fused.ops().nth(1) else {
+        panic!("a conv")
+    };
+    assert_eq!(conv.pre.and_then(|p| p.act), Some(Act::Silu));
+    assert!(conv.epi.residual.is_some());
+    assert_eq!(rewrite(&g, Rewrites::NONE).ops().count(), 5);
+}
+
+#[test]
+fn in_place_needs_the_operand_to_die() {
+    let mut g = Graph::new();
+    let x = g.input("x", [4, 64], DType::F32);
+    let a = g.silu(x);
+    let b = g.act(a, Act::Relu);
+    let sum = g.add(a, b);
+    g.output(sum);
+    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let offset = |n: Node| plan.span(n).unwrap().offset;
+    assert_eq!(offset(a), offset(x), "x dies at silu");
+    assert_ne!(offset(b), offset(a), "a is read again");
+    assert_eq!(plan.arena_bytes(), 2 * 1024);
+    check_no_overlap(&plan);
+}
+
+#[test]
+fn a_reshape_keeps_its_operand_alive() {
+    let mut g = Graph::new();
+    let x = g.input("x", [4, 64], DType::F32);
+    let view = g.reshape(x, [64, 4]);
+    let a = g.silu(x);
+    let t = g.permute(view, &[1, 0]);
+    let out = g.add(a, t);
+    g.output(out);
+    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    assert_eq!(
+        plan.span(view).unwrap().offset,
+        plan.span(x).unwrap().offset
+    );
+    assert_ne!(plan.span(a).unwrap().offset, plan.span(x).unwrap().offset);
+}
+
+#[test]
+fn a_conv_over_the_binding_limit_is_cut_by_rows() {
+    let (g, out) = block(64, 64, 32);
+    let limit = 200 * 1024;
+    let options = PlanOptions {
+        max_binding: limit,
+        ..PlanOptions::default()
+    };
+    let plan = Plan::new(rewrite(&g, Rewrites::ALL), options).unwrap();
+    let steps: Vec<&Step> = plan.steps().iter().filter(|s| s.node == out).collect();
+    assert!(
+        steps.len() > 2,
+        "{} bytes in {} steps",
+        g.bytes(out),
+        steps.len()
+    );
+    assert!(plan.largest_binding() <= limit);
+    let rows: Vec<usize> = steps.iter().flat_map(|s| s.rows.clone()).collect();
+    assert_eq!(rows, (0..64).collect::<Vec<_>>());
+    assert_eq!(
+        steps.iter().map(|s| s.last).collect::<Vec<_>>().last(),
+        Some(&true)
+    );
+    check_no_overlap(&plan);
+}
+
+#[test]
+fn what_cannot_fit_is_said_with_numbers() {
+    let (g, _) = block(64, 64, 32);
+    let tiny = PlanOptions {
+        max_binding: 4096,
+        ..PlanOptions::default()
+    };
+    let error = Plan::new(g.clone(), tiny).unwrap_err().to_string();
+    assert!(error.contains("conv") || error.contains("4096"), "{error}");
+    let poor = PlanOptions {
+        budget: Some(1000),
+        ..PlanOptions::default()
+    };
+    let error = Plan::new(g.clone(), poor).unwrap_err();
+    assert!(
+        matches!(error, PlanError::OverBudget { budget: 1000, .. }),
+        "{error}"
+    );
+    let paged = PlanOptions {
+        page: 100 * 1024,
+        ..PlanOptions::default()
+    };
+    let error = Plan::new(g, paged).unwrap_err();
+    assert!(
+        matches!(error, PlanError::ValueTooLarge { bytes: 524_288, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_value_crosses_a_page() {
+    let (g, _) = block(64, 64, 32);
+    let page = 600 * 1024;
+    let plan = Plan::new(
+        g,
+        PlanOptions {
+            page,
+            ..PlanOptions::default()
+        },
+    )
+    .unwrap();
+    for (n, _) in plan.graph().values() {
+        if let Some(s) = plan.span(n) {
+            assert_eq!(s.offset / page, (s.offset + s.bytes - 1) / page);
+        }
+    }
+    check_no_overlap(&plan);
+}
+
+#[test]
+fn mistakes_name_the_op_the_shapes_and_the_caller() {
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 8, 8, 4], DType::F32);
+    let w = g.param("w", [16, 3, 3, 5], DType::F32);
+    let bad = g.conv2d(x, w, None, 1);
+    // Recording goes on; the first mistake is the one that is told.
+    let later = g.slice(bad, 9, 0, 1);
+    g.output(later);
+    let error = g.finish().unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("conv") && text.contains("[1, 8, 8, 4]") && text.contains("[16, 3, 3, 5]"),
+        "{text}"
+    );
+    assert!(
+        error.caller.contains("plan/tests.rs") || error.caller.contains("plan\\tests.rs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn conv_rows_bind_exactly_the_input_rows_they_read() {
+    for (h, k, stride, pad, up) in [
+        (9, 3, 1, 1, 1),
+        (9, 3, 2, 0, 1),
+        (12, 5, 1, 2, 1),
+        (7, 3, 1, 1, 2),
+        (5, 1, 1, 0, 1),
+    ] {
+        let mut g = Graph::new();
+        let x = g.input("x", [2, h, 4, 3], DType::F32);
+        let w = g.param("w", [2, k, 3, 3], DType::F32);
+        let mut conv = crate::Conv::plain(x, w, None, [1, stride, 1], [pad, pad, 1, 1]);
+        conv.upsample = up;
+        let out = g.push(Op::Conv(conv));
+        let rows = g.op_rows(out);
+        let h_out = rows / 2;
+        for first in 0..rows {
+            for end in first + 1..=rows {
+                let read: Vec<usize> = (first..end)
+                    .flat_map(|r| (0..k).map(move |tap| (r / h_out, (r % h_out) * stride + tap)))
+                    .filter_map(|(b, y)| {
+                        let y = y.checked_sub(pad)? / up;
+                        (y < h).then_some(b * h + y)
+                    })
+                    .collect();
+                let bytes = &g.uses(out, &(first..end))[0].bytes;
+                let row = 4 * 3 * 4;
+                assert!(bytes.start <= read.iter().min().unwrap() * row);
+                assert!(bytes.end >= (read.iter().max().unwrap() + 1) * row);
+                assert!(
+                    bytes.len()
+                        <= (read.iter().max().unwrap() - read.iter().min().unwrap() + 2) * row
+                );
+            }
+        }
+    }
+}
+
+/// A graph of random image ops that all keep the shape.
+fn random_graph(choices: &[(u8, u8)]) -> Graph {
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 12, 8, 8], DType::F32);
+    let (gamma, beta) = (g.param("g", [8], DType::F32), g.param("b", [8], DType::F32));
+    let w = g.param("w", [8, 3, 3, 8], DType::F32);
+    let mut alive = vec![x];
+    for &(op, at) in choices {
+        let x = alive[at as usize % alive.len()];
+        let y = alive[alive.len() - 1];
+        let next = match op % 8 {
+            0 => g.conv2d(x, w, None, 1),
+            1 => g.silu(x),
+            2 => g.group_norm(x, 2, gamma, beta, 1e-5),
+            3 => g.add(x, y),
+            4 => g.mul(y, x),
+            5 => {
+                let flat = g.reshape(x, [1, 96, 8]);
+                let norm = g.layer_norm(flat, Some(gamma), None, 1e-5);
+                g.reshape(norm, [1, 12, 8, 8])
+            }
+            6 => {
+                let up = g.upsample(x, 2, UpsampleMode::Nearest);
+                let conv = g.conv2d(up, w, None, 1);
+                g.avg_pool(conv, 2)
+            }
+            _ => {
+                let halves = g.split(x, 3, 2);
+                g.concat(&halves, 3)
+            }
+        };
+        alive.push(next);
+    }
+    g.output(alive[alive.len() - 1]);
+    g.finish().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn random_plans_never_overlap(choices in prop::collection::vec(any::<(u8, u8)>(), 1..40), limit in 2048usize..40_000, fuse: bool) {
+        let g = random_graph(&choices);
+        let g = if fuse { rewrite(&g, Rewrites::ALL) } else { g };
+        let options = PlanOptions { max_binding: limit, ..PlanOptions::default() };
+        if let Ok(plan) = Plan::new(g.clone(), options) {
+            prop_assert!(plan.largest_binding() <= limit);
+            check_no_overlap(&plan);
+        }
+        let whole = Plan::new(g, PlanOptions::default()).unwrap();
+        check_no_overlap(&whole);
+        prop_assert_eq!(whole.steps().len(), whole.graph().ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))).count());
+        // Exactly enough budget fits, one byte less does not.
+        let need = whole.arena_bytes() + whole.weight_bytes();
+        let with = |budget| Plan::new(whole.graph().clone(), PlanOptions { budget: Some(budget), ..PlanOptions::default() });
+        prop_assert!(with(need).is_ok());
+        prop_assert!(with(need - 1).is_err());
+    }
+}
