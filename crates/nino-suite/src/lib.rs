@@ -3,6 +3,7 @@
 //!
 //! The suite knows devices only by the [`nino_graph::Device`] trait; who opens them passes them in.
 
+pub mod bench;
 mod case;
 mod problems;
 pub mod reference;
