@@ -8,7 +8,8 @@ use super::pack::{
     pack_high_bit, pack_nibbles, pack_pairs, pack_q3_scales, pack_scale_min, pack_six,
 };
 use super::search::{
-    AffineSearch, Lanes, Sums, errors, fit_affine, fit_scale, inverse, round, sums, transpose,
+    AffineSearch, Lanes, Sums, code, errors, fit_affine, fit_scale, inverse, lanes, round, sums,
+    transpose,
 };
 use super::{F16_MAX, clean, max_abs_bits};
 use crate::float::{f16_to_f32, f32_to_f16};
@@ -30,13 +31,11 @@ fn cleaned(x: &[f32; 256]) -> [f32; 256] {
 /// `largest` would be out of reach.
 #[inline(always)]
 fn super_scale(largest: f32, top: f32) -> f32 {
-    let bits = f32_to_f16(largest / top);
+    let bits = f32_to_f16((largest / top).clamp(-F16_MAX, F16_MAX));
     let scale = f16_to_f32(bits);
-    if scale.abs() * (top + 0.5) < largest.abs() {
-        f16_to_f32(bits + 1)
-    } else {
-        scale
-    }
+    let subnormal = bits & 0x7c00 == 0;
+    let short = scale.abs() * (top + 0.5) < largest.abs();
+    f16_to_f32(bits + u16::from(subnormal && short))
 }
 
 #[inline(always)]
@@ -62,13 +61,12 @@ impl<const L: usize> Symmetric<L> {
         range: (f32, f32),
     ) -> Symmetric<L> {
         let inv = inverse(d);
-        let center: Lanes<L> =
-            std::array::from_fn(|l| round((wanted[l] * inv).clamp(low, -low - 1.0)));
+        let center: Lanes<L> = lanes::<L>(|l| round((wanted[l] * inv).clamp(low, -low - 1.0)));
         let mut best = center;
         let mut best_error = [f32::INFINITY; L];
         for step in [0.0, -1.0, 1.0] {
-            let scales = center.map(|c| (c + step).clamp(low, -low - 1.0));
-            let error = errors(x, &scales.map(|s| s * d), &[0.0; L], range);
+            let scales = lanes::<L>(|l| (center[l] + step).clamp(low, -low - 1.0));
+            let error = errors(x, &lanes(|l| scales[l] * d), &[0.0; L], range);
             for l in 0..L {
                 let better = error[l] < best_error[l];
                 best_error[l] = if better { error[l] } else { best_error[l] };
@@ -85,7 +83,7 @@ impl<const L: usize> Symmetric<L> {
     /// The `d` that suits the codes best.
     #[inline(always)]
     fn refit<const N: usize>(&self, x: &[Lanes<L>; N], range: (f32, f32)) -> f32 {
-        let s: Sums<L> = sums(x, &self.scales.map(|s| s * self.d), &[0.0; L], range);
+        let s: Sums<L> = sums(x, &lanes(|l| self.scales[l] * self.d), &[0.0; L], range);
         let (mut num, mut den) = (0.0, 0.0);
         for l in 0..L {
             num += self.scales[l] * s.rq[l];
@@ -114,7 +112,7 @@ fn encode_symmetric(
     let largest = wanted
         .iter()
         .fold(0.0, |m: f32, s| if s.abs() > m.abs() { *s } else { m });
-    let mut best = Symmetric::choose(&x, &wanted, super_scale(largest, low), low, range);
+    let mut best = Symmetric::choose(&x, &wanted, -super_scale(largest, -low), low, range);
     for _ in 0..ROUNDS {
         let next = Symmetric::choose(&x, &wanted, best.refit(&x, range), low, range);
         if next.error < best.error {
@@ -125,7 +123,7 @@ fn encode_symmetric(
     for group in 0..16 {
         let inv = inverse(best.d * best.scales[group]);
         for i in group * 16..group * 16 + 16 {
-            codes[i] = (round(values[i] * inv).clamp(-half, half - 1.0) + half) as u8;
+            codes[i] = code((values[i] * inv).clamp(-half, half - 1.0)).wrapping_add(half as u8);
         }
     }
     (f32_to_f16(best.d), best.scales.map(|s| s as i8), codes)
@@ -157,15 +155,18 @@ impl<const L: usize> Affine<L> {
     ) -> Affine<L> {
         let (inv, inv_min) = (inverse(d), inverse(dmin));
         let nearest = |v: f32| round(v.clamp(0.0, shape.scale_top));
-        let scale_center = scale.map(|s| nearest(s * inv));
-        let min_center = offset.map(|b| nearest(-b * inv_min));
+        let scale_center = lanes::<L>(|l| nearest(scale[l] * inv));
+        let min_center = lanes::<L>(|l| nearest(-offset[l] * inv_min));
         let (mut scales, mut mins) = (scale_center, min_center);
         let mut best_error = [f32::INFINITY; L];
         for scale_step in [0.0, -1.0, 1.0] {
-            let try_scales = scale_center.map(|c| (c + scale_step).clamp(0.0, shape.scale_top));
+            let try_scales =
+                lanes::<L>(|l| (scale_center[l] + scale_step).clamp(0.0, shape.scale_top));
             for min_step in [0.0, -1.0, 1.0] {
-                let try_mins = min_center.map(|c| (c + min_step).clamp(0.0, shape.scale_top));
-                let (scale, offset) = (try_scales.map(|s| s * d), try_mins.map(|m| -(m * dmin)));
+                let try_mins =
+                    lanes::<L>(|l| (min_center[l] + min_step).clamp(0.0, shape.scale_top));
+                let scale = lanes::<L>(|l| try_scales[l] * d);
+                let offset = lanes::<L>(|l| -(try_mins[l] * dmin));
                 let error = errors(x, &scale, &offset, (0.0, shape.top));
                 for l in 0..L {
                     let better = error[l] < best_error[l];
@@ -187,8 +188,8 @@ impl<const L: usize> Affine<L> {
     /// The `d` and `dmin` that suit the codes best.
     #[inline(always)]
     fn refit<const N: usize>(&self, x: &[Lanes<L>; N], shape: &AffineShape) -> (f32, f32) {
-        let scale = self.scales.map(|s| s * self.d);
-        let offset = self.mins.map(|m| -(m * self.dmin));
+        let scale = lanes::<L>(|l| self.scales[l] * self.d);
+        let offset = lanes::<L>(|l| -(self.mins[l] * self.dmin));
         let s: Sums<L> = sums(x, &scale, &offset, (0.0, shape.top));
         // Normal equations of x = d * u + dmin * v with u = scale * q, v = -min.
         let (mut uu, mut uv, mut vv, mut ru, mut rv) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -231,7 +232,9 @@ fn encode_affine<const N: usize, const L: usize>(
     // scales that reach down to 0. Mirrored, with both f16 scales negative, they have mins too.
     let mirror = values.iter().all(|v| *v > 0.0);
     if mirror {
-        values = values.map(|v| -v);
+        for v in &mut values {
+            *v = -*v;
+        }
     }
     let x = transpose::<N, L>(&values);
     let wanted = fit_affine(
@@ -262,7 +265,7 @@ fn encode_affine<const N: usize, const L: usize>(
         let inv = inverse(best.d * best.scales[group]);
         let min = best.dmin * best.mins[group];
         for i in group * N..group * N + N {
-            codes[i] = round((values[i] + min) * inv).clamp(0.0, shape.top) as u8;
+            codes[i] = code(((values[i] + min) * inv).clamp(0.0, shape.top));
         }
     }
     let sign = if mirror { -1.0 } else { 1.0 };

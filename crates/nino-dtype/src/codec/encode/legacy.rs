@@ -1,6 +1,8 @@
 //! Encoders of the 32-value blocks.
 
-use super::search::{AffineSearch, ROUND, fit_affine, fit_scale, inverse, round, transpose};
+use super::search::{
+    AffineSearch, Lanes, code, fit_affine, fit_scale, inverse, lanes, round, transpose,
+};
 use super::{F16_MAX, clean, max_abs_bits};
 use crate::float::{f16_to_f32, f32_to_f16};
 
@@ -35,10 +37,7 @@ pub(super) fn encode_q8_0(x: &[f32; 32], out: &mut [u8; 34]) {
     let inv = inverse(f16_to_f32(d));
     out[..2].copy_from_slice(&d.to_le_bytes());
     for i in 0..32 {
-        let q = x[i] * inv;
-        let q = if q < -127.0 { -127.0 } else { q };
-        let q = if q > 127.0 { 127.0 } else { q };
-        out[2 + i] = (q + ROUND).to_bits() as u8;
+        out[2 + i] = code((x[i] * inv).clamp(-127.0, 127.0));
     }
 }
 
@@ -52,7 +51,7 @@ fn q8_error(x: &[f32; 32], d: u16) -> f32 {
         .sum()
 }
 
-/// Blocks of a signed scale: the codes of one block, from 0, and its scale.
+/// Blocks of a signed scale: `write` gets each block's number, scale and codes from 0.
 #[inline(always)]
 fn symmetric<const HALF: u8>(
     values: &[f32],
@@ -60,18 +59,21 @@ fn symmetric<const HALF: u8>(
     mut write: impl FnMut(usize, u16, &[u8; 32]),
 ) {
     let half = HALF as f32;
-    let mut x = transpose::<32, LANES>(values);
-    for row in &mut x {
-        *row = row.map(|v| clean(v, F16_MAX * (half - 1.0)));
-    }
+    let x = cleaned_lanes(values, F16_MAX * (half - 1.0));
     let scales = fit_scale(&x, (-half, half - 1.0), peaks);
+    let mut d = [0; LANES];
+    for l in 0..LANES {
+        d[l] = f32_to_f16(scales[l].clamp(-F16_MAX, F16_MAX));
+    }
+    let inv: Lanes<LANES> = lanes(|l| inverse(f16_to_f32(d[l])));
+    let mut codes = [[0; 32]; LANES];
+    for i in 0..32 {
+        for l in 0..LANES {
+            codes[l][i] = code((x[i][l] * inv[l]).clamp(-half, half - 1.0)).wrapping_add(HALF);
+        }
+    }
     for block in 0..values.len() / 32 {
-        let d = f32_to_f16(scales[block].clamp(-F16_MAX, F16_MAX));
-        let inv = inverse(f16_to_f32(d));
-        let codes = std::array::from_fn(|i| {
-            (round(x[i][block] * inv).clamp(-half, half - 1.0) + half) as u8
-        });
-        write(block, d, &codes);
+        write(block, d[block], &codes[block]);
     }
 }
 
@@ -83,26 +85,38 @@ fn affine<const TOP: u8>(
     mut write: impl FnMut(usize, [u16; 2], &[u8; 32]),
 ) {
     let top = TOP as f32;
+    let x = cleaned_lanes(values, F16_MAX);
+    let search = AffineSearch {
+        top,
+        cuts,
+        below_zero: false,
+    };
+    let (scales, offsets) = fit_affine(&x, &search);
+    let (mut d, mut m) = ([0; LANES], [0; LANES]);
+    for l in 0..LANES {
+        d[l] = f32_to_f16(scales[l].clamp(-F16_MAX, F16_MAX));
+        m[l] = f32_to_f16(offsets[l].clamp(-F16_MAX, F16_MAX));
+    }
+    let inv: Lanes<LANES> = lanes(|l| inverse(f16_to_f32(d[l])));
+    let offset: Lanes<LANES> = lanes(|l| f16_to_f32(m[l]));
+    let mut codes = [[0; 32]; LANES];
+    for i in 0..32 {
+        for l in 0..LANES {
+            codes[l][i] = code(((x[i][l] - offset[l]) * inv[l]).clamp(0.0, top));
+        }
+    }
+    for block in 0..values.len() / 32 {
+        write(block, [d[block], m[block]], &codes[block]);
+    }
+}
+
+#[inline(always)]
+fn cleaned_lanes(values: &[f32], limit: f32) -> [Lanes<LANES>; 32] {
     let mut x = transpose::<32, LANES>(values);
     for row in &mut x {
-        *row = row.map(|v| clean(v, F16_MAX));
+        *row = lanes(|l| clean(row[l], limit));
     }
-    let (scales, offsets) = fit_affine(
-        &x,
-        &AffineSearch {
-            top,
-            cuts,
-            below_zero: false,
-        },
-    );
-    for block in 0..values.len() / 32 {
-        let d = f32_to_f16(scales[block].clamp(-F16_MAX, F16_MAX));
-        let m = f32_to_f16(offsets[block].clamp(-F16_MAX, F16_MAX));
-        let (inv, offset) = (inverse(f16_to_f32(d)), f16_to_f32(m));
-        let codes =
-            std::array::from_fn(|i| round((x[i][block] - offset) * inv).clamp(0.0, top) as u8);
-        write(block, [d, m], &codes);
-    }
+    x
 }
 
 const PEAKS_4: [f32; 10] = [-9.0, -8.6, -8.3, -8.0, -7.7, -7.4, 6.6, 7.0, 7.4, 7.8];

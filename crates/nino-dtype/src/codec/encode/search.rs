@@ -4,16 +4,32 @@
 //! sum runs down a lane in order, so the outcome does not depend on the vector width.
 
 /// 1.5 * 2^23: adding it leaves the nearest integer in a float's low bits.
-pub(super) const ROUND: f32 = 12_582_912.0;
+const ROUND: f32 = 12_582_912.0;
 /// Groups narrower than this are taken as constant: f16 scales cannot resolve them.
 const TINY: f32 = 1e-20;
 
 pub(super) type Lanes<const L: usize> = [f32; L];
 
+/// One value per lane. A loop, because `array::map` is compiled apart from the kernel.
+#[inline(always)]
+pub(super) fn lanes<const L: usize>(value: impl Fn(usize) -> f32) -> Lanes<L> {
+    let mut v = [0.0; L];
+    for l in 0..L {
+        v[l] = value(l);
+    }
+    v
+}
+
 /// Nearest integer, ties to even, for magnitudes below 2^22.
 #[inline(always)]
 pub(super) fn round(x: f32) -> f32 {
     (x + ROUND) - ROUND
+}
+
+/// The low byte of the nearest integer.
+#[inline(always)]
+pub(super) fn code(x: f32) -> u8 {
+    (x + ROUND).to_bits() as u8
 }
 
 /// 1 / x, and 0 for what is too small to divide by.
@@ -59,7 +75,7 @@ pub(super) fn sums<const N: usize, const L: usize>(
         rq: zero,
         rr: zero,
     };
-    let inv: Lanes<L> = std::array::from_fn(|l| inverse(scale[l]));
+    let inv: Lanes<L> = lanes(|l| inverse(scale[l]));
     for row in x {
         for l in 0..L {
             let q = round((row[l] - offset[l]) * inv[l]);
@@ -85,7 +101,7 @@ pub(super) fn errors<const N: usize, const L: usize>(
     (low, high): (f32, f32),
 ) -> Lanes<L> {
     let mut error = [0.0; L];
-    let inv: Lanes<L> = std::array::from_fn(|l| inverse(scale[l]));
+    let inv: Lanes<L> = lanes(|l| inverse(scale[l]));
     for row in x {
         for l in 0..L {
             let q = round((row[l] - offset[l]) * inv[l]);
@@ -119,7 +135,7 @@ pub(super) fn fit_scale<const N: usize, const L: usize>(
     let mut best = [0.0; L];
     let mut best_error = [f32::INFINITY; L];
     for &code in peaks {
-        let scale: Lanes<L> = std::array::from_fn(|l| peak[l] / code);
+        let scale: Lanes<L> = lanes(|l| peak[l] / code);
         improve_scale(x, range, &scale, &mut best, &mut best_error);
     }
     for _ in 0..REFITS {
@@ -178,7 +194,7 @@ pub(super) fn fit_affine<const N: usize, const L: usize>(
         }
     }
     if search.below_zero {
-        low = low.map(|v| if v > 0.0 { 0.0 } else { v });
+        low = lanes(|l| if low[l] > 0.0 { 0.0 } else { low[l] });
     }
     let mut best = AffineBest {
         scale: [0.0; L],
@@ -187,8 +203,8 @@ pub(super) fn fit_affine<const N: usize, const L: usize>(
     };
     for &(below, above) in search.cuts {
         let share = (1.0 - below - above) / search.top;
-        let scale: Lanes<L> = std::array::from_fn(|l| (high[l] - low[l]) * share);
-        let offset: Lanes<L> = std::array::from_fn(|l| low[l] + (high[l] - low[l]) * below);
+        let scale: Lanes<L> = lanes(|l| (high[l] - low[l]) * share);
+        let offset: Lanes<L> = lanes(|l| low[l] + (high[l] - low[l]) * below);
         best.improve(x, search, &scale, &offset);
     }
     for _ in 0..REFITS {
