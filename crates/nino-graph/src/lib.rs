@@ -31,6 +31,6 @@ pub use op::{
     NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
     RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
 };
-pub use plan::{Place, Plan, PlanError, PlanOptions, Span, Step};
+pub use plan::{Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;

@@ -4,9 +4,13 @@
 //! results) share a buffer; buffers that are never alive together share memory.
 
 mod arena;
+mod cut;
 mod lifetimes;
+mod spill;
 
-use crate::{Cost, Graph, Node, Op};
+use crate::{Cost, Graph, Node, Op, Use};
+use lifetimes::Buffer;
+pub use spill::Transfer;
 use std::ops::Range;
 
 /// Limits and preferences of the device a plan is for.
@@ -24,6 +28,10 @@ pub struct PlanOptions {
     pub max_step_flops: Option<f64>,
     /// Conv and linear may write over their residual operand.
     pub residual_in_place: bool,
+    /// Values of at least this many bytes stay outside the arena and pass through it by rows.
+    pub spill_above: Option<usize>,
+    /// The most bytes one step may bring into the arena from outside.
+    pub window: usize,
 }
 
 impl Default for PlanOptions {
@@ -35,6 +43,8 @@ impl Default for PlanOptions {
             budget: None,
             max_step_flops: None,
             residual_in_place: true,
+            spill_above: None,
+            window: usize::MAX,
         }
     }
 }
@@ -50,6 +60,8 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Arena(Span),
+    /// Outside the arena: each step brings in the rows it needs.
+    Host(Span),
     /// A parameter, or a view of one ([`Graph::root`] tells which).
     Param,
     /// Fused away or never used.
@@ -72,7 +84,10 @@ pub struct Plan {
     steps: Vec<Step>,
     places: Vec<Place>,
     scratch: Vec<Span>,
+    /// For each op, a window per operand and one for the result; empty where nothing is outside.
+    windows: Vec<Vec<Option<Span>>>,
     arena_bytes: usize,
+    host_bytes: usize,
     peak_node: Option<Node>,
     largest_binding: usize,
     weight_bytes: usize,
@@ -110,15 +125,27 @@ pub enum PlanError {
 impl Plan {
     pub fn new(graph: Graph, mut options: PlanOptions) -> Result<Plan, PlanError> {
         options.page -= options.page % options.align;
+        let buffers = lifetimes::buffers(&graph, &options);
+        let least = options.spill_above.unwrap_or(usize::MAX);
+        let (outside, mut buffers): (Vec<Buffer>, Vec<Buffer>) = buffers
+            .into_iter()
+            .partition(|b| b.bytes >= least && b.scratch_of.is_none());
+        let mut spilled = vec![false; graph.len()];
+        outside
+            .iter()
+            .flat_map(|b| &b.values)
+            .for_each(|n| spilled[n.index()] = true);
         let mut steps = Vec::new();
         let mut largest_binding = 0;
         for (node, op) in graph.ops() {
             if matches!(op, Op::Reshape(_)) {
                 continue;
             }
-            largest_binding = largest_binding.max(cut(&graph, node, &options, &mut steps)?);
+            let binding = cut::steps(&graph, node, &options, &spilled, &mut steps)?;
+            largest_binding = largest_binding.max(binding);
         }
-        let buffers = lifetimes::buffers(&graph, &options);
+        let windows = spill::windows(&graph, &steps, &spilled, options.align);
+        buffers.extend(spill::window_buffers(&windows));
         if let Some(large) = buffers.iter().find(|b| b.bytes > options.page) {
             let (op, bytes) = (graph.op_label(large.owner), large.bytes);
             return Err(PlanError::ValueTooLarge {
@@ -128,11 +155,20 @@ impl Plan {
             });
         }
         let packed = arena::pack(&buffers, &options);
+        let host = arena::pack(
+            &outside,
+            &PlanOptions {
+                page: usize::MAX,
+                ..options
+            },
+        );
         let weight_bytes = graph.params().map(|(_, p)| p.bytes()).sum();
         let mut plan = Plan {
             places: vec![Place::Nowhere; graph.len()],
             scratch: vec![Span::default(); graph.len()],
+            windows: windows.iter().map(|w| vec![None; w.len()]).collect(),
             arena_bytes: packed.bytes,
+            host_bytes: host.bytes,
             peak_node: lifetimes::peak(&graph, &buffers),
             largest_binding,
             weight_bytes,
@@ -145,11 +181,21 @@ impl Plan {
                 let bytes = plan.graph.bytes(n);
                 plan.places[n.index()] = Place::Arena(Span { offset, bytes });
             }
+            let span = Span {
+                offset,
+                bytes: buffer.bytes,
+            };
             if let Some(n) = buffer.scratch_of {
-                plan.scratch[n.index()] = Span {
-                    offset,
-                    bytes: buffer.bytes,
-                };
+                plan.scratch[n.index()] = span;
+            }
+            if let Some((n, i)) = buffer.window_of {
+                plan.windows[n.index()][i] = Some(span);
+            }
+        }
+        for (buffer, &offset) in outside.iter().zip(&host.offsets) {
+            for &n in &buffer.values {
+                let bytes = plan.graph.bytes(n);
+                plan.places[n.index()] = Place::Host(Span { offset, bytes });
             }
         }
         for (n, _) in plan.graph.values() {
@@ -162,16 +208,21 @@ impl Plan {
     }
 
     fn check_budget(&self) -> Result<(), PlanError> {
-        let need = self.weight_bytes + self.arena_bytes;
         match self.options.budget {
-            Some(budget) if need > budget => Err(PlanError::OverBudget {
-                need,
-                weights: self.weight_bytes,
-                arena: self.arena_bytes,
-                op: self.peak_op(),
-                budget,
-            }),
+            Some(budget) if self.weight_bytes + self.arena_bytes > budget => {
+                Err(self.over_budget(budget))
+            }
             _ => Ok(()),
+        }
+    }
+
+    fn over_budget(&self, budget: usize) -> PlanError {
+        PlanError::OverBudget {
+            need: self.weight_bytes + self.arena_bytes,
+            weights: self.weight_bytes,
+            arena: self.arena_bytes,
+            op: self.peak_op(),
+            budget,
         }
     }
 
@@ -188,7 +239,8 @@ impl Plan {
         self.places[node.index()]
     }
 
-    /// Where a value lies in the arena; `None` for parameters and values that are not there.
+    /// Where a whole value lies in the arena; `None` for parameters, values kept outside and values
+    /// that are not there. A step finds its operands with [`Plan::locate`].
     pub fn span(&self, node: Node) -> Option<Span> {
         match self.place(node) {
             Place::Arena(span) => Some(span),
@@ -204,6 +256,25 @@ impl Plan {
     /// Bytes of the arena: what a session allocates for activations, no more and no less.
     pub fn arena_bytes(&self) -> usize {
         self.arena_bytes
+    }
+
+    /// Bytes kept outside the arena.
+    pub fn host_bytes(&self) -> usize {
+        self.host_bytes
+    }
+
+    /// Arena offset of the first byte of `used`, the `i`-th of [`Graph::uses`] of a step of `node`:
+    /// the value's own place, or the window its rows were brought into. `None` for parameters.
+    pub fn locate(&self, node: Node, i: usize, used: &Use) -> Option<usize> {
+        match self.place(used.node) {
+            Place::Arena(span) => Some(span.offset + used.bytes.start),
+            Place::Host(_) => {
+                let window = (*self.windows[node.index()].get(i)?)?;
+                // Keeps the alignment the bytes have in the whole value.
+                Some(window.offset + used.bytes.start % self.options.align)
+            }
+            _ => None,
+        }
     }
 
     /// Bytes of one operand of one step, at most.
@@ -234,65 +305,6 @@ impl Plan {
             bytes: cost.bytes * share,
         }
     }
-}
-
-/// Cuts one op into the fewest steps of equal rows that respect the limits; gives the largest binding.
-fn cut(
-    graph: &Graph,
-    node: Node,
-    options: &PlanOptions,
-    steps: &mut Vec<Step>,
-) -> Result<usize, PlanError> {
-    let rows = graph.op_rows(node);
-    let limit = options.max_binding;
-    // A binding starts at an aligned offset below its first byte.
-    let slack = |start: usize| start % options.align;
-    let largest = |each: usize| {
-        (0..rows)
-            .step_by(each.max(1))
-            .flat_map(|r| graph.uses(node, &(r..(r + each).min(rows))))
-            .map(|u| u.bytes.len() + slack(u.bytes.start))
-            .chain([graph.scratch_bytes(node)])
-            .max()
-            .unwrap_or(0)
-    };
-    let mut each = rows;
-    if let Some(max) = options.max_step_flops {
-        let share = (max / graph.cost(node).flops).min(1.0);
-        each = ((rows as f64 * share) as usize).clamp(1, rows.max(1));
-    }
-    let mut bytes = largest(each);
-    if bytes > limit {
-        // Invariant: `fits` rows fit (once known), `each` rows do not.
-        let (mut fits, mut over) = (0, each);
-        while over - fits > 1 {
-            let middle = fits.midpoint(over);
-            if largest(middle) <= limit {
-                fits = middle;
-            } else {
-                over = middle;
-            }
-        }
-        if fits == 0 {
-            return Err(PlanError::BindingTooLarge {
-                op: graph.op_label(node),
-                bytes: largest(1),
-                limit,
-            });
-        }
-        let n_steps = rows.div_ceil(fits);
-        each = rows.div_ceil(n_steps);
-        bytes = largest(each);
-    }
-    for start in (0..rows).step_by(each.max(1)) {
-        let end = (start + each).min(rows);
-        steps.push(Step {
-            node,
-            rows: start..end,
-            last: end == rows,
-        });
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(super) struct Buffer {
     pub(super) owner: Node,
     pub(super) values: Vec<Node>,
     pub(super) scratch_of: Option<Node>,
+    /// The op and the position among its uses whose rows pass through here.
+    pub(super) window_of: Option<(Node, usize)>,
 }
 
 pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
@@ -53,6 +55,7 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 owner: node,
                 values: vec![node],
                 scratch_of: None,
+                window_of: None,
             });
             buffers.len() - 1
         };
@@ -66,6 +69,7 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 owner: node,
                 values: vec![],
                 scratch_of: Some(node),
+                window_of: None,
             });
         }
     }

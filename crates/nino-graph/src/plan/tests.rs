@@ -289,6 +289,47 @@ fn random_graph(choices: &[(u8, u8)]) -> Graph {
     g.finish().unwrap()
 }
 
+/// Every byte a step reads or writes outside is brought in or taken out, in windows of its own.
+#[test]
+fn what_does_not_fit_passes_through_windows() {
+    let (g, out) = block(64, 64, 32);
+    let g = rewrite(&g, Rewrites::ALL);
+    let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+    let value = g.bytes(out);
+    assert!(whole.arena_bytes() >= value && whole.host_bytes() == 0);
+    let plan = Plan::fit(&g, PlanOptions::default(), value / 4).unwrap();
+    assert!(
+        plan.arena_bytes() <= value / 4,
+        "{} of {}",
+        plan.arena_bytes(),
+        value / 4
+    );
+    assert!(plan.host_bytes() >= value);
+    let mut written = 0;
+    for step in plan.steps().iter().filter(|s| s.node == out) {
+        let (loads, store) = plan.transfers(step);
+        assert_eq!(loads.len(), 2, "the conv's input and its residual");
+        let store = store.unwrap();
+        written += store.host.len();
+        let mut spans: Vec<_> = loads
+            .iter()
+            .chain([&store])
+            .map(|t| (t.arena, t.arena + t.host.len()))
+            .collect();
+        spans.sort_unstable();
+        assert!(spans.windows(2).all(|w| w[0].1 <= w[1].0), "{spans:?}");
+        assert!(spans.iter().all(|s| s.1 <= plan.arena_bytes()));
+    }
+    assert_eq!(written, value);
+    let error = Plan::fit(&g, PlanOptions::default(), 4096)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("4096") || error.contains("budget"),
+        "{error}"
+    );
+}
+
 proptest! {
     #[test]
     fn random_plans_never_overlap(choices in prop::collection::vec(any::<(u8, u8)>(), 1..40), limit in 2048usize..40_000, fuse: bool) {
