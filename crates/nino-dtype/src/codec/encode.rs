@@ -4,6 +4,7 @@ mod kquant;
 mod legacy;
 mod pack;
 mod search;
+mod superblock;
 
 use crate::DType;
 use crate::float::{f32_to_bf16, f32_to_f16};

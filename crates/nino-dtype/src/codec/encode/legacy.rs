@@ -1,7 +1,7 @@
 //! Encoders of the 32-value blocks.
 
 use super::search::{
-    AffineSearch, Lanes, code, fit_affine, fit_scale, inverse, lanes, round, transpose,
+    Lanes, OVERSHOOTS, code, fit_affine, fit_scale, inverse, lanes, round, transpose,
 };
 use super::{F16_MAX, clean, max_abs_bits};
 use crate::float::{f16_to_f32, f32_to_f16};
@@ -53,14 +53,10 @@ fn q8_error(x: &[f32; 32], d: u16) -> f32 {
 
 /// Blocks of a signed scale: `write` gets each block's number, scale and codes from 0.
 #[inline(always)]
-fn symmetric<const HALF: u8>(
-    values: &[f32],
-    peaks: &[f32],
-    mut write: impl FnMut(usize, u16, &[u8; 32]),
-) {
+fn symmetric<const HALF: u8>(values: &[f32], mut write: impl FnMut(usize, u16, &[u8; 32])) {
     let half = HALF as f32;
     let x = cleaned_lanes(values, F16_MAX * (half - 1.0));
-    let scales = fit_scale(&x, (-half, half - 1.0), peaks);
+    let scales = fit_scale(&x, half, &OVERSHOOTS);
     let mut d = [0; LANES];
     for l in 0..LANES {
         d[l] = f32_to_f16(scales[l].clamp(-F16_MAX, F16_MAX));
@@ -79,19 +75,10 @@ fn symmetric<const HALF: u8>(
 
 /// Blocks of a scale and an offset.
 #[inline(always)]
-fn affine<const TOP: u8>(
-    values: &[f32],
-    cuts: &[(f32, f32)],
-    mut write: impl FnMut(usize, [u16; 2], &[u8; 32]),
-) {
+fn affine<const TOP: u8>(values: &[f32], mut write: impl FnMut(usize, [u16; 2], &[u8; 32])) {
     let top = TOP as f32;
     let x = cleaned_lanes(values, F16_MAX);
-    let search = AffineSearch {
-        top,
-        cuts,
-        below_zero: false,
-    };
-    let (scales, offsets) = fit_affine(&x, &search);
+    let (scales, offsets) = fit_affine(&x, top, false);
     let (mut d, mut m) = ([0; LANES], [0; LANES]);
     for l in 0..LANES {
         d[l] = f32_to_f16(scales[l].clamp(-F16_MAX, F16_MAX));
@@ -119,26 +106,10 @@ fn cleaned_lanes(values: &[f32], limit: f32) -> [Lanes<LANES>; 32] {
     x
 }
 
-const PEAKS_4: [f32; 10] = [-9.0, -8.6, -8.3, -8.0, -7.7, -7.4, 6.6, 7.0, 7.4, 7.8];
-const PEAKS_5: [f32; 10] = [
-    -17.0, -16.6, -16.3, -16.0, -15.7, -15.4, 14.6, 15.0, 15.3, 15.6,
-];
-const CUTS: [(f32, f32); 9] = [
-    (0.0, 0.0),
-    (0.0, 0.03),
-    (0.03, 0.0),
-    (0.03, 0.03),
-    (-0.02, 0.0),
-    (0.0, -0.02),
-    (0.06, 0.0),
-    (0.0, 0.06),
-    (0.06, 0.06),
-];
-
 #[inline(always)]
 pub(super) fn encode_q4_0(values: &[f32], out: &mut [u8]) {
     let out = out.as_chunks_mut::<18>().0;
-    symmetric::<8>(values, &PEAKS_4, |block, d, codes| {
+    symmetric::<8>(values, |block, d, codes| {
         out[block][..2].copy_from_slice(&d.to_le_bytes());
         pack_nibbles(codes, &mut out[block][2..]);
     });
@@ -147,7 +118,7 @@ pub(super) fn encode_q4_0(values: &[f32], out: &mut [u8]) {
 #[inline(always)]
 pub(super) fn encode_q5_0(values: &[f32], out: &mut [u8]) {
     let out = out.as_chunks_mut::<22>().0;
-    symmetric::<16>(values, &PEAKS_5, |block, d, codes| {
+    symmetric::<16>(values, |block, d, codes| {
         out[block][..2].copy_from_slice(&d.to_le_bytes());
         out[block][2..6].copy_from_slice(&high_bits(codes));
         pack_nibbles(codes, &mut out[block][6..]);
@@ -157,7 +128,7 @@ pub(super) fn encode_q5_0(values: &[f32], out: &mut [u8]) {
 #[inline(always)]
 pub(super) fn encode_q4_1(values: &[f32], out: &mut [u8]) {
     let out = out.as_chunks_mut::<20>().0;
-    affine::<15>(values, &CUTS, |block, [d, m], codes| {
+    affine::<15>(values, |block, [d, m], codes| {
         out[block][..2].copy_from_slice(&d.to_le_bytes());
         out[block][2..4].copy_from_slice(&m.to_le_bytes());
         pack_nibbles(codes, &mut out[block][4..]);
@@ -167,7 +138,7 @@ pub(super) fn encode_q4_1(values: &[f32], out: &mut [u8]) {
 #[inline(always)]
 pub(super) fn encode_q5_1(values: &[f32], out: &mut [u8]) {
     let out = out.as_chunks_mut::<24>().0;
-    affine::<31>(values, &CUTS, |block, [d, m], codes| {
+    affine::<31>(values, |block, [d, m], codes| {
         out[block][..2].copy_from_slice(&d.to_le_bytes());
         out[block][2..4].copy_from_slice(&m.to_le_bytes());
         out[block][4..8].copy_from_slice(&high_bits(codes));

@@ -114,13 +114,18 @@ pub(super) fn errors<const N: usize, const L: usize>(
     error
 }
 
-/// Scales of `scale * q` with `q` in `low..=high`. Each of `peaks` is a code the largest value of a
-/// group is tried at; least squares then moves the scale to suit the codes that gives.
+/// How far past the last code the largest value of a group is tried, in codes: little past it and
+/// the largest value is met exactly, far past it and the others gain what it loses.
+pub(super) const OVERSHOOTS: [f32; 4] = [-0.4, 0.0, 0.4, 0.8];
+/// With many codes the error has many small minima.
+pub(super) const OVERSHOOTS_FINE: [f32; 9] = [-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8];
+
+/// Scales, of either sign, of `scale * q` with `q` in `-half..half`.
 #[inline(always)]
 pub(super) fn fit_scale<const N: usize, const L: usize>(
     x: &[Lanes<L>; N],
-    range: (f32, f32),
-    peaks: &[f32],
+    half: f32,
+    overshoots: &[f32],
 ) -> Lanes<L> {
     let mut peak = [0.0; L];
     for row in x {
@@ -132,59 +137,58 @@ pub(super) fn fit_scale<const N: usize, const L: usize>(
             };
         }
     }
-    let mut best = [0.0; L];
-    let mut best_error = [f32::INFINITY; L];
-    for &code in peaks {
-        let scale: Lanes<L> = lanes(|l| peak[l] / code);
-        improve_scale(x, range, &scale, &mut best, &mut best_error);
+    let mut best = ScaleBest {
+        scale: [0.0; L],
+        error: [f32::INFINITY; L],
+    };
+    for over in overshoots {
+        for code in [-half - over, half - 1.0 + over] {
+            best.improve(x, half, &lanes(|l| peak[l] / code));
+        }
     }
-    for _ in 0..REFITS {
-        let scale = best;
-        improve_scale(x, range, &scale, &mut best, &mut best_error);
-    }
-    best
+    let scale = best.scale;
+    best.improve(x, half, &scale);
+    best.scale
 }
 
-/// Rounds of "codes for the scale, scale for the codes" after the search.
-const REFITS: usize = 2;
+struct ScaleBest<const L: usize> {
+    scale: Lanes<L>,
+    error: Lanes<L>,
+}
 
-#[inline(always)]
-fn improve_scale<const N: usize, const L: usize>(
-    x: &[Lanes<L>; N],
-    range: (f32, f32),
-    scale: &Lanes<L>,
-    best: &mut Lanes<L>,
-    best_error: &mut Lanes<L>,
-) {
-    let s = sums(x, scale, &[0.0; L], range);
-    for l in 0..L {
-        let step = if s.qq[l] > 0.0 {
-            s.rq[l] / s.qq[l]
-        } else {
-            0.0
-        };
-        let error = s.rr[l] - step * s.rq[l];
-        let better = error < best_error[l];
-        best_error[l] = if better { error } else { best_error[l] };
-        best[l] = if better { scale[l] + step } else { best[l] };
+impl<const L: usize> ScaleBest<L> {
+    /// Takes the best codes for `scale`, and then the best scale for those.
+    #[inline(always)]
+    fn improve<const N: usize>(&mut self, x: &[Lanes<L>; N], half: f32, scale: &Lanes<L>) {
+        let s = sums(x, scale, &[0.0; L], (-half, half - 1.0));
+        for l in 0..L {
+            let step = if s.qq[l] > 0.0 {
+                s.rq[l] / s.qq[l]
+            } else {
+                0.0
+            };
+            let error = s.rr[l] - step * s.rq[l];
+            let better = error < self.error[l];
+            self.error[l] = if better { error } else { self.error[l] };
+            self.scale[l] = if better {
+                scale[l] + step
+            } else {
+                self.scale[l]
+            };
+        }
     }
 }
 
-/// How `fit_affine` searches.
-pub(super) struct AffineSearch<'a> {
-    /// The largest code; the smallest is 0.
-    pub top: f32,
-    /// Shares of a group's range to cut off below and above.
-    pub cuts: &'a [(f32, f32)],
-    /// Offsets must not be positive.
-    pub below_zero: bool,
-}
+/// How much of a group's range is left beyond the first and the last code, in codes.
+const CUTS: [f32; 3] = [-0.3, 0.15, 0.6];
 
-/// Scales and offsets of `scale * q + offset` with `q` in `0..=top`.
+/// Scales and offsets of `scale * q + offset` with `q` in `0..=top`; `below_zero` keeps offsets from
+/// being positive.
 #[inline(always)]
 pub(super) fn fit_affine<const N: usize, const L: usize>(
     x: &[Lanes<L>; N],
-    search: &AffineSearch<'_>,
+    top: f32,
+    below_zero: bool,
 ) -> (Lanes<L>, Lanes<L>) {
     let (mut low, mut high) = (x[0], x[0]);
     for row in x {
@@ -193,7 +197,7 @@ pub(super) fn fit_affine<const N: usize, const L: usize>(
             high[l] = if row[l] > high[l] { row[l] } else { high[l] };
         }
     }
-    if search.below_zero {
+    if below_zero {
         low = lanes(|l| if low[l] > 0.0 { 0.0 } else { low[l] });
     }
     let mut best = AffineBest {
@@ -201,16 +205,16 @@ pub(super) fn fit_affine<const N: usize, const L: usize>(
         offset: low,
         error: [f32::INFINITY; L],
     };
-    for &(below, above) in search.cuts {
-        let share = (1.0 - below - above) / search.top;
-        let scale: Lanes<L> = lanes(|l| (high[l] - low[l]) * share);
-        let offset: Lanes<L> = lanes(|l| low[l] + (high[l] - low[l]) * below);
-        best.improve(x, search, &scale, &offset);
+    for below in CUTS {
+        for above in CUTS {
+            let step = 1.0 / (top + below + above);
+            let scale: Lanes<L> = lanes(|l| (high[l] - low[l]) * step);
+            let offset = lanes(|l| low[l] + scale[l] * below);
+            best.improve(x, (top, below_zero), &scale, &offset);
+        }
     }
-    for _ in 0..REFITS {
-        let (scale, offset) = (best.scale, best.offset);
-        best.improve(x, search, &scale, &offset);
-    }
+    let (scale, offset) = (best.scale, best.offset);
+    best.improve(x, (top, below_zero), &scale, &offset);
     (best.scale, best.offset)
 }
 
@@ -221,16 +225,17 @@ struct AffineBest<const L: usize> {
 }
 
 impl<const L: usize> AffineBest<L> {
+    /// Takes the best codes for `scale` and `offset`, and then the best of both for those.
     #[inline(always)]
     fn improve<const N: usize>(
         &mut self,
         x: &[Lanes<L>; N],
-        search: &AffineSearch<'_>,
+        (top, below_zero): (f32, bool),
         scale: &Lanes<L>,
         offset: &Lanes<L>,
     ) {
         let n = N as f32;
-        let s = sums(x, scale, offset, (0.0, search.top));
+        let s = sums(x, scale, offset, (0.0, top));
         for l in 0..L {
             let det = n * s.qq[l] - s.q[l] * s.q[l];
             let step = if det > 0.0 {
@@ -245,12 +250,10 @@ impl<const L: usize> AffineBest<L> {
             let rq0 = s.rq[l] + b * s.q[l];
             let step0 = if s.qq[l] > 0.0 { rq0 / s.qq[l] } else { 0.0 };
             let error0 = s.rr[l] + 2.0 * b * s.r[l] + n * b * b - step0 * rq0;
-            let hold = search.below_zero && b + shift > 0.0;
-            let (new_scale, new_offset, error) = if hold {
-                (scale[l] + step0, 0.0, error0)
-            } else {
-                (scale[l] + step, b + shift, error)
-            };
+            let hold = below_zero && b + shift > 0.0;
+            let new_scale = scale[l] + if hold { step0 } else { step };
+            let new_offset = if hold { 0.0 } else { b + shift };
+            let error = if hold { error0 } else { error };
             let better = error < self.error[l];
             self.error[l] = if better { error } else { self.error[l] };
             self.scale[l] = if better { new_scale } else { self.scale[l] };
