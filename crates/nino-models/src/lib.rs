@@ -1,1 +1,17 @@
 //! Model definitions: each records its graph from a configuration.
+//!
+//! A model file names no device, file or weight format. Parameters carry the names of the original
+//! authors' single files; `Config::detect` reads sizes from tensor names and shapes.
+
+pub mod kl;
+pub mod latent;
+mod params;
+mod stream;
+pub mod taehv;
+pub mod taesd;
+pub mod wan;
+mod weights;
+
+pub use params::{ConvShape, Find, Params};
+pub use stream::{Cache, Stream};
+pub use weights::{FileParams, Layout, layout, storage};

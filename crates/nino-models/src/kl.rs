@@ -1,0 +1,12 @@
+//! AutoencoderKL: the VAE of Stable Diffusion 1.x/2.x/XL/3 and Flux.
+//! Behaviour: CompVis latent-diffusion, `ldm/modules/diffusionmodules/model.py`.
+
+mod block;
+mod config;
+mod decoder;
+mod encoder;
+
+pub use block::Scale;
+pub use config::Config;
+pub use decoder::decoder;
+pub use encoder::encoder;

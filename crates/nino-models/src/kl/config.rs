@@ -1,0 +1,77 @@
+//! Sizes of an AutoencoderKL, built in or read from tensor names and shapes.
+
+use crate::Find;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Channels of each level, full resolution first.
+    pub widths: Vec<usize>,
+    /// Residual blocks per level of the encoder; the decoder has one more.
+    pub n_res_blocks: usize,
+    pub z_channels: usize,
+    /// 1×1 convolutions between latent and network (`quant_conv`, `post_quant_conv`).
+    pub quant_conv: bool,
+    /// Groups of every norm.
+    pub groups: usize,
+}
+
+impl Config {
+    /// SD 1.x, 2.x and XL.
+    pub fn sd() -> Config {
+        Config {
+            widths: vec![128, 256, 512, 512],
+            n_res_blocks: 2,
+            z_channels: 4,
+            quant_conv: true,
+            groups: 32,
+        }
+    }
+
+    /// Flux.1 and SD3.
+    pub fn flux() -> Config {
+        Config {
+            z_channels: 16,
+            quant_conv: false,
+            ..Config::sd()
+        }
+    }
+
+    /// Pixels per latent pixel along one side.
+    pub fn scale(&self) -> usize {
+        1 << (self.widths.len() - 1)
+    }
+
+    /// Reads sizes from tensor shapes alone; `None` when this is not an AutoencoderKL. Either half
+    /// is enough.
+    pub fn detect(find: &Find) -> Option<Config> {
+        let (part, blocks) = if find("decoder.conv_in.weight").is_some() {
+            ("decoder", "decoder.up")
+        } else {
+            ("encoder", "encoder.down")
+        };
+        let conv = |name: &str| match **find(&format!("{name}.weight")).as_ref().map(|(s, _)| s)? {
+            [cout, cin, _, _] => Some((cout, cin)),
+            _ => None,
+        };
+        let block = |level: usize, i: usize| conv(&format!("{blocks}.{level}.block.{i}.conv1"));
+        let widths: Vec<usize> = (0..)
+            .map_while(|level| block(level, 0))
+            .map(|b| b.0)
+            .collect();
+        let n_blocks = (0..64).take_while(|&i| block(0, i).is_some()).count();
+        conv(&format!("{part}.mid.block_1.conv1"))?;
+        let decodes = part == "decoder";
+        let (z_channels, quant) = if decodes {
+            (conv("decoder.conv_in")?.1, "post_quant_conv.weight")
+        } else {
+            (conv("encoder.conv_out")?.0 / 2, "quant_conv.weight")
+        };
+        Some(Config {
+            n_res_blocks: n_blocks.checked_sub(decodes.into())?,
+            z_channels,
+            quant_conv: find(quant).is_some(),
+            groups: 32,
+            widths: (!widths.is_empty()).then_some(widths)?,
+        })
+    }
+}

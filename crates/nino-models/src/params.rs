@@ -1,0 +1,196 @@
+//! Declares a model's parameters by their checkpoint names, and the layers that use them.
+//!
+//! A [`Params`] is a place in the tree of names: `p.at("mid").conv(g, "conv_in", x, 512, 3)` declares
+//! `mid.conv_in.weight` and `.bias`, shaped by the model, stored as the file has them, and records
+//! the convolution. One root per graph: a name declared twice is the same parameter.
+
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, Shape};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::rc::Rc;
+
+/// Shape (as stored) and storage type of a tensor of the checkpoint, by name.
+pub type Find<'a> = dyn Fn(&str) -> Option<(Shape, DType)> + 'a;
+
+/// A place in the tree of parameter names.
+#[derive(Clone)]
+pub struct Params<'a> {
+    prefix: String,
+    root: Rc<Root<'a>>,
+}
+
+struct Root<'a> {
+    dtype: Box<dyn Fn(&str) -> DType + 'a>,
+    declared: RefCell<HashMap<String, Node>>,
+}
+
+/// A convolution that is not plain: see [`Params::conv_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct ConvShape {
+    pub cout: usize,
+    /// `[t, h, w]`; t is 1 for images.
+    pub kernel: [usize; 3],
+    /// `[t, h, w]`
+    pub stride: [usize; 3],
+    /// Top, bottom, left, right.
+    pub pad: [usize; 4],
+    pub bias: bool,
+}
+
+impl ConvShape {
+    /// Stride 1, size kept, with bias.
+    pub fn same(cout: usize, k: usize) -> ConvShape {
+        ConvShape {
+            cout,
+            kernel: [1, k, k],
+            stride: [1; 3],
+            pad: [k / 2; 4],
+            bias: true,
+        }
+    }
+}
+
+impl<'a> Params<'a> {
+    /// `dtype` says how each weight is stored; ask it nothing but names that exist in the model.
+    pub fn new(dtype: impl Fn(&str) -> DType + 'a) -> Params<'a> {
+        Params {
+            prefix: String::new(),
+            root: Rc::new(Root {
+                dtype: Box::new(dtype),
+                declared: RefCell::default(),
+            }),
+        }
+    }
+
+    /// All weights in one storage type.
+    pub fn uniform(dtype: DType) -> Params<'static> {
+        Params::new(move |_| dtype)
+    }
+
+    /// The names below `part`.
+    #[must_use]
+    pub fn at(&self, part: impl Display) -> Params<'a> {
+        Params {
+            prefix: self.path(part),
+            root: Rc::clone(&self.root),
+        }
+    }
+
+    /// The full name of `part`.
+    pub fn path(&self, part: impl Display) -> String {
+        if self.prefix.is_empty() {
+            part.to_string()
+        } else {
+            format!("{}.{part}", self.prefix)
+        }
+    }
+
+    /// Names a value after this place, so that a test can compare it with a reference's.
+    pub fn label(&self, g: &mut Graph, node: Node) -> Node {
+        g.label(node, &self.prefix);
+        node
+    }
+
+    /// Stride 1, size kept, with bias.
+    #[track_caller]
+    pub fn conv(&self, g: &mut Graph, name: &str, x: Node, cout: usize, k: usize) -> Node {
+        self.conv_with(g, name, x, ConvShape::same(cout, k))
+    }
+
+    #[track_caller]
+    pub fn conv_with(&self, g: &mut Graph, name: &str, x: Node, c: ConvShape) -> Node {
+        let w = self.kernel(g, name, x, &c);
+        let bias = c
+            .bias
+            .then(|| self.vector(g, &format!("{name}.bias"), c.cout));
+        g.causal_conv(x, w, bias, c.stride, c.pad)
+    }
+
+    /// The weight alone: `[cout, kh, kw, cin]`, or `[cout, kt, kh, kw, cin]` when it spans frames.
+    pub fn kernel(&self, g: &mut Graph, name: &str, x: Node, c: &ConvShape) -> Node {
+        let cin = g.shape(x).last_dim();
+        let [kt, kh, kw] = c.kernel;
+        let shape = if kt == 1 {
+            Shape::from([c.cout, kh, kw, cin])
+        } else {
+            Shape::from([c.cout, kt, kh, kw, cin])
+        };
+        self.declare(g, &format!("{name}.weight"), shape)
+    }
+
+    #[track_caller]
+    pub fn linear(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
+        let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
+        let bias = self.vector(g, &format!("{name}.bias"), out);
+        g.linear(x, w, Some(bias))
+    }
+
+    #[track_caller]
+    pub fn linear_no_bias(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
+        let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
+        g.linear(x, w, None)
+    }
+
+    #[track_caller]
+    pub fn group_norm(&self, g: &mut Graph, name: &str, x: Node, groups: usize, eps: f32) -> Node {
+        let c = g.shape(x).last_dim();
+        let weight = self.vector(g, &format!("{name}.weight"), c);
+        let bias = self.vector(g, &format!("{name}.bias"), c);
+        g.group_norm(x, groups, weight, bias, eps)
+    }
+
+    #[track_caller]
+    pub fn layer_norm(&self, g: &mut Graph, name: &str, x: Node, eps: f32) -> Node {
+        let d = g.shape(x).last_dim();
+        let weight = self.vector(g, &format!("{name}.weight"), d);
+        let bias = self.vector(g, &format!("{name}.bias"), d);
+        g.layer_norm(x, Some(weight), Some(bias), eps)
+    }
+
+    pub fn matrix(&self, g: &mut Graph, name: &str, out: usize, cin: usize) -> Node {
+        self.declare(g, name, Shape::from([out, cin]))
+    }
+
+    /// A bias or a norm's weight. Always f32: it is small, and every kernel reads it as such.
+    pub fn vector(&self, g: &mut Graph, name: &str, n: usize) -> Node {
+        self.once(g, name, Shape::from([n]), |_| DType::F32)
+    }
+
+    fn declare(&self, g: &mut Graph, name: &str, shape: Shape) -> Node {
+        self.once(g, name, shape, |stored| storage(stored, shape))
+    }
+
+    fn once(
+        &self,
+        g: &mut Graph,
+        name: &str,
+        shape: Shape,
+        dtype: impl Fn(DType) -> DType,
+    ) -> Node {
+        let name = self.path(name);
+        let known = self.root.declared.borrow().get(&name).copied();
+        known.unwrap_or_else(|| {
+            let node = g.param(&name, shape, dtype((self.root.dtype)(&name)));
+            self.root.declared.borrow_mut().insert(name, node);
+            node
+        })
+    }
+}
+
+/// The type a weight has in the graph. Blocks run along a row of the stored tensor, so they cannot
+/// follow when a kernel's channels are moved last.
+fn storage(stored: DType, shape: Shape) -> DType {
+    let moved = shape.rank() > 2 && shape[1..shape.rank() - 1].iter().any(|&k| k > 1);
+    match stored {
+        d if d.is_block() && (moved || !shape.last_dim().is_multiple_of(d.block_len())) => {
+            DType::F16
+        }
+        d if d.is_real() && d != DType::F64 => d,
+        _ => DType::F32,
+    }
+}
+
+#[cfg(test)]
+mod tests;

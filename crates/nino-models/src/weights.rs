@@ -1,0 +1,133 @@
+//! Parameters of a graph out of a file: found by name, brought to the graph's layout and dtype.
+
+use nino_dtype::DType;
+use nino_graph::{ParamError, ParamSource, ParamSpec, Shape};
+use nino_weights::{Entry, TensorReader};
+
+/// Reads a model's parameters from a file whose names are the canonical ones below `prefix`.
+#[derive(Debug)]
+pub struct FileParams<'a> {
+    reader: &'a TensorReader,
+    prefix: String,
+}
+
+/// How a stored tensor becomes the graph's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Same bytes, whatever ones the shapes have.
+    Same,
+    /// `[cout, cin, k..]` to `[cout, k.., cin]`.
+    ChannelsLast { cin: usize, taps: usize },
+}
+
+/// The step from a stored shape to a graph's shape, or `None` when they do not belong together.
+pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
+    if let [cout, cin, kernel @ ..] = stored
+        && matches!(kernel.len(), 2 | 3)
+        && wanted.rank() == stored.len()
+    {
+        let fits = wanted[0] == *cout
+            && wanted[1..wanted.rank() - 1] == *kernel
+            && wanted.last_dim() == *cin;
+        let taps = kernel.iter().product();
+        return fits.then_some(match taps {
+            1 => Layout::Same,
+            _ => Layout::ChannelsLast { cin: *cin, taps },
+        });
+    }
+    let squeezed = |s: &[usize]| s.iter().copied().filter(|&d| d != 1).collect::<Vec<_>>();
+    (squeezed(stored) == squeezed(&wanted)).then_some(Layout::Same)
+}
+
+/// The storage type a graph should ask for to keep a tensor as the file has it.
+pub fn storage(entry: &Entry) -> DType {
+    // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale.
+    match entry.scale {
+        Some(_) => DType::BF16,
+        None => entry.dtype,
+    }
+}
+
+impl<'a> FileParams<'a> {
+    pub fn new(reader: &'a TensorReader) -> FileParams<'a> {
+        FileParams::below(reader, "")
+    }
+
+    /// Names of the graph are looked up with `prefix` in front.
+    pub fn below(reader: &'a TensorReader, prefix: &str) -> FileParams<'a> {
+        FileParams {
+            reader,
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    /// What the models' `detect` asks.
+    pub fn find(&self, name: &str) -> Option<(Shape, DType)> {
+        let entry = self.entry(name)?;
+        Some((Shape::try_new(&entry.shape)?, storage(entry)))
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.reader.index().get(&format!("{}{name}", self.prefix))
+    }
+}
+
+impl ParamSource for FileParams<'_> {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        let fail = |what: String| ParamError {
+            name: format!("{}{}", self.prefix, param.name),
+            what,
+        };
+        let entry = self
+            .entry(&param.name)
+            .ok_or_else(|| fail("not in the file".to_owned()))?;
+        let layout = layout(&entry.shape, param.shape).ok_or_else(|| {
+            fail(format!(
+                "shape {:?} in the file, the model wants {}",
+                entry.shape, param.shape
+            ))
+        })?;
+        let as_stored = entry.dtype == param.dtype && entry.scale.is_none();
+        match layout {
+            Layout::Same if as_stored => self
+                .reader
+                .read(entry, dst)
+                .map_err(|e| fail(e.to_string())),
+            Layout::ChannelsLast { cin, taps } if as_stored && !entry.dtype.is_block() => {
+                let mut bytes = vec![0; dst.len()];
+                self.reader
+                    .read(entry, &mut bytes)
+                    .map_err(|e| fail(e.to_string()))?;
+                channels_last(&bytes, dst, cin, taps, entry.dtype.block_bytes());
+                Ok(())
+            }
+            _ => {
+                let mut values = vec![0.0; entry.n_values()];
+                self.reader
+                    .read_f32(entry, &mut values)
+                    .map_err(|e| fail(e.to_string()))?;
+                if let Layout::ChannelsLast { cin, taps } = layout {
+                    let mut moved = vec![0.0; values.len()];
+                    channels_last(&values, &mut moved, cin, taps, 1);
+                    values = moved;
+                }
+                nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()))
+            }
+        }
+    }
+}
+
+/// `[cout, cin, taps]` to `[cout, taps, cin]`, each value `size` items long.
+fn channels_last<T: Copy>(src: &[T], dst: &mut [T], cin: usize, taps: usize, size: usize) {
+    let out = cin * taps * size;
+    for (src, dst) in src.chunks_exact(out).zip(dst.chunks_exact_mut(out)) {
+        for (at, value) in dst.chunks_exact_mut(size).enumerate() {
+            let (tap, c) = (at / cin, at % cin);
+            let from = (c * taps + tap) * size;
+            value.copy_from_slice(&src[from..from + size]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! A golden file, and how a recorded graph is compared with it.
+
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, Rewrites, Shape, rewrite};
+use nino_models::{FileParams, Params};
+use nino_suite::{Difference, Tensor, reference};
+use nino_weights::TensorReader;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Largest NMSE against the reference implementation.
+pub(crate) const LIMIT: f64 = 1e-8;
+
+pub(crate) struct Golden {
+    pub(crate) name: String,
+    reader: TensorReader,
+}
+
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+impl Golden {
+    pub(crate) fn open(name: &str) -> Golden {
+        let path = root().join(format!("goldens/models/{name}.safetensors"));
+        Golden {
+            name: name.to_owned(),
+            reader: nino_weights::open(path).unwrap(),
+        }
+    }
+
+    pub(crate) fn source(&self) -> FileParams<'_> {
+        FileParams::new(&self.reader)
+    }
+
+    /// The root of the parameters of one graph, stored as the file has them.
+    pub(crate) fn params(&self) -> Params<'_> {
+        let source = self.source();
+        Params::new(move |name| source.find(name).map_or(DType::F32, |(_, d)| d))
+    }
+
+    pub(crate) fn find<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Fn(&str) -> Option<(Shape, DType)> + 'a {
+        let source = FileParams::below(&self.reader, prefix);
+        move |name| source.find(name)
+    }
+
+    /// Tensor `golden.<name>`.
+    pub(crate) fn tensor(&self, name: &str) -> Tensor {
+        let entry = self.reader.entry(&format!("golden.{name}")).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        self.reader.read_f32(entry, &mut values).unwrap();
+        Tensor::new(
+            Shape::new(&entry.shape),
+            values.into_iter().map(f64::from).collect(),
+        )
+    }
+
+    /// Values of `graph` by node; the intermediates that the golden has are compared on the way, and
+    /// the first that diverges is named.
+    pub(crate) fn run(
+        &self,
+        graph: &Graph,
+        inputs: &BTreeMap<Node, Tensor>,
+        compare: bool,
+    ) -> BTreeMap<Node, Tensor> {
+        let values = reference::eval(graph, inputs, &self.source()).unwrap();
+        let mut compared = 0;
+        for (node, value) in graph.values().filter(|_| compare) {
+            let Some(label) = &value.label else { continue };
+            if self.reader.index().contains(&format!("golden.at.{label}")) {
+                self.close(label, &values[&node], &self.tensor(&format!("at.{label}")));
+                compared += 1;
+            }
+        }
+        if compare {
+            println!("{}: {compared} intermediates agree", self.name);
+            assert!(compared > 3, "{}: labels and golden do not meet", self.name);
+        }
+        // Fusing must not change what is computed.
+        let fused = rewrite(graph, Rewrites::ALL);
+        let after = reference::eval(&fused, inputs, &self.source()).unwrap();
+        for &out in graph.outputs() {
+            let d = Difference::between(&after[&out].values, &values[&out].values);
+            assert!(d.nmse < 1e-20, "{}: fused output: {d}", self.name);
+        }
+        values
+    }
+
+    pub(crate) fn close(&self, what: &str, found: &Tensor, expected: &Tensor) {
+        assert_eq!(found.shape, expected.shape, "{}: {what}", self.name);
+        let d = Difference::between(&found.values, &expected.values);
+        println!("{}: {what}: {d}", self.name);
+        assert!(
+            d.nmse <= LIMIT && d.not_finite == 0,
+            "{}: {what} diverges: {d}",
+            self.name
+        );
+    }
+}
+
+/// Frames `from..to` of a video.
+pub(crate) fn frames(x: &Tensor, from: usize, to: usize) -> Tensor {
+    let mut shape = x.shape;
+    let each: usize = shape[2..].iter().product();
+    assert_eq!(shape[0], 1);
+    shape[1] = to - from;
+    Tensor::new(shape, x.values[from * each..to * each].to_vec())
+}

@@ -1,0 +1,8 @@
+//! Parity of the models with their references, on the goldens of `goldens/models`.
+
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod golden;
+mod image;
+mod video;

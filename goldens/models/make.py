@@ -1,0 +1,428 @@
+"""Writes the model goldens: tiny random-weight models, inputs, outputs and named intermediates.
+
+    python goldens/models/make.py [name ...]
+
+Pinned: torch 2.12.1 (2.11 gives the same), diffusers 0.42.0, safetensors 0.8.0, numpy 1.26.4.
+Reference classes are diffusers' where it has them; their names are mapped to the original authors'
+single-file names. TAESD's Flux.2 variant and TAEHV are written out here from their published
+description (MIT). Everything runs in f64 on weights that are exact in f16, so a file holds f16
+weights and what f64 arithmetic makes of them.
+
+In a file: weights under their checkpoint names in PyTorch's layout; `golden.in.*`, `golden.out.*`
+and `golden.at.<module path>` channels-last, as the graphs have them.
+"""
+
+import pathlib
+import re
+import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+HERE = pathlib.Path(__file__).parent
+# Real TAESD weights; only the `taesd_real` goldens need them.
+DATA = HERE.parents[1].parent / "shared" / "data" / "taesd"
+
+
+def fill(module, seed):
+    """Random values that keep activations near unit scale, exact in f16."""
+    g = torch.Generator().manual_seed(seed)
+    for name, p in module.named_parameters():
+        z = torch.randn(p.shape, generator=g, dtype=torch.float64)
+        if name.endswith("gamma") or (name.endswith("weight") and p.dim() == 1):
+            v = 1 + 0.3 * z
+        elif p.dim() > 1:
+            v = z * p[0].numel() ** -0.5
+        else:
+            v = 0.2 * z
+        p.data = v.half().double()
+    return module.eval()
+
+
+def last(x):
+    """Channels last: [b, c, (t,) h, w] -> [b, (t,) h, w, c]."""
+    return x.movedim(1, -1).float().contiguous()
+
+
+def noise(seed, *shape, scale=1.0):
+    g = torch.Generator().manual_seed(seed)
+    return (torch.randn(shape, generator=g, dtype=torch.float64) * scale).float().double()
+
+
+class Watch:
+    """Collects the first output of every module whose renamed path is wanted."""
+
+    def __init__(self, module, rename, wanted):
+        self.at = {}
+        for name, m in module.named_modules():
+            path = rename(name + ".weight").removesuffix(".weight")
+            if re.fullmatch(wanted, path):
+                m.register_forward_hook(self.keeper(path))
+
+    def keeper(self, path):
+        def keep(_module, _inputs, out):
+            # A hook's return value would replace the output.
+            self.at.setdefault(path, out)
+
+        return keep
+
+    def tensors(self):
+        return {f"golden.at.{k}": last(v) for k, v in self.at.items()}
+
+
+def save(name, weights, tensors):
+    out = {k: v.half().contiguous() for k, v in weights.items()}
+    out |= {k: v.contiguous() for k, v in tensors.items()}
+    path = HERE / f"{name}.safetensors"
+    save_file(out, path)
+    size = path.stat().st_size
+    assert size < 1_000_000, f"{name}: {size} bytes"
+    print(f"{name}: {len(weights)} weights, {size} bytes")
+
+
+# ---- AutoencoderKL
+
+
+def kl_name(n_levels):
+    def rename(n):
+        n = re.sub(r"decoder\.up_blocks\.(\d+)", lambda m: f"decoder.up.{n_levels - 1 - int(m[1])}", n)
+        for a, b in [
+            ("encoder.down_blocks.", "encoder.down."),
+            (".resnets.", ".block."),
+            (".downsamplers.0.", ".downsample."),
+            (".upsamplers.0.", ".upsample."),
+            ("mid_block.block.0", "mid.block_1"),
+            ("mid_block.block.1", "mid.block_2"),
+            ("mid_block.attentions.0", "mid.attn_1"),
+            ("group_norm.", "norm."),
+            ("to_q.", "q."),
+            ("to_k.", "k."),
+            ("to_v.", "v."),
+            ("to_out.0.", "proj_out."),
+            ("conv_shortcut", "nin_shortcut"),
+            ("conv_norm_out", "norm_out"),
+        ]:
+            n = n.replace(a, b)
+        return n
+
+    return rename
+
+
+def kl(name, z, quant, linear_attention, seed):
+    from diffusers import AutoencoderKL
+
+    widths = (8, 16, 32, 32)
+    m = AutoencoderKL(
+        down_block_types=["DownEncoderBlock2D"] * 4,
+        up_block_types=["UpDecoderBlock2D"] * 4,
+        block_out_channels=widths,
+        layers_per_block=1,
+        latent_channels=z,
+        norm_num_groups=4,
+        use_quant_conv=quant,
+        use_post_quant_conv=quant,
+    ).double()
+    fill(m, seed)
+    rename = kl_name(4)
+    wanted = r"(en|de)coder\.(conv_in|mid\.(block_1|attn_1|block_2)|down\.\d\.block\.0|down\.\d\.downsample\.conv|up\.[123]\.block\.\d|up\.[123]\.upsample\.conv)|post_quant_conv"
+    watch = Watch(m, rename, wanted)
+    x, latent = noise(seed + 1, 1, 3, 24, 32, scale=0.5), noise(seed + 2, 1, z, 3, 4)
+    with torch.no_grad():
+        moments = m.encode(x).latent_dist.parameters
+        image = m.decode(latent).sample
+    weights = {}
+    for k, v in m.state_dict().items():
+        k = rename(k)
+        if not linear_attention and re.search(r"attn_1\.(q|k|v|proj_out)\.weight", k):
+            v = v[:, :, None, None]
+        weights[k] = v
+    save(
+        name,
+        weights,
+        {
+            "golden.in.x": last(x),
+            "golden.in.z": last(latent),
+            "golden.out.moments": last(moments),
+            "golden.out.x": last(image),
+        }
+        | watch.tensors(),
+    )
+
+
+# ---- Wan
+
+
+def wan_name(residual, n_res):
+    def rename(n):
+        def up(m):
+            i, j = int(m[1]), int(m[2])
+            return f"decoder.upsamples.{i}.upsamples.{j}." if residual else f"decoder.upsamples.{i * (n_res + 2) + j}."
+
+        n = re.sub(r"decoder\.up_blocks\.(\d+)\.upsamplers?(?:\.0)?\.", rf"decoder.up_blocks.\1.resnets.{n_res + 1}.", n)
+        n = re.sub(r"decoder\.up_blocks\.(\d+)\.resnets\.(\d+)\.", up, n)
+        n = re.sub(r"encoder\.down_blocks\.(\d+)\.downsampler\.", rf"encoder.down_blocks.\1.resnets.{n_res}.", n)
+        n = re.sub(r"encoder\.down_blocks\.(\d+)\.resnets\.(\d+)\.", r"encoder.downsamples.\1.downsamples.\2.", n)
+        for a, b in [
+            ("encoder.down_blocks.", "encoder.downsamples."),
+            ("decoder.up_blocks.", "decoder.upsamples."),
+            ("mid_block.resnets.0", "middle.0"),
+            ("mid_block.attentions.0", "middle.1"),
+            ("mid_block.resnets.1", "middle.2"),
+            ("coder.conv_in", "coder.conv1"),
+            ("norm_out", "head.0"),
+            ("conv_out", "head.2"),
+            ("post_quant_conv", "conv2"),
+            ("quant_conv", "conv1"),
+            (".conv_shortcut", ".shortcut"),
+        ]:
+            n = n.replace(a, b)
+        for a, b in [("norm1", "0"), ("norm2", "3")]:
+            n = n.replace(f".{a}.", f".residual.{b}.")
+        return re.sub(r"(middle\.\d|samples\.\d+)\.conv([12])\.", lambda m: f"{m[1]}.residual.{2 if m[2] == '1' else 6}.", n)
+
+    return rename
+
+
+def wan(name, residual, seed):
+    from diffusers import AutoencoderKLWan
+
+    n_res, z = 1, 4
+    patch = 2 if residual else None
+    m = AutoencoderKLWan(
+        base_dim=4,
+        decoder_base_dim=5 if residual else None,
+        z_dim=z,
+        dim_mult=[1, 2, 4, 4],
+        num_res_blocks=n_res,
+        temperal_downsample=[False, True, True],
+        latents_mean=[0.0] * z,
+        latents_std=[1.0] * z,
+        is_residual=residual,
+        in_channels=3 * (patch or 1) ** 2,
+        out_channels=3 * (patch or 1) ** 2,
+        patch_size=patch,
+        scale_factor_spatial=16 if residual else 8,
+    ).double()
+    fill(m, seed)
+    rename = wan_name(residual, n_res)
+    blocks = r"\d" if residual else r"\d+"
+    wanted = rf"(en|de)coder\.(conv1|middle\.[012]|(down|up)samples\.{blocks})"
+    watch = Watch(m, rename, wanted)
+    scale = 16 if residual else 8
+    h, w = (2, 3) if residual else (3, 4)
+    # Small enough that the reference's clamp to [-1, 1] leaves most values alone.
+    m.decoder.conv_out.weight.data = (m.decoder.conv_out.weight.data / 4).half().double()
+    x, latent = noise(seed + 1, 1, 3, 9, h * scale, w * scale, scale=0.5), noise(seed + 2, 1, z, 3, h, w)
+    with torch.no_grad():
+        moments = m.encode(x).latent_dist.parameters
+        image = m.decode(latent).sample
+    weights = {rename(k): v for k, v in m.state_dict().items()}
+    assert len(weights) == len(m.state_dict())
+    save(
+        name,
+        weights,
+        {
+            "golden.in.x": last(x),
+            "golden.in.z": last(latent),
+            "golden.out.moments": last(moments),
+            "golden.out.x": last(image),
+        }
+        | watch.tensors(),
+    )
+
+
+# ---- TAESD
+
+
+def taesd(name, z, seed):
+    from diffusers import AutoencoderTiny
+
+    m = AutoencoderTiny(latent_channels=z, encoder_block_out_channels=[8] * 4, decoder_block_out_channels=[8] * 4).double()
+    fill(m, seed)
+
+    def rename(n):
+        n = n.replace("encoder.layers.", "encoder.")
+        return re.sub(r"decoder\.layers\.(\d+)", lambda k: f"decoder.{int(k[1]) + 1}", n)
+
+    watch = Watch(m, rename, r"(en|de)coder\.\d+")
+    x, latent = noise(seed + 1, 1, 3, 24, 32, scale=0.2) + 0.5, noise(seed + 2, 1, z, 3, 4, scale=2.0)
+    with torch.no_grad():
+        # The class takes and gives [-1, 1], the layers [0, 1].
+        code = m.encoder(x * 2 - 1)
+        image = m.decoder(latent) / 2 + 0.5
+    # The layers before a ReLU or an upsample have no counterpart in a fused graph.
+    at = {k: v for k, v in watch.tensors().items() if not re.fullmatch(r"golden\.at\.decoder\.(2|6|11|16)", k)}
+    weights = {rename(k): v for k, v in m.state_dict().items()}
+    tensors = {
+        "golden.in.x": last(x),
+        "golden.in.z": last(latent),
+        "golden.out.z": last(code),
+        "golden.out.x": last(image),
+    }
+    save(name, weights, tensors | at)
+
+
+def conv(n_in, n_out, **kw):
+    return nn.Conv2d(n_in, n_out, 3, padding=1, **kw)
+
+
+class TaeBlock(nn.Module):
+    """Three convs with a skip; Flux.2's middle blocks add a normalized 1x1 bottleneck in front."""
+
+    def __init__(self, n, pool):
+        super().__init__()
+        self.conv = nn.Sequential(conv(n, n), nn.ReLU(), conv(n, n), nn.ReLU(), conv(n, n))
+        wide = 4 * n
+        self.pool = (
+            nn.Sequential(nn.Conv2d(n, wide, 1, bias=False), nn.GroupNorm(4, wide), nn.ReLU(), nn.Conv2d(wide, n, 1, bias=False))
+            if pool
+            else None
+        )
+
+    def forward(self, x):
+        if self.pool is not None:
+            x = x + self.pool(x)
+        return F.relu(self.conv(x) + x)
+
+
+class Clamp(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x / 3) * 3
+
+
+def taef2(name, seed):
+    n, z = 8, 32
+    down = lambda pool: [conv(n, n, stride=2, bias=False)] + [TaeBlock(n, pool) for _ in range(3)]
+    encoder = [conv(3, n), TaeBlock(n, False), *down(False), *down(False), *down(True), conv(n, z)]
+    up = lambda pool: [TaeBlock(n, pool) for _ in range(3)] + [nn.Upsample(scale_factor=2), conv(n, n, bias=False)]
+    decoder = [Clamp(), conv(z, n), nn.ReLU(), *up(True), *up(False), *up(False), TaeBlock(n, False), conv(n, 3)]
+    m = nn.ModuleDict({"encoder": nn.Sequential(*encoder), "decoder": nn.Sequential(*decoder)}).double()
+    fill(m, seed)
+    watch = Watch(m, lambda n: n, r"encoder\.(0|1|11|12)|decoder\.(1|3|4|7|8)")
+    x, latent = noise(seed + 1, 1, 3, 24, 32, scale=0.2) + 0.5, noise(seed + 2, 1, z, 3, 4, scale=2.0)
+    with torch.no_grad():
+        code, image = m["encoder"](x), m["decoder"](latent)
+    tensors = {
+        "golden.in.x": last(x),
+        "golden.in.z": last(latent),
+        "golden.out.z": last(code),
+        "golden.out.x": last(image),
+    }
+    save(name, m.state_dict(), tensors | watch.tensors())
+
+
+# ---- TAEHV: frames are the batch; a memory block also sees the frame before.
+
+
+class MemBlock(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.conv = nn.Sequential(conv(2 * n, n), nn.ReLU(), conv(n, n), nn.ReLU(), conv(n, n))
+
+    def forward(self, x):
+        past = torch.cat([torch.zeros_like(x[:1]), x[:-1]])
+        return F.relu(self.conv(torch.cat([x, past], 1)) + x)
+
+
+class TPool(nn.Module):
+    def __init__(self, n, stride):
+        super().__init__()
+        self.stride, self.conv = stride, nn.Conv2d(n * stride, n, 1, bias=False)
+
+    def forward(self, x):
+        t, c, h, w = x.shape
+        return self.conv(x.reshape(t // self.stride, self.stride * c, h, w))
+
+
+class TGrow(nn.Module):
+    def __init__(self, n, stride):
+        super().__init__()
+        self.conv = nn.Conv2d(n, n * stride, 1, bias=False)
+
+    def forward(self, x):
+        _, c, h, w = x.shape
+        return self.conv(x).reshape(-1, c, h, w)
+
+
+def taehv(name, z, patch, seed):
+    n, widths, rgb = 8, [16, 8, 6, 6], 3 * patch**2
+    encoder = [conv(rgb, n), nn.ReLU()]
+    for stride in (2, 2, 1):
+        encoder += [TPool(n, stride), conv(n, n, stride=2, bias=False), *[MemBlock(n) for _ in range(3)]]
+    encoder += [conv(n, z)]
+    decoder = [Clamp(), conv(z, widths[0]), nn.ReLU()]
+    for i, grow in enumerate((1, 2, 2)):
+        decoder += [MemBlock(widths[i]) for _ in range(3)]
+        decoder += [nn.Upsample(scale_factor=2), TGrow(widths[i], grow), conv(widths[i], widths[i + 1], bias=False)]
+    decoder += [nn.ReLU(), conv(widths[3], rgb)]
+    m = nn.ModuleDict({"encoder": nn.Sequential(*encoder), "decoder": nn.Sequential(*decoder)}).double()
+    fill(m, seed)
+    h, w, scale = 2, 3, 8 * patch
+    x, latent = noise(seed + 1, 8, 3, h * scale, w * scale, scale=0.2) + 0.5, noise(seed + 2, 3, z, h, w, scale=2.0)
+    with torch.no_grad():
+        code = m["encoder"](F.pixel_unshuffle(x, patch))
+        frames = F.pixel_shuffle(m["decoder"](latent), patch)[3:]
+    video = lambda v: last(v)[None]
+    tensors = {
+        "golden.in.x": video(x),
+        "golden.in.z": video(latent),
+        "golden.out.z": video(code),
+        "golden.out.x": video(frames),
+    }
+    save(name, m.state_dict(), tensors)
+
+
+# ---- real TAESD weights on a synthetic picture
+
+
+def picture(size):
+    """Smooth colors with a few edges; the Rust test computes the same."""
+    y, x = torch.meshgrid(*[torch.arange(size, dtype=torch.float64) / size] * 2, indexing="ij")
+    r = 0.5 + 0.4 * torch.sin(6 * x + 2 * y)
+    g = 0.5 + 0.4 * torch.cos(5 * y - 3 * x)
+    b = torch.where((x - 0.5) ** 2 + (y - 0.5) ** 2 < 0.09, 0.8, 0.2 + 0.3 * x)
+    return torch.stack([r, g, b])[None].float().double()
+
+
+def taesd_real(name, which):
+    n = 64
+    block = lambda: TaeBlock(n, False)
+    down = lambda: [conv(n, n, stride=2, bias=False), block(), block(), block()]
+    up = lambda: [block(), block(), block(), nn.Upsample(scale_factor=2), conv(n, n, bias=False)]
+    enc = load_file(DATA / f"{which}_encoder.safetensors")
+    dec = load_file(DATA / f"{which}_decoder.safetensors")
+    z = enc["14.weight"].shape[0]
+    encoder = nn.Sequential(conv(3, n), block(), *down(), *down(), *down(), conv(n, z))
+    decoder = nn.Sequential(Clamp(), conv(z, n), nn.ReLU(), *up(), *up(), *up(), block(), conv(n, 3))
+    encoder.load_state_dict({k: v.double() for k, v in enc.items()})
+    decoder.load_state_dict({k: v.double() for k, v in dec.items()})
+    tensors = {}
+    for size in (32, 128):
+        with torch.no_grad():
+            code = encoder.double()(picture(size))
+            image = decoder.double()(code)
+        tensors[f"golden.out.z{size}"] = last(code)
+        # Every fourth pixel of the large one keeps the file small.
+        tensors[f"golden.out.x{size}"] = last(image)[:, :: size // 32, :: size // 32]
+    save(name, {}, tensors)
+
+
+GOLDENS = {
+    "kl_sd": lambda n: kl(n, 4, True, False, 100),
+    "kl_flux": lambda n: kl(n, 16, False, True, 200),
+    "wan21": lambda n: wan(n, False, 300),
+    "wan22": lambda n: wan(n, True, 400),
+    "taesd": lambda n: taesd(n, 4, 500),
+    "taesd3": lambda n: taesd(n, 16, 550),
+    "taef2": lambda n: taef2(n, 600),
+    "taehv": lambda n: taehv(n, 16, 1, 700),
+    "taew2_2": lambda n: taehv(n, 48, 2, 800),
+    "taesd_real": lambda n: taesd_real(n, "taesd"),
+    "taef1_real": lambda n: taesd_real(n, "taef1"),
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or GOLDENS:
+        GOLDENS[name](name)
