@@ -1,3 +1,74 @@
 //! The `nino` binary: one file per verb.
+//!
+//! `args.rs` is the grammar. Here a parsed command line is dispatched, and whatever becomes of it
+//! ends as an exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
-fn main() {}
+mod args;
+mod bench;
+mod bytes;
+mod device;
+mod doctor;
+mod env;
+mod failure;
+mod interrupt;
+mod log;
+mod printer;
+mod table;
+
+use anyhow::Result;
+use args::{BenchVerb, Cli, Verb};
+use clap::Parser;
+use env::Env;
+use printer::Printer;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic;
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// Where and why the first panic happened.
+static PANIC: OnceLock<String> = OnceLock::new();
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version come here too, with exit code 0; a reader that left is no error.
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+        }
+    };
+    let json = cli.output.json;
+    panic::set_hook(Box::new(|info| {
+        let _ = PANIC.set(info.to_string().replace('\n', " "));
+        let trace = Backtrace::capture();
+        if trace.status() == BacktraceStatus::Captured {
+            printer::note(&trace.to_string());
+        }
+    }));
+    match panic::catch_unwind(|| run(&cli)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            if !failure::is_broken_pipe(&error) && !error.is::<failure::Told>() {
+                printer::failure(json, &format!("{error:#}"), &failure::hints(&error));
+            }
+            failure::exit_code(&error)
+        }
+        Err(_) => {
+            let what = PANIC.get().map_or("unknown", String::as_str);
+            let hint = "please report this line with the output of `nino doctor --json`".to_owned();
+            printer::failure(json, &format!("this is a bug in nino: {what}"), &[hint]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let env = Env::read();
+    log::install(cli.output.verbose, &env)?;
+    interrupt::install();
+    let printer = Printer::new(&cli.output);
+    match &cli.verb {
+        Verb::Doctor(args) => doctor::run(args, &env, printer),
+        Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
+    }
+}

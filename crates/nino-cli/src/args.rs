@@ -1,0 +1,149 @@
+//! The command line's grammar. No logic: `device.rs` and the verbs say what the words mean.
+
+use crate::bytes::Bytes;
+use crate::device::DeviceName;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "nino",
+    version,
+    about = "Diffusion models on the graphics card you own, or on none",
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
+    Doctor(DoctorArgs),
+    /// Measure how fast this machine is
+    #[command(subcommand)]
+    Bench(BenchVerb),
+}
+
+/// What every verb can say and how loudly.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Print one JSON document on standard output instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more on standard error: -v decisions, -vv every op (or set NINO_LOG)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// No progress bars
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Where to run and how much to use; flags win over the NINO_* variables of the same name.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceArgs {
+    /// auto, cpu, gpu, or gpu:N as `nino doctor` numbers them
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<DeviceName>,
+    /// Use this level of kernels instead of the best the GPU has
+    #[arg(long, value_name = "TIER")]
+    pub(crate) gpu_tier: Option<GpuTier>,
+    /// Most memory to use on the device, such as 3.5GiB or 800MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) budget: Option<Bytes>,
+    /// CPU threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GpuTier {
+    /// f32 storage and arithmetic: any device
+    F32,
+    /// f16 storage, f32 arithmetic
+    F16,
+    /// reductions across the lanes of a subgroup
+    Subgroup,
+    /// matrix units: RDNA 3 and newer, NVIDIA
+    Coop,
+}
+
+impl std::fmt::Display for GpuTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            GpuTier::F32 => "f32",
+            GpuTier::F16 => "f16",
+            GpuTier::Subgroup => "subgroup",
+            GpuTier::Coop => "coop",
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    /// Run every op on every device and compare with a plain reference
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// With --verify: only problems whose name contains this
+    #[arg(long, value_name = "TEXT", requires = "verify")]
+    pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Time single ops at the sizes that matter, against this device's own limits
+    Ops(BenchOpsArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_OPS_EXAMPLES)]
+pub(crate) struct BenchOpsArgs {
+    /// Only ops whose name or shape contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Timed runs of each op, after warming up
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nino doctor                      what is in this machine, and is anything wrong with it?
+  nino doctor --verify             does every op give the right result on every device?
+  nino bench ops --filter conv     how fast are convolutions here?
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+`nino help VERB` shows the options and examples of a verb.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  nino doctor                                  everything found, as text
+  nino doctor --json > report.json             the same for a bug report
+  nino doctor --verify                         the op suite on the CPU and on every GPU and tier
+  nino doctor --verify --device gpu:0 --gpu-tier f16
+  nino doctor --verify --filter conv           only convolutions
+
+Without --device, doctor looks at every device. With --verify the exit code is 1 when an op differs.";
+
+const BENCH_OPS_EXAMPLES: &str = "\
+Examples:
+  nino bench ops                               the best device, every op
+  nino bench ops --device cpu --threads 1      one core
+  nino bench ops --filter attention --device gpu:0 --gpu-tier subgroup
+  nino bench ops --json --runs 20 > ops.json   rows with op, shape, dtype, device, tier, median_ms, gflops
+
+Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of the
+smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same device.";

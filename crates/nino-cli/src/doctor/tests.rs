@@ -1,0 +1,423 @@
+use super::facts::{Adapter, Card, Facts, Family, Kind, Memory, Reading, Source};
+use super::rules::findings;
+use super::{arch, budget, cgroup, print, system};
+use crate::bytes::Bytes;
+use crate::env::SetVariable;
+
+const GIB: u64 = 1 << 30;
+
+/// A machine that nothing is wrong with.
+fn good() -> Facts {
+    let mut facts = Facts::default();
+    facts.system.os = "linux";
+    facts.system.arch = "x86_64";
+    facts.system.kernel = Some("6.12.5-generic".to_owned());
+    facts.cpu.features = vec!["avx2", "fma"];
+    facts.memory = Memory {
+        total: Some(32 * GIB),
+        available: Some(20 * GIB),
+        ..Memory::default()
+    };
+    facts.adapters = vec![card(0x744c, "AMD Radeon RX 7900 XTX (RADV NAVI31)")];
+    facts
+}
+
+fn card(device_id: u32, name: &str) -> Adapter {
+    Adapter {
+        device: "gpu:0".to_owned(),
+        name: name.to_owned(),
+        kind: Kind::Discrete,
+        vendor_id: 0x1002,
+        device_id,
+        architecture: arch::find(0x1002, device_id, name),
+        driver: "radv".to_owned(),
+        driver_info: "Mesa 25.2.1".to_owned(),
+        tiers: ["f32", "f16", "subgroup", "coop"]
+            .map(str::to_owned)
+            .to_vec(),
+        max_binding: 4 * GIB,
+        memory: vec![reading(Source::VulkanBudget, 24 * GIB, 22 * GIB)],
+        ..Adapter::default()
+    }
+}
+
+fn reading(source: Source, total: u64, free: u64) -> Reading {
+    Reading {
+        source,
+        total,
+        free: Some(free),
+    }
+}
+
+fn variable(name: &str, value: &str) -> SetVariable {
+    SetVariable {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        about: "",
+        unknown: false,
+    }
+}
+
+/// A Strix Halo with 96 GiB of memory and half of it as GTT.
+fn strix_halo() -> Facts {
+    let mut facts = good();
+    facts.memory.total = Some(96 * GIB);
+    facts.memory.available = Some(90 * GIB);
+    let mut adapter = card(0x1586, "Radeon 8060S Graphics (RADV GFX1151)");
+    adapter.kind = Kind::Integrated;
+    adapter.memory = vec![
+        reading(Source::AmdVram, GIB, GIB),
+        reading(Source::AmdGtt, 48 * GIB, 47 * GIB),
+    ];
+    facts.adapters = vec![adapter];
+    facts
+}
+
+#[test]
+fn nothing_is_said_of_a_good_machine() {
+    assert_eq!(findings(&good()), []);
+}
+
+#[test]
+fn each_rule_holds_for_the_machine_it_was_written_for() {
+    let machine = |change: fn(&mut Facts)| {
+        let mut facts = good();
+        change(&mut facts);
+        facts
+    };
+    let halo = |change: fn(&mut Facts)| {
+        let mut facts = strix_halo();
+        change(&mut facts);
+        facts
+    };
+    let cases = [
+        (
+            "no-gpu",
+            machine(|f| f.no_adapter = Some("no Vulkan loader".to_owned())),
+        ),
+        (
+            "card-without-driver",
+            machine(|f| {
+                f.system.cards = vec![Card {
+                    vendor_id: 0x1002,
+                    device_id: 0x67df,
+                    ..Card::default()
+                }];
+            }),
+        ),
+        (
+            "render-node-closed",
+            machine(|f| f.system.closed_nodes = vec!["renderD128".to_owned()]),
+        ),
+        (
+            "driver-file-missing",
+            machine(|f| f.system.missing_drivers = vec!["radeon_icd.json".to_owned()]),
+        ),
+        (
+            "unknown-variable",
+            machine(|f| {
+                f.environment = vec![SetVariable {
+                    unknown: true,
+                    ..variable("NINO_BUGDET", "4GiB")
+                }];
+            }),
+        ),
+        (
+            "wsl",
+            machine(|f| {
+                f.system.wsl = true;
+                f.adapters[0].name = "Microsoft Direct3D12 (AMD Radeon RX 7900 XTX)".to_owned();
+            }),
+        ),
+        (
+            "amdvlk",
+            machine(|f| f.adapters[0].driver = "AMD open-source driver".to_owned()),
+        ),
+        (
+            "old-mesa-matrix",
+            machine(|f| {
+                f.adapters[0].driver_info = "Mesa 23.2.1".to_owned();
+                f.adapters[0].tiers.pop();
+            }),
+        ),
+        (
+            "old-mesa-integrated",
+            machine(|f| {
+                f.adapters[0] = card(0x1681, "AMD Radeon 680M (RADV REMBRANDT)");
+                f.adapters[0].kind = Kind::Integrated;
+                f.adapters[0].driver_info = "Mesa 23.0.4".to_owned();
+            }),
+        ),
+        ("gtt-small", halo(|_| ())),
+        (
+            "memory-tight",
+            machine(|f| f.adapters[0].memory = vec![reading(Source::VulkanBudget, 24 * GIB, GIB)]),
+        ),
+        (
+            "small-binding",
+            machine(|f| f.adapters[0].max_binding = 128 << 20),
+        ),
+        (
+            "polaris",
+            machine(|f| f.adapters[0] = card(0x67df, "AMD Radeon RX 580 Series")),
+        ),
+        (
+            "little-vram",
+            machine(|f| {
+                let mut a = card(0x743f, "RX 6400");
+                a.memory = vec![reading(Source::VulkanBudget, 4 * GIB, 4 * GIB)];
+                a.budget = budget::adapter(&a, &f.memory, None);
+                f.adapters[0] = a;
+            }),
+        ),
+        ("compute-ring-reset", halo(|_| ())),
+        (
+            "mmap-slow",
+            halo(|f| f.system.kernel = Some("7.0.0-rc1".to_owned())),
+        ),
+        ("windows-shared-memory", halo(|f| f.system.os = "windows")),
+        (
+            "radv-debug",
+            machine(|f| f.environment = vec![variable("RADV_DEBUG", "nodcc")]),
+        ),
+        (
+            "validation-layers",
+            machine(|f| {
+                f.environment = vec![variable(
+                    "VK_INSTANCE_LAYERS",
+                    "VK_LAYER_KHRONOS_validation",
+                )];
+            }),
+        ),
+        (
+            "rocm-variables",
+            machine(|f| f.environment = vec![variable("MIOPEN_FIND_MODE", "2")]),
+        ),
+        (
+            "capture",
+            machine(|f| f.environment = vec![variable("ROCM_NINODES_DEBUG", "1")]),
+        ),
+        ("no-avx2", machine(|f| f.cpu.features.clear())),
+        (
+            "memory-limit",
+            machine(|f| f.memory.limit = Some((4 * GIB, "/box".to_owned()))),
+        ),
+        ("memory-low", machine(|f| f.memory.available = Some(GIB))),
+    ];
+    for (id, facts) in &cases {
+        let found: Vec<&str> = findings(facts).iter().map(|f| f.id).collect();
+        assert!(found.contains(id), "{id} is missing from {found:?}");
+    }
+    let tried: Vec<&str> = cases.iter().map(|c| c.0).collect();
+    let all: Vec<&str> = super::rules::ids().collect();
+    assert_eq!(
+        tried, all,
+        "every rule has a machine here, in the table's order"
+    );
+}
+
+#[test]
+fn capture_off_is_no_finding() {
+    let mut facts = good();
+    facts.environment = vec![variable("ROCM_NINODES_DEBUG", "0")];
+    assert_eq!(findings(&facts), []);
+}
+
+#[test]
+fn a_strix_halo_with_its_memory_lent_is_not_warned_of_gtt() {
+    let mut facts = strix_halo();
+    facts.adapters[0].memory[1] = reading(Source::AmdGtt, 90 * GIB, 89 * GIB);
+    let found: Vec<&str> = findings(&facts).iter().map(|f| f.id).collect();
+    assert_eq!(found, ["compute-ring-reset"]);
+}
+
+#[test]
+fn architectures() {
+    let cases = [
+        (0x1002, 0x1586, "x", Some(("gfx1151", Family::Rdna35))),
+        (0x1002, 0x150e, "x", Some(("gfx1150", Family::Rdna35))),
+        (0x1002, 0x67df, "x", Some(("gfx803", Family::Polaris))),
+        (0x1002, 0x6fdf, "x", Some(("gfx803", Family::Polaris))),
+        (0x1002, 0x744c, "x", Some(("gfx1100", Family::Rdna3))),
+        (0x1002, 0x7550, "x", Some(("gfx1201", Family::Rdna4))),
+        (0x1002, 0x73bf, "x", Some(("gfx1030", Family::Rdna2))),
+        (0x1002, 0x731f, "x", Some(("gfx1010", Family::Rdna1))),
+        (0x1002, 0x687f, "x", Some(("gfx900", Family::Vega))),
+        (0x1002, 0x740f, "x", Some(("gfx90a", Family::Cdna))),
+        // Not in the table yet, but RADV says it.
+        (
+            0x1002,
+            0xffff,
+            "Radeon 8060S (RADV GFX1151)",
+            Some(("gfx1151", Family::Rdna35)),
+        ),
+        (
+            0x1002,
+            0xffff,
+            "AMD Radeon RX 580 Series (RADV POLARIS10)",
+            Some(("gfx803", Family::Polaris)),
+        ),
+        (0x1002, 0xffff, "a new card", None),
+        (
+            0x10de,
+            0x2335,
+            "NVIDIA H200",
+            Some(("Hopper", Family::Nvidia)),
+        ),
+        (
+            0x10de,
+            0x2684,
+            "NVIDIA GeForce RTX 4090",
+            Some(("Ada", Family::Nvidia)),
+        ),
+        (
+            0x10de,
+            0x0001,
+            "NVIDIA Something",
+            Some(("NVIDIA", Family::Nvidia)),
+        ),
+        (
+            0x8086,
+            0x56a0,
+            "Intel(R) Arc(tm) A770 Graphics (DG2)",
+            Some(("Xe-HPG", Family::Intel)),
+        ),
+        (0x106b, 0, "Apple M3", Some(("Apple", Family::Apple))),
+        (0, 0, "Apple M3", Some(("Apple", Family::Apple))),
+        (
+            0x1_0005,
+            0,
+            "llvmpipe (LLVM 15.0.6, 256 bits)",
+            Some(("lavapipe", Family::Software)),
+        ),
+    ];
+    for (vendor, device, name, wanted) in cases {
+        let found = arch::find(vendor, device, name).map(|a| (a.id, a.family));
+        assert_eq!(found, wanted, "{vendor:04x}:{device:04x} {name}");
+    }
+}
+
+#[test]
+fn no_chip_id_is_claimed_twice() {
+    let mut ranges: Vec<(u32, u32)> = arch::amd_ranges().collect();
+    ranges.sort_unstable();
+    for pair in ranges.windows(2) {
+        assert!(
+            pair[0].1 < pair[1].0,
+            "{:x?} and {:x?} overlap",
+            pair[0],
+            pair[1]
+        );
+    }
+}
+
+#[test]
+fn budget_is_the_least_term() {
+    let memory = good().memory;
+    let discrete = card(0x744c, "x");
+    let found = budget::adapter(&discrete, &memory, None).unwrap();
+    assert_eq!(found.bytes, (24.0 * 0.9 * GIB as f64) as u64, "{found:?}");
+    let capped = budget::adapter(&discrete, &memory, Some(Bytes(3 * GIB))).unwrap();
+    assert_eq!(capped.bytes, 3 * GIB);
+    let host = budget::host(&memory, None).unwrap();
+    // 5 % of 32 GiB stay free.
+    assert_eq!(host.bytes, 20 * GIB - 32 * GIB / 20);
+}
+
+#[test]
+fn an_integrated_gpu_counts_gtt_and_what_the_system_has_left() {
+    let mut facts = strix_halo();
+    let found = budget::adapter(&facts.adapters[0], &facts.memory, None).unwrap();
+    assert_eq!(found.bytes, (49.0 * 0.9 * GIB as f64) as u64, "{found:?}");
+    facts.memory.available = Some(10 * GIB);
+    let found = budget::adapter(&facts.adapters[0], &facts.memory, None).unwrap();
+    assert_eq!(found.bytes, 10 * GIB - 96 * GIB / 20, "{found:?}");
+}
+
+#[test]
+fn a_machine_that_tells_nothing_has_no_budget() {
+    assert_eq!(budget::host(&Memory::default(), None), None);
+    assert_eq!(
+        budget::adapter(&Adapter::default(), &Memory::default(), None),
+        None
+    );
+}
+
+#[test]
+fn versions_are_read() {
+    let mut facts = good();
+    assert_eq!(facts.kernel(), Some((6, 12)));
+    facts.system.kernel = Some("7.0-rc3".to_owned());
+    assert_eq!(facts.kernel(), Some((7, 0)));
+    facts.system.kernel = Some("strange".to_owned());
+    assert_eq!(facts.kernel(), None);
+    let mut adapter = card(0x744c, "x");
+    adapter.driver_info = "Mesa 22.3.6 (LLVM 15.0.6)".to_owned();
+    assert_eq!(adapter.mesa(), Some((22, 3)));
+    adapter.driver_info = "570.86".to_owned();
+    assert_eq!(adapter.mesa(), None);
+}
+
+#[test]
+fn system_files_are_read() {
+    let meminfo = "MemTotal:       24684100 kB\nMemAvailable:   23882784 kB\n";
+    assert_eq!(
+        system::meminfo_field(meminfo, "MemTotal"),
+        Some(24_684_100 * 1024)
+    );
+    assert_eq!(system::meminfo_field(meminfo, "Mem"), None);
+    assert_eq!(system::meminfo_field("MemTotal: lots kB", "MemTotal"), None);
+    assert_eq!(system::cache_size("32K"), Some(32 << 10));
+    assert_eq!(system::cache_size("32M"), Some(32 << 20));
+    assert_eq!(system::cache_size("32X"), None);
+    let cpu = |core: u32| format!("processor : 0\nphysical id : 0\ncore id : {core}\n");
+    let two_threads_a_core = [cpu(0), cpu(1), cpu(0), cpu(1)].join("\n");
+    assert_eq!(system::physical_cores(&two_threads_a_core), Some(2));
+    assert_eq!(system::physical_cores(""), None);
+}
+
+#[test]
+fn the_least_control_group_limit_counts() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("a/b/memory.max", "max\n");
+    write("a/memory.max", "1073741824\n");
+    assert_eq!(
+        cgroup::limit(root.path(), "0::/a/b\n"),
+        Some((GIB, "/a".to_owned()))
+    );
+    assert_eq!(cgroup::limit(root.path(), "0::/other\n"), None);
+    write("memory/c/memory.limit_in_bytes", "2147483648\n");
+    assert_eq!(
+        cgroup::limit(root.path(), "5:cpu,memory:/c\n"),
+        Some((2 * GIB, "/c".to_owned()))
+    );
+    assert_eq!(cgroup::limit(root.path(), "nonsense"), None);
+}
+
+#[test]
+fn the_report_names_what_matters() {
+    let mut facts = strix_halo();
+    let cap = Some(Bytes(40 * GIB));
+    facts.adapters[0].budget = budget::adapter(&facts.adapters[0], &facts.memory, cap);
+    let text = print::report(&facts, &findings(&facts));
+    let wanted = [
+        "gpu:0  Radeon 8060S Graphics (RADV GFX1151)",
+        "gfx1151 (Strix Halo: Radeon 8060S (Ryzen AI Max))",
+        "1002:1586",
+        "f32, f16, subgroup, coop",
+        "48 GiB total, 47 GiB free  (amdgpu mem_info_gtt)",
+        "40 GiB, the least of",
+        "--budget",
+        "warning (gpu:0)",
+        "do: raise ttm.pages_limit",
+        "VRAM 1 GiB + GTT 48 GiB of 97 GiB",
+    ];
+    for part in wanted {
+        assert!(text.contains(part), "{part:?} is missing from:\n{text}");
+    }
+}

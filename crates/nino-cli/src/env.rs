@@ -1,0 +1,216 @@
+//! Every environment variable that is read or explained, in one place.
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What our own variables say; flags win over them.
+#[derive(Debug, Default)]
+pub(crate) struct Env {
+    pub(crate) log: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) gpu_tier: Option<String>,
+    pub(crate) budget: Option<String>,
+    pub(crate) threads: Option<String>,
+    /// Where compiled kernels and downloads are kept between runs.
+    pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) no_color: bool,
+}
+
+impl Env {
+    pub(crate) fn read() -> Env {
+        Env::from(|name| std::env::var(name).ok())
+    }
+
+    fn from(var: impl Fn(&str) -> Option<String>) -> Env {
+        let var = |name: &str| var(name).filter(|v| !v.is_empty());
+        let base = var("XDG_CACHE_HOME")
+            .or_else(|| var("LOCALAPPDATA"))
+            .map(PathBuf::from)
+            .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache")));
+        Env {
+            log: var("NINO_LOG"),
+            device: var("NINO_DEVICE"),
+            gpu_tier: var("NINO_GPU_TIER"),
+            budget: var("NINO_BUDGET"),
+            threads: var("NINO_THREADS"),
+            cache_dir: var("NINO_CACHE")
+                .map(PathBuf::from)
+                .or_else(|| base.map(|b| b.join("nino"))),
+            no_color: var("NO_COLOR").is_some(),
+        }
+    }
+}
+
+/// A variable worth knowing about; a name that ends in `*` stands for all that begin so.
+struct Known {
+    name: &'static str,
+    about: &'static str,
+    /// Shown as `(set)`.
+    secret: bool,
+}
+
+const fn known(name: &'static str, about: &'static str) -> Known {
+    Known {
+        name,
+        about,
+        secret: false,
+    }
+}
+
+/// The first entry that matches explains a variable, so prefixes come after the names they cover.
+const KNOWN: &[Known] = &[
+    known("NINO_LOG", "log filter, as RUST_LOG: debug, nino_gpu=trace"),
+    known("NINO_DEVICE", "default of --device"),
+    known("NINO_GPU_TIER", "default of --gpu-tier"),
+    known("NINO_BUDGET", "default of --budget"),
+    known("NINO_THREADS", "default of --threads"),
+    known("NINO_CACHE", "folder for compiled kernels and downloads"),
+    known(
+        "NINO_MODELS",
+        "folder of real model files for the end-to-end tests",
+    ),
+    known("NO_COLOR", "no colors in messages"),
+    known(
+        "ROCM_NINODES_DEBUG",
+        "1 captures inputs and outputs of model runs to files; slow",
+    ),
+    known("HF_ENDPOINT", "where `nino pull` downloads from"),
+    Known {
+        name: "HF_TOKEN",
+        about: "access token for `nino pull`",
+        secret: true,
+    },
+    known(
+        "VK_ICD_FILENAMES",
+        "only these Vulkan drivers are loaded (older name of VK_DRIVER_FILES)",
+    ),
+    known("VK_DRIVER_FILES", "only these Vulkan drivers are loaded"),
+    known("VK_ADD_DRIVER_FILES", "these Vulkan drivers are loaded too"),
+    known(
+        "VK_LOADER_DRIVERS_SELECT",
+        "only Vulkan drivers that match are loaded",
+    ),
+    known(
+        "VK_LOADER_DRIVERS_DISABLE",
+        "Vulkan drivers that match are not loaded",
+    ),
+    known("VK_LOADER_DEBUG", "the Vulkan loader says what it does"),
+    known(
+        "VK_INSTANCE_LAYERS",
+        "Vulkan layers; validation layers cost much speed",
+    ),
+    known("VK_LAYER_PATH", "where Vulkan layers are looked for"),
+    known(
+        "AMD_VULKAN_ICD",
+        "RADV or AMDVLK where both are installed; RADV is the one to use",
+    ),
+    known(
+        "DISABLE_LAYER_AMD_SWITCHABLE_GRAPHICS_1",
+        "1 turns off AMD's layer that hides one of two GPUs",
+    ),
+    known(
+        "MESA_VK_DEVICE_SELECT",
+        "Mesa shows this device first, or alone with a trailing !",
+    ),
+    known(
+        "MESA_VK_VERSION_OVERRIDE",
+        "Mesa claims another Vulkan version; can break kernels",
+    ),
+    known("DRI_PRIME", "which of two GPUs Mesa shows first"),
+    known(
+        "RADV_DEBUG",
+        "debug switches of AMD's Mesa driver; most cost speed",
+    ),
+    known(
+        "RADV_PERFTEST",
+        "experimental switches of AMD's Mesa driver",
+    ),
+    known("RADV_*", "a setting of AMD's Mesa driver"),
+    known("ACO_DEBUG", "debug switches of Mesa's AMD shader compiler"),
+    known(
+        "LP_NUM_THREADS",
+        "threads of lavapipe, the software GPU; 0 makes it slow",
+    ),
+    known("WGPU_*", "read by wgpu's examples, not by nino"),
+    known(
+        "HSA_OVERRIDE_GFX_VERSION",
+        "ROCm only: makes it treat the card as another; no effect here",
+    ),
+    known("HSA_*", "ROCm only; no effect here"),
+    known(
+        "HIP_VISIBLE_DEVICES",
+        "ROCm only; here --device gpu:N chooses the card",
+    ),
+    known("HIP_*", "ROCm only; no effect here"),
+    known(
+        "ROCR_VISIBLE_DEVICES",
+        "ROCm only; here --device gpu:N chooses the card",
+    ),
+    known(
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA only; here --device gpu:N chooses the card",
+    ),
+    known("GPU_MAX_HW_QUEUES", "ROCm only; no effect here"),
+    known(
+        "MIOPEN_*",
+        "ROCm's convolution library; no effect here, nino has its own kernels",
+    ),
+    known("PYTORCH_*", "PyTorch only; no effect here"),
+    known("RAYON_NUM_THREADS", "use --threads or NINO_THREADS instead"),
+    known("RUST_BACKTRACE", "1 prints where a bug happened"),
+];
+
+/// A variable that is set, as `nino doctor` lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SetVariable {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) about: &'static str,
+    /// Begins with `NINO_` and means nothing: most likely a slip of the pen.
+    pub(crate) unknown: bool,
+}
+
+/// Variables that are set and matter, sorted by name.
+pub(crate) fn listed() -> Vec<SetVariable> {
+    let vars = std::env::vars_os().filter_map(|(name, value)| {
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    });
+    listed_of(vars)
+}
+
+fn listed_of(vars: impl Iterator<Item = (String, String)>) -> Vec<SetVariable> {
+    let mut found: Vec<SetVariable> = vars
+        .filter(|(name, _)| !name.starts_with("NINO_TEST_"))
+        .filter_map(|(name, value)| {
+            let known = KNOWN.iter().find(|k| matches(k.name, &name));
+            let unknown = known.is_none() && name.starts_with("NINO_");
+            let about = match known {
+                Some(known) => known.about,
+                None if unknown => "nino knows no variable of this name",
+                None => return None,
+            };
+            let secret = known.is_some_and(|k| k.secret);
+            let value = if secret { "(set)".to_owned() } else { value };
+            Some(SetVariable {
+                name,
+                value,
+                about,
+                unknown,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |prefix| name.starts_with(prefix))
+}

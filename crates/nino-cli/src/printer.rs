@@ -1,0 +1,76 @@
+//! Standard output and progress. Text or one JSON document goes to standard output, everything else
+//! to standard error, so that output can be piped.
+
+use crate::args::OutputArgs;
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Printer {
+    pub(crate) json: bool,
+    quiet: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(args: &OutputArgs) -> Printer {
+        Printer {
+            json: args.json,
+            quiet: args.quiet,
+        }
+    }
+
+    /// Prints text unless JSON was asked for.
+    pub(crate) fn text(self, text: impl Display) -> Result<()> {
+        if !self.json {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{text}")?;
+        }
+        Ok(())
+    }
+
+    /// Prints the verb's one JSON document, if JSON was asked for.
+    pub(crate) fn document(self, value: &impl Serialize) -> Result<()> {
+        if self.json {
+            let mut out = io::stdout().lock();
+            serde_json::to_writer_pretty(&mut out, value)?;
+            writeln!(out)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// A bar on standard error; invisible in pipes, with `--quiet` and with `--json`.
+    pub(crate) fn progress(self, len: u64) -> ProgressBar {
+        let hidden = self.quiet || self.json || !io::stderr().is_terminal();
+        let target = if hidden {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(10)
+        };
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
+        let bar = ProgressBar::with_draw_target(Some(len), target);
+        bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    }
+}
+
+/// Prints an error on standard error, and as JSON on standard output where that was asked for.
+pub(crate) fn failure(json: bool, sentence: &str, hints: &[String]) {
+    let mut err = io::stderr().lock();
+    // Nothing is left to tell the user with when standard error is gone.
+    let _ = writeln!(err, "error: {sentence}");
+    for hint in hints {
+        let _ = writeln!(err, "hint: {hint}");
+    }
+    if json {
+        let value = serde_json::json!({ "error": sentence, "hints": hints });
+        let _ = writeln!(io::stdout().lock(), "{value:#}");
+    }
+}
+
+/// One line on standard error that is neither a result nor an error.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

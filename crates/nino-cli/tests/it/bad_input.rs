@@ -1,0 +1,117 @@
+//! Wrong usage is exit code 2 and one sentence that names the mistake; help is exit code 0.
+
+use crate::shell::{nino, nino_with};
+
+#[test]
+fn wrong_usage_is_named() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["frobnicate"], &["unrecognized subcommand 'frobnicate'"]),
+        (&["doctr"], &["'doctor'"]),
+        (
+            &["doctor", "--gpu-tier", "f64"],
+            &["'f64'", "f32, f16, subgroup, coop"],
+        ),
+        (
+            &["doctor", "--device", "tpu"],
+            &["'tpu'", "auto, cpu, gpu or gpu:N"],
+        ),
+        (&["doctor", "--device", "gpu:x"], &["'gpu:x'", "gpu:0"]),
+        (&["doctor", "--budget", "lots"], &["'lots'", "3.5GiB"]),
+        (&["doctor", "--budget", "4"], &["unit is missing", "4GiB"]),
+        (&["doctor", "--budget", "0GiB"], &["more than zero"]),
+        (&["doctor", "--budget", "-1GiB"], &["-1"]),
+        (
+            &["doctor", "--budget", "9999999TiB"],
+            &["more than any machine has"],
+        ),
+        (&["doctor", "--threads", "0"], &["'0'", "1..=1024"]),
+        (&["doctor", "--filter", "conv"], &["--verify"]),
+        (&["bench"], &["Usage: nino bench"]),
+        (&["bench", "ops", "--runs", "1"], &["5..=10000"]),
+        (
+            &["bench", "ops", "--filter", "warp drive"],
+            &["warp drive", "attention"],
+        ),
+        (
+            &["bench", "ops", "--device", "cpu", "--gpu-tier", "f16"],
+            &["--gpu-tier", "CPU"],
+        ),
+    ];
+    for (args, wanted) in cases {
+        let said = nino(args);
+        assert_eq!(said.code, 2, "{args:?}: {}{}", said.out, said.err);
+        assert_eq!(said.out, "", "{args:?}: nothing on standard output");
+        for part in *wanted {
+            assert!(
+                said.err.contains(part),
+                "{args:?}: {part:?} is missing from:\n{}",
+                said.err
+            );
+        }
+    }
+}
+
+#[test]
+fn variables_are_checked_like_flags() {
+    let cases = [
+        ("NINO_DEVICE", "tpu"),
+        ("NINO_GPU_TIER", "f64"),
+        ("NINO_BUDGET", "4"),
+        ("NINO_THREADS", "0"),
+        ("NINO_LOG", "nino=very_loud"),
+    ];
+    for (name, value) in cases {
+        let said = nino_with(&["doctor"], &[(name, value)]);
+        assert_eq!(said.code, 2, "{name}: {}", said.err);
+        assert!(
+            said.err.contains(name) && said.err.contains(value),
+            "{name}: {}",
+            said.err
+        );
+        let lines = said.err.lines().count();
+        assert_eq!(lines, 1, "{name}: one sentence:\n{}", said.err);
+    }
+}
+
+#[test]
+fn json_failures_are_json() {
+    let said = nino(&["bench", "ops", "--json", "--filter", "warp drive"]);
+    assert_eq!(said.code, 2);
+    let text = said.json()["error"].as_str().unwrap().to_owned();
+    assert!(text.contains("warp drive"), "{text}");
+}
+
+#[test]
+fn help_reads_well() {
+    let said = nino(&["--help"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for part in ["doctor", "bench", "Examples:", "Exit codes:"] {
+        assert!(
+            said.out.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.out
+        );
+    }
+    for verb in [&["doctor"][..], &["bench", "ops"]] {
+        let said = nino(&[verb, &["--help"]].concat());
+        assert_eq!(said.code, 0);
+        for part in [
+            "Examples:",
+            "--json",
+            "--device",
+            "--gpu-tier",
+            "--budget",
+            "--threads",
+        ] {
+            assert!(
+                said.out.contains(part),
+                "{verb:?}: {part:?} is missing from:\n{}",
+                said.out
+            );
+        }
+    }
+    assert_eq!(
+        nino(&["--version"]).out.trim(),
+        format!("nino {}", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,5 @@
+//! The binary as a user meets it: exit codes, messages, JSON.
+
+mod bad_input;
+mod doctor;
+mod shell;

@@ -1,0 +1,49 @@
+//! Runs `nino` and keeps what it said.
+
+use std::process::{Command, Output};
+
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|e| panic!("not JSON ({e}):\n{}\n{}", self.out, self.err))
+    }
+}
+
+/// `nino` without the NINO_ variables of whoever runs the tests.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nino"));
+    command.args(args);
+    for (name, _) in std::env::vars() {
+        if name.starts_with("NINO_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+pub(crate) fn nino(args: &[&str]) -> Said {
+    said(&command(args).output().expect("nino starts"))
+}
+
+pub(crate) fn nino_with(args: &[&str], env: &[(&str, &str)]) -> Said {
+    said(
+        &command(args)
+            .envs(env.iter().copied())
+            .output()
+            .expect("nino starts"),
+    )
+}
+
+fn said(output: &Output) -> Said {
+    Said {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
