@@ -1,6 +1,7 @@
 //! What a device offers to run plans: weights, sessions, and the errors of running.
 
 use crate::{Node, ParamSpec, Plan, PlanOptions, Rewrites};
+use nino_dtype::DType;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,11 @@ pub trait Device: Send + Sync {
     /// The fusions that pay on this device.
     fn rewrites(&self) -> Rewrites {
         Rewrites::ALL
+    }
+
+    /// The storage type of activations that is fastest here without visible loss.
+    fn activation_dtype(&self) -> DType {
+        DType::F32
     }
 
     /// Reads the parameters that `plans` need, each once.

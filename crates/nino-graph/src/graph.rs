@@ -69,6 +69,8 @@ pub struct GraphError {
 pub struct Graph {
     values: Vec<Value>,
     outputs: Vec<Node>,
+    /// (input, output): the output is the input of the next run.
+    carried: Vec<(Node, Node)>,
     error: Option<GraphError>,
 }
 
@@ -140,6 +142,29 @@ impl Graph {
         if !self.outputs.contains(&node) {
             self.outputs.push(node);
         }
+    }
+
+    /// Says that `output` is what `input` holds in the next run (a causal model's cached frames), so
+    /// that a plan can give both one place. Both must have one shape and dtype.
+    #[track_caller]
+    pub fn carry(&mut self, input: Node, output: Node) {
+        let same =
+            self.shape(input) == self.shape(output) && self.dtype(input) == self.dtype(output);
+        if !same || !matches!(self.value(input).def, Def::Input { .. }) {
+            let what = format!(
+                "{} cannot hold {} for the next run",
+                self.shape(input),
+                self.shape(output)
+            );
+            self.mistake("carry", what);
+        }
+        self.output(output);
+        self.carried.push((input, output));
+    }
+
+    /// Pairs of [`Graph::carry`].
+    pub fn carried(&self) -> &[(Node, Node)] {
+        &self.carried
     }
 
     /// Names a value, so that tests can compare it with a reference's intermediate.

@@ -33,9 +33,19 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 // A view of a parameter is a parameter: no bytes of the arena.
                 None => continue,
             },
-            Def::Op(op) => in_place(graph, options, node, op, &home, &buffers),
+            Def::Op(op) => carried(graph, node, &home, &buffers)
+                .or_else(|| in_place(graph, options, node, op, &home, &buffers)),
         };
-        let end = last_use[i].max(i);
+        // What the next run finds again is not overwritten before this one ends.
+        let kept = graph
+            .carried()
+            .iter()
+            .any(|&(input, output)| input == node || output == node);
+        let end = if kept {
+            graph.len()
+        } else {
+            last_use[i].max(i)
+        };
         let at = if let Some(at) = shared {
             buffers[at].end = buffers[at].end.max(end);
             buffers[at].values.push(node);
@@ -75,6 +85,16 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
     }
     buffers.extend(scratch);
     buffers
+}
+
+/// The buffer of the input that this value is carried to, when nothing reads it any more.
+fn carried(graph: &Graph, node: Node, home: &[Option<usize>], buffers: &[Buffer]) -> Option<usize> {
+    let &(input, _) = graph.carried().iter().find(|(_, output)| *output == node)?;
+    let at = home[input.index()]?;
+    let read_later = graph
+        .ops()
+        .any(|(n, op)| n >= node && op.operands().iter().any(|&x| home[x.index()] == Some(at)));
+    (!read_later && buffers[at].values == [input]).then_some(at)
 }
 
 /// The op during which most bytes are alive.

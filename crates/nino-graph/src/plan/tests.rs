@@ -289,6 +289,30 @@ fn random_graph(choices: &[(u8, u8)]) -> Graph {
     g.finish().unwrap()
 }
 
+#[test]
+fn carried_frames_share_one_place_that_lasts() {
+    let mut g = Graph::new();
+    let cache = g.input("cache", [1, 2, 4, 4, 8], DType::F32);
+    let x = g.input("x", [1, 1, 4, 4, 8], DType::F32);
+    let w = g.param("w", [8, 3, 3, 3, 8], DType::F32);
+    let window = g.concat(&[cache, x], 1);
+    let out = g.causal_conv(window, w, None, [1; 3], [1; 4]);
+    let kept = g.slice(window, 1, 1, 3);
+    let more = g.silu(out);
+    g.output(more);
+    g.carry(cache, kept);
+    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let cache = plan.span(cache).unwrap();
+    assert_eq!(plan.span(kept).unwrap(), cache);
+    for n in [window, out, more, x] {
+        let other = plan.span(n).unwrap();
+        assert!(
+            other.offset >= cache.offset + cache.bytes
+                || cache.offset >= other.offset + other.bytes
+        );
+    }
+}
+
 /// Every byte a step reads or writes outside is brought in or taken out, in windows of its own.
 #[test]
 fn what_does_not_fit_passes_through_windows() {
