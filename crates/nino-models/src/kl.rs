@@ -1,4 +1,4 @@
-//! AutoencoderKL: the VAE of Stable Diffusion 1.x/2.x/XL/3 and Flux.
+//! AutoencoderKL: the VAE of Stable Diffusion 1.x/2.x/XL/3 and Flux.1/2.
 //! Behaviour: CompVis latent-diffusion, `ldm/modules/diffusionmodules/model.py`.
 
 mod block;
@@ -7,6 +7,6 @@ mod decoder;
 mod encoder;
 
 pub use block::Scale;
-pub use config::Config;
+pub use config::{Config, QuantConv};
 pub use decoder::decoder;
 pub use encoder::encoder;

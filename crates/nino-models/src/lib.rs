@@ -9,9 +9,11 @@ mod params;
 mod stream;
 pub mod taehv;
 pub mod taesd;
+mod vae;
 pub mod wan;
 mod weights;
 
 pub use params::{ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
+pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};
 pub use weights::{FileParams, Layout, layout, storage};

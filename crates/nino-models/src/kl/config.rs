@@ -9,10 +9,20 @@ pub struct Config {
     /// Residual blocks per level of the encoder; the decoder has one more.
     pub n_res_blocks: usize,
     pub z_channels: usize,
-    /// 1×1 convolutions between latent and network (`quant_conv`, `post_quant_conv`).
-    pub quant_conv: bool,
+    pub quant_conv: QuantConv,
     /// Groups of every norm.
     pub groups: usize,
+}
+
+/// Where the 1×1 convolutions between latent and network are (`quant_conv`, `post_quant_conv`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuantConv {
+    /// Flux.1, SD3.
+    Absent,
+    /// Beside `encoder` and `decoder`: SD 1.x, 2.x, XL.
+    Outside,
+    /// Part of them: Flux.2.
+    Inside,
 }
 
 impl Config {
@@ -22,7 +32,7 @@ impl Config {
             widths: vec![128, 256, 512, 512],
             n_res_blocks: 2,
             z_channels: 4,
-            quant_conv: true,
+            quant_conv: QuantConv::Outside,
             groups: 32,
         }
     }
@@ -31,7 +41,16 @@ impl Config {
     pub fn flux() -> Config {
         Config {
             z_channels: 16,
-            quant_conv: false,
+            quant_conv: QuantConv::Absent,
+            ..Config::sd()
+        }
+    }
+
+    /// Flux.2. Its latents are packed 2×2 and normalized by `bn` outside of this network.
+    pub fn flux2() -> Config {
+        Config {
+            z_channels: 32,
+            quant_conv: QuantConv::Inside,
             ..Config::sd()
         }
     }
@@ -69,7 +88,13 @@ impl Config {
         Some(Config {
             n_res_blocks: n_blocks.checked_sub(decodes.into())?,
             z_channels,
-            quant_conv: find(quant).is_some(),
+            quant_conv: if find(quant).is_some() {
+                QuantConv::Outside
+            } else if find(&format!("{part}.{quant}")).is_some() {
+                QuantConv::Inside
+            } else {
+                QuantConv::Absent
+            },
             groups: 32,
             widths: (!widths.is_empty()).then_some(widths)?,
         })

@@ -1,19 +1,19 @@
 //! AutoencoderKL decoder. Latent `[b, h, w, z]` → image `[b, 8h, 8w, 3]` in −1..1.
 
-use super::Config;
 use super::block::{Scale, mid, resnet};
+use super::{Config, QuantConv};
 use crate::{ConvShape, Params};
 use nino_graph::{Graph, Node, UpsampleMode};
 
 /// `p` is the root of the checkpoint's names. `scale` is for f16 storage of VAEs that overflow it.
 pub fn decoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, z: Node) -> Node {
-    let z = if c.quant_conv {
-        let z = p.linear(g, "post_quant_conv", z, c.z_channels);
-        p.at("post_quant_conv").label(g, z)
-    } else {
-        z
-    };
+    let root = p;
     let p = &p.at("decoder");
+    let z = match c.quant_conv {
+        QuantConv::Absent => z,
+        QuantConv::Outside => root.linear(g, "post_quant_conv", z, c.z_channels),
+        QuantConv::Inside => p.linear(g, "post_quant_conv", z, c.z_channels),
+    };
     let top = c.widths.len() - 1;
     let mut h = p.conv(g, "conv_in", z, c.widths[top], 3); // [b, h, w, 512]
     h = p.at("conv_in").label(g, h);

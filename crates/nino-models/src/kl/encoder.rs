@@ -1,7 +1,7 @@
 //! AutoencoderKL encoder. Image `[b, 8h, 8w, 3]` in −1..1 → mean and log variance `[b, h, w, 2z]`.
 
-use super::Config;
 use super::block::{Scale, mid, resnet};
+use super::{Config, QuantConv};
 use crate::{ConvShape, Params};
 use nino_graph::{Graph, Node};
 
@@ -32,8 +32,9 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, x: Node) -> 
     h = scale.norm(g, p, c, "norm_out", h);
     h = g.silu(h);
     h = p.conv(g, "conv_out", h, 2 * c.z_channels, 3); // [b, h, w, 2z]
-    if c.quant_conv {
-        h = root.linear(g, "quant_conv", h, 2 * c.z_channels);
+    match c.quant_conv {
+        QuantConv::Absent => h,
+        QuantConv::Outside => root.linear(g, "quant_conv", h, 2 * c.z_channels),
+        QuantConv::Inside => p.linear(g, "quant_conv", h, 2 * c.z_channels),
     }
-    h
 }

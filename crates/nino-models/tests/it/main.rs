@@ -5,4 +5,5 @@
 
 mod golden;
 mod image;
+mod real;
 mod video;

@@ -1,0 +1,70 @@
+//! Real TAESD weights, where they are: round trip of a synthetic picture against PyTorch's.
+
+use crate::golden::{Golden, root};
+use nino_dtype::DType;
+use nino_models::{Chunk, FileParams, Recording, Storage, Vae, kl};
+use nino_suite::{Tensor, reference};
+use std::collections::BTreeMap;
+
+/// The same picture as `picture` in `goldens/models/make.py`.
+fn picture(size: usize) -> Tensor {
+    let mut values = Vec::with_capacity(size * size * 3);
+    for i in 0..size * size {
+        let (y, x) = (
+            (i / size) as f64 / size as f64,
+            (i % size) as f64 / size as f64,
+        );
+        let disc = (x - 0.5).powi(2) + (y - 0.5).powi(2) < 0.09;
+        values.push(0.5 + 0.4 * (6.0 * x + 2.0 * y).sin());
+        values.push(0.5 + 0.4 * (5.0 * y - 3.0 * x).cos());
+        values.push(if disc { 0.8 } else { 0.2 + 0.3 * x });
+    }
+    Tensor::new([1, size, size, 3], values)
+}
+
+/// Runs one half of a model from a file.
+fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Recording) -> Tensor {
+    let path = root().join("../shared/data/taesd").join(file);
+    let reader = nino_weights::open(path).unwrap();
+    let source = FileParams::new(&reader);
+    let vae = Vae::detect(&|name| source.find(name)).unwrap();
+    let storage = Storage {
+        activations: DType::F32,
+        weights: &|name| source.find(name).map_or(DType::F32, |(_, d)| d),
+        scale: kl::Scale::default(),
+    };
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height: input.shape[1],
+        width: input.shape[2],
+        first: true,
+        by_frame: false,
+    };
+    let r = record(&vae, chunk, &storage);
+    let inputs = BTreeMap::from([(r.input, input.clone())]);
+    let mut values = reference::eval(&r.graph, &inputs, &source).unwrap();
+    values.remove(&r.output).unwrap()
+}
+
+#[test]
+fn taesd_round_trip() {
+    if !root().join("../shared/data/taesd").is_dir() {
+        println!("skipped: no ../shared/data/taesd");
+        return;
+    }
+    for model in ["taesd", "taef1"] {
+        let golden = Golden::open(&format!("{model}_real"));
+        let size = 32;
+        let z = run(
+            &format!("{model}_encoder.safetensors"),
+            &picture(size),
+            |v, c, s| v.encode(c, s).unwrap(),
+        );
+        golden.close("latent", &z, &golden.tensor(&format!("out.z{size}")));
+        let x = run(&format!("{model}_decoder.safetensors"), &z, |v, c, s| {
+            v.decode(c, s).unwrap()
+        });
+        golden.close("image", &x, &golden.tensor(&format!("out.x{size}")));
+    }
+}
