@@ -94,6 +94,16 @@ pub enum Error {
     },
     #[error("tensor {tensor:?} is quantized as {format:?}, which this build cannot read")]
     QuantFormat { tensor: String, format: String },
+    #[error("tensor {tensor:?} {source}")]
+    Names {
+        tensor: String,
+        source: crate::names::Problem,
+    },
+    #[error("{}: {source}", path.display())]
+    Lora {
+        path: PathBuf,
+        source: crate::lora::Problem,
+    },
     #[error("{}: the format cannot hold tensor {tensor:?} as {dtype}", path.display())]
     Unholdable {
         path: PathBuf,

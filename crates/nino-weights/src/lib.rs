@@ -5,10 +5,13 @@
 //! reads. Nothing here runs on a device, prints, or executes what a file contains.
 
 mod atomic;
+pub mod detect;
 mod error;
 pub mod gguf;
 mod index;
+pub mod lora;
 mod meta;
+pub mod names;
 mod open;
 mod reader;
 pub mod safetensors;

@@ -1,0 +1,178 @@
+//! Models with the same tensors and shapes: what the file's name and metadata say about them.
+
+use super::{Confidence, Kind};
+use crate::Index;
+
+/// What a diffusion model predicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prediction {
+    Eps,
+    V,
+    /// SD 2.x without a hint: the 768 models predict v, the 512 ones eps.
+    EpsOrV,
+    Flow,
+}
+
+pub(super) struct Choice {
+    pub(super) kind: Kind,
+    pub(super) confidence: Confidence,
+    pub(super) reason: String,
+}
+
+/// Twins, and the words in a file's name that point to each. The first is the default.
+const TWINS: &[&[(Kind, &[&str])]] = &[
+    &[
+        (
+            Kind::Wan21T2v14B,
+            &["wan2.1", "wan2_1", "wan21", "wan_2.1", "wan-2.1"],
+        ),
+        (Kind::Wan22T2v14BHigh, &["high"]),
+        (Kind::Wan22T2v14BLow, &["low"]),
+    ],
+    &[
+        (Kind::Wan22I2v14BHigh, &["high"]),
+        (Kind::Wan22I2v14BLow, &["low"]),
+    ],
+    &[
+        (
+            Kind::SdVae,
+            &["sd-vae", "sd15", "sd1", "840000", "560000", "kl-f8"],
+        ),
+        (Kind::SdxlVae, &["xl"]),
+    ],
+    &[
+        (Kind::FluxVae, &["flux", "ae.safetensors", "ae.sft"]),
+        (Kind::Sd3Vae, &["sd3", "sd_3"]),
+    ],
+    &[
+        (Kind::TaeSd1, &["taesd_", "taesd.", "taesd/"]),
+        (Kind::TaeSdxl, &["taesdxl"]),
+    ],
+    &[
+        (Kind::TaeFlux, &["taef1", "flux"]),
+        (Kind::TaeSd3, &["taesd3", "sd3"]),
+    ],
+    &[
+        (Kind::TaeWan21, &["taew2_1", "wan"]),
+        (Kind::TaeHunyuan, &["taehv", "hunyuan"]),
+    ],
+];
+
+/// Decides between a fitting kind and its twins.
+pub(super) fn choose(kind: Kind, hint: &str, index: &Index) -> Choice {
+    let Some(twins) = TWINS.iter().find(|t| t.iter().any(|(k, _)| *k == kind)) else {
+        let reason = "all tensors fit and no other model has them".to_owned();
+        return Choice {
+            kind,
+            confidence: Confidence::Certain,
+            reason,
+        };
+    };
+    // A VAE inside a checkpoint belongs to the model beside it.
+    if kind == Kind::SdVae
+        && index
+            .entries()
+            .iter()
+            .any(|e| e.name.starts_with("conditioner."))
+    {
+        let reason = "all tensors fit; it is inside an SDXL checkpoint".to_owned();
+        return Choice {
+            kind: Kind::SdxlVae,
+            confidence: Confidence::Certain,
+            reason,
+        };
+    }
+    let named = twins.iter().find_map(|(k, words)| {
+        words
+            .iter()
+            .find(|w| hint.contains(**w))
+            .map(|word| (*k, *word))
+    });
+    let others = |kind| {
+        let others = twins
+            .iter()
+            .filter(|(k, _)| *k != kind)
+            .map(|(k, _)| k.label());
+        others.collect::<Vec<_>>().join(" or ")
+    };
+    match named {
+        Some((kind, word)) => Choice {
+            kind,
+            confidence: Confidence::Likely,
+            reason: format!(
+                "all tensors fit, as they would for {}; {word:?} is in the file's name",
+                others(kind)
+            ),
+        },
+        None => Choice {
+            kind: twins[0].0,
+            confidence: Confidence::Guess,
+            reason: format!("all tensors fit, as they would for {}", others(twins[0].0)),
+        },
+    }
+}
+
+/// What the model predicts, as far as names tell; `None` for networks that predict nothing.
+pub(super) fn prediction(kind: Kind, hint: &str, index: &Index) -> Option<Prediction> {
+    use Kind as K;
+    let by_metadata = [
+        "modelspec.predict_key",
+        "modelspec.prediction_type",
+        "prediction_type",
+    ]
+    .iter()
+    .find_map(|key| index.metadata.get(*key)?.as_str());
+    match kind {
+        K::Sd1
+        | K::Sd1Inpaint
+        | K::Sd1Edit
+        | K::BkSdmBase
+        | K::BkSdmSmall
+        | K::BkSdmTiny
+        | K::Sdxl
+        | K::SdxlInpaint
+        | K::SdxlEdit
+        | K::SdxlRefiner
+        | K::Sd2
+        | K::Sd2Inpaint
+        | K::Sd2Depth
+        | K::BkSdmV2Base
+        | K::BkSdmV2Small
+        | K::BkSdmV2Tiny => {
+            if index.contains("v_pred") || by_metadata.is_some_and(|p| p.starts_with('v')) {
+                return Some(Prediction::V);
+            }
+            if by_metadata.is_some_and(|p| p.starts_with("eps")) {
+                return Some(Prediction::Eps);
+            }
+            Some(match kind {
+                K::Sd2 => sd2_by_name(hint),
+                _ if hint.contains("vpred")
+                    || hint.contains("v-pred")
+                    || hint.contains("v_pred") =>
+                {
+                    Prediction::V
+                }
+                _ => Prediction::Eps,
+            })
+        }
+        _ if kind.part() == super::Part::Diffusion => Some(Prediction::Flow),
+        _ => None,
+    }
+}
+
+fn sd2_by_name(hint: &str) -> Prediction {
+    if ["base", "512", "turbo", "eps"]
+        .iter()
+        .any(|w| hint.contains(w))
+    {
+        return Prediction::Eps;
+    }
+    if ["768", "vpred", "v-pred", "v_pred", "-v."]
+        .iter()
+        .any(|w| hint.contains(w))
+    {
+        return Prediction::V;
+    }
+    Prediction::EpsOrV
+}

@@ -1,0 +1,142 @@
+//! LoRA files: low-rank updates of a model's tensors, kept apart from the weights so that they apply at
+//! run time to quantized models too. kohya, diffusers (attention processors) and PEFT spellings are
+//! read; LoHa, LoKr, DoRA, OFT and the like are recognized and refused by name.
+
+mod keys;
+mod parse;
+mod target;
+
+use std::fmt;
+
+use crate::{Entry, Index};
+
+pub use parse::parse;
+
+/// Whose spelling a file uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoraFormat {
+    Kohya,
+    AttnProcs,
+    Peft,
+    LoHa,
+    LoKr,
+    Dora,
+    Oft,
+    Glora,
+    Ia3,
+}
+
+/// The network an update belongs to; text encoders by their number in the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LoraPart {
+    Diffusion,
+    TextEncoder(usize),
+}
+
+/// The update is for piece `part` of `of` of a tensor that the canonical layout fuses: the last piece
+/// ends where the rows end, the others are as tall as the update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    pub part: usize,
+    pub of: usize,
+}
+
+/// `scale * up · down`, with `mid` between them for Tucker-decomposed convolutions.
+#[derive(Clone, Debug)]
+pub struct LowRank {
+    pub up: Entry,
+    pub down: Entry,
+    pub mid: Option<Entry>,
+    pub rank: usize,
+    pub alpha: Option<f32>,
+    /// `alpha / rank`, or 1 without alpha.
+    pub scale: f32,
+}
+
+#[derive(Clone, Debug)]
+pub enum Delta {
+    LowRank(Box<LowRank>),
+    /// The whole difference.
+    Full(Entry),
+}
+
+#[derive(Clone, Debug)]
+pub struct Update {
+    pub part: LoraPart,
+    /// Canonical name of the tensor it changes.
+    pub target: String,
+    pub rows: Option<Rows>,
+    pub delta: Delta,
+}
+
+#[derive(Clone, Debug)]
+pub struct Lora {
+    pub format: LoraFormat,
+    /// In the order of their targets.
+    pub updates: Vec<Update>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    #[error("not a LoRA: no tensor has a LoRA name")]
+    NotLora,
+    #[error("{format} cannot be applied yet (tensor {tensor:?})")]
+    Unsupported { format: LoraFormat, tensor: String },
+    #[error("names without a known target: {}", crate::error::some(names))]
+    Names { names: Vec<String> },
+    #[error("{module:?} lacks its {missing}")]
+    Half {
+        module: String,
+        missing: &'static str,
+    },
+    #[error("{module:?}: up {up:?} and down {down:?} do not multiply")]
+    Rank {
+        module: String,
+        up: Vec<usize>,
+        down: Vec<usize>,
+    },
+}
+
+/// Whether an index is a LoRA, and in which spelling.
+pub fn recognize(index: &Index) -> Option<LoraFormat> {
+    let mut found = None;
+    for entry in index.entries() {
+        match keys::split(&entry.name) {
+            Some((_, keys::Role::Refused(format))) => return Some(format),
+            Some((_, keys::Role::Down | keys::Role::Up)) if found.is_none() => {
+                found = Some(keys::spelling(&entry.name));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Lora {
+    /// Targets that a model's parts do not have, of the part given.
+    pub fn unmatched(&self, part: LoraPart, index: &Index) -> Vec<String> {
+        let mine = self.updates.iter().filter(|u| u.part == part);
+        mine.filter(|u| !index.contains(&u.target))
+            .map(|u| u.target.clone())
+            .collect()
+    }
+}
+
+impl fmt::Display for LoraFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            LoraFormat::Kohya => "LoRA (kohya)",
+            LoraFormat::AttnProcs => "LoRA (diffusers attention processors)",
+            LoraFormat::Peft => "LoRA (PEFT)",
+            LoraFormat::LoHa => "LoHa",
+            LoraFormat::LoKr => "LoKr",
+            LoraFormat::Dora => "DoRA",
+            LoraFormat::Oft => "OFT",
+            LoraFormat::Glora => "GLoRA",
+            LoraFormat::Ia3 => "IA3",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! From a LoRA's module name to the canonical tensor it changes.
+
+use super::{LoraPart, Rows};
+use crate::names::{Dialect, Mapper, Net, Op};
+
+/// Prefixes whose rest is dotted; the first that fits is taken, then the list is tried again.
+const DOTTED: &[(&str, Option<LoraPart>)] = &[
+    ("base_model.model.", None),
+    ("model.diffusion_model.", Some(LoraPart::Diffusion)),
+    ("diffusion_model.", Some(LoraPart::Diffusion)),
+    ("unet.", Some(LoraPart::Diffusion)),
+    ("transformer.", Some(LoraPart::Diffusion)),
+    ("text_encoder.", Some(LoraPart::TextEncoder(0))),
+    ("text_encoder_2.", Some(LoraPart::TextEncoder(1))),
+    ("text_encoder_3.", Some(LoraPart::TextEncoder(2))),
+    (
+        "text_encoders.clip_l.transformer.",
+        Some(LoraPart::TextEncoder(0)),
+    ),
+    (
+        "text_encoders.clip_g.transformer.",
+        Some(LoraPart::TextEncoder(1)),
+    ),
+    (
+        "text_encoders.t5xxl.transformer.",
+        Some(LoraPart::TextEncoder(1)),
+    ),
+    ("clip_l.transformer.", Some(LoraPart::TextEncoder(0))),
+    ("clip_g.transformer.", Some(LoraPart::TextEncoder(1))),
+    ("t5xxl.transformer.", Some(LoraPart::TextEncoder(1))),
+];
+
+/// Prefixes whose rest has underscores for dots.
+const FLAT: &[(&str, LoraPart)] = &[
+    ("lora_unet_", LoraPart::Diffusion),
+    ("lora_transformer_", LoraPart::Diffusion),
+    ("lora_te1_", LoraPart::TextEncoder(0)),
+    ("lora_te2_", LoraPart::TextEncoder(1)),
+    ("lora_te3_", LoraPart::TextEncoder(2)),
+    ("lora_te_", LoraPart::TextEncoder(0)),
+];
+
+/// Module names that contain underscores; all other underscores of a flat name were dots.
+const WORDS: &[&str] = &[
+    "adaLN_modulation",
+    "add_embedding",
+    "add_k_proj",
+    "add_q_proj",
+    "add_v_proj",
+    "condition_embedder",
+    "context_embedder",
+    "conv_in",
+    "conv_out",
+    "conv_shortcut",
+    "cross_attn",
+    "double_blocks",
+    "down_blocks",
+    "emb_layers",
+    "ff_context",
+    "final_layer",
+    "guidance_embedder",
+    "guidance_in",
+    "img_attn",
+    "img_emb",
+    "img_in",
+    "img_mlp",
+    "img_mod",
+    "in_layer",
+    "in_layers",
+    "input_blocks",
+    "k_img",
+    "k_proj",
+    "label_emb",
+    "layer_norm1",
+    "layer_norm2",
+    "linear_1",
+    "linear_2",
+    "mid_block",
+    "middle_block",
+    "norm1_context",
+    "norm_out",
+    "out_layer",
+    "out_layers",
+    "out_proj",
+    "output_blocks",
+    "patch_embedding",
+    "proj_in",
+    "proj_mlp",
+    "proj_out",
+    "q_proj",
+    "self_attn",
+    "single_blocks",
+    "single_transformer_blocks",
+    "skip_connection",
+    "text_embedder",
+    "text_embedding",
+    "text_model",
+    "text_projection",
+    "time_emb_proj",
+    "time_embed",
+    "time_embedder",
+    "time_embedding",
+    "time_in",
+    "time_proj",
+    "time_projection",
+    "time_text_embed",
+    "timestep_embedder",
+    "to_add_out",
+    "to_k",
+    "to_out",
+    "to_q",
+    "to_v",
+    "token_embedding",
+    "transformer_blocks",
+    "txt_attn",
+    "txt_in",
+    "txt_mlp",
+    "txt_mod",
+    "up_blocks",
+    "v_img",
+    "v_proj",
+    "vector_in",
+    "wi_0",
+    "wi_1",
+    "x_embedder",
+];
+
+/// First segments of names that are canonical already.
+const ORIGINAL: &[&str] = &[
+    "input_blocks",
+    "middle_block",
+    "output_blocks",
+    "out",
+    "time_embed",
+    "label_emb",
+    "double_blocks",
+    "single_blocks",
+    "img_in",
+    "txt_in",
+    "time_in",
+    "vector_in",
+    "guidance_in",
+    "final_layer",
+    "blocks",
+    "patch_embedding",
+    "text_embedding",
+    "time_embedding",
+    "time_projection",
+    "head",
+    "img_emb",
+];
+
+/// Resolves module names; knows the whole list because where a level's upsampler stands depends on it.
+pub(super) struct Resolver {
+    unet: Mapper,
+    flux: Mapper,
+    wan: Mapper,
+}
+
+impl Resolver {
+    pub(super) fn new<'a>(modules: impl Iterator<Item = &'a str>) -> Resolver {
+        let paths: Vec<String> = modules.map(|m| locate(m).1).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let mapper = |net| Mapper::new(net, Dialect::HuggingFace, "", &paths);
+        Resolver {
+            unet: mapper(Net::Unet),
+            flux: mapper(Net::Flux),
+            wan: mapper(Net::Wan),
+        }
+    }
+
+    /// The canonical tensor a module's update changes; `kind` is `weight` or `bias`.
+    pub(super) fn resolve(
+        &self,
+        module: &str,
+        kind: &str,
+    ) -> Option<(LoraPart, String, Option<Rows>)> {
+        let (part, path) = locate(module);
+        let name = format!("{path}.{kind}");
+        if part != LoraPart::Diffusion {
+            return known_text(&path).then_some((part, name, None));
+        }
+        let (target, op) = self.canonical(&name)?;
+        let rows = match op {
+            Op::Join { part, of } => Some(Rows { part, of }),
+            _ => None,
+        };
+        Some((part, target, rows))
+    }
+
+    fn canonical(&self, name: &str) -> Option<(String, Op)> {
+        let mapper = match name.split('.').next()? {
+            "time_embedding" if name.contains(".linear_") => &self.unet,
+            "down_blocks" | "up_blocks" | "mid_block" | "conv_in" | "conv_out"
+            | "add_embedding" => &self.unet,
+            "transformer_blocks"
+            | "single_transformer_blocks"
+            | "x_embedder"
+            | "context_embedder"
+            | "time_text_embed"
+            | "norm_out"
+            | "proj_out" => &self.flux,
+            "condition_embedder" => &self.wan,
+            "blocks"
+                if [".attn1.", ".attn2.", ".ffn.net."]
+                    .iter()
+                    .any(|s| name.contains(s)) =>
+            {
+                &self.wan
+            }
+            first if ORIGINAL.contains(&first) => return Some((name.to_owned(), Op::Keep)),
+            _ => return None,
+        };
+        mapper.map(name)?.into_iter().next()
+    }
+}
+
+/// The part and the dotted path of a module.
+fn locate(module: &str) -> (LoraPart, String) {
+    let (part, path) = strip(module);
+    // Attention processors name the layer after the processor and leave out the list in `to_out`.
+    let mut path = path.replace(".processor.", ".");
+    if path.ends_with(".to_out") && path.contains(".attn") {
+        path.push_str(".0");
+    }
+    (part, path)
+}
+
+fn strip(module: &str) -> (LoraPart, String) {
+    if let Some((rest, part)) = FLAT
+        .iter()
+        .find_map(|(p, part)| Some((module.strip_prefix(p)?, part)))
+    {
+        return (*part, unflatten(rest));
+    }
+    let (mut rest, mut part) = (module, None);
+    while let Some((tail, found)) = DOTTED
+        .iter()
+        .find_map(|(p, part)| Some((rest.strip_prefix(p)?, *part)))
+    {
+        // `transformer.` may also begin a text encoder's own names.
+        if part.is_some() {
+            break;
+        }
+        (rest, part) = (tail, found);
+    }
+    let by_name = if rest.starts_with("text_model.") {
+        LoraPart::TextEncoder(0)
+    } else {
+        LoraPart::Diffusion
+    };
+    (part.unwrap_or(by_name), rest.to_owned())
+}
+
+/// Puts the dots back: the longest known word at each place, else up to the next underscore.
+fn unflatten(flat: &str) -> String {
+    let mut segments = Vec::new();
+    let mut rest = flat;
+    while !rest.is_empty() {
+        let ends = |word: &&&str| {
+            rest.strip_prefix(**word)
+                .is_some_and(|t| t.is_empty() || t.starts_with('_'))
+        };
+        let word = WORDS.iter().filter(ends).max_by_key(|w| w.len()).copied();
+        let segment = word.unwrap_or_else(|| rest.split('_').next().unwrap_or(rest));
+        segments.push(segment);
+        rest = rest[segment.len()..].trim_start_matches('_');
+    }
+    segments.join(".")
+}
+
+fn known_text(path: &str) -> bool {
+    path.starts_with("text_model.")
+        || path.starts_with("encoder.block.")
+        || path.starts_with("text_projection")
+}

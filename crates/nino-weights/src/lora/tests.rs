@@ -1,0 +1,260 @@
+//! Tests of LoRA files.
+
+use std::path::{Path, PathBuf};
+
+use nino_dtype::DType;
+
+use super::{Delta, LoraFormat, LoraPart, Rows, parse, recognize};
+use crate::detect::Kind;
+use crate::names::tests::index;
+use crate::safetensors::{NewTensor, Writer};
+use crate::{TensorReader, open};
+
+fn write(dir: &Path, tensors: &[(&str, Vec<usize>, f32)]) -> TensorReader {
+    let path = dir.join("lora.safetensors");
+    let list: Vec<NewTensor> = tensors
+        .iter()
+        .map(|(n, s, _)| NewTensor {
+            name: (*n).into(),
+            dtype: DType::F32,
+            shape: s.clone(),
+        })
+        .collect();
+    let mut writer = Writer::create(&path, &list, &std::collections::BTreeMap::new()).unwrap();
+    for (_, shape, value) in tensors {
+        let n = shape.iter().product::<usize>();
+        writer.write(&value.to_le_bytes().repeat(n)).unwrap();
+    }
+    writer.finish().unwrap();
+    open(path).unwrap()
+}
+
+#[test]
+fn a_real_lora_resolves_every_target() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/data/lora/sd15_rank4.safetensors");
+    if !path.is_file() {
+        println!("skipped: no {}", path.display());
+        return;
+    }
+    let reader = open(path).unwrap();
+    let lora = parse(&reader).unwrap();
+    assert_eq!(lora.format, LoraFormat::AttnProcs);
+    assert_eq!(lora.updates.len(), 128);
+    let sd1: Vec<_> = Kind::Sd1
+        .spec()
+        .tensors
+        .into_iter()
+        .map(|t| (t.name, t.shape))
+        .collect();
+    let sd1 = index("x", &sd1);
+    assert!(lora.unmatched(LoraPart::Diffusion, &sd1).is_empty());
+    for update in &lora.updates {
+        let Delta::LowRank(low) = &update.delta else {
+            panic!()
+        };
+        let target = sd1.shape(&update.target).unwrap();
+        assert_eq!(
+            (low.up.shape[0], low.down.shape[1], low.rank, low.scale),
+            (target[0], target[1], 4, 1.0)
+        );
+    }
+}
+
+#[test]
+fn kohya_names_resolve_in_every_base() {
+    let dir = tempfile::tempdir().unwrap();
+    let modules = [
+        (
+            "lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_out_0",
+            "input_blocks.4.1.transformer_blocks.0.attn1.to_out.0.weight",
+        ),
+        (
+            "lora_unet_mid_block_attentions_0_proj_in",
+            "middle_block.1.proj_in.weight",
+        ),
+        (
+            "lora_unet_up_blocks_1_attentions_2_transformer_blocks_0_ff_net_0_proj",
+            "output_blocks.5.1.transformer_blocks.0.ff.net.0.proj.weight",
+        ),
+        (
+            "lora_unet_up_blocks_1_upsamplers_0_conv",
+            "output_blocks.5.2.conv.weight",
+        ),
+        (
+            "lora_unet_down_blocks_0_resnets_1_conv1",
+            "input_blocks.2.0.in_layers.2.weight",
+        ),
+        (
+            "lora_unet_input_blocks_4_1_transformer_blocks_1_attn2_to_k",
+            "input_blocks.4.1.transformer_blocks.1.attn2.to_k.weight",
+        ),
+        (
+            "lora_te1_text_model_encoder_layers_11_self_attn_q_proj",
+            "text_model.encoder.layers.11.self_attn.q_proj.weight",
+        ),
+        (
+            "lora_te2_text_model_encoder_layers_0_mlp_fc1",
+            "text_model.encoder.layers.0.mlp.fc1.weight",
+        ),
+        (
+            "lora_unet_double_blocks_0_img_attn_qkv",
+            "double_blocks.0.img_attn.qkv.weight",
+        ),
+        (
+            "lora_unet_single_blocks_37_linear2",
+            "single_blocks.37.linear2.weight",
+        ),
+        (
+            "lora_unet_blocks_0_self_attn_q",
+            "blocks.0.self_attn.q.weight",
+        ),
+        (
+            "lora_unet_blocks_0_cross_attn_k_img",
+            "blocks.0.cross_attn.k_img.weight",
+        ),
+    ];
+    let names: Vec<[String; 3]> = modules
+        .map(|(m, _)| {
+            [
+                format!("{m}.lora_down.weight"),
+                format!("{m}.lora_up.weight"),
+                format!("{m}.alpha"),
+            ]
+        })
+        .to_vec();
+    let mut tensors = Vec::new();
+    for [down, up, alpha] in &names {
+        tensors.push((down.as_str(), vec![4, 8], 0.0));
+        tensors.push((up.as_str(), vec![8, 4], 0.0));
+        tensors.push((alpha.as_str(), vec![], 2.0));
+    }
+    let lora = parse(&write(dir.path(), &tensors)).unwrap();
+    assert_eq!(lora.format, LoraFormat::Kohya);
+    for (module, target) in modules {
+        let update = lora
+            .updates
+            .iter()
+            .find(|u| u.target == target)
+            .unwrap_or_else(|| panic!("{module}"));
+        let Delta::LowRank(low) = &update.delta else {
+            panic!()
+        };
+        assert_eq!((low.alpha, low.scale), (Some(2.0), 0.5), "{module}");
+    }
+    let te2 = lora
+        .updates
+        .iter()
+        .filter(|u| u.part == LoraPart::TextEncoder(1))
+        .count();
+    assert_eq!(te2, 1);
+}
+
+#[test]
+fn peft_updates_of_fused_tensors_carry_their_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let reader = write(
+        dir.path(),
+        &[
+            (
+                "transformer.single_transformer_blocks.3.attn.to_v.lora_A.weight",
+                vec![2, 8],
+                0.0,
+            ),
+            (
+                "transformer.single_transformer_blocks.3.attn.to_v.lora_B.weight",
+                vec![8, 2],
+                0.0,
+            ),
+            (
+                "transformer.transformer_blocks.0.attn.to_out.0.lora_A.weight",
+                vec![2, 8],
+                0.0,
+            ),
+            (
+                "transformer.transformer_blocks.0.attn.to_out.0.lora_B.weight",
+                vec![8, 2],
+                0.0,
+            ),
+            (
+                "diffusion_model.blocks.0.self_attn.norm_q.diff",
+                vec![8],
+                0.0,
+            ),
+            ("diffusion_model.blocks.0.ffn.0.diff_b", vec![8], 0.0),
+        ],
+    );
+    let lora = parse(&reader).unwrap();
+    assert_eq!(lora.format, LoraFormat::Peft);
+    let targets: Vec<_> = lora
+        .updates
+        .iter()
+        .map(|u| (u.target.as_str(), u.rows))
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            ("blocks.0.ffn.0.bias", None),
+            ("blocks.0.self_attn.norm_q.weight", None),
+            ("double_blocks.0.img_attn.proj.weight", None),
+            (
+                "single_blocks.3.linear1.weight",
+                Some(Rows { part: 2, of: 4 })
+            ),
+        ]
+    );
+}
+
+#[test]
+fn other_adapters_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    for (end, format) in [
+        ("hada_w1_a", "LoHa"),
+        ("lokr_w1", "LoKr"),
+        ("dora_scale", "DoRA"),
+        ("oft_blocks", "OFT"),
+    ] {
+        let name = format!("lora_unet_mid_block_attentions_0_proj_in.{end}");
+        let reader = write(dir.path(), &[(name.as_str(), vec![4, 4], 0.0)]);
+        assert!(recognize(reader.index()).is_some());
+        let error = parse(&reader).unwrap_err().to_string();
+        assert!(error.contains(format) && error.contains(&name), "{error}");
+    }
+}
+
+#[test]
+fn broken_pairs_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = "lora_unet_mid_block_attentions_0_proj_in";
+    let (down, up) = (
+        format!("{base}.lora_down.weight"),
+        format!("{base}.lora_up.weight"),
+    );
+    let error = parse(&write(dir.path(), &[(&down, vec![4, 8], 0.0)]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("lacks its up matrix"), "{error}");
+    let reader = write(
+        dir.path(),
+        &[(&down, vec![4, 8], 0.0), (&up, vec![8, 5], 0.0)],
+    );
+    assert!(
+        parse(&reader)
+            .unwrap_err()
+            .to_string()
+            .contains("do not multiply")
+    );
+    let reader = write(
+        dir.path(),
+        &[
+            ("lora_unet_foo_bar.lora_down.weight", vec![4, 8], 0.0),
+            ("lora_unet_foo_bar.lora_up.weight", vec![8, 4], 0.0),
+        ],
+    );
+    assert!(
+        parse(&reader)
+            .unwrap_err()
+            .to_string()
+            .contains("lora_unet_foo_bar")
+    );
+}

@@ -1,0 +1,254 @@
+//! Which networks a file holds, under which prefixes, in whose names.
+
+use std::collections::BTreeMap;
+
+use super::{Dialect, Net};
+use crate::Index;
+
+/// A network found in an index, before renaming.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub net: Net,
+    pub dialect: Dialect,
+    pub prefix: String,
+    /// Positions in the index's entries.
+    pub members: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Discovered {
+    pub components: Vec<Found>,
+    /// Names that belong to no network and are not known bookkeeping.
+    pub rest: Vec<String>,
+}
+
+/// A name that only one network in one dialect has; what precedes it in a file is the prefix.
+const SIGNATURES: &[(&str, Net, Dialect)] = &[
+    ("input_blocks.0.0.weight", Net::Unet, Dialect::Original),
+    (
+        "time_embedding.linear_1.weight",
+        Net::Unet,
+        Dialect::HuggingFace,
+    ),
+    (
+        "double_blocks.0.img_attn.qkv.weight",
+        Net::Flux,
+        Dialect::Original,
+    ),
+    (
+        "single_transformer_blocks.0.proj_mlp.weight",
+        Net::Flux,
+        Dialect::HuggingFace,
+    ),
+    (
+        "blocks.0.self_attn.norm_q.weight",
+        Net::Wan,
+        Dialect::Original,
+    ),
+    (
+        "blocks.0.attn1.norm_q.weight",
+        Net::Wan,
+        Dialect::HuggingFace,
+    ),
+    (
+        "decoder.mid.block_1.norm1.weight",
+        Net::KlVae,
+        Dialect::Original,
+    ),
+    (
+        "encoder.mid.block_1.norm1.weight",
+        Net::KlVae,
+        Dialect::Original,
+    ),
+    (
+        "decoder.mid_block.resnets.0.norm1.weight",
+        Net::KlVae,
+        Dialect::HuggingFace,
+    ),
+    (
+        "encoder.mid_block.resnets.0.norm1.weight",
+        Net::KlVae,
+        Dialect::HuggingFace,
+    ),
+    (
+        "decoder.middle.0.residual.0.gamma",
+        Net::WanVae,
+        Dialect::Original,
+    ),
+    (
+        "encoder.middle.0.residual.0.gamma",
+        Net::WanVae,
+        Dialect::Original,
+    ),
+    (
+        "decoder.mid_block.resnets.0.norm1.gamma",
+        Net::WanVae,
+        Dialect::HuggingFace,
+    ),
+    (
+        "encoder.mid_block.resnets.0.norm1.gamma",
+        Net::WanVae,
+        Dialect::HuggingFace,
+    ),
+    (
+        "decoder.layers.2.conv.0.weight",
+        Net::Taesd,
+        Dialect::HuggingFace,
+    ),
+    (
+        "encoder.layers.1.conv.0.weight",
+        Net::Taesd,
+        Dialect::HuggingFace,
+    ),
+    (
+        "text_model.encoder.layers.0.self_attn.q_proj.weight",
+        Net::ClipText,
+        Dialect::HuggingFace,
+    ),
+    (
+        "vision_model.encoder.layers.0.self_attn.q_proj.weight",
+        Net::ClipVision,
+        Dialect::HuggingFace,
+    ),
+    (
+        "transformer.resblocks.0.attn.in_proj_weight",
+        Net::ClipText,
+        Dialect::OpenClip,
+    ),
+    (
+        "encoder.block.0.layer.0.SelfAttention.q.weight",
+        Net::T5,
+        Dialect::HuggingFace,
+    ),
+    ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
+    ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
+];
+
+/// Layers of the tiny autoencoders have only numbers: the prefix is all that precedes them.
+const TINY: &str = "3.conv.0.weight";
+const TINY_VIDEO: &str = "4.conv.0.weight";
+
+/// Schedules, averages and training parts that checkpoints carry beside the networks.
+const BOOKKEEPING: &[&str] = &[
+    "model_ema.",
+    "alphas_cumprod",
+    "betas",
+    "sqrt_",
+    "log_one_minus_",
+    "posterior_",
+    "logvar",
+    "lvlb_weights",
+    "denoiser.",
+    "scheduler.",
+    "first_stage_model.loss.",
+    "loss.",
+    "cond_stage_model.logit_scale",
+    "v_pred",
+    "edm_",
+    "ztsnr",
+    "noise_augmentor.",
+    "global_step",
+    "vae_scale",
+    "vae_shift",
+    "scaled_fp8",
+];
+
+/// Finds every network. A tensor belongs to the one with the longest prefix that it starts with.
+pub fn discover(index: &Index) -> Discovered {
+    let mut prefixes: BTreeMap<String, (Net, Dialect)> = BTreeMap::new();
+    for entry in index.entries() {
+        for &(signature, net, dialect) in SIGNATURES {
+            if let Some(prefix) = ends_with(&entry.name, signature) {
+                let net = role(net, prefix);
+                if net != Net::T5
+                    || dialect != Dialect::WanT5
+                    || index.contains(&format!("{prefix}token_embedding.weight"))
+                {
+                    prefixes.insert(prefix.to_owned(), (net, dialect));
+                }
+            }
+        }
+        if let Some(found) = tiny(index, &entry.name) {
+            prefixes.entry(found.0).or_insert(found.1);
+        }
+    }
+    let mut components: Vec<Found> = prefixes
+        .into_iter()
+        .map(|(prefix, (net, dialect))| Found {
+            net,
+            dialect,
+            prefix,
+            members: Vec::new(),
+        })
+        .collect();
+    components.sort_by_key(|c| std::cmp::Reverse(c.prefix.len()));
+    let mut rest = Vec::new();
+    for (i, entry) in index.entries().iter().enumerate() {
+        let bookkeeping = BOOKKEEPING.iter().any(|b| entry.name.starts_with(b));
+        let home = components
+            .iter_mut()
+            .find(|c| entry.name.starts_with(c.prefix.as_str()));
+        match home {
+            Some(component) if !(bookkeeping && component.prefix.is_empty()) => {
+                if !entry.name.ends_with("position_ids") && !is_loss(&entry.name, &component.prefix)
+                {
+                    component.members.push(i);
+                }
+            }
+            _ if bookkeeping => {}
+            _ => rest.push(entry.name.clone()),
+        }
+    }
+    components.sort_by(|a, b| (a.net, &a.prefix).cmp(&(b.net, &b.prefix)));
+    Discovered { components, rest }
+}
+
+/// The head of a name that ends with whole segments of `signature`.
+fn ends_with<'a>(name: &'a str, signature: &str) -> Option<&'a str> {
+    name.strip_suffix(signature)
+        .filter(|head| head.is_empty() || head.ends_with('.'))
+}
+
+/// VAE files from training keep the discriminator under `loss.`.
+fn is_loss(name: &str, prefix: &str) -> bool {
+    name[prefix.len()..].starts_with("loss.")
+}
+
+fn role(net: Net, prefix: &str) -> Net {
+    match net {
+        Net::Unet if prefix.contains("control") => Net::ControlNet,
+        Net::ClipText if prefix.ends_with("visual.") => Net::ClipVision,
+        net => net,
+    }
+}
+
+fn tiny(index: &Index, name: &str) -> Option<(String, (Net, Dialect))> {
+    let head = ends_with(name, TINY).or_else(|| ends_with(name, TINY_VIDEO))?;
+    if head.ends_with("layers.") {
+        return None; // diffusers' spelling, found by its own signature
+    }
+    let first = ["0.weight", "1.weight"]
+        .iter()
+        .find_map(|n| index.get(&format!("{head}{n}")))?;
+    if first.shape.len() != 4 {
+        return None;
+    }
+    // TAEHV pools (layer 2) and grows (layer 7) in time with a bare convolution.
+    let video = ["2.conv.weight", "7.conv.weight"]
+        .iter()
+        .any(|n| index.contains(&format!("{head}{n}")));
+    let prefix = head
+        .strip_suffix("decoder.")
+        .or_else(|| head.strip_suffix("encoder."));
+    // `decoder.` and `encoder.` side by side are one network; a prefix such as `taesd_decoder.` is not.
+    let prefix = prefix
+        .filter(|p| p.is_empty() || p.ends_with('.'))
+        .unwrap_or(head);
+    Some((
+        prefix.to_owned(),
+        (
+            if video { Net::Taehv } else { Net::Taesd },
+            Dialect::Original,
+        ),
+    ))
+}

@@ -1,0 +1,83 @@
+//! diffusers `UNet2DConditionModel` to LDM `UNetModel` names.
+
+use super::rules::{leaf, number, rewrite};
+
+const TOP: &[(&str, &str)] = &[
+    ("conv_in.*", "input_blocks.0.0.*"),
+    ("time_embedding.linear_1.*", "time_embed.0.*"),
+    ("time_embedding.linear_2.*", "time_embed.2.*"),
+    ("add_embedding.linear_1.*", "label_emb.0.0.*"),
+    ("add_embedding.linear_2.*", "label_emb.0.2.*"),
+    ("class_embedding.linear_1.*", "label_emb.0.0.*"),
+    ("class_embedding.linear_2.*", "label_emb.0.2.*"),
+    ("conv_norm_out.*", "out.0.*"),
+    ("conv_out.*", "out.2.*"),
+];
+
+const RESNET: &[(&str, &str)] = &[
+    ("norm1", "in_layers.0"),
+    ("conv1", "in_layers.2"),
+    ("time_emb_proj", "emb_layers.1"),
+    ("norm2", "out_layers.0"),
+    ("conv2", "out_layers.3"),
+    ("conv_shortcut", "skip_connection"),
+];
+
+/// `n_res`: residual blocks per level on the way down; bit `i` of `up_attention`: whether level `i` on the
+/// way up has attention, after which its upsampler is numbered.
+pub(super) fn from_diffusers(name: &str, n_res: usize, up_attention: u64) -> Option<String> {
+    if let Some(rest) = name.strip_prefix("down_blocks.") {
+        let (level, rest) = number(rest)?;
+        return down(level, rest, n_res);
+    }
+    if let Some(rest) = name.strip_prefix("up_blocks.") {
+        let (level, rest) = number(rest)?;
+        let has_attention = up_attention.checked_shr(level as u32)? & 1 == 1;
+        return up(level, rest, n_res, has_attention);
+    }
+    if let Some(rest) = name.strip_prefix("mid_block.resnets.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!("middle_block.{}.{}", 2 * i, leaf(RESNET, rest)?));
+    }
+    if let Some(rest) = name.strip_prefix("mid_block.attentions.0.") {
+        return Some(format!("middle_block.1.{rest}"));
+    }
+    rewrite(TOP, name)
+}
+
+fn down(level: usize, rest: &str, n_res: usize) -> Option<String> {
+    let first = 1 + level * (n_res + 1);
+    if let Some(rest) = rest.strip_prefix("resnets.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!(
+            "input_blocks.{}.0.{}",
+            first + i,
+            leaf(RESNET, rest)?
+        ));
+    }
+    if let Some(rest) = rest.strip_prefix("attentions.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!("input_blocks.{}.1.{rest}", first + i));
+    }
+    let tail = rest.strip_prefix("downsamplers.0.conv.")?;
+    Some(format!("input_blocks.{}.0.op.{tail}", first + n_res))
+}
+
+fn up(level: usize, rest: &str, n_res: usize, has_attention: bool) -> Option<String> {
+    let first = level * (n_res + 1);
+    if let Some(rest) = rest.strip_prefix("resnets.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!(
+            "output_blocks.{}.0.{}",
+            first + i,
+            leaf(RESNET, rest)?
+        ));
+    }
+    if let Some(rest) = rest.strip_prefix("attentions.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!("output_blocks.{}.1.{rest}", first + i));
+    }
+    let tail = rest.strip_prefix("upsamplers.0.conv.")?;
+    let at = 1 + usize::from(has_attention);
+    Some(format!("output_blocks.{}.{at}.conv.{tail}", first + n_res))
+}
