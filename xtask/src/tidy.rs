@@ -3,6 +3,7 @@
 //! Each rule looks at one file and names the line and the way to mend it. The same check is a test,
 //! so `cargo test` alone shows a breach.
 
+mod coverage;
 mod edges;
 mod rules;
 #[cfg(test)]
@@ -72,5 +73,6 @@ fn check(files: &[File]) -> Vec<Finding> {
         rules::check(file, &mut findings);
         edges::check(file, &mut findings);
     }
+    coverage::check(files, &mut findings);
     findings
 }

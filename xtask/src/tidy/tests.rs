@@ -9,7 +9,8 @@ fn file(path: &str, text: &str) -> File {
 }
 
 fn findings(path: &str, text: &str) -> Vec<String> {
-    check(&[file(path, text)])
+    let folder = path.strip_suffix("/Cargo.toml").unwrap_or("docs");
+    check(&[file(path, text), file(&format!("{folder}/README.md"), "")])
         .into_iter()
         .map(|f| format!("{}: {}", f.line, f.what))
         .collect()
@@ -164,4 +165,24 @@ fn crate_edges_follow_the_map() {
         [""; 0]
     );
     assert_eq!(check("nino-new", ""), ["0: the map has no crate nino-new"]);
+}
+
+#[test]
+fn an_op_needs_a_problem_and_a_crate_a_page() {
+    let ops = file(
+        "crates/nino-graph/src/op.rs",
+        "//! A.\n    Op::Rope(_) => \"rope\",\n    Op::Pad(_) => \"pad\",\n",
+    );
+    let problems = file(
+        "crates/nino-suite/src/problems.rs",
+        "//! A.\nops: &[\"rope\"],\n",
+    );
+    let found = check(&[ops, problems]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (found[0].line, &*found[0].what),
+        (3, "the op pad has no problem in nino-suite")
+    );
+    let found = check(&[file("crates/nino-graph/Cargo.toml", "")]);
+    assert_eq!(found[0].what, "the crate has no README.md");
 }
