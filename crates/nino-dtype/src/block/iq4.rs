@@ -17,7 +17,7 @@ fn value(q: i32) -> f32 {
     /// Adding and subtracting 1.5 * 2^23 rounds.
     const ROUND: f32 = 12_582_912.0;
     let u = q as f32 - 7.5;
-    let v = 0.001_586_042_8 * u + 0.078_667_724;
+    let v = 0.001_586_042_8 * u + 0.078_667_72;
     let v = ((v * u - 0.137_192_7) * u + 11.517_209) * u - 4.301_249;
     (v + ROUND) - ROUND
 }
