@@ -104,6 +104,11 @@ pub enum Error {
         path: PathBuf,
         source: crate::lora::Problem,
     },
+    #[error("{}: cannot convert: {source}", path.display())]
+    Convert {
+        path: PathBuf,
+        source: crate::convert::Problem,
+    },
     #[error("{}: the format cannot hold tensor {tensor:?} as {dtype}", path.display())]
     Unholdable {
         path: PathBuf,

@@ -5,10 +5,12 @@
 //! reads. Nothing here runs on a device, prints, or executes what a file contains.
 
 mod atomic;
+pub mod convert;
 pub mod detect;
 mod error;
 pub mod gguf;
 mod index;
+pub mod inspect;
 pub mod lora;
 mod meta;
 pub mod names;

@@ -52,7 +52,12 @@ impl TensorReader {
     }
 
     /// Bytes `start..start + buf.len()` of a tensor stored contiguously.
-    fn read_range(&self, entry: &Entry, mut start: u64, mut buf: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_range(
+        &self,
+        entry: &Entry,
+        mut start: u64,
+        mut buf: &mut [u8],
+    ) -> Result<()> {
         for span in &entry.spans {
             if start >= span.len {
                 start -= span.len;
@@ -126,29 +131,30 @@ impl TensorReader {
                 found,
             });
         }
-        if !entry.dtype.is_real() {
-            return Err(Error::NotReal {
-                tensor: entry.name.clone(),
-                dtype: entry.dtype,
-            });
+        if entry.strides.is_none() {
+            return self.read_f32_at(entry, 0, out);
         }
-        if entry.strides.is_some() {
-            let mut bytes = vec![0; entry.n_bytes() as usize];
-            self.gather(entry, &mut bytes)?;
-            decode(entry, &bytes, out)?;
-        } else {
-            let (block_len, block_bytes) = (entry.dtype.block_len(), entry.dtype.block_bytes());
-            let blocks = (CHUNK / block_bytes).max(1);
-            let mut bytes = vec![0; (blocks * block_bytes).min(entry.n_bytes() as usize)];
-            let mut start = 0;
-            for values in out.chunks_mut(blocks * block_len) {
-                let chunk = &mut bytes[..values.len() / block_len * block_bytes];
-                self.read_range(entry, start, chunk)?;
-                decode(entry, chunk, values)?;
-                start += chunk.len() as u64;
-            }
+        check_real(entry)?;
+        let mut bytes = vec![0; entry.n_bytes() as usize];
+        self.gather(entry, &mut bytes)?;
+        decode(entry, &bytes, out)?;
+        self.apply_scale(entry, 0, out)
+    }
+
+    /// Values `start..start + out.len()`, whole blocks, of a tensor stored without strides.
+    pub(crate) fn read_f32_at(&self, entry: &Entry, start: usize, out: &mut [f32]) -> Result<()> {
+        check_real(entry)?;
+        let (block_len, block_bytes) = (entry.dtype.block_len(), entry.dtype.block_bytes());
+        let blocks = (CHUNK / block_bytes).max(1);
+        let mut bytes = vec![0; blocks.min(out.len() / block_len) * block_bytes];
+        let mut offset = (start / block_len * block_bytes) as u64;
+        for values in out.chunks_mut(blocks * block_len) {
+            let chunk = &mut bytes[..values.len() / block_len * block_bytes];
+            self.read_range(entry, offset, chunk)?;
+            decode(entry, chunk, values)?;
+            offset += chunk.len() as u64;
         }
-        self.apply_scale(entry, out)
+        self.apply_scale(entry, start, out)
     }
 
     /// The factors of a scaled tensor: one, or one per row.
@@ -172,15 +178,18 @@ impl TensorReader {
         Ok(Some(values))
     }
 
-    fn apply_scale(&self, entry: &Entry, out: &mut [f32]) -> Result<()> {
+    /// Multiplies values that begin `start` values into the tensor.
+    fn apply_scale(&self, entry: &Entry, start: usize, out: &mut [f32]) -> Result<()> {
         let Some(scales) = self.scales(entry)? else {
             return Ok(());
         };
-        if out.is_empty() {
+        if let [scale] = scales[..] {
+            out.iter_mut().for_each(|v| *v *= scale);
             return Ok(());
         }
-        for (row, scale) in out.chunks_mut(out.len().div_ceil(scales.len())).zip(scales) {
-            row.iter_mut().for_each(|v| *v *= scale);
+        let row = (entry.n_values() / scales.len().max(1)).max(1);
+        for (i, value) in out.iter_mut().enumerate() {
+            *value *= scales[(start + i) / row];
         }
         Ok(())
     }
@@ -194,6 +203,14 @@ impl TensorReader {
         self.read(entry, &mut bytes)?;
         Ok(Some(bytes))
     }
+}
+
+fn check_real(entry: &Entry) -> Result<()> {
+    if entry.dtype.is_real() {
+        return Ok(());
+    }
+    let (tensor, dtype) = (entry.name.clone(), entry.dtype);
+    Err(Error::NotReal { tensor, dtype })
 }
 
 fn decode(entry: &Entry, bytes: &[u8], out: &mut [f32]) -> Result<()> {
