@@ -409,7 +409,191 @@ def taesd_real(name, which):
     save(name, {}, tensors)
 
 
+# ---- CLIP text encoders
+
+
+def clip(name, openclip, seed):
+    from transformers import CLIPTextConfig, CLIPTextModelWithProjection
+
+    config = CLIPTextConfig(
+        vocab_size=120,
+        hidden_size=128,
+        intermediate_size=160,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        max_position_embeddings=16,
+        projection_dim=24,
+        hidden_act="gelu" if openclip else "quick_gelu",
+        bos_token_id=118,
+        eos_token_id=119,
+        pad_token_id=119,
+    )
+    m = CLIPTextModelWithProjection(config).double()
+    fill(m, seed)
+    g = torch.Generator().manual_seed(seed + 1)
+    ids = torch.randint(0, 118, (2, 16), generator=g)
+    ids[:, 0] = 118
+    ends = (9, 15)
+    for row, end in enumerate(ends):
+        ids[row, end:] = 119
+    with torch.no_grad():
+        out = m(ids, output_hidden_states=True)
+        normed = m.text_model.final_layer_norm(out.hidden_states[-2])
+    weights = {k: v for k, v in m.state_dict().items() if v.is_floating_point()}
+    layer = "text_model.encoder.layers"
+    if openclip:
+        layer = "transformer.resblocks"
+        weights = open_clip(weights)
+    end = torch.zeros(2, 1, 16)
+    for row, at in enumerate(ends):
+        end[row, 0, at] = 1
+    tensors = {
+        "golden.in.ids": ids.int(),
+        "golden.in.end": end,
+        "golden.out.pooled": out.text_embeds.float(),
+        "golden.out.last": out.last_hidden_state.float(),
+        "golden.out.penultimate": out.hidden_states[-2].float(),
+        "golden.out.penultimate_normed": normed.float(),
+    }
+    for i in range(3):
+        tensors[f"golden.at.{layer}.{i}"] = out.hidden_states[i + 1].float()
+    save(name, weights, tensors)
+
+
+def open_clip(weights):
+    """Hugging Face's names to OpenCLIP's: one matrix for q, k and v, and a transposed projection."""
+    out = {}
+    for k, v in weights.items():
+        k = k.removeprefix("text_model.").replace("encoder.layers.", "transformer.resblocks.")
+        for a, b in [
+            ("embeddings.token_embedding", "token_embedding"),
+            ("embeddings.position_embedding.weight", "positional_embedding"),
+            ("layer_norm1", "ln_1"),
+            ("layer_norm2", "ln_2"),
+            ("mlp.fc1", "mlp.c_fc"),
+            ("mlp.fc2", "mlp.c_proj"),
+            ("final_layer_norm", "ln_final"),
+            ("self_attn.out_proj", "attn.out_proj"),
+        ]:
+            k = k.replace(a, b)
+        if k == "text_projection.weight":
+            out["text_projection"] = v.T
+        elif part := re.fullmatch(r"(.*)self_attn\.q_proj\.(\w+)", k):
+            others = [weights["text_model." + k.replace("transformer.resblocks.", "encoder.layers.").replace("q_proj", f"{n}_proj")] for n in "qkv"]
+            out[f"{part[1]}attn.in_proj_{part[2]}"] = torch.cat(others)
+        elif "self_attn." not in k:
+            out[k] = v
+    return out
+
+
+# ---- UNet
+
+
+def unet_name(n_levels, n_res, attention):
+    """Diffusers' names to the original's. `attention`: whether each level has transformers."""
+    step = n_res + 1
+
+    def rename(n):
+        def down(m):
+            i, kind, j, rest = int(m[1]), m[2], int(m[3]), m[4]
+            if kind == "downsamplers":
+                return f"input_blocks.{1 + i * step + n_res}.0.op{rest.removeprefix('.conv')}"
+            return f"input_blocks.{1 + i * step + j}.{int(kind == 'attentions')}{rest}"
+
+        def up(m):
+            i, kind, j, rest = int(m[1]), m[2], int(m[3]), m[4]
+            if kind == "upsamplers":
+                return f"output_blocks.{i * step + n_res}.{1 + attention[n_levels - 1 - i]}{rest}"
+            return f"output_blocks.{i * step + j}.{int(kind == 'attentions')}{rest}"
+
+        n = re.sub(r"down_blocks\.(\d+)\.(\w+)\.(\d+)(.*)", down, n)
+        n = re.sub(r"up_blocks\.(\d+)\.(\w+)\.(\d+)(.*)", up, n)
+        for a, b in [
+            ("mid_block.resnets.0", "middle_block.0"),
+            ("mid_block.attentions.0", "middle_block.1"),
+            ("mid_block.resnets.1", "middle_block.2"),
+            ("conv_in.", "input_blocks.0.0."),
+            ("time_embedding.linear_1", "time_embed.0"),
+            ("time_embedding.linear_2", "time_embed.2"),
+            ("add_embedding.linear_1", "label_emb.0.0"),
+            ("add_embedding.linear_2", "label_emb.0.2"),
+            ("conv_norm_out", "out.0"),
+            ("conv_out", "out.2"),
+            ("time_emb_proj", "emb_layers.1"),
+            ("conv_shortcut", "skip_connection"),
+        ]:
+            n = n.replace(a, b)
+        if "transformer_blocks" not in n:
+            for a, b in [("norm1", "in_layers.0"), ("conv1", "in_layers.2"), ("norm2", "out_layers.0"), ("conv2", "out_layers.3")]:
+                n = re.sub(rf"(blocks?\.\d+(?:\.\d+)?)\.{a}\.", rf"\1.{b}.", n)
+        return n
+
+    return rename
+
+
+def unet(name, xl, seed):
+    from diffusers import UNet2DConditionModel
+
+    groups, widths = 4, (16, 24 if xl else 32)
+    depth = [0, 2] if xl else [1, 0]
+    kinds = ["DownBlock2D", "CrossAttnDownBlock2D"] if xl else ["CrossAttnDownBlock2D", "DownBlock2D"]
+    extra = (
+        dict(addition_embed_type="text_time", addition_time_embed_dim=8, projection_class_embeddings_input_dim=10 + 6 * 8, transformer_layers_per_block=[1, 2])
+        if xl
+        else {}
+    )
+    m = UNet2DConditionModel(
+        in_channels=4,
+        out_channels=4,
+        block_out_channels=widths,
+        layers_per_block=2,
+        down_block_types=kinds,
+        up_block_types=[k.replace("Down", "Up") for k in reversed(kinds)],
+        cross_attention_dim=20,
+        attention_head_dim=[2, 4] if xl else 2,
+        use_linear_projection=xl,
+        norm_num_groups=groups,
+        **extra,
+    ).double()
+    fill(m, seed)
+    rename = unet_name(2, 2, [d > 0 for d in depth])
+    # An odd size: the way down rounds up.
+    x, context = noise(seed + 1, 2, 4, 7, 6), noise(seed + 2, 2, 5, 20)
+    t = torch.tensor([981.0, 17.0], dtype=torch.float64)
+    tensors = {"golden.in.x": last(x), "golden.in.t": t.float(), "golden.in.context": context.float()}
+    kwargs = {}
+    if xl:
+        text, ids = noise(seed + 3, 2, 10), torch.tensor([[1024.0, 768, 0, 8, 1024, 1024]] * 2).double()
+        kwargs["added_cond_kwargs"] = {"text_embeds": text, "time_ids": ids}
+        sizes = m.add_time_proj(ids.flatten()).reshape(2, -1)
+        tensors["golden.in.y"] = torch.cat([text, sizes], -1).float()
+    found = {}
+    for path, module in {
+        "input_blocks.1": m.down_blocks[0].resnets[0] if xl else m.down_blocks[0].attentions[0],
+        "input_blocks.3": m.down_blocks[0].downsamplers[0],
+        "input_blocks.4": m.down_blocks[1].attentions[0] if xl else m.down_blocks[1].resnets[0],
+        "middle_block": m.mid_block,
+        "output_blocks.2": m.up_blocks[0].upsamplers[0],
+        "output_blocks.5": m.up_blocks[1],
+    }.items():
+        def keep(_m, _i, out, path=path):
+            found[path] = out[0] if isinstance(out, tuple) else out
+
+        module.register_forward_hook(keep)
+    with torch.no_grad():
+        out = m(x, t, context, **kwargs).sample
+    tensors["golden.out.x"] = last(out)
+    tensors |= {f"golden.at.{k}": last(v) for k, v in found.items()}
+    weights = {rename(k): v for k, v in m.state_dict().items()}
+    assert len(weights) == len(m.state_dict())
+    save(name, weights, tensors)
+
+
 GOLDENS = {
+    "clip_l": lambda n: clip(n, False, 900),
+    "clip_g": lambda n: clip(n, True, 950),
+    "unet_sd": lambda n: unet(n, False, 1000),
+    "unet_sdxl": lambda n: unet(n, True, 1100),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),
     "kl_flux": lambda n: kl(n, 16, False, True, 200),
     "wan21": lambda n: wan(n, False, 300),

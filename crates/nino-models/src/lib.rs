@@ -3,12 +3,14 @@
 //! A model file names no device, file or weight format. Parameters carry the names of the original
 //! authors' single files; `Config::detect` reads sizes from tensor names and shapes.
 
+pub mod clip;
 pub mod kl;
 pub mod latent;
 mod params;
 mod stream;
 pub mod taehv;
 pub mod taesd;
+pub mod unet;
 mod vae;
 pub mod wan;
 mod weights;

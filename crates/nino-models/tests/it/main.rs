@@ -3,6 +3,7 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod diffusion;
 mod golden;
 mod image;
 mod real;

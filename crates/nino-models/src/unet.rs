@@ -1,0 +1,116 @@
+//! The UNet of Stable Diffusion 1.x, 2.x, XL and their inpainting and distilled kin.
+//! Behaviour: CompVis latent-diffusion `openaimodel.py`, Stability's `generative-models`.
+//! Latent `[b, h, w, c]`, timesteps `[b]`, context `[b, n, d]` → prediction `[b, h, w, 4]`.
+
+mod block;
+mod config;
+
+pub use config::{Block, Config, Heads, Resample};
+
+use crate::Params;
+use block::{down, resblock, transformer, up};
+use nino_graph::{Graph, Node};
+
+/// What the network sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs {
+    /// `[b, h, w, in_channels]`
+    pub x: Node,
+    /// Timesteps `[b]`, f32.
+    pub t: Node,
+    /// `[b, n, context_dim]`
+    pub context: Node,
+    /// `[b, adm_in]`: SDXL's pooled text and sizes. Given exactly when the config has `adm_in`.
+    pub y: Option<Node>,
+}
+
+/// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint).
+pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+    let emb = embedding(g, p, c, inputs);
+    let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
+    let mut skips = vec![h];
+    for (i, block) in c.input_blocks.iter().enumerate() {
+        let p = &p.at(format_args!("input_blocks.{}", i + 1));
+        h = run(g, p, c, block, h, emb, inputs.context, None);
+        h = p.label(g, h);
+        skips.push(h);
+    }
+    if let Some(depth) = c.middle {
+        let p = &p.at("middle_block");
+        let width = g.shape(h).last_dim();
+        h = resblock(g, &p.at(0), c, h, emb, width);
+        if depth > 0 {
+            h = transformer(g, &p.at(1), c, h, inputs.context, depth);
+        }
+        h = resblock(g, &p.at(if depth > 0 { 2 } else { 1 }), c, h, emb, width);
+        h = p.label(g, h);
+    }
+    for (i, block) in c.output_blocks.iter().enumerate() {
+        let Some(skip) = skips.pop() else { break };
+        let p = &p.at(format_args!("output_blocks.{i}"));
+        h = g.concat(&[h, skip], 3);
+        h = run(
+            g,
+            p,
+            c,
+            block,
+            h,
+            emb,
+            inputs.context,
+            skips.last().copied(),
+        );
+        h = p.label(g, h);
+    }
+    let p = p.at("out");
+    h = p.group_norm(g, "0", h, c.groups, block::EPS);
+    h = g.silu(h);
+    p.conv(g, "2", h, c.out_channels, 3) // [b, h, w, 4]
+}
+
+/// SiLU of the embedded timestep (and label): every block begins with that.
+fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+    let width = 4 * c.model_channels;
+    let mlp = |g: &mut Graph, name: &str, x: Node| {
+        let h = p.linear(g, &format!("{name}.0"), x, width);
+        let h = g.silu(h);
+        p.linear(g, &format!("{name}.2"), h, width)
+    };
+    let t = g.timestep_embed(inputs.t, c.model_channels);
+    let t = g.cast(t, g.dtype(inputs.x));
+    let mut emb = mlp(g, "time_embed", t);
+    if let Some(y) = inputs.y {
+        let label = mlp(g, "label_emb.0", y);
+        emb = g.add(emb, label);
+    }
+    g.silu(emb) // [b, 4·model_channels]
+}
+
+#[allow(clippy::too_many_arguments)] // the parts of a block, in their order
+fn run(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    block: &Block,
+    x: Node,
+    emb: Node,
+    context: Node,
+    next_skip: Option<Node>,
+) -> Node {
+    let (mut h, mut i) = (x, 0);
+    if let Some(width) = block.res {
+        h = resblock(g, &p.at(i), c, h, emb, width);
+        i += 1;
+    }
+    if block.depth > 0 {
+        h = transformer(g, &p.at(i), c, h, context, block.depth);
+        i += 1;
+    }
+    match block.resample {
+        None => h,
+        Some(Resample::Down) => down(g, &p.at(i), h),
+        Some(Resample::Up) => {
+            let size = next_skip.map(|s| [g.shape(s)[1], g.shape(s)[2]]);
+            up(g, &p.at(i), h, size)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Residual block, spatial transformer and resampling of the UNet.
+
+use super::Config;
+use crate::{ConvShape, Params};
+use nino_graph::{Act, Graph, Node, UpsampleMode};
+
+pub(super) const EPS: f32 = 1e-5;
+const TRANSFORMER_EPS: f32 = 1e-6;
+
+/// x `[b, h, w, c]`, emb `[b, e]` → `[b, h, w, cout]`
+pub(super) fn resblock(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    x: Node,
+    emb: Node,
+    cout: usize,
+) -> Node {
+    let b = g.shape(x)[0];
+    let mut h = p.group_norm(g, "in_layers.0", x, c.groups, EPS);
+    h = g.silu(h);
+    h = p.conv(g, "in_layers.2", h, cout, 3);
+    let e = p.linear(g, "emb_layers.1", emb, cout);
+    let e = g.reshape(e, [b, 1, 1, cout]);
+    h = g.add(h, e);
+    h = p.group_norm(g, "out_layers.0", h, c.groups, EPS);
+    h = g.silu(h);
+    h = p.conv(g, "out_layers.3", h, cout, 3);
+    let x = if g.shape(x).last_dim() == cout {
+        x
+    } else {
+        p.conv(g, "skip_connection", x, cout, 1)
+    };
+    g.add(x, h)
+}
+
+pub(super) fn transformer(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    x: Node,
+    context: Node,
+    depth: usize,
+) -> Node {
+    let shape = g.shape(x);
+    let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
+    let mut h = p.group_norm(g, "norm", x, c.groups, TRANSFORMER_EPS);
+    h = g.reshape(h, [b, n, d]);
+    h = p.linear(g, "proj_in", h, d);
+    for i in 0..depth {
+        h = transformer_block(
+            g,
+            &p.at(format_args!("transformer_blocks.{i}")),
+            c,
+            h,
+            context,
+        );
+    }
+    h = p.linear(g, "proj_out", h, d);
+    h = g.reshape(h, shape);
+    g.add(x, h)
+}
+
+fn transformer_block(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> Node {
+    let h = p.layer_norm(g, "norm1", x, EPS);
+    let h = attention(g, &p.at("attn1"), c, h, h);
+    let x = g.add(x, h);
+    let h = p.layer_norm(g, "norm2", x, EPS);
+    let h = attention(g, &p.at("attn2"), c, h, context);
+    let x = g.add(x, h);
+    let h = p.layer_norm(g, "norm3", x, EPS);
+    let h = feed_forward(g, &p.at("ff"), h);
+    g.add(x, h)
+}
+
+/// x `[b, n, d]` looks at context `[b, m, e]`.
+fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> Node {
+    let (b, n, d) = (g.shape(x)[0], g.shape(x)[1], g.shape(x)[2]);
+    let m = g.shape(context)[1];
+    let heads = c.heads.count(d);
+    let [q, k, v] =
+        [("to_q", x, n), ("to_k", context, m), ("to_v", context, m)].map(|(name, from, len)| {
+            let y = p.linear_no_bias(g, name, from, d);
+            g.reshape(y, [b, len, heads, d / heads]) // [b, n, heads, hd]
+        });
+    let y = g.attention(q, k, v, None);
+    let y = g.reshape(y, [b, n, d]);
+    p.linear(g, "to_out.0", y, d)
+}
+
+/// GEGLU: one half of the wide layer gates the other.
+fn feed_forward(g: &mut Graph, p: &Params, x: Node) -> Node {
+    let d = g.shape(x).last_dim();
+    let wide = p.linear(g, "net.0.proj", x, 8 * d);
+    let halves = g.split(wide, 2, 2);
+    let gate = g.act(halves[1], Act::Gelu);
+    let h = g.mul(halves[0], gate);
+    p.linear(g, "net.2", h, d)
+}
+
+pub(super) fn down(g: &mut Graph, p: &Params, x: Node) -> Node {
+    let conv = ConvShape {
+        stride: [1, 2, 2],
+        ..ConvShape::same(g.shape(x).last_dim(), 3)
+    };
+    p.conv_with(g, "op", x, conv)
+}
+
+/// Twice the size, or one less where the way down rounded up: `size` is that of the skip that meets
+/// the result.
+pub(super) fn up(g: &mut Graph, p: &Params, x: Node, size: Option<[usize; 2]>) -> Node {
+    let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
+    let own = [g.shape(h)[1], g.shape(h)[2]];
+    let size = size.unwrap_or(own);
+    for axis in 0..2 {
+        if size[axis] < own[axis] {
+            h = g.slice(h, axis + 1, 0, size[axis]);
+        }
+    }
+    p.conv(g, "conv", h, g.shape(x).last_dim(), 3)
+}

@@ -1,0 +1,190 @@
+//! What blocks a UNet has, read from tensor names and shapes: small distilled ones need no table.
+
+use crate::Find;
+use nino_graph::Shape;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub in_channels: usize,
+    pub out_channels: usize,
+    pub model_channels: usize,
+    pub context_dim: usize,
+    /// Size of the label vector (SDXL: pooled text and sizes).
+    pub adm_in: Option<usize>,
+    pub heads: Heads,
+    /// After the first convolution.
+    pub input_blocks: Vec<Block>,
+    /// Transformer depth of the middle block; `None` without a middle block.
+    pub middle: Option<usize>,
+    pub output_blocks: Vec<Block>,
+    /// Groups of every norm.
+    pub groups: usize,
+}
+
+/// How the width of an attention is cut into heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heads {
+    /// SD 1.x: always this many.
+    Count(usize),
+    /// SD 2.x and XL: each this wide.
+    Width(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Width of its residual block.
+    pub res: Option<usize>,
+    /// Transformer blocks.
+    pub depth: usize,
+    pub resample: Option<Resample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resample {
+    Down,
+    Up,
+}
+
+impl Heads {
+    pub fn count(self, width: usize) -> usize {
+        match self {
+            Heads::Count(n) => n,
+            Heads::Width(w) => (width / w).max(1),
+        }
+    }
+}
+
+impl Config {
+    pub fn sd15() -> Config {
+        Config {
+            in_channels: 4,
+            out_channels: 4,
+            model_channels: 320,
+            context_dim: 768,
+            adm_in: None,
+            heads: Heads::Count(8),
+            input_blocks: down_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
+            middle: Some(1),
+            output_blocks: up_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
+            groups: 32,
+        }
+    }
+
+    pub fn sd21() -> Config {
+        Config {
+            context_dim: 1024,
+            heads: Heads::Width(64),
+            ..Config::sd15()
+        }
+    }
+
+    pub fn sdxl() -> Config {
+        Config {
+            context_dim: 2048,
+            adm_in: Some(2816),
+            heads: Heads::Width(64),
+            input_blocks: down_blocks(320, &[1, 2, 4], &[0, 2, 10]),
+            middle: Some(10),
+            output_blocks: up_blocks(320, &[1, 2, 4], &[0, 2, 10]),
+            ..Config::sd15()
+        }
+    }
+
+    /// `find` looks below the UNet's place; `None` when there is no UNet.
+    pub fn detect(find: &Find) -> Option<Config> {
+        let shape = |name: &str| find(name).map(|(s, _)| s);
+        let [model_channels, in_channels, 3, 3] = *shape("input_blocks.0.0.weight")? else {
+            return None;
+        };
+        let mut attention: Option<(Shape, usize)> = None;
+        let mut depth_at = |place: &str| {
+            let block = |i: usize| format!("{place}.transformer_blocks.{i}");
+            let depth = (0..64)
+                .take_while(|&i| find(&format!("{}.norm1.weight", block(i))).is_some())
+                .count();
+            let key = shape(&format!("{}.attn2.to_k.weight", block(0)));
+            if let (Some(proj), Some(key)) = (shape(&format!("{place}.proj_in.weight")), key) {
+                attention = Some((proj, key.last_dim()));
+            }
+            depth
+        };
+        let mut blocks = |kind: &str, first: usize| -> Vec<Block> {
+            (first..64)
+                .map_while(|i| {
+                    let at = |j: usize, name: &str| format!("{kind}.{i}.{j}{name}");
+                    let res = shape(&at(0, ".in_layers.2.weight")).map(|s| s[0]);
+                    let depth = depth_at(&at(1, ""));
+                    let is_up = |j| shape(&at(j, ".conv.weight")).is_some();
+                    let resample = if shape(&at(0, ".op.weight")).is_some() {
+                        Some(Resample::Down)
+                    } else {
+                        (1..3).any(is_up).then_some(Resample::Up)
+                    };
+                    (res.is_some() || resample.is_some()).then_some(Block {
+                        res,
+                        depth,
+                        resample,
+                    })
+                })
+                .collect()
+        };
+        let input_blocks = blocks("input_blocks", 1);
+        let output_blocks = blocks("output_blocks", 0);
+        let middle = shape("middle_block.0.in_layers.2.weight").map(|_| depth_at("middle_block.1"));
+        let (proj_in, context_dim) = attention?;
+        Some(Config {
+            in_channels,
+            out_channels: shape("out.2.weight")?[0],
+            model_channels,
+            context_dim,
+            adm_in: shape("label_emb.0.0.weight").map(|s| s.last_dim()),
+            // The models that cut heads by width also project with linears, not convolutions.
+            heads: if proj_in.rank() == 2 {
+                Heads::Width(64)
+            } else {
+                Heads::Count(8)
+            },
+            input_blocks,
+            middle,
+            output_blocks,
+            groups: 32,
+        })
+    }
+}
+
+fn down_blocks(width: usize, mult: &[usize], depth: &[usize]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (level, (m, &depth)) in mult.iter().zip(depth).enumerate() {
+        let block = Block {
+            res: Some(width * m),
+            depth,
+            resample: None,
+        };
+        blocks.extend([block; 2]);
+        if level + 1 < mult.len() {
+            blocks.push(Block {
+                res: None,
+                depth: 0,
+                resample: Some(Resample::Down),
+            });
+        }
+    }
+    blocks
+}
+
+fn up_blocks(width: usize, mult: &[usize], depth: &[usize]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (level, (m, &depth)) in mult.iter().zip(depth).enumerate().rev() {
+        let block = Block {
+            res: Some(width * m),
+            depth,
+            resample: None,
+        };
+        let last = Block {
+            resample: (level > 0).then_some(Resample::Up),
+            ..block
+        };
+        blocks.extend([block, block, last]);
+    }
+    blocks
+}
