@@ -1,0 +1,215 @@
+//! Latents to pictures, in the memory there is.
+//!
+//! The plan is made before anything runs: whole if it fits; else large values stay outside the
+//! device's memory and pass through it by rows, which changes nothing in the result; or, when asked
+//! for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a chunk
+//! needs of those before it is kept on the device, so memory does not grow with the clip.
+
+mod clip;
+mod run;
+mod tiles;
+
+use crate::{EngineError, VaeFile};
+pub use clip::Chunking;
+use clip::Part;
+use nino_dtype::DType;
+use nino_graph::{Cost, Device};
+use nino_models::latent::LatentFormat;
+pub use run::{Decoded, OnPicture, decode};
+pub use tiles::Tiling;
+
+/// How activations are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// f32 on a CPU, f16 on a GPU that has it.
+    #[default]
+    Auto,
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Precision {
+    pub(crate) fn dtype(self, device: &dyn Device) -> DType {
+        match self {
+            Precision::Auto => device.activation_dtype(),
+            Precision::F32 => DType::F32,
+            Precision::F16 => DType::F16,
+            Precision::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// Which tiles are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tile {
+    /// Whole if it fits, else exact.
+    #[default]
+    Auto,
+    /// Overlapped and feathered: cheaper in memory and traffic, not exact.
+    Fast(Tiling),
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecodeOptions {
+    pub precision: Precision,
+    pub tile: Tile,
+    /// Bytes for weights and activations together.
+    pub budget: Option<usize>,
+    pub chunking: Chunking,
+    /// The latent space of the file, where the VAE takes the model's units.
+    pub format: Option<&'static LatentFormat>,
+}
+
+/// How the plan runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every op in one piece.
+    Untiled,
+    /// Whole, with ops cut by rows to respect the device's binding or time limits.
+    RowSplit,
+    /// Large values outside the device's memory, passing through it by rows.
+    ExactTiles,
+    /// Overlapped, feathered tiles.
+    FastTiles,
+}
+
+impl Strategy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Untiled => "untiled",
+            Strategy::RowSplit => "row-split",
+            Strategy::ExactTiles => "exact-tiles",
+            Strategy::FastTiles => "fast-tiles",
+        }
+    }
+}
+
+/// A size in latent pixels and frames; one frame for images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatentSize {
+    pub frames: usize,
+    pub height: usize,
+    pub width: usize,
+}
+
+/// A decode that is known to fit.
+#[derive(Clone, Debug)]
+pub struct DecodePlan {
+    pub strategy: Strategy,
+    /// Storage of activations.
+    pub dtype: DType,
+    /// Pixels of a picture.
+    pub width: usize,
+    pub height: usize,
+    pub n_frames: usize,
+    pub tiling: Option<Tiling>,
+    pub n_tiles: usize,
+    /// Latent frames of a chunk; `None` for images.
+    pub chunk: Option<usize>,
+    /// Arithmetic and traffic of one picture or clip.
+    pub cost: Cost,
+    /// The graphs to run, in order.
+    pub(crate) parts: Vec<Part>,
+}
+
+impl DecodePlan {
+    pub fn weight_bytes(&self) -> usize {
+        self.parts
+            .iter()
+            .map(|p| p.plan.weight_bytes())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Weights and activations on the device: what is then used.
+    pub fn peak_bytes(&self) -> usize {
+        let arena = self
+            .parts
+            .iter()
+            .map(|p| p.plan.arena_bytes())
+            .max()
+            .unwrap_or(0);
+        self.weight_bytes() + arena
+    }
+
+    pub fn largest_binding(&self) -> usize {
+        self.parts
+            .iter()
+            .map(|p| p.plan.largest_binding())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Bytes kept outside the device's memory.
+    pub fn host_bytes(&self) -> usize {
+        self.parts
+            .iter()
+            .map(|p| p.plan.host_bytes())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The op during which most memory is used.
+    pub fn peak_op(&self) -> String {
+        let most = self.parts.iter().max_by_key(|p| p.plan.arena_bytes());
+        most.map_or_else(String::new, |p| p.plan.peak_op())
+    }
+}
+
+/// Plans the decode of one latent.
+pub fn plan_decode(
+    device: &dyn Device,
+    vae: &VaeFile,
+    size: LatentSize,
+    options: &DecodeOptions,
+) -> Result<DecodePlan, EngineError> {
+    let dtype = options.precision.dtype(device);
+    let scale = vae.vae.scale();
+    let (height, width) = (size.height, size.width);
+    let tiling = match options.tile {
+        Tile::Fast(t) if t.needed(height, width, scale) => Some(t),
+        _ => None,
+    };
+    let tile = tiling.map_or((height, width), |t| t.latent_size(height, width, scale));
+    let one = LatentSize {
+        frames: size.frames,
+        height: tile.0,
+        width: tile.1,
+    };
+    let parts = clip::parts(device, vae, one, dtype, options)?;
+    let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
+    let mut cost = Cost::default();
+    for part in &parts {
+        let each = part.plan.graph().total_cost();
+        let times = (part.runs * n_tiles) as f64;
+        cost += Cost {
+            flops: each.flops * times,
+            bytes: each.bytes * times,
+        };
+    }
+    let outside = parts.iter().any(|p| p.plan.host_bytes() > 0);
+    let whole_ops = parts
+        .iter()
+        .flat_map(|p| p.plan.steps())
+        .all(|s| s.last && s.rows.start == 0);
+    let strategy = match (tiling, outside, whole_ops) {
+        (Some(_), ..) => Strategy::FastTiles,
+        (None, true, _) => Strategy::ExactTiles,
+        (None, false, false) => Strategy::RowSplit,
+        (None, false, true) => Strategy::Untiled,
+    };
+    Ok(DecodePlan {
+        strategy,
+        dtype,
+        width: width * scale,
+        height: height * scale,
+        n_frames: vae.vae.n_frames(size.frames),
+        tiling,
+        n_tiles,
+        chunk: vae.vae.time_scale().map(|_| parts[0].frames),
+        cost,
+        parts,
+    })
+}

@@ -1,0 +1,110 @@
+//! Overlapped tiles, blended by ramps: the quick and inexact way people know.
+
+use crate::Picture;
+
+/// Sizes in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    pub size: usize,
+    pub overlap: usize,
+}
+
+impl Default for Tiling {
+    /// The node pack's defaults.
+    fn default() -> Tiling {
+        Tiling {
+            size: 768,
+            overlap: 96,
+        }
+    }
+}
+
+impl Tiling {
+    /// Whether the picture is larger than one tile.
+    pub(super) fn needed(self, height: usize, width: usize, scale: usize) -> bool {
+        height * scale > self.size || width * scale > self.size
+    }
+
+    /// Latent pixels of every tile; all are of one size, so that one plan serves.
+    pub(super) fn latent_size(self, height: usize, width: usize, scale: usize) -> (usize, usize) {
+        let size = (self.size / scale).max(1);
+        (size.min(height), size.min(width))
+    }
+
+    pub(super) fn count(self, height: usize, width: usize, scale: usize) -> usize {
+        self.starts(height, scale).len() * self.starts(width, scale).len()
+    }
+
+    /// Latent starts along one axis: steps of size less overlap, the last one moved in to the edge.
+    pub(super) fn starts(self, length: usize, scale: usize) -> Vec<usize> {
+        let size = (self.size / scale).max(1).min(length);
+        let step = size.saturating_sub(self.overlap / scale).max(1);
+        let mut starts: Vec<usize> = (0..length - size).step_by(step).collect();
+        starts.push(length - size);
+        starts
+    }
+}
+
+/// Adds tiles with weights that fall off linearly into the overlap.
+pub(super) struct Blend {
+    width: usize,
+    height: usize,
+    sum: Vec<f32>,
+    weight: Vec<f32>,
+}
+
+/// A tile's place in the picture, in pixels.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+impl Blend {
+    pub(super) fn new(width: usize, height: usize) -> Blend {
+        Blend {
+            width,
+            height,
+            sum: vec![0.0; width * height * 3],
+            weight: vec![0.0; width * height],
+        }
+    }
+
+    pub(super) fn add(&mut self, at: At, overlap: usize, values: &[f32]) {
+        let ramp = |i: usize, n: usize, start: usize, total: usize| {
+            // No fall-off at the picture's own edge.
+            let before = if start == 0 {
+                f32::INFINITY
+            } else {
+                (i as f32 + 0.5) / overlap.max(1) as f32
+            };
+            let after = if start + n == total {
+                f32::INFINITY
+            } else {
+                (n as f32 - i as f32 - 0.5) / overlap.max(1) as f32
+            };
+            before.min(after).min(1.0)
+        };
+        for y in 0..at.height {
+            let wy = ramp(y, at.height, at.y, self.height);
+            for x in 0..at.width {
+                let w = wy * ramp(x, at.width, at.x, self.width);
+                let to = (at.y + y) * self.width + at.x + x;
+                let from = (y * at.width + x) * 3;
+                for c in 0..3 {
+                    self.sum[to * 3 + c] += w * values[from + c];
+                }
+                self.weight[to] += w;
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Picture {
+        for (pixel, w) in self.sum.chunks_exact_mut(3).zip(&self.weight) {
+            pixel.iter_mut().for_each(|v| *v /= w);
+        }
+        Picture::from_unit(self.width, self.height, &self.sum)
+    }
+}

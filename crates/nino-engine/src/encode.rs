@@ -1,0 +1,91 @@
+//! Pictures to latents.
+
+use crate::decode::Precision;
+use crate::{Control, EngineError, Latent, Picture, VaeFile};
+use nino_graph::{Device, Plan, PlanOptions, RunOptions, rewrite};
+use nino_models::Chunk;
+use nino_models::latent::LatentFormat;
+use std::sync::Arc;
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EncodeOptions {
+    pub precision: Precision,
+    /// Bytes for weights and activations together.
+    pub budget: Option<usize>,
+    /// The latent space to write, where the VAE gives the model's units.
+    pub format: Option<&'static LatentFormat>,
+}
+
+/// Encodes one picture; its sides must be multiples of the VAE's scale. The latent is in the VAE's
+/// units, as files hold it.
+pub fn encode(
+    device: &dyn Device,
+    vae: &VaeFile,
+    picture: &Picture,
+    options: &EncodeOptions,
+    control: &mut Control<'_>,
+) -> Result<Latent, EngineError> {
+    let (height, width) = (picture.height, picture.width);
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height,
+        width,
+        first: true,
+        by_frame: true,
+    };
+    let recording = vae.record_encoder(chunk, options.precision.dtype(device))?;
+    let graph = rewrite(&recording.graph, device.rewrites());
+    let limits = PlanOptions {
+        budget: None,
+        ..device.plan_options()
+    };
+    let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();
+    let plan = Arc::new(match options.budget {
+        None => Plan::new(graph, limits)?,
+        Some(budget) => Plan::fit(&graph, limits, budget.saturating_sub(weights))?,
+    });
+    control.stage("load")?;
+    let weights = device.load(&[&plan], &vae.params()?)?;
+    let mut session = device.session(plan.clone(), &weights)?;
+    control.stage("encode")?;
+    let values: Vec<f32> = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
+    let mut bytes = vec![0; plan.graph().bytes(recording.input)];
+    nino_dtype::encode(plan.graph().dtype(recording.input), &values, &mut bytes)?;
+    session.write(recording.input, &bytes)?;
+    session.run(RunOptions {
+        cancel: Some(control.cancel),
+        profile: false,
+    })?;
+    let shape = plan.graph().shape(recording.output);
+    let mut bytes = vec![0; plan.graph().bytes(recording.output)];
+    session.read(recording.output, &mut bytes)?;
+    let mut values = vec![0.0; shape.numel()];
+    nino_dtype::decode(plan.graph().dtype(recording.output), &bytes, &mut values)?;
+    control.progress(1, 1)?;
+    let rank = shape.rank();
+    let mut latent = Latent {
+        batch: 1,
+        frames: 1,
+        height: shape[rank - 3],
+        width: shape[rank - 2],
+        channels: shape.last_dim(),
+        values,
+        is_video: vae.vae.time_scale().is_some(),
+    };
+    if vae.vae.in_model_units() {
+        let format = options.format.or_else(|| vae.assumed_format());
+        let format = format.ok_or_else(|| EngineError::NoFormat {
+            vae: vae.name.clone(),
+        })?;
+        if options.format.is_none() {
+            control.note(format!(
+                "{} gives scaled latents: assuming the {} latent format",
+                vae.name, format.name
+            ));
+        }
+        latent.scale_to_vae(format);
+    }
+    Ok(latent)
+}

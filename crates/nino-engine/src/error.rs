@@ -1,0 +1,82 @@
+//! What can go wrong with a request, in sentences with numbers, and what to try.
+
+use nino_graph::{ExecError, GraphError, PlanError};
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("stopped")]
+    Cancelled,
+    #[error(transparent)]
+    Weights(#[from] nino_weights::Error),
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Exec(ExecError),
+    #[error("{}: not a VAE this program knows; its tensors begin with {}", path.display(), found.join(", "))]
+    NotAVae { path: PathBuf, found: Vec<String> },
+    #[error("no built-in VAE is called {name:?}; known are {}", known.join(", "))]
+    UnknownSpec { name: String, known: Vec<String> },
+    #[error("{}: holds no latent: looked for latent_tensor, samples or latents, found {}", path.display(), found.join(", "))]
+    NoLatent { path: PathBuf, found: Vec<String> },
+    #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], this one is {shape:?}", path.display())]
+    LatentShape { path: PathBuf, shape: Vec<usize> },
+    #[error("{}: {bad} of {all} values of the latent are NaN or infinite", path.display())]
+    LatentNotFinite {
+        path: PathBuf,
+        bad: usize,
+        all: usize,
+    },
+    #[error("the latent has {found} channels, the VAE takes {expected}")]
+    Channels { expected: usize, found: usize },
+    #[error("{frames} latent frames for {vae}, which decodes single pictures")]
+    VideoLatent { frames: usize, vae: String },
+    #[error("{name} is a description without weights: it can be planned with, not run")]
+    NoWeights { name: String },
+    #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
+    NoFormat { vae: String },
+    #[error(transparent)]
+    Vae(#[from] nino_models::VaeError),
+    #[error(transparent)]
+    Codec(#[from] nino_dtype::CodecError),
+    #[error(transparent)]
+    Media(#[from] crate::media::MediaError),
+    #[error(
+        "{bad} of {all} pixel values are NaN or infinite: the weights or the latent are broken"
+    )]
+    NotFinite { bad: usize, all: usize },
+}
+
+impl EngineError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Plan(PlanError::OverBudget { need, .. }) => {
+                Some(format!("give --budget {:.1}GiB or more, or use --tile fast", *need as f64 / GIB + 0.05))
+            }
+            EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
+                let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
+                Some(format!("plan for less: --budget {}", free.unwrap_or_else(|| "2GiB".to_owned())))
+            }
+            EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
+            EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
+            EngineError::LatentNotFinite { .. } => {
+                Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<ExecError> for EngineError {
+    fn from(error: ExecError) -> EngineError {
+        match error {
+            ExecError::Cancelled => EngineError::Cancelled,
+            other => EngineError::Exec(other),
+        }
+    }
+}
+
+const GIB: f64 = (1u64 << 30) as f64;

@@ -1,0 +1,164 @@
+//! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
+
+use crate::EngineError;
+use nino_dtype::DType;
+use nino_models::latent::LatentFormat;
+use nino_weights::safetensors::{NewTensor, Writer};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A batch of latents in the VAE's units, channels last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latent {
+    pub batch: usize,
+    /// 1 for images.
+    pub frames: usize,
+    pub height: usize,
+    pub width: usize,
+    pub channels: usize,
+    /// `[b, t, h, w, c]`
+    pub values: Vec<f32>,
+    /// The file says it is a video (five dimensions), even of one frame.
+    pub is_video: bool,
+}
+
+impl Latent {
+    /// Reads `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers).
+    pub fn open(path: &Path) -> Result<Latent, EngineError> {
+        let reader = nino_weights::open(path)?;
+        let names = || {
+            reader
+                .index()
+                .entries()
+                .iter()
+                .map(|e| e.name.clone())
+                .take(12)
+                .collect()
+        };
+        let entry = ["latent_tensor", "samples", "latents"]
+            .iter()
+            .find_map(|name| reader.index().get(name))
+            .ok_or_else(|| EngineError::NoLatent {
+                path: path.to_owned(),
+                found: names(),
+            })?;
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values)?;
+        // SaveLatent's files before this marker hold the model's units of SD 1.x.
+        let old = entry.name == "latent_tensor"
+            && reader.index().get("latent_format_version_0").is_none();
+        if old {
+            values.iter_mut().for_each(|v| *v /= 0.18215);
+        }
+        Latent::from_planes(&entry.shape, &values, path)
+    }
+
+    /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
+    pub fn from_planes(
+        shape: &[usize],
+        planes: &[f32],
+        path: &Path,
+    ) -> Result<Latent, EngineError> {
+        let wrong = || EngineError::LatentShape {
+            path: path.to_owned(),
+            shape: shape.to_vec(),
+        };
+        let (batch, channels, frames, height, width) = match *shape {
+            [b, c, h, w] => (b, c, 1, h, w),
+            [b, c, t, h, w] => (b, c, t, h, w),
+            _ => return Err(wrong()),
+        };
+        if planes.is_empty() || planes.len() != shape.iter().product::<usize>() {
+            return Err(wrong());
+        }
+        let bad = planes.iter().filter(|v| !v.is_finite()).count();
+        if bad > 0 {
+            return Err(EngineError::LatentNotFinite {
+                path: path.to_owned(),
+                bad,
+                all: planes.len(),
+            });
+        }
+        let positions = frames * height * width;
+        let mut values = vec![0.0; planes.len()];
+        for (i, plane) in planes.chunks_exact(positions).enumerate() {
+            let (b, c) = (i / channels, i % channels);
+            for (at, &v) in plane.iter().enumerate() {
+                values[(b * positions + at) * channels + c] = v;
+            }
+        }
+        Ok(Latent {
+            batch,
+            frames,
+            height,
+            width,
+            channels,
+            values,
+            is_video: shape.len() == 5,
+        })
+    }
+
+    /// Writes it as ComfyUI's SaveLatent does; `metadata` goes into the header.
+    pub fn save(
+        &self,
+        path: &Path,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<(), EngineError> {
+        let mut shape = vec![self.batch, self.channels, self.height, self.width];
+        if self.is_video {
+            shape.insert(2, self.frames);
+        }
+        let tensor = |name: &str, shape: Vec<usize>| NewTensor {
+            name: name.to_owned(),
+            dtype: DType::F32,
+            shape,
+        };
+        let tensors = [
+            tensor("latent_tensor", shape),
+            tensor("latent_format_version_0", vec![0]),
+        ];
+        let mut writer = Writer::create(path, &tensors, metadata)?;
+        let bytes: Vec<u8> = self.planes().iter().flat_map(|v| v.to_le_bytes()).collect();
+        writer.write(&bytes)?;
+        Ok(writer.finish()?)
+    }
+
+    /// `[b, c, t, h, w]`
+    fn planes(&self) -> Vec<f32> {
+        let positions = self.frames * self.height * self.width;
+        let mut planes = vec![0.0; self.values.len()];
+        for (at, pixel) in self.values.chunks_exact(self.channels).enumerate() {
+            let (b, at) = (at / positions, at % positions);
+            for (c, &v) in pixel.iter().enumerate() {
+                planes[(b * self.channels + c) * positions + at] = v;
+            }
+        }
+        planes
+    }
+
+    /// Values of one batch element, `[t, h, w, c]`.
+    pub fn item(&self, b: usize) -> &[f32] {
+        let each = self.values.len() / self.batch;
+        &self.values[b * each..(b + 1) * each]
+    }
+
+    /// Takes every channel from the model's units, which a TAESD encodes to, to the VAE's.
+    pub(crate) fn scale_to_vae(&mut self, format: &LatentFormat) {
+        for pixel in self.values.chunks_exact_mut(self.channels) {
+            for (c, v) in pixel.iter_mut().enumerate() {
+                let (mul, add) = format.to_vae(c);
+                *v = *v * mul + add;
+            }
+        }
+    }
+
+    /// Takes every channel from the VAE's units to the model's, which a TAESD decodes.
+    pub(crate) fn scale_to_model(&mut self, format: &LatentFormat) {
+        for pixel in self.values.chunks_exact_mut(self.channels) {
+            for (c, v) in pixel.iter_mut().enumerate() {
+                let (mul, add) = format.to_model(c);
+                *v = *v * mul + add;
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Load, plan, run: requests in, events and pictures out.
+//!
+//! The API boundary: no HTTP, no printing. Progress goes to one callback, which is also where a
+//! caller says stop; see [`Control`].
+
+mod control;
+mod decode;
+mod encode;
+mod error;
+mod latent;
+pub mod media;
+mod picture;
+mod vae;
+
+pub use control::{Control, Event};
+pub use decode::{
+    Chunking, DecodeOptions, DecodePlan, Decoded, LatentSize, OnPicture, Precision, Strategy, Tile,
+    Tiling, decode, plan_decode,
+};
+pub use encode::{EncodeOptions, encode};
+pub use error::EngineError;
+pub use latent::Latent;
+pub use picture::Picture;
+pub use vae::VaeFile;

@@ -1,0 +1,121 @@
+//! Pictures and videos as files. Every format is written beside its place and moved there when it is
+//! whole, so that nothing half-written is left behind.
+
+mod animation;
+mod mp4;
+mod picture;
+mod y4m;
+
+use crate::Picture;
+pub use picture::{load_picture, write_picture};
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        action: &'static str,
+        source: io::Error,
+    },
+    #[error("{}: {source}", path.display())]
+    Image {
+        path: PathBuf,
+        source: image::ImageError,
+    },
+    #[error("{}: {what}", path.display())]
+    Encode { path: PathBuf, what: String },
+    #[error("{}: {found:?} is not a format this program writes; pictures: {}; videos: {}", path.display(), PICTURES.join(", "), VIDEOS.join(", "))]
+    UnknownFormat { path: PathBuf, found: String },
+    #[error("{}: an MP4 is made by ffmpeg, which is not on the PATH", path.display())]
+    NoFfmpeg { path: PathBuf },
+}
+
+/// Extensions a still picture can have.
+pub const PICTURES: [&str; 4] = ["png", "jpg", "jpeg", "webp"];
+/// Extensions a video can have; no extension means a folder of PNG frames.
+pub const VIDEOS: [&str; 6] = ["mp4", "y4m", "gif", "apng", "png", "webp"];
+
+/// Takes frames as they are ready. Dropped before `finish`, it leaves nothing behind.
+pub trait FrameSink {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError>;
+    fn finish(self: Box<Self>) -> Result<(), MediaError>;
+}
+
+/// A video file, its format by extension; without one, a folder of frames.
+pub fn create_video(
+    path: &Path,
+    size: (usize, usize),
+    n_frames: usize,
+    fps: f64,
+) -> Result<Box<dyn FrameSink>, MediaError> {
+    Ok(match extension(path).as_str() {
+        "" => Box::new(picture::Folder::create(path)?),
+        "y4m" => Box::new(y4m::Y4m::create(path, size, fps)?),
+        "gif" => Box::new(animation::Gif::create(path, fps)?),
+        "apng" | "png" => Box::new(animation::Apng::create(path, size, n_frames, fps)?),
+        "webp" => Box::new(animation::WebP::create(path, size, fps)?),
+        "mp4" => Box::new(mp4::Mp4::create(path, size, fps)?),
+        found => {
+            return Err(MediaError::UnknownFormat {
+                path: path.to_owned(),
+                found: found.to_owned(),
+            });
+        }
+    })
+}
+
+fn extension(path: &Path) -> String {
+    path.extension()
+        .map_or_else(String::new, |e| e.to_string_lossy().to_ascii_lowercase())
+}
+
+fn io_error<'a>(path: &'a Path, action: &'static str) -> impl Fn(io::Error) -> MediaError + 'a {
+    move |source| MediaError::Io {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
+/// A file beside its place that moves there when it is whole, and is removed otherwise.
+struct Pending {
+    path: PathBuf,
+    temporary: PathBuf,
+    kept: bool,
+}
+
+impl Pending {
+    fn new(path: &Path) -> Pending {
+        let name = path
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        // The extension stays last: encoders look at it.
+        let temporary = path.with_file_name(format!(".{}.{name}", std::process::id()));
+        Pending {
+            path: path.to_owned(),
+            temporary,
+            kept: false,
+        }
+    }
+
+    fn keep(mut self) -> Result<(), MediaError> {
+        std::fs::rename(&self.temporary, &self.path)
+            .map_err(io_error(&self.path, "put the finished file in place"))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Nothing to do about a file that cannot be removed; it may never have been made.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

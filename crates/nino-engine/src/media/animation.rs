@@ -1,0 +1,203 @@
+//! Animated pictures: GIF, APNG and lossless WebP.
+
+use super::{FrameSink, MediaError, Pending, io_error};
+use crate::Picture;
+use image::codecs::gif::{GifEncoder, Repeat};
+use image::codecs::webp::WebPEncoder;
+use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+pub(super) struct Gif {
+    encoder: GifEncoder<BufWriter<File>>,
+    delay: Delay,
+    pending: Pending,
+}
+
+impl Gif {
+    pub(super) fn create(path: &Path, fps: f64) -> Result<Gif, MediaError> {
+        let pending = Pending::new(path);
+        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
+        let mut encoder = GifEncoder::new_with_speed(BufWriter::new(file), 10);
+        encoder
+            .set_repeat(Repeat::Infinite)
+            .map_err(|source| MediaError::Image {
+                path: path.to_owned(),
+                source,
+            })?;
+        let delay = Delay::from_numer_denom_ms((1000.0 / fps).round() as u32, 1);
+        Ok(Gif {
+            encoder,
+            delay,
+            pending,
+        })
+    }
+}
+
+impl FrameSink for Gif {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        let rgba = picture
+            .rgb
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .flat_map(|&[r, g, b]| [r, g, b, 255])
+            .collect();
+        let frame = RgbaImage::from_raw(picture.width as u32, picture.height as u32, rgba)
+            .ok_or_else(|| MediaError::Encode {
+                path: self.pending.path.clone(),
+                what: "a frame of another size".to_owned(),
+            })?;
+        self.encoder
+            .encode_frame(Frame::from_parts(frame, 0, 0, self.delay))
+            .map_err(|source| MediaError::Image {
+                path: self.pending.path.clone(),
+                source,
+            })
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        drop(self.encoder);
+        self.pending.keep()
+    }
+}
+
+pub(super) struct Apng {
+    writer: png::Writer<BufWriter<File>>,
+    pending: Pending,
+}
+
+impl Apng {
+    pub(super) fn create(
+        path: &Path,
+        (width, height): (usize, usize),
+        n_frames: usize,
+        fps: f64,
+    ) -> Result<Apng, MediaError> {
+        let pending = Pending::new(path);
+        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
+        let writer = (|| {
+            let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, height as u32);
+            encoder.set_color(png::ColorType::Rgb);
+            encoder.set_depth(png::BitDepth::Eight);
+            encoder.set_animated(n_frames as u32, 0)?;
+            encoder.set_frame_delay(100, (fps * 100.0).round() as u16)?;
+            encoder.write_header()
+        })();
+        let writer = writer.map_err(|e: png::EncodingError| encode(path, &e))?;
+        Ok(Apng { writer, pending })
+    }
+}
+
+impl FrameSink for Apng {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        self.writer
+            .write_image_data(&picture.rgb)
+            .map_err(|e| encode(&self.pending.path, &e))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        self.writer
+            .finish()
+            .map_err(|e| encode(&self.pending.path, &e))?;
+        self.pending.keep()
+    }
+}
+
+fn encode(path: &Path, error: &png::EncodingError) -> MediaError {
+    MediaError::Encode {
+        path: path.to_owned(),
+        what: error.to_string(),
+    }
+}
+
+/// An animated WebP: the container by hand, each frame the lossless bitstream of a still.
+pub(super) struct WebP {
+    file: BufWriter<File>,
+    body: u32,
+    size: (usize, usize),
+    delay_ms: u32,
+    pending: Pending,
+}
+
+impl WebP {
+    pub(super) fn create(path: &Path, size: (usize, usize), fps: f64) -> Result<WebP, MediaError> {
+        let pending = Pending::new(path);
+        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
+        let mut webp = WebP {
+            file: BufWriter::new(file),
+            body: 4,
+            size,
+            delay_ms: (1000.0 / fps).round() as u32,
+            pending,
+        };
+        let mut extended = vec![0b10, 0, 0, 0];
+        extended.extend(u24(size.0 - 1));
+        extended.extend(u24(size.1 - 1));
+        webp.write(b"RIFF\0\0\0\0WEBP")?;
+        webp.chunk(*b"VP8X", &extended)?;
+        // Opaque black behind, repeated for ever.
+        webp.chunk(*b"ANIM", &[0, 0, 0, 255, 0, 0])?;
+        Ok(webp)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
+        self.file
+            .write_all(bytes)
+            .map_err(io_error(&self.pending.path, "write"))
+    }
+
+    fn chunk(&mut self, name: [u8; 4], data: &[u8]) -> Result<(), MediaError> {
+        self.write(&name)?;
+        self.write(&(data.len() as u32).to_le_bytes())?;
+        self.write(data)?;
+        if data.len() % 2 == 1 {
+            self.write(&[0])?;
+        }
+        self.body += 8 + data.len().next_multiple_of(2) as u32;
+        Ok(())
+    }
+}
+
+impl FrameSink for WebP {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        let mut still = Vec::new();
+        WebPEncoder::new_lossless(&mut still)
+            .write_image(
+                &picture.rgb,
+                picture.width as u32,
+                picture.height as u32,
+                ExtendedColorType::Rgb8,
+            )
+            .map_err(|source| MediaError::Image {
+                path: self.pending.path.clone(),
+                source,
+            })?;
+        // After `RIFF size WEBP` a lossless still is its one VP8L chunk.
+        let mut frame = vec![0; 6];
+        frame.extend(u24(self.size.0 - 1));
+        frame.extend(u24(self.size.1 - 1));
+        frame.extend(u24(self.delay_ms as usize));
+        frame.push(0b10);
+        frame.extend(&still[12..]);
+        self.chunk(*b"ANMF", &frame)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
+        use std::io::{Seek, SeekFrom};
+        let at = io_error(&self.pending.path, "write");
+        self.file.seek(SeekFrom::Start(4)).map_err(&at)?;
+        self.file
+            .write_all(&self.body.to_le_bytes())
+            .and_then(|()| self.file.flush())
+            .map_err(&at)?;
+        drop(at);
+        self.pending.keep()
+    }
+}
+
+fn u24(v: usize) -> [u8; 3] {
+    let [a, b, c, _] = (v as u32).to_le_bytes();
+    [a, b, c]
+}

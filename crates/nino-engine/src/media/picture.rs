@@ -1,0 +1,146 @@
+//! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
+
+use super::{FrameSink, MediaError, Pending, extension, io_error};
+use crate::Picture;
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::webp::WebPEncoder;
+use image::{ExtendedColorType, ImageEncoder, ImageReader};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes a picture, its format by extension. `text` goes into a PNG's text chunks, where ComfyUI
+/// and A1111 look for prompts; other formats have no place for it.
+pub fn write_picture(
+    path: &Path,
+    picture: &Picture,
+    text: &[(&str, String)],
+) -> Result<(), MediaError> {
+    let pending = Pending::new(path);
+    let create = io_error(path, "create the file");
+    let mut file = BufWriter::new(File::create(&pending.temporary).map_err(create)?);
+    let (w, h) = (picture.width as u32, picture.height as u32);
+    let image = |source| MediaError::Image {
+        path: path.to_owned(),
+        source,
+    };
+    match extension(path).as_str() {
+        "png" => write_png(&mut file, picture, text).map_err(|e| MediaError::Encode {
+            path: path.to_owned(),
+            what: e.to_string(),
+        })?,
+        "jpg" | "jpeg" => JpegEncoder::new_with_quality(&mut file, 95)
+            .write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
+            .map_err(image)?,
+        "webp" => WebPEncoder::new_lossless(&mut file)
+            .write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
+            .map_err(image)?,
+        found => {
+            return Err(MediaError::UnknownFormat {
+                path: path.to_owned(),
+                found: found.to_owned(),
+            });
+        }
+    }
+    file.flush().map_err(io_error(path, "write"))?;
+    pending.keep()
+}
+
+fn write_png(
+    file: impl Write,
+    picture: &Picture,
+    text: &[(&str, String)],
+) -> Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(file, picture.width as u32, picture.height as u32);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    for (keyword, value) in text {
+        if value.is_ascii() {
+            encoder.add_text_chunk((*keyword).to_owned(), value.clone())?;
+        } else {
+            encoder.add_itxt_chunk((*keyword).to_owned(), value.clone())?;
+        }
+    }
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&picture.rgb)?;
+    writer.finish()
+}
+
+/// Reads any picture the `image` crate knows, as RGB.
+pub fn load_picture(path: &Path) -> Result<Picture, MediaError> {
+    let reader = ImageReader::open(path).map_err(io_error(path, "open"))?;
+    let reader = reader
+        .with_guessed_format()
+        .map_err(io_error(path, "read"))?;
+    let rgb = reader
+        .decode()
+        .map_err(|source| MediaError::Image {
+            path: path.to_owned(),
+            source,
+        })?
+        .into_rgb8();
+    Ok(Picture {
+        width: rgb.width() as usize,
+        height: rgb.height() as usize,
+        rgb: rgb.into_raw(),
+    })
+}
+
+/// `00000.png`, `00001.png`, … in a folder.
+pub(super) struct Folder {
+    path: PathBuf,
+    temporary: PathBuf,
+    n: usize,
+    kept: bool,
+}
+
+impl Folder {
+    pub(super) fn create(path: &Path) -> Result<Folder, MediaError> {
+        let temporary = Pending::new(path).temporary.clone();
+        std::fs::create_dir_all(&temporary).map_err(io_error(path, "create the folder"))?;
+        Ok(Folder {
+            path: path.to_owned(),
+            temporary,
+            n: 0,
+            kept: false,
+        })
+    }
+}
+
+impl FrameSink for Folder {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        write_picture(
+            &self.temporary.join(format!("{:05}.png", self.n)),
+            picture,
+            &[],
+        )?;
+        self.n += 1;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
+        if self.path.is_dir() {
+            // An older run's frames: replaced one by one, others in the folder stay.
+            for i in 0..self.n {
+                let name = format!("{i:05}.png");
+                std::fs::rename(self.temporary.join(&name), self.path.join(&name))
+                    .map_err(io_error(&self.path, "move a frame into the folder"))?;
+            }
+            std::fs::remove_dir_all(&self.temporary)
+                .map_err(io_error(&self.path, "remove the temporary folder"))?;
+        } else {
+            std::fs::rename(&self.temporary, &self.path)
+                .map_err(io_error(&self.path, "put the folder in place"))?;
+        }
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = std::fs::remove_dir_all(&self.temporary);
+        }
+    }
+}

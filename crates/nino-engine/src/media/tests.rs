@@ -1,0 +1,116 @@
+//! What is written can be read back; what is not finished leaves nothing.
+
+use super::{MediaError, create_video, load_picture, write_picture};
+use crate::Picture;
+use image::AnimationDecoder;
+use std::fs::File;
+use std::io::BufReader;
+
+fn gradient(width: usize, height: usize, shift: usize) -> Picture {
+    let rgb = (0..width * height)
+        .flat_map(|i| {
+            [
+                (i % width * 5) as u8,
+                (i / width * 7) as u8,
+                (shift * 40) as u8,
+            ]
+        })
+        .collect();
+    Picture { width, height, rgb }
+}
+
+fn psnr(a: &Picture, b: &Picture) -> f64 {
+    let mse = a
+        .rgb
+        .iter()
+        .zip(&b.rgb)
+        .map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2))
+        .sum::<f64>()
+        / a.rgb.len() as f64;
+    10.0 * (255.0 * 255.0 / mse.max(1e-9)).log10()
+}
+
+#[test]
+fn stills_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let picture = gradient(33, 20, 2);
+    for (name, least) in [("a.png", 99.0), ("b.webp", 99.0), ("c.jpg", 30.0)] {
+        let path = dir.path().join(name);
+        write_picture(&path, &picture, &[("parameters", "a fox, 狐".to_owned())]).unwrap();
+        let back = load_picture(&path).unwrap();
+        assert!(
+            psnr(&picture, &back) > least,
+            "{name}: {}",
+            psnr(&picture, &back)
+        );
+    }
+    let decoder = png::Decoder::new(BufReader::new(
+        File::open(dir.path().join("a.png")).unwrap(),
+    ));
+    let reader = decoder.read_info().unwrap();
+    assert_eq!(reader.info().utf8_text[0].get_text().unwrap(), "a fox, 狐");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        3,
+        "no temporary files"
+    );
+}
+
+#[test]
+fn animations_hold_every_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let frames: Vec<Picture> = (0..5).map(|i| gradient(17, 12, i)).collect();
+    for name in ["a.gif", "a.apng", "a.webp", "a.y4m", "folder"] {
+        let path = dir.path().join(name);
+        let mut sink = create_video(&path, (17, 12), frames.len(), 16.0).unwrap();
+        frames.iter().for_each(|f| sink.frame(f).unwrap());
+        assert!(!path.exists(), "{name} appears only when it is whole");
+        sink.finish().unwrap();
+        let file = || BufReader::new(File::open(&path).unwrap());
+        let found = match name {
+            "a.gif" => image::codecs::gif::GifDecoder::new(file())
+                .unwrap()
+                .into_frames()
+                .count(),
+            "a.webp" => {
+                let frames = image::codecs::webp::WebPDecoder::new(file())
+                    .unwrap()
+                    .into_frames()
+                    .collect_frames()
+                    .unwrap();
+                let last = frames[4].buffer();
+                assert_eq!(last.get_pixel(3, 2).0, [15, 14, 160, 255]);
+                frames.len()
+            }
+            "a.apng" => image::codecs::png::PngDecoder::new(file())
+                .unwrap()
+                .apng()
+                .unwrap()
+                .into_frames()
+                .count(),
+            "a.y4m" => {
+                let bytes = std::fs::read(&path).unwrap();
+                (bytes.len() - bytes.iter().position(|&b| b == b'\n').unwrap() - 1)
+                    / (6 + 3 * 17 * 12)
+            }
+            _ => std::fs::read_dir(&path).unwrap().count(),
+        };
+        assert_eq!(found, 5, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_finished_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.gif", "a.apng", "a.webp", "a.y4m", "folder"] {
+        let mut sink = create_video(&dir.path().join(name), (17, 12), 3, 16.0).unwrap();
+        sink.frame(&gradient(17, 12, 0)).unwrap();
+        drop(sink);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    let error = write_picture(&dir.path().join("a.bmp"), &gradient(2, 2, 0), &[]).unwrap_err();
+    assert!(matches!(error, MediaError::UnknownFormat { .. }), "{error}");
+    let error =
+        write_picture(&dir.path().join("no/such/a.png"), &gradient(2, 2, 0), &[]).unwrap_err();
+    assert!(error.to_string().contains("cannot create"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! A VAE out of a file, or a built-in description of one to plan with.
+
+use crate::EngineError;
+use nino_dtype::DType;
+use nino_models::latent::LatentFormat;
+use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
+use nino_weights::TensorReader;
+use std::path::Path;
+
+/// A VAE: which one it is, and where its weights are.
+pub struct VaeFile {
+    pub vae: Vae,
+    /// Name for messages: the file's, or the description's.
+    pub name: String,
+    weights: Option<Weights>,
+}
+
+struct Weights {
+    reader: TensorReader,
+    /// Where the model's names begin in the file.
+    prefix: &'static str,
+}
+
+/// Where packagers put a VAE's names.
+const PREFIXES: [&str; 3] = ["", "first_stage_model.", "vae."];
+
+impl VaeFile {
+    /// Reads the header and recognizes the model from names and shapes.
+    pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
+        let reader = nino_weights::open(path)?;
+        let found = PREFIXES.into_iter().find_map(|prefix| {
+            let params = FileParams::below(&reader, prefix);
+            Some((prefix, Vae::detect(&|name: &str| params.find(name))?))
+        });
+        let Some((prefix, vae)) = found else {
+            let found = reader
+                .index()
+                .entries()
+                .iter()
+                .map(|e| e.name.clone())
+                .take(4)
+                .collect();
+            return Err(EngineError::NotAVae {
+                path: path.to_owned(),
+                found,
+            });
+        };
+        let name = path
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        Ok(VaeFile {
+            vae,
+            name,
+            weights: Some(Weights { reader, prefix }),
+        })
+    }
+
+    /// A description without weights.
+    pub fn spec(name: &str) -> Result<VaeFile, EngineError> {
+        let vae = Vae::spec(name).ok_or_else(|| EngineError::UnknownSpec {
+            name: name.to_owned(),
+            known: SPECS.map(str::to_owned).to_vec(),
+        })?;
+        Ok(VaeFile {
+            vae,
+            name: name.to_owned(),
+            weights: None,
+        })
+    }
+
+    /// The weights, for a device to load.
+    pub(crate) fn params(&self) -> Result<FileParams<'_>, EngineError> {
+        match &self.weights {
+            Some(w) => Ok(FileParams::below(&w.reader, w.prefix)),
+            None => Err(EngineError::NoWeights {
+                name: self.name.clone(),
+            }),
+        }
+    }
+
+    /// The latent space to assume: by channels, and by the file's name where those are shared.
+    pub fn assumed_format(&self) -> Option<&'static LatentFormat> {
+        let name = self.name.to_ascii_lowercase();
+        let says = |part: &str| name.contains(part);
+        let format = match (&self.vae, self.vae.latent_channels()) {
+            (Vae::Wan(_) | Vae::Taehv(_), 16) => "wan21",
+            (Vae::Wan(_) | Vae::Taehv(_), 48) => "wan22",
+            (_, 4) if says("xl") => "sdxl",
+            (_, 4) => "sd15",
+            (_, 16) if says("sd3") => "sd3",
+            (_, 16) => "flux",
+            (_, 32) => "flux2",
+            _ => return None,
+        };
+        LatentFormat::by_name(format)
+    }
+
+    /// Records the decoder of a chunk with activations in `dtype`.
+    pub(crate) fn record_decoder(
+        &self,
+        chunk: Chunk,
+        dtype: DType,
+    ) -> Result<Recording, EngineError> {
+        self.with_storage(dtype, |storage| self.vae.decode(chunk, storage))
+    }
+
+    /// Records the encoder of a chunk with activations in `dtype`.
+    pub(crate) fn record_encoder(
+        &self,
+        chunk: Chunk,
+        dtype: DType,
+    ) -> Result<Recording, EngineError> {
+        self.with_storage(dtype, |storage| self.vae.encode(chunk, storage))
+    }
+
+    fn with_storage(
+        &self,
+        activations: DType,
+        record: impl FnOnce(&Storage<'_>) -> Result<Recording, nino_models::VaeError>,
+    ) -> Result<Recording, EngineError> {
+        let file = self.params().ok();
+        let weights = |name: &str| match &file {
+            Some(file) => file.find(name).map_or(DType::F32, |(_, dtype)| dtype),
+            // Without a file: what most files are.
+            None => DType::F16,
+        };
+        // SDXL's activations pass f16's largest number by a factor of a few.
+        let shift = if activations == DType::F16 { 5 } else { 0 };
+        let mut recording = record(&Storage {
+            activations,
+            weights: &weights,
+            scale: kl::Scale { shift },
+        })?;
+        for cache in &recording.caches {
+            if let Some(input) = cache.input {
+                recording.graph.carry(input, cache.output);
+            }
+        }
+        recording.graph = recording.graph.finish()?;
+        Ok(recording)
+    }
+}
