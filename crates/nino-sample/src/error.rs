@@ -1,0 +1,38 @@
+//! What can go wrong: unknown names, impossible settings, and being told to stop.
+
+/// The denoiser or the step callback asked to end the run; whoever asked knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("sampling was stopped")]
+pub struct Stop;
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    #[error("unknown sampler `{name}`; nearest: {}", nearest.join(", "))]
+    UnknownSampler {
+        name: String,
+        nearest: Vec<&'static str>,
+    },
+    #[error("unknown scheduler `{name}`; nearest: {}", nearest.join(", "))]
+    UnknownScheduler {
+        name: String,
+        nearest: Vec<&'static str>,
+    },
+    #[error("{steps} steps asked for, 1 to {max} are possible")]
+    Steps { steps: usize, max: usize },
+    #[error("{what} has {found} values where the latent has {expected}")]
+    Length {
+        what: &'static str,
+        expected: usize,
+        found: usize,
+    },
+    #[error("batch index {index} is over the limit of {max}")]
+    BatchIndex { index: usize, max: usize },
+    #[error("{what} must be {expected}, found {found}")]
+    Setting {
+        what: &'static str,
+        expected: &'static str,
+        found: f64,
+    },
+    #[error(transparent)]
+    Stopped(#[from] Stop),
+}

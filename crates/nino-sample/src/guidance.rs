@@ -1,0 +1,145 @@
+//! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the positive and,
+//! where it counts, the negative prompt, and combines the two predictions of x0.
+
+use crate::error::Stop;
+use crate::model::ModelSampling;
+use crate::sampler::{Denoise, Output};
+
+/// A network with its prompts. Whether the two prompts share a batch is its own affair.
+pub trait Network {
+    /// Runs the network on `input` at `timestep`, writing its raw outputs; `negative` is asked for only when needed.
+    fn forward(
+        &mut self,
+        input: &[f32],
+        timestep: f32,
+        positive: &mut [f32],
+        negative: Option<&mut [f32]>,
+    ) -> Result<(), Stop>;
+}
+
+/// A network made into a denoiser.
+pub struct Guided<'a, N> {
+    network: N,
+    model: &'a ModelSampling,
+    cfg: f32,
+    rescale: Option<Rescale>,
+    input: Vec<f32>,
+    negative: Vec<f32>,
+}
+
+/// CFG rescale (Lin et al. 2023, section 3.4): brings the guided v-prediction's deviation back to the positive's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rescale {
+    /// 0 leaves guidance as it is, 1 corrects it fully; ComfyUI's default is 0.7.
+    pub multiplier: f32,
+    /// Values per image: the deviation is each image's own.
+    pub image_len: usize,
+}
+
+impl<'a, N: Network> Guided<'a, N> {
+    pub fn new(network: N, model: &'a ModelSampling, cfg: f32) -> Self {
+        Self {
+            network,
+            model,
+            cfg,
+            rescale: None,
+            input: Vec::new(),
+            negative: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_rescale(mut self, rescale: Rescale) -> Self {
+        self.rescale = Some(rescale);
+        self
+    }
+}
+
+impl<N: Network> Denoise for Guided<'_, N> {
+    fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
+        let (model, timestep) = (self.model, self.model.timestep(sigma));
+        let to_x0 = |v: &mut [f32]| {
+            model
+                .prediction
+                .denoised(sigma, model.sigma_data, timestep, x, v);
+        };
+        self.input.resize(x.len(), 0.0);
+        model
+            .prediction
+            .input(sigma, model.sigma_data, x, &mut self.input);
+        if !needs_negative(self.cfg) && !out.force_uncond {
+            self.network
+                .forward(&self.input, timestep, out.denoised, None)?;
+            to_x0(out.denoised);
+            if let Some(uncond) = out.uncond {
+                uncond.copy_from_slice(out.denoised);
+            }
+            return Ok(());
+        }
+        self.negative.resize(x.len(), 0.0);
+        let negative = out.uncond.unwrap_or(&mut self.negative);
+        self.network
+            .forward(&self.input, timestep, out.denoised, Some(negative))?;
+        to_x0(out.denoised);
+        to_x0(negative);
+        match self.rescale {
+            Some(rescale) => combine_rescaled(x, sigma, self.cfg, rescale, out.denoised, negative),
+            None => combine(self.cfg, out.denoised, negative),
+        }
+        Ok(())
+    }
+}
+
+/// Whether guidance by `cfg` looks at the negative prompt at all.
+pub fn needs_negative(cfg: f32) -> bool {
+    let cfg = f64::from(cfg);
+    (cfg - 1.0).abs() > 1e-9 * cfg.abs().max(1.0)
+}
+
+/// positive = negative + (positive - negative) * cfg.
+pub fn combine(cfg: f32, positive: &mut [f32], negative: &[f32]) {
+    positive
+        .iter_mut()
+        .zip(negative)
+        .for_each(|(p, n)| *p = n + (*p - n) * cfg);
+}
+
+/// The same on the v-prediction, rescaled. `positive` and `negative` are predictions of x0 from `x`.
+pub fn combine_rescaled(
+    x: &[f32],
+    sigma: f32,
+    cfg: f32,
+    rescale: Rescale,
+    positive: &mut [f32],
+    negative: &[f32],
+) {
+    let square = sigma * sigma + 1.0;
+    let root = square.sqrt();
+    let m = rescale.multiplier;
+    let images = rescale.image_len.max(1);
+    let chunks = positive
+        .chunks_mut(images)
+        .zip(negative.chunks(images))
+        .zip(x.chunks(images));
+    for ((positive, negative), x) in chunks {
+        let v = |x0: f32, x: f32| (x / square - x0) * root / sigma;
+        let guided = |i: usize, p: f32| {
+            let (p, n) = (v(p, x[i]), v(negative[i], x[i]));
+            n + cfg * (p - n)
+        };
+        let wanted = deviation(positive.iter().zip(x).map(|(&p, &x)| v(p, x)));
+        let found = deviation(positive.iter().enumerate().map(|(i, &p)| guided(i, p)));
+        let factor = m * (wanted / found) + (1.0 - m);
+        for i in 0..positive.len() {
+            let v = guided(i, positive[i]) * factor;
+            positive[i] = x[i] / square - v * sigma / root;
+        }
+    }
+}
+
+fn deviation(values: impl Iterator<Item = f32> + Clone) -> f32 {
+    let n = values.clone().count() as f64;
+    let mean = values.clone().map(f64::from).sum::<f64>() / n;
+    let sum: f64 = values.map(|v| (f64::from(v) - mean).powi(2)).sum();
+    (sum / (n - 1.0)).sqrt() as f32
+}
