@@ -1,0 +1,182 @@
+//! Activation functions over rows, alone or with the scale and shift of a norm in front.
+
+use nino_graph::Act;
+
+use crate::simd::{Simd, dispatch, math};
+
+/// A function of one vector, chosen outside the loop.
+pub(crate) trait VectorFn: Copy {
+    unsafe fn apply<S: Simd>(self, x: S::V) -> S::V;
+}
+
+macro_rules! vector_fns {
+    ($($name:ident => $f:path),* $(,)?) => {$(
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+        impl VectorFn for $name {
+            #[inline(always)]
+            unsafe fn apply<S: Simd>(self, x: S::V) -> S::V {
+                $f(x)
+            }
+        }
+    )*};
+}
+
+#[inline(always)]
+unsafe fn identity<S: Simd>(x: S::V) -> S::V {
+    x
+}
+
+#[inline(always)]
+unsafe fn relu<S: Simd>(x: S::V) -> S::V {
+    S::max(x, S::zero())
+}
+
+vector_fns! {
+    Identity => identity::<S>,
+    Silu => math::silu::<S>,
+    Gelu => math::gelu::<S>,
+    GeluTanh => math::gelu_tanh::<S>,
+    QuickGelu => math::quick_gelu::<S>,
+    Relu => relu::<S>,
+    Sigmoid => math::sigmoid::<S>,
+    Tanh => math::tanh::<S>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Clamp(pub f32, pub f32);
+impl VectorFn for Clamp {
+    #[inline(always)]
+    unsafe fn apply<S: Simd>(self, x: S::V) -> S::V {
+        S::keep_nan(x, S::min(S::max(x, S::splat(self.0)), S::splat(self.1)))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Affine(pub f32, pub f32);
+impl VectorFn for Affine {
+    #[inline(always)]
+    unsafe fn apply<S: Simd>(self, x: S::V) -> S::V {
+        S::fma(x, S::splat(self.0), S::splat(self.1))
+    }
+}
+
+/// Calls `$body` with `$f` bound to the vector function of `$act`.
+macro_rules! with_act {
+    ($act:expr, |$f:ident| $body:expr) => {{
+        use $crate::act as a;
+        match $act {
+            None => {
+                let $f = a::Identity;
+                $body
+            }
+            Some(nino_graph::Act::Silu) => {
+                let $f = a::Silu;
+                $body
+            }
+            Some(nino_graph::Act::Gelu) => {
+                let $f = a::Gelu;
+                $body
+            }
+            Some(nino_graph::Act::GeluTanh) => {
+                let $f = a::GeluTanh;
+                $body
+            }
+            Some(nino_graph::Act::QuickGelu) => {
+                let $f = a::QuickGelu;
+                $body
+            }
+            Some(nino_graph::Act::Relu) => {
+                let $f = a::Relu;
+                $body
+            }
+            Some(nino_graph::Act::Sigmoid) => {
+                let $f = a::Sigmoid;
+                $body
+            }
+            Some(nino_graph::Act::Tanh) => {
+                let $f = a::Tanh;
+                $body
+            }
+            Some(nino_graph::Act::Clamp { lo, hi }) => {
+                let $f = a::Clamp(lo, hi);
+                $body
+            }
+            Some(nino_graph::Act::Affine { mul, add }) => {
+                let $f = a::Affine(mul, add);
+                $body
+            }
+        }
+    }};
+}
+pub(crate) use with_act;
+
+dispatch! {
+    /// dst = act(src), element by element; the two may be the same row.
+    pub(crate) fn map(act: Option<Act>, src: *const f32, dst: *mut f32, n: usize) = map_impl
+}
+
+#[inline(always)]
+unsafe fn map_impl<S: Simd>(act: Option<Act>, src: *const f32, dst: *mut f32, n: usize) {
+    with_act!(act, |f| map_with::<S, _>(src, dst, n, f));
+}
+
+#[inline(always)]
+unsafe fn map_with<S: Simd, F: VectorFn>(src: *const f32, dst: *mut f32, n: usize, f: F) {
+    let mut i = 0;
+    while i + S::LANES <= n {
+        S::store(dst.add(i), f.apply::<S>(S::load(src.add(i))));
+        i += S::LANES;
+    }
+    if i < n {
+        S::store_n(
+            dst.add(i),
+            f.apply::<S>(S::load_n(src.add(i), n - i)),
+            n - i,
+        );
+    }
+}
+
+/// A norm over one row of channels: `act(((x - mean) * rstd) * mul[c] + add[c])`.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaled {
+    pub mul: *const f32,
+    pub add: *const f32,
+    /// Of the row; (0, 1) where the group's statistics are already in `mul` and `add`.
+    pub mean: f32,
+    pub rstd: f32,
+    pub act: Option<Act>,
+}
+
+dispatch! {
+    pub(crate) fn scale_map(s: &Scaled, src: *const f32, dst: *mut f32, n: usize) = scale_map_impl
+}
+
+#[inline(always)]
+unsafe fn scale_map_impl<S: Simd>(s: &Scaled, src: *const f32, dst: *mut f32, n: usize) {
+    with_act!(s.act, |f| scale_map_with::<S, _>(s, src, dst, n, f));
+}
+
+#[inline(always)]
+unsafe fn scale_map_with<S: Simd, F: VectorFn>(
+    s: &Scaled,
+    src: *const f32,
+    dst: *mut f32,
+    n: usize,
+    f: F,
+) {
+    let (mean, rstd) = (S::splat(s.mean), S::splat(s.rstd));
+    let mut i = 0;
+    while i + S::LANES <= n {
+        let x = S::mul(S::sub(S::load(src.add(i)), mean), rstd);
+        let y = S::fma(x, S::load(s.mul.add(i)), S::load(s.add.add(i)));
+        S::store(dst.add(i), f.apply::<S>(y));
+        i += S::LANES;
+    }
+    if i < n {
+        let m = n - i;
+        let x = S::mul(S::sub(S::load_n(src.add(i), m), mean), rstd);
+        let y = S::fma(x, S::load_n(s.mul.add(i), m), S::load_n(s.add.add(i), m));
+        S::store_n(dst.add(i), f.apply::<S>(y), m);
+    }
+}

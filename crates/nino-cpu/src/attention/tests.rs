@@ -1,0 +1,165 @@
+//! Attention against plain loops in f64.
+
+use super::{Attention, Mask};
+use crate::memory::View;
+use crate::simd::Level;
+use crate::testing::{Close, Crew, Random, levels};
+
+struct Case {
+    b: usize,
+    n: usize,
+    m: usize,
+    heads: usize,
+    hd: usize,
+    /// `[b, heads, n]` of the mask, each full or 1.
+    mask: Option<[usize; 3]>,
+}
+
+fn check(level: Level, case: &Case) {
+    let &Case {
+        b,
+        n,
+        m,
+        heads,
+        hd,
+        mask,
+    } = case;
+    let mut r = Random::new(n * 13 + m + hd);
+    let scale = 1.0 / (hd as f32).sqrt() * 3.0;
+    let (mut q, mut k, mut v) = (
+        r.values(b * n * heads * hd),
+        r.values(b * m * heads * hd),
+        r.values(b * m * heads * hd),
+    );
+    let mut mask_values = mask.map(|s| {
+        let mut values = r.values(s.iter().product::<usize>() * m);
+        values
+            .iter_mut()
+            .step_by(3)
+            .for_each(|v| *v = f32::NEG_INFINITY);
+        values
+    });
+    let strides = mask.map(|[mb, mh, mn]| {
+        let one = |size: usize, stride: usize| if size == 1 { 0 } else { stride };
+        [one(mb, mh * mn * m), one(mh, mn * m), one(mn, m)]
+    });
+    let mut out = vec![f32::NAN; q.len()];
+    let attention = Attention {
+        q: View::of(&mut q),
+        k: View::of(&mut k),
+        v: View::of(&mut v),
+        mask: mask_values.as_mut().zip(strides).map(|(m, strides)| Mask {
+            view: View::of(m),
+            strides,
+        }),
+        out: View::of(&mut out),
+        n,
+        m,
+        heads,
+        hd,
+        scale,
+    };
+    let crew = Crew::new(2, attention.scratch_bytes());
+    let cuts = if b * n > 2 {
+        vec![0, 1, b * n / 2, b * n]
+    } else {
+        vec![0, b * n]
+    };
+    for pair in cuts.windows(2) {
+        // SAFETY: all views cover the shapes given.
+        unsafe { attention.run(&crew.team(level), pair[0]..pair[1]) };
+    }
+    for (i, h) in (0..b * n * heads).map(|i| (i / heads, i % heads)) {
+        let (batch, row) = (i / n, i % n);
+        let scores: Vec<f64> = (0..m)
+            .map(|j| {
+                let (q, k) = (
+                    &q[(i * heads + h) * hd..][..hd],
+                    &k[((batch * m + j) * heads + h) * hd..][..hd],
+                );
+                let dot: f64 = q
+                    .iter()
+                    .zip(k)
+                    .map(|(&a, &b)| f64::from(a) * f64::from(b))
+                    .sum();
+                let add = mask_values
+                    .as_ref()
+                    .zip(strides)
+                    .map_or(0.0, |(values, [sb, sh, sn])| {
+                        f64::from(values[batch * sb + h * sh + row * sn + j])
+                    });
+                dot * f64::from(scale) + add
+            })
+            .collect();
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for c in 0..hd {
+            let want: f64 = (0..m)
+                .map(|j| weights[j] * f64::from(v[((batch * m + j) * heads + h) * hd + c]))
+                .sum::<f64>()
+                / total;
+            let what = format!("{level} b{b} n{n} m{m} heads{heads} hd{hd} [{i},{h},{c}]");
+            Close::F32.check(out[(i * heads + h) * hd + c], want, 4, &what);
+        }
+    }
+}
+
+#[test]
+fn attention_matches_f64() {
+    let cases = [
+        Case {
+            b: 1,
+            n: 1,
+            m: 1,
+            heads: 1,
+            hd: 1,
+            mask: None,
+        },
+        Case {
+            b: 2,
+            n: 5,
+            m: 7,
+            heads: 3,
+            hd: 4,
+            mask: None,
+        },
+        Case {
+            b: 1,
+            n: 200,
+            m: 300,
+            heads: 2,
+            hd: 40,
+            mask: None,
+        },
+        Case {
+            b: 2,
+            n: 33,
+            m: 77,
+            heads: 2,
+            hd: 64,
+            mask: Some([1, 1, 33]),
+        },
+        Case {
+            b: 2,
+            n: 9,
+            m: 290,
+            heads: 2,
+            hd: 24,
+            mask: Some([2, 1, 1]),
+        },
+        Case {
+            b: 1,
+            n: 20,
+            m: 270,
+            heads: 2,
+            hd: 130,
+            mask: Some([1, 2, 20]),
+        },
+    ];
+    for level in levels() {
+        for case in &cases {
+            check(level, case);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Convolutions over channels-last images and videos.
+//!
+//! Both ways copy a piece of the input, enlarged, normalized and padded, into a cache-sized region
+//! (`region`) and read it with the register-tile kernel: `direct` with one segment per filter tap,
+//! `winograd` after transforming 6×6 tiles. A 1×1 convolution is a linear layer over its pixels.
+
+pub(crate) mod direct;
+pub(crate) mod region;
+pub(crate) mod transform;
+pub(crate) mod winograd;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::gemm::epilogue::Epilogue;
+use crate::gemm::linear::{self, Factor, Linear};
+use crate::gemm::prologue::Source;
+use crate::gemm::weights::Packed;
+use crate::team::Team;
+
+/// Sizes of a convolution; a 2-D one has one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// `[t, h, w]` of the input, before it is enlarged.
+    pub input: [usize; 3],
+    /// `[t, h, w]`
+    pub output: [usize; 3],
+    /// `[kt, kh, kw]`
+    pub window: [usize; 3],
+    pub stride: [usize; 3],
+    pub pad_top: usize,
+    pub pad_left: usize,
+    /// `[h, w]`
+    pub dilation: [usize; 2],
+    pub upsample: usize,
+}
+
+pub(crate) struct Conv<'a> {
+    pub geometry: Geometry,
+    pub source: Source,
+    pub weights: &'a Packed,
+    pub epilogue: Epilogue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Pointwise,
+    Direct,
+    Winograd,
+}
+
+impl Geometry {
+    /// The way that is faster for these sizes.
+    pub(crate) fn method(&self, cin: usize, cout: usize) -> Method {
+        let g = self;
+        if g.window == [1; 3] && g.stride == [1; 3] && g.upsample == 1 && g.input == g.output {
+            return Method::Pointwise;
+        }
+        let square = g.window[1..] == [3, 3] && g.stride == [1; 3] && g.dilation == [1; 2];
+        let [_, h, w] = g.output;
+        if square && cin >= 32 && cout >= 16 && h >= 4 && w >= 4 {
+            return Method::Winograd;
+        }
+        Method::Direct
+    }
+}
+
+/// Bytes of scratch each thread needs.
+pub(crate) fn scratch_bytes(g: &Geometry, weights: &Packed) -> usize {
+    match g.method(weights.cin, weights.n) {
+        Method::Pointwise => linear::scratch_bytes(&Factor::Weights(weights)),
+        Method::Direct => direct::scratch_bytes(g, weights),
+        Method::Winograd => winograd::scratch_bytes(g, weights),
+    }
+}
+
+/// Computes image rows `rows` of the output, counted over batch, frames and height.
+pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
+    let g = &conv.geometry;
+    match g.method(conv.weights.cin, conv.weights.n) {
+        Method::Pointwise => {
+            let [t, h, w] = g.output;
+            let linear = Linear {
+                source: conv.source,
+                b: Factor::Weights(conv.weights),
+                epilogue: conv.epilogue,
+                rows_per_batch: t * h * w,
+            };
+            linear::run(team, &linear, rows.start * w..rows.end * w);
+        }
+        Method::Direct => direct::run(team, conv, rows),
+        Method::Winograd => winograd::run(team, conv, rows),
+    }
+}

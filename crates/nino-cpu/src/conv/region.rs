@@ -1,0 +1,59 @@
+//! Copies a rectangle of the input as the filter sees it: enlarged, normalized, zero outside.
+
+use super::Geometry;
+use crate::gemm::micro::LDA;
+use crate::gemm::prologue::{Coefficients, Source};
+use crate::simd::Level;
+
+/// Where to copy from: one input frame and a range of channels.
+pub(crate) struct Frame<'a> {
+    pub geometry: &'a Geometry,
+    pub source: &'a Source,
+    pub coefficients: &'a Coefficients,
+    pub level: Level,
+    /// Index of the frame over batch and time.
+    pub index: usize,
+    pub c0: usize,
+    pub n: usize,
+    pub cin: usize,
+}
+
+impl Frame<'_> {
+    /// Copies `width` pixels of row `y` from column `x` (both of the enlarged image, without
+    /// padding) to pixels [`LDA`] floats apart. With a stride, the columns of each remainder follow
+    /// each other, `group` apart, so that neighbors in the output are neighbors here.
+    pub(crate) unsafe fn row(
+        &self,
+        (y, x): (isize, isize),
+        width: usize,
+        (stride, group): (usize, usize),
+        dst: *mut f32,
+    ) {
+        let [_, h, w] = self.geometry.input;
+        let up = self.geometry.upsample;
+        let at = |i: usize| dst.add((i % stride * group + i / stride) * LDA);
+        let zero = |i: usize| at(i).write_bytes(0, self.n);
+        if y < 0 || y as usize >= h * up {
+            (0..width).for_each(zero);
+            return;
+        }
+        let row = (self.index * h + y as usize / up) * w;
+        let mut previous = usize::MAX;
+        for i in 0..width {
+            let column = x + i as isize;
+            if column < 0 || column as usize >= w * up {
+                zero(i);
+                continue;
+            }
+            let pixel = row + column as usize / up;
+            if pixel == previous {
+                std::ptr::copy_nonoverlapping(at(i - 1), at(i), self.n);
+            } else {
+                let from = (pixel * self.cin + self.c0, pixel, 0);
+                self.source
+                    .read(self.level, self.coefficients, from, self.n, at(i));
+            }
+            previous = pixel;
+        }
+    }
+}

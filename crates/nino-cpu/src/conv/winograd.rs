@@ -1,0 +1,295 @@
+//! 3×3 convolution with stride 1 by Winograd's F(4×4, 3×3), in blocks of tiles that stay in cache.
+//!
+//! A task takes a block of tiles and a range of output channels. For each block of input channels
+//! it transforms the tiles, then, panel by panel, the filters (which are never stored transformed:
+//! that would take four times their bytes) and adds 36 small products. Frames of the window are
+//! summed before the output transform. Tiles are anchored at each frame's origin, so that a cut by
+//! rows computes the same numbers.
+
+use std::ops::Range;
+
+use super::region::Frame;
+use super::transform::{self, IN, OUT, POINTS};
+use super::{Conv, Geometry};
+use crate::gemm::epilogue::Sums;
+use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::gemm::prologue::Coefficients;
+use crate::gemm::weights::Packed;
+use crate::team::{Carver, Team, floats_bytes};
+
+/// Most tiles of a block.
+const TILES: usize = 64;
+/// Most tiles of a block in one row.
+const TILES_WIDE: usize = 8;
+/// Most panels of a task when sums of several channel blocks are kept.
+const TASK_PANELS: usize = 4;
+/// Kept between the 36 parts of a buffer, so that they do not fall into the same cache sets.
+const SKEW: usize = 16;
+
+/// How a convolution is cut into blocks of tiles.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Tile rows and columns of one frame.
+    tiles: [usize; 2],
+    /// Tile rows and columns of one block.
+    block: [usize; 2],
+}
+
+impl Cut {
+    fn new(g: &Geometry) -> Cut {
+        let tiles = [g.output[1].div_ceil(OUT), g.output[2].div_ceil(OUT)];
+        let wide = tiles[1].div_ceil(tiles[1].div_ceil(TILES_WIDE));
+        Cut {
+            tiles,
+            block: [TILES / wide, wide],
+        }
+    }
+
+    fn n_tiles(&self) -> usize {
+        self.block[0] * self.block[1]
+    }
+
+    /// Pixels of one copied row.
+    fn row_pixels(&self) -> usize {
+        self.block[1] * OUT + IN - OUT
+    }
+}
+
+pub(crate) fn scratch_bytes(g: &Geometry, w: &Packed) -> usize {
+    let cut = Cut::new(g);
+    let n = w.cin.min(SEG);
+    floats_bytes(IN * cut.row_pixels() * LDA)
+        + floats_bytes(POINTS * (cut.n_tiles() * LDA + SKEW))
+        + floats_bytes(POINTS * (n * PANEL + SKEW))
+        + floats_bytes(POINTS * (cut.n_tiles() * TASK_PANELS * PANEL + SKEW))
+        + floats_bytes(OUT * cut.block[1] * OUT * PANEL)
+        + floats_bytes(w.pack_floats(w.taps * n))
+}
+
+pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
+    let (g, w) = (&conv.geometry, conv.weights);
+    let [_, h_out, w_out] = g.output;
+    let cut = Cut::new(g);
+    let tile_row = |row: usize| row / h_out * cut.tiles[0] + row % h_out / OUT;
+    let tile_rows = tile_row(rows.start)..tile_row(rows.end - 1) + 1;
+    let (down, across) = (
+        tile_rows.len().div_ceil(cut.block[0]),
+        cut.tiles[1].div_ceil(cut.block[1]),
+    );
+    let panels = w.panels();
+    let wanted = (team.threads() * 2).div_ceil(down * across).min(panels);
+    let panel_tiles = panels.div_ceil(TASK_PANELS).max(wanted);
+    let work = rows.len() * w_out * w.n * w.taps * w.cin / 64;
+    team.run(down * across * panel_tiles, work, |task, mut scratch| {
+        let (block, part) = (task / panel_tiles, task % panel_tiles);
+        let (i, j) = (block / across, block % across);
+        let first = tile_rows.start + i * tile_rows.len() / down;
+        let piece = Piece {
+            tile_rows: first..tile_rows.start + (i + 1) * tile_rows.len() / down,
+            tile_cols: j * cut.tiles[1] / across..(j + 1) * cut.tiles[1] / across,
+            panels: part * panels / panel_tiles..(part + 1) * panels / panel_tiles,
+            rows: rows.clone(),
+        };
+        piece.run(team, conv, &cut, &mut scratch);
+    });
+}
+
+/// What one task computes.
+struct Piece {
+    /// Counted over all frames.
+    tile_rows: Range<usize>,
+    tile_cols: Range<usize>,
+    panels: Range<usize>,
+    /// Output rows wanted; tiles may reach beyond.
+    rows: Range<usize>,
+}
+
+/// A task's buffers: copied rows, transformed tiles and filters, sums, and one row of output tiles.
+struct Buffers {
+    rows: *mut f32,
+    tiles: *mut f32,
+    tiles_point: usize,
+    filters: *mut f32,
+    sums: *mut f32,
+    sums_point: usize,
+    ldc: usize,
+    pixels: *mut f32,
+    pack: *mut f32,
+}
+
+impl Piece {
+    fn n_tiles(&self) -> usize {
+        self.tile_rows.len() * self.tile_cols.len()
+    }
+
+    unsafe fn run(&self, team: &Team<'_>, conv: &Conv<'_>, cut: &Cut, scratch: &mut Carver<'_>) {
+        let w = conv.weights;
+        let kt = conv.geometry.window[0];
+        let n_max = w.cin.min(SEG);
+        let one_pass = kt == 1 && w.cin <= SEG;
+        let ldc = if one_pass {
+            PANEL
+        } else {
+            self.panels.len() * PANEL
+        };
+        let tiles_point = self.n_tiles() * LDA + SKEW;
+        let sums_point = self.n_tiles() * ldc + SKEW;
+        let buffers = Buffers {
+            rows: scratch.floats(IN * cut.row_pixels() * LDA),
+            tiles: scratch.floats(POINTS * tiles_point),
+            tiles_point,
+            filters: scratch.floats(POINTS * (n_max * PANEL + SKEW)),
+            sums: scratch.floats(POINTS * sums_point),
+            sums_point,
+            ldc,
+            pixels: scratch.floats(OUT * self.tile_cols.len() * OUT * PANEL),
+            pack: scratch.floats(w.pack_floats(w.taps * n_max)),
+        };
+        let mut coefficients = Coefficients::new();
+        for dt in 0..kt {
+            for c0 in (0..w.cin).step_by(SEG) {
+                let n = (w.cin - c0).min(SEG);
+                self.transform_tiles(team, conv, cut, (dt, c0, n), &mut coefficients, &buffers);
+                for (i, panel) in self.panels.clone().enumerate() {
+                    let column = if one_pass { 0 } else { i * PANEL };
+                    self.multiply(team, conv, panel, (dt, c0, n), column, &buffers);
+                    if dt + 1 == kt && c0 + n == w.cin {
+                        self.finish(team, conv, panel, column, &buffers);
+                    }
+                }
+            }
+        }
+    }
+
+    unsafe fn transform_tiles(
+        &self,
+        team: &Team<'_>,
+        conv: &Conv<'_>,
+        cut: &Cut,
+        (dt, c0, n): (usize, usize, usize),
+        coefficients: &mut Coefficients,
+        buffers: &Buffers,
+    ) {
+        let g = &conv.geometry;
+        let (t_in, t_out) = (g.input[0], g.output[0]);
+        let row_floats = cut.row_pixels() * LDA;
+        let x = (self.tile_cols.start * OUT) as isize - g.pad_left as isize;
+        let width = self.tile_cols.len() * OUT + IN - OUT;
+        let mut batch = usize::MAX;
+        for (i, tile_row) in self.tile_rows.clone().enumerate() {
+            let (frame, y) = (tile_row / cut.tiles[0], tile_row % cut.tiles[0] * OUT);
+            let (b, t) = (frame / t_out, frame % t_out);
+            if let Some(pre) = &conv.source.pre
+                && b != batch
+            {
+                coefficients.set(pre, b, c0, n);
+                batch = b;
+            }
+            let from = Frame {
+                geometry: g,
+                source: &conv.source,
+                coefficients,
+                level: team.level,
+                index: b * t_in + t + dt,
+                c0,
+                n,
+                cin: conv.weights.cin,
+            };
+            // Rows are kept in a ring: the next tile row shares two of its six.
+            let known = if i > 0 && y > 0 { IN - OUT } else { 0 };
+            let slot = |r: usize| buffers.rows.add((y + r) % IN * row_floats);
+            for r in known..IN {
+                from.row(
+                    ((y + r) as isize - g.pad_top as isize, x),
+                    width,
+                    (1, 0),
+                    slot(r),
+                );
+            }
+            for j in 0..self.tile_cols.len() {
+                let rows: [*const f32; IN] =
+                    std::array::from_fn(|r| slot(r).add(j * OUT * LDA).cast_const());
+                let dst = buffers.tiles.add((i * self.tile_cols.len() + j) * LDA);
+                transform::input(team.level, &rows, LDA, n, dst, buffers.tiles_point);
+            }
+        }
+    }
+
+    unsafe fn multiply(
+        &self,
+        team: &Team<'_>,
+        conv: &Conv<'_>,
+        panel: usize,
+        (dt, c0, n): (usize, usize, usize),
+        column: usize,
+        buffers: &Buffers,
+    ) {
+        let w = conv.weights;
+        let filters = w.panel(team.level, panel, c0, n, buffers.pack);
+        let tap = n * PANEL;
+        let point = tap + SKEW;
+        transform::filter(
+            team.level,
+            filters.add(dt * 9 * tap),
+            tap,
+            n,
+            buffers.filters,
+            point,
+        );
+        for p in 0..POINTS {
+            let block = Block {
+                a: buffers.tiles.add(p * buffers.tiles_point),
+                segments: &[0],
+                segment_len: n,
+                k: n,
+                b: buffers.filters.add(p * point),
+                c: buffers.sums.add(p * buffers.sums_point + column),
+                ldc: buffers.ldc,
+                rows: self.n_tiles(),
+                cols: w.cols(panel),
+                accumulate: dt > 0 || c0 > 0,
+            };
+            micro::block(team.level, &block);
+        }
+    }
+
+    unsafe fn finish(
+        &self,
+        team: &Team<'_>,
+        conv: &Conv<'_>,
+        panel: usize,
+        column: usize,
+        buffers: &Buffers,
+    ) {
+        let (g, w) = (&conv.geometry, conv.weights);
+        let [_, h_out, w_out] = g.output;
+        let tiles_h = h_out.div_ceil(OUT);
+        let cols = w.cols(panel);
+        let row = self.tile_cols.len() * OUT * PANEL;
+        let x = self.tile_cols.start * OUT;
+        for (i, tile_row) in self.tile_rows.clone().enumerate() {
+            for j in 0..self.tile_cols.len() {
+                let tile = i * self.tile_cols.len() + j;
+                let src = buffers.sums.add(tile * buffers.ldc + column);
+                let dst = buffers.pixels.add(j * OUT * PANEL);
+                transform::output(team.level, src, buffers.sums_point, cols, dst, row);
+            }
+            let (frame, y0) = (tile_row / tiles_h, tile_row % tiles_h * OUT);
+            for r in 0..OUT.min(h_out - y0) {
+                let out_row = frame * h_out + y0 + r;
+                if !self.rows.contains(&out_row) {
+                    continue;
+                }
+                let sums = Sums {
+                    c: buffers.pixels.add(r * row),
+                    ldc: PANEL,
+                    rows: (self.tile_cols.len() * OUT).min(w_out - x),
+                    cols,
+                    at: (out_row * w_out + x) * w.n + panel * PANEL,
+                    col: panel * PANEL,
+                };
+                conv.epilogue.apply(team.level, sums);
+            }
+        }
+    }
+}

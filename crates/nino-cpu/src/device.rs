@@ -1,0 +1,117 @@
+//! The CPU as a device: its threads, its vector level, and what it says about itself.
+
+use std::sync::Arc;
+
+use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::exec;
+use crate::memory::Buffer;
+use crate::params::Params;
+use crate::simd::Level;
+
+/// How to open the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuOptions {
+    /// All cores when not given.
+    pub threads: Option<usize>,
+    /// The best level when not given; one that this machine lacks is an error.
+    pub level: Option<Level>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CpuError {
+    #[error("this CPU has no {wanted}; it has {}", names(available))]
+    NoLevel {
+        wanted: Level,
+        available: Vec<Level>,
+    },
+    #[error("could not start {threads} threads: {source}")]
+    Threads {
+        threads: usize,
+        source: rayon::ThreadPoolBuildError,
+    },
+    #[error("the number of threads must be at least 1")]
+    NoThreads,
+}
+
+fn names(levels: &[Level]) -> String {
+    levels
+        .iter()
+        .map(|l| l.name())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The CPU; holds its own threads.
+pub struct Cpu {
+    pool: Arc<ThreadPool>,
+    level: Level,
+}
+
+impl Cpu {
+    pub fn new(options: CpuOptions) -> Result<Cpu, CpuError> {
+        let available = Level::available();
+        let level = options.level.unwrap_or(available[0]);
+        if !available.contains(&level) {
+            return Err(CpuError::NoLevel {
+                wanted: level,
+                available,
+            });
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = options.threads.unwrap_or_else(cores);
+        if threads == 0 {
+            return Err(CpuError::NoThreads);
+        }
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("nino-cpu-{i}"))
+            .build()
+            .map_err(|source| CpuError::Threads { threads, source })?;
+        Ok(Cpu {
+            pool: Arc::new(pool),
+            level,
+        })
+    }
+
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(crate) fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+}
+
+impl Device for Cpu {
+    fn name(&self) -> String {
+        "cpu".to_owned()
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            align: Buffer::ALIGN,
+            ..PlanOptions::default()
+        }
+    }
+
+    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
+        let params = Params::load(self.level, plans, source)?;
+        tracing::debug!(bytes = params.bytes(), "weights loaded");
+        Ok(Arc::new(params))
+    }
+
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let other = |_| ExecError::NotInPlan {
+            what: "weights of another device".to_owned(),
+        };
+        let weights = weights.clone().downcast::<Params>().map_err(other)?;
+        let session = exec::Session::new(plan, weights, self.pool.clone(), self.level)?;
+        Ok(Box::new(session))
+    }
+}

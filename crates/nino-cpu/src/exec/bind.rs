@@ -1,0 +1,459 @@
+//! From a graph's ops to kernels: where each operand lies, and which kernel runs a step.
+
+use nino_dtype::DType;
+use nino_graph::{ExecError, Node, Op, Over, Place, Shape, Step, UpsampleMode};
+
+use super::Session;
+use crate::attention::{Attention, Mask};
+use crate::conv::{self, Conv, Geometry};
+use crate::gemm::epilogue::Epilogue;
+use crate::gemm::linear::{self, Factor, Linear};
+use crate::gemm::matmul::MatMul;
+use crate::gemm::prologue::{Prologue, Source};
+use crate::gemm::weights::Packed;
+use crate::memory::View;
+use crate::ops::norm::{self, RowNorm};
+use crate::ops::resample::{self, Resample};
+use crate::ops::rows::{self, Reduce, Rope};
+use crate::ops::stats::{self, Groups};
+use crate::ops::{elementwise, layout};
+use crate::params::{Param, packed_shape};
+use crate::team::floats_bytes;
+
+/// A step being bound: views of values outside the arena are of this step's rows.
+struct Binder<'a> {
+    session: &'a Session,
+    step: &'a Step,
+}
+
+impl Session {
+    pub(super) fn param(&self, node: Node) -> Result<&Param, ExecError> {
+        let g = self.plan.graph();
+        let root = g.root(node);
+        let named = || match &g.value(root).def {
+            nino_graph::Def::Param(spec) => self.weights.find(&spec.name),
+            _ => None,
+        };
+        self.constants
+            .get(&root)
+            .or_else(named)
+            .ok_or_else(|| ExecError::NotInPlan {
+                what: format!("parameter {}", root.index()),
+            })
+    }
+
+    /// Scratch bytes of the op that needs most.
+    pub(super) fn scratch_bytes(&self) -> Result<usize, ExecError> {
+        let mut most = 0;
+        for step in self.plan.steps().iter().filter(|s| s.last) {
+            let binder = Binder {
+                session: self,
+                step,
+            };
+            most = most.max(binder.scratch_bytes()?);
+        }
+        Ok(most)
+    }
+
+    /// Runs one step on all threads.
+    ///
+    /// # Safety
+    /// Operands and result must lie where the plan says, and not be used by anyone else.
+    pub(super) unsafe fn step(&self, step: &Step) -> Result<(), ExecError> {
+        Binder {
+            session: self,
+            step,
+        }
+        .run()
+    }
+}
+
+impl Binder<'_> {
+    fn shape(&self, n: Node) -> Shape {
+        self.session.plan.graph().shape(n)
+    }
+
+    fn op(&self) -> Result<&Op, ExecError> {
+        let g = self.session.plan.graph();
+        let missing = || ExecError::NotInPlan {
+            what: g.op_label(self.step.node),
+        };
+        g.op(self.step.node).ok_or_else(missing)
+    }
+
+    /// The value as if it lay in memory as a whole, wherever its rows are now.
+    fn view(&self, n: Node) -> Result<View, ExecError> {
+        let plan = &self.session.plan;
+        let g = plan.graph();
+        let dtype = g.dtype(n);
+        let arena = self.session.arena.as_ptr();
+        let absent = || ExecError::NotInPlan {
+            what: g.op_label(n),
+        };
+        let ptr = match plan.place(n) {
+            Place::Arena(span) => arena.wrapping_add(span.offset),
+            Place::Host(_) => {
+                let uses = g.uses(self.step.node, &self.step.rows);
+                let i = uses.iter().position(|u| u.node == n).ok_or_else(absent)?;
+                let offset = plan
+                    .locate(self.step.node, i, &uses[i])
+                    .ok_or_else(absent)?;
+                // Points before the arena for later rows; kernels only touch the step's rows.
+                arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
+            }
+            Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
+            Place::Nowhere => return Err(absent()),
+        };
+        Ok(View { ptr, dtype })
+    }
+
+    fn out(&self) -> Result<View, ExecError> {
+        // The result is the last of the uses, also when an operand is the same value's bytes.
+        self.view(self.step.node)
+    }
+
+    /// A small f32 vector; null where there is none.
+    fn vector(&self, n: Option<Node>) -> Result<*const f32, ExecError> {
+        let Some(n) = n else {
+            return Ok(std::ptr::null());
+        };
+        if self.session.plan.graph().is_param(n) {
+            let missing = || self.unsupported("a vector that was not loaded as one");
+            return self.session.param(n)?.vector().ok_or_else(missing);
+        }
+        let view = self.view(n)?;
+        if view.dtype != DType::F32 {
+            return Err(self.unsupported("a computed bias or norm weight that is not f32"));
+        }
+        Ok(view.ptr.cast_const().cast())
+    }
+
+    fn unsupported(&self, why: &str) -> ExecError {
+        ExecError::Unsupported {
+            op: self.session.plan.graph().op_label(self.step.node),
+            device: "cpu".to_owned(),
+            why: why.to_owned(),
+        }
+    }
+
+    fn weights(&self, w: Node) -> Result<&Packed, ExecError> {
+        let shape = packed_shape(self.session.plan.graph(), w);
+        let missing = || self.unsupported("weights that were not packed");
+        self.session.param(w)?.packed(shape).ok_or_else(missing)
+    }
+
+    fn source(&self, x: Node, pre: Option<&nino_graph::Prologue>) -> Result<Source, ExecError> {
+        let pre = match pre {
+            None => None,
+            Some(p) => {
+                let stats = self.shape(p.stats);
+                Some(Prologue {
+                    stats: self.view(p.stats)?.ptr.cast_const().cast(),
+                    groups: (stats.rank() == 3).then(|| stats[1]),
+                    weight: self.vector(p.weight)?,
+                    bias: self.vector(p.bias)?,
+                    act: p.act,
+                    channels: self.shape(x).last_dim(),
+                })
+            }
+        };
+        Ok(Source {
+            x: self.view(x)?,
+            pre,
+        })
+    }
+
+    fn epilogue(&self, e: &nino_graph::Epilogue) -> Result<Epilogue, ExecError> {
+        Ok(Epilogue {
+            bias: self.vector(e.bias)?,
+            act: e.act,
+            residual: e.residual.map(|r| self.view(r)).transpose()?,
+            post: e.post,
+            out: self.out()?,
+            ld: self.shape(self.step.node).last_dim(),
+        })
+    }
+
+    fn geometry(&self, o: &nino_graph::Conv) -> Result<Geometry, ExecError> {
+        let sizes = |n: Node| self.shape(n).as_video();
+        let (Some([_, t, h, w, _]), Some([_, to, ho, wo, _]), Some([_, kt, kh, kw, _])) =
+            (sizes(o.x), sizes(self.step.node), sizes(o.w))
+        else {
+            return Err(self.unsupported("a convolution of these ranks"));
+        };
+        let geometry = Geometry {
+            input: [t, h, w],
+            output: [to, ho, wo],
+            window: [kt, kh, kw],
+            stride: o.stride,
+            pad_top: o.pad[0],
+            pad_left: o.pad[2],
+            dilation: o.dilation,
+            upsample: o.upsample,
+        };
+        if conv::direct::supported(&geometry) {
+            Ok(geometry)
+        } else {
+            Err(self.unsupported("a filter of more than 512 positions"))
+        }
+    }
+
+    fn conv(&self, o: &nino_graph::Conv) -> Result<Conv<'_>, ExecError> {
+        Ok(Conv {
+            geometry: self.geometry(o)?,
+            source: self.source(o.x, o.pre.as_ref())?,
+            weights: self.weights(o.w)?,
+            epilogue: self.epilogue(&o.epi)?,
+        })
+    }
+
+    fn matmul(&self, o: &nino_graph::MatMul) -> Result<MatMul, ExecError> {
+        let (a, out) = (self.shape(o.a), self.shape(self.step.node));
+        Ok(MatMul {
+            a: self.view(o.a)?,
+            b: self.view(o.b)?,
+            out: self.out()?,
+            m: a[a.rank() - 2],
+            k: a.last_dim(),
+            n: out.last_dim(),
+            b_transposed: o.b_transposed,
+            scale: o.scale,
+        })
+    }
+
+    fn attention(&self, o: &nino_graph::Attention) -> Result<Attention, ExecError> {
+        let (q, k) = (self.shape(o.q), self.shape(o.k));
+        let mask = match o.mask {
+            None => None,
+            Some(mask) => {
+                let (s, strides) = (self.shape(mask), self.shape(mask).strides());
+                let step = |i: usize| if s[i] == 1 { 0 } else { strides[i] };
+                Some(Mask {
+                    view: self.view(mask)?,
+                    strides: [step(0), step(1), step(2)],
+                })
+            }
+        };
+        Ok(Attention {
+            q: self.view(o.q)?,
+            k: self.view(o.k)?,
+            v: self.view(o.v)?,
+            mask,
+            out: self.out()?,
+            n: q[1],
+            m: k[1],
+            heads: q[2],
+            hd: q[3],
+            scale: o.scale,
+        })
+    }
+
+    fn resample(&self, x: Node) -> Result<Resample, ExecError> {
+        let (s, out) = (self.shape(x), self.shape(self.step.node));
+        let r = s.rank();
+        Ok(Resample {
+            x: self.view(x)?,
+            out: self.out()?,
+            input: [s[r - 3], s[r - 2]],
+            output: [out[r - 3], out[r - 2]],
+            c: s.last_dim(),
+        })
+    }
+
+    fn rope(&self, o: &nino_graph::Rope) -> Result<Rope, ExecError> {
+        let s = self.shape(o.x);
+        Ok(Rope {
+            x: self.view(o.x)?,
+            table: self.view(o.table)?,
+            out: self.out()?,
+            n: s[1],
+            heads: s[2],
+            hd: s[3],
+            layout: o.layout,
+        })
+    }
+
+    fn reduce(&self, o: &nino_graph::Reduce) -> Result<Reduce, ExecError> {
+        let s = self.shape(o.x);
+        Ok(Reduce {
+            x: self.view(o.x)?,
+            out: self.out()?,
+            n: s[o.axis],
+            inner: s[o.axis + 1..].iter().product(),
+            f: o.f,
+        })
+    }
+
+    /// Rows that belong to one batch element.
+    fn rows_per_batch(&self, x: Node) -> usize {
+        let s = self.shape(x);
+        s.rows().checked_div(s[0]).unwrap_or(1).max(1)
+    }
+
+    fn scratch_bytes(&self) -> Result<usize, ExecError> {
+        let last = self.shape(self.step.node).last_dim();
+        Ok(match self.op()? {
+            Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(self.weights(o.w)?)),
+            Op::MatMul(o) => self.matmul(o)?.scratch_bytes(),
+            Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, self.weights(o.w)?),
+            Op::Stats(o) => {
+                let c = self.shape(o.x).last_dim();
+                Groups::scratch_bytes(c)
+            }
+            Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => norm::scratch_bytes(last),
+            Op::Attention(o) => self.attention(o)?.scratch_bytes(),
+            Op::Rope(o) => self.rope(o)?.scratch_bytes(),
+            Op::Unary(..) | Op::Cast(..) | Op::Binary(_) => elementwise::scratch_bytes(),
+            Op::Upsample(_) | Op::AvgPool(_) => resample::scratch_bytes(last),
+            Op::Pad(_) | Op::Gather(_) => floats_bytes(last),
+            Op::Reduce(_) => Reduce::scratch_bytes(),
+            Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Permute(_)
+            | Op::Reshape(_)
+            | Op::TimestepEmbed(_) => 0,
+        })
+    }
+
+    unsafe fn run(&self) -> Result<(), ExecError> {
+        let team = &self.session.team();
+        let node = self.step.node;
+        let (rows, shape) = (self.step.rows.clone(), self.shape(node));
+        if shape.numel() == 0 || rows.is_empty() {
+            return Ok(());
+        }
+        let last = shape.last_dim();
+        let elements = rows.start * last..rows.end * last;
+        match self.op()? {
+            Op::Linear(o) => {
+                let linear = Linear {
+                    source: self.source(o.x, o.pre.as_ref())?,
+                    b: Factor::Weights(self.weights(o.w)?),
+                    epilogue: self.epilogue(&o.epi)?,
+                    rows_per_batch: self.rows_per_batch(o.x),
+                };
+                linear::run(team, &linear, rows);
+            }
+            Op::MatMul(o) => self.matmul(o)?.run(team, rows),
+            Op::Conv(o) => conv::run(team, &self.conv(o)?, rows),
+            Op::Stats(o) => self.stats(o)?,
+            Op::Normalize(o) => {
+                let source = self.source(o.x, Some(&o.norm))?;
+                norm::normalize(
+                    team,
+                    &source,
+                    last,
+                    self.rows_per_batch(o.x),
+                    self.out()?,
+                    rows,
+                );
+            }
+            Op::RowNorm(o) => {
+                let norm = RowNorm {
+                    x: self.view(o.x)?,
+                    out: self.out()?,
+                    n: last,
+                    kind: o.kind,
+                    eps: o.eps,
+                    weight: self.vector(o.weight)?,
+                    bias: self.vector(o.bias)?,
+                    scale: o.scale.map(|n| self.view(n)).transpose()?,
+                    shift: o.shift.map(|n| self.view(n)).transpose()?,
+                    rows_per_batch: self.rows_per_batch(o.x),
+                };
+                norm.run(team, rows);
+            }
+            Op::Softmax(x) => norm::softmax(team, self.view(*x)?, self.out()?, last, rows),
+            Op::Attention(o) => self.attention(o)?.run(team, rows),
+            Op::Rope(o) => self.rope(o)?.run(team, rows),
+            Op::Unary(x, act) => {
+                elementwise::unary(team, Some(*act), self.view(*x)?, self.out()?, elements);
+            }
+            Op::Cast(x, _) => elementwise::unary(team, None, self.view(*x)?, self.out()?, elements),
+            Op::Binary(o) => {
+                let (a, b) = (
+                    (self.view(o.a)?, self.shape(o.a)),
+                    (self.view(o.b)?, self.shape(o.b)),
+                );
+                elementwise::binary(team, o.f, a, b, (self.out()?, shape), rows);
+            }
+            Op::Upsample(o) => match o.mode {
+                UpsampleMode::Nearest => self.resample(o.x)?.nearest(team, o.factor, rows),
+                UpsampleMode::Bilinear => self.resample(o.x)?.bilinear(team, o.factor, rows),
+            },
+            Op::AvgPool(o) => self.resample(o.x)?.average(team, o.size, rows),
+            Op::Concat(o) => {
+                let part = |&x: &Node| Ok((self.view(x)?, self.shape(x)[o.axis]));
+                let parts: Vec<(View, usize)> =
+                    o.xs.iter().map(part).collect::<Result<_, ExecError>>()?;
+                layout::concat(team, &parts, (self.out()?, shape), o.axis, rows);
+            }
+            Op::Slice(o) => {
+                let x = (self.view(o.x)?, self.shape(o.x));
+                layout::slice(team, x, (self.out()?, shape), (o.axis, o.start), rows);
+            }
+            Op::Pad(o) => {
+                let x = (self.view(o.x)?, self.shape(o.x));
+                layout::pad(
+                    team,
+                    x,
+                    (self.out()?, shape),
+                    (o.axis, o.before, o.mode),
+                    rows,
+                );
+            }
+            Op::Permute(o) => {
+                layout::permute(
+                    team,
+                    (self.view(o.x)?, self.shape(o.x)),
+                    (self.out()?, shape),
+                    &o.perm,
+                );
+            }
+            Op::Gather(o) => {
+                let table = self.view(o.table)?;
+                let [v, d] = [self.shape(o.table)[0], last];
+                let bytes = self.session.plan.graph().bytes(o.table);
+                let bytes = std::slice::from_raw_parts(table.ptr.cast_const(), bytes);
+                layout::gather(
+                    team,
+                    (bytes, table.dtype, [v, d]),
+                    self.view(o.ids)?,
+                    self.out()?,
+                    rows,
+                );
+            }
+            Op::TimestepEmbed(o) => rows::timestep_embed(o, self.view(o.t)?, self.out()?, rows),
+            Op::Reduce(o) => self.reduce(o)?.run(team, rows),
+            Op::Reshape(_) => {}
+        }
+        Ok(())
+    }
+
+    unsafe fn stats(&self, o: &nino_graph::Stats) -> Result<(), ExecError> {
+        let team = &self.session.team();
+        let (x, out) = (self.view(o.x)?, self.out()?);
+        let s = self.shape(o.x);
+        let rows = self.step.rows.clone();
+        let Over::Groups(groups) = o.over else {
+            stats::rows(team, x, s.last_dim(), (o.kind, o.eps), out, rows);
+            return Ok(());
+        };
+        let scratch = self.session.plan.scratch(self.step.node);
+        let task = Groups {
+            x,
+            positions: s[1..s.rank() - 1].iter().product(),
+            channels: s.last_dim(),
+            count: groups,
+            kind: o.kind,
+            eps: o.eps,
+            partial: self.session.arena.as_ptr().add(scratch.offset).cast(),
+            out: out.ptr.cast(),
+        };
+        task.run(team, rows);
+        if self.step.last {
+            task.finish(s[0]);
+        }
+        Ok(())
+    }
+}

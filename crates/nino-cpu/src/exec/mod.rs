@@ -1,0 +1,238 @@
+//! A session: the plan's arena and the loop over its steps.
+//!
+//! Scratch is allocated with the session, for the op that needs most; a run allocates nothing of
+//! size. Values that a plan keeps outside the arena live in a temporary file and pass through their
+//! windows.
+
+mod bind;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nino_graph::{
+    ExecError, Node, OpTime, ParamError, ParamSource, ParamSpec, Place, Plan, RunOptions, Step,
+};
+use rayon::ThreadPool;
+
+use crate::memory::Buffer;
+use crate::params::{Param, Params, roles};
+use crate::simd::Level;
+use crate::spill::Spill;
+use crate::team::{Scratch, Team};
+
+pub(crate) struct Session {
+    plan: Arc<Plan>,
+    weights: Arc<Params>,
+    /// Parameters whose values the plan carries.
+    constants: BTreeMap<Node, Param>,
+    arena: Buffer,
+    outside: Option<Spill>,
+    scratch: Vec<Scratch>,
+    pool: Arc<ThreadPool>,
+    level: Level,
+    times: Vec<OpTime>,
+}
+
+struct NoSource;
+
+impl ParamSource for NoSource {
+    fn read(&self, param: &ParamSpec, _: &mut [u8]) -> Result<(), ParamError> {
+        Err(ParamError {
+            name: param.name.clone(),
+            what: "has no values".to_owned(),
+        })
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        weights: Arc<Params>,
+        pool: Arc<ThreadPool>,
+        level: Level,
+    ) -> Result<Session, ExecError> {
+        let mut constants = BTreeMap::new();
+        for (node, (spec, roles)) in roles(plan.graph()) {
+            if spec.inline.is_some() {
+                constants.insert(node, Param::new(level, spec, &roles, &NoSource)?);
+            } else if weights.find(&spec.name).is_none() {
+                return Err(ExecError::NotInPlan {
+                    what: format!("weight {:?}", spec.name),
+                });
+            }
+        }
+        let outside = match plan.host_bytes() {
+            0 => None,
+            bytes => Some(Spill::new(bytes as u64)?),
+        };
+        let mut session = Session {
+            arena: Buffer::new(plan.arena_bytes(), "the arena")?,
+            plan,
+            weights,
+            constants,
+            outside,
+            scratch: Vec::new(),
+            pool,
+            level,
+            times: Vec::new(),
+        };
+        let need = session.scratch_bytes()?;
+        let threads = session.pool.current_num_threads();
+        session.scratch = (0..threads)
+            .map(|_| Scratch::new(need))
+            .collect::<Result<_, _>>()?;
+        tracing::debug!(
+            arena = session.arena.len(),
+            scratch = need,
+            threads,
+            level = level.name(),
+            "session"
+        );
+        Ok(session)
+    }
+
+    fn team(&self) -> Team<'_> {
+        Team {
+            pool: &self.pool,
+            scratch: &self.scratch,
+            level: self.level,
+        }
+    }
+
+    fn size_of(&self, node: Node, found: usize) -> Result<usize, ExecError> {
+        if node.index() >= self.plan.graph().len() {
+            return Err(ExecError::NotInPlan {
+                what: format!("value {}", node.index()),
+            });
+        }
+        let expected = self.plan.graph().bytes(node);
+        if expected != found {
+            let name = match &self.plan.graph().value(node).def {
+                nino_graph::Def::Input { name } => format!("input {name:?}"),
+                _ => self.plan.graph().op_label(node),
+            };
+            return Err(ExecError::WrongSize {
+                name,
+                expected,
+                found,
+            });
+        }
+        Ok(expected)
+    }
+
+    /// Brings the rows of a step that live outside into the arena, or takes its result out.
+    fn transfer(&self, step: &Step, result: bool) -> Result<(), ExecError> {
+        let Some(outside) = &self.outside else {
+            return Ok(());
+        };
+        let (operands, out) = self.plan.transfers(step);
+        let arena = self.arena.as_ptr();
+        if result {
+            if let Some(t) = out {
+                // SAFETY: the plan keeps windows within the arena, and no kernel runs now.
+                let bytes = unsafe { std::slice::from_raw_parts(arena.add(t.arena), t.host.len()) };
+                outside.write(t.host.start as u64, bytes)?;
+            }
+            return Ok(());
+        }
+        for t in operands {
+            // SAFETY: as above.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(arena.add(t.arena), t.host.len()) };
+            outside.read(t.host.start as u64, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl nino_graph::Session for Session {
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
+        let n = self.size_of(input, bytes.len())?;
+        match self.plan.place(input) {
+            Place::Arena(span) => {
+                self.arena.as_mut_slice()[span.offset..span.offset + n].copy_from_slice(bytes);
+            }
+            Place::Host(span) => {
+                if let Some(outside) = &self.outside {
+                    outside.write(span.offset as u64, bytes)?;
+                }
+            }
+            Place::Param => {
+                return Err(ExecError::NotInPlan {
+                    what: "a parameter as an input".to_owned(),
+                });
+            }
+            Place::Nowhere => {}
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        self.times.clear();
+        let mut spent = Duration::ZERO;
+        for i in 0..self.plan.steps().len() {
+            if options.cancelled() {
+                return Err(ExecError::Cancelled);
+            }
+            let started = options.profile.then(Instant::now);
+            let step = &self.plan.steps()[i];
+            self.transfer(step, false)?;
+            // SAFETY: the plan gives operands and result places that the kernels' contracts allow.
+            unsafe { self.step(step)? };
+            self.transfer(step, true)?;
+            if let Some(started) = started {
+                spent += started.elapsed();
+                if step.last {
+                    self.times.push(OpTime {
+                        node: step.node,
+                        time: spent,
+                    });
+                    spent = Duration::ZERO;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        let n = self.size_of(output, dst.len())?;
+        match self.plan.place(output) {
+            Place::Arena(span) => {
+                dst.copy_from_slice(&self.arena.as_slice()[span.offset..span.offset + n]);
+            }
+            Place::Host(span) => {
+                if let Some(outside) = &self.outside {
+                    outside.read(span.offset as u64, dst)?;
+                }
+            }
+            Place::Param => match self.param(output)?.raw() {
+                Some(raw) => dst.copy_from_slice(raw.as_slice()),
+                None => {
+                    return Err(ExecError::NotInPlan {
+                        what: "this parameter as an output".to_owned(),
+                    });
+                }
+            },
+            Place::Nowhere => {
+                return Err(ExecError::NotInPlan {
+                    what: self.plan.graph().op_label(output),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn poison(&mut self) -> Result<(), ExecError> {
+        // All ones is NaN in f32, f16 and bf16.
+        self.arena.as_mut_slice().fill(0xff);
+        Ok(())
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    fn profile(&self) -> Vec<OpTime> {
+        self.times.clone()
+    }
+}

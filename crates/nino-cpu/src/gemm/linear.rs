@@ -1,0 +1,267 @@
+//! Linear layers `x [rows, k] · wᵀ` with weights in any encoding, and products of activations.
+
+use std::ops::Range;
+
+use super::activations::Activations;
+use super::epilogue::{Epilogue, Sums};
+use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile};
+use super::micro::{self, Block, LDA, PANEL, SEG};
+use super::prologue::{Coefficients, Source};
+use super::q8::{self, Int8Block};
+use super::weights::{Packed, PackedLayout};
+use crate::simd::Level;
+use crate::team::{Carver, Team, floats_bytes};
+
+const SEGMENTS: usize = PASS / SEG;
+
+pub(crate) struct Linear<'a> {
+    pub source: Source,
+    pub b: Factor<'a>,
+    pub epilogue: Epilogue,
+    /// Rows that share one entry of grouped statistics.
+    pub rows_per_batch: usize,
+}
+
+/// The right-hand side.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor<'a> {
+    Weights(&'a Packed),
+    Activations(Activations),
+}
+
+impl Factor<'_> {
+    fn k(&self) -> usize {
+        match self {
+            Factor::Weights(w) => w.cin,
+            Factor::Activations(b) => b.k,
+        }
+    }
+
+    fn n(&self) -> usize {
+        match self {
+            Factor::Weights(w) => w.n,
+            Factor::Activations(b) => b.n,
+        }
+    }
+
+    fn cols(&self, panel: usize) -> usize {
+        (self.n() - panel * PANEL).min(PANEL)
+    }
+
+    fn pack_floats(&self, k: usize) -> usize {
+        match self {
+            Factor::Weights(w) => w.pack_floats(k),
+            Factor::Activations(b) => b.pack_floats(k),
+        }
+    }
+
+    fn int8(&self) -> Option<&Packed> {
+        match self {
+            Factor::Weights(w) if w.layout == PackedLayout::Int8 => Some(w),
+            _ => None,
+        }
+    }
+
+    /// Columns of `panel` as f32 `[k][PANEL]` for `k0..k0 + n`.
+    unsafe fn panel(
+        &self,
+        level: Level,
+        panel: usize,
+        k0: usize,
+        n: usize,
+        pack: *mut f32,
+    ) -> *const f32 {
+        match self {
+            Factor::Weights(w) => w.panel(level, panel, k0, n, pack),
+            Factor::Activations(b) => b.panel(level, panel, k0, n, pack),
+        }
+    }
+}
+
+/// Bytes of scratch each thread needs.
+pub(crate) fn scratch_bytes(b: &Factor<'_>) -> usize {
+    let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
+    if b.int8().is_some() {
+        let a = floats_bytes(TILE_ROWS * PASS / 4) + floats_bytes(TILE_ROWS * PASS / q8::BLOCK);
+        let panel = 2 * floats_bytes(PASS / q8::BLOCK * PANEL);
+        return sums + a + panel + floats_bytes(PASS);
+    }
+    sums + floats_bytes(SEGMENTS * TILE_ROWS * LDA) + floats_bytes(b.pack_floats(PASS))
+}
+
+/// Computes rows `rows` of the output.
+pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
+    let (k, n) = (l.b.k(), l.b.n());
+    let grid = Grid::new(rows.len(), n, team.threads());
+    team.run(
+        grid.tasks(),
+        rows.len() * n * k / 16,
+        |task, mut scratch| {
+            let mut tile = grid.tile(task);
+            tile.row += rows.start;
+            match l.b.int8() {
+                Some(w) => int8_tile(team.level, l, w, tile, &mut scratch),
+                None => f32_tile(team.level, l, tile, &mut scratch),
+            }
+        },
+    );
+}
+
+/// Computes one tile of a product of activations; for callers that make tasks of their own.
+pub(crate) unsafe fn tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carver<'_>) {
+    f32_tile(level, l, tile, scratch);
+}
+
+unsafe fn f32_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carver<'_>) {
+    let w = &l.b;
+    let k = w.k();
+    let a = scratch.floats(SEGMENTS * tile.rows * LDA);
+    let pack = scratch.floats(w.pack_floats(PASS.min(k)));
+    // Sums of one pass are finished panel by panel; several passes need the whole tile's.
+    let ldc = if k <= PASS {
+        PANEL
+    } else {
+        tile.panels * PANEL
+    };
+    let c = scratch.floats(tile.rows * ldc);
+    let segments: [usize; SEGMENTS] = std::array::from_fn(|i| i * tile.rows * LDA);
+    let mut coefficients = Coefficients::new();
+    for k0 in (0..k).step_by(PASS) {
+        let len = (k - k0).min(PASS);
+        let n_segments = len.div_ceil(SEG);
+        each_row(
+            l,
+            tile,
+            k0,
+            len,
+            &mut coefficients,
+            |i, row, coefficients| {
+                for (s, at) in segments[..n_segments].iter().enumerate() {
+                    let n = (len - s * SEG).min(SEG);
+                    let from = (row * k + k0 + s * SEG, row, s * SEG);
+                    l.source
+                        .read(level, coefficients, from, n, a.add(at + i * LDA));
+                }
+            },
+        );
+        for p in 0..tile.panels {
+            let panel = tile.panel + p;
+            let cols = w.cols(panel);
+            let c = if k <= PASS { c } else { c.add(p * PANEL) };
+            let block = Block {
+                a,
+                segments: &segments[..n_segments],
+                segment_len: SEG,
+                k: len,
+                b: w.panel(level, panel, k0, len, pack),
+                c,
+                ldc,
+                rows: tile.rows,
+                cols,
+                accumulate: k0 > 0,
+            };
+            micro::block(level, &block);
+            if k0 + len == k {
+                finish(level, l, tile, panel, c, ldc);
+            }
+        }
+    }
+}
+
+unsafe fn int8_tile(
+    level: Level,
+    l: &Linear<'_>,
+    w: &Packed,
+    tile: Tile,
+    scratch: &mut Carver<'_>,
+) {
+    let k = w.cin;
+    let pass_blocks = PASS / q8::BLOCK;
+    let a = scratch.floats(tile.rows * PASS / 4).cast::<u8>();
+    let a_scales = scratch.floats(tile.rows * pass_blocks);
+    let b_scales = scratch.floats(pass_blocks * PANEL);
+    let b_start = scratch.floats(pass_blocks * PANEL).cast::<i32>();
+    let buf = scratch.floats(PASS);
+    let ldc = if k <= PASS {
+        PANEL
+    } else {
+        tile.panels * PANEL
+    };
+    let c = scratch.floats(tile.rows * ldc);
+    let mut coefficients = Coefficients::new();
+    for k0 in (0..k).step_by(PASS) {
+        let len = (k - k0).min(PASS);
+        each_row(
+            l,
+            tile,
+            k0,
+            len,
+            &mut coefficients,
+            |i, row, coefficients| {
+                l.source
+                    .read(level, coefficients, (row * k + k0, row, 0), len, buf);
+                q8::quantize(buf, len, a.add(i * PASS), a_scales.add(i * pass_blocks));
+            },
+        );
+        for p in 0..tile.panels {
+            let panel = tile.panel + p;
+            let first = (panel * k + k0) / q8::BLOCK;
+            let b = w.bytes().as_ptr().add(first * q8::PANEL_BLOCK);
+            let blocks = len / q8::BLOCK;
+            q8::prepare(b, blocks, b_scales, b_start);
+            let c = if k <= PASS { c } else { c.add(p * PANEL) };
+            q8::block(&Int8Block {
+                a,
+                a_scales,
+                lda: PASS,
+                blocks,
+                b,
+                b_scales,
+                b_start,
+                c,
+                ldc,
+                rows: tile.rows,
+                accumulate: k0 > 0,
+            });
+            if k0 + len == k {
+                finish(level, l, tile, panel, c, ldc);
+            }
+        }
+    }
+}
+
+/// Calls `read(index in tile, row, coefficients)` with the coefficients of the row's batch element.
+unsafe fn each_row(
+    l: &Linear<'_>,
+    tile: Tile,
+    k0: usize,
+    len: usize,
+    coefficients: &mut Coefficients,
+    mut read: impl FnMut(usize, usize, &Coefficients),
+) {
+    let mut batch = usize::MAX;
+    for i in 0..tile.rows {
+        let row = tile.row + i;
+        if let Some(pre) = &l.source.pre {
+            let b = row / l.rows_per_batch;
+            if b != batch {
+                coefficients.set(pre, b, k0, len);
+                batch = b;
+            }
+        }
+        read(i, row, coefficients);
+    }
+}
+
+unsafe fn finish(level: Level, l: &Linear<'_>, tile: Tile, panel: usize, c: *mut f32, ldc: usize) {
+    let col = panel * PANEL;
+    let sums = Sums {
+        c,
+        ldc,
+        rows: tile.rows,
+        cols: l.b.cols(panel),
+        at: tile.row * l.b.n() + col,
+        col,
+    };
+    l.epilogue.apply(level, sums);
+}

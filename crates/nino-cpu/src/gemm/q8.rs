@@ -1,0 +1,224 @@
+//! `Q8_0` weights times activations quantized on the fly: int8 dot products (VNNI), f32 scales.
+//!
+//! A panel's block of 32 k is stored as 32 f16 scales, then 8 groups of `[PANEL][4]` int8: the same
+//! 34 bytes a block as in the file. Activations become int8 per 32 values, as ggml's `Q8_0`, and
+//! are kept with 128 added, because `vpdpbusd` takes its first factor unsigned; 128 times the
+//! weights' sum, subtracted through the accumulator's start value, takes that back.
+
+use super::micro::PANEL;
+use crate::simd::Level;
+
+pub(crate) const BLOCK: usize = 32;
+const STORED: usize = 34;
+/// Bytes of one block of k for a whole panel.
+pub(crate) const PANEL_BLOCK: usize = STORED * PANEL;
+
+pub(crate) fn supported(level: Level) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return level == Level::Avx512 && is_x86_feature_detected!("avx512vnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+pub(crate) fn packed_bytes(n: usize, k: usize) -> usize {
+    n.div_ceil(PANEL) * (k / BLOCK) * PANEL_BLOCK
+}
+
+/// File layout `[n][k / 32]` of (scale, 32 int8) to panels; columns beyond `n` stay zero.
+pub(crate) fn pack(src: &[u8], n: usize, k: usize, dst: &mut [u8]) {
+    let blocks = k / BLOCK;
+    for row in 0..n {
+        let (panel, j) = (row / PANEL, row % PANEL);
+        for b in 0..blocks {
+            let from = &src[(row * blocks + b) * STORED..][..STORED];
+            let to = &mut dst[(panel * blocks + b) * PANEL_BLOCK..][..PANEL_BLOCK];
+            to[2 * j..2 * j + 2].copy_from_slice(&from[..2]);
+            for group in 0..BLOCK / 4 {
+                let at = 2 * PANEL + (group * PANEL + j) * 4;
+                to[at..at + 4].copy_from_slice(&from[2 + group * 4..][..4]);
+            }
+        }
+    }
+}
+
+/// A panel's values `k0..k0 + n` (whole blocks) as f32 `[n][PANEL]`, for the few ops that take packed
+/// weights but no int8 path: a strided 1×1 convolution.
+pub(crate) unsafe fn unpack(
+    packed: &[u8],
+    k: usize,
+    panel: usize,
+    k0: usize,
+    n: usize,
+    dst: *mut f32,
+) {
+    for b in 0..n / BLOCK {
+        let block = &packed[((panel * k + k0) / BLOCK + b) * PANEL_BLOCK..][..PANEL_BLOCK];
+        for i in 0..BLOCK {
+            for j in 0..PANEL {
+                let scale =
+                    nino_dtype::f16_to_f32(u16::from_le_bytes([block[2 * j], block[2 * j + 1]]));
+                let q = block[2 * PANEL + (i / 4 * PANEL + j) * 4 + i % 4] as i8;
+                *dst.add((b * BLOCK + i) * PANEL + j) = scale * f32::from(q);
+            }
+        }
+    }
+}
+
+/// Rows of quantized activations against one panel.
+#[derive(Clone, Copy)]
+pub(crate) struct Int8Block {
+    /// `[rows][lda]` bytes, 128 added.
+    pub a: *const u8,
+    /// `[rows][lda / 32]`
+    pub a_scales: *const f32,
+    pub lda: usize,
+    /// Blocks of k.
+    pub blocks: usize,
+    /// Packed blocks of the panel.
+    pub b: *const u8,
+    /// `[blocks][PANEL]`: the panel's scales as f32, and -128 times the sums of its columns.
+    pub b_scales: *const f32,
+    pub b_start: *const i32,
+    pub c: *mut f32,
+    pub ldc: usize,
+    pub rows: usize,
+    pub accumulate: bool,
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{block, prepare, quantize};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{BLOCK, Int8Block, PANEL, PANEL_BLOCK};
+
+    /// Rows of a register tile: two accumulators of each kind per row and vector.
+    const MR: usize = 6;
+
+    /// Quantizes `n` values (whole blocks) of one row.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(crate) unsafe fn quantize(src: *const f32, n: usize, dst: *mut u8, scales: *mut f32) {
+        for b in 0..n / BLOCK {
+            let lo = _mm512_loadu_ps(src.add(b * BLOCK));
+            let hi = _mm512_loadu_ps(src.add(b * BLOCK + 16));
+            let largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(lo), _mm512_abs_ps(hi)));
+            *scales.add(b) = largest / 127.0;
+            let inverse = _mm512_set1_ps(if largest > 0.0 { 127.0 / largest } else { 0.0 });
+            for (i, v) in [lo, hi].into_iter().enumerate() {
+                let q = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
+                let q = _mm512_add_epi32(q, _mm512_set1_epi32(128));
+                _mm_storeu_si128(dst.add(b * BLOCK + i * 16).cast(), _mm512_cvtepi32_epi8(q));
+            }
+        }
+    }
+
+    /// Scales and start values of a panel's blocks.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub(crate) unsafe fn prepare(b: *const u8, blocks: usize, scales: *mut f32, start: *mut i32) {
+        let factor = _mm512_set1_epi8(-128);
+        for i in 0..blocks {
+            let block = b.add(i * PANEL_BLOCK);
+            for v in 0..2 {
+                let halves = _mm256_loadu_si256(block.add(v * 32).cast());
+                _mm512_storeu_ps(scales.add(i * PANEL + v * 16), _mm512_cvtph_ps(halves));
+                let mut sum = _mm512_setzero_si512();
+                for group in 0..BLOCK / 4 {
+                    let w = block.add(2 * PANEL + (group * PANEL + v * 16) * 4);
+                    // -128 as an unsigned byte is 128.
+                    sum = _mm512_dpbusd_epi32(sum, factor, _mm512_loadu_si512(w.cast()));
+                }
+                let start = start.add(i * PANEL + v * 16);
+                _mm512_storeu_si512(start.cast(), _mm512_sub_epi32(_mm512_setzero_si512(), sum));
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub(crate) unsafe fn block(t: &Int8Block) {
+        let tiles = t.rows.div_ceil(MR);
+        let mut row = 0;
+        for i in 0..tiles {
+            let end = (i + 1) * t.rows / tiles;
+            let sub = Int8Block {
+                a: t.a.add(row * t.lda),
+                a_scales: t.a_scales.add(row * (t.lda / BLOCK)),
+                c: t.c.add(row * t.ldc),
+                ..*t
+            };
+            match end - row {
+                1 => micro::<1>(&sub),
+                2 => micro::<2>(&sub),
+                3 => micro::<3>(&sub),
+                4 => micro::<4>(&sub),
+                5 => micro::<5>(&sub),
+                _ => micro::<6>(&sub),
+            }
+            row = end;
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    unsafe fn micro<const R: usize>(t: &Int8Block) {
+        let mut acc = [[_mm512_setzero_ps(); 2]; R];
+        if t.accumulate {
+            for i in 0..R {
+                for v in 0..2 {
+                    acc[i][v] = _mm512_loadu_ps(t.c.add(i * t.ldc + v * 16));
+                }
+            }
+        }
+        let scale_ld = t.lda / BLOCK;
+        for k in 0..t.blocks {
+            let start = t.b_start.add(k * PANEL);
+            let start = [
+                _mm512_loadu_si512(start.cast()),
+                _mm512_loadu_si512(start.add(16).cast()),
+            ];
+            let mut sum = [start; R];
+            let b = t.b.add(k * PANEL_BLOCK + 2 * PANEL);
+            let a = t.a.add(k * BLOCK);
+            for group in 0..BLOCK / 4 {
+                let w = b.add(group * PANEL * 4);
+                let w = [
+                    _mm512_loadu_si512(w.cast()),
+                    _mm512_loadu_si512(w.add(64).cast()),
+                ];
+                for i in 0..R {
+                    let x = a.add(i * t.lda + group * 4).cast::<i32>().read_unaligned();
+                    let x = _mm512_set1_epi32(x);
+                    for v in 0..2 {
+                        sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], x, w[v]);
+                    }
+                }
+            }
+            let scales = t.b_scales.add(k * PANEL);
+            let scales = [_mm512_loadu_ps(scales), _mm512_loadu_ps(scales.add(16))];
+            for i in 0..R {
+                let s = _mm512_set1_ps(*t.a_scales.add(i * scale_ld + k));
+                for v in 0..2 {
+                    let x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][v]), scales[v]);
+                    acc[i][v] = _mm512_fmadd_ps(x, s, acc[i][v]);
+                }
+            }
+        }
+        for i in 0..R {
+            for v in 0..2 {
+                _mm512_storeu_ps(t.c.add(i * t.ldc + v * 16), acc[i][v]);
+            }
+        }
+    }
+}
+
+/// Stand-ins where no int8 path exists; `supported` keeps them from being called.
+#[cfg(not(target_arch = "x86_64"))]
+mod absent {
+    use super::Int8Block;
+
+    pub(crate) unsafe fn quantize(_: *const f32, _: usize, _: *mut u8, _: *mut f32) {}
+    pub(crate) unsafe fn prepare(_: *const u8, _: usize, _: *mut f32, _: *mut i32) {}
+    pub(crate) unsafe fn block(_: &Int8Block) {}
+}
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use absent::{block, prepare, quantize};

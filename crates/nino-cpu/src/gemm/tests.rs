@@ -1,0 +1,143 @@
+//! Linear layers against sums in f64.
+
+use nino_dtype::DType;
+use nino_graph::Act;
+
+use super::epilogue::Epilogue;
+use super::linear::{self, Factor, Linear};
+use super::prologue::{Prologue, Source};
+use super::weights::Packed;
+use crate::memory::{Buffer, View};
+use crate::simd::Level;
+use crate::testing::{Close, Crew, Random, levels};
+
+fn packed(level: Level, dtype: DType, shape: [usize; 3], values: &[f32]) -> (Packed, Vec<f32>) {
+    let bytes = dtype.bytes_for(values.len()).unwrap();
+    let mut stored = Buffer::new(bytes, "test").unwrap();
+    nino_dtype::encode(dtype, values, stored.as_mut_slice()).unwrap();
+    let mut decoded = vec![0.0; values.len()];
+    nino_dtype::decode(dtype, stored.as_slice(), &mut decoded).unwrap();
+    (
+        Packed::new(level, dtype, shape, stored, "test").unwrap(),
+        decoded,
+    )
+}
+
+fn check(
+    level: Level,
+    threads: usize,
+    [m, k, n]: [usize; 3],
+    dtype: DType,
+    fused: bool,
+) -> Vec<f32> {
+    let mut random = Random::new(m * 31 + k * 7 + n);
+    let (mut x, w) = (random.values(m * k), random.values(n * k));
+    let (bias, mut residual) = (random.values(n), random.values(m * n));
+    let (gain, shift, stats) = (random.values(k), random.values(k), random.values(2 * m));
+    let (packed, w) = packed(level, dtype, [n, 1, k], &w);
+    let mut out = vec![f32::NAN; m * n];
+    let pre = Prologue {
+        stats: stats.as_ptr(),
+        groups: None,
+        weight: gain.as_ptr(),
+        bias: shift.as_ptr(),
+        act: Some(Act::Silu),
+        channels: k,
+    };
+    let l = Linear {
+        source: Source {
+            x: View::of(&mut x),
+            pre: fused.then_some(pre),
+        },
+        b: Factor::Weights(&packed),
+        epilogue: Epilogue {
+            bias: bias.as_ptr(),
+            act: fused.then_some(Act::GeluTanh),
+            residual: fused.then(|| View::of(&mut residual)),
+            post: None,
+            out: View::of(&mut out),
+            ld: n,
+        },
+        rows_per_batch: m,
+    };
+    let crew = Crew::new(threads, linear::scratch_bytes(&l.b));
+    // SAFETY: all views cover the shapes given.
+    unsafe { linear::run(&crew.team(level), &l, 0..m) };
+    let close = if dtype == DType::Q8_0 {
+        Close::Int8
+    } else {
+        Close::F32
+    };
+    for i in 0..m {
+        let a: Vec<f64> = (0..k)
+            .map(|c| {
+                let x = f64::from(x[i * k + c]);
+                if !fused {
+                    return x;
+                }
+                let norm = (x - f64::from(stats[2 * i])) * f64::from(stats[2 * i + 1]);
+                let y = norm * f64::from(gain[c]) + f64::from(shift[c]);
+                y / (1.0 + (-y).exp())
+            })
+            .collect();
+        for j in 0..n {
+            let dot: f64 = (0..k).map(|c| a[c] * f64::from(w[j * k + c])).sum();
+            let mut want = dot + f64::from(bias[j]);
+            if fused {
+                let inner = 0.797_884_560_8 * (want + 0.044_715 * want.powi(3));
+                want = want / 2.0 * (1.0 + inner.tanh()) + f64::from(residual[i * n + j]);
+            }
+            close.check(
+                out[i * n + j],
+                want,
+                k,
+                &format!("{level} {dtype} {m}x{k}x{n} [{i},{j}]"),
+            );
+        }
+    }
+    out
+}
+
+#[test]
+fn linear_matches_f64() {
+    for level in levels() {
+        for shape in [
+            [1, 1, 1],
+            [3, 5, 7],
+            [14, 128, 32],
+            [15, 129, 33],
+            [29, 640, 65],
+            [170, 300, 40],
+            [9, 1100, 70],
+        ] {
+            check(level, 2, shape, DType::F32, false);
+            check(level, 2, shape, DType::F32, true);
+        }
+    }
+}
+
+#[test]
+fn linear_takes_every_encoding() {
+    for level in levels() {
+        for dtype in [
+            DType::F16,
+            DType::BF16,
+            DType::F8E4M3,
+            DType::F8E5M2,
+            DType::Q8_0,
+        ] {
+            for shape in [[1, 32, 3], [7, 288, 33], [40, 544, 70], [31, 1056, 31]] {
+                check(level, 2, shape, dtype, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_result() {
+    for dtype in [DType::F32, DType::Q8_0] {
+        let one = check(Level::best(), 1, [113, 1088, 130], dtype, true);
+        let five = check(Level::best(), 5, [113, 1088, 130], dtype, true);
+        assert_eq!(one, five);
+    }
+}

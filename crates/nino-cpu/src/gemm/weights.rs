@@ -1,0 +1,233 @@
+//! Weights in memory: laid out in panels of [`PANEL`] output channels, in their stored encoding.
+//!
+//! Plain types are stored `[panel][channel block][tap][channel][PANEL]`, so that a panel is read in
+//! order; f32 panels are used where they lie, the others are widened into a cache-sized pack. Block
+//! types stay as they came and are decoded and transposed into the pack.
+
+use nino_dtype::DType;
+use nino_graph::ExecError;
+
+use super::micro::{PANEL, SEG};
+use super::q8;
+use crate::memory::{Buffer, widen_bf16, widen_f16};
+use crate::simd::{Level, Simd, dispatch};
+
+/// Values decoded at a time from a row of a block type: the longest block.
+const ROW: usize = 256;
+
+pub(crate) struct Packed {
+    pub dtype: DType,
+    /// Output channels.
+    pub n: usize,
+    /// Filter positions; 1 for a linear layer.
+    pub taps: usize,
+    /// Input channels.
+    pub cin: usize,
+    pub layout: PackedLayout,
+    data: Buffer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PackedLayout {
+    Panels,
+    /// As in the file: `[n][taps][cin]` in blocks.
+    Rows,
+    /// Q8_0 for int8 dot products; see `q8`.
+    Int8,
+}
+
+impl Packed {
+    /// Takes weights `[n, taps, cin]` as stored in a file.
+    pub(crate) fn new(
+        level: Level,
+        dtype: DType,
+        [n, taps, cin]: [usize; 3],
+        stored: Buffer,
+        what: &str,
+    ) -> Result<Packed, ExecError> {
+        if dtype == DType::Q8_0 && taps == 1 && q8::supported(level) {
+            let mut data = Buffer::new(q8::packed_bytes(n, cin), what)?;
+            q8::pack(stored.as_slice(), n, cin, data.as_mut_slice());
+            return Ok(Packed {
+                dtype,
+                n,
+                taps,
+                cin,
+                layout: PackedLayout::Int8,
+                data,
+            });
+        }
+        if dtype.is_block() {
+            return Ok(Packed {
+                dtype,
+                n,
+                taps,
+                cin,
+                layout: PackedLayout::Rows,
+                data: stored,
+            });
+        }
+        let size = dtype.block_bytes();
+        let mut data = Buffer::new(n.next_multiple_of(PANEL) * taps * cin * size, what)?;
+        match size {
+            1 => to_panels::<1>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
+            2 => to_panels::<2>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
+            4 => to_panels::<4>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
+            _ => to_panels::<8>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
+        }
+        Ok(Packed {
+            dtype,
+            n,
+            taps,
+            cin,
+            layout: PackedLayout::Panels,
+            data,
+        })
+    }
+
+    pub(crate) fn panels(&self) -> usize {
+        self.n.div_ceil(PANEL)
+    }
+
+    /// Columns of panel `p` that exist.
+    pub(crate) fn cols(&self, p: usize) -> usize {
+        (self.n - p * PANEL).min(PANEL)
+    }
+
+    /// Packed bytes, for the int8 kernel.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.data.as_slice()
+    }
+
+    pub(crate) fn stored_bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Floats of scratch that [`Packed::panel`] needs for `k` values of k.
+    pub(crate) fn pack_floats(&self, k: usize) -> usize {
+        match self.layout {
+            PackedLayout::Panels if self.dtype == DType::F32 => 0,
+            PackedLayout::Panels | PackedLayout::Int8 => k * PANEL,
+            // Beside the panel: decoded rows before they are transposed, and one row's blocks.
+            PackedLayout::Rows => k * PANEL + ROW * PANEL + 2 * ROW,
+        }
+    }
+
+    /// Panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of at
+    /// most [`SEG`] channels, or several blocks of a linear layer. `c0` is a multiple of [`SEG`].
+    pub(crate) unsafe fn panel(
+        &self,
+        level: Level,
+        p: usize,
+        c0: usize,
+        n: usize,
+        pack: *mut f32,
+    ) -> *const f32 {
+        let count = n * self.taps * PANEL;
+        match self.layout {
+            PackedLayout::Rows => return self.decode_rows(level, p, c0, n, pack),
+            PackedLayout::Int8 => {
+                q8::unpack(self.data.as_slice(), self.cin, p, c0, n, pack);
+                return pack;
+            }
+            PackedLayout::Panels => {}
+        }
+        let first = (p * self.cin + c0) * self.taps * PANEL;
+        let src = self.data.as_ptr().add(first * self.dtype.block_bytes());
+        match self.dtype {
+            DType::F32 => return src.cast(),
+            DType::F16 => widen_f16(level, src.cast(), pack, count),
+            DType::BF16 => widen_bf16(level, src.cast(), pack, count),
+            _ => {
+                let bytes = std::slice::from_raw_parts(src, count * self.dtype.block_bytes());
+                let out = std::slice::from_raw_parts_mut(pack, count);
+                nino_dtype::decode(self.dtype, bytes, out).expect("sizes match by construction");
+            }
+        }
+        pack
+    }
+
+    unsafe fn decode_rows(
+        &self,
+        level: Level,
+        p: usize,
+        c0: usize,
+        n: usize,
+        pack: *mut f32,
+    ) -> *const f32 {
+        let (len, bytes) = (self.dtype.block_len(), self.dtype.block_bytes());
+        let rows = pack.add(n * self.taps * PANEL);
+        let blocks = rows.add(ROW * PANEL);
+        let cols = self.cols(p);
+        if cols < PANEL {
+            std::slice::from_raw_parts_mut(rows, ROW * PANEL).fill(0.0);
+        }
+        for tap in 0..self.taps {
+            let mut c = c0;
+            while c < c0 + n {
+                let step = (c0 + n - c).min(ROW - c % ROW);
+                for j in 0..cols {
+                    let row = (p * PANEL + j) * self.taps + tap;
+                    let (first, last) = (c / len, (c + step).div_ceil(len));
+                    let src = self
+                        .data
+                        .as_ptr()
+                        .add((row * (self.cin / len) + first) * bytes);
+                    let src = std::slice::from_raw_parts(src, (last - first) * bytes);
+                    let out = std::slice::from_raw_parts_mut(blocks, (last - first) * len);
+                    nino_dtype::decode(self.dtype, src, out).expect("whole blocks");
+                    std::ptr::copy_nonoverlapping(blocks.add(c % len), rows.add(j * ROW), step);
+                }
+                let dst = pack.add((tap * n + (c - c0)) * PANEL);
+                transpose_panel(level, rows, ROW, step, dst);
+                c += step;
+            }
+        }
+        pack
+    }
+}
+
+/// `[n][taps][cin]` to `[panel][channel block][tap][channel][PANEL]`, zero beyond `n`.
+fn to_panels<const SIZE: usize>(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mut [u8]) {
+    let (src, _) = src.as_chunks::<SIZE>();
+    let (dst, _) = dst.as_chunks_mut::<SIZE>();
+    let mut at = 0;
+    for panel in 0..n.div_ceil(PANEL) {
+        for c0 in (0..cin).step_by(SEG) {
+            let len = (cin - c0).min(SEG);
+            for tap in 0..taps {
+                for j in 0..PANEL.min(n - panel * PANEL) {
+                    let from = ((panel * PANEL + j) * taps + tap) * cin + c0;
+                    for c in 0..len {
+                        dst[at + c * PANEL + j] = src[from + c];
+                    }
+                }
+                at += len * PANEL;
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// [`PANEL`] rows `ld` apart, of `n` values, to `[n][PANEL]`.
+    pub(crate) fn transpose_panel(src: *const f32, ld: usize, n: usize, dst: *mut f32) = transpose_panel_impl
+}
+
+#[inline(always)]
+unsafe fn transpose_panel_impl<S: Simd>(src: *const f32, ld: usize, n: usize, dst: *mut f32) {
+    let mut c = 0;
+    while c + S::LANES <= n {
+        let mut j = 0;
+        while j < PANEL {
+            S::transpose(src.add(j * ld + c), ld, dst.add(c * PANEL + j), PANEL);
+            j += S::LANES;
+        }
+        c += S::LANES;
+    }
+    while c < n {
+        for j in 0..PANEL {
+            *dst.add(c * PANEL + j) = *src.add(j * ld + c);
+        }
+        c += 1;
+    }
+}

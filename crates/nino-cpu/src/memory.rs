@@ -1,0 +1,186 @@
+//! Aligned buffers, and views of activations that read and write f32 whatever they are stored as.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use nino_dtype::DType;
+use nino_graph::ExecError;
+
+use crate::simd::{Level, Simd, dispatch};
+
+/// Zeroed bytes at a cache line's start; fails with the size wanted instead of aborting.
+pub(crate) struct Buffer {
+    ptr: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a buffer owns its memory; writers hold it uniquely or write to disjoint ranges.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    pub(crate) const ALIGN: usize = 64;
+
+    pub(crate) fn new(bytes: usize, what: &str) -> Result<Buffer, ExecError> {
+        let fail = || ExecError::OutOfMemory {
+            what: what.to_owned(),
+            wanted: bytes as u64,
+            free: None,
+        };
+        let layout = Self::layout(bytes).ok_or_else(fail)?;
+        // SAFETY: the layout's size is not zero.
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        Ok(Buffer { ptr, bytes })
+    }
+
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes.max(1), Self::ALIGN).ok()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: the pointer is valid for `bytes` initialized bytes.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed uniquely.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(layout) = Self::layout(self.bytes) {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) }
+        }
+    }
+}
+
+/// A contiguous tensor somewhere in memory, stored as f32, f16 or bf16.
+#[derive(Clone, Copy)]
+pub(crate) struct View {
+    pub(crate) ptr: *mut u8,
+    pub(crate) dtype: DType,
+}
+
+// SAFETY: kernels write disjoint rows of a view and read what no one writes; each states so.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    #[cfg(test)]
+    pub(crate) fn of(values: &mut [f32]) -> View {
+        View {
+            ptr: values.as_mut_ptr().cast(),
+            dtype: DType::F32,
+        }
+    }
+
+    pub(crate) fn is_f32(self) -> bool {
+        self.dtype == DType::F32
+    }
+
+    /// Where element `at` is.
+    pub(crate) unsafe fn at(self, at: usize) -> *mut u8 {
+        self.ptr.add(at * self.dtype.block_bytes())
+    }
+
+    #[allow(clippy::cast_ptr_alignment)] // every view starts at its dtype's alignment
+    pub(crate) unsafe fn f32_at(self, at: usize) -> *mut f32 {
+        self.ptr.cast::<f32>().add(at)
+    }
+
+    /// Elements `at..at + n` as f32: in place when stored so, else converted into `buf`.
+    pub(crate) unsafe fn row(self, level: Level, at: usize, n: usize, buf: *mut f32) -> *const f32 {
+        if self.is_f32() {
+            return self.f32_at(at);
+        }
+        self.load(level, at, n, buf);
+        buf
+    }
+
+    pub(crate) unsafe fn load(self, level: Level, at: usize, n: usize, dst: *mut f32) {
+        match self.dtype {
+            DType::F16 => widen_f16(level, self.at(at).cast(), dst, n),
+            DType::BF16 => widen_bf16(level, self.at(at).cast(), dst, n),
+            _ => std::ptr::copy_nonoverlapping(self.f32_at(at), dst, n),
+        }
+    }
+
+    /// Where to compute elements `at..at + n`: in place when stored as f32, else `buf`; call
+    /// [`View::commit`] afterwards.
+    pub(crate) unsafe fn target(self, at: usize, buf: *mut f32) -> *mut f32 {
+        if self.is_f32() { self.f32_at(at) } else { buf }
+    }
+
+    pub(crate) unsafe fn commit(self, level: Level, at: usize, n: usize, buf: *const f32) {
+        if !self.is_f32() {
+            self.store(level, at, n, buf);
+        }
+    }
+
+    pub(crate) unsafe fn store(self, level: Level, at: usize, n: usize, src: *const f32) {
+        match self.dtype {
+            DType::F16 => narrow_f16(level, src, self.at(at).cast(), n),
+            DType::BF16 => narrow_bf16(level, src, self.at(at).cast(), n),
+            _ => std::ptr::copy(src, self.f32_at(at), n),
+        }
+    }
+}
+
+dispatch! { pub(crate) fn widen_f16(src: *const u16, dst: *mut f32, n: usize) = widen_f16_impl }
+dispatch! { pub(crate) fn widen_bf16(src: *const u16, dst: *mut f32, n: usize) = widen_bf16_impl }
+dispatch! { pub(crate) fn narrow_f16(src: *const f32, dst: *mut u16, n: usize) = narrow_f16_impl }
+dispatch! { pub(crate) fn narrow_bf16(src: *const f32, dst: *mut u16, n: usize) = narrow_bf16_impl }
+
+// The step is a macro's expression, not a closure: a closure keeps its own target features unless it
+// is inlined.
+macro_rules! convert {
+    ($name:ident, $from:ty, $to:ty, |$s:ident, $src:ident, $dst:ident| $step:expr) => {
+        #[inline(always)]
+        unsafe fn $name<$s: Simd>(src: *const $from, dst: *mut $to, n: usize) {
+            let whole = n - n % $s::LANES;
+            let mut i = 0;
+            while i < whole {
+                let ($src, $dst) = (src.add(i), dst.add(i));
+                $step;
+                i += $s::LANES;
+            }
+            if i < n {
+                let (mut from, mut to) = ([Default::default(); 16], [Default::default(); 16]);
+                std::ptr::copy_nonoverlapping(src.add(i), from.as_mut_ptr(), n - i);
+                let ($src, $dst) = (from.as_ptr(), to.as_mut_ptr());
+                $step;
+                std::ptr::copy_nonoverlapping(to.as_ptr(), dst.add(i), n - i);
+            }
+        }
+    };
+}
+
+convert!(widen_f16_impl, u16, f32, |S, src, dst| S::store(
+    dst,
+    S::load_f16(src)
+));
+convert!(widen_bf16_impl, u16, f32, |S, src, dst| S::store(
+    dst,
+    S::load_bf16(src)
+));
+convert!(narrow_f16_impl, f32, u16, |S, src, dst| S::store_f16(
+    dst,
+    S::load(src)
+));
+convert!(narrow_bf16_impl, f32, u16, |S, src, dst| S::store_bf16(
+    dst,
+    S::load(src)
+));

@@ -1,0 +1,194 @@
+//! Loaded parameters: each in the form its uses need, packed for products, as f32 for small vectors,
+//! or as stored.
+
+use std::collections::BTreeMap;
+
+use nino_graph::{ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
+
+use crate::gemm::weights::Packed;
+use crate::memory::Buffer;
+use crate::simd::Level;
+
+/// How a graph uses a parameter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roles {
+    /// `[n, taps, cin]` of each use as the weights of a conv or linear.
+    packed: Vec<[usize; 3]>,
+    /// Bias, gain or the like: wanted as f32.
+    vector: bool,
+    /// Read as it is stored.
+    raw: bool,
+}
+
+pub(crate) struct Param {
+    packed: Vec<([usize; 3], Packed)>,
+    vector: Option<Buffer>,
+    raw: Option<Buffer>,
+}
+
+impl Param {
+    pub(crate) fn new(
+        level: Level,
+        spec: &ParamSpec,
+        roles: &Roles,
+        source: &dyn ParamSource,
+    ) -> Result<Param, ExecError> {
+        let (dtype, name) = (spec.dtype, &spec.name);
+        let mut stored = Buffer::new(spec.bytes(), name)?;
+        match &spec.inline {
+            Some(bytes) => stored.as_mut_slice().copy_from_slice(bytes),
+            None => source.read(spec, stored.as_mut_slice())?,
+        }
+        let mut param = Param {
+            packed: Vec::new(),
+            vector: None,
+            raw: None,
+        };
+        if roles.vector {
+            let n = spec.shape.numel();
+            let mut vector = Buffer::new(n * 4, name)?;
+            // SAFETY: the buffer is aligned and holds `n` floats.
+            let values = unsafe {
+                std::slice::from_raw_parts_mut(vector.as_mut_slice().as_mut_ptr().cast(), n)
+            };
+            nino_dtype::decode(dtype, stored.as_slice(), values).map_err(|e| ParamError {
+                name: name.clone(),
+                what: e.to_string(),
+            })?;
+            param.vector = Some(vector);
+        }
+        let mut left = roles.packed.len();
+        for &shape in &roles.packed {
+            left -= 1;
+            // The last use takes the bytes, unless they are wanted as they are.
+            let bytes = if left > 0 || roles.raw {
+                let mut copy = Buffer::new(stored.len(), name)?;
+                copy.as_mut_slice().copy_from_slice(stored.as_slice());
+                copy
+            } else {
+                std::mem::replace(&mut stored, Buffer::new(0, name)?)
+            };
+            param
+                .packed
+                .push((shape, Packed::new(level, dtype, shape, bytes, name)?));
+        }
+        if roles.raw {
+            param.raw = Some(stored);
+        }
+        Ok(param)
+    }
+
+    pub(crate) fn packed(&self, shape: [usize; 3]) -> Option<&Packed> {
+        self.packed
+            .iter()
+            .find(|(s, _)| *s == shape)
+            .map(|(_, p)| p)
+    }
+
+    pub(crate) fn vector(&self) -> Option<*const f32> {
+        self.vector.as_ref().map(|b| b.as_ptr().cast_const().cast())
+    }
+
+    pub(crate) fn raw(&self) -> Option<&Buffer> {
+        self.raw.as_ref()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let packed: usize = self.packed.iter().map(|(_, p)| p.stored_bytes()).sum();
+        packed
+            + self.vector.as_ref().map_or(0, Buffer::len)
+            + self.raw.as_ref().map_or(0, Buffer::len)
+    }
+}
+
+/// Parameters by name.
+pub(crate) struct Params {
+    by_name: BTreeMap<String, Param>,
+}
+
+impl Params {
+    pub(crate) fn load(
+        level: Level,
+        plans: &[&Plan],
+        source: &dyn ParamSource,
+    ) -> Result<Params, ExecError> {
+        let mut wanted: BTreeMap<&str, (&ParamSpec, Roles)> = BTreeMap::new();
+        for plan in plans {
+            for (spec, roles) in roles(plan.graph()).into_values() {
+                if spec.inline.is_some() {
+                    continue;
+                }
+                let (_, all) = wanted.entry(&spec.name).or_insert((spec, Roles::default()));
+                all.vector |= roles.vector;
+                all.raw |= roles.raw;
+                for shape in roles.packed {
+                    if !all.packed.contains(&shape) {
+                        all.packed.push(shape);
+                    }
+                }
+            }
+        }
+        let mut by_name = BTreeMap::new();
+        for (name, (spec, roles)) in wanted {
+            by_name.insert(name.to_owned(), Param::new(level, spec, &roles, source)?);
+        }
+        Ok(Params { by_name })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Param> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.by_name.values().map(Param::bytes).sum()
+    }
+}
+
+/// Weights `[n, kt, kh, kw, cin]` or `[n, k]` as `[n, taps, cin]`.
+pub(crate) fn packed_shape(g: &Graph, w: Node) -> [usize; 3] {
+    let s = g.shape(w);
+    let (n, cin) = (s[0], s.last_dim());
+    [n, s[1..s.rank() - 1].iter().product(), cin]
+}
+
+/// The roles of each parameter that a graph's ops read.
+pub(crate) fn roles(g: &Graph) -> BTreeMap<Node, (&ParamSpec, Roles)> {
+    let mut found: BTreeMap<Node, (&ParamSpec, Roles)> = BTreeMap::new();
+    let mut note = |n: Node, f: &dyn Fn(&mut Roles)| {
+        let root = g.root(n);
+        if let nino_graph::Def::Param(spec) = &g.value(root).def {
+            f(&mut found.entry(root).or_insert((spec, Roles::default())).1);
+        }
+    };
+    for (_, op) in g.ops() {
+        let (weights, vectors) = match op {
+            Op::Linear(o) => (Some(o.w), norm_vectors(o.pre.as_ref(), o.epi.bias)),
+            Op::Conv(o) => (Some(o.w), norm_vectors(o.pre.as_ref(), o.epi.bias)),
+            Op::Normalize(o) => (None, norm_vectors(Some(&o.norm), None)),
+            Op::RowNorm(o) => (None, [o.weight, o.bias, None]),
+            _ => (None, [None; 3]),
+        };
+        for n in op.operands() {
+            if Some(n) == weights {
+                let shape = packed_shape(g, n);
+                note(n, &|r| {
+                    if !r.packed.contains(&shape) {
+                        r.packed.push(shape);
+                    }
+                });
+            } else if vectors.contains(&Some(n)) {
+                note(n, &|r| r.vector = true);
+            } else if !matches!(op, Op::Reshape(_)) {
+                note(n, &|r| r.raw = true);
+            }
+        }
+    }
+    for &n in g.outputs() {
+        note(n, &|r| r.raw = true);
+    }
+    found
+}
+
+fn norm_vectors(pre: Option<&nino_graph::Prologue>, bias: Option<Node>) -> [Option<Node>; 3] {
+    [pre.and_then(|p| p.weight), pre.and_then(|p| p.bias), bias]
+}

@@ -1,0 +1,95 @@
+//! What this machine can do at most: its features, arithmetic peak and copy bandwidth, measured.
+
+use std::time::Instant;
+
+use crate::device::Cpu;
+use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::memory::Buffer;
+use crate::simd::Level;
+
+/// CPU features that kernels look for, and whether this CPU has them.
+pub fn features() -> Vec<(&'static str, bool)> {
+    #[cfg(target_arch = "x86_64")]
+    return vec![
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("f16c", is_x86_feature_detected!("f16c")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512bw", is_x86_feature_detected!("avx512bw")),
+        ("avx512dq", is_x86_feature_detected!("avx512dq")),
+        ("avx512vl", is_x86_feature_detected!("avx512vl")),
+        ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
+        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    return vec![
+        ("neon", std::arch::is_aarch64_feature_detected!("neon")),
+        (
+            "dotprod",
+            std::arch::is_aarch64_feature_detected!("dotprod"),
+        ),
+        ("fp16", std::arch::is_aarch64_feature_detected!("fp16")),
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return Vec::new();
+}
+
+impl Cpu {
+    /// f32 arithmetic of all threads at this level, in GFLOP/s: the register-tile kernel on data that
+    /// stays in the first-level cache. Takes about 0.2 s.
+    pub fn peak_gflops(&self) -> f64 {
+        const ROWS: usize = 14;
+        const REPEATS: usize = 2000;
+        let level = self.level();
+        let run = |level: Level| {
+            let a = vec![1e-3f32; ROWS * LDA];
+            let b = vec![1e-3f32; SEG * PANEL];
+            let mut c = vec![0.0f32; ROWS * PANEL];
+            let block = Block {
+                a: a.as_ptr(),
+                segments: &[0],
+                segment_len: SEG,
+                k: SEG,
+                b: b.as_ptr(),
+                c: c.as_mut_ptr(),
+                ldc: PANEL,
+                rows: ROWS,
+                cols: PANEL,
+                accumulate: false,
+            };
+            let started = Instant::now();
+            for _ in 0..REPEATS {
+                // SAFETY: the vectors cover the block, and this CPU has the device's level.
+                unsafe { micro::block(level, &block) };
+            }
+            std::hint::black_box(&c);
+            (2 * ROWS * PANEL * SEG * REPEATS) as f64 / started.elapsed().as_secs_f64() * 1e-9
+        };
+        best_of(|| self.pool().broadcast(|_| run(level)).into_iter().sum())
+    }
+
+    /// Bytes read and written per second by a copy of all threads, in GB/s; blocks are larger than
+    /// caches. `None` when their memory cannot be had.
+    pub fn copy_bandwidth(&self) -> Option<f64> {
+        const BYTES: usize = 128 << 20;
+        let n = BYTES / self.threads();
+        let buffers: Vec<(Buffer, Buffer)> = (0..self.threads())
+            .map(|_| Some((Buffer::new(n, "bench").ok()?, Buffer::new(n, "bench").ok()?)))
+            .collect::<Option<_>>()?;
+        let copy = || {
+            let started = Instant::now();
+            self.pool().broadcast(|ctx| {
+                let (from, to) = &buffers[ctx.index()];
+                // SAFETY: two buffers of `n` bytes that only this thread touches.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), n) };
+            });
+            2.0 * (n * self.threads()) as f64 / started.elapsed().as_secs_f64() * 1e-9
+        };
+        Some(best_of(copy))
+    }
+}
+
+/// The best of several runs: a peak is what nothing disturbed.
+fn best_of(mut run: impl FnMut() -> f64) -> f64 {
+    (0..7).map(|_| run()).fold(0.0, f64::max)
+}

@@ -1,0 +1,83 @@
+//! Vector functions against f64, at every level this machine has.
+
+use super::{Level, Simd, dispatch, math};
+
+#[inline(always)]
+unsafe fn functions_impl<S: Simd>(x: *const f32, out: *mut f32, which: usize) {
+    let v = S::load_n(x, 1);
+    let y = match which {
+        0 => math::exp::<S>(v),
+        1 => math::sigmoid::<S>(v),
+        2 => math::tanh::<S>(v),
+        3 => math::erf::<S>(v),
+        4 => math::gelu::<S>(v),
+        5 => math::gelu_tanh::<S>(v),
+        6 => math::silu::<S>(v),
+        _ => math::quick_gelu::<S>(v),
+    };
+    S::store_n(out, y, 1);
+}
+
+dispatch! { fn functions(x: *const f32, out: *mut f32, which: usize) = functions_impl }
+
+/// Maclaurin series: enough terms for |x| < 6 in f64.
+fn erf64(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / n as f64;
+        sum += term / (2 * n + 1) as f64;
+    }
+    if x.abs() > 5.0 {
+        x.signum()
+    } else {
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+}
+
+#[test]
+fn functions_match_f64() {
+    for level in Level::available() {
+        for i in -2000..2000 {
+            let x = i as f32 * 0.0071;
+            let t = f64::from(x);
+            let sigmoid = |t: f64| 1.0 / (1.0 + (-t).exp());
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (t + 0.044_715 * t * t * t);
+            let expected = [
+                t.exp(),
+                sigmoid(t),
+                t.tanh(),
+                erf64(t),
+                t / 2.0 * (1.0 + erf64(t / 2f64.sqrt())),
+                t / 2.0 * (1.0 + inner.tanh()),
+                t * sigmoid(t),
+                t * sigmoid(1.702 * t),
+            ];
+            for (which, want) in expected.into_iter().enumerate() {
+                let mut got = 0.0;
+                // SAFETY: the level is available, one value is read and written.
+                unsafe { functions(level, &raw const x, &raw mut got, which) };
+                let error = (f64::from(got) - want).abs() / want.abs().max(1.0);
+                assert!(
+                    error < 5e-7,
+                    "{level} function {which} at {x}: {got}, want {want}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn exp_at_the_ends() {
+    for level in Level::available() {
+        let exp = |x: f32| {
+            let mut y = 0.0;
+            // SAFETY: the level is available, one value is read and written.
+            unsafe { functions(level, &raw const x, &raw mut y, 0) };
+            y
+        };
+        assert!(exp(-200.0) < 1e-37, "{level}");
+        assert!(exp(f32::NEG_INFINITY) < 1e-37, "{level}");
+        assert!(exp(88.0).is_finite() && exp(88.0) > 1e38, "{level}");
+        assert!(exp(f32::NAN).is_nan(), "{level}");
+    }
+}

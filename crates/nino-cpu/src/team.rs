@@ -1,0 +1,93 @@
+//! Threads that share an op's tasks, each with scratch of its own that is allocated once.
+//!
+//! Tasks are handed out by a counter, so which thread runs one is open; a task's result never
+//! depends on that, because tasks write disjoint outputs and share no sums.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nino_graph::ExecError;
+
+use crate::memory::Buffer;
+use crate::simd::Level;
+
+pub(crate) struct Scratch {
+    buffer: UnsafeCell<Buffer>,
+}
+
+// SAFETY: `Team::run` gives each thread its own element, and runs one op at a time.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    pub(crate) fn new(bytes: usize) -> Result<Scratch, ExecError> {
+        let buffer = UnsafeCell::new(Buffer::new(bytes, "a thread's scratch")?);
+        Ok(Scratch { buffer })
+    }
+}
+
+/// Hands out pieces of one thread's scratch.
+pub(crate) struct Carver<'a> {
+    buffer: &'a Buffer,
+    used: usize,
+}
+
+impl Carver<'_> {
+    /// `n` floats at the start of a cache line, holding whatever the last task left.
+    pub(crate) fn floats(&mut self, n: usize) -> *mut f32 {
+        let start = self.used;
+        self.used += floats_bytes(n);
+        assert!(
+            self.used <= self.buffer.len(),
+            "scratch of {} bytes is too small: {} wanted",
+            self.buffer.len(),
+            self.used
+        );
+        // SAFETY: within the buffer, as just checked.
+        unsafe { self.buffer.as_ptr().add(start).cast() }
+    }
+}
+
+/// Scratch bytes that `n` floats take.
+pub(crate) fn floats_bytes(n: usize) -> usize {
+    (n * 4).next_multiple_of(Buffer::ALIGN)
+}
+
+/// The threads, their scratch and the vector level they use.
+pub(crate) struct Team<'a> {
+    pub(crate) pool: &'a rayon::ThreadPool,
+    pub(crate) scratch: &'a [Scratch],
+    pub(crate) level: Level,
+}
+
+impl Team<'_> {
+    pub(crate) fn threads(&self) -> usize {
+        self.scratch.len()
+    }
+
+    /// Runs `tasks` tasks on all threads; `work` is the total in rough operations, so that what is
+    /// quicker than waking a thread stays on this one.
+    pub(crate) fn run(&self, tasks: usize, work: usize, f: impl Fn(usize, Carver<'_>) + Sync) {
+        const WAKE_WORK: usize = 100_000;
+        let one = |scratch: &Scratch, task: usize| {
+            // SAFETY: each thread uses its own scratch, for one task at a time.
+            let buffer = unsafe { &*scratch.buffer.get() };
+            f(task, Carver { buffer, used: 0 });
+        };
+        if self.threads() == 1 || tasks <= 1 || work < WAKE_WORK {
+            for task in 0..tasks {
+                one(&self.scratch[0], task);
+            }
+            return;
+        }
+        let next = AtomicUsize::new(0);
+        self.pool.broadcast(|ctx| {
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return;
+                }
+                one(&self.scratch[ctx.index()], task);
+            }
+        });
+    }
+}
