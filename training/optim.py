@@ -1,5 +1,5 @@
 """Muon for the matrices and AdamW for the rest (https://kellerjordan.github.io/posts/muon), with same-shaped matrices
-orthogonalized in one batch. The update's size is matched to AdamW's (0.2 RMS), so one learning rate serves both."""
+orthogonalized in one batch. The update's size is matched to AdamW's (0.2 RMS), so one learning rate serves both (AdamW takes half of it)."""
 
 from collections import defaultdict
 
@@ -32,9 +32,14 @@ class Muon:
         self.adam = torch.optim.AdamW(rest, betas=(0.9, 0.99), weight_decay=0.0, fused=rest[0].is_cuda)
         self.params = [*matrices, *rest]
 
+    def reset(self):
+        self.adam.state.clear()
+        for _, buffers in self.groups:
+            torch._foreach_zero_(buffers)
+
     @torch.no_grad()
     def step(self, lr):
-        self.adam.param_groups[0]["lr"] = lr
+        self.adam.param_groups[0]["lr"] = 0.5 * lr
         self.adam.step()
         for params, buffers in self.groups:
             grads = [p.grad for p in params]

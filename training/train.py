@@ -3,7 +3,8 @@
     python train.py SET OUT --vae 110 --unet 400      the autoencoder, then the denoiser, for so many seconds each
     python train.py SET OUT --resume DIR --unet 150   goes on with the denoiser from the files an earlier part wrote
 
-OUT receives vae.safetensors, denoiser-{0,1,2}.safetensors (averaged weights, bf16), log.json and contact sheets.
+OUT receives vae.safetensors, denoiser-{0,1,2}.safetensors (averaged weights, f16), log.json and contact sheets.
+`pack` below halves the denoiser's files for the way to the GPU machine (int8 blocks), which is enough to go on from.
 """
 
 import argparse
@@ -47,6 +48,14 @@ def compiled(module, *example):
     return fast
 
 
+def restart(optimizer, ema, begin):
+    with torch.no_grad():
+        for p, e, b in zip(optimizer.params, ema, begin):
+            p.copy_(b)
+            e.copy_(b)
+    optimizer.reset()
+
+
 def edges(x):
     return x[:, :, 1:] - x[:, :, :-1], x[:, :, :, 1:] - x[:, :, :, :-1]
 
@@ -85,12 +94,13 @@ def train_vae(scenes, seconds, out, device, batch, crop):
     model = Autoencoder().to(device).to(memory_format=torch.channels_last).train()
     optimizer = Muon(model.named_parameters(), plain=("encoder.0.", "encoder.14.", "decoder.1.", "decoder.19."))
     ema = [p.detach().clone() for p in optimizer.params]
+    peak, begin = 3e-3, [p.detach().clone() for p in optimizer.params]
     x = pictures[:batch, :, :crop, :crop].float() / 255
     step = compiled(model, x.contiguous(memory_format=torch.channels_last))
     say(f"vae: {n} pictures, compiled")
     start, it = time.time(), 0
     while (elapsed := time.time() - start) < seconds:
-        lr = 3e-3 * min(1, (it + 1) / 200) * max(0.01, 1 - elapsed / seconds)
+        lr = peak * min(1, (it + 1) / 200) * max(0.01, 1 - elapsed / seconds)
         top, left = (8 * int(k) for k in torch.randint(0, (256 - crop) // 8 + 1, (2,)))
         x = pictures[torch.randint(n, (batch,), device=device)][:, :, top : top + crop, left : left + crop].float() / 255
         x = x.flip(3) if it % 2 else x
@@ -100,7 +110,12 @@ def train_vae(scenes, seconds, out, device, batch, crop):
         it += 1
         torch._foreach_lerp_(ema, optimizer.params, max(0.005, 1 / (it + 1)))
         if it % 500 == 0 or device == "cpu":
-            say(f"vae {it} loss {loss.item():.4f} psnr {-10 * math.log10(mse.item() + 1e-9):.2f}")
+            psnr = -10 * math.log10(mse.item() + 1e-9)
+            say(f"vae {it} loss {loss.item():.4f} psnr {psnr:.2f}")
+            if not psnr > 10 and device == "cuda":
+                peak *= 0.3
+                say("vae diverged: again from the start at", peak)
+                restart(optimizer, ema, begin)
     for p, e in zip(optimizer.params, ema):
         p.data.copy_(e)
     model.fold()
@@ -112,12 +127,12 @@ def train_vae(scenes, seconds, out, device, batch, crop):
     save_sheet(torch.cat([x[:16], y[:16]]), out / "sheet-vae.png", 16)
     say(f"vae done: {it} iterations, {psnr:.2f} dB on whole pictures")
     weights = {f"encoder.{k}": v for k, v in encoder.state_dict().items()} | {f"decoder.{k}": v for k, v in decoder.state_dict().items()}
-    save_file({k: v.float().contiguous().cpu() for k, v in weights.items()}, out / "vae.safetensors")
+    save_file({k: v.half().contiguous().cpu() for k, v in weights.items()}, out / "vae.safetensors")
     return {"vae_iterations": it, "vae_psnr": psnr}
 
 
 def load_vae(folder, device):
-    weights = load_file(folder / "vae.safetensors")
+    weights = {k: v.float() for k, v in load_file(folder / "vae.safetensors").items()}
     encoder, decoder = taesd_encoder(), taesd_decoder()
     encoder.load_state_dict({k[8:]: v for k, v in weights.items() if k.startswith("encoder.")})
     decoder.load_state_dict({k[8:]: v for k, v in weights.items() if k.startswith("decoder.")})
@@ -171,21 +186,42 @@ def draw_times(n, device):
 
 
 def save_denoiser(params, out):
-    """Weights in bf16 in three files of similar size, below the 16 MiB limit of one returned file."""
+    """Weights in f16, in three files of similar size below 16 MiB."""
     shards, sizes = [{}, {}, {}], [0, 0, 0]
     for name, p in sorted(params.items(), key=lambda item: -item[1].numel()):
         k = sizes.index(min(sizes))
-        shards[k][name] = p.detach().to(torch.bfloat16).contiguous().cpu()
+        shards[k][name] = p.detach().to(torch.float16).contiguous().cpu()
         sizes[k] += p.numel()
     for k, shard in enumerate(shards):
         save_file(shard, out / f"denoiser-{k}.safetensors")
 
 
-def load_denoiser(folder, model):
+def read_denoiser(folder):
     weights = {}
     for path in sorted(folder.glob("denoiser-*.safetensors")):
         weights |= load_file(path)
-    model.load_state_dict({k: v.float() for k, v in weights.items()})
+    plain = {k: v.float() for k, v in weights.items() if not k.endswith((".q", ".scale"))}
+    return plain | {k[:-2]: v.float() * weights[k[:-2] + ".scale"].float() for k, v in weights.items() if k.endswith(".q")}
+
+
+def load_denoiser(folder, model):
+    weights = read_denoiser(folder)
+    model.load_state_dict({k: weights[k].reshape(p.shape) for k, p in model.state_dict().items()})
+
+
+def pack(source, target):
+    """Copies a part's weights with the matrices as int8 in blocks of 32."""
+    target.mkdir(parents=True, exist_ok=True)
+    out = {}
+    for k, v in read_denoiser(source).items():
+        if v.ndim < 2 or v.numel() % 32:
+            out[k] = v.half()
+            continue
+        blocks = v.reshape(-1, 32)
+        out[k + ".scale"] = (blocks.abs().amax(1, keepdim=True) / 127).clamp_min(1e-8).half()
+        out[k + ".q"] = (blocks / out[k + ".scale"].float()).nan_to_num(0.0, 0.0, 0.0).round().clamp(-127, 127).to(torch.int8)
+    save_file(out, target / "denoiser-q8.safetensors")
+    (target / "vae.safetensors").write_bytes((source / "vae.safetensors").read_bytes())
 
 
 def train_unet(args, scenes, latents, out, device):
@@ -196,7 +232,7 @@ def train_unet(args, scenes, latents, out, device):
     names = {id(p): n for n, p in model.named_parameters()}
     plain = ("embedding", "input_blocks.0.0.", "diffusion_model.out.2.", "time_embed.0.")
     optimizer = Muon(model.named_parameters(), weight_decay=0.02, plain=plain)
-    ema = [p.detach().clone() for p in optimizer.params]
+    ema, begin = ([p.detach().clone() for p in optimizer.params] for _ in range(2))
     batches = Batches(scenes, latents, device)
     x, tokens = batches.draw(args.batch)
     loss_of = compiled(FlowLoss(model), x, tokens, torch.randn_like(x), draw_times(args.batch, device))
@@ -219,6 +255,10 @@ def train_unet(args, scenes, latents, out, device):
             log.append((round(time.time() - START, 1), it, (total / every).item()))
             total = 0.0
             say(f"unet {it} {it / (time.time() - start):.2f}/s loss {log[-1][2]:.4f} lr {lr:.5f}")
+            if not log[-1][2] < 1.3 and device == "cuda":
+                args.lr *= 0.4
+                say("unet diverged: again from the start at", args.lr)
+                restart(optimizer, ema, begin)
             if time.time() - saved > 120:
                 save()
                 saved = time.time()
@@ -244,8 +284,12 @@ def main():
     parser.add_argument("--lr", type=float, default=2.5e-3)
     parser.add_argument("--floor", type=float, default=0.02, help="the last learning rate, as a fraction of the first")
     parser.add_argument("--average", type=float, default=0.002, help="weight of the newest step in the averaged weights")
+    parser.add_argument("--evaluate", action="store_true", help="also judge the result (evaluate.py)")
+    parser.add_argument("--pack", type=Path, help="only pack the files in --resume into this folder")
     parser.add_argument("--limit", type=int, help="use only the first scenes (tests)")
     args = parser.parse_args()
+    if args.pack:
+        return pack(args.resume, args.pack)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(6)
     torch.set_float32_matmul_precision("high")
@@ -268,10 +312,17 @@ def main():
     log |= more
     (args.out / "log.json").write_text(json.dumps(log))
     prompts, steps = (PROMPTS, 20) if device == "cuda" else (PROMPTS[:4], 2)
-    for cfg in (2.5, 4.0):
-        z = sample.sample(model, sample.tokens(args.set, prompts), steps=steps, cfg=cfg, seed=0, device=device)
-        save_sheet(decoder(z).clamp(0, 1), args.out / f"sheet-cfg{cfg}.png")
-    say("sheets written")
+    tokens = sample.tokens(args.set, prompts)
+    z = torch.cat([sample.sample(model, tokens, steps, cfg, seed=0, device=device) for cfg in (2.5, 4.0)])
+    with torch.no_grad():
+        save_sheet(torch.cat([decoder(part).clamp(0, 1) for part in z.split(64)]), args.out / "sheet.png")
+    say("sheet written: guidance 2.5 above, 4 below")
+    if args.evaluate:
+        from evaluate import evaluate
+
+        figures = evaluate(model, encoder, decoder, scenes, Batches(scenes, latents, device), args.set, args.out, device, **({} if device == "cuda" else {"judge_steps": 3, "judge_batch": 16}))
+        say(json.dumps(figures))
+        (args.out / "log.json").write_text(json.dumps(log | {"figures": figures}))
 
 
 if __name__ == "__main__":
