@@ -412,7 +412,7 @@ def taesd_real(name, which):
 # ---- CLIP text encoders
 
 
-def clip(name, openclip, seed):
+def clip(name, hidden_act, seed):
     from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 
     config = CLIPTextConfig(
@@ -423,7 +423,7 @@ def clip(name, openclip, seed):
         num_attention_heads=2,
         max_position_embeddings=16,
         projection_dim=24,
-        hidden_act="gelu" if openclip else "quick_gelu",
+        hidden_act=hidden_act,
         bos_token_id=118,
         eos_token_id=119,
         pad_token_id=119,
@@ -440,10 +440,6 @@ def clip(name, openclip, seed):
         out = m(ids, output_hidden_states=True)
         normed = m.text_model.final_layer_norm(out.hidden_states[-2])
     weights = {k: v for k, v in m.state_dict().items() if v.is_floating_point()}
-    layer = "text_model.encoder.layers"
-    if openclip:
-        layer = "transformer.resblocks"
-        weights = open_clip(weights)
     end = torch.zeros(2, 1, 16)
     for row, at in enumerate(ends):
         end[row, 0, at] = 1
@@ -456,34 +452,8 @@ def clip(name, openclip, seed):
         "golden.out.penultimate_normed": normed.float(),
     }
     for i in range(3):
-        tensors[f"golden.at.{layer}.{i}"] = out.hidden_states[i + 1].float()
+        tensors[f"golden.at.text_model.encoder.layers.{i}"] = out.hidden_states[i + 1].float()
     save(name, weights, tensors)
-
-
-def open_clip(weights):
-    """Hugging Face's names to OpenCLIP's: one matrix for q, k and v, and a transposed projection."""
-    out = {}
-    for k, v in weights.items():
-        k = k.removeprefix("text_model.").replace("encoder.layers.", "transformer.resblocks.")
-        for a, b in [
-            ("embeddings.token_embedding", "token_embedding"),
-            ("embeddings.position_embedding.weight", "positional_embedding"),
-            ("layer_norm1", "ln_1"),
-            ("layer_norm2", "ln_2"),
-            ("mlp.fc1", "mlp.c_fc"),
-            ("mlp.fc2", "mlp.c_proj"),
-            ("final_layer_norm", "ln_final"),
-            ("self_attn.out_proj", "attn.out_proj"),
-        ]:
-            k = k.replace(a, b)
-        if k == "text_projection.weight":
-            out["text_projection"] = v.T
-        elif part := re.fullmatch(r"(.*)self_attn\.q_proj\.(\w+)", k):
-            others = [weights["text_model." + k.replace("transformer.resblocks.", "encoder.layers.").replace("q_proj", f"{n}_proj")] for n in "qkv"]
-            out[f"{part[1]}attn.in_proj_{part[2]}"] = torch.cat(others)
-        elif "self_attn." not in k:
-            out[k] = v
-    return out
 
 
 # ---- UNet
@@ -590,8 +560,8 @@ def unet(name, xl, seed):
 
 
 GOLDENS = {
-    "clip_l": lambda n: clip(n, False, 900),
-    "clip_g": lambda n: clip(n, True, 950),
+    "clip_l": lambda n: clip(n, "quick_gelu", 900),
+    "clip_g": lambda n: clip(n, "gelu", 950),
     "unet_sd": lambda n: unet(n, False, 1000),
     "unet_sdxl": lambda n: unet(n, True, 1100),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),

@@ -2,12 +2,13 @@
 
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape};
-use nino_weights::{Entry, TensorReader};
+use nino_weights::{Entry, Index, TensorReader};
 
 /// Reads a model's parameters from a file whose names are the canonical ones below `prefix`.
 #[derive(Debug)]
 pub struct FileParams<'a> {
     reader: &'a TensorReader,
+    index: &'a Index,
     prefix: String,
 }
 
@@ -57,8 +58,23 @@ impl<'a> FileParams<'a> {
     pub fn below(reader: &'a TensorReader, prefix: &str) -> FileParams<'a> {
         FileParams {
             reader,
+            index: reader.index(),
             prefix: prefix.to_owned(),
         }
+    }
+
+    /// One network of the file, under the canonical names that `nino_weights::names` found for it.
+    pub fn of(reader: &'a TensorReader, index: &'a Index) -> FileParams<'a> {
+        FileParams {
+            reader,
+            index,
+            prefix: String::new(),
+        }
+    }
+
+    /// How the file stores a weight; f32 for one it lacks, which loading will report.
+    pub fn dtype(&self, name: &str) -> DType {
+        self.entry(name).map_or(DType::F32, storage)
     }
 
     /// What the models' `detect` asks.
@@ -68,7 +84,7 @@ impl<'a> FileParams<'a> {
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
-        self.reader.index().get(&format!("{}{name}", self.prefix))
+        self.index.get(&format!("{}{name}", self.prefix))
     }
 }
 

@@ -23,16 +23,12 @@ fn input(
 
 #[test]
 fn clip_text_encoders() {
-    for (name, names, act) in [
-        ("clip_l", clip::Names::Transformers, Act::QuickGelu),
-        ("clip_g", clip::Names::OpenClip, Act::Gelu),
-    ] {
+    for (name, act) in [("clip_l", Act::QuickGelu), ("clip_g", Act::Gelu)] {
         let golden = Golden::open(name);
         let detected = clip::Config::detect(&golden.find("")).unwrap();
         // The activation is told by the width, which a tiny model has not.
         let c = clip::Config { act, ..detected };
         let want = clip::Config {
-            names,
             vocab: 120,
             max_tokens: 16,
             width: 128,
@@ -138,5 +134,40 @@ fn built_in_unets_have_the_published_sizes() {
             Some((shape, p.dtype))
         };
         assert_eq!(unet::Config::detect(&find).as_ref(), Some(&c));
+    }
+}
+
+#[test]
+fn built_in_text_encoders_have_the_published_sizes() {
+    let no_projection = |c: clip::Config| clip::Config {
+        projection: None,
+        ..c
+    };
+    for (c, want) in [
+        (no_projection(clip::Config::clip_l()), 123_060_480),
+        (no_projection(clip::Config::clip_h()), 352_984_064),
+        (clip::Config::clip_g(), 694_659_840),
+    ] {
+        let mut g = Graph::new();
+        let p = Params::uniform(DType::F16);
+        let ids = g.input("ids", [1, 77], DType::I32);
+        let end = g.input("end", [1, 1, 77], DType::F32);
+        let x = clip::embed(&mut g, &p, &c, ids, DType::F32);
+        let all = clip::Want {
+            skip: 1,
+            norm: true,
+            pooled: true,
+        };
+        let out = clip::encoder(&mut g, &p, &c, x, end, all);
+        assert_eq!(*g.shape(out.hidden), [1, 77, c.width]);
+        let g = g.finish().unwrap();
+        let stored = g.params().filter(|(_, p)| p.inline.is_none());
+        let n: usize = stored.map(|(_, p)| p.shape.numel()).sum();
+        assert_eq!(n, want);
+        let find = |name: &str| {
+            let (_, p) = g.params().find(|(_, p)| p.name == name)?;
+            Some((p.shape, p.dtype))
+        };
+        assert_eq!(clip::Config::detect(&find), Some(c));
     }
 }

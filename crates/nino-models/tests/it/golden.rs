@@ -36,7 +36,7 @@ impl Golden {
     /// The root of the parameters of one graph, stored as the file has them.
     pub(crate) fn params(&self) -> Params<'_> {
         let source = self.source();
-        Params::new(move |name| source.find(name).map_or(DType::F32, |(_, d)| d))
+        Params::new(move |name| source.dtype(name))
     }
 
     pub(crate) fn find<'a>(

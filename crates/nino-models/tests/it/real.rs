@@ -26,11 +26,12 @@ fn picture(size: usize) -> Tensor {
 fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Recording) -> Tensor {
     let path = root().join("../shared/data/taesd").join(file);
     let reader = nino_weights::open(path).unwrap();
-    let source = FileParams::new(&reader);
+    let (parts, _) = nino_weights::names::canonical(reader.index()).unwrap();
+    let source = FileParams::of(&reader, &parts[0].index);
     let vae = Vae::detect(&|name| source.find(name)).unwrap();
     let storage = Storage {
         activations: DType::F32,
-        weights: &|name| source.find(name).map_or(DType::F32, |(_, d)| d),
+        weights: &|name| source.dtype(name),
         scale: kl::Scale::default(),
     };
     let chunk = Chunk {
