@@ -24,7 +24,9 @@ impl File {
 
     /// Tests are neither counted nor held to the rules for the code that ships.
     pub(crate) fn is_test(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.split('/').any(|part| part == "tests")
+        self.path.ends_with("/tests.rs")
+            || self.path.ends_with("/testing.rs")
+            || self.path.split('/').any(|part| part == "tests")
     }
 
     /// The crate's folder name: `nino-graph` of `crates/nino-graph/src/op.rs`.
