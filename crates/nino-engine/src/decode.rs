@@ -11,7 +11,7 @@ mod tiles;
 
 use crate::{EngineError, VaeFile};
 pub use clip::Chunking;
-use clip::Part;
+use clip::{Part, Recorder};
 use nino_dtype::DType;
 use nino_graph::{Cost, Device};
 use nino_models::latent::LatentFormat;
@@ -55,8 +55,6 @@ pub enum Tile {
 pub struct DecodeOptions {
     pub precision: Precision,
     pub tile: Tile,
-    /// Bytes for weights and activations together.
-    pub budget: Option<usize>,
     pub chunking: Chunking,
     /// The latent space of the file, where the VAE takes the model's units.
     pub format: Option<&'static LatentFormat>,
@@ -178,7 +176,13 @@ pub fn plan_decode(
         height: tile.0,
         width: tile.1,
     };
-    let parts = clip::parts(device, vae, one, dtype, options)?;
+    let parts = Recorder {
+        device,
+        vae,
+        size: one,
+        dtype,
+    }
+    .parts(options.chunking)?;
     let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
     let mut cost = Cost::default();
     for part in &parts {

@@ -1,18 +1,16 @@
 //! Pictures to latents.
 
 use crate::decode::Precision;
+use crate::fit::fit;
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
-use nino_graph::{Device, Plan, PlanOptions, RunOptions, rewrite};
+use nino_graph::{Device, RunOptions};
 use nino_models::Chunk;
 use nino_models::latent::LatentFormat;
-use std::sync::Arc;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EncodeOptions {
     pub precision: Precision,
-    /// Bytes for weights and activations together.
-    pub budget: Option<usize>,
     /// The latent space to write, where the VAE gives the model's units.
     pub format: Option<&'static LatentFormat>,
 }
@@ -36,16 +34,7 @@ pub fn encode(
         by_frame: true,
     };
     let recording = vae.record_encoder(chunk, options.precision.dtype(device))?;
-    let graph = rewrite(&recording.graph, device.rewrites());
-    let limits = PlanOptions {
-        budget: None,
-        ..device.plan_options()
-    };
-    let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();
-    let plan = Arc::new(match options.budget {
-        None => Plan::new(graph, limits)?,
-        Some(budget) => Plan::fit(&graph, limits, budget.saturating_sub(weights))?,
-    });
+    let plan = fit(device, &recording.graph)?;
     control.stage("load")?;
     let weights = device.load(&[&plan], &vae.params()?)?;
     let mut session = device.session(plan.clone(), &weights)?;

@@ -7,6 +7,7 @@ mod control;
 mod decode;
 mod encode;
 mod error;
+mod fit;
 mod latent;
 pub mod media;
 mod picture;
@@ -20,5 +21,6 @@ pub use decode::{
 pub use encode::{EncodeOptions, encode};
 pub use error::EngineError;
 pub use latent::Latent;
+pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use picture::Picture;
 pub use vae::VaeFile;

@@ -1,10 +1,11 @@
 //! The graphs a clip is decoded with: its first chunk, the ones like each other after it, and what
 //! is left at the end. A picture is a clip of one chunk.
 
-use super::{DecodeOptions, LatentSize};
+use super::LatentSize;
+use crate::fit::fit;
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
-use nino_graph::{Device, Node, Plan, PlanOptions, rewrite};
+use nino_graph::{Device, Node, Plan};
 use nino_models::{Cache, Chunk};
 use std::sync::Arc;
 
@@ -29,107 +30,68 @@ pub(crate) struct Part {
     pub(crate) runs: usize,
 }
 
-pub(super) fn parts(
-    device: &dyn Device,
-    vae: &VaeFile,
-    size: LatentSize,
-    dtype: DType,
-    options: &DecodeOptions,
-) -> Result<Vec<Part>, EngineError> {
-    let with = |chunk: usize| {
-        parts_of(
-            device,
-            vae,
-            size,
-            dtype,
-            options,
-            chunk.min(size.frames).max(1),
-        )
-    };
-    match options.chunking {
-        Chunking::Frames(n) => with(n),
-        Chunking::Auto if options.budget.is_none() || vae.vae.time_scale().is_none() => with(1),
-        Chunking::Auto => {
-            let inside = |parts: &Vec<Part>| parts.iter().all(|p| p.plan.host_bytes() == 0);
-            for chunk in [8, 4, 2] {
-                match with(chunk) {
-                    Ok(parts) if inside(&parts) => return Ok(parts),
-                    _ => {}
-                }
+/// What every part of one clip has in common.
+pub(super) struct Recorder<'a> {
+    pub(super) device: &'a dyn Device,
+    pub(super) vae: &'a VaeFile,
+    pub(super) size: LatentSize,
+    /// Storage of activations.
+    pub(super) dtype: DType,
+}
+
+impl Recorder<'_> {
+    pub(super) fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
+        let still = self.vae.vae.time_scale().is_none();
+        match chunking {
+            Chunking::Frames(n) => self.chunks_of(n),
+            Chunking::Auto if still || self.device.plan_options().budget.is_none() => {
+                self.chunks_of(1)
             }
-            with(1)
+            Chunking::Auto => {
+                for chunk in [8, 4, 2] {
+                    match self.chunks_of(chunk) {
+                        Ok(parts) if parts.iter().all(|p| p.plan.host_bytes() == 0) => {
+                            return Ok(parts);
+                        }
+                        _ => {}
+                    }
+                }
+                self.chunks_of(1)
+            }
         }
     }
-}
 
-fn parts_of(
-    device: &dyn Device,
-    vae: &VaeFile,
-    size: LatentSize,
-    dtype: DType,
-    options: &DecodeOptions,
-    chunk: usize,
-) -> Result<Vec<Part>, EngineError> {
-    let rest = size.frames - chunk;
-    let mut parts = vec![part(device, vae, size, dtype, options, (chunk, true, 1))?];
-    if rest / chunk > 0 {
-        parts.push(part(
-            device,
-            vae,
-            size,
-            dtype,
-            options,
-            (chunk, false, rest / chunk),
-        )?);
-    }
-    if !rest.is_multiple_of(chunk) {
-        parts.push(part(
-            device,
-            vae,
-            size,
-            dtype,
-            options,
-            (rest % chunk, false, 1),
-        )?);
-    }
-    Ok(parts)
-}
-
-fn part(
-    device: &dyn Device,
-    vae: &VaeFile,
-    size: LatentSize,
-    dtype: DType,
-    options: &DecodeOptions,
-    (frames, first, runs): (usize, bool, usize),
-) -> Result<Part, EngineError> {
-    let chunk = Chunk {
-        batch: 1,
-        frames,
-        height: size.height,
-        width: size.width,
-        first,
-        by_frame: true,
-    };
-    let recording = vae.record_decoder(chunk, dtype)?;
-    let graph = rewrite(&recording.graph, device.rewrites());
-    let limits = PlanOptions {
-        budget: None,
-        ..device.plan_options()
-    };
-    let plan = match options.budget {
-        None => Plan::new(graph, limits)?,
-        Some(budget) => {
-            let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();
-            Plan::fit(&graph, limits, budget.saturating_sub(weights))?
+    fn chunks_of(&self, chunk: usize) -> Result<Vec<Part>, EngineError> {
+        let chunk = chunk.clamp(1, self.size.frames.max(1));
+        let rest = self.size.frames.saturating_sub(chunk);
+        let mut parts = vec![self.part(chunk, true, 1)?];
+        if rest / chunk > 0 {
+            parts.push(self.part(chunk, false, rest / chunk)?);
         }
-    };
-    Ok(Part {
-        plan: Arc::new(plan),
-        latent: recording.input,
-        pictures: recording.output,
-        caches: recording.caches,
-        frames,
-        runs,
-    })
+        if !rest.is_multiple_of(chunk) {
+            parts.push(self.part(rest % chunk, false, 1)?);
+        }
+        Ok(parts)
+    }
+
+    fn part(&self, frames: usize, first: bool, runs: usize) -> Result<Part, EngineError> {
+        let (height, width) = (self.size.height, self.size.width);
+        let chunk = Chunk {
+            batch: 1,
+            frames,
+            height,
+            width,
+            first,
+            by_frame: true,
+        };
+        let recording = self.vae.record_decoder(chunk, self.dtype)?;
+        Ok(Part {
+            plan: fit(self.device, &recording.graph)?,
+            latent: recording.input,
+            pictures: recording.output,
+            caches: recording.caches,
+            frames,
+            runs,
+        })
+    }
 }
