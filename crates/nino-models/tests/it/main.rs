@@ -6,5 +6,6 @@
 mod diffusion;
 mod golden;
 mod image;
+mod names;
 mod real;
 mod video;
