@@ -305,6 +305,32 @@ pub enum Op {
 }
 
 impl Op {
+    /// What [`Op::name`] can say.
+    pub const NAMES: [&str; 22] = [
+        "linear",
+        "matmul",
+        "conv",
+        "stats",
+        "normalize",
+        "row_norm",
+        "softmax",
+        "attention",
+        "rope",
+        "unary",
+        "binary",
+        "upsample",
+        "avg_pool",
+        "concat",
+        "slice",
+        "permute",
+        "reshape",
+        "pad",
+        "gather",
+        "timestep_embed",
+        "reduce",
+        "cast",
+    ];
+
     pub fn name(&self) -> &'static str {
         match self {
             Op::Linear(_) => "linear",

@@ -161,6 +161,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: fused::epilogue,
     },
     Problem {
+        name: "computed bias",
+        ops: &["conv", "linear"],
+        cases: fused::computed_bias,
+    },
+    Problem {
         name: "upsample into conv",
         ops: &["conv"],
         cases: fused::upsample_into_conv,

@@ -96,6 +96,29 @@ pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// A bias that an op computed (a VAE held at another scale has these).
+pub(super) fn computed_bias(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        let mut c = CaseBuilder::new(rng);
+        let x = c.input([1, 6, 5, 16], dtype);
+        let kernel = c.weight([24, 3, 3, 16], DType::F16);
+        let bias = c.param([24], DType::F32, 0.0, 2.0);
+        let bias = c.g.affine(bias, 0.25, 0.0);
+        let h = c.g.conv2d(x, kernel, Some(bias), 1);
+        let matrix = c.weight([10, 24], DType::F32);
+        let bias = c.param([10], DType::F32, 0.0, 2.0);
+        let bias = c.g.affine(bias, 0.5, 0.0);
+        let out = c.g.linear(h, matrix, Some(bias));
+        cases.push(c.finish(
+            format!("conv and linear with a scaled bias {dtype}"),
+            out,
+            Class::of(dtype),
+        ));
+    }
+    cases
+}
+
 pub(super) fn upsample_into_conv(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {

@@ -1,0 +1,3 @@
+//! The list of problems itself; each executor's own tests run it on their devices.
+
+mod list;
