@@ -1,1 +1,28 @@
 //! Runs a planned graph on a GPU through wgpu.
+//!
+//! `Adapters` says what there is, `Gpu` is an open device, kernels are WGSL under `shaders/`.
+
+mod adapter;
+mod device;
+mod error;
+mod exec;
+mod kernel;
+mod lower;
+mod memory;
+pub mod ops;
+mod pipeline;
+mod profile;
+mod roofline;
+mod session;
+mod shader;
+mod submit;
+mod weights;
+
+pub use adapter::{AdapterInfo, AdapterKind, Adapters, Tier};
+pub use device::{Gpu, OpenOptions};
+pub use error::GpuError;
+pub use exec::GpuDevice;
+pub use kernel::{Dispatch, Launch, View};
+pub use memory::{MemoryReading, MemorySource, host as host_memory};
+pub use roofline::Roofline;
+pub use shader::KernelKey;

@@ -1,0 +1,206 @@
+// softmax(q k^T scale + mask) v for one head and BQ query rows, BKV keys at a time, on cooperative
+// matrices. A subgroup owns WQ rows: their queries and output sums stay in its registers. Scores
+// pass through shared memory as f32, probabilities as f16. The running maximum only moves when a
+// row grows by 2^8, since moving it means scaling the output sums, which live in matrices.
+// HDP is the head size rounded up to TS; the head size is a multiple of 8.
+enable f16;
+enable wgpu_cooperative_matrix;
+#include attention_params
+#define NSG BQ/WQ
+#define NT NSG*SG
+#define CHD HDP/8
+#define LD HDP/4+2
+#define LS BKV/4+1
+#define LP BKV/4+2
+#define TQ WQ/TS
+#define TK BKV/TS
+#define TH HDP/TS
+#define LPR SG/WQ
+#define CPL BKV/LPR
+#define NKV (BKV*CHD+NT-1)/NT
+var<workgroup> Ks: array<vec4<f16>, ${BKV*LD}>;
+var<workgroup> Vs: array<vec4<f16>, ${BKV*LD}>;
+var<workgroup> Ss: array<vec4<f32>, ${BQ*LS}>;
+var<workgroup> moved: u32;
+var<workgroup> Ps: array<vec4<f16>, ${BQ*LP}>;
+
+fn kv_index(base: u32, row: u32, c: u32, head: u32) -> u32 {
+  return (base + (row * p.heads + head) * p.hd + c * 8u) >> 3u;
+}
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
+        @builtin(subgroup_id) sg: u32, @builtin(subgroup_invocation_id) lane: u32) {
+  let head = wg.y;
+  let q0 = wg.x * ${BQ}u;
+  let row = lane / ${LPR}u; // the row of its subgroup this lane does softmax for
+  let part = lane % ${LPR}u;
+  let my_row = q0 + sg * ${WQ}u + row;
+  // Queries go through Ps once, TS columns at a time, into the registers of their subgroup.
+#for h 0 TH
+  for (var i = t; i < ${BQ*TS/8}u; i += ${NT}u) {
+    let r = i / ${TS/8}u;
+    let c = i % ${TS/8}u;
+    var v = mat2x4<f16>();
+    if (q0 + r < p.rows && ${h*TS}u + c * 8u < p.hd) { v = Q[kv_index(p.q_off, q0 + r, ${h*TS/8}u + c, head)]; }
+    Ps[r * ${LP}u + c * 2u] = v[0];
+    Ps[r * ${LP}u + c * 2u + 1u] = v[1];
+  }
+  workgroupBarrier();
+#for i 0 TQ
+  let q${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&Ps[(sg * ${WQ}u + ${i*TS}u) * ${LP}u], ${LP}u);
+#endfor
+  workgroupBarrier();
+#endfor
+#for i 0 TQ
+#for h 0 TH
+  var o${i}_${h} = coop_mat${TS}x${TS}<f32, C>();
+#endfor
+#endfor
+  if (t == 0u) { moved = 0u; }
+  var top = -3.0e38;
+  var sum = 0.0;
+#for i 0 NKV
+  var kv${i}: mat2x4<f16>;
+  var vv${i}: mat2x4<f16>;
+  let i${i} = t + ${i*NT}u;
+  let r${i} = i${i} / ${CHD}u;
+  let c${i} = i${i} % ${CHD}u;
+  if (r${i} < ${BKV}u && r${i} < p.m && c${i} * 8u < p.hd) {
+    kv${i} = K[kv_index(p.k_off, r${i}, c${i}, head)];
+    vv${i} = V[kv_index(p.v_off, r${i}, c${i}, head)];
+  }
+#endfor
+  for (var k0 = 0u; k0 < p.m; k0 += ${BKV}u) {
+#for i 0 NKV
+    if (i${i} < ${BKV*CHD}u) {
+      Ks[r${i} * ${LD}u + c${i} * 2u] = kv${i}[0];
+      Ks[r${i} * ${LD}u + c${i} * 2u + 1u] = kv${i}[1];
+      Vs[r${i} * ${LD}u + c${i} * 2u] = vv${i}[0];
+      Vs[r${i} * ${LD}u + c${i} * 2u + 1u] = vv${i}[1];
+    }
+#endfor
+    workgroupBarrier();
+    let k1 = k0 + ${BKV}u;
+    if (k1 < p.m) {
+#for i 0 NKV
+      kv${i} = mat2x4<f16>();
+      vv${i} = mat2x4<f16>();
+      if (i${i} < ${BKV*CHD}u && k1 + r${i} < p.m && c${i} * 8u < p.hd) {
+        kv${i} = K[kv_index(p.k_off, k1 + r${i}, c${i}, head)];
+        vv${i} = V[kv_index(p.v_off, k1 + r${i}, c${i}, head)];
+      }
+#endfor
+    }
+    // Scores.
+    let sb = sg * ${WQ*LS}u;
+    let ls = ${LS}u;
+#for j 0 TK
+#for i 0 TQ
+    var s${i}_${j} = coop_mat${TS}x${TS}<f32, C>();
+#endfor
+#for h 0 TH
+    let kf${j}_${h} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Ks[${j*TS*LD+h*TS/4}u], ${LD}u);
+#for i 0 TQ
+    s${i}_${j} = coopMultiplyAdd(q${i}_${h}, kf${j}_${h}, s${i}_${j});
+#endfor
+#endfor
+#for i 0 TQ
+    let at${i}_${j} = sb + ${i*TS*LS+j*TS/4}u;
+    coopStoreT(s${i}_${j}, &Ss[at${i}_${j}], ls);
+#endfor
+#endfor
+#if SGB
+    subgroupBarrier();
+#else
+    workgroupBarrier();
+#endif
+    // Softmax, LPR lanes a row.
+    let rb = sb + row * ${LS}u + part * ${CPL/4}u;
+    var peak = -3.0e38;
+#for j 0 CPL/4
+    var x${j} = Ss[rb + ${j}u];
+#for e 0 4
+    x${j}[${e}] = score(x${j}[${e}], my_row, k0 + part * ${CPL}u + ${j*4+e}u, head);
+#endfor
+    peak = max(peak, max(max(x${j}.x, x${j}.y), max(x${j}.z, x${j}.w)));
+#endfor
+#if LPR > 1
+    peak = max(peak, subgroupShuffleXor(peak, 1u));
+#endif
+#if LPR > 2
+    peak = max(peak, subgroupShuffleXor(peak, 2u));
+#endif
+#if LPR > 4
+    peak = max(peak, subgroupShuffleXor(peak, 4u));
+#endif
+    let grow = peak > top + 8.0;
+    let next = select(top, peak, grow);
+    let factor = exp2(top - next);
+    if (grow && k0 > 0u) { moved = 1u; }
+    top = next;
+    sum = sum * factor;
+    let pb = sg * ${WQ*LP}u + row * ${LP}u + part * ${CPL/4}u;
+#for j 0 CPL/4
+    let e${j} = exp2(x${j} - vec4<f32>(max(top, -1.0e38)));
+    sum += (e${j}.x + e${j}.y) + (e${j}.z + e${j}.w);
+    Ps[pb + ${j}u] = vec4<f16>(e${j});
+#endfor
+    if (workgroupUniformLoad(&moved) != 0u) {
+      // Scale the sums of the rows that moved, a matrix at a time through the scores.
+#for i 0 TQ
+#for h 0 TH
+      coopStoreT(o${i}_${h}, &Ss[sb], ls);
+      workgroupBarrier();
+      if (row / ${TS}u == ${i}u) {
+        let ro = sb + (row % ${TS}u) * ${LS}u;
+        for (var e = part; e < ${TS/4}u; e += ${LPR}u) { Ss[ro + e] = Ss[ro + e] * factor; }
+      }
+      workgroupBarrier();
+      o${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f32, C>>(&Ss[sb], ls);
+      workgroupBarrier();
+#endfor
+#endfor
+    }
+#for j 0 TK
+#for i 0 TQ
+    let pf${i}_${j} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&Ps[sg * ${WQ*LP}u + ${i*TS*LP+j*TS/4}u], ${LP}u);
+#endfor
+#for h 0 TH
+    let vf${j}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, B>>(&Vs[${j*TS*LD+h*TS/4}u], ${LD}u);
+#for i 0 TQ
+    o${i}_${h} = coopMultiplyAdd(pf${i}_${j}, vf${j}_${h}, o${i}_${h});
+#endfor
+#endfor
+#endfor
+    if (t == 0u) { moved = 0u; }
+    workgroupBarrier();
+  }
+#if LPR > 1
+  sum += subgroupShuffleXor(sum, 1u);
+#endif
+#if LPR > 2
+  sum += subgroupShuffleXor(sum, 2u);
+#endif
+#if LPR > 4
+  sum += subgroupShuffleXor(sum, 4u);
+#endif
+  let inv = 1.0 / sum;
+  let sb = sg * ${WQ*LS}u;
+  let ls = ${LS}u;
+#for i 0 TQ
+#for h 0 TH
+  coopStoreT(o${i}_${h}, &Ss[sb], ls);
+  workgroupBarrier();
+  if (row / ${TS}u == ${i}u && my_row < p.rows) {
+    for (var e = part * 4u; e < ${TS}u; e += ${LPR*4}u) {
+      let col = ${h*TS}u + e;
+      if (col < p.hd) {
+        O_set4(p.o_off + (my_row * p.heads + head) * p.hd + col, Ss[sb + (row % ${TS}u) * ${LS}u + e / 4u] * inv);
+      }
+    }
+  }
+  workgroupBarrier();
+#endfor
+#endfor
+}

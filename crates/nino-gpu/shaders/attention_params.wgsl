@@ -1,0 +1,31 @@
+// Parameters of the attention kernels; `Attention` in src/ops/attention.rs writes them in this order.
+struct P {
+  rows: u32, first: u32, m: u32, heads: u32, hd: u32, // query rows of this dispatch, the first one, keys
+  q_off: u32, k_off: u32, v_off: u32, o_off: u32, // of this batch element, in elements
+  mask_off: u32, mask_head: u32, mask_row: u32,
+  scale: f32,
+}
+#params
+#include io
+#bind O OT
+#if COOP
+#bind8 Q
+#bind8 K
+#bind8 V
+#else
+#bind Q XT
+#bind K XT
+#bind V XT
+#endif
+#if MASK
+#bind M MT
+#endif
+// Scores are kept in units of log2, so that exp2 serves.
+fn score(s: f32, row: u32, col: u32, head: u32) -> f32 {
+  if (col >= p.m) { return -3.0e38; }
+  var v = s * p.scale * 1.44269504;
+#if MASK
+  v = max(v + M_1(p.mask_off + head * p.mask_head + row * p.mask_row + col) * 1.44269504, -3.0e38);
+#endif
+  return v;
+}

@@ -1,0 +1,48 @@
+// What happens to an accumulator before it is stored: scale, bias, activation, residual,
+// a second activation.
+fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
+  var y = v;
+#if ALPHA
+  y = y * p.alpha;
+#endif
+#if BIAS
+#if VO
+  y = y + BI_4(p.b_off + n);
+#else
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + BI_1(p.b_off + n + i); } }
+#endif
+#endif
+  y = vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+#if RES
+#if VO
+  y = y + R_4(p.r_off + z * p.r_batch + m * p.n + n);
+#else
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + R_1(p.r_off + z * p.r_batch + m * p.n + n + i); } }
+#endif
+#endif
+#if POST
+  y = vec4<f32>(post_act(y.x), post_act(y.y), post_act(y.z), post_act(y.w));
+#endif
+  return y;
+}
+#if COOP
+fn store8(m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
+  let o = p.o_off + z * p.o_batch + m * p.n + n;
+  O_set8(o, finish4(a, m, n, z), finish4(b, m, n + 4u, z));
+}
+#endif
+// Four neighbours of a row; VO says that rows are whole groups of four, else they go word by word
+// (16-bit rows then have an even length).
+fn store4(m: u32, n: u32, z: u32, v: vec4<f32>) {
+  if (m >= p.m || n >= p.n) { return; }
+  let o = p.o_off + z * p.o_batch + m * p.n + n;
+  let y = finish4(v, m, n, z);
+#if VO
+  O_set4(o, y);
+#elif OT == 0
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { O_word(o + i, vec2<f32>(y[i])); } }
+#else
+  O_word(o, y.xy);
+  if (n + 2u < p.n) { O_word(o + 2u, y.zw); }
+#endif
+}

@@ -1,0 +1,45 @@
+// Bindings, parameters and the load and store functions of the matrix kernels.
+#include gemm_params
+#include io
+#include act
+#bind O OT
+#if COOP
+// Eight f16 at a time: naga has no bitcast between u32 and f16.
+#bind8 X
+fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> {
+  let lim = vec4<f32>(65504.0);
+  return mat2x4<f16>(vec4<f16>(clamp(a, -lim, lim)), vec4<f16>(clamp(b, -lim, lim)));
+}
+#else
+#bind X XT
+#endif
+#if COOP && WT == 1
+#bind8 W
+#else
+#bind W WT
+#endif
+#if BIAS
+#bind BI BT
+#endif
+#if RES
+#bind R RT
+#endif
+#if PRO
+#bind S F32
+#endif
+#if PRO_W
+#bind NW NWT
+#endif
+#if PRO_B
+#bind NB NBT
+#endif
+#include prologue
+#if CONV == 1
+#include a_conv
+#elif CONV == 2
+const NONE = 0xffffffffu;
+#else
+#include a_rows
+#endif
+#include gemm_weight
+#include epilogue

@@ -1,0 +1,146 @@
+// O[m, n] = epilogue(sum_k A[m, k] * W[n, k]) on cooperative matrices, f16 in, f32 accumulate.
+// A is rows of a tensor or the taps of a convolution (CONV). A workgroup makes a BM x BN tile, a
+// subgroup a WM x WN part of it in TS x TS matrices held in registers. The next K step is read
+// from memory into registers while the present one is multiplied from shared memory.
+// Wants K and the channel count to be multiples of 8, N a multiple of 8; M, N, K need fit no tile.
+enable f16;
+enable wgpu_cooperative_matrix;
+#define NSN BN/WN
+#define NT (BM/WM)*NSN*SG
+#define CH BK/8
+#define RP NT/CH
+#define NA BM/RP
+#define NB BN/RP
+#define LD BK/4+PAD
+#define TI WM/TS
+#define TJ WN/TS
+#define LS TS+4
+#include gemm_bind
+var<workgroup> As: array<vec4<f16>, ${BM*LD*(1+DB)}>;
+var<workgroup> Bs: array<vec4<f16>, ${BN*LD*(1+DB)}>;
+var<workgroup> St: array<f32, ${(NT/SG)*TS*LS}>;
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
+        @builtin(subgroup_id) sg: u32, @builtin(subgroup_invocation_id) lane: u32) {
+#if SWAP
+  let m0 = wg.x * ${BM}u;
+  let n0 = wg.y * ${BN}u;
+#else
+  let m0 = wg.y * ${BM}u;
+  let n0 = wg.x * ${BN}u;
+#endif
+  let sm = (sg / ${NSN}u) * ${WM}u;
+  let sn = (sg % ${NSN}u) * ${WN}u;
+  let q = t % ${CH}u;
+  let r = t / ${CH}u;
+#for i 0 TI
+#for j 0 TJ
+  var c${i}_${j} = coop_mat${TS}x${TS}<f32, C>();
+#endfor
+#endfor
+  a_begin(q * 8u, wg.z);
+#for i 0 NA
+  let ar${i} = a_row(m0 + r + ${i*RP}u, wg.z);
+  var ao${i} = a_offset(ar${i}, wg.z);
+  var av${i}: mat2x4<f16>;
+#endfor
+#for i 0 NB
+  var bv${i}: mat2x4<f16>;
+#endfor
+  let steps = (p.k + ${BK-1}u) / ${BK}u;
+  // First K step.
+  var kk = q * 8u;
+#for i 0 NA
+  av${i} = a_load(ar${i}, ao${i}, kk, wg.z);
+#endfor
+#for i 0 NB
+  bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+#endfor
+#for i 0 NA
+  As[(r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
+  As[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
+#endfor
+#for i 0 NB
+  Bs[(r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
+  Bs[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
+#endfor
+  workgroupBarrier();
+#if DB
+  var cur = 0u;
+#endif
+  for (var s = 1u; s <= steps; s++) {
+    if (s < steps) {
+      kk += ${BK}u;
+      if (a_advance(${BK}u)) {
+#for i 0 NA
+        ao${i} = a_offset(ar${i}, wg.z);
+#endfor
+      }
+#for i 0 NA
+      av${i} = a_load(ar${i}, ao${i}, kk, wg.z);
+#endfor
+#for i 0 NB
+      bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+#endfor
+    }
+#if DB
+    let ab = cur * ${BM*LD}u + sm * ${LD}u;
+    let bb = cur * ${BN*LD}u + sn * ${LD}u;
+#else
+    let ab = sm * ${LD}u;
+    let bb = sn * ${LD}u;
+#endif
+#for kq 0 BK/TS
+#for j 0 TJ
+    let b${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
+#endfor
+#for i 0 TI
+    let a${kq}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&As[ab + ${i*TS*LD+kq*TS/4}u], ${LD}u);
+#for j 0 TJ
+    c${i}_${j} = coopMultiplyAdd(a${kq}_${i}, b${kq}_${j}, c${i}_${j});
+#endfor
+#endfor
+#endfor
+#if DB
+    cur = 1u - cur;
+    let wa = cur * ${BM*LD}u;
+    let wb = cur * ${BN*LD}u;
+#else
+    let wa = 0u;
+    let wb = 0u;
+    workgroupBarrier();
+#endif
+    if (s < steps) {
+#for i 0 NA
+      As[wa + (r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
+      As[wa + (r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
+#endfor
+#for i 0 NB
+      Bs[wb + (r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
+      Bs[wb + (r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
+#endfor
+    }
+    workgroupBarrier();
+  }
+  // Through shared memory, a matrix at a time: lanes then hold 8 neighbours of a row each.
+  let sb = sg * ${TS*LS}u;
+  let ls = ${LS}u;
+#for i 0 TI
+#for j 0 TJ
+  coopStoreT(c${i}_${j}, &St[sb], ls);
+  workgroupBarrier();
+  for (var e = lane; e < ${TS*TS/8}u; e += ${SG}u) {
+    let er = e / ${TS/8}u;
+    let ec = (e % ${TS/8}u) * 8u;
+    let m = m0 + sm + ${i*TS}u + er;
+    let n = n0 + sn + ${j*TS}u + ec;
+    if (m < p.m && n < p.n) {
+      let o = sb + er * ${LS}u + ec;
+      store8(m, n, wg.z, vec4<f32>(St[o], St[o + 1u], St[o + 2u], St[o + 3u]), vec4<f32>(St[o + 4u], St[o + 5u], St[o + 6u], St[o + 7u]));
+    }
+  }
+  workgroupBarrier();
+#endfor
+#endfor
+}

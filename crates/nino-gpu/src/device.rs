@@ -1,0 +1,297 @@
+//! An open device: queue, buffers with typed failures, and what became of it.
+//!
+//! wgpu reports failures through error scopes and callbacks; everything here turns them into
+//! `GpuError`. After a loss this `Gpu` only answers `DeviceLost`; open another one.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::adapter::{Adapters, WANTED};
+use crate::pipeline::Pipelines;
+use crate::{AdapterInfo, GpuError, Tier};
+
+/// How to open a device.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// `auto`, an index, or part of a name; empty means `auto`.
+    pub adapter: String,
+    /// A tier lower than the best one the adapter has.
+    pub tier: Option<Tier>,
+    /// Folder for compiled pipelines between runs.
+    pub cache_dir: Option<std::path::PathBuf>,
+}
+
+/// An open device.
+#[derive(Debug)]
+pub struct Gpu {
+    pub info: AdapterInfo,
+    pub tier: Tier,
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) features: wgpu::Features,
+    pub(crate) limits: wgpu::Limits,
+    pub(crate) pipelines: Pipelines,
+    adapter: wgpu::Adapter,
+    lost: Arc<OnceLock<String>>,
+    stray: Arc<Mutex<Option<String>>>,
+}
+
+impl Gpu {
+    pub fn open(options: &OpenOptions) -> Result<Gpu, GpuError> {
+        Gpu::open_in(&Adapters::enumerate(), options)
+    }
+
+    pub fn open_in(adapters: &Adapters, options: &OpenOptions) -> Result<Gpu, GpuError> {
+        let wanted = if options.adapter.is_empty() {
+            "auto"
+        } else {
+            &options.adapter
+        };
+        let info = adapters.pick(wanted)?.clone();
+        let tier = pick_tier(&info, options.tier)?;
+        let adapter = adapters.raw[info.index].clone();
+        let mut features = adapter.features() & WANTED;
+        if tier < Tier::Coop {
+            features = features - wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        }
+        let limits = adapter.limits();
+        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("nino"),
+            required_features: features,
+            required_limits: limits.clone(),
+            // SAFETY: cooperative matrices are checked by the op suite on every device.
+            experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            trace: wgpu::Trace::Off,
+        });
+        let (device, queue) =
+            pollster::block_on(request).map_err(|e| GpuError::DeviceCreation {
+                adapter: info.name.clone(),
+                reason: e.to_string(),
+            })?;
+        let lost = Arc::new(OnceLock::new());
+        let flag = Arc::clone(&lost);
+        device.set_device_lost_callback(move |reason, message| {
+            let _ = flag.set(format!("{reason:?}: {message}"));
+        });
+        let stray = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&stray);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            if let Ok(mut slot) = slot.lock() {
+                slot.get_or_insert_with(|| error.to_string());
+            }
+        }));
+        let raw_info = adapter.get_info();
+        let pipelines = Pipelines::new(&device, features, &raw_info, options.cache_dir.as_deref());
+        tracing::debug!(adapter = %info.name, %tier, "gpu opened");
+        Ok(Gpu {
+            info,
+            tier,
+            device,
+            queue,
+            features,
+            limits,
+            pipelines,
+            adapter,
+            lost,
+            stray,
+        })
+    }
+
+    /// Why the device is gone, if it is.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
+    }
+
+    /// Bytes free now by the most careful source, if any source knows.
+    pub fn free_memory(&self) -> Option<u64> {
+        let readings = crate::memory::read_memory(&self.adapter, &self.adapter.get_info());
+        readings.iter().filter_map(|r| r.free).min()
+    }
+
+    /// Lanes of a subgroup, as kernels are specialized for it. Where a driver may choose, compute
+    /// kernels get the larger one (RADV).
+    pub(crate) fn subgroup_size(&self) -> u32 {
+        self.info.subgroup_max
+    }
+
+    pub(crate) fn check_lost(&self) -> Result<(), GpuError> {
+        if let Some(reason) = self.lost() {
+            return Err(GpuError::DeviceLost {
+                reason: reason.to_owned(),
+            });
+        }
+        let stray = self.stray.lock().ok().and_then(|mut s| s.take());
+        stray.map_or(Ok(()), |reason| {
+            Err(GpuError::Validation {
+                what: "an earlier call".to_owned(),
+                reason,
+            })
+        })
+    }
+
+    /// Runs `f` with wgpu's errors caught and typed. `bytes` is what an allocation asked for.
+    pub(crate) fn scoped<T>(
+        &self,
+        what: &str,
+        bytes: u64,
+        f: impl FnOnce() -> T,
+    ) -> Result<T, GpuError> {
+        self.check_lost()?;
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let value = f();
+        let memory = pollster::block_on(memory.pop());
+        let validation = pollster::block_on(validation.pop());
+        let internal = pollster::block_on(internal.pop());
+        if memory.is_some() {
+            let free = self.free_memory();
+            return Err(GpuError::OutOfMemory {
+                what: what.to_owned(),
+                wanted: bytes,
+                free,
+            });
+        }
+        self.check_lost()?;
+        match validation.or(internal) {
+            Some(e) => Err(GpuError::Validation {
+                what: what.to_owned(),
+                reason: e.to_string(),
+            }),
+            None => Ok(value),
+        }
+    }
+
+    /// A storage buffer of `bytes`, rounded up to whole 16-byte words plus one that unaligned
+    /// block reads may touch.
+    pub fn buffer(&self, what: &str, bytes: u64) -> Result<wgpu::Buffer, GpuError> {
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_DST
+            | wgpu::BufferUsages::COPY_SRC;
+        self.raw_buffer(what, bytes.next_multiple_of(16) + 16, usage, false)
+    }
+
+    pub(crate) fn raw_buffer(
+        &self,
+        what: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+        mapped: bool,
+    ) -> Result<wgpu::Buffer, GpuError> {
+        let limit = self.limits.max_buffer_size;
+        if size > limit {
+            return Err(GpuError::BindingTooLarge {
+                what: what.to_owned(),
+                bytes: size,
+                limit,
+            });
+        }
+        self.scoped(what, size, || {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(what),
+                size,
+                usage,
+                mapped_at_creation: mapped,
+            })
+        })
+    }
+
+    pub fn write(&self, buffer: &wgpu::Buffer, offset: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        // wgpu wants whole words; buffers have slack at the end.
+        let whole = bytes.len() / 4 * 4;
+        self.scoped("upload", bytes.len() as u64, || {
+            self.queue.write_buffer(buffer, offset, &bytes[..whole]);
+            if whole < bytes.len() {
+                let mut tail = [0u8; 4];
+                tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+                self.queue
+                    .write_buffer(buffer, offset + whole as u64, &tail);
+            }
+        })
+    }
+
+    /// Copies `bytes` from `offset` (a multiple of 4) back to the host and waits for them.
+    pub fn read(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<u8>, GpuError> {
+        let size = (bytes as u64).next_multiple_of(4);
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let staging = self.raw_buffer("readback", size.max(4), usage, false)?;
+        self.scoped("readback", size, || {
+            let mut encoder = self
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, size);
+            self.queue.submit([encoder.finish()]);
+            staging.slice(..).map_async(wgpu::MapMode::Read, |_| {});
+        })?;
+        self.wait()?;
+        let view = staging
+            .slice(..)
+            .get_mapped_range()
+            .map_err(|e| GpuError::Validation {
+                what: "readback".to_owned(),
+                reason: e.to_string(),
+            })?;
+        Ok(view[..bytes].to_vec())
+    }
+
+    /// Writes any byte range of a buffer; words only partly covered keep their other bytes.
+    pub(crate) fn write_within(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), GpuError> {
+        let (head, tail) = ((offset % 4) as usize, (offset + bytes.len() as u64) % 4);
+        if head == 0 && tail == 0 {
+            return self.write(buffer, offset, bytes);
+        }
+        let start = offset - head as u64;
+        let whole = (head + bytes.len()).next_multiple_of(4);
+        let mut words = vec![0; whole];
+        words[..4].copy_from_slice(&self.read(buffer, start, 4)?);
+        let last = whole - 4;
+        words[last..].copy_from_slice(&self.read(buffer, start + last as u64, 4)?);
+        words[head..head + bytes.len()].copy_from_slice(bytes);
+        self.write(buffer, start, &words)
+    }
+
+    /// Reads any byte range of a buffer.
+    pub(crate) fn read_within(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<u8>, GpuError> {
+        let head = (offset % 4) as usize;
+        let mut read = self.read(buffer, offset - head as u64, head + bytes)?;
+        read.drain(..head);
+        Ok(read)
+    }
+
+    /// Blocks until everything submitted has run.
+    pub fn wait(&self) -> Result<(), GpuError> {
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check_lost()?;
+        polled.map(|_| ()).map_err(|e| GpuError::DeviceLost {
+            reason: e.to_string(),
+        })
+    }
+}
+
+fn pick_tier(info: &AdapterInfo, wanted: Option<Tier>) -> Result<Tier, GpuError> {
+    let best = *info.tiers.last().unwrap_or(&Tier::F32);
+    match wanted {
+        None => Ok(best),
+        Some(tier) if info.tiers.contains(&tier) => Ok(tier),
+        Some(tier) => Err(GpuError::NoSuchTier {
+            adapter: info.name.clone(),
+            wanted: tier.name(),
+            available: info.tiers.iter().map(|t| t.name()).collect(),
+        }),
+    }
+}

@@ -1,0 +1,101 @@
+//! The GPU as a `Device` that plans run on.
+
+use std::sync::Arc;
+
+use nino_dtype::DType;
+use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+
+use crate::session::GpuSession;
+use crate::weights::GpuWeights;
+use crate::{AdapterKind, Gpu, GpuError, Tier};
+
+/// A GPU that runs plans. Clones share the device.
+#[derive(Clone, Debug)]
+pub struct GpuDevice {
+    gpu: Arc<Gpu>,
+}
+
+impl GpuDevice {
+    pub fn new(gpu: Gpu) -> GpuDevice {
+        GpuDevice { gpu: Arc::new(gpu) }
+    }
+
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+}
+
+impl Device for GpuDevice {
+    fn name(&self) -> String {
+        format!("gpu:{}", self.gpu.info.index)
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        let limits = &self.gpu.limits;
+        let align = self.gpu.offset_alignment().max(256) as usize;
+        // A binding reaches from an aligned offset to a whole 16-byte word.
+        let max_binding = limits.max_storage_buffer_binding_size as usize - 16;
+        PlanOptions {
+            align,
+            max_binding: max_binding / align * align,
+            page: (limits.max_buffer_size as usize).min(1 << 40) / align * align,
+            max_step_flops: match self.gpu.info.kind {
+                AdapterKind::Software => None,
+                AdapterKind::Discrete => Some(4e11),
+                _ => Some(1e11),
+            },
+            ..PlanOptions::default()
+        }
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        // A row norm inside a product would be redone for every tile of columns.
+        Rewrites {
+            norm_into_linear: false,
+            ..Rewrites::ALL
+        }
+    }
+
+    fn activation_dtype(&self) -> DType {
+        if self.gpu.tier >= Tier::F16 {
+            DType::F16
+        } else {
+            DType::F32
+        }
+    }
+
+    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
+        Ok(Arc::new(self.gpu.load_weights(plans, source)?))
+    }
+
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let Ok(weights) = Arc::clone(weights).downcast::<GpuWeights>() else {
+            return Err(ExecError::NotInPlan {
+                what: "weights of another device".to_owned(),
+            });
+        };
+        Ok(Box::new(GpuSession::new(
+            Arc::clone(&self.gpu),
+            plan,
+            weights,
+        )?))
+    }
+}
+
+/// The executor's words for a GPU error.
+pub(crate) fn exec_error(e: GpuError, gpu: &Gpu) -> ExecError {
+    match e {
+        GpuError::OutOfMemory { what, wanted, free } => {
+            ExecError::OutOfMemory { what, wanted, free }
+        }
+        GpuError::DeviceLost { reason } => ExecError::DeviceLost { reason },
+        GpuError::Unsupported { op, why } => ExecError::Unsupported {
+            op,
+            device: gpu.info.name.clone(),
+            why,
+        },
+        other => ExecError::Device {
+            message: other.to_string(),
+        },
+    }
+}

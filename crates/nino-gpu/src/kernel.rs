@@ -1,0 +1,177 @@
+//! One dispatch: a kernel, what it is bound to, its parameters and its grid.
+
+use std::sync::Arc;
+
+use nino_dtype::DType;
+
+use crate::pipeline::Pipeline;
+use crate::shader::KernelKey;
+use crate::{Gpu, GpuError};
+
+/// Part of a tensor in a buffer. Kernels index elements of the whole tensor; `first` is the
+/// element the part starts with, so a part can be bound when the whole is too large to be.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub buffer: &'a wgpu::Buffer,
+    pub offset: u64,
+    pub bytes: u64,
+    pub dtype: DType,
+    pub first: u64,
+}
+
+impl<'a> View<'a> {
+    pub fn whole(buffer: &'a wgpu::Buffer, dtype: DType) -> View<'a> {
+        View {
+            buffer,
+            offset: 0,
+            bytes: buffer.size(),
+            dtype,
+            first: 0,
+        }
+    }
+}
+
+/// What to run; `dispatch` turns it into something that can be replayed.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    pub key: KernelKey,
+    pub views: Vec<View<'a>>,
+    pub params: Vec<u32>,
+    pub groups: [u32; 3],
+}
+
+/// A launch with its pipeline and bind group made.
+#[derive(Debug)]
+pub struct Dispatch {
+    pub(crate) pipeline: Arc<Pipeline>,
+    bind_group: wgpu::BindGroup,
+    pub(crate) params: Vec<u8>,
+    groups: [u32; 3],
+    /// Where its parameters are in the table of a device without immediates.
+    pub(crate) slot: u32,
+}
+
+/// The number of a storage type in shader constants (`DT` in access.wgsl, `WT` in weight.wgsl).
+pub(crate) fn dtype_code(dtype: DType) -> Option<i64> {
+    Some(match dtype {
+        DType::F32 => 0,
+        DType::F16 => 1,
+        DType::BF16 => 2,
+        DType::F8E4M3 => 3,
+        DType::F8E5M2 => 4,
+        DType::I32 | DType::U32 => 5,
+        DType::Q8_0 => 10,
+        DType::Q4_0 => 11,
+        DType::Q4_1 => 12,
+        DType::Q5_0 => 13,
+        DType::Q5_1 => 14,
+        DType::Q2_K => 20,
+        DType::Q3_K => 21,
+        DType::Q4_K => 22,
+        DType::Q5_K => 23,
+        DType::Q6_K => 24,
+        DType::IQ4_NL => 25,
+        DType::IQ4_XS => 26,
+        _ => return None,
+    })
+}
+
+impl Gpu {
+    /// Elements between the aligned start of a view's binding and element 0 of its tensor: what
+    /// a kernel adds to an element index. Wraps below zero when the part starts later.
+    pub(crate) fn base(&self, view: &View<'_>) -> u32 {
+        let skipped = view.offset % self.offset_alignment();
+        let elements = skipped / view.dtype.block_bytes() as u64 * view.dtype.block_len() as u64;
+        (elements.wrapping_sub(view.first)) as u32
+    }
+
+    pub(crate) fn offset_alignment(&self) -> u64 {
+        u64::from(self.limits.min_storage_buffer_offset_alignment).max(16)
+    }
+
+    pub fn dispatch(&self, launch: &Launch<'_>) -> Result<Dispatch, GpuError> {
+        let pipeline = self.pipeline(&launch.key)?;
+        assert_eq!(
+            pipeline.n_bindings as usize,
+            launch.views.len(),
+            "{}: bindings of kernel and launch differ",
+            pipeline.label
+        );
+        let align = self.offset_alignment();
+        let mut entries = Vec::with_capacity(launch.views.len());
+        for (i, view) in launch.views.iter().enumerate() {
+            let offset = view.offset / align * align;
+            let end = (view.offset + view.bytes)
+                .next_multiple_of(16)
+                .min(view.buffer.size());
+            let bytes = (end - offset).max(16);
+            let limit = self.limits.max_storage_buffer_binding_size;
+            if bytes > limit {
+                let what = pipeline.label.clone();
+                return Err(GpuError::BindingTooLarge { what, bytes, limit });
+            }
+            entries.push(wgpu::BindGroupEntry {
+                binding: i as u32,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: view.buffer,
+                    offset,
+                    size: wgpu::BufferSize::new(bytes),
+                }),
+            });
+        }
+        let bind_group = self.scoped(&pipeline.label, 0, || {
+            self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &pipeline.layout,
+                entries: &entries,
+            })
+        })?;
+        let max = self.limits.max_compute_workgroups_per_dimension;
+        if launch.groups.iter().any(|&g| g > max) {
+            return Err(GpuError::Unsupported {
+                op: pipeline.label.clone(),
+                why: format!("grid {:?} exceeds {max} workgroups", launch.groups),
+            });
+        }
+        let params = launch.params.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let groups = launch.groups;
+        Ok(Dispatch {
+            pipeline,
+            bind_group,
+            params,
+            groups,
+            slot: 0,
+        })
+    }
+}
+
+impl Dispatch {
+    /// Records the dispatch. Without immediates, `uniforms` is the table its parameters are in and
+    /// where.
+    pub(crate) fn encode(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        uniforms: Option<(&wgpu::BindGroup, u32)>,
+    ) {
+        if self.groups.contains(&0) {
+            return;
+        }
+        pass.set_pipeline(&self.pipeline.raw);
+        pass.set_bind_group(0, &self.bind_group, &[]);
+        match uniforms {
+            Some((group, offset)) => pass.set_bind_group(1, group, &[offset]),
+            None => pass.set_immediates(0, &self.params),
+        }
+        let [x, y, z] = self.groups;
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// Splits a count of workgroups over x and y, since a dimension holds 65535 at most.
+pub(crate) fn grid(groups: u64) -> [u32; 3] {
+    const WIDTH: u64 = 32768;
+    if groups <= WIDTH {
+        return [groups as u32, 1, 1];
+    }
+    [WIDTH as u32, groups.div_ceil(WIDTH) as u32, 1]
+}

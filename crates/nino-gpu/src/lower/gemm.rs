@@ -1,0 +1,163 @@
+//! Linear layers, batched products and convolutions.
+
+use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp};
+
+use super::{Launches, Lower};
+use crate::kernel::View;
+use crate::ops::act::ActCode;
+use crate::ops::gemm::{ConvShape, Gemm, Prologue};
+
+/// What both a linear layer and a convolution carry around their product.
+struct Around<'a> {
+    prologue: Option<Prologue<'a>>,
+    bias: Option<View<'a>>,
+    residual: Option<View<'a>>,
+    act: ActCode,
+    post: ActCode,
+}
+
+impl<'a> Lower<'a> {
+    pub(super) fn linear(&self, o: &Linear) -> Launches<'a> {
+        let around = self.around(o.x, o.pre.as_ref(), &o.epi)?;
+        let w = self.graph.shape(o.w);
+        let gemm = Gemm {
+            m: self.rows.len() as u32,
+            n: w[0] as u32,
+            k: w[1] as u32,
+            batch: 1,
+            first: self.rows.start as u32,
+            w_first: 0,
+            x: self.operands[0],
+            w: self.operands[1],
+            out: self.out,
+            bias: around.bias,
+            residual: around.residual,
+            prologue: around.prologue,
+            act: around.act,
+            post: around.post,
+            alpha: 1.0,
+            w_kn: false,
+            conv: None,
+        };
+        Ok(vec![gemm.best(self.gpu)?])
+    }
+
+    pub(super) fn matmul(&self, o: &MatMul) -> Launches<'a> {
+        let (out, a) = (self.shape(), self.graph.shape(o.a));
+        let rank = out.rank();
+        let [m, n, k] = [out[rank - 2], out[rank - 1], a[rank - 1]];
+        let gemm = |rows: std::ops::Range<usize>, batch: usize| Gemm {
+            m: (rows.len() / batch) as u32,
+            n: n as u32,
+            k: k as u32,
+            batch: batch as u32,
+            first: rows.start as u32,
+            w_first: (rows.start / m * n * k) as u32,
+            x: self.operands[0],
+            w: self.operands[1],
+            out: self.out,
+            bias: None,
+            residual: None,
+            prologue: None,
+            act: ActCode::default(),
+            post: ActCode::default(),
+            alpha: o.scale,
+            w_kn: !o.b_transposed,
+            conv: None,
+        };
+        let whole = self.rows.start.is_multiple_of(m) && self.rows.end.is_multiple_of(m);
+        if whole && self.rows.len() / m <= 65535 {
+            let launch = gemm(self.rows.clone(), self.rows.len() / m).best(self.gpu)?;
+            return Ok(vec![launch]);
+        }
+        let batches = self.rows.start / m..self.rows.end.div_ceil(m);
+        let cut = |b: usize| self.rows.start.max(b * m)..self.rows.end.min((b + 1) * m);
+        batches.map(|b| gemm(cut(b), 1).best(self.gpu)).collect()
+    }
+
+    pub(super) fn conv(&self, o: &Conv) -> Launches<'a> {
+        let around = self.around(o.x, o.pre.as_ref(), &o.epi)?;
+        let video = |n: Node| {
+            self.graph
+                .shape(n)
+                .as_video()
+                .map(|s| s.map(|v| v as u32))
+                .ok_or_else(|| self.unsupported(format!("shape {}", self.graph.shape(n))))
+        };
+        let ([_, t, h, w, c], [n, kt, kh, kw, _]) = (video(o.x)?, video(o.w)?);
+        let [_, ot, oh, ow, _] = video(self.node)?;
+        if o.pre.is_some_and(|p| self.graph.shape(p.stats).rank() != 3) {
+            return Err(self.unsupported("statistics per pixel".to_owned()));
+        }
+        let up = o.upsample as u32;
+        let shape = ConvShape {
+            input: [t, h * up, w * up],
+            c,
+            output: [ot, oh, ow],
+            kernel: [kt, kh, kw],
+            stride: o.stride.map(|s| s as u32),
+            dilation: [1, o.dilation[0] as u32, o.dilation[1] as u32],
+            pad: [0, o.pad[0] as i32, o.pad[2] as i32],
+            upsample: up,
+        };
+        let gemm = Gemm {
+            m: self.rows.len() as u32 * ow,
+            n,
+            k: kt * kh * kw * c,
+            batch: 1,
+            first: self.rows.start as u32 * ow,
+            w_first: 0,
+            x: self.operands[0],
+            w: self.operands[1],
+            out: self.out,
+            bias: around.bias,
+            residual: around.residual,
+            prologue: around.prologue,
+            act: around.act,
+            post: around.post,
+            alpha: 1.0,
+            w_kn: false,
+            conv: Some(shape),
+        };
+        gemm.best_conv(self.gpu, &(self.rows.start as u32..self.rows.end as u32))
+    }
+
+    fn around(
+        &self,
+        x: Node,
+        pre: Option<&PrologueOp>,
+        epi: &Epilogue,
+    ) -> Result<Around<'a>, crate::GpuError> {
+        let mut rest = self.operands[2..].iter().copied();
+        let mut take = |node: Option<Node>| node.and_then(|_| rest.next());
+        let shape = self.graph.shape(x);
+        let prologue = pre.and_then(|p| {
+            let (groups, rows_per_stat) = match *self.graph.shape(p.stats) {
+                [_, groups, 2] => (groups, shape[1..shape.rank() - 1].iter().product()),
+                _ => (1, 1usize),
+            };
+            Some(Prologue {
+                stats: take(Some(p.stats))?,
+                weight: take(p.weight),
+                bias: take(p.bias),
+                groups: groups as u32,
+                rows_per_stat: rows_per_stat.max(1) as u32,
+                act: p.act.into(),
+            })
+        });
+        let (bias, residual) = (take(epi.bias), take(epi.residual));
+        for view in [Some(self.out), Some(self.operands[0]), bias, residual]
+            .iter()
+            .flatten()
+        {
+            self.code(view)?;
+        }
+        Ok(Around {
+            prologue,
+            bias,
+            residual,
+            act: epi.act.into(),
+            post: epi.post.into(),
+        })
+    }
+}

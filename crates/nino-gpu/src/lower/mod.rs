@@ -1,0 +1,109 @@
+//! From a step of a plan to kernel launches: one file per family of ops.
+
+mod attention;
+mod each;
+mod gather;
+mod gemm;
+mod norm;
+
+use std::ops::Range;
+
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, Op, Shape};
+
+use crate::kernel::{Launch, View, dtype_code};
+use crate::{Gpu, GpuError};
+
+/// One step with the places of its operands and result.
+pub(crate) struct Lower<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) graph: &'a Graph,
+    pub(crate) node: Node,
+    pub(crate) rows: Range<usize>,
+    /// The op's last step.
+    pub(crate) last: bool,
+    /// Operands in the order of `Op::operands`.
+    pub(crate) operands: Vec<View<'a>>,
+    pub(crate) out: View<'a>,
+    pub(crate) scratch: Option<View<'a>>,
+}
+
+type Launches<'a> = Result<Vec<Launch<'a>>, GpuError>;
+
+impl<'a> Lower<'a> {
+    /// Kernels that do this step, in order.
+    pub(crate) fn launches(&self) -> Launches<'a> {
+        let Some(op) = self.graph.op(self.node) else {
+            return Ok(Vec::new());
+        };
+        if self.graph.shape(self.node).numel() > u32::MAX as usize / 2 {
+            return Err(self.unsupported("more than 2^31 values".to_owned()));
+        }
+        if self.rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        match op {
+            Op::Linear(o) => self.linear(o),
+            Op::MatMul(o) => self.matmul(o),
+            Op::Conv(o) => self.conv(o),
+            Op::Stats(o) => self.stats(o),
+            Op::Normalize(o) => self.normalize(o),
+            Op::RowNorm(o) => self.row_norm(o),
+            Op::Softmax(_) => self.softmax(),
+            Op::Attention(o) => self.attention(o),
+            Op::Rope(o) => self.rope(o),
+            Op::Unary(_, act) => self.unary(Some(*act)),
+            Op::Cast(..) => self.unary(None),
+            Op::Binary(o) => self.binary(o),
+            Op::Upsample(o) => self.upsample(o),
+            Op::AvgPool(o) => self.avg_pool(o),
+            Op::Concat(o) => self.concat(o),
+            Op::Slice(o) => self.slice(o),
+            Op::Permute(o) => self.permute(o),
+            Op::Reshape(_) => Ok(Vec::new()),
+            Op::Pad(o) => self.pad(o),
+            Op::Gather(_) => self.gather(),
+            Op::TimestepEmbed(o) => self.timestep_embed(o),
+            Op::Reduce(o) => self.reduce(o),
+        }
+    }
+
+    fn unsupported(&self, why: String) -> GpuError {
+        GpuError::Unsupported {
+            op: self.graph.op_label(self.node),
+            why,
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        self.graph.shape(self.node)
+    }
+
+    /// The storage type of an activation as kernels number it.
+    fn code(&self, view: &View<'_>) -> Result<i64, GpuError> {
+        match view.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => Ok(dtype_code(view.dtype).unwrap_or(0)),
+            other => Err(self.unsupported(format!("an activation stored as {other}"))),
+        }
+    }
+
+    /// Whether element indices that are multiples of 4 stay so in every binding.
+    fn quads(&self, views: &[View<'_>]) -> bool {
+        views.iter().all(|v| self.gpu.base(v).is_multiple_of(4))
+    }
+
+    /// Elements of the result that this step makes, when rows are equal pieces of it.
+    fn elements(&self) -> Range<u32> {
+        let each = self.shape().numel() / self.graph.op_rows(self.node).max(1);
+        (self.rows.start * each) as u32..(self.rows.end * each) as u32
+    }
+}
+
+/// Sizes padded in front with ones to six.
+fn six(shape: &[usize]) -> [u32; 6] {
+    let mut dims = [1; 6];
+    for (to, &from) in dims[6 - shape.len()..].iter_mut().zip(shape) {
+        *to = from as u32;
+    }
+    dims
+}

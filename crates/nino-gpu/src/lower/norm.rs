@@ -1,0 +1,201 @@
+//! Norms, their statistics, and softmax.
+
+use nino_graph::{NormKind, Normalize, Over, RowNorm, Stats, stat_chunks};
+
+use super::{Launches, Lower};
+use crate::Tier;
+use crate::kernel::{Launch, View, grid};
+use crate::ops::act::{self, ActCode};
+use crate::shader::KernelKey;
+
+impl<'a> Lower<'a> {
+    pub(super) fn normalize(&self, o: &Normalize) -> Launches<'a> {
+        let shape = self.shape();
+        let stats = self.graph.shape(o.norm.stats);
+        let (groups, rows_per) = match *stats {
+            [_, groups, 2] => (groups, shape[1..shape.rank() - 1].iter().product()),
+            _ => (1, 1),
+        };
+        let (x, table) = (self.operands[0], self.operands[1]);
+        let mut rest = self.operands[2..].iter().copied();
+        let weight = o.norm.weight.and_then(|_| rest.next());
+        let bias = o.norm.bias.and_then(|_| rest.next());
+        let c = shape.last_dim();
+        let mut key = KernelKey::new("normalize")
+            .with("PRO", 1)
+            .with("XT", self.code(&x)?);
+        let mut views = vec![x, table];
+        if let Some(view) = weight {
+            key = key.with("PRO_W", 1).with("NWT", self.code(&view)?);
+            views.push(view);
+        }
+        if let Some(view) = bias {
+            key = key.with("PRO_B", 1).with("NBT", self.code(&view)?);
+            views.push(view);
+        }
+        let p4 = (c / groups).is_multiple_of(4) && self.quads(&views[2..]);
+        let key = ActCode::from(o.norm.act).constants(key.with("P4", p4), act::PRO_ACT);
+        let base = |v: Option<View<'_>>| v.map_or(0, |v| self.gpu.base(&v));
+        let params = [
+            self.gpu.base(&x),
+            self.gpu.base(&table),
+            base(weight),
+            base(bias),
+            c as u32,
+            groups as u32,
+            rows_per as u32,
+        ];
+        self.each(
+            key,
+            &views,
+            &params,
+            c.is_multiple_of(4) && self.quads(&[x]),
+        )
+    }
+
+    pub(super) fn stats(&self, o: &Stats) -> Launches<'a> {
+        let groups = match o.over {
+            Over::Rows => {
+                let key = self.row_key(2, o.kind == NormKind::Rms)?;
+                return Ok(self.by_rows(key, &self.operands[..1], o.eps, &[0; 4], 1));
+            }
+            Over::Groups(groups) => groups,
+        };
+        let x = self.operands[0];
+        let shape = self.graph.shape(o.x);
+        let positions: usize = shape[1..shape.rank() - 1].iter().product();
+        let chunks = stat_chunks(positions);
+        let len = positions.div_ceil(chunks);
+        let c = shape.last_dim();
+        let cpg = c / groups;
+        let v = match cpg {
+            n if n.is_multiple_of(4) && self.quads(&[x]) => 4,
+            n if n.is_multiple_of(2) => 2,
+            _ => 1,
+        };
+        let lanes = c / v;
+        if lanes > 1280 {
+            return Err(self.unsupported(format!("{c} channels in {groups} groups")));
+        }
+        let scratch = self
+            .scratch
+            .ok_or_else(|| self.unsupported("no scratch".to_owned()))?;
+        let mut params = vec![self.rows.start, chunks, len, positions, c, groups]
+            .into_iter()
+            .map(|v| v as u32)
+            .collect::<Vec<u32>>();
+        params.extend([self.gpu.base(&x), self.gpu.base(&scratch)]);
+        params.extend([lanes as u32, (256 / lanes).max(1) as u32]);
+        let mut launches = vec![Launch {
+            key: KernelKey::new("stats_part")
+                .with("XT", self.code(&x)?)
+                .with("V", v as i64),
+            views: vec![scratch, x],
+            params,
+            groups: [self.rows.len() as u32, 1, 1],
+        }];
+        if self.last {
+            let mut params: Vec<u32> = [chunks, len, positions, groups, cpg]
+                .map(|v| v as u32)
+                .to_vec();
+            params.extend([
+                self.gpu.base(&scratch),
+                self.gpu.base(&self.out),
+                o.eps.to_bits(),
+            ]);
+            launches.push(Launch {
+                key: KernelKey::new("stats_final").with("RMS", o.kind == NormKind::Rms),
+                views: vec![self.out, scratch],
+                params,
+                groups: [(shape[0] * groups) as u32, 1, 1],
+            });
+        }
+        Ok(launches)
+    }
+
+    pub(super) fn softmax(&self) -> Launches<'a> {
+        let key = self.row_key(0, false)?;
+        Ok(self.by_rows(key, &self.operands, 0.0, &[0; 4], 1))
+    }
+
+    pub(super) fn row_norm(&self, o: &RowNorm) -> Launches<'a> {
+        let shape = self.shape();
+        let mut key = self.row_key(1, o.kind == NormKind::Rms)?;
+        let names = [
+            ("WEIGHT", "WT"),
+            ("BIAS", "BT"),
+            ("SCALE", "SCT"),
+            ("SHIFT", "SHT"),
+        ];
+        let given = [o.weight, o.bias, o.scale, o.shift];
+        let mut offsets = [0; 4];
+        let mut rest = self.operands[1..].iter();
+        for ((flag, dtype), (node, offset)) in names.into_iter().zip(given.iter().zip(&mut offsets))
+        {
+            if let (Some(_), Some(view)) = (node, node.and_then(|_| rest.next())) {
+                key = key.with(flag, 1).with(dtype, self.code(view)?);
+                *offset = self.gpu.base(view);
+            }
+        }
+        let rows_per = shape.rows() / shape[0].max(1);
+        Ok(self.by_rows(key, &self.operands, o.eps, &offsets, rows_per as u32))
+    }
+
+    fn row_key(&self, mode: i64, rms: bool) -> Result<KernelKey, crate::GpuError> {
+        Ok(KernelKey::new("rows")
+            .with("MODE", mode)
+            .with("RMS", rms)
+            .with("SUBGROUP", self.gpu.tier >= Tier::Subgroup)
+            .with("OT", self.code(&self.out)?)
+            .with("XT", self.code(&self.operands[0])?))
+    }
+
+    /// A workgroup per row. 16-bit rows of odd length share words with their neighbours, so even
+    /// and odd rows take turns.
+    fn by_rows(
+        &self,
+        key: KernelKey,
+        inputs: &[View<'a>],
+        eps: f32,
+        offsets: &[u32; 4],
+        rows_per: u32,
+    ) -> Vec<Launch<'a>> {
+        let x = inputs[0];
+        let d = self.graph.shape(
+            self.graph
+                .op(self.node)
+                .map_or(self.node, |o| o.operands()[0]),
+        );
+        let d = d.last_dim() as u32;
+        let stats = key.consts.get("MODE") == Some(&2);
+        let mut views = vec![self.out];
+        views.extend(inputs);
+        let vec = d.is_multiple_of(4) && self.quads(&views[usize::from(stats)..]);
+        let key = key.with("VEC", vec);
+        let shares = !stats && !vec && self.out.dtype.block_bytes() == 2;
+        let step = if shares { 2 } else { 1 };
+        let mut launches = Vec::new();
+        for first in 0..step {
+            let rows = (self.rows.len() as u32 + step - 1 - first) / step;
+            let mut params = vec![rows, self.rows.start as u32 + first, step];
+            params.extend([
+                self.gpu.base(&self.out),
+                self.gpu.base(&x),
+                d,
+                eps.to_bits(),
+            ]);
+            params.extend(offsets);
+            params.push(rows_per);
+            if rows > 0 {
+                let (key, views) = (key.clone(), views.clone());
+                launches.push(Launch {
+                    key,
+                    views,
+                    params,
+                    groups: grid(u64::from(rows)),
+                });
+            }
+        }
+        launches
+    }
+}

@@ -1,0 +1,152 @@
+//! Attention over `[b, n, heads, hd]` without ever storing the scores. One launch is some query
+//! rows of one batch element.
+
+use nino_dtype::DType;
+
+use crate::kernel::{Launch, View, dtype_code};
+use crate::shader::KernelKey;
+use crate::{Gpu, GpuError, Tier};
+
+/// Rows of one batch element. Offsets of `q`, `out` and `mask` rows count from the batch element's
+/// first row.
+#[derive(Clone, Debug)]
+pub struct Attention<'a> {
+    pub batch_idx: u32,
+    /// Query rows of this launch and the first one.
+    pub rows: u32,
+    pub first: u32,
+    /// Rows of a batch element: queries and keys.
+    pub n: u32,
+    pub m: u32,
+    pub heads: u32,
+    pub hd: u32,
+    pub q: View<'a>,
+    pub k: View<'a>,
+    pub v: View<'a>,
+    pub out: View<'a>,
+    pub mask: Option<(View<'a>, [u32; 4])>,
+    pub scale: f32,
+}
+
+/// Shape of a cooperative attention kernel; see `attention_coop.wgsl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionTile {
+    pub bq: u32,
+    pub bkv: u32,
+    pub wq: u32,
+    /// Order shared memory by subgroup instead of workgroup barriers where one subgroup owns it.
+    pub subgroup_barrier: bool,
+}
+
+impl<'a> Attention<'a> {
+    /// The best kernel for this attention on this device.
+    pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+        if self.coop_fits(gpu) {
+            let tile = |bq, bkv, wq| AttentionTile {
+                bq,
+                bkv,
+                wq,
+                subgroup_barrier: false,
+            };
+            let small = gpu.info.coop_size == Some(8);
+            return self.coop(
+                gpu,
+                if small {
+                    tile(32, 16, 8)
+                } else {
+                    tile(64, 32, 16)
+                },
+            );
+        }
+        self.plain(gpu)
+    }
+
+    fn plain(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+        let views = [&self.q, &self.k, &self.v, &self.out];
+        let quads = views.iter().all(|v| gpu.base(v).is_multiple_of(4));
+        if self.out.dtype.block_bytes() == 2 && !self.hd.is_multiple_of(2) {
+            return Err(GpuError::Unsupported {
+                op: "attention".to_owned(),
+                why: format!("16-bit heads of odd size {}", self.hd),
+            });
+        }
+        let columns = self.hd.next_multiple_of(32).min(256);
+        let key = KernelKey::new("attention")
+            .with("VC", columns)
+            .with("VA", quads && self.hd.is_multiple_of(4));
+        let groups = [
+            self.rows.div_ceil(32),
+            self.heads,
+            self.hd.div_ceil(columns),
+        ];
+        self.launch(gpu, key, groups)
+    }
+
+    pub fn coop(&self, gpu: &Gpu, tile: AttentionTile) -> Result<Launch<'a>, GpuError> {
+        let side = gpu.info.coop_size.unwrap_or(16);
+        let key = KernelKey::new("attention_coop")
+            .with("COOP", 1)
+            .with("TS", side)
+            .with("SG", gpu.subgroup_size())
+            .with("BQ", tile.bq)
+            .with("BKV", tile.bkv)
+            .with("WQ", tile.wq)
+            .with("SGB", tile.subgroup_barrier)
+            .with("HDP", self.hd.next_multiple_of(side));
+        self.launch(gpu, key, [self.rows.div_ceil(tile.bq), self.heads, 1])
+    }
+
+    /// Whether the cooperative kernel's demands are met.
+    pub fn coop_fits(&self, gpu: &Gpu) -> bool {
+        gpu.tier >= Tier::Coop
+            && self.q.dtype == DType::F16
+            && self.hd.is_multiple_of(8)
+            && self.hd <= 160
+            && [&self.q, &self.k, &self.v, &self.out]
+                .iter()
+                .all(|v| gpu.base(v).is_multiple_of(8))
+    }
+
+    fn launch(&self, gpu: &Gpu, key: KernelKey, groups: [u32; 3]) -> Result<Launch<'a>, GpuError> {
+        let code = |view: &View<'_>| {
+            dtype_code(view.dtype).ok_or_else(|| GpuError::Unsupported {
+                op: "attention".to_owned(),
+                why: format!("storage type {}", view.dtype),
+            })
+        };
+        let mut key = key.with("OT", code(&self.out)?).with("XT", code(&self.q)?);
+        let mut views = vec![self.out, self.q, self.k, self.v];
+        let width = self.heads * self.hd;
+        let row0 = self.batch_idx * self.n + self.first;
+        let at = |view: &View<'_>, row: u32| gpu.base(view).wrapping_add(row.wrapping_mul(width));
+        let mut params = vec![self.rows, self.first, self.m, self.heads, self.hd];
+        params.push(at(&self.q, row0));
+        params.push(at(&self.k, self.batch_idx * self.m));
+        params.push(at(&self.v, self.batch_idx * self.m));
+        params.push(at(&self.out, row0));
+        match &self.mask {
+            Some((mask, [mb, mh, mn, mm])) => {
+                key = key.with("MASK", 1).with("MT", code(mask)?);
+                views.push(*mask);
+                let batch = if *mb > 1 {
+                    self.batch_idx * mh * mn * mm
+                } else {
+                    0
+                };
+                let row = if *mn > 1 { *mm } else { 0 };
+                let first = self.first * row;
+                params.push(gpu.base(mask).wrapping_add(batch).wrapping_add(first));
+                params.push(if *mh > 1 { mn * mm } else { 0 });
+                params.push(row);
+            }
+            None => params.extend([0, 0, 0]),
+        }
+        params.push(self.scale.to_bits());
+        Ok(Launch {
+            key,
+            views,
+            params,
+            groups,
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! Linear layers, batched products and convolutions: O[m, n] = sum over k of A[m, k] W[n, k], with
+//! what comes before and after fused. One description, two kernels: `gemm` (f32 tiles, any device)
+//! and `gemm_coop` (cooperative matrices).
+
+use crate::kernel::{Launch, View, dtype_code, grid};
+use crate::ops::act::{self, ActCode};
+use crate::shader::KernelKey;
+use crate::{Gpu, GpuError};
+
+mod choose;
+
+/// Sizes of a convolution over `[b, t, h, w, c]`; `h` and `w` are after the upsampling.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvShape {
+    pub input: [u32; 3],
+    pub c: u32,
+    pub output: [u32; 3],
+    pub kernel: [u32; 3],
+    pub stride: [u32; 3],
+    pub dilation: [u32; 3],
+    pub pad: [i32; 3],
+    pub upsample: u32,
+}
+
+/// Group or row statistics applied to A, then an activation.
+#[derive(Clone, Copy, Debug)]
+pub struct Prologue<'a> {
+    pub stats: View<'a>,
+    pub weight: Option<View<'a>>,
+    pub bias: Option<View<'a>>,
+    pub groups: u32,
+    pub rows_per_stat: u32,
+    pub act: ActCode,
+}
+
+/// One product; see the module text. `w_kn` says W is `[k, n]`.
+#[derive(Clone, Debug)]
+pub struct Gemm<'a> {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub batch: u32,
+    /// Index of the first output row in the whole tensor.
+    pub first: u32,
+    /// Element of W where the first batch's matrix starts.
+    pub w_first: u32,
+    pub x: View<'a>,
+    pub w: View<'a>,
+    pub out: View<'a>,
+    pub bias: Option<View<'a>>,
+    pub residual: Option<View<'a>>,
+    pub prologue: Option<Prologue<'a>>,
+    pub act: ActCode,
+    pub post: ActCode,
+    pub alpha: f32,
+    pub w_kn: bool,
+    pub conv: Option<ConvShape>,
+}
+
+/// Shape of a cooperative-matrix kernel; see `gemm_coop.wgsl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoopTile {
+    pub bm: u32,
+    pub bn: u32,
+    pub bk: u32,
+    pub wm: u32,
+    pub wn: u32,
+    pub pad: u32,
+    pub double: bool,
+    pub swap: bool,
+}
+
+/// Shape of a 3x3 convolution kernel; see `conv3_coop.wgsl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv3Tile {
+    pub ty: u32,
+    pub tx: u32,
+    pub bn: u32,
+    pub bk: u32,
+    pub wm: u32,
+    pub wn: u32,
+    pub taps: u32,
+}
+
+/// Shape of a plain kernel; see `gemm.wgsl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainTile {
+    pub bm: u32,
+    pub bn: u32,
+    pub bk: u32,
+    pub um: u32,
+    pub un: u32,
+}
+
+impl<'a> Gemm<'a> {
+    /// The cooperative kernel with a given tile.
+    pub fn coop(&self, gpu: &Gpu, tile: CoopTile) -> Result<Launch<'a>, GpuError> {
+        let side = gpu.info.coop_size.unwrap_or(16);
+        let key = KernelKey::new("gemm_coop")
+            .with("COOP", 1)
+            .with("TS", side)
+            .with("SG", gpu.subgroup_size())
+            .with("BM", tile.bm)
+            .with("BN", tile.bn)
+            .with("BK", tile.bk)
+            .with("WM", tile.wm)
+            .with("WN", tile.wn)
+            .with("PAD", tile.pad)
+            .with("DB", tile.double)
+            .with("SWAP", tile.swap)
+            .with("NE", !self.n.is_multiple_of(tile.bn))
+            .with("KE", !self.k.is_multiple_of(tile.bk))
+            .with("VO", 1);
+        let (mt, nt) = (self.m.div_ceil(tile.bm), self.n.div_ceil(tile.bn));
+        let groups = if tile.swap {
+            [mt, nt, self.batch]
+        } else {
+            [nt, mt, self.batch]
+        };
+        self.launch(gpu, &key, groups)
+    }
+
+    /// The cooperative kernel for 3x3 convolutions: rows `y.0 .. y.1` of `images` images from
+    /// image `first_image` on.
+    pub fn conv3(
+        &self,
+        gpu: &Gpu,
+        tile: Conv3Tile,
+        [first_image, images]: [u32; 2],
+        y: (u32, u32),
+    ) -> Result<Launch<'a>, GpuError> {
+        let shape = self.conv.as_ref().expect("conv3 is given convolutions");
+        let side = gpu.info.coop_size.unwrap_or(16);
+        let key = KernelKey::new("conv3_coop")
+            .with("COOP", 1)
+            .with("TS", side)
+            .with("SG", gpu.subgroup_size())
+            .with("TY", tile.ty)
+            .with("TX", tile.tx)
+            .with("BN", tile.bn)
+            .with("BK", tile.bk)
+            .with("WM", tile.wm)
+            .with("WN", tile.wn)
+            .with("TPS", tile.taps)
+            .with("NE", !self.n.is_multiple_of(tile.bn))
+            .with("CE", !shape.c.is_multiple_of(tile.bk))
+            .with("VO", 1);
+        let patches = shape.output[2].div_ceil(tile.tx) * (y.1 - y.0).div_ceil(tile.ty);
+        let groups = [self.n.div_ceil(tile.bn), patches, images];
+        let mut launch = self.launch(gpu, &key, groups)?;
+        launch.key = launch.key.with("CONV", 2);
+        // The kernel counts rows of an image, and reads the first image where `ot` is.
+        launch.params[0] = y.1;
+        launch.params[3] = y.0;
+        launch.params[6] = gpu.base(&self.out);
+        launch.params[7] = self.residual.as_ref().map_or(0, |r| gpu.base(r));
+        launch.params[17] = first_image;
+        launch.params[27] = shape.input[0];
+        Ok(launch)
+    }
+
+    /// The plain kernel with a given tile.
+    pub fn plain(&self, gpu: &Gpu, tile: PlainTile) -> Result<Launch<'a>, GpuError> {
+        let key = KernelKey::new("gemm")
+            .with("BM", tile.bm)
+            .with("BN", tile.bn)
+            .with("BK", tile.bk)
+            .with("UM", tile.um)
+            .with("UN", tile.un);
+        let key = self.vectors(gpu, key);
+        let groups = [
+            self.n.div_ceil(tile.bn),
+            self.m.div_ceil(tile.bm),
+            self.batch,
+        ];
+        self.launch(gpu, &key, groups)
+    }
+
+    /// A lane per output word: 16-bit outputs of odd width.
+    pub(super) fn words(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+        let key = self.vectors(gpu, KernelKey::new("gemm_word").with("BATCH", self.batch));
+        let words = (u64::from(self.m) * u64::from(self.n) * u64::from(self.batch)) / 2 + 1;
+        self.launch(gpu, &key.with("VO", 0), grid(words.div_ceil(64)))
+    }
+
+    /// Which operands can be read and written four values at a time.
+    fn vectors(&self, gpu: &Gpu, key: KernelKey) -> KernelKey {
+        let four = |v: u32| v.is_multiple_of(4);
+        let quads = |v: &View<'_>| four(gpu.base(v));
+        let c = self.conv.as_ref().map_or(self.k, |c| c.c);
+        let around = [self.residual.as_ref(), self.bias.as_ref()];
+        let whole_rows = four(self.n) && quads(&self.out);
+        key.with("VA", four(c) && four(self.k) && quads(&self.x))
+            .with("VW", four(self.k) && four(self.w_first) && quads(&self.w))
+            .with("VO", whole_rows && around.into_iter().flatten().all(quads))
+    }
+
+    fn launch(&self, gpu: &Gpu, key: &KernelKey, groups: [u32; 3]) -> Result<Launch<'a>, GpuError> {
+        let code = |view: &View<'_>| {
+            dtype_code(view.dtype).ok_or_else(|| GpuError::Unsupported {
+                op: key.file.to_owned(),
+                why: format!("storage type {}", view.dtype),
+            })
+        };
+        let mut key = key
+            .clone()
+            .with("OT", code(&self.out)?)
+            .with("XT", code(&self.x)?)
+            .with("WT", code(&self.w)?)
+            .with("ALPHA", self.alpha.to_bits() != 1.0f32.to_bits())
+            .with("WKN", self.w_kn);
+        key = self
+            .post
+            .constants(self.act.constants(key, act::ACT), act::POST);
+        let mut views = vec![self.out, self.x, self.w];
+        if let Some(bias) = &self.bias {
+            key = key.with("BIAS", 1).with("BT", code(bias)?);
+            views.push(*bias);
+        }
+        if let Some(residual) = &self.residual {
+            key = key.with("RES", 1).with("RT", code(residual)?);
+            views.push(*residual);
+        }
+        if let Some(pro) = &self.prologue {
+            let c = self.conv.as_ref().map_or(self.k, |c| c.c);
+            let quads = |v: &View<'_>| gpu.base(v).is_multiple_of(4);
+            let weights = [&pro.weight, &pro.bias].into_iter().flatten().all(quads);
+            let p4 = (c / pro.groups).is_multiple_of(4) && weights;
+            key = pro
+                .act
+                .constants(key.with("PRO", 1).with("P4", p4), act::PRO_ACT);
+            views.push(pro.stats);
+            if let Some(weight) = &pro.weight {
+                key = key.with("PRO_W", 1).with("NWT", code(weight)?);
+                views.push(*weight);
+            }
+            if let Some(bias) = &pro.bias {
+                key = key.with("PRO_B", 1).with("NBT", code(bias)?);
+                views.push(*bias);
+            }
+        }
+        if let Some(conv) = &self.conv {
+            key = conv.constants(key);
+        }
+        Ok(Launch {
+            key,
+            views,
+            params: self.params(gpu),
+            groups,
+        })
+    }
+
+    /// In the order of `gemm_params.wgsl`.
+    fn params(&self, gpu: &Gpu) -> Vec<u32> {
+        let base = |v: Option<&View<'_>>| v.map_or(0, |v| gpu.base(v));
+        let (m, n, k) = (self.m, self.n, self.k);
+        let mut p = vec![m, n, k, self.first];
+        let x = base(Some(&self.x));
+        // Row kernels count rows from the first one of this dispatch, convolutions from the whole.
+        let row = |base: u32, width: u32| base.wrapping_add(self.first.wrapping_mul(width));
+        p.push(if self.conv.is_some() { x } else { row(x, k) });
+        p.push(base(Some(&self.w)).wrapping_add(self.w_first));
+        p.push(row(base(Some(&self.out)), n));
+        p.push(row(base(self.residual.as_ref()), n));
+        p.push(base(self.bias.as_ref()));
+        let batched = |v: u32| if self.batch > 1 { v } else { 0 };
+        p.extend([m * k, n * k, m * n, m * n].map(batched));
+        match &self.conv {
+            Some(c) => {
+                p.extend(c.input);
+                p.push(c.c);
+                p.extend(c.output);
+                p.extend(c.pad.map(|v| v as u32));
+            }
+            None => p.extend([0, 0, 0, k, 0, 0, 0, 0, 0, 0]),
+        }
+        let pro = self.prologue.as_ref();
+        p.push(base(pro.map(|p| &p.stats)));
+        p.push(base(pro.and_then(|p| p.weight.as_ref())));
+        p.push(base(pro.and_then(|p| p.bias.as_ref())));
+        p.push(pro.map_or(1, |p| p.groups));
+        p.push(pro.map_or(1, |p| p.rows_per_stat));
+        p.push(self.alpha.to_bits());
+        p
+    }
+}
+
+impl ConvShape {
+    fn constants(&self, key: KernelKey) -> KernelKey {
+        key.with("CONV", 1)
+            .with("KT", self.kernel[0])
+            .with("KH", self.kernel[1])
+            .with("KW", self.kernel[2])
+            .with("ST", self.stride[0])
+            .with("SH", self.stride[1])
+            .with("SW", self.stride[2])
+            .with("DT", self.dilation[0])
+            .with("DH", self.dilation[1])
+            .with("DW", self.dilation[2])
+            .with("UP", self.upsample)
+    }
+}

@@ -1,0 +1,316 @@
+//! A plan with its arena on the device: dispatches are made once and replayed every run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nino_graph::{ExecError, Node, OpTime, Place, Plan, RunOptions, Session, Step, Transfer};
+
+use crate::exec::exec_error;
+use crate::kernel::{Dispatch, View};
+use crate::lower::Lower;
+use crate::submit::Submitter;
+use crate::weights::GpuWeights;
+use crate::{Gpu, GpuError};
+
+/// Dispatches of one step, and what crosses between host and arena around it.
+#[derive(Debug)]
+pub(crate) struct StepRun {
+    pub(crate) node: Node,
+    pub(crate) dispatches: Vec<Dispatch>,
+    pub(crate) flops: f64,
+    pub(crate) bytes: f64,
+    bring: Vec<Transfer>,
+    take: Option<Transfer>,
+}
+
+#[derive(Debug)]
+pub(crate) struct GpuSession {
+    gpu: Arc<Gpu>,
+    plan: Arc<Plan>,
+    pages: Vec<wgpu::Buffer>,
+    steps: Vec<StepRun>,
+    submitter: Submitter,
+    /// Values the plan keeps outside the arena.
+    host: Vec<u8>,
+    times: Vec<OpTime>,
+    _weights: Arc<GpuWeights>,
+}
+
+impl GpuSession {
+    pub(crate) fn new(
+        gpu: Arc<Gpu>,
+        plan: Arc<Plan>,
+        weights: Arc<GpuWeights>,
+    ) -> Result<GpuSession, ExecError> {
+        let fail = |e| exec_error(e, &gpu);
+        let pages = pages(&gpu, &plan).map_err(fail)?;
+        let steps = build(&gpu, &plan, &weights, &pages)?;
+        let submitter =
+            Submitter::new(&gpu, steps.iter().flat_map(|s| &s.dispatches)).map_err(fail)?;
+        let host = vec![0; plan.host_bytes()];
+        let times = Vec::new();
+        Ok(GpuSession {
+            gpu,
+            plan,
+            pages,
+            steps,
+            submitter,
+            host,
+            times,
+            _weights: weights,
+        })
+    }
+
+    /// The page a byte of the arena is on, and its offset there.
+    fn at(&self, offset: usize) -> (&wgpu::Buffer, u64) {
+        let page = self.plan.options().page;
+        (&self.pages[offset / page], (offset % page) as u64)
+    }
+
+    fn place(&self, node: Node, len: usize) -> Result<Place, ExecError> {
+        let graph = self.plan.graph();
+        let (place, bytes) = (self.plan.place(node), graph.bytes(node));
+        match place {
+            Place::Arena(_) | Place::Host(_) if bytes == len => Ok(place),
+            Place::Arena(_) | Place::Host(_) => Err(ExecError::WrongSize {
+                name: format!("value {}", node.index()),
+                expected: bytes,
+                found: len,
+            }),
+            _ => Err(ExecError::NotInPlan {
+                what: format!("value {}", node.index()),
+            }),
+        }
+    }
+
+    /// Steps whose operands are outside the arena run one at a time with copies around them.
+    fn run_with_transfers(&mut self, at: usize) -> Result<(), ExecError> {
+        let step = &self.steps[at];
+        for t in &step.bring {
+            let (page, offset) = self.at(t.arena);
+            let bytes = &self.host[t.host.clone()];
+            self.gpu
+                .write_within(page, offset, bytes)
+                .map_err(|e| exec_error(e, &self.gpu))?;
+        }
+        let take = step.take.clone();
+        self.submitter
+            .run(&self.gpu, &self.steps[at..=at])
+            .map_err(|e| exec_error(e, &self.gpu))?;
+        if let Some(t) = take {
+            let (page, offset) = self.at(t.arena);
+            let bytes = self.gpu.read_within(page, offset, t.host.len());
+            let bytes = bytes.map_err(|e| exec_error(e, &self.gpu))?;
+            self.host[t.host].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+}
+
+impl Session for GpuSession {
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
+        match self.place(input, bytes.len())? {
+            Place::Arena(span) => {
+                let (page, offset) = self.at(span.offset);
+                self.gpu
+                    .write_within(page, offset, bytes)
+                    .map_err(|e| exec_error(e, &self.gpu))
+            }
+            Place::Host(span) => {
+                self.host[span.offset..span.offset + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        self.times.clear();
+        let mut at = 0;
+        while at < self.steps.len() {
+            if options.cancelled() {
+                self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
+                return Err(ExecError::Cancelled);
+            }
+            let crosses = |s: &StepRun| !s.bring.is_empty() || s.take.is_some();
+            if crosses(&self.steps[at]) {
+                self.run_with_transfers(at)?;
+                at += 1;
+                continue;
+            }
+            let limit = if options.profile { 1024 } else { usize::MAX };
+            let inside = self.steps[at..]
+                .iter()
+                .take(limit)
+                .take_while(|s| !crosses(s))
+                .count();
+            let steps = &self.steps[at..at + inside];
+            if options.profile {
+                let times = self.submitter.profile(&self.gpu, steps);
+                let times = times.map_err(|e| exec_error(e, &self.gpu))?;
+                self.times
+                    .extend(steps.iter().zip(times).map(|(s, seconds)| OpTime {
+                        node: s.node,
+                        time: Duration::from_secs_f64(seconds),
+                    }));
+                at += inside;
+            } else {
+                let done = self.submitter.submit(&self.gpu, steps);
+                at += done.map_err(|e| exec_error(e, &self.gpu))?;
+            }
+        }
+        self.submitter
+            .finish(&self.gpu)
+            .map_err(|e| exec_error(e, &self.gpu))
+    }
+
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        match self.place(output, dst.len())? {
+            Place::Arena(span) => {
+                let (page, offset) = self.at(span.offset);
+                let bytes = self.gpu.read_within(page, offset, dst.len());
+                dst.copy_from_slice(&bytes.map_err(|e| exec_error(e, &self.gpu))?);
+            }
+            Place::Host(span) => {
+                dst.copy_from_slice(&self.host[span.offset..span.offset + dst.len()]);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn poison(&mut self) -> Result<(), ExecError> {
+        self.host.fill(0xff);
+        let nan = vec![0xffu8; 16 << 20];
+        for page in &self.pages {
+            for offset in (0..page.size()).step_by(nan.len()) {
+                let len = (page.size() - offset).min(nan.len() as u64) as usize;
+                let written = self.gpu.write(page, offset, &nan[..len]);
+                written.map_err(|e| exec_error(e, &self.gpu))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes()
+    }
+
+    fn profile(&self) -> Vec<OpTime> {
+        self.times.clone()
+    }
+}
+
+/// The arena, in as many buffers as it has pages; only the last is smaller.
+fn pages(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
+    let usage =
+        wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+    let (total, page) = (plan.arena_bytes(), plan.options().page);
+    let starts = (0..total.max(1)).step_by(page);
+    let size = |start: usize| ((total - start).min(page).next_multiple_of(16)).max(16) as u64;
+    starts
+        .map(|start| gpu.raw_buffer("arena", size(start), usage, false))
+        .collect()
+}
+
+fn build(
+    gpu: &Gpu,
+    plan: &Plan,
+    weights: &GpuWeights,
+    pages: &[wgpu::Buffer],
+) -> Result<Vec<StepRun>, ExecError> {
+    let fail = |e| exec_error(e, gpu);
+    let mut launches = Vec::with_capacity(plan.steps().len());
+    for step in plan.steps() {
+        let lower = lower(gpu, plan, weights, pages, step)?;
+        launches.push(lower.launches().map_err(fail)?);
+    }
+    let mut keys: Vec<_> = launches.iter().flatten().map(|l| l.key.clone()).collect();
+    keys.sort();
+    keys.dedup();
+    gpu.prepare(&keys).map_err(fail)?;
+    let mut slots = 0..;
+    let steps = plan.steps().iter().zip(launches);
+    let steps = steps.map(|(step, launches)| {
+        let cost = plan.step_cost(step);
+        let (bring, take) = plan.transfers(step);
+        let dispatches = launches
+            .iter()
+            .map(|l| gpu.dispatch(l))
+            .collect::<Result<Vec<_>, _>>();
+        let mut dispatches = dispatches.map_err(fail)?;
+        dispatches
+            .iter_mut()
+            .zip(&mut slots)
+            .for_each(|(d, slot)| d.slot = slot);
+        let (flops, bytes) = (cost.flops, cost.bytes);
+        Ok(StepRun {
+            node: step.node,
+            dispatches,
+            flops,
+            bytes,
+            bring,
+            take,
+        })
+    });
+    steps.collect()
+}
+
+fn lower<'a>(
+    gpu: &'a Gpu,
+    plan: &'a Plan,
+    weights: &'a GpuWeights,
+    pages: &'a [wgpu::Buffer],
+    step: &Step,
+) -> Result<Lower<'a>, ExecError> {
+    let graph = plan.graph();
+    let page = plan.options().page;
+    let mut views = Vec::new();
+    for (i, used) in graph.uses(step.node, &step.rows).iter().enumerate() {
+        let dtype = graph.dtype(used.node);
+        let missing = || ExecError::NotInPlan {
+            what: format!("value {}", used.node.index()),
+        };
+        let view = if let Some(at) = plan.locate(step.node, i, used) {
+            View {
+                buffer: &pages[at / page],
+                offset: (at % page) as u64,
+                bytes: used.bytes.len() as u64,
+                dtype,
+                first: (used.bytes.start / dtype.block_bytes() * dtype.block_len()) as u64,
+            }
+        } else {
+            let nino_graph::Def::Param(spec) = &graph.value(graph.root(used.node)).def else {
+                return Err(missing());
+            };
+            let buffer = weights.buffers.get(&spec.name).ok_or_else(missing)?;
+            View {
+                bytes: graph.bytes(used.node) as u64,
+                ..View::whole(buffer, dtype)
+            }
+        };
+        views.push(view);
+    }
+    let out = views.pop().ok_or_else(|| ExecError::NotInPlan {
+        what: "a result".to_owned(),
+    })?;
+    let span = plan.scratch(step.node);
+    let scratch = (span.bytes > 0).then(|| View {
+        buffer: &pages[span.offset / page],
+        offset: (span.offset % page) as u64,
+        bytes: span.bytes as u64,
+        dtype: nino_dtype::DType::F32,
+        first: 0,
+    });
+    let (node, rows, last) = (step.node, step.rows.clone(), step.last);
+    Ok(Lower {
+        gpu,
+        graph,
+        node,
+        rows,
+        last,
+        operands: views,
+        out,
+        scratch,
+    })
+}
