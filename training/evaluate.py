@@ -110,7 +110,7 @@ def draw_pictures(scenes, index):
     return torch.cat(out).clamp(0, 1)
 
 
-def evaluate(model, encoder, decoder, scenes, batches, source, out, device, cfg=3.0, judge_steps=1500, judge_batch=512):
+def evaluate(model, encoder, decoder, scenes, batches, source, out, device, cfg=3.0, judge_steps=1000, judge_batch=512):
     """Returns the figures; writes the sheet of held-out names (real above generated) to OUT."""
     meta, start = scenes.meta, time.time()
     names = {e["name"]: i for i, e in enumerate(meta["emoji"])}
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--cfg", type=float, default=3.0)
     parser.add_argument("--limit", type=int, help="use only the first scenes (tests)")
-    parser.add_argument("--judge-steps", type=int, default=1500)
+    parser.add_argument("--judge-steps", type=int, default=1000)
     args = parser.parse_args()
     from train import Batches, encode_scenes
 

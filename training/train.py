@@ -270,6 +270,14 @@ def train_unet(args, scenes, latents, out, device):
     return model.eval().requires_grad_(False), {"unet_iterations": it, "batch": args.batch, "loss": log}
 
 
+def reweigh(scenes, shares):
+    """Gives kinds of scenes other shares of the batches: {"pair": 0.14, ..}."""
+    kind, weight = scenes.data["kind"], scenes.data["weight"]
+    for name, share in shares.items():
+        rows = kind == scenes.meta["kinds"].index(name)
+        weight[rows] *= share / weight[rows].sum()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("set", type=Path)
@@ -284,6 +292,7 @@ def main():
     parser.add_argument("--lr", type=float, default=2.5e-3)
     parser.add_argument("--floor", type=float, default=0.02, help="the last learning rate, as a fraction of the first")
     parser.add_argument("--average", type=float, default=0.002, help="weight of the newest step in the averaged weights")
+    parser.add_argument("--shares", type=json.loads, default={}, help='shares of the kinds of scenes, as JSON: {"pair": 0.14}')
     parser.add_argument("--evaluate", action="store_true", help="also judge the result (evaluate.py)")
     parser.add_argument("--pack", type=Path, help="only pack the files in --resume into this folder")
     parser.add_argument("--limit", type=int, help="use only the first scenes (tests)")
@@ -300,6 +309,7 @@ def main():
         args.resume = None
     scenes = Scenes(args.set, device, args.limit)
     say("set:", scenes.n, "scenes,", len(scenes.pictures), "pictures, device", device)
+    reweigh(scenes, args.shares)
     log = {"config": CONFIG, "torch": torch.__version__}
     if args.resume:
         (args.out / "vae.safetensors").write_bytes((args.resume / "vae.safetensors").read_bytes())
