@@ -136,14 +136,15 @@ Examples:
   nino doctor --verify --device gpu:0 --gpu-tier f16
   nino doctor --verify --filter conv           only convolutions
 
-Without --device, doctor looks at every device. With --verify the exit code is 1 when an op differs.";
+--verify tries every device and tier unless --device or --gpu-tier name one; the exit code is 1 when
+an op differs.";
 
 const BENCH_OPS_EXAMPLES: &str = "\
 Examples:
   nino bench ops                               the best device, every op
   nino bench ops --device cpu --threads 1      one core
   nino bench ops --filter attention --device gpu:0 --gpu-tier subgroup
-  nino bench ops --json --runs 20 > ops.json   rows with op, shape, dtype, device, tier, median_ms, gflops
+  nino bench ops --json --runs 20 > ops.json   rows for a script: op, shape, median_ms, gflops ...
 
 Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of the
 smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same device.";

@@ -34,7 +34,7 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
         let row = measure(
             &*opened.device,
             shape,
-            opened.dtype(),
+            opened.device.activation_dtype(),
             args.runs as usize,
             WARM_UP,
         )

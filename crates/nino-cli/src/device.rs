@@ -1,10 +1,12 @@
 //! Which device to use: what the flags and variables say, and how it is opened.
 
+mod ceiling;
 mod open;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use open::{Ceiling, Opened, open};
+pub(crate) use ceiling::Ceiling;
+pub(crate) use open::{Opened, Target, open, open_target, targets};
 
 use crate::args::{DeviceArgs, GpuTier};
 use crate::bytes::Bytes;

@@ -13,32 +13,54 @@ mod rules;
 mod system;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use crate::args::DoctorArgs;
-use crate::device::Choice;
+use crate::device::{self, Choice};
 use crate::env::{self, Env};
+use crate::failure::Told;
 use crate::printer::Printer;
 use anyhow::Result;
 use facts::Facts;
 use rules::Finding;
 use serde::Serialize;
+use verify::Verdict;
 
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
     facts: &'a Facts,
     findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<&'a [Verdict]>,
 }
 
 pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::new(&args.device, env)?;
+    let targets = device::targets(&choice)?;
     let facts = gather(&choice);
     let findings = rules::findings(&facts);
     printer.text(print::report(&facts, &findings))?;
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let verdicts = if args.verify {
+        Some(verify::run(&targets, &choice, filter, printer)?)
+    } else {
+        None
+    };
     printer.document(&Document {
         facts: &facts,
         findings: &findings,
-    })
+        verify: verdicts.as_deref(),
+    })?;
+    if verdicts.is_some_and(|list| list.iter().any(|v| !v.ok)) {
+        return Err(Told.into());
+    }
+    Ok(())
+}
+
+/// The processor's name, as `/proc/cpuinfo` or the like gives it.
+pub(crate) fn cpu_model() -> String {
+    system::cpu().model
 }
 
 fn gather(choice: &Choice) -> Facts {

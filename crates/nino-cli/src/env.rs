@@ -44,6 +44,16 @@ impl Env {
     }
 }
 
+/// Without a display, Mesa's layer that asks it for its GPU can only print an error about that; this
+/// turns the layer off. Called first of all, while there is one thread.
+pub(crate) fn hush_mesa() {
+    let unset = |name| std::env::var_os(name).is_none();
+    if cfg!(target_os = "linux") && unset("XDG_RUNTIME_DIR") && unset("MESA_VK_DEVICE_SELECT") {
+        // SAFETY: no other thread runs yet that could read the environment.
+        unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
+    }
+}
+
 /// A variable worth knowing about; a name that ends in `*` stands for all that begin so.
 struct Known {
     name: &'static str,

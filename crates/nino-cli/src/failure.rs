@@ -1,6 +1,8 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
+use nino_gpu::GpuError;
 use nino_graph::{ExecError, PlanError};
+use nino_suite::RunError;
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
@@ -51,9 +53,34 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
 }
 
 fn hint(error: &(dyn Error + 'static)) -> Option<String> {
-    let exec = error.downcast_ref::<ExecError>().and_then(exec_hint);
-    let hint = exec.or_else(|| error.downcast_ref::<PlanError>().map(plan_hint));
-    hint.map(str::to_owned)
+    // Transparent errors hide their inner error from the chain.
+    let (plan, exec) = match error.downcast_ref::<RunError>() {
+        Some(RunError::Plan(e)) => (Some(e), None),
+        Some(RunError::Exec(e)) => (None, Some(e)),
+        _ => (error.downcast_ref(), error.downcast_ref()),
+    };
+    let gpu = error.downcast_ref().and_then(gpu_hint);
+    let text = gpu
+        .or_else(|| exec.and_then(exec_hint))
+        .or_else(|| plan.map(plan_hint));
+    text.map(str::to_owned)
+}
+
+fn gpu_hint(error: &GpuError) -> Option<&'static str> {
+    match error {
+        GpuError::NoAdapter { .. } => {
+            Some("`nino doctor` says what is missing; --device cpu always works")
+        }
+        GpuError::NoSuchAdapter { .. } => Some("`nino doctor` lists the devices as gpu:N"),
+        GpuError::NoSuchTier { .. } => Some("leave --gpu-tier out to get the best one"),
+        GpuError::DeviceCreation { .. } | GpuError::Kernel { .. } | GpuError::DeviceLost { .. } => {
+            Some("a newer driver or a lower --gpu-tier may help; --device cpu always works")
+        }
+        GpuError::OutOfMemory { .. } => {
+            Some("close programs that use the card, or lower --budget so that the plan is smaller")
+        }
+        _ => None,
+    }
 }
 
 fn exec_hint(error: &ExecError) -> Option<&'static str> {

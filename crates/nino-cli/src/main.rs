@@ -29,6 +29,7 @@ use std::sync::OnceLock;
 static PANIC: OnceLock<String> = OnceLock::new();
 
 fn main() -> ExitCode {
+    env::hush_mesa();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version come here too, with exit code 0; a reader that left is no error.

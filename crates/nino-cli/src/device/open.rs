@@ -2,10 +2,22 @@
 
 use super::{Choice, DeviceName};
 use crate::args::GpuTier;
-use anyhow::{Result, bail};
+use crate::device::ceiling::{self, Ceiling};
+use anyhow::{Context, Result, bail};
+use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
+use nino_gpu::{AdapterInfo, Adapters, Gpu, GpuDevice, OpenOptions, Tier};
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
 use std::sync::Arc;
+
+/// A device that can be opened, not opened yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// `cpu` or `gpu:N`.
+    pub(crate) name: DeviceName,
+    pub(crate) model: String,
+    pub(crate) tier: Option<GpuTier>,
+}
 
 /// A device ready to run plans, and how to speak of it.
 pub(crate) struct Opened {
@@ -15,42 +27,164 @@ pub(crate) struct Opened {
     /// What the maker calls it.
     pub(crate) model: String,
     pub(crate) tier: Option<GpuTier>,
+    kind: Opener,
 }
 
-/// What a device can do at best, a second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ceiling {
-    /// Reads plus writes.
-    pub(crate) copy_bytes: f64,
-    pub(crate) flops: f64,
+enum Opener {
+    Cpu(Arc<Cpu>),
+    Gpu(GpuDevice),
 }
 
 impl Opened {
-    /// The type activations have on this device unless told otherwise.
-    pub(crate) fn dtype(&self) -> DType {
-        match self.tier {
-            None | Some(GpuTier::F32) => DType::F32,
-            Some(_) => DType::F16,
-        }
-    }
-
     /// Measures for about a second.
     pub(crate) fn ceiling(&self) -> Result<Ceiling> {
-        bail!("{}: not measured yet", self.name)
+        match &self.kind {
+            Opener::Cpu(cpu) => ceiling::cpu(cpu),
+            Opener::Gpu(gpu) => ceiling::gpu(gpu.gpu()),
+        }
     }
 }
 
 /// Opens the one device that was chosen; `auto` when nothing was said.
 pub(crate) fn open(choice: &Choice) -> Result<Opened> {
-    match choice.device.unwrap_or(DeviceName::Auto) {
-        DeviceName::Auto | DeviceName::Cpu => cpu(choice),
-        name => bail!("no {name} can be opened yet"),
+    let wanted = choice.device.unwrap_or(DeviceName::Auto);
+    if wanted == DeviceName::Cpu {
+        return open_target(&cpu_target(), choice);
+    }
+    let adapters = Adapters::enumerate();
+    match adapter(&adapters, wanted) {
+        Ok(info) => open_target(&gpu_target(info, choice.tier), choice),
+        // A tier was asked for, so the CPU would not be what was meant.
+        Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
+            tracing::debug!("auto takes the CPU: {e}");
+            open_target(&cpu_target(), choice)
+        }
+        Err(e) => Err(e),
     }
 }
 
-fn cpu(choice: &Choice) -> Result<Opened> {
-    let _ = budgeted;
-    bail!("no CPU executor yet; threads {:?}", choice.threads)
+/// The adapter of `gpu:N`, else the best real one.
+fn adapter(adapters: &Adapters, wanted: DeviceName) -> Result<&AdapterInfo> {
+    let DeviceName::GpuAt(n) = wanted else {
+        return Ok(adapters.pick("auto")?);
+    };
+    if adapters.infos.is_empty() {
+        adapters.pick("auto")?;
+    }
+    let names: Vec<String> = adapters
+        .infos
+        .iter()
+        .map(|a| format!("gpu:{} ({})", a.index, a.name))
+        .collect();
+    let found = adapters.infos.get(n);
+    found.with_context(|| {
+        format!(
+            "there is no {wanted}; this machine has {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Every device the choice allows: without a name the CPU and all adapters, without a tier each
+/// tier an adapter has. A name or tier that is not there is an error.
+pub(crate) fn targets(choice: &Choice) -> Result<Vec<Target>> {
+    if choice.device == Some(DeviceName::Cpu) {
+        return Ok(vec![cpu_target()]);
+    }
+    let adapters = Adapters::enumerate();
+    let named = choice.device.filter(|name| *name != DeviceName::Auto);
+    let infos: Vec<&AdapterInfo> = match named {
+        Some(name) => vec![adapter(&adapters, name)?],
+        None => adapters.infos.iter().collect(),
+    };
+    let wanted = |tier: &Tier| choice.tier.is_none_or(|t| Tier::from(t) == *tier);
+    let mut found = Vec::new();
+    if named.is_none() && choice.tier.is_none() {
+        found.push(cpu_target());
+    }
+    for info in &infos {
+        let tiers = info.tiers.iter().filter(|t| wanted(t));
+        found.extend(tiers.map(|t| gpu_target(info, Some((*t).into()))));
+    }
+    if let Some(tier) = choice.tier.filter(|_| found.is_empty()) {
+        let names: Vec<String> = infos.iter().map(|a| format!("gpu:{}", a.index)).collect();
+        bail!(
+            "no device has the tier {tier}; looked at {}",
+            or_none(&names.join(", "))
+        );
+    }
+    Ok(found)
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() {
+        "none, there is no GPU"
+    } else {
+        text
+    }
+}
+
+pub(crate) fn open_target(target: &Target, choice: &Choice) -> Result<Opened> {
+    let (device, kind): (Arc<dyn Device>, Opener) = if let DeviceName::GpuAt(n) = target.name {
+        let gpu = GpuDevice::new(Gpu::open(&OpenOptions {
+            adapter: n.to_string(),
+            tier: target.tier.map(Tier::from),
+            cache_dir: choice.cache_dir.as_ref().map(|dir| dir.join("kernels")),
+        })?);
+        (Arc::new(gpu.clone()), Opener::Gpu(gpu))
+    } else {
+        let cpu = Arc::new(Cpu::new(CpuOptions {
+            threads: choice.threads,
+            level: None,
+        })?);
+        (cpu.clone(), Opener::Cpu(cpu))
+    };
+    Ok(Opened {
+        device: budgeted(device, choice),
+        name: target.name.to_string(),
+        model: target.model.clone(),
+        tier: target.tier,
+        kind,
+    })
+}
+
+fn cpu_target() -> Target {
+    Target {
+        name: DeviceName::Cpu,
+        model: crate::doctor::cpu_model(),
+        tier: None,
+    }
+}
+
+fn gpu_target(info: &AdapterInfo, tier: Option<GpuTier>) -> Target {
+    let best = info.tiers.last().copied().map(GpuTier::from);
+    Target {
+        name: DeviceName::GpuAt(info.index),
+        model: info.name.clone(),
+        tier: tier.or(best),
+    }
+}
+
+impl From<GpuTier> for Tier {
+    fn from(tier: GpuTier) -> Tier {
+        match tier {
+            GpuTier::F32 => Tier::F32,
+            GpuTier::F16 => Tier::F16,
+            GpuTier::Subgroup => Tier::Subgroup,
+            GpuTier::Coop => Tier::Coop,
+        }
+    }
+}
+
+impl From<Tier> for GpuTier {
+    fn from(tier: Tier) -> GpuTier {
+        match tier {
+            Tier::F32 => GpuTier::F32,
+            Tier::F16 => GpuTier::F16,
+            Tier::Subgroup => GpuTier::Subgroup,
+            Tier::Coop => GpuTier::Coop,
+        }
+    }
 }
 
 /// Puts the user's cap into every plan made for the device.
@@ -85,6 +219,10 @@ impl Device for Budgeted {
 
     fn rewrites(&self) -> Rewrites {
         self.device.rewrites()
+    }
+
+    fn activation_dtype(&self) -> DType {
+        self.device.activation_dtype()
     }
 
     fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {

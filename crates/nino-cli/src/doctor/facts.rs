@@ -69,7 +69,6 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(dead_code)] // until adapters are bound
 pub(crate) enum Kind {
     Discrete,
     Integrated,
@@ -140,7 +139,6 @@ pub(crate) struct Reading {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[allow(dead_code)] // until adapters are bound
 pub(crate) enum Source {
     #[serde(rename = "Vulkan heaps")]
     VulkanHeaps,

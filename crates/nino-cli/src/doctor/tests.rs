@@ -1,8 +1,10 @@
 use super::facts::{Adapter, Card, Facts, Family, Kind, Memory, Reading, Source};
 use super::rules::findings;
+use super::verify::{self, Outcome, Verdict};
 use super::{arch, budget, cgroup, print, system};
 use crate::bytes::Bytes;
 use crate::env::SetVariable;
+use std::collections::BTreeMap;
 
 const GIB: u64 = 1 << 30;
 
@@ -420,4 +422,46 @@ fn the_report_names_what_matters() {
     for part in wanted {
         assert!(text.contains(part), "{part:?} is missing from:\n{text}");
     }
+}
+
+fn outcome(problem: &'static str, passed: usize, failures: &[&str]) -> Outcome {
+    Outcome {
+        problem,
+        passed,
+        unsupported: Vec::new(),
+        failures: failures.iter().map(|f| (*f).to_owned()).collect(),
+        worst_nmse: BTreeMap::from([("Close".to_owned(), 3e-12)]),
+    }
+}
+
+#[test]
+fn a_verdict_names_the_op_and_the_distance() {
+    let mut verdict = Verdict {
+        device: "gpu:0".to_owned(),
+        model: "A card".to_owned(),
+        tier: Some("f16".to_owned()),
+        ok: false,
+        error: None,
+        problems: vec![
+            outcome("linear", 40, &[]),
+            outcome("conv2d", 30, &["3x3 (Fused): NMSE 1e-2"; 6]),
+        ],
+    };
+    let text = verify::text(&verdict);
+    let wanted = [
+        "verify gpu:0  A card, tier f16",
+        "ok    linear                  40 of 40    Close 3e-12",
+        "FAIL  conv2d                  30 of 36",
+        "differs: 3x3 (Fused): NMSE 1e-2",
+        "and 2 more",
+        "FAILED: 1 of 2 problems: conv2d",
+    ];
+    for part in wanted {
+        assert!(text.contains(part), "{part:?} is missing from:\n{text}");
+    }
+    verdict.ok = true;
+    verdict.problems.pop();
+    assert!(verify::text(&verdict).ends_with("pass: 40 runs of 1 problems"));
+    verdict.error = Some("out of luck".to_owned());
+    assert!(verify::text(&verdict).ends_with("could not run: out of luck"));
 }

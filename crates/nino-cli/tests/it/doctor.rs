@@ -97,3 +97,50 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{err}");
     assert_eq!(err, "");
 }
+
+#[test]
+fn verify_says_pass_and_by_how_much() {
+    let said = nino(&[
+        "doctor", "--verify", "--filter", "softmax", "--device", "cpu",
+    ]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in ["verify cpu", "ok    softmax", "pass: "] {
+        assert!(
+            said.out.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.out
+        );
+    }
+    let json = nino(&[
+        "doctor", "--verify", "--filter", "softmax", "--device", "cpu", "--json",
+    ])
+    .json();
+    let verdict = &json["verify"][0];
+    assert_eq!(
+        (&verdict["device"], &verdict["ok"]),
+        (&"cpu".into(), &true.into())
+    );
+    assert!(verdict["problems"][0]["passed"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn gpu_verify_runs_each_tier_of_the_first_adapter() {
+    let said = nino(&[
+        "doctor", "--verify", "--filter", "softmax", "--device", "gpu:0", "--json",
+    ]);
+    let json = said.json();
+    if json["error"].is_string() {
+        assert_eq!(said.code, 1);
+        assert!(said.err.contains("GPU"), "{}", said.err);
+        return;
+    }
+    assert_eq!(said.code, 0, "{}", said.out);
+    let tiers = &json["adapters"][0]["tiers"];
+    let tried: Vec<&str> = json["verify"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["tier"].as_str().unwrap())
+        .collect();
+    assert_eq!(serde_json::json!(tried), *tiers);
+}

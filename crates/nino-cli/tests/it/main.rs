@@ -1,5 +1,6 @@
 //! The binary as a user meets it: exit codes, messages, JSON.
 
 mod bad_input;
+mod bench;
 mod doctor;
 mod shell;

@@ -1,0 +1,105 @@
+//! `nino bench ops` on the CPU, which is always there.
+
+use crate::shell::nino;
+
+const SMALL: &str = "matmul 4096x320x1280";
+
+#[test]
+fn json_rows_carry_what_scripts_read() {
+    let said = nino(&[
+        "bench", "ops", "--device", "cpu", "--json", "--runs", "5", "--filter", SMALL,
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    assert!(json["copy_gbytes"].as_f64().unwrap() > 0.0);
+    assert!(json["peak_gflops"].as_f64().unwrap() > 0.0);
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{json:#}");
+    let row = &rows[0];
+    assert_eq!(row["op"], "matmul");
+    assert_eq!(row["shape"], "4096x320x1280");
+    assert_eq!(row["dtype"], "f32");
+    assert_eq!(row["device"], "cpu");
+    assert!(row["tier"].is_null());
+    assert_eq!(row["runs"], 5);
+    assert!(row["median_ms"].as_f64().unwrap() > 0.0);
+    let flops = 2.0 * 4096.0 * 320.0 * 1280.0;
+    let gflops = flops / row["median_ms"].as_f64().unwrap() / 1e6;
+    assert!(
+        (row["gflops"].as_f64().unwrap() / gflops - 1.0).abs() < 1e-3,
+        "{row}"
+    );
+    assert!(row["nmse"].as_f64().unwrap() < 1e-8, "{row}");
+}
+
+#[test]
+fn the_table_names_its_columns() {
+    let said = nino(&[
+        "bench",
+        "ops",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "--filter",
+        SMALL,
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for part in [
+        "measured at best",
+        "median ms",
+        "GFLOP/s",
+        "GB/s",
+        "share",
+        "matmul",
+    ] {
+        assert!(
+            said.out.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.out
+        );
+    }
+    assert_eq!(said.err, "", "no progress bar in a pipe");
+}
+
+#[test]
+fn a_budget_too_small_is_one_sentence_with_the_numbers() {
+    let said = nino(&[
+        "bench", "ops", "--device", "cpu", "--budget", "1MiB", "--filter", SMALL,
+    ]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in [
+        "matmul 4096x320x1280 on cpu",
+        "1048576",
+        "hint: raise --budget",
+    ] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.err
+        );
+    }
+    assert_eq!(
+        said.err.lines().count(),
+        2,
+        "a sentence and a hint:\n{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_device_that_is_not_there_is_a_failure() {
+    for args in [
+        &["bench", "ops", "--device", "gpu:99"][..],
+        &["doctor", "--device", "gpu:99"],
+    ] {
+        let said = nino(args);
+        assert_eq!(said.code, 1, "{args:?}: {}", said.err);
+        assert!(
+            said.err.contains("gpu:99") || said.err.contains("no GPU"),
+            "{}",
+            said.err
+        );
+        assert!(said.err.starts_with("error: "), "{}", said.err);
+    }
+}
