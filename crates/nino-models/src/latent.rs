@@ -45,7 +45,7 @@ const BASE: LatentFormat = LatentFormat {
 };
 
 /// Every known format.
-pub const FORMATS: [LatentFormat; 7] = [
+pub const FORMATS: [LatentFormat; 8] = [
     LatentFormat {
         name: "sd15",
         factor: 0.18215,
@@ -104,6 +104,12 @@ pub const FORMATS: [LatentFormat; 7] = [
         mean_std: Some((&WAN22_MEAN, &WAN22_STD)),
         rgb: &WAN22_RGB,
         rgb_bias: [0.0317, -0.0878, -0.1388],
+        ..BASE
+    },
+    // The model in the box: its VAE was trained to unit variance.
+    LatentFormat {
+        name: "nino",
+        rgb: &SD15_RGB,
         ..BASE
     },
 ];

@@ -1,12 +1,14 @@
 //! A golden file, and how a recorded graph is compared with it.
 
+use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_graph::{Graph, Node, Rewrites, Shape, rewrite};
+use nino_graph::{Device, Graph, Node, ParamSource, Plan, Rewrites, RunOptions, Shape, rewrite};
 use nino_models::{FileParams, Params};
 use nino_suite::{Difference, Tensor, reference};
 use nino_weights::TensorReader;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Largest NMSE against the reference implementation.
 pub(crate) const LIMIT: f64 = 1e-8;
@@ -76,12 +78,14 @@ impl Golden {
             println!("{}: {compared} intermediates agree", self.name);
             assert!(compared > 2, "{}: labels and golden do not meet", self.name);
         }
-        // Fusing must not change what is computed.
+        // Neither fusing nor a device may change what is computed.
         let fused = rewrite(graph, Rewrites::ALL);
         let after = reference::eval(&fused, inputs, &self.source()).unwrap();
+        let on_cpu = cpu(graph, inputs, &self.source());
         for &out in graph.outputs() {
             let d = Difference::between(&after[&out].values, &values[&out].values);
             assert!(d.nmse < 1e-20, "{}: fused output: {d}", self.name);
+            self.close("on the CPU", &on_cpu[&out], &values[&out]);
         }
         values
     }
@@ -96,6 +100,33 @@ impl Golden {
             self.name
         );
     }
+}
+
+/// Outputs of the graph as the CPU computes them.
+pub(crate) fn cpu(
+    graph: &Graph,
+    inputs: &BTreeMap<Node, Tensor>,
+    source: &dyn ParamSource,
+) -> BTreeMap<Node, Tensor> {
+    let cpu = Cpu::new(CpuOptions::default()).unwrap();
+    let fused = rewrite(graph, cpu.rewrites());
+    let plan = Arc::new(Plan::new(fused, cpu.plan_options()).unwrap());
+    let weights = cpu.load(&[&plan], source).unwrap();
+    let mut session = cpu.session(Arc::clone(&plan), &weights).unwrap();
+    session.poison().unwrap();
+    for (&node, value) in inputs {
+        let bytes = value.encode(graph.dtype(node)).unwrap();
+        session.write(node, &bytes).unwrap();
+    }
+    session.run(RunOptions::default()).unwrap();
+    let mut outputs = BTreeMap::new();
+    for &node in graph.outputs() {
+        let mut bytes = vec![0; graph.bytes(node)];
+        session.read(node, &mut bytes).unwrap();
+        let value = Tensor::decode(graph.dtype(node), graph.shape(node), &bytes).unwrap();
+        outputs.insert(node, value);
+    }
+    outputs
 }
 
 /// Frames `from..to` of a video.

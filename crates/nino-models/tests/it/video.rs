@@ -1,22 +1,18 @@
 //! Wan VAEs and TAEHV: any chunking gives what the reference gives for the whole video.
 
-use crate::golden::{Golden, frames};
+use crate::golden::{Golden, cpu, frames};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
 use nino_models::{Cache, Params, Stream, taehv, wan};
 use nino_suite::Tensor;
 use std::collections::BTreeMap;
 
+/// What runs a chunk's graph: gives its outputs, told whether it is the first.
+type Eval<'a> = dyn Fn(&Graph, &BTreeMap<Node, Tensor>, bool) -> BTreeMap<Node, Tensor> + 'a;
 type Record<'a> = dyn Fn(&mut Graph, &Params, &mut Stream, Node) -> Node + 'a;
 
 /// Runs `input` in chunks of the given numbers of frames; gives all output frames.
-fn run(
-    golden: &Golden,
-    input: &Tensor,
-    chunks: &[usize],
-    compare: bool,
-    record: &Record,
-) -> Tensor {
+fn run(golden: &Golden, input: &Tensor, chunks: &[usize], eval: &Eval, record: &Record) -> Tensor {
     let mut state: BTreeMap<String, Tensor> = BTreeMap::new();
     let (mut at, mut values, mut shape) = (0, Vec::new(), input.shape);
     for (i, &n) in chunks.iter().enumerate() {
@@ -39,7 +35,7 @@ fn run(
                 inputs.insert(*input, state.remove(name).unwrap_or_else(zeros));
             }
         }
-        let found = golden.run(&g, &inputs, compare && i == 0);
+        let found = eval(&g, &inputs, i == 0);
         for c in caches {
             state.insert(c.name, found[&c.output].clone());
         }
@@ -53,20 +49,32 @@ fn run(
     Tensor::new(shape, values)
 }
 
-/// Every chunking agrees with the golden; the first also compares intermediates.
+/// Every chunking agrees with the golden, and on the CPU bit for bit with every other.
 fn check(golden: &Golden, names: [&str; 2], chunkings: &[&[usize]], clamp: bool, record: &Record) {
     let input = golden.tensor(names[0]);
-    for (i, chunks) in chunkings.iter().enumerate() {
-        let has_labels = golden.name.starts_with("wan");
-        let mut found = run(golden, &input, chunks, i == 0 && has_labels, record);
+    let expected = golden.tensor(names[1]);
+    let close = |mut found: Tensor| {
         if clamp {
-            found
-                .values
-                .iter_mut()
-                .for_each(|v| *v = v.clamp(-1.0, 1.0));
+            let values = found.values.iter_mut();
+            values.for_each(|v| *v = v.clamp(-1.0, 1.0));
         }
+        golden.close(names[1], &found, &expected);
+    };
+    let mut on_cpu: Option<Tensor> = None;
+    for (i, chunks) in chunkings.iter().enumerate() {
         println!("chunks {chunks:?}");
-        golden.close(names[1], &found, &golden.tensor(names[1]));
+        let labels = i == 0 && golden.name.starts_with("wan");
+        let plain: &Eval = &|g, inputs, first| golden.run(g, inputs, labels && first);
+        close(run(golden, &input, chunks, plain, record));
+        let device: &Eval = &|g, inputs, _| cpu(g, inputs, &golden.source());
+        let found = run(golden, &input, chunks, device, record);
+        close(found.clone());
+        let same = on_cpu.get_or_insert_with(|| found.clone());
+        assert!(
+            *same == found,
+            "{}: other bits with {chunks:?}",
+            golden.name
+        );
     }
 }
 
