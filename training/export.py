@@ -1,7 +1,10 @@
 """Writes the trained parts as one checkpoint under the original single-file names, f16, with its configuration, vocabulary
 and merges in the metadata; `load` reads it back.
 
-    python export.py OUT SET nino-emoji.safetensors [--f32]
+    python export.py OUT SET nino-emoji.safetensors [--f32] [--q8]
+
+`--q8` rounds the weights that can be stored as Q8_0 (blocks of 32 along the inputs) to the values that Q8_0 holds, so
+that this file and a quantized one give the same pictures.
 """
 
 import argparse
@@ -27,6 +30,20 @@ def collect(out):
     return {rename(k): v for k, v in weights.items()}
 
 
+def quantizable(name, v):
+    """Matrices and convolutions whose inputs come in blocks of 32; the networks' first and last layers stay f16."""
+    return v.ndim >= 2 and v.shape[1] % 32 == 0 and v.shape[0] >= 32 and "position_embedding" not in name
+
+
+def round_q8(v):
+    """What Q8_0 keeps of a weight [out, in, ..]: per 32 inputs an f16 scale and int8 values."""
+    blocks = v.float().movedim(1, -1)
+    rows = blocks.reshape(-1, 32)
+    scale = rows.abs().amax(1, keepdim=True) / 127
+    q = torch.where(scale > 0, rows / scale, 0).round()
+    return (q * scale.half().float()).reshape(blocks.shape).movedim(-1, 1)
+
+
 def load(path):
     """(denoiser, encoder, decoder) in f32 from an exported file."""
     with safe_open(path, "pt") as file:
@@ -46,8 +63,13 @@ def main():
     parser.add_argument("set", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--f32", action="store_true")
+    parser.add_argument("--q8", action="store_true")
     args = parser.parse_args()
     weights = collect(args.out)
+    if args.q8:
+        weights = {k: round_q8(v) if quantizable(k, v) else v.half().float() for k, v in weights.items()}
+        args.f32 = True
+    sizes = [v.numel() * 34 // 32 if quantizable(k, v) else v.numel() * (2 if v.ndim > 1 else 4) for k, v in weights.items()]
     dtype = torch.float32 if args.f32 else torch.float16
     largest = max(v.abs().max().item() for v in weights.values())
     metadata = {
@@ -56,7 +78,7 @@ def main():
     }  # fmt: skip
     save_file({k: v.to(dtype).contiguous() for k, v in sorted(weights.items())}, args.file, metadata)
     params = {part: sum(v.numel() for k, v in weights.items() if k.startswith(name)) for part, name in PREFIX.items()}
-    print(f"{args.file}: {args.file.stat().st_size} bytes, {len(weights)} tensors, {params}, largest weight {largest:.2f}")
+    print(f"{args.file}: {args.file.stat().st_size} bytes, {len(weights)} tensors, {params}, largest weight {largest:.2f}, as Q8_0 {sum(sizes)} bytes")
 
 
 if __name__ == "__main__":
