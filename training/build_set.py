@@ -2,7 +2,9 @@
 set.json (names, held-out lists), vocab.json and merges.txt. A scene is a background and up to three layers (picture,
 recoloring, place); the trainer renders and encodes the scenes on the GPU, so that the set stays under 45 MB.
 
-    python build_set.py build/npm build/set
+    python build_set.py build/npm build/set [build/earlier-set]
+
+An earlier set lends its vocabulary and its unseen pairs, so that a model trained on it can go on with the new one.
 """
 
 import colorsys
@@ -21,6 +23,8 @@ import tokenizer
 from words import ALIASES, BACKGROUNDS, COLORS, FACES, PROMPTS, STYLES, WEAR
 
 N_VOCAB = 3072
+N_PAIRS = 15000
+BACKGROUND_COLORS = 0.9  # chance that a recolored picture also comes on a colored background
 GROUP_WEIGHT = {"Smileys & Emotion": 1.0, "People & Body": 0.3, "Animals & Nature": 1.6, "Food & Drink": 1.6, "Travel & Places": 1.3,
                 "Activities": 1.3, "Objects": 1.3, "Symbols": 0.3, "Flags": 0.3}  # fmt: skip
 THINGS = ("Animals & Nature", "Food & Drink", "Travel & Places", "Activities", "Objects")
@@ -219,22 +223,24 @@ def add_singles(data, captions, emoji, pictures, held, colors_of):
         for c, target in enumerate(colors):
             if target == word or (color[0] == 2 and target in ("white", "gray")):
                 continue
-            for b in [0, *([rng.randrange(1, len(backgrounds))] if rng.random() < 0.3 else [])]:
+            for b in [0, *([rng.randrange(1, len(backgrounds))] if rng.random() < BACKGROUND_COLORS else [])]:
                 layer = (p, c, *whole) if rng.random() < 0.7 else jitter(p, e["name"], c)
                 texts = [captions.dress(f"{target} {captions.noun(e)}", "3d", b) for _ in range(5)]
                 data.add("color", [layer], texts, weight * (0.4 if e["group"] in ("Smileys & Emotion", "Symbols") else 1.0), b)
 
 
-def add_scenes(data, captions, emoji, pictures, held, colors_of):
+def add_scenes(data, captions, emoji, pictures, held, colors_of, unseen):
     """Two things side by side, things worn, several of one thing."""
     by_style = defaultdict(list)
     for p, (style, i, _, _) in enumerate(pictures):
         if (style, i) not in held and emoji[i]["group"] in THINGS:
             by_style[style].append((p, emoji[i]))
     pairs = set()
-    for k in range(12000):
+    for k in range(N_PAIRS):
         style = "3d" if k % 5 else "flat"
         (pa, a), (pb, b) = rng.choices(by_style[style], [e["weight"] for _, e in by_style[style]], k=2)
+        if f"{article(a['name'])} and {article(b['name'])}" in unseen:
+            continue
         pairs.add(f"{a['name']}|{b['name']}")
         ca, cb = (rng.randrange(len(colors)) if rng.random() < 0.15 and style == "3d" and colors_of.get(emoji.index(e)) else -1 for e in (a, b))
         bg = 0 if rng.random() < 0.75 else rng.randrange(1, len(backgrounds))
@@ -286,7 +292,7 @@ def hold_out(emoji, pictures):
     return {("3d", i) for i in free[:60]} | {("flat", i) for i in free[60:120]} | {("noto", i) for i in free[120:140]}
 
 
-def main(npm, out):
+def main(npm, out, earlier=None):
     out.mkdir(parents=True, exist_ok=True)
     emoji = read_emoji(npm)
     pictures, small = pack_pictures(npm, emoji, out)
@@ -297,10 +303,9 @@ def main(npm, out):
     colors_of = {pictures[p][1]: c for p, rgba in small.items() if (c := main_color(rgba))}
     captions, data = Captions(emoji), Set()
     add_singles(data, captions, emoji, pictures, held, colors_of)
-    pairs = add_scenes(data, captions, emoji, pictures, held, colors_of)
-
+    unseen = json.loads((earlier / "set.json").read_text())["unseen_pairs"] if earlier else []
+    pairs = add_scenes(data, captions, emoji, pictures, held, colors_of, unseen)
     things = [e for i, e in enumerate(emoji) if e["group"] in THINGS and ("3d", i) not in held]
-    unseen = []
     while len(unseen) < 60:
         a, b = rng.choices(things, [e["weight"] for e in things], k=2)
         if f"{a['name']}|{b['name']}" not in pairs and a is not b:
@@ -308,8 +313,11 @@ def main(npm, out):
 
     counts = Counter(w for group in data.captions for text in group for w in tokenizer.split(text))
     counts.update({w: 3 for e in emoji for k in e["keywords"] for w in tokenizer.split(k)})
-    pieces, merges = tokenizer.train({w: int(c**0.5) + 1 for w, c in counts.items()}, N_VOCAB)
-    tokenizer.save(out, pieces, merges)
+    if earlier:
+        for name in ("vocab.json", "merges.txt"):
+            (out / name).write_bytes((earlier / name).read_bytes())
+    else:
+        tokenizer.save(out, *tokenizer.train({w: int(c**0.5) + 1 for w, c in counts.items()}, N_VOCAB))
     encode = tokenizer.Tokenizer(out).padded
     table = {text: None for group in data.captions for text in group}
     index = {text: n for n, text in enumerate(table)}
@@ -330,11 +338,11 @@ def main(npm, out):
     meta = {"emoji": [{k: e[k] for k in ("key", "name", "group")} for e in emoji], "held": held_names, "unseen_pairs": unseen,
             "kinds": kinds, "main_color": {emoji[i]["name"]: c[2] for i, c in colors_of.items()}}  # fmt: skip
     (out / "set.json").write_text(json.dumps(meta))
-    print(f"emoji {len(emoji)}, pictures {len(pictures)}, recolorable {len(colors_of)}, scenes {len(kind)}, captions {len(table)}, vocabulary {len(pieces)}")
+    print(f"emoji {len(emoji)}, pictures {len(pictures)}, recolorable {len(colors_of)}, scenes {len(kind)}, captions {len(table)}")
     print({k: int((kind == n).sum()) for n, k in enumerate(kinds)}, {f.name: f.stat().st_size for f in out.iterdir()})
     longest = max(len(tokenizer.Tokenizer(out).encode(t)) for t in rng.sample(list(table), 5000))
     print("longest caption of 5000:", longest, "tokens;", rng.sample(list(table), 25))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))
