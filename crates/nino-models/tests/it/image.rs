@@ -1,9 +1,9 @@
 //! AutoencoderKL and TAESD.
 
-use crate::golden::Golden;
+use crate::golden::{Golden, cpu};
 use nino_dtype::DType;
-use nino_graph::{Graph, Node};
-use nino_models::{Params, kl, taesd};
+use nino_graph::{Graph, Node, ParamError, ParamSource, ParamSpec};
+use nino_models::{FileParams, Params, kl, taesd};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
 
@@ -75,6 +75,48 @@ fn scaled_residual_stream_gives_the_same() {
         let d = Difference::between(&scaled.values, &plain.values);
         assert!(d.nmse < 1e-12, "{d}");
     }
+}
+
+/// The golden's weights with one block's output 2^18 times as large.
+struct Loud<'a>(FileParams<'a>);
+
+impl ParamSource for Loud<'_> {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        self.0.read(param, dst)?;
+        if param.name.starts_with("decoder.mid.block_1.conv2.") {
+            let n = param.shape.numel();
+            let mut values = vec![0.0; n];
+            nino_dtype::decode(param.dtype, dst, &mut values).unwrap();
+            values.iter_mut().for_each(|v| *v *= 262_144.0);
+            nino_dtype::encode(param.dtype, &values, dst).unwrap();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn scaled_residual_stream_fits_f16() {
+    let golden = Golden::open("kl_sd");
+    let c = kl_config(&golden);
+    let z = golden.tensor("in.z");
+    let run = |dtype, shift| {
+        let mut g = Graph::new();
+        let node = g.input("z", z.shape, dtype);
+        // The enlarged weights pass f16, too.
+        let p = Params::uniform(DType::F32);
+        let out = kl::decoder(&mut g, &p, &c, kl::Scale { shift }, node);
+        g.output(out);
+        let g = g.finish().unwrap();
+        let source = Loud(golden.source());
+        let mut outputs = cpu(&g, &BTreeMap::from([(node, z.clone())]), &source);
+        outputs.remove(&out).unwrap()
+    };
+    let plain = run(DType::F32, 0);
+    let overflowed = Difference::between(&run(DType::F16, 0).values, &plain.values);
+    assert!(overflowed.not_finite > 0, "f16 was enough: {overflowed}");
+    let scaled = Difference::between(&run(DType::F16, 5).values, &plain.values);
+    println!("f16 with a scaled stream: {scaled}");
+    assert!(scaled.not_finite == 0 && scaled.nmse < 1e-5, "{scaled}");
 }
 
 #[test]
