@@ -9,28 +9,29 @@ use crate::{gguf, safetensors, torch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Every message is whole: reasons are part of it, not sources that a chain would print again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {reason}", path.display())]
     Io {
         path: PathBuf,
         action: &'static str,
-        source: io::Error,
+        reason: io::Error,
     },
-    #[error("{}: not a valid safetensors file: {source}", path.display())]
+    #[error("{}: not a valid safetensors file: {reason}", path.display())]
     Safetensors {
         path: PathBuf,
-        source: safetensors::Problem,
+        reason: safetensors::Problem,
     },
-    #[error("{}: not a valid GGUF file: {source}", path.display())]
+    #[error("{}: not a valid GGUF file: {reason}", path.display())]
     Gguf {
         path: PathBuf,
-        source: gguf::Problem,
+        reason: gguf::Problem,
     },
-    #[error("{}: not a readable PyTorch file: {source}", path.display())]
+    #[error("{}: not a readable PyTorch file: {reason}", path.display())]
     Torch {
         path: PathBuf,
-        source: torch::Problem,
+        reason: torch::Problem,
     },
     #[error(
         "{}: neither safetensors, GGUF nor PyTorch: starts with {start:02x?}", path.display()
@@ -48,10 +49,10 @@ pub enum Error {
         path: PathBuf,
         candidates: Vec<String>,
     },
-    #[error("{}: not a valid shard list: {source}", path.display())]
+    #[error("{}: not a valid shard list: {reason}", path.display())]
     ShardList {
         path: PathBuf,
-        source: serde_json::Error,
+        reason: serde_json::Error,
     },
     #[error("{}: shard {shard:?} is not a plain file name", path.display())]
     ShardPath { path: PathBuf, shard: String },
@@ -77,10 +78,10 @@ pub enum Error {
     },
     #[error("tensor {tensor:?} stores {dtype}, which does not stand for real numbers")]
     NotReal { tensor: String, dtype: DType },
-    #[error("tensor {tensor:?}: {source}")]
+    #[error("tensor {tensor:?}: {reason}")]
     Codec {
         tensor: String,
-        source: nino_dtype::CodecError,
+        reason: nino_dtype::CodecError,
     },
     #[error(
         "tensor {tensor:?} of shape {shape:?}: scale {scale:?} holds {found} values, which is \
@@ -94,20 +95,20 @@ pub enum Error {
     },
     #[error("tensor {tensor:?} is quantized as {format:?}, which this build cannot read")]
     QuantFormat { tensor: String, format: String },
-    #[error("tensor {tensor:?} {source}")]
+    #[error("tensor {tensor:?} {reason}")]
     Names {
         tensor: String,
-        source: crate::names::Problem,
+        reason: crate::names::Problem,
     },
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Lora {
         path: PathBuf,
-        source: crate::lora::Problem,
+        reason: crate::lora::Problem,
     },
-    #[error("{}: cannot convert: {source}", path.display())]
+    #[error("{}: cannot convert: {reason}", path.display())]
     Convert {
         path: PathBuf,
-        source: crate::convert::Problem,
+        reason: crate::convert::Problem,
     },
     #[error("{}: the format cannot hold tensor {tensor:?} as {dtype}", path.display())]
     Unholdable {
@@ -120,10 +121,10 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
-        move |source| Error::Io {
+        move |reason| Error::Io {
             path,
             action,
-            source,
+            reason,
         }
     }
 }

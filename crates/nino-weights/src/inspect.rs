@@ -22,7 +22,7 @@ pub struct Summary {
     pub format: String,
     pub files: Vec<String>,
     pub file_bytes: u64,
-    pub tensors: u64,
+    pub n_tensors: u64,
     pub params: u64,
     /// Most bytes first; `scaled` stands for fp8 with scales.
     pub encodings: Vec<EncodingShare>,
@@ -71,7 +71,7 @@ pub fn summarize(index: &Index) -> Summary {
             .map(|f| f.display().to_string())
             .collect(),
         file_bytes: crate::convert::total_size(&index.files),
-        tensors: index.entries().len() as u64,
+        n_tensors: index.entries().len() as u64,
         params: index.n_params(),
         encodings,
         quantization: main.map(|d| d.to_string()),

@@ -67,21 +67,21 @@ pub(crate) fn open_file(path: &Path, file: usize) -> Result<Opened> {
         .map_err(Error::io(path, "read"))?;
     let owned = || path.to_owned();
     let (format, entries, metadata) = if start.starts_with(&gguf::MAGIC) {
-        let parsed = gguf::parse(&source, file).map_err(|source| Error::Gguf {
+        let parsed = gguf::parse(&source, file).map_err(|reason| Error::Gguf {
             path: owned(),
-            source,
+            reason,
         })?;
         (Format::Gguf, parsed.entries, parsed.metadata)
     } else if start.get(8) == Some(&b'{') || path.extension().is_some_and(|e| e == "safetensors") {
-        let parsed = safetensors::parse(&source, file).map_err(|source| Error::Safetensors {
+        let parsed = safetensors::parse(&source, file).map_err(|reason| Error::Safetensors {
             path: owned(),
-            source,
+            reason,
         })?;
         (Format::Safetensors, parsed.entries, parsed.metadata)
     } else if start.starts_with(b"PK") || start.first() == Some(&0x80) && start.get(1) <= Some(&5) {
-        let parsed = torch::parse(&source, file).map_err(|source| Error::Torch {
+        let parsed = torch::parse(&source, file).map_err(|reason| Error::Torch {
             path: owned(),
-            source,
+            reason,
         })?;
         (Format::Torch, parsed.entries, parsed.metadata)
     } else {

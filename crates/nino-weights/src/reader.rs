@@ -214,8 +214,8 @@ fn check_real(entry: &Entry) -> Result<()> {
 }
 
 fn decode(entry: &Entry, bytes: &[u8], out: &mut [f32]) -> Result<()> {
-    nino_dtype::decode(entry.dtype, bytes, out).map_err(|source| Error::Codec {
+    nino_dtype::decode(entry.dtype, bytes, out).map_err(|reason| Error::Codec {
         tensor: entry.name.clone(),
-        source,
+        reason,
     })
 }

@@ -22,17 +22,17 @@ pub(crate) fn open_sharded(list: &Path) -> Result<(Index, Vec<FileSource>)> {
         .map_err(Error::io(list, "open"))?
         .len();
     if size > MAX_LIST {
-        let source = std::io::Error::other(format!("{size} bytes is too long for a shard list"));
+        let reason = std::io::Error::other(format!("{size} bytes is too long for a shard list"));
         return Err(Error::Io {
             path: list.to_owned(),
             action: "read",
-            source,
+            reason,
         });
     }
     let text = std::fs::read(list).map_err(Error::io(list, "read"))?;
-    let List { weight_map } = serde_json::from_slice(&text).map_err(|source| Error::ShardList {
+    let List { weight_map } = serde_json::from_slice(&text).map_err(|reason| Error::ShardList {
         path: list.to_owned(),
-        source,
+        reason,
     })?;
 
     let mut shards: Vec<&String> = weight_map.values().collect();

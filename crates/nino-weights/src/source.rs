@@ -25,11 +25,11 @@ impl FileSource {
             .metadata()
             .map_err(Error::io(path, "read the size of"))?;
         if !meta.is_file() {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+            let reason = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
             return Err(Error::Io {
                 path: path.to_owned(),
                 action: "open",
-                source,
+                reason,
             });
         }
         Ok(FileSource {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nino_dtype::DType;
 
-use crate::{Error, Format, Value, open, torch};
+use crate::{Entry, Error, Format, Value, open, torch};
 
 pub(crate) fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -93,7 +93,7 @@ fn a_pickle_that_calls_is_refused_by_name() {
     assert!(error.contains("compressed"), "{error}");
     let error = open(golden("expanded.pt")).unwrap_err();
     let Error::Torch {
-        source: torch::Problem::Expanded { tensor, .. },
+        reason: torch::Problem::Expanded { tensor, .. },
         ..
     } = error
     else {
@@ -129,4 +129,45 @@ fn every_truncation_of_every_golden_is_an_error() {
             assert!(error.to_string().contains(name), "{error}");
         }
     }
+}
+
+#[test]
+fn the_fuzzing_corpus_is_answered() {
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut n = 0;
+    for (target, parse) in [
+        (
+            "safetensors",
+            spans_of_safetensors as fn(&[u8]) -> Option<Vec<Entry>>,
+        ),
+        ("gguf", |bytes| {
+            Some(crate::gguf::parse(bytes, 0).ok()?.entries)
+        }),
+        ("torch", |bytes| {
+            let _ = torch::pickle::run(bytes);
+            Some(torch::parse(bytes, 0).ok()?.entries)
+        }),
+    ] {
+        for file in std::fs::read_dir(corpus.join(target)).unwrap() {
+            let path = file.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            for span in parse(&bytes)
+                .unwrap_or_default()
+                .iter()
+                .flat_map(|e| &e.spans)
+            {
+                assert!(
+                    span.offset + span.len <= bytes.len() as u64,
+                    "{}",
+                    path.display()
+                );
+            }
+            n += 1;
+        }
+    }
+    assert!(n > 20, "{n} seeds");
+}
+
+fn spans_of_safetensors(bytes: &[u8]) -> Option<Vec<Entry>> {
+    Some(crate::safetensors::parse(bytes, 0).ok()?.entries)
 }

@@ -35,7 +35,7 @@ pub enum Problem {
     },
     #[error("{0:?} is not a rule such as norm,bias=f16")]
     Rule(String),
-    #[error("{0}")]
+    #[error(transparent)]
     Type(#[from] nino_dtype::UnknownDType),
     #[error("stopped")]
     Cancelled,
@@ -57,9 +57,9 @@ pub fn convert(
     options: &Options,
     mut progress: impl FnMut(Progress<'_>) -> bool,
 ) -> Result<Report> {
-    let fail = |source| Error::Convert {
+    let fail = |reason| Error::Convert {
         path: out.to_owned(),
-        source,
+        reason,
     };
     let target = Target::of(out).ok_or_else(|| fail(Problem::Extension))?;
     plan::check_type(target, options.dtype).map_err(fail)?;

@@ -78,7 +78,7 @@ pub(super) fn run(
         } else {
             Err(Error::Convert {
                 path: out.to_owned(),
-                source: Problem::Cancelled,
+                reason: Problem::Cancelled,
             })
         }
     })?;
@@ -166,9 +166,9 @@ fn encode(
     job: &Job,
     piece: Piece,
 ) -> Result<(Vec<u8>, Sums)> {
-    let codec = |source| Error::Codec {
+    let codec = |reason| Error::Codec {
         tensor: entry.name.clone(),
-        source,
+        reason,
     };
     let bytes_for = |dtype: nino_dtype::DType| dtype.bytes_for(piece.len).unwrap_or(0);
     let mut bytes = vec![0; bytes_for(job.dtype)];

@@ -190,7 +190,7 @@ fn stopping_leaves_nothing_and_keeps_what_was_there() {
         matches!(
             error,
             Error::Convert {
-                source: Problem::Cancelled,
+                reason: Problem::Cancelled,
                 ..
             }
         ),

@@ -82,10 +82,10 @@ impl<'a, S: Source + ?Sized> Cursor<'a, S> {
         let len = buf.len() as u64;
         self.source
             .read_exact_at(buf, offset)
-            .map_err(|source| Problem::Read {
+            .map_err(|reason| Problem::Read {
                 offset,
                 len,
-                source,
+                reason,
             })
     }
 

@@ -17,11 +17,11 @@ pub const ORIG_SHAPE: &str = "comfy.gguf.orig_shape.";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    #[error("cannot read {len} bytes at offset {offset}: {source}")]
+    #[error("cannot read {len} bytes at offset {offset}: {reason}")]
     Read {
         offset: u64,
         len: u64,
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     #[error("{what} at offset {offset} needs {needed} bytes, the file ends after {left}")]
     Truncated {

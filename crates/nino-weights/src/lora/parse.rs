@@ -20,9 +20,9 @@ struct Module<'a> {
 /// Reads a LoRA's structure; of its values only the alphas.
 pub fn parse(reader: &TensorReader) -> Result<Lora> {
     let path = reader.index().files.first().cloned().unwrap_or_default();
-    let fail = |source| Error::Lora {
+    let fail = |reason| Error::Lora {
         path: path.clone(),
-        source,
+        reason,
     };
     let mut modules: BTreeMap<&str, Module<'_>> = BTreeMap::new();
     let mut format = None;

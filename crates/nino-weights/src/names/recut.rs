@@ -48,9 +48,9 @@ pub(super) fn apply(index: &Index, found: &Found, mapper: &Mapper) -> Result<(In
             continue;
         };
         for (target, op) in targets {
-            let fail = |source| Error::Names {
+            let fail = |reason| Error::Names {
                 tensor: stored.name.clone(),
-                source,
+                reason,
             };
             if let Op::Join { part, of } = op {
                 let pieces = joins
@@ -83,12 +83,12 @@ pub(super) fn apply(index: &Index, found: &Found, mapper: &Mapper) -> Result<(In
             .flatten()
             .next()
             .map_or(String::new(), |e| e.name.clone());
-        let source = Problem::Piece {
+        let reason = Problem::Piece {
             target: target.clone(),
             part,
             of: pieces.len(),
         };
-        return Err(Error::Names { tensor, source });
+        return Err(Error::Names { tensor, reason });
     }
     Ok((index.with_entries(entries), unmapped))
 }

@@ -35,7 +35,7 @@ pub fn parse<S: Source + ?Sized>(source: &S, file: usize) -> Result<Parsed, Prob
     let json = std::str::from_utf8(&json).map_err(|e| Problem::Utf8 {
         offset: 8 + e.valid_up_to() as u64,
     })?;
-    let raw: RawHeader = serde_json::from_str(json).map_err(|source| Problem::Json { source })?;
+    let raw: RawHeader = serde_json::from_str(json).map_err(|reason| Problem::Json { reason })?;
     let entries = place(raw.tensors, 8 + len, size, file)?;
     let metadata = raw
         .metadata
@@ -49,10 +49,10 @@ fn read<S: Source + ?Sized>(source: &S, buf: &mut [u8], offset: u64) -> Result<(
     let len = buf.len() as u64;
     source
         .read_exact_at(buf, offset)
-        .map_err(|source| Problem::Read {
+        .map_err(|reason| Problem::Read {
             offset,
             len,
-            source,
+            reason,
         })
 }
 

@@ -14,11 +14,11 @@ pub const MAX_HEADER: u64 = 100_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    #[error("cannot read {len} bytes at offset {offset}: {source}")]
+    #[error("cannot read {len} bytes at offset {offset}: {reason}")]
     Read {
         offset: u64,
         len: u64,
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     #[error("file of {found} bytes is shorter than the 8 bytes of a header length")]
     NoHeader { found: u64 },
@@ -26,8 +26,8 @@ pub enum Problem {
     HeaderLength { found: u64, most: u64 },
     #[error("header at offset 8 is not UTF-8 from offset {offset}")]
     Utf8 { offset: u64 },
-    #[error("header at offset 8: {source}")]
-    Json { source: serde_json::Error },
+    #[error("header at offset 8: {reason}")]
+    Json { reason: serde_json::Error },
     #[error("tensor {tensor:?} has type {dtype:?}, which this build cannot read")]
     DType { tensor: String, dtype: String },
     #[error("tensor {tensor:?} of shape {shape:?} has more values than fit in memory")]

@@ -13,16 +13,16 @@ use crate::{Entry, Metadata, Source};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    #[error("cannot read {len} bytes at offset {offset}: {source}")]
+    #[error("cannot read {len} bytes at offset {offset}: {reason}")]
     Read {
         offset: u64,
         len: u64,
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     #[error("zip: {0}")]
-    Zip(#[from] zip::Problem),
+    Zip(zip::Problem),
     #[error("pickle: {0}")]
-    Pickle(#[from] pickle::Problem),
+    Pickle(pickle::Problem),
     #[error("legacy stream at offset {offset}: {what}")]
     Legacy { offset: u64, what: &'static str },
     #[error("big-endian file; only little-endian ones are readable")]
@@ -70,6 +70,19 @@ pub enum Problem {
     Rebuild { tensor: String, what: &'static str },
     #[error("tensor {tensor:?}: storage type {found:?} cannot be read")]
     StorageType { tensor: String, found: String },
+}
+
+// Not `#[from]`: the message says all, and a source would say it twice in a chain.
+impl From<zip::Problem> for Problem {
+    fn from(problem: zip::Problem) -> Self {
+        Problem::Zip(problem)
+    }
+}
+
+impl From<pickle::Problem> for Problem {
+    fn from(problem: pickle::Problem) -> Self {
+        Problem::Pickle(problem)
+    }
 }
 
 #[derive(Debug)]
@@ -132,10 +145,10 @@ fn read<S: Source + ?Sized>(source: &S, buf: &mut [u8], offset: u64) -> Result<(
     let len = buf.len() as u64;
     source
         .read_exact_at(buf, offset)
-        .map_err(|source| Problem::Read {
+        .map_err(|reason| Problem::Read {
             offset,
             len,
-            source,
+            reason,
         })
 }
 

@@ -17,11 +17,11 @@ const MAX_READ: u64 = 512 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    #[error("cannot read {len} bytes at offset {offset}: {source}")]
+    #[error("cannot read {len} bytes at offset {offset}: {reason}")]
     Read {
         offset: u64,
         len: u64,
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     #[error("no end record: the file is truncated or not a zip")]
     NoEnd,
@@ -306,10 +306,10 @@ fn read_vec<S: Source + ?Sized>(
     let mut bytes = vec![0; len as usize];
     source
         .read_exact_at(&mut bytes, offset)
-        .map_err(|source| Problem::Read {
+        .map_err(|reason| Problem::Read {
             offset,
             len,
-            source,
+            reason,
         })?;
     Ok(bytes)
 }
