@@ -5,17 +5,28 @@
 //! a Brownian bridge whose normal draw is seeded by the node's place in the tree (Kidger et al., "Efficient and
 //! accurate gradients for neural SDEs", 2021).
 
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::thread;
+
 use crate::rng::{Rng, seed_sequence};
 
 const POOL: usize = 24;
+/// Paths longer than this keep no draws: a query's 50 nodes or so would fill memory.
+const MAX_CACHED: usize = 1 << 20;
+/// Draws smaller than this together are not worth a thread.
+const PARALLEL: usize = 1 << 16;
 
 pub struct BrownianTree {
     seed: u64,
     rng: Rng,
     root: Node,
+    len: usize,
     /// The increment over the whole of [t0, t1].
     total: Vec<f32>,
-    scratch: Vec<Vec<f32>>,
+    /// Normals of the nodes the last query split; the next one, which begins where it ended, needs half of them.
+    draws: HashMap<(u64, u64), Vec<f32>>,
+    spare: Vec<Vec<f32>>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,8 +56,10 @@ impl BrownianTree {
             seed,
             rng,
             root,
+            len: n,
             total,
-            scratch: Vec::new(),
+            draws: HashMap::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -62,6 +75,7 @@ impl BrownianTree {
         out.fill(0.0);
         let (lo, hi) = (clamp(ta), clamp(tb));
         if lo < hi {
+            self.draw_ahead(lo, hi);
             let total = std::mem::take(&mut self.total);
             self.add(self.root, &total, lo, hi, out);
             self.total = total;
@@ -70,22 +84,65 @@ impl BrownianTree {
         out.iter_mut().for_each(|w| *w = *w * sign / scale);
     }
 
+    /// Draws, on all cores, the normals a query will need; forgets those it will not.
+    fn draw_ahead(&mut self, ta: f64, tb: f64) {
+        let n = self.len;
+        if n > MAX_CACHED {
+            return;
+        }
+        let mut needed = Vec::new();
+        self.root.splits(ta, tb, &mut needed);
+        let mut known = std::mem::take(&mut self.draws);
+        let mut missing = Vec::new();
+        for node in needed {
+            match known.remove(&node.id()) {
+                Some(draw) => {
+                    self.draws.insert(node.id(), draw);
+                }
+                None => missing.push((node, Vec::new())),
+            }
+        }
+        self.spare.extend(known.into_values());
+        for (_, buffer) in &mut missing {
+            *buffer = self.buffer();
+        }
+        let cores = if n * missing.len() < PARALLEL {
+            1
+        } else {
+            thread::available_parallelism().map_or(1, NonZero::get)
+        };
+        let share = missing.len().div_ceil(cores).max(1);
+        if cores == 1 {
+            missing
+                .iter_mut()
+                .for_each(|(node, buffer)| self.draw(*node, buffer));
+        } else {
+            let this = &*self;
+            thread::scope(|scope| {
+                for part in missing.chunks_mut(share) {
+                    scope.spawn(|| part.iter_mut().for_each(|(node, b)| this.draw(*node, b)));
+                }
+            });
+        }
+        self.draws.extend(
+            missing
+                .into_iter()
+                .map(|(node, buffer)| (node.id(), buffer)),
+        );
+    }
+
     /// Adds the increment over [`ta`, `tb`], a part of `node` whose own increment is `w`.
     fn add(&mut self, node: Node, w: &[f32], ta: f64, tb: f64, out: &mut [f32]) {
-        #[expect(
-            clippy::float_cmp,
-            reason = "times are rounded to the same decimal grid"
-        )]
-        if ta == node.start && tb == node.end {
+        if node.is(ta, tb) {
             out.iter_mut().zip(w).for_each(|(o, w)| *o += w);
             return;
         }
-        let middle = 0.5 * (node.end + node.start);
-        let midway = round6(middle);
-        let mut left = self.scratch.pop().unwrap_or_default();
-        left.resize(w.len(), 0.0);
-        let [w_seed, ..] = seed_sequence::<POOL, 4>(self.seed, &[node.key, node.depth]);
-        self.rng.generator(u64::from(w_seed)).randn(&mut left);
+        let mut left = self.buffer();
+        match self.draws.get(&node.id()) {
+            Some(draw) => left.copy_from_slice(draw),
+            None => self.draw(node, &mut left),
+        }
+        let midway = node.midway();
         let (before, after) = (midway - node.start, node.end - midway);
         let inverse = 1.0 / (node.end - node.start);
         let deviation = (before * after * inverse).sqrt() as f32;
@@ -94,27 +151,76 @@ impl BrownianTree {
             .zip(w)
             .for_each(|(l, w)| *l = before * w * inverse + deviation * *l);
 
-        let depth = node.depth + 1;
+        let [first, second] = node.halves();
         if ta < midway {
-            let child = Node {
-                start: node.start,
-                end: midway,
-                key: node.key * 2,
-                depth,
-            };
-            self.add(child, &left, ta, tb.min(midway), out);
+            self.add(first, &left, ta, tb.min(midway), out);
         }
         if tb > midway {
             left.iter_mut().zip(w).for_each(|(l, w)| *l = w - *l);
-            let child = Node {
-                start: midway,
-                end: node.end,
-                key: node.key * 2 + 1,
-                depth,
-            };
-            self.add(child, &left, ta.max(midway), tb, out);
+            self.add(second, &left, ta.max(midway), tb, out);
         }
-        self.scratch.push(left);
+        self.spare.push(left);
+    }
+
+    fn draw(&self, node: Node, out: &mut [f32]) {
+        let [w_seed, ..] = seed_sequence::<POOL, 4>(self.seed, &[node.key, node.depth]);
+        self.rng.generator(u64::from(w_seed)).randn(out);
+    }
+
+    fn buffer(&mut self) -> Vec<f32> {
+        self.spare.pop().unwrap_or_else(|| vec![0.0; self.len])
+    }
+}
+
+impl Node {
+    fn id(&self) -> (u64, u64) {
+        (self.depth, self.key)
+    }
+
+    #[expect(
+        clippy::float_cmp,
+        reason = "times are rounded to the same decimal grid"
+    )]
+    fn is(&self, ta: f64, tb: f64) -> bool {
+        ta == self.start && tb == self.end
+    }
+
+    fn midway(&self) -> f64 {
+        round6(0.5 * (self.end + self.start))
+    }
+
+    fn halves(&self) -> [Self; 2] {
+        let (midway, depth, key) = (self.midway(), self.depth + 1, self.key * 2);
+        [
+            Self {
+                end: midway,
+                key,
+                depth,
+                ..*self
+            },
+            Self {
+                start: midway,
+                key: key + 1,
+                depth,
+                ..*self
+            },
+        ]
+    }
+
+    /// The nodes that must be split to cut [`ta`, `tb`] out of this one.
+    fn splits(self, ta: f64, tb: f64, out: &mut Vec<Self>) {
+        if self.is(ta, tb) {
+            return;
+        }
+        out.push(self);
+        let midway = self.midway();
+        let [first, second] = self.halves();
+        if ta < midway {
+            first.splits(ta, tb.min(midway), out);
+        }
+        if tb > midway {
+            second.splits(ta.max(midway), tb, out);
+        }
     }
 }
 

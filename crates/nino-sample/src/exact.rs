@@ -1,20 +1,34 @@
 //! f32 functions rounded from f64: the same number on every platform, and nearly always torch's. It matters for
 //! noise levels: Brownian paths are cut at levels rounded to 6 decimals, so a last bit can change the noise.
 
-pub(crate) fn exp(x: f32) -> f32 {
-    f64::from(x).exp() as f32
+pub(crate) trait Exact {
+    fn exact_exp(self) -> Self;
+    fn exact_exp_m1(self) -> Self;
+    fn exact_ln(self) -> Self;
+    fn exact_pow(self, y: f64) -> Self;
+    fn exact_tan(self) -> Self;
 }
 
-pub(crate) fn ln(x: f32) -> f32 {
-    f64::from(x).ln() as f32
-}
+impl Exact for f32 {
+    fn exact_exp(self) -> Self {
+        f64::from(self).exp() as f32
+    }
 
-pub(crate) fn pow(x: f32, y: f32) -> f32 {
-    f64::from(x).powf(f64::from(y)) as f32
-}
+    fn exact_exp_m1(self) -> Self {
+        f64::from(self).exp_m1() as f32
+    }
 
-pub(crate) fn tan(x: f32) -> f32 {
-    f64::from(x).tan() as f32
+    fn exact_ln(self) -> Self {
+        f64::from(self).ln() as f32
+    }
+
+    fn exact_pow(self, y: f64) -> Self {
+        f64::from(self).powf(y) as f32
+    }
+
+    fn exact_tan(self) -> Self {
+        f64::from(self).tan() as f32
+    }
 }
 
 /// torch's `linspace`, which counts from whichever end is nearer, with fused multiply-adds.

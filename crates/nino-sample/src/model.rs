@@ -1,7 +1,7 @@
 //! The noise levels a model was trained on: a table of sigmas, the map between sigma and the timestep the
 //! network is told, and what its output means. One constructor per family, with ComfyUI's settings.
 
-use crate::exact::{exp, linspace, ln, tan};
+use crate::exact::{Exact, linspace};
 use crate::prediction::Prediction;
 
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl ModelSampling {
         sigma_data: f32,
     ) -> Self {
         let sigmas = linspace(sigma_min.ln() as f32, sigma_max.ln() as f32, 1000);
-        let sigmas = sigmas.into_iter().map(exp).collect();
+        let sigmas = sigmas.into_iter().map(Exact::exact_exp).collect();
         Self {
             prediction,
             sigma_data,
@@ -155,7 +155,7 @@ impl ModelSampling {
     pub fn timestep(&self, sigma: f32) -> f32 {
         match &self.levels {
             Levels::Discrete { log_sigmas, skip } => {
-                let log = ln(sigma);
+                let log = sigma.exact_ln();
                 let distance = |i: usize| (log - log_sigmas[i]).abs();
                 let nearest = (1..log_sigmas.len()).fold(0, |best, i| {
                     if distance(i) < distance(best) {
@@ -166,7 +166,7 @@ impl ModelSampling {
                 });
                 (nearest * skip + skip - 1) as f32
             }
-            Levels::ContinuousEdm => 0.25 * ln(sigma),
+            Levels::ContinuousEdm => 0.25 * sigma.exact_ln(),
             Levels::ContinuousV => sigma.atan() / std::f32::consts::PI * 2.0,
             Levels::Flow { multiplier, .. } => sigma * multiplier,
             Levels::Flux { .. } => sigma,
@@ -184,42 +184,47 @@ impl ModelSampling {
                     log_sigmas[t.ceil() as usize],
                 );
                 let w = t.fract();
-                exp((1.0 - w) * low + w * high)
+                ((1.0 - w) * low + w * high).exact_exp()
             }
-            Levels::ContinuousEdm => exp(timestep / 0.25),
-            Levels::ContinuousV => tan(timestep * std::f32::consts::PI / 2.0),
+            Levels::ContinuousEdm => (timestep / 0.25).exact_exp(),
+            Levels::ContinuousV => (timestep * std::f32::consts::PI / 2.0).exact_tan(),
             Levels::Flow { shift, multiplier } => {
                 let (shift, t) = (*shift as f32, timestep / multiplier);
                 shift * t / (1.0 + (shift - 1.0) * t)
             }
             Levels::Flux { mu } => {
                 let e = mu.exp() as f32;
-                e / (e + (1.0 / timestep - 1.0))
+                // torch divides a number by a tensor as reciprocal times number; the top level depends on it.
+                1.0 / (e + (1.0 / timestep - 1.0)) * e
             }
         }
     }
 
-    /// The noise level when `percent` of the denoising is done, 0 to 1, as node inputs count it.
-    pub fn percent_to_sigma(&self, percent: f64) -> f32 {
-        let flow = self.prediction.is_flow();
+    /// The noise level when `percent` of the denoising is done, 0 to 1, as node inputs count it. In f64, since a
+    /// level of the schedule may be the very same fraction, and which side it falls on counts.
+    pub fn percent_to_sigma(&self, percent: f64) -> f64 {
         if percent <= 0.0 {
-            return if flow { 1.0 } else { 999_999_999.9 };
+            return if self.prediction.is_flow() {
+                1.0
+            } else {
+                999_999_999.9
+            };
         }
         if percent >= 1.0 {
             return 0.0;
         }
         let left = 1.0 - percent;
         match &self.levels {
-            Levels::Discrete { .. } => self.sigma((left * 999.0) as f32),
+            Levels::Discrete { .. } => f64::from(self.sigma((left * 999.0) as f32)),
             Levels::ContinuousEdm | Levels::ContinuousV => {
                 let (low, high) = (
                     f64::from(self.sigma_min()).ln(),
                     f64::from(self.sigma_max()).ln(),
                 );
-                ((high - low) * left + low).exp() as f32
+                ((high - low) * left + low).exp()
             }
-            Levels::Flow { shift, .. } => (shift * left / (1.0 + (shift - 1.0) * left)) as f32,
-            Levels::Flux { mu } => (mu.exp() / (mu.exp() + (1.0 / left - 1.0))) as f32,
+            Levels::Flow { shift, .. } => shift * left / (1.0 + (shift - 1.0) * left),
+            Levels::Flux { mu } => mu.exp() / (mu.exp() + (1.0 / left - 1.0)),
         }
     }
 

@@ -81,7 +81,7 @@ pub struct Options {
 pub struct Adaptive {
     pub rtol: f32,
     pub atol: f32,
-    pub h_init: f32,
+    pub h_init: f64,
     pub pcoeff: f64,
     pub icoeff: f64,
     pub dcoeff: f64,

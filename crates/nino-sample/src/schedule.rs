@@ -4,7 +4,7 @@
 mod beta;
 
 use crate::Error;
-use crate::exact::{exp, linspace, pow, tan};
+use crate::exact::{Exact, linspace};
 use crate::model::ModelSampling;
 use crate::registry::nearest;
 
@@ -134,7 +134,7 @@ fn uniform(model: &ModelSampling, steps: usize, sgm: bool) -> Vec<f32> {
 fn karras(min: f32, max: f32, steps: usize, rho: f64) -> Vec<f32> {
     let root = |s: f32| f64::from(s).powf(1.0 / rho);
     let (low, high) = (root(min), root(max));
-    let level = |ramp: f32| pow(high as f32 + ramp * (low - high) as f32, rho as f32);
+    let level = |ramp: f32| (high as f32 + ramp * (low - high) as f32).exact_pow(rho);
     linspace(0.0, 1.0, steps)
         .into_iter()
         .map(level)
@@ -146,7 +146,7 @@ fn exponential(min: f32, max: f32, steps: usize) -> Vec<f32> {
     let log = |s: f32| f64::from(s).ln() as f32;
     linspace(log(max), log(min), steps)
         .into_iter()
-        .map(exp)
+        .map(Exact::exact_exp)
         .chain([0.0])
         .collect()
 }
@@ -195,7 +195,7 @@ fn kl_optimal(min: f32, max: f32, steps: usize) -> Vec<f32> {
     let (low, high) = (f64::from(min).atan() as f32, f64::from(max).atan() as f32);
     let level = |i: usize| {
         let ramp = i as f32 / (steps.max(2) - 1) as f32;
-        tan(ramp * low + (1.0 - ramp) * high)
+        (ramp * low + (1.0 - ramp) * high).exact_tan()
     };
     (0..steps).map(level).chain([0.0]).collect()
 }

@@ -5,7 +5,13 @@
 //! them (AVX-512 machines run the same kernel). A ragged tail redraws and recomputes the last 16 values.
 //! Fewer than sixteen are double-precision pairs; the second of a pair waits in the generator for later calls.
 
+use std::num::NonZero;
+use std::thread;
+
 use super::mt19937::Mt19937;
+
+/// Fewer values than this (a large image has a quarter of it) are not worth threads.
+const PARALLEL: usize = 1 << 18;
 
 /// A `torch.Generator` on the CPU.
 #[derive(Clone)]
@@ -32,9 +38,7 @@ impl TorchCpu {
             return;
         }
         self.uniform(out);
-        for block in out.chunks_exact_mut(16) {
-            box_muller_16(block);
-        }
+        box_muller(out);
         if !n.is_multiple_of(16) {
             let tail = &mut out[n - 16..];
             self.uniform(tail);
@@ -60,6 +64,25 @@ impl TorchCpu {
         self.spare = Some(radius * theta.sin());
         radius * theta.cos()
     }
+}
+
+/// Over whole blocks, on all cores where there are many: the uniforms are in place, so blocks are independent.
+fn box_muller(values: &mut [f32]) {
+    let cores = if values.len() < PARALLEL {
+        1
+    } else {
+        thread::available_parallelism().map_or(1, NonZero::get)
+    };
+    let run = |part: &mut [f32]| part.chunks_exact_mut(16).for_each(box_muller_16);
+    if cores == 1 {
+        return run(values);
+    }
+    let share = values.len().div_ceil(cores).next_multiple_of(16);
+    thread::scope(|scope| {
+        for part in values.chunks_mut(share) {
+            scope.spawn(move || run(part));
+        }
+    });
 }
 
 fn box_muller_16(block: &mut [f32]) {

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use super::snr;
 use super::solve::solve;
 use crate::error::Stop;
-use crate::linear::mix;
+use crate::exact::Exact;
+use crate::linear::{mix, sum_into};
 use crate::sampler::Run;
 
 pub fn sa_solver(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
@@ -26,7 +27,7 @@ fn run_adams(run: &mut Run<'_>, x: &mut [f32], pece: bool) -> Result<(), Stop> {
     let noisiest = run.model.percent_to_sigma(settings.start_percent);
     let cleanest = run.model.percent_to_sigma(settings.end_percent);
     let tau_at = |s: f32| {
-        if (cleanest..=noisiest).contains(&s) {
+        if (cleanest..=noisiest).contains(&f64::from(s)) {
             eta.max(0.0)
         } else {
             0.0
@@ -40,7 +41,7 @@ fn run_adams(run: &mut Run<'_>, x: &mut [f32], pece: bool) -> Result<(), Stop> {
         .max(1);
     let mut seen: VecDeque<Vec<f32>> = VecDeque::with_capacity(history + 1);
     let mut predicted = x.to_vec();
-    let mut noise = vec![0.0; n];
+    let (mut noise, mut sum) = (vec![0.0; n], vec![0.0; n]);
     let mut tau = 0.0f32;
     let ends_at_zero = sigmas.last() == Some(&0.0);
     for i in 0..steps {
@@ -70,7 +71,7 @@ fn run_adams(run: &mut Run<'_>, x: &mut [f32], pece: bool) -> Result<(), Stop> {
             x.copy_from_slice(&predicted);
         } else {
             let step = AdamsStep::new(&sigmas, &lambdas, i - 1, tau, settings.simple_order_2);
-            step.apply(x, &lambdas[i + 1 - corrector..=i], &seen, true);
+            step.apply(x, &lambdas[i + 1 - corrector..=i], &seen, true, &mut sum);
             if tau > 0.0 && s_noise > 0.0 {
                 mix(x, 1.0, &[(1.0, &noise)]);
             }
@@ -90,9 +91,10 @@ fn run_adams(run: &mut Run<'_>, x: &mut [f32], pece: bool) -> Result<(), Stop> {
             &lambdas[i + 1 - predictor..=i],
             &seen,
             false,
+            &mut sum,
         );
         if tau > 0.0 && s_noise > 0.0 {
-            let deviation = sigmas[i + 1] * (-(-2.0 * tau * tau * step.h).exp_m1()).sqrt();
+            let deviation = sigmas[i + 1] * (-(-2.0 * tau * tau * step.h).exact_exp_m1()).sqrt();
             let fresh = source.draw(sigmas[i], sigmas[i + 1]);
             noise
                 .iter_mut()
@@ -124,8 +126,8 @@ impl AdamsStep {
             from,
             to,
             h,
-            keep: sigmas[i + 1] / sigmas[i] * (-(tau * tau) * h).exp(),
-            alpha: sigmas[i + 1] * to.exp(),
+            keep: sigmas[i + 1] / sigmas[i] * (-(tau * tau) * h).exact_exp(),
+            alpha: sigmas[i + 1] * to.exact_exp(),
             tau,
             simple_order_2,
         }
@@ -133,22 +135,28 @@ impl AdamsStep {
 
     /// x = keep * x + sum of b_k * prediction_k, for predictions at half log-SNRs `knots` (oldest first), of which
     /// `seen` has the values (newest first).
-    fn apply(&self, x: &mut [f32], knots: &[f32], seen: &VecDeque<Vec<f32>>, corrects: bool) {
+    fn apply(
+        &self,
+        x: &mut [f32],
+        knots: &[f32],
+        seen: &VecDeque<Vec<f32>>,
+        corrects: bool,
+        sum: &mut [f32],
+    ) {
         let weights = self.weights(knots, corrects);
         let terms: Vec<(f32, &[f32])> = weights
             .iter()
             .zip((0..knots.len()).rev())
             .map(|(&w, k)| (w, seen[k].as_slice()))
             .collect();
-        let mut sum = vec![0.0; x.len()];
-        crate::linear::sum_into(&mut sum, &terms);
-        mix(x, self.keep, &[(1.0, &sum)]);
+        sum_into(sum, &terms);
+        mix(x, self.keep, &[(1.0, sum)]);
     }
 
     fn weights(&self, knots: &[f32], corrects: bool) -> Vec<f32> {
         let rate = 1.0 + self.tau * self.tau;
         if self.simple_order_2 && knots.len() == 2 {
-            let whole = self.alpha * -(-self.h * rate).exp_m1();
+            let whole = self.alpha * -(-self.h * rate).exact_exp_m1();
             return if corrects {
                 let newest = self.alpha * (0.5 * rate * self.h);
                 vec![whole - newest, newest]
@@ -169,7 +177,7 @@ impl AdamsStep {
     /// boundary term less p / rate times the one before.
     fn moments(&self, n: usize) -> Vec<f32> {
         let rate = 1.0 + self.tau * self.tau;
-        let decay = (-rate * self.h).exp();
+        let decay = (-rate * self.h).exact_exp();
         let mut moments: Vec<f32> = Vec::with_capacity(n);
         for p in 0..n {
             let boundary = self.to.powi(p as i32) - self.from.powi(p as i32) * decay;

@@ -4,6 +4,7 @@
 use super::ancestral::split;
 use super::{lms, snr};
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::mix;
 use crate::sampler::{Output, Run};
 
@@ -28,8 +29,8 @@ fn euler(run: &mut Run<'_>, x: &mut [f32], eta: f32) -> Result<(), Stop> {
             x.copy_from_slice(&denoised);
             continue;
         }
-        let alpha = sigma * snr::lambda(run.model, sigma).exp();
-        let alpha_next = next * snr::lambda(run.model, next).exp();
+        let alpha = sigma * snr::lambda(run.model, sigma).exact_exp();
+        let alpha_next = next * snr::lambda(run.model, next).exact_exp();
         let (down, up) = split(sigma / alpha, next / alpha_next, eta);
         let down = alpha_next * down;
         for j in 0..n {
@@ -65,11 +66,11 @@ pub fn cfgpp_ud10_ab(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
         };
         run.denoiser.denoise(x, sigma, out)?;
         run.report(i, sigma, x, &denoised)?;
-        let alpha = sigma * snr::lambda(run.model, sigma).exp();
+        let alpha = sigma * snr::lambda(run.model, sigma).exact_exp();
         let alpha_next = if next == 0.0 {
             1.0
         } else {
-            next * snr::lambda(run.model, next).exp()
+            next * snr::lambda(run.model, next).exact_exp()
         };
         let dt = next - sigma;
         let ratio = if i == 0 {

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::error::Stop;
+use crate::exact::{Exact, linspace};
 use crate::linear::{mix, slope};
 use crate::sampler::Run;
 
@@ -37,18 +38,18 @@ pub fn deis(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The VP process of the EDM paper, fitted to sigma 0.002 at t = 0.001 and 80 at t = 1.
+/// The VP process of the EDM paper, fitted to sigma 0.002 at t = 0.001 and 80 at t = 1. In f32 throughout, since
+/// the reference's rounding of small times is larger than the error of the method.
 struct Vp {
-    beta_min: f64,
-    beta_d: f64,
+    beta_min: f32,
+    beta_d: f32,
 }
 
 impl Vp {
     fn new() -> Self {
-        let log = |sigma: f64| (sigma * sigma + 1.0).ln();
-        let start = 1e-3;
-        let (low, high) = (log(f64::from(0.002_f32)), log(80.0));
-        let beta_d = 2.0 * (low / start - high) / (start - 1.0);
+        let log = |sigma: f32| (sigma * sigma + 1.0).exact_ln();
+        let (low, high) = (log(0.002), log(80.0));
+        let beta_d = 2.0 * (low / 1e-3 - high) / (1e-3 - 1.0);
         Self {
             beta_min: high - 0.5 * beta_d,
             beta_d,
@@ -56,32 +57,36 @@ impl Vp {
     }
 
     fn time(&self, sigma: f32) -> f32 {
-        let log = (f64::from(sigma * sigma) + 1.0).ln();
-        (((self.beta_min * self.beta_min + 2.0 * self.beta_d * log).sqrt() - self.beta_min)
-            / self.beta_d) as f32
+        let log = (sigma * sigma + 1.0).exact_ln();
+        let root = (self.beta_min * self.beta_min + 2.0 * self.beta_d * log).sqrt();
+        (root - self.beta_min) / self.beta_d
     }
 
     /// Weights of the slopes at step `i`, newest first.
     fn weights(&self, times: &[f32], i: usize, order: usize) -> Vec<f32> {
-        let at = |k: usize| f64::from(times[i - k]);
-        let (start, end) = (at(0), f64::from(times[i + 1]));
-        let mut sums = vec![0.0; order];
-        for p in 0..POINTS {
-            let t = start + (end - start) * p as f64 / (POINTS - 1) as f64;
-            let log_alpha = -0.5 * t * t * self.beta_d - t * self.beta_min;
-            let rate = -(t * self.beta_d + self.beta_min);
-            let alpha = log_alpha.exp();
-            let density = -0.5 * rate / (alpha * (1.0 - alpha)).sqrt();
+        let (start, end) = (times[i], times[i + 1]);
+        // The steepness is the reference's difference of its two betas, not `beta_d` itself.
+        let steepness = (self.beta_d + self.beta_min) - self.beta_min;
+        let mut sums = vec![0.0f64; order];
+        for t in linspace(start, end, POINTS) {
+            let log_alpha = -0.5 * (t * t) * steepness - t * self.beta_min;
+            let alpha = log_alpha.exact_exp();
+            // Where alpha rounds to 1 the reference divides by zero.
+            let rest = if alpha < 1.0 {
+                1.0 - alpha
+            } else {
+                -log_alpha.exact_exp_m1()
+            };
+            let density = 0.5 * (t * steepness + self.beta_min) / (alpha * rest).sqrt();
             for (j, sum) in sums.iter_mut().enumerate() {
                 let others = (0..order).filter(|&k| k != j);
-                *sum += density
-                    * others
-                        .map(|k| (t - at(k)) / (at(j) - at(k)))
-                        .product::<f64>();
+                let poly = others.fold(1.0f32, |p, k| {
+                    p * ((t - times[i - k]) / (times[i - j] - times[i - k]))
+                });
+                *sum += f64::from(density * poly);
             }
         }
-        sums.iter()
-            .map(|s| (s * (end - start) / POINTS as f64) as f32)
-            .collect()
+        let step = (end - start) / POINTS as f32;
+        sums.iter().map(|&s| s as f32 * step).collect()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::ancestral::{split, split_flow};
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::{lerp, mix, slope, sum_into};
 use crate::sampler::Run;
 
@@ -59,7 +60,7 @@ impl Buffers {
     fn step(&mut self, run: &mut Run<'_>, x: &mut [f32], sigma: f32, to: f32) -> Result<(), Stop> {
         slope(&mut self.d, x, sigma, &self.denoised);
         if to != 0.0 {
-            let middle = lerp(sigma.ln(), to.ln(), 0.5).exp();
+            let middle = lerp(sigma.exact_ln(), to.exact_ln(), 0.5).exact_exp();
             sum_into(&mut self.x_2, &[(1.0, x), (middle - sigma, &self.d)]);
             run.denoise(&self.x_2, middle, &mut self.denoised)?;
             slope(&mut self.d, &self.x_2, middle, &self.denoised);

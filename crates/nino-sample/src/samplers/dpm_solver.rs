@@ -1,10 +1,10 @@
-//! DPM-Solver in t = -ln(sigma) (Lu et al. 2022, algorithms 1 to 3), as k-diffusion runs it: `dpm_fast` spends a
+//! DPM-Solver in t = -sigma.exact_ln() (Lu et al. 2022, algorithms 1 to 3), as k-diffusion runs it: `dpm_fast` spends a
 //! given number of evaluations on third-order steps of equal length, `dpm_adaptive` chooses its steps by the
 //! difference of a second and a third-order result. Neither visits the schedule's levels, only its ends.
 
 use super::ancestral::split;
 use crate::error::Stop;
-use crate::exact::{exp, linspace};
+use crate::exact::{Exact, linspace};
 use crate::linear::{mix, sum_into};
 use crate::sampler::Run;
 
@@ -107,11 +107,11 @@ fn ends(sigmas: &[f32]) -> Option<(f32, f32)> {
         [_, .., last] => *last,
         _ => return None,
     };
-    (sigmas[0] > 0.0 && last > 0.0).then(|| (-sigmas[0].ln(), -last.ln()))
+    (sigmas[0] > 0.0 && last > 0.0).then(|| (-sigmas[0].exact_ln(), -last.exact_ln()))
 }
 
 fn sigma(t: f32) -> f32 {
-    exp(-t)
+    (-t).exact_exp()
 }
 
 /// Where the deterministic part of a step ends, and the deviation of the noise added after it.
@@ -120,7 +120,7 @@ fn down(t: f32, t_next: f32, end: f32, eta: f32) -> (f32, f32) {
         return (t_next, 0.0);
     }
     let (level, _) = split(sigma(t), sigma(t_next), eta);
-    let t_down = end.min(-level.ln());
+    let t_down = end.min(-level.exact_ln());
     (
         t_down,
         (sigma(t_next) * sigma(t_next) - sigma(t_down) * sigma(t_down)).sqrt(),
@@ -176,7 +176,7 @@ impl Solver {
         let h = t_next - t;
         sum_into(
             &mut self.out,
-            &[(1.0, x), (-sigma(t_next) * h.exp_m1(), &self.eps)],
+            &[(1.0, x), (-sigma(t_next) * h.exact_exp_m1(), &self.eps)],
         );
     }
 
@@ -192,11 +192,11 @@ impl Solver {
         let s1 = t + r1 * h;
         sum_into(
             &mut self.u,
-            &[(1.0, x), (-sigma(s1) * (r1 * h).exp_m1(), &self.eps)],
+            &[(1.0, x), (-sigma(s1) * (r1 * h).exact_exp_m1(), &self.eps)],
         );
         self.eps_r1(run, s1)?;
-        let whole = sigma(t_next) * h.exp_m1();
-        let extra = sigma(t_next) / (2.0 * r1) * h.exp_m1();
+        let whole = sigma(t_next) * h.exact_exp_m1();
+        let extra = sigma(t_next) / (2.0 * r1) * h.exact_exp_m1();
         extrapolate(&mut self.out, x, &self.eps, &self.eps_r1, whole, extra);
         Ok(())
     }
@@ -207,15 +207,15 @@ impl Solver {
         let (s1, s2) = (t + r1 * h, t + r2 * h);
         sum_into(
             &mut self.u,
-            &[(1.0, x), (-sigma(s1) * (r1 * h).exp_m1(), &self.eps)],
+            &[(1.0, x), (-sigma(s1) * (r1 * h).exact_exp_m1(), &self.eps)],
         );
         self.eps_r1(run, s1)?;
-        let whole = sigma(s2) * (r2 * h).exp_m1();
-        let extra = sigma(s2) * (r2 / r1) * ((r2 * h).exp_m1() / (r2 * h) - 1.0);
+        let whole = sigma(s2) * (r2 * h).exact_exp_m1();
+        let extra = sigma(s2) * (r2 / r1) * ((r2 * h).exact_exp_m1() / (r2 * h) - 1.0);
         extrapolate(&mut self.u, x, &self.eps, &self.eps_r1, whole, extra);
         evaluate(run, &self.u, s2, &mut self.eps_r2)?;
-        let whole = sigma(t_next) * h.exp_m1();
-        let extra = sigma(t_next) / r2 * (h.exp_m1() / h - 1.0);
+        let whole = sigma(t_next) * h.exact_exp_m1();
+        let extra = sigma(t_next) / r2 * (h.exact_exp_m1() / h - 1.0);
         extrapolate(&mut self.out, x, &self.eps, &self.eps_r2, whole, extra);
         Ok(())
     }
@@ -267,7 +267,7 @@ impl StepSize {
     fn new(run: &Run<'_>, order: f64) -> Self {
         let a = run.options.adaptive;
         Self {
-            h: f64::from(a.h_init.abs()),
+            h: a.h_init.abs(),
             exponents: [
                 (a.pcoeff + a.icoeff + a.dcoeff) / order,
                 -(a.pcoeff + 2.0 * a.dcoeff) / order,

@@ -3,6 +3,7 @@
 
 use super::ancestral::{split, split_flow};
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::{mix, sum_into};
 use crate::sampler::Run;
 
@@ -39,6 +40,7 @@ pub fn dpmpp_2s_ancestral(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> 
 pub fn dpmpp_2s_ancestral_cfg_pp(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     let n = x.len();
     let (mut denoised, mut uncond, mut x_2) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+    let mut denoised_2 = vec![0.0; n];
     let mut noise = run.fresh_noise(n);
     let (eta, s_noise) = (run.eta(), run.s_noise());
     for i in 0..run.steps() {
@@ -56,7 +58,6 @@ pub fn dpmpp_2s_ancestral_cfg_pp(run: &mut Run<'_>, x: &mut [f32]) -> Result<(),
             for (o, (x, (d, u))) in x_2.iter_mut().zip(first) {
                 *o = step.keep_half * (x + (d - u)) + step.gain_half * d;
             }
-            let mut denoised_2 = vec![0.0; n];
             run.denoise_both(&x_2, step.middle, &mut denoised_2, &mut uncond)?;
             let guided = denoised.iter().zip(&uncond).zip(&denoised_2);
             for (x, ((d, u), d_2)) in x.iter_mut().zip(guided) {
@@ -74,7 +75,7 @@ fn flow(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     let (mut denoised, mut x_2) = (vec![0.0; x.len()], vec![0.0; x.len()]);
     let mut noise = run.fresh_noise(x.len());
     let (eta, s_noise) = (run.eta(), run.s_noise());
-    let lambda = |sigma: f32| ((1.0 - sigma) / sigma).ln();
+    let lambda = |sigma: f32| ((1.0 - sigma) / sigma).exact_ln();
     for i in 0..run.steps() {
         let (sigma, next) = (run.sigmas[i], run.sigmas[i + 1]);
         run.denoise(x, sigma, &mut denoised)?;
@@ -88,7 +89,7 @@ fn flow(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
             0.9999
         } else {
             let (from, to) = (lambda(sigma), lambda(step.down));
-            1.0 / ((from + 0.5 * (to - from)).exp() + 1.0)
+            1.0 / ((from + 0.5 * (to - from)).exact_exp() + 1.0)
         };
         let ratio = middle / sigma;
         sum_into(&mut x_2, &[(ratio, x), (1.0 - ratio, &denoised)]);
@@ -124,16 +125,16 @@ struct HalfStep {
 
 impl HalfStep {
     fn new(sigma: f32, down: f32) -> Self {
-        let (t, t_next) = (-sigma.ln(), -down.ln());
+        let (t, t_next) = (-sigma.exact_ln(), -down.exact_ln());
         let h = t_next - t;
-        let middle = (-(t + 0.5 * h)).exp();
-        let start = (-t).exp();
+        let middle = (-(t + 0.5 * h)).exact_exp();
+        let start = (-t).exact_exp();
         Self {
             middle,
             keep_half: middle / start,
-            gain_half: -(-h * 0.5).exp_m1(),
-            keep: (-t_next).exp() / start,
-            gain: -(-h).exp_m1(),
+            gain_half: -(-h * 0.5).exact_exp_m1(),
+            keep: (-t_next).exact_exp() / start,
+            gain: -(-h).exact_exp_m1(),
         }
     }
 }

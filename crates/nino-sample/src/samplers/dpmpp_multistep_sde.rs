@@ -3,6 +3,7 @@
 
 use super::snr;
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::mix;
 use crate::sampler::{Run, Solver};
 
@@ -18,8 +19,8 @@ fn two_steps(run: &mut Run<'_>, x: &mut [f32], solver: Solver) -> Result<(), Sto
     multistep(run, x, |x, step, [denoised, old, _]| {
         let Some(r) = step.r[0] else { return };
         let gain = match solver {
-            Solver::Heun => step.alpha * (-(-step.h_eta).exp_m1() / -step.h_eta + 1.0),
-            _ => 0.5 * step.alpha * -(-step.h_eta).exp_m1(),
+            Solver::Heun => step.alpha * (-(-step.h_eta).exact_exp_m1() / -step.h_eta + 1.0),
+            _ => 0.5 * step.alpha * -(-step.h_eta).exact_exp_m1(),
         };
         let weight = gain * (1.0 / r);
         let both = denoised.iter().zip(old);
@@ -31,7 +32,7 @@ fn two_steps(run: &mut Run<'_>, x: &mut [f32], solver: Solver) -> Result<(), Sto
 
 pub fn dpmpp_3m_sde(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     multistep(run, x, |x, step, [denoised, old, older]| {
-        let phi_2 = (-step.h_eta).exp_m1() / step.h_eta + 1.0;
+        let phi_2 = (-step.h_eta).exact_exp_m1() / step.h_eta + 1.0;
         match step.r {
             [Some(r0), Some(r1)] => {
                 let phi_3 = phi_2 / step.h_eta - 0.5;
@@ -86,9 +87,9 @@ fn multistep(
         let to = snr::lambda(run.model, next);
         let h = to - snr::lambda(run.model, sigma);
         let h_eta = h * (eta + 1.0);
-        let alpha = next * to.exp();
-        let keep = next / sigma * (-h * eta).exp();
-        mix(x, keep, &[(alpha * -(-h_eta).exp_m1(), &seen[0])]);
+        let alpha = next * to.exact_exp();
+        let keep = next / sigma * (-h * eta).exact_exp();
+        mix(x, keep, &[(alpha * -(-h_eta).exact_exp_m1(), &seen[0])]);
         let step = Multistep {
             alpha,
             h_eta,
@@ -96,7 +97,7 @@ fn multistep(
         };
         correct(x, &step, [&seen[0], &seen[1], &seen[2]]);
         if eta > 0.0 && s_noise > 0.0 {
-            let deviation = next * (-(-2.0 * h * eta).exp_m1()).sqrt();
+            let deviation = next * (-(-2.0 * h * eta).exact_exp_m1()).sqrt();
             mix(x, 1.0, &[(deviation * s_noise, noise.draw(sigma, next))]);
         }
         seen.rotate_right(1);

@@ -4,6 +4,7 @@
 use super::ancestral::split;
 use super::snr;
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::{mix, sum_into};
 use crate::sampler::Run;
 
@@ -26,9 +27,9 @@ pub fn dpmpp_sde(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
         let (from, to) = (snr::lambda(run.model, sigma), snr::lambda(run.model, next));
         let between = from + r * (to - from);
         let middle = snr::sigma(run.model, between);
-        let alpha = sigma * from.exp();
+        let alpha = sigma * from.exact_exp();
 
-        let half = Stage::new(from, between, eta, middle * between.exp());
+        let half = Stage::new(from, between, eta, middle * between.exact_exp());
         sum_into(
             &mut x_2,
             &[(half.alpha / alpha * half.decay, x), (half.gain, &denoised)],
@@ -39,7 +40,7 @@ pub fn dpmpp_sde(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
         }
         run.denoise(&x_2, middle, &mut denoised_2)?;
 
-        let whole = Stage::new(from, to, eta, next * to.exp());
+        let whole = Stage::new(from, to, eta, next * to.exact_exp());
         mix(&mut denoised, 1.0 - weight_2, &[(weight_2, &denoised_2)]);
         mix(
             x,
@@ -64,12 +65,12 @@ struct Stage {
 
 impl Stage {
     fn new(from: f32, to: f32, eta: f32, alpha: f32) -> Self {
-        let (down, up) = split((-from).exp(), (-to).exp(), eta);
-        let h = -down.ln() - from;
+        let (down, up) = split((-from).exact_exp(), (-to).exact_exp(), eta);
+        let h = -down.exact_ln() - from;
         Self {
             alpha,
-            decay: (-h).exp(),
-            gain: -alpha * (-h).exp_m1(),
+            decay: (-h).exact_exp(),
+            gain: -alpha * (-h).exact_exp_m1(),
             up,
         }
     }

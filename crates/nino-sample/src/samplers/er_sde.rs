@@ -4,6 +4,7 @@
 
 use super::snr;
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::mix;
 use crate::sampler::Run;
 
@@ -19,7 +20,7 @@ pub fn er_sde(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     let sigmas = snr::finite(run.model, run.sigmas);
     let ls: Vec<f32> = sigmas
         .iter()
-        .map(|&s| (-snr::lambda(run.model, s)).exp())
+        .map(|&s| (-snr::lambda(run.model, s)).exact_exp())
         .collect();
     for i in 0..run.steps() {
         let (sigma, next) = (sigmas[i], sigmas[i + 1]);
@@ -70,7 +71,7 @@ pub fn er_sde(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 }
 
 fn noise_scale(l: f32) -> f32 {
-    l * (l.powf(0.3).exp() + 10.0)
+    l * (l.exact_pow(0.3).exact_exp() + 10.0)
 }
 
 /// The integrals from `l_next` to `l` of 1/h and of (t - l)/h, as left Riemann sums.

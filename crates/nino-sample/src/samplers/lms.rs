@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::error::Stop;
-use crate::linear::{mix, slope};
+use crate::linear::{mix, slope, sum_into};
 use crate::sampler::Run;
 
 pub fn lms(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     let max_order = run.options.order.unwrap_or(4).clamp(1, 4);
-    let mut denoised = vec![0.0; x.len()];
+    let (mut denoised, mut sum) = (vec![0.0; x.len()], vec![0.0; x.len()]);
     let mut slopes: VecDeque<Vec<f32>> = VecDeque::with_capacity(max_order + 1);
     for i in 0..run.steps() {
         run.denoise(x, run.sigmas[i], &mut denoised)?;
@@ -31,8 +31,7 @@ pub fn lms(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
             .enumerate()
             .map(|(j, d)| (weight(run.sigmas, i, order, j), d.as_slice()))
             .collect();
-        let mut sum = vec![0.0; x.len()];
-        crate::linear::sum_into(&mut sum, &terms);
+        sum_into(&mut sum, &terms);
         mix(x, 1.0, &[(1.0, &sum)]);
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 use super::ancestral::split;
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::{mix, slope};
 use crate::sampler::Run;
 
@@ -48,13 +49,13 @@ fn solve(run: &mut Run<'_>, x: &mut [f32], eta: f32, cfg_pp: bool) -> Result<(),
                 mix(x, 1.0, &[(down - sigma, &d)]);
             }
         } else {
-            let h = sigma.ln() - down.ln();
-            let c2 = (old_down.ln() - run.sigmas[i - 1].ln()) / h;
-            let phi_1 = (-h).exp_m1() / -h;
+            let h = sigma.exact_ln() - down.exact_ln();
+            let c2 = (old_down.exact_ln() - run.sigmas[i - 1].exact_ln()) / h;
+            let phi_1 = (-h).exact_exp_m1() / -h;
             let phi_2 = (phi_1 - 1.0) / -h;
             let or_zero = |v: f32| if v.is_nan() { 0.0 } else { v };
             let (b1, b2) = (or_zero(phi_1 - phi_2 / c2), or_zero(phi_2 / c2));
-            let keep = (-h).exp();
+            let keep = (-h).exact_exp();
             for j in 0..n {
                 let start = x[j] + (denoised[j] - uncond[j]);
                 x[j] = keep * start + h * (b1 * uncond[j] + b2 * old[j]);

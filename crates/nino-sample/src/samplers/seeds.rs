@@ -4,6 +4,7 @@
 
 use super::snr;
 use crate::error::Stop;
+use crate::exact::Exact;
 use crate::linear::{lerp, mix, sum_into};
 use crate::sampler::{Run, Solver};
 
@@ -42,7 +43,7 @@ fn two_stages(
         }
         let step = Stages::new(run, sigma, next, eta);
         let (middle, alpha) = step.at(run, r);
-        let keep = middle / sigma * (-r * step.h * eta).exp();
+        let keep = middle / sigma * (-r * step.h * eta).exact_exp();
         sum_into(
             &mut x_2,
             &[(keep, x), (-alpha * phi_1(-r * step.h_eta), &denoised)],
@@ -50,8 +51,8 @@ fn two_stages(
         noise.add(&mut x_2, 0.0, r, sigma, middle, step.h);
         run.denoise(&x_2, middle, &mut denoised_2)?;
 
-        let alpha = next * step.to.exp();
-        let keep = next / sigma * (-step.h * eta).exp();
+        let alpha = next * step.to.exact_exp();
+        let keep = next / sigma * (-step.h * eta).exact_exp();
         let whole = phi_1(-step.h_eta);
         let b2 = if solver == Solver::Phi2 {
             phi_2(-step.h_eta) / r
@@ -89,7 +90,7 @@ pub fn seeds_3(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
         let (sigma_1, alpha_1) = step.at(run, r_1);
         let (sigma_2, alpha_2) = step.at(run, r_2);
 
-        let keep = sigma_1 / sigma * (-r_1 * step.h * eta).exp();
+        let keep = sigma_1 / sigma * (-r_1 * step.h * eta).exact_exp();
         sum_into(
             &mut stage,
             &[(keep, x), (-alpha_1 * phi_1(-r_1 * step.h_eta), &denoised)],
@@ -99,7 +100,7 @@ pub fn seeds_3(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 
         let a_2 = r_2 / r_1 * phi_2(-r_2 * step.h_eta);
         let a_1 = phi_1(-r_2 * step.h_eta) - a_2;
-        let keep = sigma_2 / sigma * (-r_2 * step.h * eta).exp();
+        let keep = sigma_2 / sigma * (-r_2 * step.h * eta).exact_exp();
         let terms = [
             (keep, &*x),
             (-alpha_2 * a_1, &denoised),
@@ -111,8 +112,8 @@ pub fn seeds_3(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 
         let b_3 = phi_2(-step.h_eta) / r_2;
         let b_1 = phi_1(-step.h_eta) - b_3;
-        let alpha = next * step.to.exp();
-        let keep = next / sigma * (-step.h * eta).exp();
+        let alpha = next * step.to.exact_exp();
+        let keep = next / sigma * (-step.h * eta).exact_exp();
         mix(
             x,
             keep,
@@ -125,12 +126,12 @@ pub fn seeds_3(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 
 /// h * phi_1(h).
 fn phi_1(h: f32) -> f32 {
-    h.exp_m1()
+    h.exact_exp_m1()
 }
 
 /// h * phi_2(h).
 fn phi_2(h: f32) -> f32 {
-    (h.exp_m1() - h) / h
+    (h.exact_exp_m1() - h) / h
 }
 
 /// A step in half log-SNR.
@@ -156,7 +157,7 @@ impl Stages {
     fn at(&self, run: &Run<'_>, r: f32) -> (f32, f32) {
         let lambda = lerp(self.from, self.to, r);
         let sigma = snr::sigma(run.model, lambda);
-        (sigma, sigma * lambda.exp())
+        (sigma, sigma * lambda.exact_exp())
     }
 }
 
@@ -186,8 +187,8 @@ impl PathNoise {
             return;
         };
         let decay = (r - r_to) * h * self.eta;
-        let keep = if r == 0.0 { 0.0 } else { decay.exp() };
-        let fresh = (-(decay * 2.0).exp_m1()).sqrt();
+        let keep = if r == 0.0 { 0.0 } else { decay.exact_exp() };
+        let fresh = (-(decay * 2.0).exact_exp_m1()).sqrt();
         mix(&mut self.gathered, keep, &[(fresh, source.draw(from, to))]);
         mix(x, 1.0, &[(to * self.s_noise, &self.gathered)]);
     }

@@ -14,9 +14,10 @@ pub(super) fn solve(mut a: Vec<Vec<f32>>, mut b: Vec<f32>) -> Vec<f32> {
         });
         a.swap(k, pivot);
         b.swap(k, pivot);
+        let inverse = 1.0 / a[k][k];
         let (done, below) = a.split_at_mut(k + 1);
         for (i, row) in below.iter_mut().enumerate() {
-            let factor = row[k] / done[k][k];
+            let factor = row[k] * inverse;
             row.iter_mut()
                 .zip(&done[k])
                 .for_each(|(v, p)| *v -= factor * p);

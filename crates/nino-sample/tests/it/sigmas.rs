@@ -79,7 +79,10 @@ fn timesteps_and_percents_are_comfyuis() {
         check(&mut failures, &key, &found, &golden[&key], 1e-5);
         let key = format!("percent/{name}");
         let percents = [0.0001, 0.2, 0.5, 0.8, 0.999];
-        let found: Vec<f32> = percents.iter().map(|&p| m.percent_to_sigma(p)).collect();
+        let found: Vec<f32> = percents
+            .iter()
+            .map(|&p| m.percent_to_sigma(p) as f32)
+            .collect();
         check(&mut failures, &key, &found, &golden[&key], 1e-5);
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
