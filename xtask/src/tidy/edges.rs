@@ -6,9 +6,10 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("nino-dtype", &[]),
     ("nino-sample", &[]),
+    ("nino-text", &[]),
     ("nino-graph", &["nino-dtype"]),
     ("nino-weights", &["nino-dtype"]),
     ("nino-cpu", &["nino-dtype", "nino-graph"]),
@@ -28,6 +29,7 @@ const EDGES: [(&str, &[&str]); 13] = [
             "nino-gpu",
             "nino-models",
             "nino-sample",
+            "nino-text",
         ],
     ),
     ("nino-server", &["nino-engine"]),
@@ -42,6 +44,7 @@ const EDGES: [(&str, &[&str]); 13] = [
             "nino-gpu",
             "nino-models",
             "nino-sample",
+            "nino-text",
             "nino-suite",
             "nino-engine",
             "nino-server",
