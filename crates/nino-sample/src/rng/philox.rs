@@ -1,12 +1,9 @@
 //! Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) as CUDA's `torch.randn`
 //! uses it: thread `t` of a grid of `threads` owns elements `t`, `t + threads`, `t + 2*threads`, ...; each
 //! counter value gives it four normals; one call advances the counter by as many values as its busiest thread
-//! used. Up to `threads` elements only the first lane is used, which is the stream A1111 calls "NV".
+//! used. Up to a card's `threads` only the first lane counts, so all cards agree; beyond, each card has a stream
+//! of its own. Without a card to follow the grid has no end, which is the stream A1111 calls "NV".
 //! CUDA takes sine and cosine from its fast hardware units, so values agree to about 1e-6, not bit for bit.
-
-/// The smallest grid of the cards in use (SMs times resident threads) is far larger than any single image's
-/// latent; only big batches and video depend on it.
-const DEFAULT_THREADS: usize = 108 * 2048;
 
 #[derive(Clone)]
 pub struct Philox {
@@ -17,7 +14,7 @@ pub struct Philox {
 
 impl Philox {
     pub fn new(seed: u64) -> Self {
-        Self::with_threads(seed, DEFAULT_THREADS)
+        Self::with_threads(seed, usize::MAX)
     }
 
     /// The stream of a card that keeps `threads` threads resident (streaming processors times threads of each).
@@ -71,10 +68,11 @@ fn rounds(mut c: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 fn box_muller(x: u32, y: u32) -> (f32, f32) {
-    const SCALE: f32 = 2.328_306_4e-10;
-    const SCALE_TAU: f32 = SCALE * std::f32::consts::TAU;
-    let u = (x as f32).mul_add(SCALE, SCALE / 2.0);
-    let v = (y as f32).mul_add(SCALE_TAU, SCALE_TAU / 2.0);
+    const SCALE: f64 = 1.0 / 4_294_967_296.0;
+    // cuRAND's constant is this f32.
+    const SCALE_TAU: f64 = (SCALE as f32 * std::f32::consts::TAU) as f64;
+    let u = f64::from(x) * SCALE + SCALE / 2.0;
+    let v = f64::from(y) * SCALE_TAU + SCALE_TAU / 2.0;
     let radius = (-2.0 * u.ln()).sqrt();
-    (radius * v.sin(), radius * v.cos())
+    ((radius * v.sin()) as f32, (radius * v.cos()) as f32)
 }

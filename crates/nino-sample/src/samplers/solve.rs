@@ -1,5 +1,6 @@
 //! Small dense linear systems, in f32 with partial pivoting: what `torch.linalg.solve` does to the coefficient
-//! systems of multistep solvers, rounding included.
+//! systems of multistep solvers. Multiplying by reciprocals, column by column, rounds as LAPACK does; these systems
+//! are ill-conditioned enough for that to show.
 
 /// The solution of `a` * w = `b`; `a` is given by rows.
 pub(super) fn solve(mut a: Vec<Vec<f32>>, mut b: Vec<f32>) -> Vec<f32> {
@@ -25,10 +26,10 @@ pub(super) fn solve(mut a: Vec<Vec<f32>>, mut b: Vec<f32>) -> Vec<f32> {
         }
     }
     for i in (0..n).rev() {
-        for j in i + 1..n {
-            b[i] -= a[i][j] * b[j];
+        b[i] *= 1.0 / a[i][i];
+        for j in 0..i {
+            b[j] -= a[j][i] * b[i];
         }
-        b[i] /= a[i][i];
     }
     b
 }

@@ -1,6 +1,7 @@
 //! Noise levels: every scheduler on every model, and KSampler's cuts.
 
 use nino_sample::ksampler::{self, Window};
+use nino_sample::model::flux_mu;
 use nino_sample::schedule::turbo;
 use nino_sample::{Error, Sampler, Scheduler};
 
@@ -115,6 +116,14 @@ fn ksampler_cuts_as_comfyui() {
     }
     assert_eq!(seen, 52);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn fluxs_shift_grows_with_the_image() {
+    for (side, mu) in [(256, 0.5), (512, 0.63), (1024, 1.15)] {
+        let found = flux_mu(side, side, 1.15, 0.5);
+        assert!((found - mu).abs() < 1e-12, "{side}: {found}");
+    }
 }
 
 #[test]
