@@ -13,7 +13,7 @@ CONFIG = {
     "text": {"vocab_size": 3072, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024,
              "max_position_embeddings": 32, "hidden_act": "quick_gelu"},
     "vae": {"latent_channels": 4, "width": 64, "scale": 1.0, "shift": 0.0},
-    "prediction": "flow", "steps": 20, "cfg": 3.0, "size": 256,
+    "prediction": "flow", "steps": 20, "cfg": 4.0, "size": 256,
 }  # fmt: skip
 
 

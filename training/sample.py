@@ -1,6 +1,6 @@
 """The sampler that other engines are held against: plain Euler on the rectified flow, with classifier-free guidance.
 
-    python sample.py MODEL.safetensors "a smiling sun" picture.png --seed 0 --steps 20 --cfg 3
+    python sample.py MODEL.safetensors "a smiling sun" picture.png --seed 0 --steps 20 --cfg 4
 
 Noise is torch.randn of the CPU generator at the seed. Time runs from 1 (noise) to 0 in even steps.
 """
@@ -23,7 +23,7 @@ def noise(n, seed):
 
 
 @torch.no_grad()
-def sample(model, prompt_tokens, steps=20, cfg=3.0, seed=0, device="cpu", x=None):
+def sample(model, prompt_tokens, steps=20, cfg=4.0, seed=0, device="cpu", x=None):
     """prompt_tokens: (tokens [b, 32], empty [32]) -> latents [b, 4, 32, 32]."""
     prompts, empty = (t.to(device) for t in prompt_tokens)
     x = (noise(len(prompts), seed) if x is None else x).to(device)
@@ -48,7 +48,7 @@ def main():
     parser.add_argument("picture", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--cfg", type=float, default=3.0)
+    parser.add_argument("--cfg", type=float, default=4.0)
     args = parser.parse_args()
     with safe_open(args.model, "pt") as file:
         metadata = file.metadata()
