@@ -172,9 +172,14 @@ fn a_put(i: u32, v: mat2x4<f16>) {
   }
 }
 // Chunk i of the weights of a stage: 8 channels of tap i / (BN * CH) and row i / CH % BN.
+// WPACK: weights are [cin / BK, tap, cout, BK], so that a stage reads whole runs of memory.
 fn weight_at(i: u32, n0: u32) -> u32 {
   let n = n0 + i / ${CH}u % ${BN}u;
+#if WPACK
+  return p.w_off + (i / ${CH*BN}u * p.n + n) * ${BK}u + (i % ${CH}u) * 8u;
+#else
   return p.w_off + n * p.k + i / ${CH*BN}u * p.c + (i % ${CH}u) * 8u;
+#endif
 }
 fn b_chunk(i: u32, off: u32, g: u32, c0: u32, n0: u32) -> mat2x4<f16> {
 #if CE
@@ -186,7 +191,11 @@ fn b_chunk(i: u32, off: u32, g: u32, c0: u32, n0: u32) -> mat2x4<f16> {
 #if NB*NT > BN*TPS*CH
   if (i >= ${BN*TPS*CH}u) { return mat2x4<f16>(); }
 #endif
+#if WPACK
+  return w8(off + (c0 * 9u + g * ${TPS*BK}u) * p.n);
+#else
   return w8(off + g * ${TPS}u * p.c + c0);
+#endif
 }
 fn b_put(i: u32, v: mat2x4<f16>) {
 #if NB*NT > BN*TPS*CH

@@ -6,10 +6,7 @@
 #if COOP
 // Eight f16 at a time: naga has no bitcast between u32 and f16.
 #bind8 X
-fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> {
-  let lim = vec4<f32>(65504.0);
-  return mat2x4<f16>(vec4<f16>(clamp(a, -lim, lim)), vec4<f16>(clamp(b, -lim, lim)));
-}
+fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f16>(a), vec4<f16>(b)); }
 #else
 #bind X XT
 #endif

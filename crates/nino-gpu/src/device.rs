@@ -102,6 +102,13 @@ impl Gpu {
         self.lost.get().map(String::as_str)
     }
 
+    /// Gives the device up: from here on every call answers that it is lost.
+    pub fn destroy(&self) {
+        self.device.destroy();
+        // The callback runs when the device is next looked at.
+        let _ = self.device.poll(wgpu::PollType::Poll);
+    }
+
     /// Bytes free now by the most careful source, if any source knows.
     pub fn free_memory(&self) -> Option<u64> {
         let readings = crate::memory::read_memory(&self.adapter, &self.adapter.get_info());

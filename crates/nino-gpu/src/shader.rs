@@ -285,3 +285,6 @@ fn branches(lines: &[&str], start: usize) -> Result<(Vec<Arm>, usize), String> {
     arms.push((cond, from, end));
     Ok((arms, end))
 }
+
+#[cfg(test)]
+mod tests;

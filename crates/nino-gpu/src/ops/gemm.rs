@@ -80,6 +80,8 @@ pub struct Conv3Tile {
     pub wm: u32,
     pub wn: u32,
     pub taps: u32,
+    /// Weights are `[cin / bk, tap, cout, bk]`.
+    pub packed: bool,
 }
 
 /// Shape of a plain kernel; see `gemm.wgsl`.
@@ -142,6 +144,7 @@ impl<'a> Gemm<'a> {
             .with("WM", tile.wm)
             .with("WN", tile.wn)
             .with("TPS", tile.taps)
+            .with("WPACK", tile.packed)
             .with("NE", !self.n.is_multiple_of(tile.bn))
             .with("CE", !shape.c.is_multiple_of(tile.bk))
             .with("VO", 1);

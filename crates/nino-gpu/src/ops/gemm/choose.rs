@@ -101,6 +101,7 @@ fn conv3_tile(gpu: &Gpu) -> Conv3Tile {
         wm,
         wn,
         taps: 3,
+        packed: false,
     };
     match gpu.info.coop_size {
         Some(8) => tile(4, 8, 16, 8, 16, 16),
