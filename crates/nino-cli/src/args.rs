@@ -1,8 +1,11 @@
 //! The command line's grammar. No logic: `device.rs` and the verbs say what the words mean.
 
+mod files;
+
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -25,6 +28,12 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
+    /// Show what a model file is: model, size, encodings, tensors
+    Inspect(InspectArgs),
+    /// Write a model in another encoding, as GGUF or safetensors
+    Convert(ConvertArgs),
+    /// Download a model from a Hugging Face-compatible server
+    Pull(PullArgs),
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),
@@ -124,6 +133,9 @@ Examples:
   nino doctor                      what is in this machine, and is anything wrong with it?
   nino doctor --verify             does every op give the right result on every device?
   nino bench ops --filter conv     how fast are convolutions here?
+  nino inspect model.safetensors   what is this file?
+  nino convert in.ckpt out.gguf --type q8_0
+  nino pull madebyollin/taesd      download a model
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 `nino help VERB` shows the options and examples of a verb.";

@@ -16,6 +16,10 @@ pub(crate) struct Env {
     pub(crate) threads: Option<String>,
     /// Where compiled kernels and downloads are kept between runs.
     pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) hf_endpoint: Option<String>,
+    pub(crate) hf_token: Option<String>,
+    /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
+    pub(crate) hf_cache: Option<PathBuf>,
     pub(crate) no_color: bool,
 }
 
@@ -30,6 +34,13 @@ impl Env {
             .or_else(|| var("LOCALAPPDATA"))
             .map(PathBuf::from)
             .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache")));
+        let hf_home = var("HF_HOME").map(PathBuf::from).or_else(|| {
+            // Hugging Face's tools use ~/.cache on every system.
+            let home = var("HOME").or_else(|| var("USERPROFILE"))?;
+            let cache = var("XDG_CACHE_HOME").map(PathBuf::from);
+            let cache = cache.unwrap_or_else(|| PathBuf::from(home).join(".cache"));
+            Some(cache.join("huggingface"))
+        });
         Env {
             log: var("NINO_LOG"),
             device: var("NINO_DEVICE"),
@@ -39,6 +50,11 @@ impl Env {
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| base.map(|b| b.join("nino"))),
+            hf_endpoint: var("HF_ENDPOINT"),
+            hf_token: var("HF_TOKEN"),
+            hf_cache: var("HF_HUB_CACHE")
+                .map(PathBuf::from)
+                .or_else(|| hf_home.map(|h| h.join("hub"))),
             no_color: var("NO_COLOR").is_some(),
         }
     }
@@ -93,6 +109,8 @@ const KNOWN: &[Known] = &[
         about: "access token for `nino pull`",
         secret: true,
     },
+    known("HF_HUB_CACHE", "folder that `nino pull` downloads to"),
+    known("HF_HOME", "`nino pull` downloads to the hub folder in it"),
     known(
         "VK_ICD_FILENAMES",
         "only these Vulkan drivers are loaded (older name of VK_DRIVER_FILES)",

@@ -1,5 +1,6 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
+use crate::pull::HubError;
 use nino_gpu::GpuError;
 use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
@@ -62,7 +63,8 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
     let gpu = error.downcast_ref().and_then(gpu_hint);
     let text = gpu
         .or_else(|| exec.and_then(exec_hint))
-        .or_else(|| plan.map(plan_hint));
+        .or_else(|| plan.map(plan_hint))
+        .or_else(|| error.downcast_ref().and_then(HubError::hint));
     text.map(str::to_owned)
 }
 

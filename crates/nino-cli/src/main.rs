@@ -6,13 +6,16 @@
 mod args;
 mod bench;
 mod bytes;
+mod convert;
 mod device;
 mod doctor;
 mod env;
 mod failure;
+mod inspect;
 mod interrupt;
 mod log;
 mod printer;
+mod pull;
 mod table;
 
 use anyhow::Result;
@@ -70,6 +73,9 @@ fn run(cli: &Cli) -> Result<()> {
     let printer = Printer::new(&cli.output);
     match &cli.verb {
         Verb::Doctor(args) => doctor::run(args, &env, printer),
+        Verb::Inspect(args) => inspect::run(args, printer),
+        Verb::Convert(args) => convert::run(args, printer),
+        Verb::Pull(args) => pull::run(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
     }
 }

@@ -3,4 +3,6 @@
 mod bad_input;
 mod bench;
 mod doctor;
+mod files;
+mod pull;
 mod shell;

@@ -1,0 +1,77 @@
+//! The grammar of the verbs about model files: inspect, convert, pull.
+
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = INSPECT_EXAMPLES)]
+pub(crate) struct InspectArgs {
+    /// A model file, a shard list (*.index.json) or a folder
+    #[arg(value_name = "FILE|FOLDER")]
+    pub(crate) path: PathBuf,
+    /// List every tensor
+    #[arg(long)]
+    pub(crate) tensors: bool,
+    /// With --tensors: only names that contain this
+    #[arg(long, value_name = "TEXT", requires = "tensors")]
+    pub(crate) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CONVERT_EXAMPLES)]
+pub(crate) struct ConvertArgs {
+    /// The model: a file, a shard list or a folder
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// The file to write; .gguf or .safetensors says the format
+    #[arg(value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// Encoding of the weights: f32, f16, bf16, fp8_e4m3, fp8_e5m2, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k,
+    /// q5_1, q5_0, q4_1, q4_0
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) dtype: nino_dtype::DType,
+    /// Encoding of tensors whose name contains a word: WORD[,WORD...]=TYPE; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) keep: Vec<nino_weights::convert::Rule>,
+    /// CPU threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PULL_EXAMPLES)]
+pub(crate) struct PullArgs {
+    /// A repository, or one file of it
+    #[arg(value_name = "REPO[:FILE]")]
+    pub(crate) what: String,
+    /// Branch, tag or commit
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) revision: String,
+}
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  nino inspect flux1-dev-Q4_K_S.gguf                     what is it, how large, in which encoding?
+  nino inspect v1-5-pruned.ckpt --tensors --filter attn2 names, types and shapes of some tensors
+  nino inspect my-diffusers-folder --json                the same for a script
+
+Names and shapes alone decide; nothing in a file is ever executed. `closest` means that tensors are
+missing, unknown or of other shapes; they are all listed.";
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  nino convert flux1-dev.safetensors flux1-dev-q8_0.gguf --type q8_0
+  nino convert model.ckpt model.safetensors --type f16
+  nino convert wan.safetensors wan-q4_k.gguf --type q4_k --keep norm,bias,emb=f16
+
+Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows that
+are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to q8_0, and
+those to f16; the report lists them. OUT appears when it is complete, or not at all.";
+
+const PULL_EXAMPLES: &str = "\
+Examples:
+  nino pull city96/FLUX.1-schnell-gguf:flux1-schnell-Q4_K_S.gguf
+  nino pull madebyollin/taesd                            all that a diffusers folder needs
+
+Downloads resume, are checked against their SHA-256 and end in the cache that Hugging Face's tools use
+(HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks gated repositories.";
