@@ -159,4 +159,5 @@ Examples:
   nino bench ops --json --runs 20 > ops.json   rows for a script: op, shape, median_ms, gflops ...
 
 Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of the
-smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same device.";
+smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same device. It
+can pass 100% where a fast algorithm (Winograd) does less arithmetic than the op is credited with.";

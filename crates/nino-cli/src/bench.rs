@@ -5,13 +5,13 @@ mod report;
 mod tests;
 
 use crate::args::BenchOpsArgs;
-use crate::device::{self, Choice};
+use crate::device::{self, Choice, Opened};
 use crate::env::Env;
-use crate::failure::Usage;
+use crate::failure::{self, Told, Usage};
 use crate::interrupt;
-use crate::printer::Printer;
+use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use nino_suite::bench::{SHAPES, Shape, measure};
+use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};
 use std::time::Duration;
 
@@ -28,23 +28,50 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
     bar.inc(1);
     let mut report = Report::new(&opened, ceiling);
     printer.text(report.heading())?;
+    let mut errors = Vec::new();
     for shape in shapes {
-        interrupt::check()?;
         bar.set_message(shape.label());
-        let row = measure(
-            &*opened.device,
-            shape,
-            opened.device.activation_dtype(),
-            args.runs as usize,
-            WARM_UP,
-        )
-        .with_context(|| format!("{} on {}", shape.label(), opened.name))?;
-        report.rows.push(Row::new(&row, &opened, ceiling));
+        match one(shape, &opened, args.runs as usize) {
+            Ok(row) => report.rows.push(Row::new(&row, &opened, ceiling)),
+            Err(e) => {
+                let over = failure::ends_work(&e);
+                report.failures.push(format!("{e:#}"));
+                errors.push(e);
+                if over {
+                    break;
+                }
+            }
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    finish(&report, errors, printer)
+}
+
+fn one(shape: &Shape, opened: &Opened, runs: usize) -> Result<bench::Row> {
+    interrupt::check()?;
+    let dtype = opened.device.activation_dtype();
+    let row = bench::measure(&*opened.device, shape, dtype, runs, WARM_UP);
+    row.with_context(|| format!("{} on {}", shape.label(), opened.name))
+}
+
+/// What was measured is printed even when something went wrong on the way.
+fn finish(report: &Report, errors: Vec<anyhow::Error>, printer: Printer) -> Result<()> {
+    let mut errors = errors.into_iter();
+    let Some(first) = errors.next() else {
+        printer.text(report.table())?;
+        return printer.document(report);
+    };
+    if report.rows.is_empty() {
+        return Err(first);
+    }
     printer.text(report.table())?;
-    printer.document(&report)
+    printer.document(report)?;
+    let code = failure::exit_code(&first);
+    for error in std::iter::once(first).chain(errors) {
+        printer::failure(false, &format!("{error:#}"), &failure::hints(&error));
+    }
+    Err(Told(code).into())
 }
 
 fn chosen(filter: Option<&str>) -> Result<Vec<&'static Shape>, Usage> {

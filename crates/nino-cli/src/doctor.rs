@@ -53,7 +53,7 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
         verify: verdicts.as_deref(),
     })?;
     if verdicts.is_some_and(|list| list.iter().any(|v| !v.ok)) {
-        return Err(Told.into());
+        return Err(Told(1).into());
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
 use std::error::Error;
 use std::io;
-use std::process::ExitCode;
 
 /// The command line asked for something that cannot be meant; exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -18,23 +17,34 @@ pub(crate) struct Usage(pub(crate) String);
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
-/// The answer was printed and it is no; there is nothing more to say than exit code 1.
+/// What went wrong was printed already; there is nothing more to say than this exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("failed")]
-pub(crate) struct Told;
+pub(crate) struct Told(pub(crate) u8);
 
-pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
-        return ExitCode::SUCCESS;
+        return 0;
+    }
+    if let Some(Told(code)) = error.downcast_ref() {
+        return *code;
     }
     let interrupted = error
         .chain()
         .any(|e| e.is::<Interrupted>() || matches!(e.downcast_ref(), Some(ExecError::Cancelled)));
     if interrupted {
-        return ExitCode::from(130);
+        return 130;
     }
     let usage = error.chain().any(<dyn Error>::is::<Usage>);
-    ExitCode::from(if usage { 2 } else { 1 })
+    if usage { 2 } else { 1 }
+}
+
+/// After this error the next piece of work would fail too.
+pub(crate) fn ends_work(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| {
+        let run = e.downcast_ref::<RunError>();
+        e.is::<Interrupted>() || matches!(run, Some(RunError::Exec(ExecError::DeviceLost { .. })))
+    })
 }
 
 /// Whoever read our output has seen enough (`nino doctor | head`).

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
             if !failure::is_broken_pipe(&error) && !error.is::<failure::Told>() {
                 printer::failure(json, &format!("{error:#}"), &failure::hints(&error));
             }
-            failure::exit_code(&error)
+            ExitCode::from(failure::exit_code(&error))
         }
         Err(_) => {
             let what = PANIC.get().map_or("unknown", String::as_str);

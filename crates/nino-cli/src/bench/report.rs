@@ -15,6 +15,8 @@ pub(super) struct Report {
     /// Measured peak arithmetic.
     peak_gflops: f64,
     pub(super) rows: Vec<Row>,
+    /// A sentence for each op that could not be measured.
+    pub(super) failures: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -49,6 +51,7 @@ impl Report {
             copy_gbytes: ceiling.copy_bytes / 1e9,
             peak_gflops: ceiling.flops / 1e9,
             rows: Vec::new(),
+            failures: Vec::new(),
         }
     }
 

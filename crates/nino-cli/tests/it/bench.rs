@@ -1,6 +1,8 @@
 //! `nino bench ops` on the CPU, which is always there.
 
-use crate::shell::nino;
+use crate::shell::{command, nino};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 const SMALL: &str = "matmul 4096x320x1280";
 
@@ -102,4 +104,61 @@ fn a_device_that_is_not_there_is_a_failure() {
         );
         assert!(said.err.starts_with("error: "), "{}", said.err);
     }
+}
+
+#[test]
+fn one_op_that_does_not_fit_does_not_lose_the_others() {
+    let args = [
+        "bench",
+        "ops",
+        "--device",
+        "cpu",
+        "--budget",
+        "45MiB",
+        "--filter",
+        "matmul 4096x320",
+    ];
+    let said = nino(&[&args[..], &["--json"]].concat());
+    assert_eq!(said.code, 1, "{}", said.err);
+    let json = said.json();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1, "{json:#}");
+    let failures = json["failures"].as_array().unwrap();
+    assert!(
+        failures[0].as_str().unwrap().contains("4096x320x2560"),
+        "{json:#}"
+    );
+    assert!(said.err.contains("hint: raise --budget"), "{}", said.err);
+}
+
+#[test]
+fn ctrl_c_stops_between_ops() {
+    if !cfg!(unix) {
+        return;
+    }
+    let mut child = command(&["bench", "ops", "--device", "cpu"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.starts_with("cpu"), "{line}");
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut err = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{err}");
+    assert!(err.contains("interrupted"), "{err}");
 }

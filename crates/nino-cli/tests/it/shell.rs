@@ -24,6 +24,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    command.env("NINO_CACHE", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
