@@ -1,0 +1,221 @@
+//! Tokens in chunks of the encoder's length: start, up to 75 of the prompt's, end, padding.
+
+#[cfg(test)]
+mod tests;
+
+use crate::bpe::Bpe;
+use crate::error::Error;
+use crate::prompt::{self, Run};
+use crate::weights::is_neutral;
+use std::sync::Arc;
+
+/// Stretches of fewer tokens than this move to the next chunk rather than being cut.
+const LARGE: usize = 8;
+
+/// How an encoder wants its chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub start: u32,
+    pub end: u32,
+    pub pad: u32,
+    /// Tokens in a chunk with start and end; under 3 there is room for nothing, and 3 is taken.
+    pub max_length: usize,
+    /// Whether chunks are filled up to `max_length`.
+    pub pad_to_max: bool,
+}
+
+/// A prompt for one encoder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tokens {
+    /// At least one.
+    pub chunks: Vec<Chunk>,
+    /// Embeddings the prompt names and nobody has; they are left out.
+    pub missing: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    pub tokens: Vec<Token>,
+    /// The first end token's place, where CLIP's pooled output is read.
+    pub end: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    pub piece: Piece,
+    pub weight: f32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Id(u32),
+    /// Vector `index` of a textual inversion.
+    Embedding {
+        name: Arc<str>,
+        index: usize,
+    },
+}
+
+impl Layout {
+    /// Chunks of `max_length` padded with the vocabulary's end token.
+    pub fn new(bpe: &Bpe, max_length: usize) -> Layout {
+        Layout {
+            start: bpe.start(),
+            end: bpe.end(),
+            pad: bpe.end(),
+            max_length,
+            pad_to_max: true,
+        }
+    }
+
+    /// SD 1.x's encoder and SDXL's first.
+    pub fn clip_l() -> Layout {
+        Layout {
+            start: 49406,
+            end: 49407,
+            pad: 49407,
+            max_length: 77,
+            pad_to_max: true,
+        }
+    }
+
+    /// SDXL's second encoder (OpenCLIP bigG).
+    pub fn clip_g() -> Layout {
+        Layout {
+            pad: 0,
+            ..Layout::clip_l()
+        }
+    }
+
+    /// SD 2.x's encoder (OpenCLIP H).
+    pub fn clip_h() -> Layout {
+        Layout::clip_g()
+    }
+
+    /// The empty prompt of `length` tokens: what weights are measured from.
+    pub fn empty(&self, length: usize) -> Vec<u32> {
+        let head = [self.start, self.end];
+        let padding = length.saturating_sub(head.len());
+        let padding = std::iter::repeat_n(self.pad, padding);
+        head.into_iter().chain(padding).collect()
+    }
+
+    fn token(id: u32) -> Token {
+        Token {
+            piece: Piece::Id(id),
+            weight: 1.0,
+        }
+    }
+}
+
+impl Tokens {
+    /// Whether any weight differs from 1, so that the empty prompt must be encoded too.
+    pub fn weighted(&self) -> bool {
+        let mut tokens = self.chunks.iter().flat_map(|c| &c.tokens);
+        tokens.any(|t| !is_neutral(t.weight))
+    }
+}
+
+impl Chunk {
+    pub fn weights(&self) -> Vec<f32> {
+        self.tokens.iter().map(|t| t.weight).collect()
+    }
+}
+
+/// Reads a prompt into chunks. `n_vectors` answers how many vectors the embedding of a name has, or that there is none.
+pub fn tokenize(
+    bpe: &Bpe,
+    layout: &Layout,
+    prompt: &str,
+    n_vectors: &dyn Fn(&str) -> Option<usize>,
+) -> Result<Tokens, Error> {
+    let mut missing = Vec::new();
+    let mut filler = Filler::new(layout);
+    for run in prompt::parse(prompt, &|name| n_vectors(name).is_some())? {
+        match run {
+            Run::Text { text, weight } => {
+                let token = |id| Token {
+                    piece: Piece::Id(id),
+                    weight,
+                };
+                filler.push(bpe.encode(&text).into_iter().map(token).collect());
+            }
+            Run::Embedding { name, weight } => {
+                let n = n_vectors(&name).unwrap_or(0);
+                let name: Arc<str> = name.into();
+                let token = |index| Token {
+                    piece: Piece::Embedding {
+                        name: name.clone(),
+                        index,
+                    },
+                    weight,
+                };
+                filler.push((0..n).map(token).collect());
+            }
+            Run::Missing { name } => missing.push(name),
+            Run::Break => filler.next_chunk(),
+        }
+    }
+    Ok(Tokens {
+        chunks: filler.finish(),
+        missing,
+    })
+}
+
+struct Filler<'a> {
+    layout: &'a Layout,
+    /// `max_length` less the end token.
+    room: usize,
+    done: Vec<Chunk>,
+    open: Vec<Token>,
+}
+
+impl<'a> Filler<'a> {
+    fn new(layout: &'a Layout) -> Filler<'a> {
+        Filler {
+            layout,
+            room: layout.max_length.max(3) - 1,
+            done: Vec::new(),
+            open: vec![Layout::token(layout.start)],
+        }
+    }
+
+    fn push(&mut self, group: Vec<Token>) {
+        let whole = group.len() < LARGE && group.len() < self.room;
+        let mut group = group.into_iter();
+        while group.len() > 0 {
+            let free = self.room - self.open.len();
+            if group.len() <= free {
+                self.open.extend(group);
+                return;
+            }
+            if !whole {
+                self.open.extend(group.by_ref().take(free));
+            }
+            self.next_chunk();
+        }
+    }
+
+    fn next_chunk(&mut self) {
+        let start = vec![Layout::token(self.layout.start)];
+        let mut tokens = std::mem::replace(&mut self.open, start);
+        tokens.push(Layout::token(self.layout.end));
+        if self.layout.pad_to_max {
+            tokens.resize(self.room + 1, Layout::token(self.layout.pad));
+        }
+        let end = Piece::Id(self.layout.end);
+        let end = tokens.iter().position(|t| t.piece == end);
+        self.done.push(Chunk {
+            end: end.expect("an end token was pushed"),
+            tokens,
+        });
+    }
+
+    /// A chunk that a last `BREAK` opened and nothing came into is dropped.
+    fn finish(mut self) -> Vec<Chunk> {
+        if self.open.len() > 1 || self.done.is_empty() {
+            self.next_chunk();
+        }
+        self.done
+    }
+}

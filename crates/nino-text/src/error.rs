@@ -1,0 +1,17 @@
+//! What can be wrong with a vocabulary or a prompt.
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("vocab.json is not an object of piece names to ids: {0}")]
+    Vocabulary(serde_json::Error),
+    #[error("vocab.json has no piece {piece:?}")]
+    MissingSpecial { piece: &'static str },
+    #[error("merges.txt is not UTF-8 after {valid} bytes")]
+    MergesEncoding { valid: usize },
+    #[error("merges.txt line {line}: expected two pieces and one space, found {found:?}")]
+    MergesLine { line: usize, found: String },
+    #[error("merges.txt line {line} needs the piece {piece:?}, which vocab.json lacks")]
+    MergesPiece { line: usize, piece: String },
+    #[error("the prompt nests parentheses deeper than {limit} levels")]
+    Nesting { limit: usize },
+}

@@ -1,0 +1,16 @@
+//! Prompts to tokens: BPE tokenizers, prompt weights, chunks; pure values.
+//!
+//! [`tokenize`] goes the whole way: it reads the weights and embeddings out of a prompt, turns the text into ids with
+//! a [`Bpe`], and fills chunks of the length a [`Layout`] names. The text encoder runs on each chunk, and
+//! [`apply_weights`] moves its output away from the empty prompt's. Tokens, weights and chunks are ComfyUI's.
+
+mod bpe;
+mod chunk;
+mod error;
+mod prompt;
+mod weights;
+
+pub use bpe::Bpe;
+pub use chunk::{Chunk, Layout, Piece, Token, Tokens, tokenize};
+pub use error::Error;
+pub use weights::apply_weights;

@@ -1,0 +1,74 @@
+//! Ids equal transformers'.
+
+use crate::golden;
+use nino_text::Bpe;
+
+fn compare(bpe: &Bpe, rows: &[(String, Vec<u32>)]) {
+    for (text, ids) in rows {
+        assert_eq!(bpe.encode(text), *ids, "{text:?}");
+    }
+}
+
+#[test]
+fn a_thousand_texts_have_clips_tokens() {
+    let rows = golden::tokens("tokens.json");
+    assert!(rows.len() >= 1000);
+    assert!(rows.iter().filter(|(_, ids)| ids.len() >= 300).count() >= 10);
+    compare(&Bpe::clip(), &rows);
+}
+
+/// Only characters that the oracle's Unicode version knows: what a later one adds may be a letter here.
+#[test]
+fn every_character_has_clips_tokens() {
+    let bpe = Bpe::clip();
+    let rows = golden::bytes("characters.json");
+    let (unassigned, sums): (Vec<(u32, u32)>, Vec<u32>) = serde_json::from_slice(&rows).unwrap();
+    let known = |c: &char| {
+        let i = unassigned.partition_point(|&(_, last)| last < *c as u32);
+        unassigned
+            .get(i)
+            .is_none_or(|&(first, _)| first > *c as u32)
+    };
+    assert_eq!(sums.len(), 0x110);
+    for (block, expected) in sums.into_iter().enumerate() {
+        let first = block as u32 * 4096;
+        let mut crc = Crc::new();
+        let chars = (first..first + 4096).filter_map(char::from_u32);
+        for c in chars.filter(known) {
+            for id in bpe.encode(&format!("x{c}1{c}!{c}")) {
+                crc.update(&id.to_le_bytes());
+            }
+        }
+        assert_eq!(crc.value(), expected, "U+{first:04X} and on");
+    }
+}
+
+#[test]
+fn a_vocabulary_in_files_works_like_clips() {
+    let vocab = golden::bytes("small/vocab.json");
+    let merges = golden::bytes("small/merges.txt");
+    let bpe = Bpe::from_files(&vocab, &merges).unwrap();
+    assert_eq!((bpe.n_vocab(), bpe.start(), bpe.end()), (700, 698, 699));
+    compare(&bpe, &golden::tokens("small/tokens.json"));
+}
+
+struct Crc(u32);
+
+impl Crc {
+    fn new() -> Crc {
+        Crc(!0)
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 ^= byte as u32;
+            for _ in 0..8 {
+                self.0 = (self.0 >> 1) ^ (0xEDB8_8320 & (self.0 & 1).wrapping_neg());
+            }
+        }
+    }
+
+    fn value(&self) -> u32 {
+        !self.0
+    }
+}
