@@ -118,6 +118,22 @@ impl View {
         }
     }
 
+    /// Asks for elements `at..at + n` to be brought into cache; a hint, never a fault.
+    pub(crate) fn prefetch(self, at: usize, n: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let size = self.dtype.block_bytes();
+            for line in (0..n * size).step_by(64) {
+                let p = self.ptr.wrapping_add(at * size + line);
+                // SAFETY: a prefetch does not access memory the program can see.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast_const().cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (at, n);
+    }
+
     /// Where to compute elements `at..at + n`: in place when stored as f32, else `buf`; call
     /// [`View::commit`] afterwards.
     pub(crate) unsafe fn target(self, at: usize, buf: *mut f32) -> *mut f32 {

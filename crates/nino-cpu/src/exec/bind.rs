@@ -94,7 +94,12 @@ impl Binder<'_> {
             Place::Arena(span) => arena.wrapping_add(span.offset),
             Place::Host(_) => {
                 let uses = g.uses(self.step.node, &self.step.rows);
-                let i = uses.iter().position(|u| u.node == n).ok_or_else(absent)?;
+                // One value in several places of an op has a window for each; the largest covers
+                // the others (self-attention: all keys cover the step's queries).
+                let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
+                let i = mine
+                    .max_by_key(|&i| uses[i].bytes.len())
+                    .ok_or_else(absent)?;
                 let offset = plan
                     .locate(self.step.node, i, &uses[i])
                     .ok_or_else(absent)?;

@@ -5,7 +5,7 @@ use super::micro::PANEL;
 /// Most rows of a tile: its A pack and its sums stay in a core's second-level cache.
 pub(crate) const TILE_ROWS: usize = 168;
 /// Most panels of a tile.
-pub(crate) const TILE_PANELS: usize = 16;
+pub(crate) const TILE_PANELS: usize = 32;
 /// k values of one pass over a tile.
 pub(crate) const PASS: usize = 512;
 

@@ -12,6 +12,10 @@ use super::weights::{Packed, PackedLayout};
 use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
 
+/// Rows whose values are asked for before they are packed: each starts in another page, where no
+/// prefetcher of the CPU looks.
+const AHEAD: usize = 3;
+
 const SEGMENTS: usize = PASS / SEG;
 
 pub(crate) struct Linear<'a> {
@@ -248,6 +252,9 @@ unsafe fn each_row(
                 coefficients.set(pre, b, k0, len);
                 batch = b;
             }
+        }
+        if i + AHEAD < tile.rows {
+            l.source.x.prefetch((row + AHEAD) * l.b.k() + k0, len);
         }
         read(i, row, coefficients);
     }

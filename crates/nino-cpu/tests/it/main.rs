@@ -1,5 +1,9 @@
 //! The op suite on every vector level this machine has, and the device's own promises.
 
+#![allow(clippy::unwrap_used)] // these are all tests
+
+mod session;
+
 use nino_cpu::{Cpu, CpuOptions, Level};
 
 #[test]
