@@ -6,7 +6,7 @@ mod open;
 mod tests;
 
 pub(crate) use ceiling::Ceiling;
-pub(crate) use open::{Opened, Target, open, open_target, targets};
+pub(crate) use open::{Opened, Target, adapters, open, open_target, targets};
 
 use crate::args::{DeviceArgs, GpuTier};
 use crate::bytes::Bytes;

@@ -6,8 +6,9 @@ use crate::device::ceiling::{self, Ceiling};
 use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_gpu::{AdapterInfo, Adapters, Gpu, GpuDevice, OpenOptions, Tier};
+use nino_gpu::{AdapterInfo, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 /// A device that can be opened, not opened yet.
@@ -51,16 +52,31 @@ pub(crate) fn open(choice: &Choice) -> Result<Opened> {
     if wanted == DeviceName::Cpu {
         return open_target(&cpu_target(), choice);
     }
-    let adapters = Adapters::enumerate();
-    match adapter(&adapters, wanted) {
-        Ok(info) => open_target(&gpu_target(info, choice.tier), choice),
-        // A tier was asked for, so the CPU would not be what was meant.
+    match open_gpu(wanted, choice) {
+        // With a tier asked for, the CPU would not be what was meant.
         Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
-            tracing::debug!("auto takes the CPU: {e}");
+            if let Some(GpuError::NoAdapter { .. }) = e.downcast_ref() {
+                tracing::debug!("auto takes the CPU: {e}");
+            } else {
+                tracing::warn!("auto takes the CPU: {e:#}");
+            }
             open_target(&cpu_target(), choice)
         }
-        Err(e) => Err(e),
+        opened => opened,
     }
+}
+
+fn open_gpu(wanted: DeviceName, choice: &Choice) -> Result<Opened> {
+    let adapters = adapters()?;
+    let info = adapter(&adapters, wanted)?;
+    open_target(&gpu_target(info, choice.tier), choice)
+}
+
+/// What the drivers offer; one that panics is a reason to have none.
+pub(crate) fn adapters() -> Result<Adapters, GpuError> {
+    catch_unwind(Adapters::enumerate).map_err(|_| GpuError::NoAdapter {
+        reason: "a graphics driver failed while starting".to_owned(),
+    })
 }
 
 /// The adapter of `gpu:N`, else the best real one.
@@ -91,11 +107,17 @@ pub(crate) fn targets(choice: &Choice) -> Result<Vec<Target>> {
     if choice.device == Some(DeviceName::Cpu) {
         return Ok(vec![cpu_target()]);
     }
-    let adapters = Adapters::enumerate();
     let named = choice.device.filter(|name| *name != DeviceName::Auto);
-    let infos: Vec<&AdapterInfo> = match named {
-        Some(name) => vec![adapter(&adapters, name)?],
-        None => adapters.infos.iter().collect(),
+    let adapters = match adapters() {
+        Err(e) if named.is_none() => {
+            tracing::warn!("{e}");
+            None
+        }
+        found => Some(found?),
+    };
+    let infos: Vec<&AdapterInfo> = match (named, &adapters) {
+        (Some(name), Some(adapters)) => vec![adapter(adapters, name)?],
+        _ => adapters.iter().flat_map(|a| &a.infos).collect(),
     };
     let wanted = |tier: &Tier| choice.tier.is_none_or(|t| Tier::from(t) == *tier);
     let mut found = Vec::new();

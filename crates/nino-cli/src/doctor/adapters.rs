@@ -2,13 +2,15 @@
 
 use super::arch;
 use super::facts::{Adapter, Kind, Reading, Source};
-use nino_gpu::{AdapterInfo, AdapterKind, Adapters, MemorySource};
+use crate::device;
+use nino_gpu::{AdapterInfo, AdapterKind, MemorySource};
 
 /// Every adapter, or none and why.
 pub(super) fn found() -> (Vec<Adapter>, Option<String>) {
-    let adapters = Adapters::enumerate();
-    let list = adapters.infos.iter().map(facts).collect();
-    (list, adapters.reason)
+    match device::adapters() {
+        Ok(found) => (found.infos.iter().map(facts).collect(), found.reason),
+        Err(e) => (Vec::new(), Some(e.to_string())),
+    }
 }
 
 fn facts(info: &AdapterInfo) -> Adapter {
