@@ -23,8 +23,8 @@ import tokenizer
 from words import ALIASES, BACKGROUNDS, COLORS, FACES, PROMPTS, STYLES, WEAR
 
 N_VOCAB = 3072
-N_PAIRS = 15000
-BACKGROUND_COLORS = 0.9  # chance that a recolored picture also comes on a colored background
+N_PAIRS = 12000
+BACKGROUND_COLORS = 0.3  # chance that a recolored picture also comes on a colored background
 GROUP_WEIGHT = {"Smileys & Emotion": 1.0, "People & Body": 0.3, "Animals & Nature": 1.6, "Food & Drink": 1.6, "Travel & Places": 1.3,
                 "Activities": 1.3, "Objects": 1.3, "Symbols": 0.3, "Flags": 0.3}  # fmt: skip
 THINGS = ("Animals & Nature", "Food & Drink", "Travel & Places", "Activities", "Objects")
