@@ -46,10 +46,14 @@ impl File {
     }
 }
 
-/// The workspace's root folder.
+/// The workspace's root folder. Cargo names it when it starts us; the path from the build can be
+/// another checkout's where checkouts share a target folder.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    let here = std::env::var("CARGO_MANIFEST_DIR")
+        .unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let here = PathBuf::from(here);
+    here.parent()
+        .map_or_else(|| here.clone(), Path::to_path_buf)
 }
 
 /// Every text file below `root`, sorted by path; build output and `.git` are left out.
