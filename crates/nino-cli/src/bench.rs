@@ -27,7 +27,7 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
     let ceiling = opened.ceiling()?;
     bar.inc(1);
     let mut report = Report::new(&opened, ceiling);
-    printer.text(report.heading())?;
+    bar.suspend(|| printer.text(report.heading()))?;
     let mut errors = Vec::new();
     for shape in shapes {
         bar.set_message(shape.label());
