@@ -8,7 +8,9 @@ The oracle is imported when this runs; nothing of it is kept. Files:
 
 tokens.json       [text, ids] of a thousand texts, without start and end.
 characters.json   [first, last] of the code points the oracle's Unicode (16) lacks, and for each 4096 code points the
-                  CRC-32 of the ids (u32, little-endian) of every other character in a few surroundings.
+                  CRC-32 of the ids (u32, little-endian) of every other character in a few surroundings; of
+                  ideographs, Hangul and private use only every 16th.
+weights.json      for one weighted chunk: ids of the empty prompt, weights, and the encoder's output before and after.
 prompts.json      prompts with ComfyUI's chunks: ids, or [name, index] for embeddings, without the padding; the weights
                   that are not 1 as [place, weight].
 small/            a vocabulary of 700 pieces in files, and [text, ids] by it.
@@ -33,7 +35,7 @@ import comfy.options  # noqa: E402
 comfy.options.enable_args_parsing()
 
 import torch  # noqa: E402
-from comfy.sd1_clip import SDTokenizer  # noqa: E402
+from comfy.sd1_clip import ClipTokenWeightEncoder, SDTokenizer  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 from tokenizer import save, split, train  # noqa: E402
 from tokenizers import Regex  # noqa: E402
@@ -73,6 +75,8 @@ def unassigned():
 def characters():
     ranges = unassigned()
     left_out = {i for first, last in ranges for i in range(first, last + 1)} | set(range(0xD800, 0xE000))
+    for thin in (range(0x3400, 0xA000), range(0xAC00, 0xF900), range(0x17000, 0x1A000), range(0x20000, 0x110000)):
+        left_out.update(i for i in thin if i % 16)
     sums = []
     for first in range(0, 0x110000, 4096):
         crc = 0
@@ -119,6 +123,29 @@ def prompts(folder):
             yield {"layout": name, "prompt": prompt, "chunks": chunks}
 
 
+class Encoder(ClipTokenWeightEncoder):
+    """A stand-in that gives each token two numbers, by id and place."""
+
+    special_tokens = {"start": 49406, "end": 49407, "pad": 0}
+
+    def encode(self, rows):
+        self.empty = rows[-1]
+        ids = torch.tensor(rows, dtype=torch.float32)
+        places = torch.arange(ids.shape[1])
+        self.out = torch.stack([torch.sin(ids + places), torch.cos(ids * 0.1 - places)], dim=-1)
+        return self.out.clone(), None
+
+
+def weights():
+    tokenizer = SDTokenizer(max_length=16, pad_with_end=False)
+    tokens = tokenizer.tokenize_with_weights("a (red:1.3) fox (in (the) snow:0.7), (bright:-0.5) (light:0)")
+    encoder = Encoder()
+    after, _ = encoder.encode_token_weights(tokens)
+    before, empty = encoder.out
+    rows = ([w for _, w in tokens[0]], before, empty, after)
+    return [encoder.empty, *(torch.as_tensor(r).flatten().tolist() for r in rows)]
+
+
 def small():
     counts = {}
     for text in texts.plain(400):
@@ -138,4 +165,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         embedding_files(folder)
         write("prompts.json", prompts(folder))
+    write("weights.json", weights())
     write("small/tokens.json", small())

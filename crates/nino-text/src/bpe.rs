@@ -55,6 +55,7 @@ impl Bpe {
         self.end
     }
 
+    /// One more than the largest id.
     pub fn n_vocab(&self) -> usize {
         self.n_vocab
     }

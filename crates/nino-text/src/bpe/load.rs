@@ -70,7 +70,7 @@ impl Bpe {
             last,
             start,
             end,
-            n_vocab: vocab.len(),
+            n_vocab: vocab.values().max().map_or(0, |&id| id as usize + 1),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Parentheses and weights: a prompt to texts that each have one weight.
 
 use crate::error::Error;
+use std::ops::Range;
 
 /// ComfyUI fails near 1000, where Python's stack ends.
 const DEEPEST: usize = 512;
@@ -10,102 +11,112 @@ pub(super) struct Segment {
     pub(super) weight: f32,
 }
 
-/// A character of the prompt; escaped parentheses are already plain ones.
+/// A character of the prompt; parentheses that are text, escaped or stray, are already characters.
 #[derive(Clone, Copy, PartialEq)]
 enum Mark {
-    Open,
+    /// With the place of its `Close`, `NEVER` when there is none.
+    Open(usize),
     Close,
     Char(char),
 }
 
+const NEVER: usize = usize::MAX;
+
 pub(super) fn split(prompt: &str) -> Result<Vec<Segment>, Error> {
+    let marks = marks(prompt);
     let mut segments = Vec::new();
-    descend(&marks(prompt), 1.0, 0, &mut segments)?;
+    descend(&marks, 0..marks.len(), (1.0, 0), &mut segments)?;
     Ok(segments)
 }
 
 fn marks(prompt: &str) -> Vec<Mark> {
     let mut marks = Vec::with_capacity(prompt.len());
+    let mut open = Vec::new();
+    // A stray `)` makes text of the next outermost `(` too.
+    let mut strays = 0usize;
     let mut chars = prompt.chars().peekable();
     while let Some(c) = chars.next() {
         let escaped = chars.next_if(|&next| c == '\\' && matches!(next, '(' | ')'));
-        marks.push(match (escaped, c) {
+        let mark = match (escaped, c) {
             (Some(parenthesis), _) => Mark::Char(parenthesis),
-            (None, '(') => Mark::Open,
-            (None, ')') => Mark::Close,
+            (None, '(') if strays > 0 => {
+                strays -= 1;
+                Mark::Char(c)
+            }
+            (None, '(') => {
+                open.push(marks.len());
+                Mark::Open(NEVER)
+            }
+            (None, ')') => {
+                if let Some(place) = open.pop() {
+                    marks[place] = Mark::Open(marks.len());
+                    Mark::Close
+                } else {
+                    strays += 1;
+                    Mark::Char(c)
+                }
+            }
             (None, c) => Mark::Char(c),
-        });
+        };
+        marks.push(mark);
     }
     marks
 }
 
+/// Adds the segments of `span`. Groups know their end, so every mark is looked at once, however deep it lies.
 fn descend(
     marks: &[Mark],
-    weight: f64,
-    depth: usize,
+    span: Range<usize>,
+    (weight, depth): (f64, usize),
     segments: &mut Vec<Segment>,
 ) -> Result<(), Error> {
     if depth > DEEPEST {
         return Err(Error::Nesting { limit: DEEPEST });
     }
-    for item in items(marks) {
-        // A group that is never closed counts as one when its last inner group happens to end the prompt.
-        if let [Mark::Open, inner @ .., Mark::Close] = item {
-            let (inner, weight) = match stated_weight(inner) {
-                Some((inner, stated)) => (inner, stated),
-                None => (inner, weight * 1.1),
-            };
-            descend(inner, weight, depth + 1, segments)?;
-        } else {
+    let push = |segments: &mut Vec<Segment>, text: &[Mark]| {
+        if !text.is_empty() {
             segments.push(Segment {
-                text: text(item),
+                text: self::text(text),
                 weight: weight.clamp(f32::MIN as f64, f32::MAX as f64) as f32,
             });
         }
+    };
+    let mut start = span.start;
+    let mut i = span.start;
+    while i < span.end {
+        let Mark::Open(close) = marks[i] else {
+            i += 1;
+            continue;
+        };
+        push(segments, &marks[start..i]);
+        let end = span.end.min(close.saturating_add(1));
+        // A group that is never closed counts as one when its last inner group ends where it does.
+        if marks[end - 1] == Mark::Close {
+            let inner = i + 1..end - 1;
+            let (inner, weight) = match stated_weight(&marks[inner.clone()]) {
+                Some((n, stated)) => (inner.start..inner.start + n, stated),
+                None => (inner, weight * 1.1),
+            };
+            descend(marks, inner, (weight, depth + 1), segments)?;
+        } else {
+            push(segments, &marks[i..end]);
+        }
+        i = end;
+        start = end;
     }
+    push(segments, &marks[start..span.end]);
     Ok(())
 }
 
-/// Cuts into outermost groups and the texts between them. A stray `)` is text, and so is the `(` that makes up for it.
-fn items(marks: &[Mark]) -> Vec<&[Mark]> {
-    let mut items = Vec::new();
-    let mut start = 0;
-    let mut level = 0i64;
-    for (i, mark) in marks.iter().enumerate() {
-        let mut cut = start;
-        match mark {
-            Mark::Open => {
-                if level == 0 {
-                    cut = i;
-                }
-                level += 1;
-            }
-            Mark::Close => {
-                level -= 1;
-                if level == 0 {
-                    cut = i + 1;
-                }
-            }
-            Mark::Char(_) => {}
-        }
-        if cut > start {
-            items.push(&marks[start..cut]);
-            start = cut;
-        }
-    }
-    if start < marks.len() {
-        items.push(&marks[start..]);
-    }
-    items
-}
-
-/// The text before the last colon and the number behind it, if both are there.
-fn stated_weight(group: &[Mark]) -> Option<(&[Mark], f64)> {
-    let colon = group.iter().rposition(|&m| m == Mark::Char(':'))?;
-    if colon == 0 || group[colon..].iter().any(|m| !matches!(m, Mark::Char(_))) {
+/// How many marks of a group come before the last colon, and the number behind it, if both are there.
+fn stated_weight(group: &[Mark]) -> Option<(usize, f64)> {
+    let plain = |m: &&Mark| matches!(m, Mark::Char(c) if *c != ':');
+    let behind = group.iter().rev().take_while(plain).count();
+    let colon = group.len().checked_sub(behind + 1)?;
+    if colon == 0 || group[colon] != Mark::Char(':') {
         return None;
     }
-    Some((&group[..colon], number(&text(&group[colon + 1..]))?))
+    Some((colon, number(&text(&group[colon + 1..]))?))
 }
 
 /// What Python's `float` reads, fullwidth digits and underscores between digits included; `inf` and `nan` stay text,
@@ -128,7 +139,7 @@ fn number(text: &str) -> Option<f64> {
 
 fn text(marks: &[Mark]) -> String {
     let char = |mark: &Mark| match mark {
-        Mark::Open => '(',
+        Mark::Open(_) => '(',
         Mark::Close => ')',
         Mark::Char(c) => *c,
     };

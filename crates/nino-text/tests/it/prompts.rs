@@ -1,7 +1,7 @@
 //! Chunks and weights equal ComfyUI's.
 
 use crate::golden;
-use nino_text::{Bpe, Layout, Piece, tokenize};
+use nino_text::{Bpe, Layout, Piece, apply_weights, tokenize};
 use serde_json::{Value, json};
 
 fn n_vectors(name: &str) -> Option<usize> {
@@ -65,4 +65,24 @@ fn chunks_and_weights_are_comfyuis() {
             assert_eq!(chunk.weights(), weights, "{prompt:?}");
         }
     }
+}
+
+#[test]
+fn weights_move_the_encoders_output_as_in_comfyui() {
+    let [empty_ids, weights, before, empty, after]: [Vec<f32>; 5] =
+        serde_json::from_slice(&golden::bytes("weights.json")).unwrap();
+    let bpe = Bpe::clip();
+    let layout = Layout {
+        max_length: 16,
+        ..Layout::clip_g()
+    };
+    let prompt = "a (red:1.3) fox (in (the) snow:0.7), (bright:-0.5) (light:0)";
+    let tokens = tokenize(&bpe, &layout, prompt, &|_| None).unwrap();
+    assert!(tokens.weighted());
+    assert_eq!(tokens.chunks[0].weights(), weights);
+    assert!(layout.empty(16).iter().map(|&id| id as f32).eq(empty_ids));
+    assert_ne!(before, after);
+    let mut z = before;
+    apply_weights(&mut z, &empty, &weights, 2);
+    assert_eq!(z, after);
 }
