@@ -375,6 +375,7 @@ impl Scene {
                     post: ActCode::default(),
                     alpha: 1.0,
                     w_kn: false,
+                    w_packed: false,
                     conv,
                 };
                 let flops = 2.0 * f64::from(m) * f64::from(n) * f64::from(k);
@@ -400,15 +401,7 @@ impl Scene {
                     }
                 }
                 for t in coop_tiles(small, conv.is_some()) {
-                    let label = format!(
-                        "coop {}x{}x{} sub {}x{} db {}",
-                        t.bm,
-                        t.bn,
-                        t.bk,
-                        t.wm,
-                        t.wn,
-                        u8::from(t.double)
-                    );
+                    let label = format!("coop {}x{}x{} sub {}x{}", t.bm, t.bn, t.bk, t.wm, t.wn);
                     add(label, gemm.coop(gpu, t), flops);
                 }
                 for (bm, bn, bk, um, un) in plain_tiles(small) {
@@ -438,13 +431,7 @@ impl Scene {
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
                 for t in attention_tiles(small) {
-                    let label = format!(
-                        "coop {}x{} sub {} sgb {}",
-                        t.bq,
-                        t.bkv,
-                        t.wq,
-                        u8::from(t.subgroup_barrier)
-                    );
+                    let label = format!("coop {}x{} sub {}", t.bq, t.bkv, t.wq);
                     add(label, op.coop(gpu, t), flops);
                 }
             }
@@ -504,33 +491,21 @@ fn pack(w: &[f16], n: u32, c: u32, bk: u32) -> Vec<f16> {
 }
 
 fn coop_tiles(small: bool, conv: bool) -> Vec<CoopTile> {
-    let tile = |bm, bn, bk, wm, wn, double| CoopTile {
+    let (pad, swap) = (2, false);
+    let tile = |bm, bn, bk, wm, wn| CoopTile {
         bm,
         bn,
         bk,
         wm,
         wn,
-        pad: 2,
-        double,
-        swap: false,
+        pad,
+        swap,
     };
-    if small {
-        return vec![
-            tile(32, 32, 16, 16, 16, false),
-            tile(32, 64, 32, 32, 16, true),
-        ];
+    match (small, conv) {
+        (true, _) => vec![tile(32, 32, 16, 16, 16), tile(32, 64, 32, 32, 16)],
+        (false, true) => Vec::new(),
+        (false, false) => vec![tile(128, 128, 32, 64, 32), tile(256, 128, 32, 64, 64)],
     }
-    let mut tiles = Vec::new();
-    if !conv {
-        tiles.extend([
-            tile(128, 128, 32, 64, 32, false),
-            tile(128, 128, 32, 64, 32, true),
-            tile(128, 64, 32, 32, 32, true),
-            tile(256, 128, 16, 64, 64, true),
-            tile(256, 128, 32, 64, 64, false),
-        ]);
-    }
-    tiles
 }
 
 fn plain_tiles(small: bool) -> Vec<(u32, u32, u32, u32, u32)> {
@@ -541,25 +516,11 @@ fn plain_tiles(small: bool) -> Vec<(u32, u32, u32, u32, u32)> {
 }
 
 fn attention_tiles(small: bool) -> Vec<AttentionTile> {
-    let tile = |bq, bkv, wq, subgroup_barrier| AttentionTile {
-        bq,
-        bkv,
-        wq,
-        subgroup_barrier,
-    };
+    let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
     if small {
-        return vec![
-            tile(32, 16, 8, false),
-            tile(32, 16, 8, true),
-            tile(16, 16, 8, false),
-        ];
+        return vec![tile(32, 16, 8), tile(16, 16, 8)];
     }
-    vec![
-        tile(64, 32, 16, false),
-        tile(64, 32, 16, true),
-        tile(128, 32, 16, false),
-        tile(64, 32, 32, true),
-    ]
+    vec![tile(128, 32, 16), tile(64, 32, 16)]
 }
 
 fn reference(kind: &Kind, inputs: &[Vec<f16>], at: u32) -> f32 {

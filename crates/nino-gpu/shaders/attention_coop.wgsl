@@ -110,11 +110,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     coopStoreT(s${i}_${j}, &Ss[at${i}_${j}], ls);
 #endfor
 #endfor
-#if SGB
-    subgroupBarrier();
-#else
     workgroupBarrier();
-#endif
     // Softmax, LPR lanes a row.
     let rb = sb + row * ${LS}u + part * ${CPL/4}u;
     var peak = -3.0e38;

@@ -16,8 +16,8 @@ enable wgpu_cooperative_matrix;
 #define TJ WN/TS
 #define LS TS+4
 #include gemm_bind
-var<workgroup> As: array<vec4<f16>, ${BM*LD*(1+DB)}>;
-var<workgroup> Bs: array<vec4<f16>, ${BN*LD*(1+DB)}>;
+var<workgroup> As: array<vec4<f16>, ${BM*LD}>;
+var<workgroup> Bs: array<vec4<f16>, ${BN*LD}>;
 var<workgroup> St: array<f32, ${(NT/SG)*TS*LS}>;
 
 @compute @workgroup_size(${NT})
@@ -66,9 +66,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   Bs[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
 #endfor
   workgroupBarrier();
-#if DB
-  var cur = 0u;
-#endif
   for (var s = 1u; s <= steps; s++) {
     if (s < steps) {
       kk += ${BK}u;
@@ -84,13 +81,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
       bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
 #endfor
     }
-#if DB
-    let ab = cur * ${BM*LD}u + sm * ${LD}u;
-    let bb = cur * ${BN*LD}u + sn * ${LD}u;
-#else
     let ab = sm * ${LD}u;
     let bb = sn * ${LD}u;
-#endif
 #for kq 0 BK/TS
 #for j 0 TJ
     let b${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
@@ -102,23 +94,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
 #endfor
 #endfor
-#if DB
-    cur = 1u - cur;
-    let wa = cur * ${BM*LD}u;
-    let wb = cur * ${BN*LD}u;
-#else
-    let wa = 0u;
-    let wb = 0u;
     workgroupBarrier();
-#endif
     if (s < steps) {
 #for i 0 NA
-      As[wa + (r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
-      As[wa + (r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
+      As[(r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
+      As[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
 #endfor
 #for i 0 NB
-      Bs[wb + (r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
-      Bs[wb + (r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
+      Bs[(r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
+      Bs[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
 #endfor
     }
     workgroupBarrier();

@@ -30,7 +30,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     var ss = VF(0.0);
     let start = p0 + q / p.lanes;
     let x0 = load(base + min(start, p1 - 1u) * p.c);
-    for (var i = start; i < p1; i += p.pp) {
+    var i = start;
+    // Eight loads in flight: one at a time leaves memory idle.
+    for (; i + 7u * p.pp < p1; i += 8u * p.pp) {
+#for k 0 8
+      let d${k} = load(base + (i + ${k}u * p.pp) * p.c) - x0;
+#endfor
+#for k 0 8
+      s += d${k};
+      ss += d${k} * d${k};
+#endfor
+      n += 8.0;
+    }
+    for (; i < p1; i += p.pp) {
       let d = load(base + i * p.c) - x0;
       s += d;
       ss += d * d;

@@ -161,7 +161,6 @@ impl Adapters {
 pub(crate) const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP)
-    .union(wgpu::Features::SUBGROUP_BARRIER)
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)

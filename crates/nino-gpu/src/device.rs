@@ -282,11 +282,18 @@ impl Gpu {
 
     /// Blocks until everything submitted has run.
     pub fn wait(&self) -> Result<(), GpuError> {
-        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
-        self.check_lost()?;
-        polled.map(|_| ()).map_err(|e| GpuError::DeviceLost {
-            reason: e.to_string(),
-        })
+        self.poll(wgpu::PollType::wait_indefinitely())
+    }
+
+    pub(crate) fn poll(&self, how: wgpu::PollType) -> Result<(), GpuError> {
+        // wgpu 30.0.1 panics when the device is lost while it is polled.
+        let poll = std::panic::AssertUnwindSafe(|| self.device.poll(how));
+        let polled = std::panic::catch_unwind(poll).map_err(|_| "polling failed".to_owned());
+        let polled = polled.and_then(|r| r.map_err(|e| e.to_string()));
+        if let Err(reason) = &polled {
+            let _ = self.lost.set(reason.clone());
+        }
+        self.check_lost()
     }
 }
 

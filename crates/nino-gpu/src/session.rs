@@ -302,6 +302,10 @@ fn lower<'a>(
         dtype: nino_dtype::DType::F32,
         first: 0,
     });
+    let packed = match graph.op(step.node) {
+        Some(nino_graph::Op::Conv(o)) => weights.is_packed(graph, o.w),
+        _ => false,
+    };
     let (node, rows, last) = (step.node, step.rows.clone(), step.last);
     Ok(Lower {
         gpu,
@@ -312,5 +316,6 @@ fn lower<'a>(
         operands: views,
         out,
         scratch,
+        packed,
     })
 }

@@ -52,6 +52,7 @@ const FILES: &[(&str, &str)] = files![
     "gemm_word",
     "io",
     "normalize",
+    "normalize8",
     "peak",
     "prologue",
     "reduce",

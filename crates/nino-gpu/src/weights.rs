@@ -1,17 +1,29 @@
 //! Parameters on the device: each in a buffer of its own, filled through mapped staging.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use nino_graph::{ExecError, ParamSource, ParamSpec, Plan};
+use nino_graph::{Def, ExecError, Graph, Node, Op, ParamSource, ParamSpec, Plan};
 
 use crate::exec::exec_error;
+use crate::ops::gemm::{packed_channels, packs_weights};
 use crate::{Gpu, GpuError};
 
 /// Buffers by parameter name.
 #[derive(Debug, Default)]
 pub(crate) struct GpuWeights {
     pub(crate) buffers: HashMap<String, Arc<wgpu::Buffer>>,
+    /// 3x3 weights stored in the order the convolution kernel reads them.
+    packed: HashSet<String>,
+}
+
+impl GpuWeights {
+    pub(crate) fn is_packed(&self, graph: &Graph, node: Node) -> bool {
+        match &graph.value(graph.root(node)).def {
+            Def::Param(spec) => self.packed.contains(&spec.name),
+            _ => false,
+        }
+    }
 }
 
 /// Staging memory in flight before it is handed back.
@@ -23,13 +35,17 @@ impl Gpu {
         plans: &[&Plan],
         source: &dyn ParamSource,
     ) -> Result<GpuWeights, ExecError> {
-        let mut weights = GpuWeights::default();
+        let mut weights = GpuWeights {
+            packed: self.packable(plans),
+            ..GpuWeights::default()
+        };
         let mut staged = 0;
         for (_, spec) in plans.iter().flat_map(|p| p.graph().params()) {
             if weights.buffers.contains_key(&spec.name) {
                 continue;
             }
-            let buffer = self.load_one(spec, source)?;
+            let packed = weights.packed.contains(&spec.name);
+            let buffer = self.load_one(spec, source, packed)?;
             staged += buffer.size();
             if staged > STAGING_BYTES {
                 self.queue.submit([]);
@@ -43,10 +59,38 @@ impl Gpu {
         Ok(weights)
     }
 
+    /// Parameters that only convolutions read which all want them packed.
+    fn packable(&self, plans: &[&Plan]) -> HashSet<String> {
+        let (mut yes, mut no) = (HashSet::new(), HashSet::new());
+        for graph in plans.iter().map(|p| p.graph()) {
+            for (_, op) in graph.ops() {
+                let conv = match op {
+                    Op::Conv(o) if packs_weights(self, graph, o) => Some(o.w),
+                    _ => None,
+                };
+                if matches!(op, Op::Reshape(_)) {
+                    continue; // a view; who reads it counts
+                }
+                for node in op.operands() {
+                    if let Def::Param(spec) = &graph.value(graph.root(node)).def {
+                        let set = if conv == Some(node) {
+                            &mut yes
+                        } else {
+                            &mut no
+                        };
+                        set.insert(spec.name.clone());
+                    }
+                }
+            }
+        }
+        &yes - &no
+    }
+
     fn load_one(
         &self,
         spec: &ParamSpec,
         source: &dyn ParamSource,
+        packed: bool,
     ) -> Result<wgpu::Buffer, ExecError> {
         let bytes = spec.bytes();
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
@@ -72,10 +116,27 @@ impl Gpu {
         let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
         match &spec.inline {
             Some(inline) => dst.copy_from_slice(inline),
+            None if packed => {
+                let mut plain = vec![0; bytes];
+                source.read(spec, &mut plain)?;
+                pack(&plain, dst, spec, packed_channels(self));
+            }
             None => source.read(spec, dst)?,
         }
         drop(view);
         buffer.unmap();
         Ok(buffer)
+    }
+}
+
+/// `[cout, tap, cin]` of two bytes each to `[cin / block, tap, cout, block]`.
+fn pack(from: &[u8], to: &mut [u8], spec: &ParamSpec, block: usize) {
+    let (cout, cin) = (spec.shape[0], spec.shape.last_dim());
+    let taps = spec.shape.numel() / (cout * cin);
+    let run = block * 2;
+    for (i, dst) in to.chunks_exact_mut(run).enumerate() {
+        let (row, tap, part) = (i % cout, i / cout % taps, i / cout / taps);
+        let at = ((row * taps + tap) * cin + part * block) * 2;
+        dst.copy_from_slice(&from[at..at + run]);
     }
 }

@@ -37,6 +37,7 @@ impl<'a> Lower<'a> {
             post: around.post,
             alpha: 1.0,
             w_kn: false,
+            w_packed: false,
             conv: None,
         };
         Ok(vec![gemm.best(self.gpu)?])
@@ -63,6 +64,7 @@ impl<'a> Lower<'a> {
             post: ActCode::default(),
             alpha: o.scale,
             w_kn: !o.b_transposed,
+            w_packed: false,
             conv: None,
         };
         let whole = self.rows.start.is_multiple_of(m) && self.rows.end.is_multiple_of(m);
@@ -117,6 +119,7 @@ impl<'a> Lower<'a> {
             post: around.post,
             alpha: 1.0,
             w_kn: false,
+            w_packed: self.packed,
             conv: Some(shape),
         };
         gemm.best_conv(self.gpu, &(self.rows.start as u32..self.rows.end as u32))

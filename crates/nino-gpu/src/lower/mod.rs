@@ -26,6 +26,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) operands: Vec<View<'a>>,
     pub(crate) out: View<'a>,
     pub(crate) scratch: Option<View<'a>>,
+    /// The convolution's weights are packed.
+    pub(crate) packed: bool,
 }
 
 type Launches<'a> = Result<Vec<Launch<'a>>, GpuError>;

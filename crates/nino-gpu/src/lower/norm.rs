@@ -34,6 +34,10 @@ impl<'a> Lower<'a> {
             views.push(view);
         }
         let p4 = (c / groups).is_multiple_of(4) && self.quads(&views[2..]);
+        let halves = [x, self.out]
+            .iter()
+            .all(|v| v.dtype.block_bytes() == 2 && self.gpu.base(v).is_multiple_of(8));
+        let wide = p4 && halves && c.is_multiple_of(8) && stats.rank() == 3;
         let key = ActCode::from(o.norm.act).constants(key.with("P4", p4), act::PRO_ACT);
         let base = |v: Option<View<'_>>| v.map_or(0, |v| self.gpu.base(&v));
         let params = [
@@ -45,12 +49,43 @@ impl<'a> Lower<'a> {
             groups as u32,
             rows_per as u32,
         ];
+        if wide {
+            return self.normalize8(key, &views, &params);
+        }
         self.each(
             key,
             &views,
             &params,
             c.is_multiple_of(4) && self.quads(&[x]),
         )
+    }
+
+    /// Eight channels a lane; `params` are those of `normalize.wgsl` after the output's offset.
+    fn normalize8(&self, key: KernelKey, views: &[View<'a>], params: &[u32]) -> Launches<'a> {
+        let [c, rows_per] = [params[4], params[6]];
+        let (lo, hi) = (self.rows.start as u32, self.rows.end as u32);
+        let (first, last) = (lo / rows_per, hi.div_ceil(rows_per));
+        let lanes = c / 8;
+        // About 16 positions a lane: enough to keep loads in flight, enough lanes to fill a GPU.
+        let stride = rows_per.min(hi - lo).div_ceil(16);
+        let mut all = vec![lo, hi, self.gpu.base(&self.out)];
+        all.extend(params);
+        all.extend([lanes, stride, first]);
+        let mut bound = vec![self.out];
+        bound.extend(views);
+        let consts = key.consts;
+        let key = KernelKey {
+            file: "normalize8",
+            consts,
+        }
+        .with("OT", self.code(&self.out)?);
+        let groups = [(lanes * stride).div_ceil(256), last - first, 1];
+        Ok(vec![Launch {
+            key,
+            views: bound,
+            params: all,
+            groups,
+        }])
     }
 
     pub(super) fn stats(&self, o: &Stats) -> Launches<'a> {

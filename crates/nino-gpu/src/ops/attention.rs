@@ -34,31 +34,28 @@ pub struct AttentionTile {
     pub bq: u32,
     pub bkv: u32,
     pub wq: u32,
-    /// Order shared memory by subgroup instead of workgroup barriers where one subgroup owns it.
-    pub subgroup_barrier: bool,
 }
 
 impl<'a> Attention<'a> {
     /// The best kernel for this attention on this device.
     pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
         if self.coop_fits(gpu) {
-            let tile = |bq, bkv, wq| AttentionTile {
-                bq,
-                bkv,
-                wq,
-                subgroup_barrier: false,
-            };
-            let small = gpu.info.coop_size == Some(8);
-            return self.coop(
-                gpu,
-                if small {
-                    tile(32, 16, 8)
-                } else {
-                    tile(64, 32, 16)
-                },
-            );
+            return self.coop(gpu, self.coop_tile(gpu));
         }
         self.plain(gpu)
+    }
+
+    /// 128 rows a workgroup measured best, where its shared memory suffices.
+    fn coop_tile(&self, gpu: &Gpu) -> AttentionTile {
+        let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
+        if gpu.info.coop_size == Some(8) {
+            return tile(32, 16, 8);
+        }
+        let large = tile(128, 32, 16);
+        let width = self.hd.next_multiple_of(16);
+        let shared = 2 * large.bkv * (width * 2 + 16) + large.bq * (large.bkv * 6 + 32) + 16;
+        let fits = shared <= gpu.info.max_workgroup_bytes && gpu.subgroup_size() <= 32;
+        if fits { large } else { tile(64, 32, 16) }
     }
 
     fn plain(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
@@ -91,7 +88,6 @@ impl<'a> Attention<'a> {
             .with("BQ", tile.bq)
             .with("BKV", tile.bkv)
             .with("WQ", tile.wq)
-            .with("SGB", tile.subgroup_barrier)
             .with("HDP", self.hd.next_multiple_of(side));
         self.launch(gpu, key, [self.rows.div_ceil(tile.bq), self.heads, 1])
     }

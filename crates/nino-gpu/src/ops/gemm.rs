@@ -9,6 +9,8 @@ use crate::{Gpu, GpuError};
 
 mod choose;
 
+pub(crate) use choose::{packed_channels, packs_weights};
+
 /// Sizes of a convolution over `[b, t, h, w, c]`; `h` and `w` are after the upsampling.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvShape {
@@ -54,6 +56,8 @@ pub struct Gemm<'a> {
     pub post: ActCode,
     pub alpha: f32,
     pub w_kn: bool,
+    /// W is packed for the 3x3 kernel (`Conv3Tile::packed`).
+    pub w_packed: bool,
     pub conv: Option<ConvShape>,
 }
 
@@ -66,7 +70,6 @@ pub struct CoopTile {
     pub wm: u32,
     pub wn: u32,
     pub pad: u32,
-    pub double: bool,
     pub swap: bool,
 }
 
@@ -108,7 +111,6 @@ impl<'a> Gemm<'a> {
             .with("WM", tile.wm)
             .with("WN", tile.wn)
             .with("PAD", tile.pad)
-            .with("DB", tile.double)
             .with("SWAP", tile.swap)
             .with("NE", !self.n.is_multiple_of(tile.bn))
             .with("KE", !self.k.is_multiple_of(tile.bk))

@@ -95,12 +95,7 @@ fn gemm_keys() -> Vec<KernelKey> {
         (24, 0),
         (26, 0),
     ] {
-        keys.push(
-            around(rows.clone(), wt, pro)
-                .with("DB", 1)
-                .with("NE", 1)
-                .with("KE", 1),
-        );
+        keys.push(around(rows.clone(), wt, pro).with("NE", 1).with("KE", 1));
         keys.push(around(taps(rows.clone()).with("CONV", 1), wt, pro));
         keys.push(around(conv3.clone(), wt, pro).with("WPACK", wt == 1));
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use nino_dtype::DType;
+use nino_graph::{Conv, Graph};
 
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
 use crate::kernel::{Launch, View};
@@ -31,6 +32,7 @@ impl<'a> Gemm<'a> {
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
     pub fn best_conv(&self, gpu: &Gpu, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
+        // Packed weights were only made for convolutions that pass this test.
         let Some(conv) = self
             .conv
             .as_ref()
@@ -39,7 +41,7 @@ impl<'a> Gemm<'a> {
             return Ok(vec![self.best(gpu)?]);
         };
         let height = conv.output[1];
-        let tile = conv3_tile(gpu);
+        let tile = self.conv3_tile(gpu, conv, rows.end - rows.start);
         if rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height) {
             let images = [rows.start / height, (rows.end - rows.start) / height];
             return Ok(vec![self.conv3(gpu, tile, images, (0, height))?]);
@@ -52,6 +54,30 @@ impl<'a> Gemm<'a> {
         (rows.start / height..rows.end.div_ceil(height))
             .map(part)
             .collect()
+    }
+
+    /// Large patches measured best; few of them would leave most of the device idle.
+    fn conv3_tile(&self, gpu: &Gpu, conv: &ConvShape, rows: u32) -> Conv3Tile {
+        let (taps, packed) = (3, self.w_packed);
+        let tile = |ty, tx, bn, bk, wm, wn| Conv3Tile {
+            ty,
+            tx,
+            bn,
+            bk,
+            wm,
+            wn,
+            taps,
+            packed,
+        };
+        if gpu.info.coop_size == Some(8) {
+            return tile(4, 8, 16, 8, 16, 16);
+        }
+        let patches = conv.output[2].div_ceil(16) * rows.div_ceil(16) * self.n.div_ceil(128);
+        if patches < 96 {
+            tile(8, 16, 64, 16, 32, 32)
+        } else {
+            tile(16, 16, 128, 16, 64, 64)
+        }
     }
 
     /// Whether the cooperative kernels' demands are met: f16 in, eight values at a time.
@@ -74,7 +100,7 @@ impl<'a> Gemm<'a> {
 /// The tile measured best on large products (NVIDIA); 8-wide matrices are the software device's.
 fn coop_tile(gpu: &Gpu) -> CoopTile {
     let tile = |bm, bn, bk, wm, wn| {
-        let (pad, double, swap) = (2, false, false);
+        let (pad, swap) = (2, false);
         CoopTile {
             bm,
             bn,
@@ -82,7 +108,6 @@ fn coop_tile(gpu: &Gpu) -> CoopTile {
             wm,
             wn,
             pad,
-            double,
             swap,
         }
     };
@@ -92,21 +117,29 @@ fn coop_tile(gpu: &Gpu) -> CoopTile {
     }
 }
 
-fn conv3_tile(gpu: &Gpu) -> Conv3Tile {
-    let tile = |ty, tx, bn, bk, wm, wn| Conv3Tile {
-        ty,
-        tx,
-        bn,
-        bk,
-        wm,
-        wn,
-        taps: 3,
-        packed: false,
+/// Channels of a block of packed 3x3 weights.
+pub(crate) fn packed_channels(gpu: &Gpu) -> usize {
+    if gpu.info.coop_size == Some(8) { 8 } else { 16 }
+}
+
+/// Whether a convolution's weights are worth packing, `[cin / block, tap, cout, block]`: it will
+/// run on the 3x3 kernel whatever rows it is cut into.
+pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
+    let (x, w) = (graph.shape(conv.x), graph.shape(conv.w));
+    let Some([cout, kt, kh, kw, cin]) = w.as_video() else {
+        return false;
     };
-    match gpu.info.coop_size {
-        Some(8) => tile(4, 8, 16, 8, 16, 16),
-        _ => tile(16, 16, 128, 16, 64, 64),
-    }
+    gpu.tier >= Tier::Coop
+        && [conv.x, conv.w]
+            .iter()
+            .all(|&n| graph.dtype(n) == DType::F16)
+        && x.as_video().is_some()
+        && [kt, kh, kw] == [1, 3, 3]
+        && conv.stride == [1; 3]
+        && conv.dilation == [1; 2]
+        && cin.is_multiple_of(packed_channels(gpu))
+        && cout.is_multiple_of(8)
+        && cout >= 16
 }
 
 impl ConvShape {
