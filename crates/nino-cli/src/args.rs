@@ -1,11 +1,17 @@
 //! The command line's grammar. No logic: `device.rs` and the verbs say what the words mean.
 
 mod files;
+mod generate;
+mod vae;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
+pub(crate) use generate::GenerateArgs;
+pub(crate) use vae::{
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanVerb, PrecisionArg, TileArg,
+};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -34,6 +40,15 @@ pub(crate) enum Verb {
     Convert(ConvertArgs),
     /// Download a model from a Hugging Face-compatible server
     Pull(PullArgs),
+    /// Make a picture from words
+    Generate(GenerateArgs),
+    /// Turn a latent into a picture or a video
+    Decode(DecodeArgs),
+    /// Turn a picture into a latent
+    Encode(EncodeArgs),
+    /// Say what a piece of work would need, before anything is allocated
+    #[command(subcommand)]
+    Plan(PlanVerb),
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),

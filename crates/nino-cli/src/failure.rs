@@ -1,6 +1,7 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
 use crate::pull::HubError;
+use nino_engine::EngineError;
 use nino_gpu::GpuError;
 use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
@@ -29,9 +30,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(Told(code)) = error.downcast_ref() {
         return *code;
     }
-    let interrupted = error
-        .chain()
-        .any(|e| e.is::<Interrupted>() || matches!(e.downcast_ref(), Some(ExecError::Cancelled)));
+    let interrupted = error.chain().any(|e| {
+        e.is::<Interrupted>()
+            || matches!(e.downcast_ref(), Some(ExecError::Cancelled))
+            || matches!(e.downcast_ref(), Some(EngineError::Cancelled))
+    });
     if interrupted {
         return 130;
     }
@@ -70,6 +73,9 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
         Some(RunError::Exec(e)) => (None, Some(e)),
         _ => (error.downcast_ref(), error.downcast_ref()),
     };
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return engine.hint();
+    }
     let gpu = error.downcast_ref().and_then(gpu_hint);
     let text = gpu
         .or_else(|| exec.and_then(exec_hint))

@@ -7,19 +7,22 @@ mod args;
 mod bench;
 mod bytes;
 mod convert;
+mod decode;
 mod device;
 mod doctor;
 mod env;
 mod failure;
+mod generate;
 mod inspect;
 mod interrupt;
 mod log;
 mod printer;
 mod pull;
+mod size;
 mod table;
 
 use anyhow::Result;
-use args::{BenchVerb, Cli, Verb};
+use args::{BenchVerb, Cli, PlanVerb, Verb};
 use clap::Parser;
 use env::Env;
 use printer::Printer;
@@ -76,6 +79,10 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Inspect(args) => inspect::run(args, printer),
         Verb::Convert(args) => convert::run(args, printer),
         Verb::Pull(args) => pull::run(args, &env, printer),
+        Verb::Generate(args) => generate::run(args, &env, printer),
+        Verb::Decode(args) => decode::decode(args, &env, printer),
+        Verb::Encode(args) => decode::encode(args, &env, printer),
+        Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
     }
 }

@@ -37,6 +37,18 @@ pub enum EngineError {
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
     NoFormat { vae: String },
+    #[error("{}: no {part} in this file", path.display())]
+    MissingPart { path: PathBuf, part: &'static str },
+    #[error("{}: a UNet with context {context} and label {label:?} is of no family this program runs", path.display())]
+    UnknownFamily {
+        path: PathBuf,
+        context: usize,
+        label: Option<usize>,
+    },
+    #[error(transparent)]
+    Sample(#[from] nino_sample::Error),
+    #[error(transparent)]
+    Text(#[from] nino_text::Error),
     #[error(transparent)]
     Vae(#[from] nino_models::VaeError),
     #[error(transparent)]

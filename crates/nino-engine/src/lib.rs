@@ -3,16 +3,19 @@
 //! The API boundary: no HTTP, no printing. Progress goes to one callback, which is also where a
 //! caller says stop; see [`Control`].
 
+mod builtin;
 mod control;
 mod decode;
 mod encode;
 mod error;
 mod fit;
+mod generate;
 mod latent;
 pub mod media;
 mod picture;
 mod vae;
 
+pub use builtin::{BUILTIN, builtin_model};
 pub use control::{Control, Event};
 pub use decode::{
     Chunking, DecodeOptions, DecodePlan, Decoded, LatentSize, OnPicture, Precision, Strategy, Tile,
@@ -20,7 +23,9 @@ pub use decode::{
 };
 pub use encode::{EncodeOptions, encode};
 pub use error::EngineError;
+pub use generate::{Checkpoint, Defaults, Family, GenerateRequest, Generated, OnLatent, generate};
 pub use latent::Latent;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
+pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
 pub use vae::VaeFile;

@@ -4,7 +4,8 @@ use crate::EngineError;
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
-use nino_weights::TensorReader;
+use nino_weights::names::{self, Component, Net};
+use nino_weights::{Index, TensorReader};
 use std::path::Path;
 
 /// A VAE: which one it is, and where its weights are.
@@ -17,22 +18,27 @@ pub struct VaeFile {
 
 struct Weights {
     reader: TensorReader,
-    /// Where the model's names begin in the file.
-    prefix: &'static str,
+    /// The autoencoder's tensors under canonical names.
+    index: Index,
 }
 
-/// Where packagers put a VAE's names.
-const PREFIXES: [&str; 3] = ["", "first_stage_model.", "vae."];
-
 impl VaeFile {
-    /// Reads the header and recognizes the model from names and shapes.
+    /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own or
+    /// in a whole checkpoint.
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
         let reader = nino_weights::open(path)?;
-        let found = PREFIXES.into_iter().find_map(|prefix| {
-            let params = FileParams::below(&reader, prefix);
-            Some((prefix, Vae::detect(&|name: &str| params.find(name))?))
-        });
-        let Some((prefix, vae)) = found else {
+        let (components, _) = names::canonical(reader.index())?;
+        let is_vae =
+            |c: &&Component| matches!(c.net, Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv);
+        // A tiny autoencoder's halves are two components; their names do not meet.
+        let entries = components
+            .iter()
+            .filter(is_vae)
+            .flat_map(|c| c.index.entries().to_vec())
+            .collect();
+        let index = reader.index().with_entries(entries);
+        let params = FileParams::of(&reader, &index);
+        let Some(vae) = Vae::detect(&|name: &str| params.find(name)) else {
             let found = reader
                 .index()
                 .entries()
@@ -51,7 +57,7 @@ impl VaeFile {
         Ok(VaeFile {
             vae,
             name,
-            weights: Some(Weights { reader, prefix }),
+            weights: Some(Weights { reader, index }),
         })
     }
 
@@ -71,7 +77,7 @@ impl VaeFile {
     /// The weights, for a device to load.
     pub(crate) fn params(&self) -> Result<FileParams<'_>, EngineError> {
         match &self.weights {
-            Some(w) => Ok(FileParams::below(&w.reader, w.prefix)),
+            Some(w) => Ok(FileParams::of(&w.reader, &w.index)),
             None => Err(EngineError::NoWeights {
                 name: self.name.clone(),
             }),
@@ -85,6 +91,7 @@ impl VaeFile {
         let format = match (&self.vae, self.vae.latent_channels()) {
             (Vae::Wan(_) | Vae::Taehv(_), 16) => "wan21",
             (Vae::Wan(_) | Vae::Taehv(_), 48) => "wan22",
+            (_, 4) if says("nino-emoji") => "nino",
             (_, 4) if says("xl") => "sdxl",
             (_, 4) => "sd15",
             (_, 16) if says("sd3") => "sd3",
@@ -120,7 +127,7 @@ impl VaeFile {
     ) -> Result<Recording, EngineError> {
         let file = self.params().ok();
         let weights = |name: &str| match &file {
-            Some(file) => file.find(name).map_or(DType::F32, |(_, dtype)| dtype),
+            Some(file) => file.dtype(name),
             // Without a file: what most files are.
             None => DType::F16,
         };

@@ -1,0 +1,160 @@
+//! The grammar of `decode`, `encode` and `plan decode`.
+
+use super::DeviceArgs;
+use crate::size::Size;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = DECODE_EXAMPLES)]
+pub(crate) struct DecodeArgs {
+    /// Latent file: what ComfyUI's SaveLatent writes, or `samples` or `latents` in safetensors
+    #[arg(value_name = "LATENT")]
+    pub(crate) latent: PathBuf,
+    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), or a folder for frames
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) vae: VaeArgs,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+    /// Frames a second of a video
+    #[arg(long, value_name = "N", default_value_t = 16.0)]
+    pub(crate) fps: f64,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ENCODE_EXAMPLES)]
+pub(crate) struct EncodeArgs {
+    /// Picture to encode
+    #[arg(value_name = "PICTURE")]
+    pub(crate) picture: PathBuf,
+    /// Latent file to write, as ComfyUI's SaveLatent does
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) vae: VaeArgs,
+    /// How activations are stored
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanVerb {
+    /// How a latent would be decoded: memory, tiles, time
+    Decode(PlanDecodeArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub(crate) struct PlanDecodeArgs {
+    /// VAE file
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "spec",
+        conflicts_with = "spec"
+    )]
+    pub(crate) vae: Option<PathBuf>,
+    /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
+    #[arg(long, value_name = "NAME")]
+    pub(crate) spec: Option<String>,
+    /// Pixels, such as 1024x1024
+    #[arg(long, value_name = "WxH")]
+    pub(crate) size: Size,
+    /// Frames of a video
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) frames: usize,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VaeArgs {
+    /// VAE file: safetensors, GGUF or PyTorch; a whole checkpoint will do
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vae: PathBuf,
+    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: by the VAE]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) latent_format: Option<String>,
+}
+
+/// How a decode may run.
+#[derive(Debug, Args)]
+pub(crate) struct HowArgs {
+    /// How activations are stored
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
+    /// auto is exact, whatever the budget; fast blends overlapping tiles
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) tile: TileArg,
+    /// Side of a fast tile in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 768)]
+    pub(crate) tile_size: usize,
+    /// Overlap of fast tiles in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 96)]
+    pub(crate) overlap: usize,
+    /// Latent frames decoded at a time: auto or a number
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = chunk)]
+    pub(crate) chunk: ChunkArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkArg {
+    Auto,
+    Frames(usize),
+}
+
+fn chunk(text: &str) -> Result<ChunkArg, &'static str> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(ChunkArg::Frames(n)),
+        _ if text == "auto" => Ok(ChunkArg::Auto),
+        _ => Err("a chunk is auto or a number of latent frames"),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrecisionArg {
+    /// f32 on a CPU, f16 on a GPU that has it
+    Auto,
+    Fp32,
+    Fp16,
+    Bf16,
+    /// f16 storage with f32 arithmetic and norms, the same as fp16 here
+    Mixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TileArg {
+    Auto,
+    Fast,
+}
+
+const DECODE_EXAMPLES: &str = "\
+Examples:
+  nino decode latent.safetensors --vae sdxl_vae.safetensors -o fox.png
+  nino decode latent.safetensors --vae taesd_decoder.safetensors -o fox.png --device cpu
+  nino decode big.safetensors --vae vae.safetensors -o big.png --budget 1GiB     exact, in 1 GiB
+  nino decode clip.safetensors --vae wan_2.1_vae.safetensors -o clip.mp4 --fps 16
+
+Nothing is written until the decode is whole; Ctrl-C leaves nothing behind.";
+
+const ENCODE_EXAMPLES: &str = "\
+Examples:
+  nino encode fox.png --vae vae.safetensors -o fox.latent
+  nino encode fox.png --vae taesd_encoder.safetensors --latent-format sdxl -o fox.latent";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  nino plan decode --spec sd-vae --size 1024x1024
+  nino plan decode --spec sdxl-vae --size 4096x4096 --budget 2GiB --json
+  nino plan decode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
+  nino plan decode --vae ae.safetensors --size 2048x1024 --device gpu:0
+
+Planning allocates nothing and needs no weights; what it predicts is what a decode then uses.";

@@ -1,0 +1,189 @@
+//! `nino decode`, `nino encode` and `nino plan decode`: between latents and pictures.
+
+mod report;
+mod sink;
+
+use crate::args::{
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
+};
+use crate::device::{self, Choice, Opened};
+use crate::env::Env;
+use crate::failure::Usage;
+use crate::interrupt;
+use crate::printer::{self, Printer};
+use anyhow::Result;
+use indicatif::ProgressBar;
+use nino_engine::media::load_picture;
+use nino_engine::{
+    Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
+    Precision, Tile, Tiling, VaeFile,
+};
+use report::{DecodeReport, EncodeReport, PlanReport};
+use sink::Sink;
+use std::time::Instant;
+
+pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
+    let started = Instant::now();
+    let options = options(&args.how, args.vae.latent_format.as_deref())?;
+    let vae = VaeFile::open(&args.vae.vae)?;
+    let latent = Latent::open(&args.latent)?;
+    let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
+    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let bar = printer.progress(1);
+    let mut on_event = |event: Event| show(&bar, event);
+    let mut control = Control {
+        cancel: interrupt::flag(),
+        on_event: &mut on_event,
+    };
+    let decoded = nino_engine::decode(
+        &*opened.device,
+        &vae,
+        &latent,
+        &options,
+        &mut control,
+        &mut |b, i, picture| sink.take(b, i, &picture),
+    )?;
+    let files = sink.finish()?;
+    bar.finish_and_clear();
+    let report = DecodeReport::new(&decoded, &opened, files, started.elapsed());
+    printer.text(&report)?;
+    printer.document(&report)
+}
+
+pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<()> {
+    let started = Instant::now();
+    let options = EncodeOptions {
+        precision: precision(args.precision),
+        format: format(args.vae.latent_format.as_deref())?,
+    };
+    let vae = VaeFile::open(&args.vae.vae)?;
+    let picture = load_picture(&args.picture)?;
+    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let bar = printer.progress(1);
+    let mut on_event = |event: Event| show(&bar, event);
+    let mut control = Control {
+        cancel: interrupt::flag(),
+        on_event: &mut on_event,
+    };
+    let latent = nino_engine::encode(&*opened.device, &vae, &picture, &options, &mut control)?;
+    let name = options
+        .format
+        .or_else(|| vae.assumed_format())
+        .map(|f| f.name.to_owned());
+    let metadata = name
+        .into_iter()
+        .map(|name| ("latent_format".to_owned(), name))
+        .collect();
+    latent.save(&args.output, &metadata)?;
+    bar.finish_and_clear();
+    let report = EncodeReport::new(&latent, &opened, &args.output, started.elapsed());
+    printer.text(&report)?;
+    printer.document(&report)
+}
+
+pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
+    let options = options(&args.how, None)?;
+    let vae = match (&args.vae, &args.spec) {
+        (Some(path), _) => VaeFile::open(path)?,
+        (None, Some(name)) => VaeFile::spec(name)?,
+        (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
+    };
+    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let size = latent_size(args, &vae)?;
+    let plan = nino_engine::plan_decode(&*opened.device, &vae, size, &options)?;
+    let report = PlanReport::new(&plan, &vae, &opened)?;
+    printer.text(&report)?;
+    printer.document(&report)
+}
+
+/// The size in the VAE's own units; pixels must be whole latent pixels.
+fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage> {
+    let scale = vae.vae.scale();
+    if !args.size.width.is_multiple_of(scale) || !args.size.height.is_multiple_of(scale) {
+        return Err(Usage(format!(
+            "{} takes sizes that are multiples of {scale}, not {}",
+            vae.name, args.size
+        )));
+    }
+    let frames = match vae.vae.time_scale() {
+        Some(time) => (args.frames.max(1) - 1).div_ceil(time) + 1,
+        None if args.frames > 1 => {
+            return Err(Usage(format!(
+                "{} decodes single pictures, not {} frames",
+                vae.name, args.frames
+            )));
+        }
+        None => 1,
+    };
+    Ok(LatentSize {
+        frames,
+        height: args.size.height / scale,
+        width: args.size.width / scale,
+    })
+}
+
+fn options(how: &HowArgs, latent_format: Option<&str>) -> Result<DecodeOptions, Usage> {
+    let tile = match how.tile {
+        TileArg::Auto => Tile::Auto,
+        TileArg::Fast if how.overlap >= how.tile_size => {
+            return Err(Usage(format!(
+                "an overlap of {} leaves nothing of a tile of {}",
+                how.overlap, how.tile_size
+            )));
+        }
+        TileArg::Fast => Tile::Fast(Tiling {
+            size: how.tile_size,
+            overlap: how.overlap,
+        }),
+    };
+    let chunking = match how.chunk {
+        ChunkArg::Auto => Chunking::Auto,
+        ChunkArg::Frames(n) => Chunking::Frames(n),
+    };
+    Ok(DecodeOptions {
+        precision: precision(how.precision),
+        tile,
+        chunking,
+        format: format(latent_format)?,
+    })
+}
+
+fn precision(arg: PrecisionArg) -> Precision {
+    match arg {
+        PrecisionArg::Auto => Precision::Auto,
+        PrecisionArg::Fp32 => Precision::F32,
+        PrecisionArg::Fp16 | PrecisionArg::Mixed => Precision::F16,
+        PrecisionArg::Bf16 => Precision::Bf16,
+    }
+}
+
+fn format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
+    let Some(name) = name else { return Ok(None) };
+    let format = LatentFormat::by_name(name).ok_or_else(|| {
+        let known: Vec<&str> = nino_engine::LATENT_FORMATS.iter().map(|f| f.name).collect();
+        Usage(format!(
+            "no latent format is called {name:?}; known are {}",
+            known.join(", ")
+        ))
+    })?;
+    Ok(Some(format))
+}
+
+pub(crate) fn show(bar: &ProgressBar, event: Event) {
+    match event {
+        Event::Stage(name) => bar.set_message(name),
+        Event::Progress { done, total } => {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        }
+        Event::Note(text) => bar.suspend(|| printer::note(&format!("note: {text}"))),
+    }
+}
+
+/// `gpu:0 (NVIDIA H200, coop)`
+pub(crate) fn device_text(opened: &Opened) -> String {
+    match opened.tier {
+        Some(tier) => format!("{} ({}, {tier})", opened.name, opened.model),
+        None => format!("{} ({})", opened.name, opened.model),
+    }
+}

@@ -1,0 +1,225 @@
+//! What the verbs tell: as text and as JSON.
+
+use super::device_text;
+use crate::bytes::Bytes;
+use crate::device::Opened;
+use anyhow::Result;
+use nino_engine::{DecodePlan, Decoded, Latent, VaeFile};
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Serialize)]
+struct TileJson {
+    size: usize,
+    overlap: usize,
+    count: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct PlanReport {
+    vae: String,
+    device: String,
+    width: usize,
+    height: usize,
+    frames: usize,
+    strategy: &'static str,
+    precision: String,
+    predicted_peak_bytes: usize,
+    weights_bytes: usize,
+    host_bytes: usize,
+    largest_binding_bytes: usize,
+    peak_at: String,
+    tile: Option<TileJson>,
+    chunk: Option<usize>,
+    estimated_ms: f64,
+}
+
+impl PlanReport {
+    pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
+        let ceiling = opened.ceiling()?;
+        // Convolutions reach about this much of the peak; see BENCHMARKS.md.
+        let seconds =
+            (plan.cost.flops / (ceiling.flops * 0.6)).max(plan.cost.bytes / ceiling.copy_bytes);
+        Ok(PlanReport {
+            vae: vae.name.clone(),
+            device: device_text(opened),
+            width: plan.width,
+            height: plan.height,
+            frames: plan.n_frames,
+            strategy: plan.strategy.name(),
+            precision: plan.dtype.to_string(),
+            predicted_peak_bytes: plan.peak_bytes(),
+            weights_bytes: plan.weight_bytes(),
+            host_bytes: plan.host_bytes(),
+            largest_binding_bytes: plan.largest_binding(),
+            peak_at: plan.peak_op(),
+            tile: tile(plan),
+            chunk: plan.chunk,
+            estimated_ms: seconds * 1e3,
+        })
+    }
+}
+
+impl fmt::Display for PlanReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |n: usize| Bytes(n as u64).to_string();
+        write!(f, "{} {}x{}", self.vae, self.width, self.height)?;
+        if self.frames > 1 {
+            write!(f, ", {} frames", self.frames)?;
+        }
+        writeln!(f, " on {}", self.device)?;
+        writeln!(
+            f,
+            "  strategy         {}, activations in {}",
+            self.strategy, self.precision
+        )?;
+        if let Some(t) = &self.tile {
+            writeln!(
+                f,
+                "  tiles            {} of {} pixels, overlapping by {}",
+                t.count, t.size, t.overlap
+            )?;
+        }
+        if let Some(chunk) = self.chunk {
+            writeln!(f, "  chunk            {chunk} latent frames")?;
+        }
+        writeln!(
+            f,
+            "  predicted peak   {} ({} of weights)",
+            bytes(self.predicted_peak_bytes),
+            bytes(self.weights_bytes)
+        )?;
+        if self.host_bytes > 0 {
+            writeln!(f, "  kept outside     {}", bytes(self.host_bytes))?;
+        }
+        writeln!(
+            f,
+            "  largest binding  {}",
+            bytes(self.largest_binding_bytes)
+        )?;
+        writeln!(f, "  most at          {}", self.peak_at)?;
+        write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
+    }
+}
+
+fn tile(plan: &DecodePlan) -> Option<TileJson> {
+    plan.tiling.map(|t| TileJson {
+        size: t.size,
+        overlap: t.overlap,
+        count: plan.n_tiles,
+    })
+}
+
+#[derive(Serialize)]
+pub(super) struct DecodeReport {
+    files: Vec<PathBuf>,
+    device: String,
+    width: usize,
+    height: usize,
+    frames: usize,
+    strategy: &'static str,
+    precision: String,
+    tile: Option<TileJson>,
+    chunk: Option<usize>,
+    predicted_peak_bytes: usize,
+    measured_peak_bytes: usize,
+    retries: usize,
+    load_ms: f64,
+    decode_ms: f64,
+    total_ms: f64,
+}
+
+impl DecodeReport {
+    pub(super) fn new(
+        decoded: &Decoded,
+        opened: &Opened,
+        files: Vec<PathBuf>,
+        total: Duration,
+    ) -> DecodeReport {
+        let plan = &decoded.plan;
+        DecodeReport {
+            files,
+            device: device_text(opened),
+            width: plan.width,
+            height: plan.height,
+            frames: plan.n_frames,
+            strategy: plan.strategy.name(),
+            precision: plan.dtype.to_string(),
+            tile: tile(plan),
+            chunk: plan.chunk,
+            predicted_peak_bytes: plan.peak_bytes(),
+            measured_peak_bytes: decoded.measured_peak,
+            retries: decoded.retries,
+            load_ms: decoded.load_time.as_secs_f64() * 1e3,
+            decode_ms: decoded.decode_time.as_secs_f64() * 1e3,
+            total_ms: total.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+impl fmt::Display for DecodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for file in &self.files {
+            writeln!(f, "{}", file.display())?;
+        }
+        let frames = if self.frames > 1 {
+            format!(", {} frames", self.frames)
+        } else {
+            String::new()
+        };
+        writeln!(
+            f,
+            "  {}x{}{frames}, {} in {} on {}",
+            self.width, self.height, self.strategy, self.precision, self.device
+        )?;
+        write!(
+            f,
+            "  {:.2} s (load {:.2}, decode {:.2}), {} used, {} planned",
+            self.total_ms / 1e3,
+            self.load_ms / 1e3,
+            self.decode_ms / 1e3,
+            Bytes(self.measured_peak_bytes as u64),
+            Bytes(self.predicted_peak_bytes as u64),
+        )
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct EncodeReport {
+    file: PathBuf,
+    device: String,
+    /// `[b, c, h, w]`
+    shape: [usize; 4],
+    total_ms: f64,
+}
+
+impl EncodeReport {
+    pub(super) fn new(
+        latent: &Latent,
+        opened: &Opened,
+        file: &Path,
+        total: Duration,
+    ) -> EncodeReport {
+        EncodeReport {
+            file: file.to_owned(),
+            device: device_text(opened),
+            shape: [latent.batch, latent.channels, latent.height, latent.width],
+            total_ms: total.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+impl fmt::Display for EncodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\n  latent {:?} in {:.2} s on {}",
+            self.file.display(),
+            self.shape,
+            self.total_ms / 1e3,
+            self.device
+        )
+    }
+}

@@ -1,0 +1,99 @@
+//! Where decoded pictures go: one file, one per batch element, or a video.
+
+use anyhow::Result;
+use nino_engine::media::{FrameSink, create_video, write_picture};
+use nino_engine::{EngineError, Latent, Picture, VaeFile};
+use std::path::{Path, PathBuf};
+
+pub(super) struct Sink {
+    output: PathBuf,
+    batch: usize,
+    /// Frames of a video; 1 for pictures.
+    n_frames: usize,
+    fps: f64,
+    video: Option<Box<dyn FrameSink>>,
+    files: Vec<PathBuf>,
+}
+
+impl Sink {
+    pub(super) fn new(output: &Path, latent: &Latent, vae: &VaeFile, fps: f64) -> Result<Sink> {
+        let n_frames = vae.vae.n_frames(latent.frames);
+        // Said now, not after the decode.
+        let folder = output
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        anyhow::ensure!(
+            folder.is_dir(),
+            "{}: the folder {} does not exist",
+            output.display(),
+            folder.display()
+        );
+        Ok(Sink {
+            output: output.to_owned(),
+            batch: latent.batch,
+            n_frames,
+            fps,
+            video: None,
+            files: Vec::new(),
+        })
+    }
+
+    pub(super) fn take(
+        &mut self,
+        b: usize,
+        frame: usize,
+        picture: &Picture,
+    ) -> Result<(), EngineError> {
+        if self.n_frames == 1 {
+            let path = self.path(b);
+            write_picture(&path, picture, &[])?;
+            self.files.push(path);
+            return Ok(());
+        }
+        if frame == 0 {
+            self.finish_video()?;
+            let path = self.path(b);
+            self.video = Some(create_video(
+                &path,
+                (picture.width, picture.height),
+                self.n_frames,
+                self.fps,
+            )?);
+            self.files.push(path);
+        }
+        match &mut self.video {
+            Some(video) => Ok(video.frame(picture)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Vec<PathBuf>> {
+        self.finish_video()?;
+        Ok(self.files)
+    }
+
+    fn finish_video(&mut self) -> Result<(), EngineError> {
+        match self.video.take() {
+            Some(video) => Ok(video.finish()?),
+            None => Ok(()),
+        }
+    }
+
+    /// `out.png`, or `out_00001.png` and so on for a batch.
+    fn path(&self, b: usize) -> PathBuf {
+        if self.batch == 1 {
+            return self.output.clone();
+        }
+        let stem = self
+            .output
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let name = match self.output.extension() {
+            Some(e) => format!("{stem}_{b:05}.{}", e.to_string_lossy()),
+            None => format!("{stem}_{b:05}"),
+        };
+        self.output.with_file_name(name)
+    }
+}
