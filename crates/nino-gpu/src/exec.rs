@@ -41,6 +41,7 @@ impl Device for GpuDevice {
             page: (limits.max_buffer_size as usize).min(1 << 40) / align * align,
             max_step_flops: match self.gpu.info.kind {
                 AdapterKind::Software => None,
+                AdapterKind::Discrete if self.gpu.tier >= Tier::Coop => Some(4e12),
                 AdapterKind::Discrete => Some(4e11),
                 _ => Some(1e11),
             },
