@@ -5,6 +5,7 @@
 
 mod large;
 mod open;
+mod spill;
 mod suite;
 
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};

@@ -1,0 +1,73 @@
+//! Values kept outside the arena pass through windows of rows: same result as a plan that fits.
+
+use crate::devices;
+use nino_dtype::DType;
+use nino_graph::{Conv, Device, Epilogue, Graph, Node, Op, ParamError, ParamSource, ParamSpec};
+use nino_graph::{Plan, PlanOptions, RunOptions};
+use std::sync::Arc;
+
+struct Waves;
+
+impl ParamSource for Waves {
+    fn read(&self, _: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        for (i, word) in dst.chunks_exact_mut(2).enumerate() {
+            word.copy_from_slice(&half::f16::from_f32((i as f32).sin() * 0.1).to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Two convolutions with an activation between, of rows that are no whole words.
+fn graph() -> (Graph, Node, Node) {
+    let mut g = Graph::new();
+    let x = g.input("x", [2, 21, 17, 3], DType::F16);
+    let mut h = x;
+    for (name, cin, cout) in [("a", 3, 5), ("b", 5, 3)] {
+        let w = g.param(name, [cout, 3, 3, cin], DType::F16);
+        h = g.push(Op::Conv(Conv {
+            x: h,
+            w,
+            stride: [1; 3],
+            pad: [1; 4],
+            dilation: [1, 1],
+            upsample: 1,
+            pre: None,
+            epi: Epilogue::default(),
+        }));
+        h = g.silu(h);
+    }
+    g.output(h);
+    (g.finish().unwrap(), x, h)
+}
+
+#[test]
+fn gpu_values_outside_the_arena_give_the_same_result() {
+    let (graph, x, out) = graph();
+    for device in devices(None) {
+        let run = |options: PlanOptions| {
+            let plan = Arc::new(Plan::new(graph.clone(), options).unwrap());
+            let weights = device.load(&[&plan], &Waves).unwrap();
+            let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
+            session.poison().unwrap();
+            let values = (0..graph.shape(x).numel()).map(|i| half::f16::from_f32((i as f32).cos()));
+            let bytes: Vec<u8> = values.flat_map(half::f16::to_le_bytes).collect();
+            session.write(x, &bytes).unwrap();
+            session.run(RunOptions::default()).unwrap();
+            let mut found = vec![0; graph.bytes(out)];
+            session.read(out, &mut found).unwrap();
+            (found, plan.host_bytes(), plan.steps().len())
+        };
+        let (whole, none, _) = run(device.plan_options());
+        let spill = PlanOptions {
+            spill_above: Some(1),
+            window: 1500,
+            ..device.plan_options()
+        };
+        let (parts, outside, steps) = run(spill);
+        assert!(
+            none == 0 && outside > 0 && steps > 4,
+            "{outside} bytes outside, {steps} steps"
+        );
+        assert_eq!(whole, parts);
+    }
+}
