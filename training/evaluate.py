@@ -3,7 +3,8 @@
     python evaluate.py nino-emoji.safetensors SET OUT
 
 - retrieval: a small image network is trained to match latents with captions through the model's own frozen text encoder;
-  the score is how often it picks the prompt among 50. Real held-out pictures give the ceiling, chance is 2%.
+  the score is how often it picks the prompt among 50, and among all names of the style. Real held-out pictures give the
+  ceiling; the judge has been shown them.
 - reciting: distance to the nearest training latent, beside the same for real held-out pictures; and for held-out names,
   how often the nearest real picture of that style is the one the model never saw.
 - Frechet distance of pooled VAE features between generated and real pictures, beside training against held-out pictures.
@@ -46,7 +47,7 @@ def text_features(model, tokens):
     return torch.cat(out)
 
 
-def train_judge(model, latents, batches, real, real_features, device, steps, batch):
+def train_judge(model, batches, real, real_features, device, steps, batch):
     """Latents of training scenes, mixed with the held-out pictures (real), so that the judge knows what they look like."""
     judge = Judge().to(device)
     optimizer = torch.optim.AdamW(judge.parameters(), 1e-3, weight_decay=0.05)
@@ -126,7 +127,7 @@ def evaluate(model, encoder, decoder, scenes, batches, source, out, device, cfg=
         real = torch.cat([encoder(x) for x in real_images.split(32)])
     features = text_features(model, tokens[0].to(device))
     n_held = len(held)
-    judge = train_judge(model, latents, batches, real, features[:n_held], device, judge_steps, judge_batch)
+    judge = train_judge(model, batches, real, features[:n_held], device, judge_steps, judge_batch)
     figures = {
         "retrieval_held_out": retrieval(judge, latents[:n_held], features[:n_held]),
         "retrieval_held_out_3d": retrieval(judge, latents[: len(meta["held"]["3d"])], features[: len(meta["held"]["3d"])]),
@@ -137,7 +138,7 @@ def evaluate(model, encoder, decoder, scenes, batches, source, out, device, cfg=
     pool = batches.latents[single]
     figures["nearest_train_generated"] = nearest(latents[:n_held], pool)[0].median().item()
     figures["nearest_train_real_held_out"] = nearest(real, pool)[0].median().item()
-    own = []
+    own, first = [], []
     for k, s in enumerate(STYLES):
         rows = [i for i, (t, _) in enumerate(held) if t == s]
         all_pictures = (style_of == k).nonzero()[:, 0]
@@ -145,7 +146,12 @@ def evaluate(model, encoder, decoder, scenes, batches, source, out, device, cfg=
             everything = torch.cat([encoder(draw_pictures(scenes, p)) for p in all_pictures.split(64)])
         closest = nearest(latents[rows], everything)[1].cpu()
         own += (all_pictures[closest] == picture[rows]).tolist()
+        captions = [meta["emoji"][i]["name"] if s == "3d" else f"{s} {meta['emoji'][i]['name']}" for i in emoji_of[all_pictures].tolist()]
+        with torch.no_grad():
+            scores = judge(latents[rows], text_features(model, sample.tokens(source, captions)[0].to(device)))
+        first += (all_pictures[scores.argmax(1).cpu()] == picture[rows]).tolist()
     figures["nearest_real_is_the_unseen_one"] = sum(own) / len(own)
+    figures["judge_first_of_all_names"] = sum(first) / len(first)
     train_index = torch.tensor([p for p in range(len(style_of)) if p not in set(picture.tolist())])
     train_index = train_index[torch.randperm(len(train_index), generator=torch.Generator().manual_seed(0))[:400]]
     real_train = vae_features(encoder, draw_pictures(scenes, train_index))
