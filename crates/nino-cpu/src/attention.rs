@@ -12,8 +12,8 @@ use crate::memory::View;
 use crate::simd::{Level, Simd, dispatch, math};
 use crate::team::{Carver, Team, floats_bytes};
 
-/// Most query rows of a task.
-const QUERIES: usize = 168;
+/// Most query rows of a task: each task packs all keys and values again.
+const QUERIES: usize = 224;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Attention {
