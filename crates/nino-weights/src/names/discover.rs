@@ -128,6 +128,12 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
 const TINY: &str = "3.conv.0.weight";
 const TINY_VIDEO: &str = "4.conv.0.weight";
 
+/// First layers of the picture input that a `ControlNet` has and a UNet does not.
+const CONTROL: [&str; 2] = [
+    "input_hint_block.0.weight",
+    "controlnet_cond_embedding.conv_in.weight",
+];
+
 /// Schedules, averages and training parts that checkpoints carry beside the networks.
 const BOOKKEEPING: &[&str] = &[
     "model_ema.",
@@ -159,7 +165,7 @@ pub fn discover(index: &Index) -> Discovered {
     for entry in index.entries() {
         for &(signature, net, dialect) in SIGNATURES {
             if let Some(prefix) = ends_with(&entry.name, signature) {
-                let net = role(net, prefix);
+                let net = role(index, net, prefix);
                 if net != Net::T5
                     || dialect != Dialect::WanT5
                     || index.contains(&format!("{prefix}token_embedding.weight"))
@@ -214,9 +220,11 @@ fn is_loss(name: &str, prefix: &str) -> bool {
     name[prefix.len()..].starts_with("loss.")
 }
 
-fn role(net: Net, prefix: &str) -> Net {
+/// Networks that share a signature are told apart by what else stands under the prefix.
+fn role(index: &Index, net: Net, prefix: &str) -> Net {
+    let has = |name: &str| index.contains(&format!("{prefix}{name}"));
     match net {
-        Net::Unet if prefix.contains("control") => Net::ControlNet,
+        Net::Unet if CONTROL.iter().any(|n| has(n)) => Net::ControlNet,
         Net::ClipText if prefix.ends_with("visual.") => Net::ClipVision,
         net => net,
     }

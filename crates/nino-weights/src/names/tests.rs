@@ -162,3 +162,16 @@ fn bookkeeping_and_training_leftovers_belong_to_nothing() {
         ]
     );
 }
+
+#[test]
+fn a_control_net_is_not_a_unet() {
+    for hint in [
+        "input_hint_block.0.weight",
+        "controlnet_cond_embedding.conv_in.weight",
+    ] {
+        let signature = ["input_blocks.0.0.weight", "time_embedding.linear_1.weight"]
+            [usize::from(hint.starts_with('c'))];
+        let found = one(&[(signature, vec![4, 4, 3, 3]), (hint, vec![4, 3, 3, 3])]);
+        assert_eq!(found.net, super::Net::ControlNet, "{hint}");
+    }
+}
