@@ -1,0 +1,280 @@
+//! Decoding by the engine: pictures and clips, whole, in little memory, in tiles, and stopped.
+
+use super::{cpu, root, with_control};
+use nino_dtype::DType;
+use nino_engine::{
+    Chunking, Control, DecodeOptions, EngineError, Latent, LatentSize, Picture, Strategy, Tile,
+    Tiling, VaeFile, decode, plan_decode,
+};
+use nino_graph::{Device, ExecError, ParamSource, ParamSpec, Plan, PlanOptions, Session, Weights};
+use nino_models::kl::{Config, Scale};
+use nino_models::{Chunk, Storage, Vae};
+use nino_weights::safetensors::{NewTensor, Writer};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A CPU with less memory.
+struct Small {
+    cpu: nino_cpu::Cpu,
+    budget: usize,
+}
+
+impl Device for Small {
+    fn name(&self) -> String {
+        "small".to_owned()
+    }
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            budget: Some(self.budget),
+            ..self.cpu.plan_options()
+        }
+    }
+    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
+        self.cpu.load(plans, source)
+    }
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        self.cpu.session(plan, weights)
+    }
+}
+
+/// A small AutoencoderKL with made-up weights, as a file.
+fn kl() -> VaeFile {
+    let config = Config {
+        widths: vec![32, 32, 32],
+        n_res_blocks: 1,
+        ..Config::sd()
+    };
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height: 8,
+        width: 8,
+        first: true,
+        by_frame: true,
+    };
+    let storage = Storage {
+        activations: DType::F32,
+        weights: &|_| DType::F32,
+        scale: Scale { shift: 0 },
+    };
+    let recording = Vae::Kl(config).decode(chunk, &storage).unwrap();
+    let stored = |s: &[usize]| match *s {
+        [cout, kh, kw, cin] => vec![cout, cin, kh, kw],
+        // The file's 1×1 convolutions are linears in the graph.
+        [out, cin] => vec![out, cin, 1, 1],
+        _ => s.to_vec(),
+    };
+    let mut seed = 1u32;
+    let mut random = move || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 8) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kl.safetensors");
+    let specs: Vec<_> = recording.graph.params().map(|(_, p)| p.clone()).collect();
+    let new = |p: &ParamSpec| NewTensor {
+        name: p.name.clone(),
+        dtype: DType::F32,
+        shape: stored(&p.shape),
+    };
+    let mut writer = Writer::create(
+        &path,
+        &specs.iter().map(new).collect::<Vec<_>>(),
+        &BTreeMap::new(),
+    )
+    .unwrap();
+    for p in &specs {
+        let fan_in = p.shape[1..].iter().product::<usize>().max(1) as f32;
+        let gamma = p.name.contains("norm") && p.name.ends_with("weight");
+        let value = |_| random() * 2.0 / fan_in.sqrt() + if gamma { 1.0 } else { 0.0 };
+        let bytes: Vec<u8> = (0..p.shape.numel())
+            .map(value)
+            .flat_map(f32::to_le_bytes)
+            .collect();
+        writer.write(&bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    VaeFile::open(&path).unwrap()
+}
+
+fn wan() -> VaeFile {
+    VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap()
+}
+
+fn smooth(shape: &[usize]) -> Latent {
+    let n = shape.iter().product::<usize>();
+    let values: Vec<f32> = (0..n)
+        .map(|i| (i as f32 * 0.37).sin() + (i as f32 * 0.011).cos())
+        .collect();
+    Latent::from_planes(shape, &values, Path::new("made up")).unwrap()
+}
+
+fn pictures(
+    device: &dyn Device,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+) -> (Vec<Picture>, Strategy, usize, usize) {
+    let mut found = Vec::new();
+    let (decoded, _) = with_control(|control| {
+        decode(device, vae, latent, options, control, &mut |_, _, p| {
+            found.push(p);
+            Ok(())
+        })
+    });
+    let decoded = decoded.unwrap();
+    assert_eq!(
+        decoded.measured_peak,
+        decoded.plan.peak_bytes(),
+        "what was planned is what was used"
+    );
+    (
+        found,
+        decoded.plan.strategy,
+        decoded.plan.peak_bytes(),
+        decoded.plan.weight_bytes(),
+    )
+}
+
+#[test]
+fn little_memory_changes_nothing_in_the_picture() {
+    let (vae, latent) = (kl(), smooth(&[1, 4, 24, 20]));
+    let (whole, strategy, peak, weights) =
+        pictures(&cpu(), &vae, &latent, &DecodeOptions::default());
+    assert_eq!(strategy, Strategy::Untiled);
+    let small = Small {
+        cpu: cpu(),
+        budget: weights + (peak - weights) / 2,
+    };
+    let (tiled, strategy, small_peak, _) =
+        pictures(&small, &vae, &latent, &DecodeOptions::default());
+    assert_eq!(strategy, Strategy::ExactTiles);
+    assert!(
+        small_peak <= small.budget,
+        "{small_peak} of {}",
+        small.budget
+    );
+    assert_eq!(whole, tiled);
+}
+
+#[test]
+fn a_clip_is_the_same_in_any_chunks_and_has_every_frame() {
+    let vae = wan();
+    let latent = smooth(&[1, 4, 5, 3, 4]);
+    let with = |chunking| {
+        let options = DecodeOptions {
+            chunking,
+            ..DecodeOptions::default()
+        };
+        pictures(&cpu(), &vae, &latent, &options).0
+    };
+    let one = with(Chunking::Frames(1));
+    assert_eq!(one.len(), 1 + (5 - 1) * 4);
+    for chunk in [2, 4, 8] {
+        assert_eq!(one, with(Chunking::Frames(chunk)), "chunks of {chunk}");
+    }
+    // Frames must depend on the ones before: without what is carried they would repeat.
+    assert!(one.windows(2).all(|w| w[0] != w[1]));
+}
+
+#[test]
+fn memory_does_not_grow_with_the_clip() {
+    let vae = VaeFile::spec("wan21-vae").unwrap();
+    let peak = |frames| {
+        let size = LatentSize {
+            frames,
+            height: 16,
+            width: 16,
+        };
+        plan_decode(&cpu(), &vae, size, &DecodeOptions::default())
+            .unwrap()
+            .peak_bytes()
+    };
+    assert_eq!(peak(5), peak(21));
+}
+
+#[test]
+fn fast_tiles_blend_without_borders() {
+    let (vae, latent) = (kl(), smooth(&[1, 4, 16, 16]));
+    let options = DecodeOptions {
+        tile: Tile::Fast(Tiling {
+            size: 40,
+            overlap: 16,
+        }),
+        ..DecodeOptions::default()
+    };
+    let (tiled, strategy, ..) = pictures(&cpu(), &vae, &latent, &options);
+    assert_eq!(strategy, Strategy::FastTiles);
+    assert_eq!((tiled[0].width, tiled[0].height), (64, 64));
+}
+
+#[test]
+fn wrong_latents_are_told() {
+    let vae = kl();
+    let refused = |latent: &Latent| {
+        let (result, _) = with_control(|c| {
+            decode(
+                &cpu(),
+                &vae,
+                latent,
+                &DecodeOptions::default(),
+                c,
+                &mut |_, _, _| Ok(()),
+            )
+        });
+        result.unwrap_err()
+    };
+    let error = refused(&smooth(&[1, 16, 4, 4]));
+    assert!(
+        matches!(
+            error,
+            EngineError::Channels {
+                expected: 4,
+                found: 16
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.hint().is_some());
+    assert!(matches!(
+        refused(&smooth(&[1, 4, 3, 4, 4])),
+        EngineError::VideoLatent { frames: 3, .. }
+    ));
+    let error =
+        Latent::from_planes(&[1, 4, 1, 1], &[1.0, f32::NAN, 0.0, 0.0], Path::new("x")).unwrap_err();
+    assert!(
+        matches!(error, EngineError::LatentNotFinite { bad: 1, all: 4, .. }),
+        "{error}"
+    );
+    let tiny = Small {
+        cpu: cpu(),
+        budget: 1000,
+    };
+    let size = LatentSize {
+        frames: 1,
+        height: 8,
+        width: 8,
+    };
+    let error = plan_decode(&tiny, &vae, size, &DecodeOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("budget"), "{error}");
+}
+
+#[test]
+fn a_stopped_decode_is_stopped() {
+    let stop = AtomicBool::new(true);
+    let mut control = Control {
+        cancel: &stop,
+        on_event: &mut |_| {},
+    };
+    let result = decode(
+        &cpu(),
+        &kl(),
+        &smooth(&[1, 4, 8, 8]),
+        &DecodeOptions::default(),
+        &mut control,
+        &mut |_, _, _| Ok(()),
+    );
+    assert!(matches!(result, Err(EngineError::Cancelled)));
+}

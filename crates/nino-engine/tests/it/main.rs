@@ -1,0 +1,37 @@
+//! The engine on the CPU: whole requests against goldens.
+
+mod decode;
+mod emoji;
+
+use nino_cpu::{Cpu, CpuOptions};
+use nino_engine::{Control, Event};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub(crate) fn cpu() -> Cpu {
+    Cpu::new(CpuOptions::default()).unwrap()
+}
+
+/// Runs `f` with a control that hears everything and stops nothing.
+pub(crate) fn with_control<T>(f: impl FnOnce(&mut Control<'_>) -> T) -> (T, Vec<Event>) {
+    let cancel = AtomicBool::new(false);
+    let mut events = Vec::new();
+    let mut on_event = |event| events.push(event);
+    let value = f(&mut Control {
+        cancel: &cancel,
+        on_event: &mut on_event,
+    });
+    (value, events)
+}
+
+/// Mean squared difference over the mean square of what was expected.
+pub(crate) fn nmse(found: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let square = |v: f32| f64::from(v) * f64::from(v);
+    let error: f64 = found.iter().zip(expected).map(|(f, e)| square(f - e)).sum();
+    error / expected.iter().map(|&e| square(e)).sum::<f64>()
+}
