@@ -41,7 +41,7 @@ fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Pack
         let b = &buffers[i];
         let mut taken: Vec<(usize, usize)> = placed
             .iter()
-            .filter(|&&p| buffers[p].start <= b.end && b.start <= buffers[p].end)
+            .filter(|&&p| buffers[p].meets(b))
             .map(|&p| (offsets[p], offsets[p] + buffers[p].bytes))
             .collect();
         taken.sort_unstable();

@@ -13,6 +13,9 @@ pub(super) struct Buffer {
     pub(super) owner: Node,
     pub(super) values: Vec<Node>,
     pub(super) scratch_of: Option<Node>,
+    /// Ops (first, last) during which nothing is in it: between the last read of a carried input and
+    /// the write of what the next run finds there.
+    pub(super) gap: Option<(usize, usize)>,
     /// The op and the position among its uses whose rows pass through here.
     pub(super) window_of: Option<(Node, usize)>,
 }
@@ -33,8 +36,14 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 // A view of a parameter is a parameter: no bytes of the arena.
                 None => continue,
             },
-            Def::Op(op) => carried(graph, node, &home, &buffers)
-                .or_else(|| in_place(graph, options, node, op, &home, &buffers)),
+            Def::Op(op) => {
+                let next = carried(graph, node, &home, &buffers);
+                if let Some(at) = next {
+                    let read = last_reads(graph, &home, at).max(buffers[at].owner.index());
+                    buffers[at].gap = (read + 1 < i).then(|| (read + 1, i - 1));
+                }
+                next.or_else(|| in_place(graph, options, node, op, &home, &buffers))
+            }
         };
         // What the next run finds again is not overwritten before this one ends.
         let kept = graph
@@ -65,6 +74,7 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 owner: node,
                 values: vec![node],
                 scratch_of: None,
+                gap: None,
                 window_of: None,
             });
             buffers.len() - 1
@@ -79,6 +89,7 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 owner: node,
                 values: vec![],
                 scratch_of: Some(node),
+                gap: None,
                 window_of: None,
             });
         }
@@ -97,12 +108,41 @@ fn carried(graph: &Graph, node: Node, home: &[Option<usize>], buffers: &[Buffer]
     (!read_later && buffers[at].values == [input]).then_some(at)
 }
 
+/// The last op that reads a value of buffer `at`.
+fn last_reads(graph: &Graph, home: &[Option<usize>], at: usize) -> usize {
+    let reads = |op: &Op| op.operands().iter().any(|&x| home[x.index()] == Some(at));
+    let readers = graph.ops().filter(|(_, op)| reads(op));
+    readers.map(|(n, _)| n.index()).last().unwrap_or(0)
+}
+
+impl Buffer {
+    /// Whether something is in it during op `i`.
+    fn alive_at(&self, i: usize) -> bool {
+        let idle = self
+            .gap
+            .is_some_and(|(first, last)| first <= i && i <= last);
+        self.start <= i && i <= self.end && !idle
+    }
+
+    /// Whether both hold something at some time.
+    pub(super) fn meets(&self, other: &Buffer) -> bool {
+        let inside = |b: &Buffer, of: &Buffer| {
+            of.gap
+                .is_some_and(|(first, last)| first <= b.start && b.end <= last)
+        };
+        self.start <= other.end
+            && other.start <= self.end
+            && !inside(self, other)
+            && !inside(other, self)
+    }
+}
+
 /// The op during which most bytes are alive.
 pub(super) fn peak(graph: &Graph, buffers: &[Buffer]) -> Option<Node> {
     let alive = |i: usize| -> usize {
         buffers
             .iter()
-            .filter(|b| b.start <= i && i <= b.end)
+            .filter(|b| b.alive_at(i))
             .map(|b| b.bytes)
             .sum()
     };

@@ -104,6 +104,7 @@ pub(super) fn window_buffers(windows: &[Vec<usize>]) -> impl Iterator<Item = Buf
             owner: Node(node as u32),
             values: Vec::new(),
             scratch_of: None,
+            gap: None,
             window_of: Some((Node(node as u32), i)),
         })
     })
