@@ -1,5 +1,8 @@
 //! The engine on the CPU: whole requests against goldens.
 
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used)]
+
 mod decode;
 mod emoji;
 

@@ -1,7 +1,7 @@
 //! The list itself: every op has a problem, and its reference can be computed.
 
 use nino_graph::Op;
-use nino_suite::{PROBLEMS, reference};
+use nino_suite::{PROBLEMS, Problem, reference};
 use std::collections::BTreeSet;
 
 #[test]
@@ -27,7 +27,7 @@ fn every_op_has_a_problem() {
 
 #[test]
 fn references_are_finite() {
-    for case in PROBLEMS.iter().flat_map(|p| p.cases()) {
+    for case in PROBLEMS.iter().flat_map(Problem::cases) {
         let values = reference::eval(&case.graph, &case.inputs, &case.params).unwrap();
         for out in case.graph.outputs() {
             assert!(

@@ -1,5 +1,5 @@
 //! What a file is, from names and shapes alone. Every known model is a full list of tensors written by a
-//! small generator ([`spec`]); a component is the model whose list differs least from what is there, and
+//! small generator (`spec`); a component is the model whose list differs least from what is there, and
 //! the difference is reported whole: missing, unknown, mis-shaped.
 
 mod kind;
