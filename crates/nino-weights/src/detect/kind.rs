@@ -39,12 +39,12 @@ macro_rules! kinds {
     };
 }
 
-use spec::clip::clip;
+use spec::clip::{clip, emoji_clip};
 use spec::flux::{Flux, flux};
 use spec::kl_vae::kl_vae;
 use spec::t5::{T5, t5};
 use spec::tiny::{taehv, taesd};
-use spec::unet::{BK_BASE, BK_SMALL, BK_TINY, REFINER, SD1, SD2, SDXL, Unet, unet};
+use spec::unet::{BK_BASE, BK_SMALL, BK_TINY, EMOJI, REFINER, SD1, SD2, SDXL, Unet, unet};
 use spec::wan::{Wan, wan};
 use spec::wan_vae::{wan21_vae, wan22_vae};
 
@@ -65,6 +65,7 @@ kinds! {
     SdxlInpaint, Unet, "Stable Diffusion XL inpainting", unet(&Unet { in_channels: 9, ..SDXL });
     SdxlEdit, Unet, "Stable Diffusion XL InstructPix2Pix", unet(&Unet { in_channels: 8, ..SDXL });
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(&REFINER);
+    NinoEmoji, Unet, "nino-emoji", unet(&EMOJI);
     ControlNet, ControlNet, "ControlNet", Spec::default();
     FluxDev, Flux, "Flux.1 dev", flux(&Flux { in_channels: 64, guidance: true });
     FluxSchnell, Flux, "Flux.1 schnell", flux(&Flux { in_channels: 64, guidance: false });
@@ -98,6 +99,7 @@ kinds! {
     ClipH, ClipText, "CLIP-H text encoder (open_clip)", clip(24, 1024, 4096);
     ClipHPenultimate, ClipText, "CLIP-H text encoder, 23 layers (diffusers SD 2)", clip(23, 1024, 4096);
     ClipG, ClipText, "CLIP-G text encoder (open_clip)", clip(32, 1280, 5120);
+    NinoEmojiText, ClipText, "nino-emoji text encoder", emoji_clip();
     ClipVision, ClipVision, "CLIP vision encoder", Spec::default();
     T5Xxl, T5, "T5 v1.1 XXL encoder", t5(&T5::XXL);
     T5Xl, T5, "T5 v1.1 XL encoder", t5(&T5::XL);

@@ -293,3 +293,15 @@ fn real_tiny_autoencoders_are_recognized() {
         assert_eq!(found.confidence, Confidence::Likely, "{file}");
     }
 }
+
+#[test]
+fn the_model_in_the_box_is_recognized() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nino-emoji.gguf");
+    let report = detect(crate::open(path).unwrap().index()).unwrap();
+    let kinds: Vec<Kind> = report.parts.iter().map(|d| d.kind).collect();
+    assert_eq!(kinds, [Kind::NinoEmoji, Kind::TaeSd1, Kind::NinoEmojiText]);
+    for part in &report.parts {
+        check_fits(part, "models/nino-emoji.gguf");
+    }
+    assert_eq!(report.parts[0].prediction, Some(Prediction::Flow));
+}

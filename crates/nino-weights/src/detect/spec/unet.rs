@@ -62,6 +62,18 @@ pub(in crate::detect) const REFINER: Unet = Unet {
     ..SDXL
 };
 
+/// The model this program carries.
+pub(in crate::detect) const EMOJI: Unet = Unet {
+    model_channels: 96,
+    mult: &[1, 2, 2],
+    n_res: 1,
+    depth: &[0, 1, 1],
+    middle: Some(1),
+    context: 256,
+    linear_proj: true,
+    ..SD1
+};
+
 impl Unet {
     /// The same cut made from SD 2.
     pub(in crate::detect) fn v2(self) -> Unet {
