@@ -2,7 +2,9 @@
 
 use crate::problems::{PROBLEMS, Problem};
 use crate::{Case, Class, Difference, Tensor, reference};
-use nino_graph::{Device, ExecError, Graph, Node, Plan, PlanError, Rewrites, RunOptions, rewrite};
+use nino_graph::{
+    Device, ExecError, Graph, Node, Plan, PlanError, PlanOptions, Rewrites, RunOptions, rewrite,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,10 +17,17 @@ pub enum Variant {
     Fused,
     /// All fusions, and every op cut into several steps where it can be.
     Cut,
+    /// All fusions, and every value kept outside the arena where that can be.
+    Outside,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 3] = [Variant::Plain, Variant::Fused, Variant::Cut];
+    pub const ALL: [Variant; 4] = [
+        Variant::Plain,
+        Variant::Fused,
+        Variant::Cut,
+        Variant::Outside,
+    ];
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +153,22 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
     match variant {
         Variant::Plain => Plan::new(rewrite(graph, Rewrites::NONE), options),
         Variant::Fused => Plan::new(rewrite(graph, device.rewrites()), options),
+        Variant::Outside => {
+            let fused = rewrite(graph, Rewrites::ALL);
+            let whole = Plan::new(fused.clone(), options)?;
+            let bytes = whole.arena_bytes();
+            // As small a window as its ops can be cut to.
+            let window = [8, 4, 2, 1].map(|share| bytes / share * 2 + 4096);
+            let with = |window| PlanOptions {
+                spill_above: Some(1),
+                window,
+                ..options
+            };
+            let found = window
+                .into_iter()
+                .find_map(|w| Plan::new(fused.clone(), with(w)).ok());
+            Ok(found.unwrap_or(whole))
+        }
         Variant::Cut => {
             let fused = rewrite(graph, Rewrites::ALL);
             let whole = Plan::new(fused.clone(), options)?;

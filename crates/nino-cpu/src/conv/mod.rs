@@ -40,6 +40,9 @@ pub(crate) struct Geometry {
 pub(crate) struct Conv<'a> {
     pub geometry: Geometry,
     pub source: Source,
+    /// Input rows, counted over frames, that are in memory. A Winograd tile reaches beyond the rows
+    /// a step needs; what is not there counts as zero and cancels.
+    pub readable: Range<usize>,
     pub weights: &'a Packed,
     pub epilogue: Epilogue,
 }

@@ -1,5 +1,7 @@
 //! Copies a rectangle of the input as the filter sees it: enlarged, normalized, zero outside.
 
+use std::ops::Range;
+
 use super::Geometry;
 use crate::gemm::micro::LDA;
 use crate::gemm::prologue::{Coefficients, Source};
@@ -9,6 +11,8 @@ use crate::simd::Level;
 pub(crate) struct Frame<'a> {
     pub geometry: &'a Geometry,
     pub source: &'a Source,
+    /// Rows over all frames that may be read.
+    pub readable: &'a Range<usize>,
     pub coefficients: &'a Coefficients,
     pub level: Level,
     /// Index of the frame over batch and time.
@@ -33,11 +37,12 @@ impl Frame<'_> {
         let up = self.geometry.upsample;
         let at = |i: usize| dst.add((i % stride * group + i / stride) * LDA);
         let zero = |i: usize| at(i).write_bytes(0, self.n);
-        if y < 0 || y as usize >= h * up {
+        let row = self.index * h + y.max(0) as usize / up;
+        if y < 0 || y as usize >= h * up || !self.readable.contains(&row) {
             (0..width).for_each(zero);
             return;
         }
-        let row = (self.index * h + y as usize / up) * w;
+        let row = row * w;
         let mut previous = usize::MAX;
         for i in 0..width {
             let column = x + i as isize;

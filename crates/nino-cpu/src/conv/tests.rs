@@ -152,6 +152,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 x: View::of(&mut x),
                 pre: case.norm.then_some(pre),
             },
+            readable: 0..usize::MAX,
             weights: &weights,
             epilogue: Epilogue {
                 bias: d.bias.as_ptr(),

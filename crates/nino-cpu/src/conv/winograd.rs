@@ -188,6 +188,7 @@ impl Piece {
             let from = Frame {
                 geometry: g,
                 source: &conv.source,
+                readable: &conv.readable,
                 coefficients,
                 level: team.level,
                 index: b * t_in + t + dt,

@@ -1,5 +1,7 @@
 //! From a graph's ops to kernels: where each operand lies, and which kernel runs a step.
 
+use std::ops::Range;
+
 use nino_dtype::DType;
 use nino_graph::{ExecError, Node, Op, Over, Place, Shape, Step, UpsampleMode};
 
@@ -207,9 +209,25 @@ impl Binder<'_> {
         Ok(Conv {
             geometry: self.geometry(o)?,
             source: self.source(o.x, o.pre.as_ref())?,
+            readable: self.readable(o.x),
             weights: self.weights(o.w)?,
             epilogue: self.epilogue(&o.epi)?,
         })
+    }
+
+    /// Image rows of `x` that are in memory during the step, counted over batch and frames.
+    fn readable(&self, x: Node) -> Range<usize> {
+        let plan = &self.session.plan;
+        if !matches!(plan.place(x), Place::Host(_)) {
+            return 0..usize::MAX;
+        }
+        let uses = plan.graph().uses(self.step.node, &self.step.rows);
+        let shape = plan.graph().shape(x);
+        let rows: usize = shape[..shape.rank() - 2].iter().product();
+        let row = plan.graph().bytes(x) / rows.max(1);
+        let mine = uses.iter().filter(|u| u.node == x);
+        mine.max_by_key(|u| u.bytes.len())
+            .map_or(0..0, |u| u.bytes.start / row..u.bytes.end / row)
     }
 
     fn matmul(&self, o: &nino_graph::MatMul) -> Result<MatMul, ExecError> {

@@ -63,6 +63,10 @@ pub(super) fn steps(
         }
         let n_steps = rows.div_ceil(fits);
         each = rows.div_ceil(n_steps);
+        // Kernels compute in tiles of rows: a cut between tiles leaves them whole.
+        if let Some(tile) = [16, 4].into_iter().find(|&tile| each >= tile) {
+            each -= each % tile;
+        }
         need = largest(each);
     }
     for start in (0..rows).step_by(each.max(1)) {
