@@ -32,6 +32,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Make a picture from words
+    Generate(GenerateArgs),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
     /// Show what a model file is: model, size, encodings, tensors
@@ -40,8 +42,6 @@ pub(crate) enum Verb {
     Convert(ConvertArgs),
     /// Download a model from a Hugging Face-compatible server
     Pull(PullArgs),
-    /// Make a picture from words
-    Generate(GenerateArgs),
     /// Turn a latent into a picture or a video
     Decode(DecodeArgs),
     /// Turn a picture into a latent
@@ -145,6 +145,7 @@ pub(crate) struct BenchOpsArgs {
 
 const EXAMPLES: &str = "\
 Examples:
+  nino generate \"a smiling sun\"   a picture, with the model that is built in
   nino doctor                      what is in this machine, and is anything wrong with it?
   nino doctor --verify             does every op give the right result on every device?
   nino bench ops --filter conv     how fast are convolutions here?

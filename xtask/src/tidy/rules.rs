@@ -11,12 +11,11 @@ const LONG_TABLES: [(&str, &str); 0] = [];
 const BANNED_NAMES: [&str; 3] = ["utils.rs", "common.rs", "helpers.rs"];
 const LONGEST_DOCS: [(&str, usize); 2] = [("README.md", 150), ("ARCHITECTURE.md", 200)];
 /// Folders that exist on one person's machine.
-const MACHINE_PATHS: [&str; 8] = [
+const MACHINE_PATHS: [&str; 7] = [
     "/home/",
     "/Users/",
     "/root/",
     "/tmp/",
-    "/work/",
     "/workspace/",
     "/mnt/",
     "C:\\Users",

@@ -1,7 +1,7 @@
 //! A whole text-to-image model out of one file or folder: text encoders, UNet, VAE, and how it is
 //! sampled.
 
-use crate::{EngineError, VaeFile};
+use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
@@ -99,9 +99,14 @@ impl Checkpoint {
             Family::Sd2 if predicts_v(path) => ModelSampling::stable_diffusion(Prediction::V),
             _ => ModelSampling::stable_diffusion(Prediction::Eps),
         };
-        let name = path
+        let file = path
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let name = if family == Family::Emoji {
+            BUILTIN.to_owned()
+        } else {
+            file
+        };
         let vae = VaeFile::open(vae.unwrap_or(path))?;
         Ok(Checkpoint {
             name,
