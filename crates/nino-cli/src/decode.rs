@@ -20,6 +20,7 @@ use nino_engine::{
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
+pub(crate) use sink::numbered;
 use std::time::Instant;
 
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {

@@ -6,7 +6,7 @@ mod tests;
 
 use crate::args::GenerateArgs;
 use crate::bytes::Bytes;
-use crate::decode::{device_text, show};
+use crate::decode::{device_text, numbered, show};
 use crate::device::{self, Choice};
 use crate::env::Env;
 use crate::failure::Usage;
@@ -186,12 +186,6 @@ fn write_all(output: &Path, made: &Generated, text: &[(&str, String)]) -> Result
         files.push(path);
     }
     Ok(files)
-}
-
-fn numbered(output: &Path, i: usize) -> PathBuf {
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
-    let extension = output.extension().unwrap_or_default().to_string_lossy();
-    output.with_file_name(format!("{stem}_{i:05}.{extension}"))
 }
 
 /// Tells where the sampled latent is, when there is one.

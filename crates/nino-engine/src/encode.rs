@@ -2,6 +2,7 @@
 
 use crate::decode::Precision;
 use crate::fit::fit;
+use crate::values::{read, write};
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use nino_graph::{Device, RunOptions};
 use nino_models::Chunk;
@@ -40,18 +41,13 @@ pub fn encode(
     let mut session = device.session(plan.clone(), &weights)?;
     control.stage("encode")?;
     let values: Vec<f32> = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
-    let mut bytes = vec![0; plan.graph().bytes(recording.input)];
-    nino_dtype::encode(plan.graph().dtype(recording.input), &values, &mut bytes)?;
-    session.write(recording.input, &bytes)?;
+    write(&mut *session, plan.graph(), recording.input, &values)?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
         profile: false,
     })?;
     let shape = plan.graph().shape(recording.output);
-    let mut bytes = vec![0; plan.graph().bytes(recording.output)];
-    session.read(recording.output, &mut bytes)?;
-    let mut values = vec![0.0; shape.numel()];
-    nino_dtype::decode(plan.graph().dtype(recording.output), &bytes, &mut values)?;
+    let values = read(&mut *session, plan.graph(), recording.output)?;
     control.progress(1, 1)?;
     let rank = shape.rank();
     let mut latent = Latent {

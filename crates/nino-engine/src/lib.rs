@@ -14,6 +14,7 @@ mod latent;
 pub mod media;
 mod picture;
 mod vae;
+mod values;
 
 pub use builtin::{BUILTIN, builtin_model};
 pub use control::{Control, Event};

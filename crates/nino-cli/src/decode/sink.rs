@@ -85,15 +85,16 @@ impl Sink {
         if self.batch == 1 {
             return self.output.clone();
         }
-        let stem = self
-            .output
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let name = match self.output.extension() {
-            Some(e) => format!("{stem}_{b:05}.{}", e.to_string_lossy()),
-            None => format!("{stem}_{b:05}"),
-        };
-        self.output.with_file_name(name)
+        numbered(&self.output, b)
     }
+}
+
+/// `out_00001.png` for `out.png`.
+pub(crate) fn numbered(output: &Path, i: usize) -> PathBuf {
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let name = match output.extension() {
+        Some(e) => format!("{stem}_{i:05}.{}", e.to_string_lossy()),
+        None => format!("{stem}_{i:05}"),
+    };
+    output.with_file_name(name)
 }

@@ -2,6 +2,7 @@
 
 use super::tiles::{At, Blend};
 use super::{DecodeOptions, DecodePlan, LatentSize, Part, Precision, plan_decode};
+use crate::values::{read, write};
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, RunOptions, Session, Weights};
@@ -148,6 +149,8 @@ impl<'a> Job<'a> {
         let chunks: usize = self.plan.parts.iter().map(|p| p.runs).sum();
         let total = latent.batch * self.plan.n_tiles * chunks;
         let mut done = 0;
+        // A picture's one graph keeps its session from tile to tile; a clip's would be in each other's way.
+        let mut kept = None;
         for b in 0..latent.batch {
             let mut clip = Clip::new(&self.plan);
             for (x, y) in self.plan.tile_starts(latent, self.vae.vae.scale()) {
@@ -155,7 +158,10 @@ impl<'a> Job<'a> {
                 let mut at = 0;
                 let mut frame = 0;
                 for part in &self.plan.parts {
-                    let mut session = self.device.session(part.plan.clone(), &self.weights)?;
+                    let mut session = match kept.take() {
+                        Some(session) => session,
+                        None => self.device.session(part.plan.clone(), &self.weights)?,
+                    };
                     arena = arena.max(session.arena_bytes());
                     enter(&mut *session, part, &caches)?;
                     for run in 0..part.runs {
@@ -167,6 +173,9 @@ impl<'a> Job<'a> {
                         frame = clip.add((x, y), frame, &values, b, on_picture)?;
                         done += 1;
                         control.progress(done, total)?;
+                    }
+                    if self.plan.parts.len() == 1 {
+                        kept = Some(session);
                     }
                 }
             }
@@ -187,17 +196,12 @@ fn step(
     control: &mut Control<'_>,
 ) -> Result<Vec<f32>, EngineError> {
     let graph = part.plan.graph();
-    let mut bytes = vec![0; graph.bytes(part.latent)];
-    nino_dtype::encode(graph.dtype(part.latent), latent, &mut bytes)?;
-    session.write(part.latent, &bytes)?;
+    write(session, graph, part.latent, latent)?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
         profile: false,
     })?;
-    let mut bytes = vec![0; graph.bytes(part.pictures)];
-    session.read(part.pictures, &mut bytes)?;
-    let mut values = vec![0.0; graph.shape(part.pictures).numel()];
-    nino_dtype::decode(graph.dtype(part.pictures), &bytes, &mut values)?;
+    let values = read(session, graph, part.pictures)?;
     match values.iter().filter(|v| !v.is_finite()).count() {
         0 => Ok(values),
         bad => Err(EngineError::NotFinite {

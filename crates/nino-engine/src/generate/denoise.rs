@@ -4,6 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::text::Conditioning;
 use crate::EngineError;
 use crate::fit::fit;
+use crate::values::{read, write};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions, Session};
 use nino_models::{Params, unet};
@@ -186,31 +187,6 @@ impl Unet<'_> {
         }
         Ok(())
     }
-}
-
-/// Writes f32 values in the node's dtype.
-pub(super) fn write(
-    session: &mut dyn Session,
-    graph: &Graph,
-    node: Node,
-    values: &[f32],
-) -> Result<(), EngineError> {
-    let mut bytes = vec![0; graph.bytes(node)];
-    nino_dtype::encode(graph.dtype(node), values, &mut bytes)?;
-    Ok(session.write(node, &bytes)?)
-}
-
-/// Reads a value as f32.
-pub(super) fn read(
-    session: &mut dyn Session,
-    graph: &Graph,
-    node: Node,
-) -> Result<Vec<f32>, EngineError> {
-    let mut bytes = vec![0; graph.bytes(node)];
-    session.read(node, &mut bytes)?;
-    let mut values = vec![0.0; graph.shape(node).numel()];
-    nino_dtype::decode(graph.dtype(node), &bytes, &mut values)?;
-    Ok(values)
 }
 
 /// `[b, c, h, w]` → `[b, h, w, c]`

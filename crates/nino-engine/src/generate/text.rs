@@ -2,8 +2,8 @@
 
 use super::GenerateRequest;
 use super::checkpoint::{Checkpoint, Family, TextEncoder};
-use super::denoise::{read, write};
 use crate::fit::fit;
+use crate::values::{read, write};
 use crate::{Control, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, RunOptions};
