@@ -13,6 +13,7 @@ mod generate;
 mod latent;
 pub mod media;
 mod picture;
+mod synthetic;
 mod vae;
 mod values;
 
@@ -29,4 +30,5 @@ pub use latent::Latent;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
+pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

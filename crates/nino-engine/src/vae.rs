@@ -1,7 +1,8 @@
 //! A VAE out of a file, or a built-in description of one to plan with.
 
-use crate::EngineError;
+use crate::{EngineError, SyntheticParams};
 use nino_dtype::DType;
+use nino_graph::ParamSource;
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
 use nino_weights::names::{self, Component, Net};
@@ -13,13 +14,17 @@ pub struct VaeFile {
     pub vae: Vae,
     /// Name for messages: the file's, or the description's.
     pub name: String,
-    weights: Option<Weights>,
+    weights: Weights,
 }
 
-struct Weights {
-    reader: TensorReader,
-    /// The autoencoder's tensors under canonical names.
-    index: Index,
+enum Weights {
+    File {
+        reader: Box<TensorReader>,
+        /// The autoencoder's tensors under canonical names.
+        index: Index,
+    },
+    Synthetic(SyntheticParams),
+    None,
 }
 
 impl VaeFile {
@@ -57,7 +62,10 @@ impl VaeFile {
         Ok(VaeFile {
             vae,
             name,
-            weights: Some(Weights { reader, index }),
+            weights: Weights::File {
+                reader: Box::new(reader),
+                index,
+            },
         })
     }
 
@@ -70,15 +78,24 @@ impl VaeFile {
         Ok(VaeFile {
             vae,
             name: name.to_owned(),
-            weights: None,
+            weights: Weights::None,
+        })
+    }
+
+    /// A description with made-up weights, to time without a file.
+    pub fn synthetic(name: &str, seed: u64) -> Result<VaeFile, EngineError> {
+        Ok(VaeFile {
+            weights: Weights::Synthetic(SyntheticParams { seed }),
+            ..VaeFile::spec(name)?
         })
     }
 
     /// The weights, for a device to load.
-    pub(crate) fn params(&self) -> Result<FileParams<'_>, EngineError> {
+    pub(crate) fn params(&self) -> Result<Box<dyn ParamSource + '_>, EngineError> {
         match &self.weights {
-            Some(w) => Ok(FileParams::of(&w.reader, &w.index)),
-            None => Err(EngineError::NoWeights {
+            Weights::File { reader, index } => Ok(Box::new(FileParams::of(reader, index))),
+            Weights::Synthetic(params) => Ok(Box::new(*params)),
+            Weights::None => Err(EngineError::NoWeights {
                 name: self.name.clone(),
             }),
         }
@@ -125,11 +142,10 @@ impl VaeFile {
         activations: DType,
         record: impl FnOnce(&Storage<'_>) -> Result<Recording, nino_models::VaeError>,
     ) -> Result<Recording, EngineError> {
-        let file = self.params().ok();
-        let weights = |name: &str| match &file {
-            Some(file) => file.dtype(name),
+        let weights = |name: &str| match &self.weights {
+            Weights::File { reader, index } => FileParams::of(reader, index).dtype(name),
             // Without a file: what most files are.
-            None => DType::F16,
+            Weights::Synthetic(_) | Weights::None => DType::F16,
         };
         // SDXL's activations pass f16's largest number by a factor of a few.
         let shift = if activations == DType::F16 { 5 } else { 0 };
