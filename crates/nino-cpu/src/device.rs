@@ -100,8 +100,8 @@ impl Device for Cpu {
         }
     }
 
-    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
-        let params = Params::load(self.level, plans, source)?;
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        let params = Params::load(self.level, plans, &*source)?;
         tracing::debug!(bytes = params.bytes(), "weights loaded");
         Ok(Arc::new(params))
     }

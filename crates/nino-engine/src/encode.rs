@@ -37,7 +37,7 @@ pub fn encode(
     let recording = vae.record_encoder(chunk, options.precision.dtype(device))?;
     let plan = fit(device, &recording.graph)?;
     control.stage("load")?;
-    let weights = device.load(&[&plan], &*vae.params()?)?;
+    let weights = device.load(&[&plan], vae.params()?)?;
     let mut session = device.session(plan.clone(), &weights)?;
     control.stage("encode")?;
     let values: Vec<f32> = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();

@@ -12,6 +12,7 @@ use denoise::{LatentShape, Unet};
 use nino_graph::Device;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Guided, Options, Sampler, Scheduler, Seed, Step, Stop, needs_negative, noise};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What to make.
@@ -78,7 +79,7 @@ pub fn generate(
     control.stage("load")?;
     let started = Instant::now();
     let plan = denoise::plan(device, model, shape, positive.tokens, guided)?;
-    let weights = device.load(&[&plan.plan], &model.unet_params())?;
+    let weights = device.load(&[&plan.plan], Arc::new(model.unet_params()))?;
     let session = device.session(plan.plan.clone(), &weights)?;
     let load_time = started.elapsed();
 

@@ -6,8 +6,8 @@ use nino_graph::ParamSource;
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
 use nino_weights::names::{self, Component, Net};
-use nino_weights::{Index, TensorReader};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A VAE: which one it is, and where its weights are.
 pub struct VaeFile {
@@ -18,11 +18,8 @@ pub struct VaeFile {
 }
 
 enum Weights {
-    File {
-        reader: Box<TensorReader>,
-        /// The autoencoder's tensors under canonical names.
-        index: Index,
-    },
+    /// The autoencoder's tensors under canonical names.
+    File(FileParams),
     Synthetic(SyntheticParams),
     None,
 }
@@ -31,7 +28,7 @@ impl VaeFile {
     /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own or
     /// in a whole checkpoint.
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
-        let reader = nino_weights::open(path)?;
+        let reader = Arc::new(nino_weights::open(path)?);
         let (components, _) = names::canonical(reader.index())?;
         let is_vae =
             |c: &&Component| matches!(c.net, Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv);
@@ -42,7 +39,7 @@ impl VaeFile {
             .flat_map(|c| c.index.entries().to_vec())
             .collect();
         let index = reader.index().with_entries(entries);
-        let params = FileParams::of(&reader, &index);
+        let params = FileParams::of(&reader, index);
         let Some(vae) = Vae::detect(&|name: &str| params.find(name)) else {
             let found = reader
                 .index()
@@ -62,10 +59,7 @@ impl VaeFile {
         Ok(VaeFile {
             vae,
             name,
-            weights: Weights::File {
-                reader: Box::new(reader),
-                index,
-            },
+            weights: Weights::File(params),
         })
     }
 
@@ -91,10 +85,10 @@ impl VaeFile {
     }
 
     /// The weights, for a device to load.
-    pub(crate) fn params(&self) -> Result<Box<dyn ParamSource + '_>, EngineError> {
+    pub(crate) fn params(&self) -> Result<Arc<dyn ParamSource>, EngineError> {
         match &self.weights {
-            Weights::File { reader, index } => Ok(Box::new(FileParams::of(reader, index))),
-            Weights::Synthetic(params) => Ok(Box::new(*params)),
+            Weights::File(params) => Ok(Arc::new(params.clone())),
+            Weights::Synthetic(params) => Ok(Arc::new(*params)),
             Weights::None => Err(EngineError::NoWeights {
                 name: self.name.clone(),
             }),
@@ -143,7 +137,7 @@ impl VaeFile {
         record: impl FnOnce(&Storage<'_>) -> Result<Recording, nino_models::VaeError>,
     ) -> Result<Recording, EngineError> {
         let weights = |name: &str| match &self.weights {
-            Weights::File { reader, index } => FileParams::of(reader, index).dtype(name),
+            Weights::File(params) => params.dtype(name),
             // Without a file: what most files are.
             Weights::Synthetic(_) | Weights::None => DType::F16,
         };

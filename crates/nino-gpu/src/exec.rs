@@ -65,8 +65,8 @@ impl Device for GpuDevice {
         }
     }
 
-    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
-        Ok(Arc::new(self.gpu.load_weights(plans, source)?))
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        Ok(Arc::new(self.gpu.load_weights(plans, &*source)?))
     }
 
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Gives a parameter's bytes in the graph's layout and dtype, straight into the device's memory.
-pub trait ParamSource: Sync {
+/// Gives a parameter's bytes in the graph's layout and dtype, straight into the device's memory. A
+/// device may keep it and read again later: weights that do not fit are read each time they are used.
+pub trait ParamSource: Send + Sync {
     /// `dst` is exactly `param.bytes()` long.
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError>;
 }
@@ -42,7 +43,7 @@ pub trait Device: Send + Sync {
     }
 
     /// Reads the parameters that `plans` need, each once.
-    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError>;
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError>;
 
     /// Allocates the plan's arena; the weights must hold every parameter of the plan.
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError>;

@@ -3,12 +3,13 @@
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape};
 use nino_weights::{Entry, Index, TensorReader};
+use std::sync::Arc;
 
 /// Reads a model's parameters from a file whose names are the canonical ones below `prefix`.
-#[derive(Debug)]
-pub struct FileParams<'a> {
-    reader: &'a TensorReader,
-    index: &'a Index,
+#[derive(Clone, Debug)]
+pub struct FileParams {
+    reader: Arc<TensorReader>,
+    index: Arc<Index>,
     prefix: String,
 }
 
@@ -51,25 +52,25 @@ pub fn storage(entry: &Entry) -> DType {
     }
 }
 
-impl<'a> FileParams<'a> {
-    pub fn new(reader: &'a TensorReader) -> FileParams<'a> {
+impl FileParams {
+    pub fn new(reader: &Arc<TensorReader>) -> FileParams {
         FileParams::below(reader, "")
     }
 
     /// Names of the graph are looked up with `prefix` in front.
-    pub fn below(reader: &'a TensorReader, prefix: &str) -> FileParams<'a> {
+    pub fn below(reader: &Arc<TensorReader>, prefix: &str) -> FileParams {
         FileParams {
-            reader,
-            index: reader.index(),
+            reader: Arc::clone(reader),
+            index: Arc::new(reader.index().clone()),
             prefix: prefix.to_owned(),
         }
     }
 
     /// One network of the file, under the canonical names that `nino_weights::names` found for it.
-    pub fn of(reader: &'a TensorReader, index: &'a Index) -> FileParams<'a> {
+    pub fn of(reader: &Arc<TensorReader>, index: Index) -> FileParams {
         FileParams {
-            reader,
-            index,
+            reader: Arc::clone(reader),
+            index: Arc::new(index),
             prefix: String::new(),
         }
     }
@@ -90,7 +91,7 @@ impl<'a> FileParams<'a> {
     }
 }
 
-impl ParamSource for FileParams<'_> {
+impl ParamSource for FileParams {
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         let fail = |what: String| ParamError {
             name: format!("{}{}", self.prefix, param.name),

@@ -239,7 +239,7 @@ pub fn measure(
     case.inputs.keys().for_each(|&n| graph.output(n));
     let cost = nominal_cost(&case);
     let plan = Arc::new(Plan::new(graph, device.plan_options())?);
-    let weights = device.load(&[&plan], &case.params)?;
+    let weights = device.load(&[&plan], Arc::new(case.params.clone()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     for (&node, values) in &case.inputs {
         let bytes = values

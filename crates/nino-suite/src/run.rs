@@ -118,7 +118,7 @@ pub fn compare(
     expected: &BTreeMap<Node, Tensor>,
 ) -> Result<Difference, RunError> {
     let plan = Arc::new(plan(device, &case.graph, variant)?);
-    let weights = device.load(&[&plan], &case.params)?;
+    let weights = device.load(&[&plan], Arc::new(case.params.clone()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     if session.arena_bytes() != plan.arena_bytes() {
         return Err(RunError::ArenaSize {

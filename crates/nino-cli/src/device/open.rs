@@ -247,7 +247,7 @@ impl Device for Budgeted {
         self.device.activation_dtype()
     }
 
-    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         self.device.load(plans, source)
     }
 

@@ -64,7 +64,7 @@ fn cpu(threads: usize) -> Cpu {
 }
 
 fn open(cpu: &Cpu, plan: &Arc<Plan>) -> Box<dyn Session> {
-    let weights = cpu.load(&[plan], &Pattern).unwrap();
+    let weights = cpu.load(&[plan], Arc::new(Pattern)).unwrap();
     cpu.session(plan.clone(), &weights).unwrap()
 }
 
@@ -194,7 +194,7 @@ fn a_missing_level_or_no_threads_is_an_error() {
 fn a_weight_that_was_not_loaded_is_named() {
     let (graph, _, _) = graph();
     let cpu = cpu(1);
-    let weights = cpu.load(&[], &Pattern).unwrap();
+    let weights = cpu.load(&[], Arc::new(Pattern)).unwrap();
     let Err(error) = cpu.session(plan(&cpu, &graph), &weights) else {
         panic!("a session without weights");
     };

@@ -117,7 +117,7 @@ impl<'a> Job<'a> {
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = plan.parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, &*vae.params()?)?;
+        let weights = device.load(&plans, vae.params()?)?;
         Ok(Job {
             device,
             vae,

@@ -9,8 +9,9 @@ use nino_models::{FileParams, clip, unet};
 use nino_sample::{ModelSampling, Prediction};
 use nino_text::Bpe;
 use nino_weights::TensorReader;
-use nino_weights::names::{self, Component, Net};
+use nino_weights::names::{self, Net};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Families that differ in how text becomes conditioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,21 +41,20 @@ pub struct Checkpoint {
     pub family: Family,
     pub sampling: ModelSampling,
     pub vae: VaeFile,
-    reader: TensorReader,
-    unet: (Component, unet::Config),
+    unet: (FileParams, unet::Config),
     text: Vec<TextEncoder>,
     pub(super) bpe: Bpe,
 }
 
 pub(super) struct TextEncoder {
-    pub(super) component: Component,
+    pub(super) params: FileParams,
     pub(super) config: clip::Config,
 }
 
 impl Checkpoint {
     /// Reads headers and recognizes the parts; `vae` replaces the file's own.
     pub fn open(path: &Path, vae: Option<&Path>) -> Result<Checkpoint, EngineError> {
-        let reader = nino_weights::open(path)?;
+        let reader = Arc::new(nino_weights::open(path)?);
         let (components, _) = names::canonical(reader.index())?;
         let missing = |part: &'static str| EngineError::MissingPart {
             path: path.to_owned(),
@@ -63,13 +63,13 @@ impl Checkpoint {
         let mut unet = None;
         let mut text = Vec::new();
         for component in components {
-            let params = FileParams::of(&reader, &component.index);
+            let params = FileParams::of(&reader, component.index);
             let find = |name: &str| params.find(name);
             match component.net {
-                Net::Unet => unet = unet::Config::detect(&find).map(|config| (component, config)),
+                Net::Unet => unet = unet::Config::detect(&find).map(|config| (params, config)),
                 Net::ClipText => {
                     if let Some(config) = clip::Config::detect(&find) {
-                        text.push(TextEncoder { component, config });
+                        text.push(TextEncoder { params, config });
                     }
                 }
                 _ => {}
@@ -114,7 +114,6 @@ impl Checkpoint {
             family,
             sampling,
             vae,
-            reader,
             unet,
             text,
             bpe,
@@ -167,16 +166,12 @@ impl Checkpoint {
         &self.unet.1
     }
 
-    pub(super) fn unet_params(&self) -> FileParams<'_> {
-        FileParams::of(&self.reader, &self.unet.0.index)
+    pub(super) fn unet_params(&self) -> FileParams {
+        self.unet.0.clone()
     }
 
     pub(super) fn text(&self) -> &[TextEncoder] {
         &self.text
-    }
-
-    pub(super) fn text_params<'a>(&'a self, encoder: &'a TextEncoder) -> FileParams<'a> {
-        FileParams::of(&self.reader, &encoder.component.index)
     }
 }
 

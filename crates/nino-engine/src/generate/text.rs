@@ -9,6 +9,7 @@ use nino_dtype::DType;
 use nino_graph::{Device, Graph, RunOptions};
 use nino_models::{Params, clip};
 use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights, tokenize};
+use std::sync::Arc;
 
 /// What the UNet is told of a prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +112,7 @@ fn run(
 ) -> Result<Vec<Output>, EngineError> {
     let (c, n) = (&encoder.config, layout.max_length);
     let want = wanted(model.family);
-    let file = model.text_params(encoder);
+    let file = &encoder.params;
     let params = Params::new(|name: &str| model.held(file.dtype(name), device));
     let mut g = Graph::new();
     let ids = g.input("ids", [1, n], DType::I32);
@@ -122,7 +123,7 @@ fn run(
     g.output(encoded.hidden);
     encoded.pooled.iter().for_each(|&p| g.output(p));
     let plan = fit(device, &g.finish()?)?;
-    let weights = device.load(&[&plan], &file)?;
+    let weights = device.load(&[&plan], Arc::new(file.clone()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     let graph = plan.graph();
     let mut once = |tokens: &[u32], end_at: usize| -> Result<(Vec<f32>, Vec<f32>), EngineError> {

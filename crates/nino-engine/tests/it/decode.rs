@@ -31,7 +31,7 @@ impl Device for Small {
             ..self.cpu.plan_options()
         }
     }
-    fn load(&self, plans: &[&Plan], source: &dyn ParamSource) -> Result<Weights, ExecError> {
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         self.cpu.load(plans, source)
     }
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {

@@ -55,7 +55,7 @@ fn gpu_conv_larger_than_a_binding_is_cut() {
         g.output(out);
         let plan = Arc::new(Plan::new(g.finish().unwrap(), device.plan_options()).unwrap());
         assert!(plan.steps().len() > 1 && plan.largest_binding() <= limit);
-        let weights = device.load(&[&plan], &Ramp).unwrap();
+        let weights = device.load(&[&plan], Arc::new(Ramp)).unwrap();
         let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
         let input: Vec<u8> = (0..height * width * C)
             .flat_map(|i| pixel(i).to_le_bytes())

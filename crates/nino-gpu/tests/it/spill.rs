@@ -46,7 +46,7 @@ fn gpu_values_outside_the_arena_give_the_same_result() {
     for device in devices(None) {
         let run = |options: PlanOptions| {
             let plan = Arc::new(Plan::new(graph.clone(), options).unwrap());
-            let weights = device.load(&[&plan], &Waves).unwrap();
+            let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
             let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
             session.poison().unwrap();
             let values = (0..graph.shape(x).numel()).map(|i| half::f16::from_f32((i as f32).cos()));

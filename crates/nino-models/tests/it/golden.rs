@@ -15,7 +15,7 @@ pub(crate) const LIMIT: f64 = 1e-8;
 
 pub(crate) struct Golden {
     pub(crate) name: String,
-    reader: TensorReader,
+    reader: Arc<TensorReader>,
 }
 
 pub(crate) fn root() -> PathBuf {
@@ -27,11 +27,11 @@ impl Golden {
         let path = root().join(format!("goldens/models/{name}.safetensors"));
         Golden {
             name: name.to_owned(),
-            reader: nino_weights::open(path).unwrap(),
+            reader: Arc::new(nino_weights::open(path).unwrap()),
         }
     }
 
-    pub(crate) fn source(&self) -> FileParams<'_> {
+    pub(crate) fn source(&self) -> FileParams {
         FileParams::new(&self.reader)
     }
 
@@ -81,7 +81,7 @@ impl Golden {
         // Neither fusing nor a device may change what is computed.
         let fused = rewrite(graph, Rewrites::ALL);
         let after = reference::eval(&fused, inputs, &self.source()).unwrap();
-        let on_cpu = cpu(graph, inputs, &self.source());
+        let on_cpu = cpu(graph, inputs, Arc::new(self.source()));
         for &out in graph.outputs() {
             let d = Difference::between(&after[&out].values, &values[&out].values);
             assert!(d.nmse < 1e-20, "{}: fused output: {d}", self.name);
@@ -106,7 +106,7 @@ impl Golden {
 pub(crate) fn cpu(
     graph: &Graph,
     inputs: &BTreeMap<Node, Tensor>,
-    source: &dyn ParamSource,
+    source: Arc<dyn ParamSource>,
 ) -> BTreeMap<Node, Tensor> {
     let cpu = Cpu::new(CpuOptions::default()).unwrap();
     let fused = rewrite(graph, cpu.rewrites());

@@ -6,6 +6,7 @@ use nino_graph::{Graph, Node, ParamError, ParamSource, ParamSpec};
 use nino_models::{FileParams, Params, kl, taesd};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Records, runs and compares one half of a model.
 fn check(
@@ -78,9 +79,9 @@ fn scaled_residual_stream_gives_the_same() {
 }
 
 /// The golden's weights with one block's output 2^18 times as large.
-struct Loud<'a>(FileParams<'a>);
+struct Loud(FileParams);
 
-impl ParamSource for Loud<'_> {
+impl ParamSource for Loud {
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         self.0.read(param, dst)?;
         if param.name.starts_with("decoder.mid.block_1.conv2.") {
@@ -107,8 +108,8 @@ fn scaled_residual_stream_fits_f16() {
         let out = kl::decoder(&mut g, &p, &c, kl::Scale { shift }, node);
         g.output(out);
         let g = g.finish().unwrap();
-        let source = Loud(golden.source());
-        let mut outputs = cpu(&g, &BTreeMap::from([(node, z.clone())]), &source);
+        let source = Arc::new(Loud(golden.source()));
+        let mut outputs = cpu(&g, &BTreeMap::from([(node, z.clone())]), source);
         outputs.remove(&out).unwrap()
     };
     let plain = run(DType::F32, 0);

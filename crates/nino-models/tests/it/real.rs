@@ -5,6 +5,7 @@ use nino_dtype::DType;
 use nino_models::{Chunk, FileParams, Recording, Storage, Vae, kl};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The same picture as `picture` in `goldens/models/make.py`.
 fn picture(size: usize) -> Tensor {
@@ -25,9 +26,9 @@ fn picture(size: usize) -> Tensor {
 /// Runs one half of a model from a file.
 fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Recording) -> Tensor {
     let path = root().join("../shared/data/taesd").join(file);
-    let reader = nino_weights::open(path).unwrap();
-    let (parts, _) = nino_weights::names::canonical(reader.index()).unwrap();
-    let source = FileParams::of(&reader, &parts[0].index);
+    let reader = Arc::new(nino_weights::open(path).unwrap());
+    let (mut parts, _) = nino_weights::names::canonical(reader.index()).unwrap();
+    let source = FileParams::of(&reader, parts.remove(0).index);
     let vae = Vae::detect(&|name| source.find(name)).unwrap();
     let storage = Storage {
         activations: DType::F32,
@@ -44,7 +45,9 @@ fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Rec
     };
     let r = record(&vae, chunk, &storage);
     let inputs = BTreeMap::from([(r.input, input.clone())]);
-    cpu(&r.graph, &inputs, &source).remove(&r.output).unwrap()
+    cpu(&r.graph, &inputs, Arc::new(source.clone()))
+        .remove(&r.output)
+        .unwrap()
 }
 
 #[test]

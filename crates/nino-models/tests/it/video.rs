@@ -6,6 +6,7 @@ use nino_graph::{Graph, Node};
 use nino_models::{Cache, Params, Stream, taehv, wan};
 use nino_suite::Tensor;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What runs a chunk's graph: gives its outputs, told whether it is the first.
 type Eval<'a> = dyn Fn(&Graph, &BTreeMap<Node, Tensor>, bool) -> BTreeMap<Node, Tensor> + 'a;
@@ -68,7 +69,7 @@ fn check(golden: &Golden, names: [&str; 2], chunkings: &[&[usize]], clamp: bool,
             let plain: &Eval = &|g, inputs, first| golden.run(g, inputs, labels && first);
             close(run(golden, &input, chunks, plain, record));
         }
-        let device: &Eval = &|g, inputs, _| cpu(g, inputs, &golden.source());
+        let device: &Eval = &|g, inputs, _| cpu(g, inputs, Arc::new(golden.source()));
         let found = run(golden, &input, chunks, device, record);
         close(found.clone());
         let same = on_cpu.get_or_insert_with(|| found.clone());
