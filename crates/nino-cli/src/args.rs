@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
-pub(crate) use generate::GenerateArgs;
+pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanVerb, PrecisionArg, TileArg,
 };

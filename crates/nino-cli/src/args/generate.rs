@@ -1,8 +1,13 @@
-//! The grammar of `generate`.
+//! The grammar of `generate`, in groups as its help shows them.
+
+mod model;
+mod sampling;
 
 use super::DeviceArgs;
 use crate::size::Size;
 use clap::Args;
+pub(crate) use model::ModelArgs;
+pub(crate) use sampling::SamplingArgs;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -11,45 +16,25 @@ pub(crate) struct GenerateArgs {
     /// What the picture shows
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
-    /// Checkpoint file or diffusers folder [default: nino-emoji, which is built in]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) model: Option<PathBuf>,
-    /// VAE to use instead of the model's own
-    #[arg(long, value_name = "FILE")]
-    pub(crate) vae: Option<PathBuf>,
     /// What the picture should not show
     #[arg(long, value_name = "PROMPT", default_value = "")]
     pub(crate) negative: String,
-    /// Same seed, same picture [default: a new one, which is told]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Steps of sampling [default: the model's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) steps: Option<u32>,
-    /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: the model's]
-    #[arg(long, value_name = "N")]
-    pub(crate) cfg: Option<f32>,
-    /// Sampler, by ComfyUI's names [default: euler]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) sampler: Option<String>,
-    /// Scheduler, by ComfyUI's names [default: the model's]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) scheduler: Option<String>,
     /// Pixels, such as 512x768 [default: the model's]
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
     /// Pictures made at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) batch: u16,
-    /// Stream of noise: torch (as ComfyUI) or philox (as A1111 on CUDA)
-    #[arg(long, value_name = "NAME", default_value = "torch")]
-    pub(crate) rng: String,
     /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Also keep the latent, for `nino decode`
     #[arg(long, value_name = "FILE")]
     pub(crate) save_latent: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }

@@ -1,6 +1,7 @@
 //! Names and sizes.
 
-use super::{numbered, rounded};
+use super::request::rounded;
+use crate::decode::numbered;
 use std::path::Path;
 
 #[test]

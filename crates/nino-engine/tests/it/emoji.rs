@@ -2,27 +2,17 @@
 
 use super::{cpu, nmse, root, with_control};
 use nino_engine::media::load_picture;
-use nino_engine::{
-    Checkpoint, DecodeOptions, GenerateRequest, Generated, Latent, Rng, SamplerInfo, Scheduler,
-    Seed, generate,
-};
+use nino_engine::{Checkpoint, GenerateRequest, Generated, Latent, Rng, Seed, generate};
 
-fn request(steps: usize, cfg: f32) -> GenerateRequest {
+fn request(model: &Checkpoint, steps: usize, cfg: f32) -> GenerateRequest {
     GenerateRequest {
-        prompt: "a smiling sun wearing sunglasses".to_owned(),
-        negative: String::new(),
         seed: Seed {
             value: 7,
             rng: Rng::Torch,
         },
         steps,
         cfg,
-        sampler: SamplerInfo::find("euler").unwrap(),
-        scheduler: Scheduler::find("simple").unwrap(),
-        width: 256,
-        height: 256,
-        batch: 1,
-        decode: DecodeOptions::default(),
+        ..GenerateRequest::new(model, "a smiling sun wearing sunglasses")
     }
 }
 
@@ -30,7 +20,8 @@ fn run(steps: usize, cfg: f32) -> (Generated, Latent) {
     let model = Checkpoint::open(&root().join("models/nino-emoji.gguf"), None).unwrap();
     let mut latent = None;
     let (made, _) = with_control(|control| {
-        generate(&cpu(), &model, &request(steps, cfg), control, &mut |l| {
+        let request = request(&model, steps, cfg);
+        generate(&cpu(), &model, &request, control, &mut |l| {
             latent = Some(l.clone());
             Ok(())
         })
