@@ -1,11 +1,13 @@
 //! The command line's grammar. No logic: `device.rs` and the verbs say what the words mean.
 
+mod bench;
 mod files;
 mod generate;
 mod vae;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
+pub(crate) use bench::BenchDecodeArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs};
@@ -127,6 +129,8 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum BenchVerb {
     /// Time single ops at the sizes that matter, against this device's own limits
     Ops(BenchOpsArgs),
+    /// Time whole decodes, pictures and clips, with a VAE file or made-up weights
+    Decode(BenchDecodeArgs),
 }
 
 #[derive(Debug, Args)]

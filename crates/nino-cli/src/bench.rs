@@ -1,8 +1,12 @@
 //! `nino bench ops`: how fast each op is on one device, against what that device can do at best.
+//! Benches of whole models are beside it.
 
+mod decode;
 mod report;
+mod resident;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 use crate::args::BenchOpsArgs;
 use crate::device::{self, Choice, Opened};
@@ -11,8 +15,10 @@ use crate::failure::{self, Told, Usage};
 use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
+pub(crate) use decode::run as decode;
 use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};
+use serde::Serialize;
 use std::time::Duration;
 
 /// A card that was idle is slow for its first milliseconds.
@@ -45,7 +51,8 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
         bar.inc(1);
     }
     bar.finish_and_clear();
-    finish(&report, errors, printer)
+    let table = report.table();
+    finish(&report, table, report.rows.is_empty(), errors, printer)
 }
 
 fn one(shape: &Shape, opened: &Opened, runs: usize) -> Result<bench::Row> {
@@ -56,16 +63,22 @@ fn one(shape: &Shape, opened: &Opened, runs: usize) -> Result<bench::Row> {
 }
 
 /// What was measured is printed even when something went wrong on the way.
-fn finish(report: &Report, errors: Vec<anyhow::Error>, printer: Printer) -> Result<()> {
+fn finish(
+    report: &impl Serialize,
+    table: String,
+    empty: bool,
+    errors: Vec<anyhow::Error>,
+    printer: Printer,
+) -> Result<()> {
     let mut errors = errors.into_iter();
     let Some(first) = errors.next() else {
-        printer.text(report.table())?;
+        printer.text(table)?;
         return printer.document(report);
     };
-    if report.rows.is_empty() {
+    if empty {
         return Err(first);
     }
-    printer.text(report.table())?;
+    printer.text(table)?;
     printer.document(report)?;
     let code = failure::exit_code(&first);
     for error in std::iter::once(first).chain(errors) {

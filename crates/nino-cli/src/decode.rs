@@ -146,10 +146,11 @@ fn options(how: &HowArgs, latent_format: Option<&str>) -> Result<DecodeOptions, 
         tile,
         chunking,
         format: format(latent_format)?,
+        budget: None,
     })
 }
 
-fn precision(arg: PrecisionArg) -> Precision {
+pub(crate) fn precision(arg: PrecisionArg) -> Precision {
     match arg {
         PrecisionArg::Auto => Precision::Auto,
         PrecisionArg::Fp32 => Precision::F32,

@@ -84,5 +84,6 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Encode(args) => decode::encode(args, &env, printer),
         Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
+        Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env, printer),
     }
 }

@@ -6,12 +6,16 @@
 //! needs of those before it is kept on the device, so memory does not grow with the clip.
 
 mod clip;
+mod decoder;
+mod frames;
 mod run;
 mod tiles;
 
 use crate::{EngineError, VaeFile};
 pub use clip::Chunking;
 use clip::{Part, Recorder};
+pub use decoder::Decoder;
+pub use frames::{Frame, OnFrame};
 use nino_dtype::DType;
 use nino_graph::{Cost, Device};
 use nino_models::latent::LatentFormat;
@@ -58,6 +62,8 @@ pub struct DecodeOptions {
     pub chunking: Chunking,
     /// The latent space of the file, where the VAE takes the model's units.
     pub format: Option<&'static LatentFormat>,
+    /// The most bytes on the device, where the device's own budget is not less.
+    pub budget: Option<usize>,
 }
 
 /// How the plan runs.
@@ -181,6 +187,7 @@ pub fn plan_decode(
         vae,
         size: one,
         dtype,
+        budget: options.budget,
     }
     .parts(options.chunking)?;
     let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));

@@ -5,9 +5,23 @@ use nino_graph::{Device, Graph, Plan, PlanOptions, rewrite};
 use std::sync::Arc;
 
 pub(crate) fn fit(device: &dyn Device, graph: &Graph) -> Result<Arc<Plan>, EngineError> {
+    fit_within(device, graph, None)
+}
+
+/// The device's budget or `cap`, whichever is less.
+pub(crate) fn budget(device: &dyn Device, cap: Option<usize>) -> Option<usize> {
+    let own = device.plan_options().budget;
+    own.into_iter().chain(cap).min()
+}
+
+pub(crate) fn fit_within(
+    device: &dyn Device,
+    graph: &Graph,
+    cap: Option<usize>,
+) -> Result<Arc<Plan>, EngineError> {
     let graph = rewrite(graph, device.rewrites());
     let options = device.plan_options();
-    let Some(budget) = options.budget else {
+    let Some(budget) = budget(device, cap) else {
         return Ok(Arc::new(Plan::new(graph, options)?));
     };
     let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();

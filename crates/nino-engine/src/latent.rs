@@ -1,6 +1,6 @@
 //! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
 
-use crate::EngineError;
+use crate::{EngineError, LatentSize};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
 use nino_weights::safetensors::{NewTensor, Writer};
@@ -134,6 +134,15 @@ impl Latent {
             }
         }
         planes
+    }
+
+    /// Of one batch element.
+    pub fn size(&self) -> LatentSize {
+        LatentSize {
+            frames: self.frames,
+            height: self.height,
+            width: self.width,
+        }
     }
 
     /// Values of one batch element, `[t, h, w, c]`.

@@ -13,6 +13,7 @@ mod generate;
 mod latent;
 pub mod media;
 mod picture;
+mod profile;
 mod synthetic;
 mod vae;
 mod values;
@@ -20,8 +21,8 @@ mod values;
 pub use builtin::{BUILTIN, builtin_model};
 pub use control::{Control, Event};
 pub use decode::{
-    Chunking, DecodeOptions, DecodePlan, Decoded, LatentSize, OnPicture, Precision, Strategy, Tile,
-    Tiling, decode, plan_decode,
+    Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, Frame, LatentSize, OnFrame, OnPicture,
+    Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
 pub use encode::{EncodeOptions, encode};
 pub use error::EngineError;
@@ -30,5 +31,6 @@ pub use latent::Latent;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
+pub use profile::{OpTotal, Profile};
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

@@ -162,3 +162,42 @@ fn ctrl_c_stops_between_ops() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{err}");
     assert!(err.contains("interrupted"), "{err}");
 }
+
+#[test]
+fn whole_decodes_are_timed_with_made_up_weights() {
+    let args = [
+        "bench",
+        "decode",
+        "--device",
+        "cpu",
+        "--spec",
+        "taesd",
+        "--runs",
+        "1",
+        "--profile",
+    ];
+    let said = nino(&[&args[..], &["--filter", "image 256x256", "--json"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{json:#}");
+    let row = &rows[0];
+    assert_eq!(row["case"], "image 256x256");
+    assert_eq!(row["vae"], "taesd");
+    assert_eq!(row["strategy"], "untiled");
+    assert_eq!(row["precision"], "f32");
+    assert_eq!(row["quality"], "reference");
+    assert_eq!(row["predicted_peak_bytes"], row["measured_peak_bytes"]);
+    assert!(row["median_ms"].as_f64().unwrap() > 0.0);
+    assert!(row["first_ms"].as_f64().unwrap() > 0.0);
+    let share: f64 = row["ops"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|op| op["share"].as_f64().unwrap())
+        .sum();
+    assert!((share - 1.0).abs() < 1e-6, "{row:#}");
+    let said = nino(&[&args[..], &["--filter", "hologram"]].concat());
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("320x320 17 frames"), "{}", said.err);
+}

@@ -2,7 +2,7 @@
 //! is left at the end. A picture is a clip of one chunk.
 
 use super::LatentSize;
-use crate::fit::fit;
+use crate::fit::{budget, fit_within};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, Node, Plan};
@@ -37,6 +37,8 @@ pub(super) struct Recorder<'a> {
     pub(super) size: LatentSize,
     /// Storage of activations.
     pub(super) dtype: DType,
+    /// See [`super::DecodeOptions::budget`].
+    pub(super) budget: Option<usize>,
 }
 
 impl Recorder<'_> {
@@ -44,7 +46,7 @@ impl Recorder<'_> {
         let still = self.vae.vae.time_scale().is_none();
         match chunking {
             Chunking::Frames(n) => self.chunks_of(n),
-            Chunking::Auto if still || self.device.plan_options().budget.is_none() => {
+            Chunking::Auto if still || budget(self.device, self.budget).is_none() => {
                 self.chunks_of(1)
             }
             Chunking::Auto => {
@@ -86,7 +88,7 @@ impl Recorder<'_> {
         };
         let recording = self.vae.record_decoder(chunk, self.dtype)?;
         Ok(Part {
-            plan: fit(self.device, &recording.graph)?,
+            plan: fit_within(self.device, &recording.graph, self.budget)?,
             latent: recording.input,
             pictures: recording.output,
             caches: recording.caches,

@@ -1,7 +1,5 @@
 //! Overlapped tiles, blended by ramps: the quick and inexact way people know.
 
-use crate::Picture;
-
 /// Sizes in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
@@ -46,6 +44,7 @@ impl Tiling {
 }
 
 /// Adds tiles with weights that fall off linearly into the overlap.
+#[derive(Debug)]
 pub(super) struct Blend {
     width: usize,
     height: usize,
@@ -101,10 +100,11 @@ impl Blend {
         }
     }
 
-    pub(super) fn finish(mut self) -> Picture {
+    /// The weighted mean, `[h, w, 3]`.
+    pub(super) fn finish(mut self) -> Vec<f32> {
         for (pixel, w) in self.sum.chunks_exact_mut(3).zip(&self.weight) {
             pixel.iter_mut().for_each(|v| *v /= w);
         }
-        Picture::from_unit(self.width, self.height, &self.sum)
+        self.sum
     }
 }

@@ -1,0 +1,49 @@
+//! The grammar of the benches that run whole models.
+
+use super::{DeviceArgs, PrecisionArg};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = DECODE_EXAMPLES)]
+pub(crate) struct BenchDecodeArgs {
+    /// VAE file
+    #[arg(long, value_name = "FILE", conflicts_with = "spec")]
+    pub(crate) vae: Option<PathBuf>,
+    /// Built-in description with made-up weights: sd-vae, flux-vae, wan21-vae, taesd, ...
+    /// [default: sd-vae for images, wan21-vae for videos]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) spec: Option<String>,
+    /// Only rows whose name contains this, such as 512x512 or "17 frames"
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Timed runs of each row, after warming up
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// How activations are stored
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
+    /// Show where the time goes, by kind of op, from one more run of each row
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Do not compare with a decode in f32
+    #[arg(long)]
+    pub(crate) no_quality: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+const DECODE_EXAMPLES: &str = "\
+Examples:
+  nino bench decode                                every row; on a CPU that is a matter of an hour
+  nino bench decode --filter 512x512 --runs 3
+  nino bench decode --spec taesd --profile         where the time of a TAESD goes
+  nino bench decode --vae ae.safetensors --filter image --json > decode.json
+  nino bench decode --filter video --device gpu:0
+
+A run is from a latent in host memory to values in host memory. The first run, which compiles
+kernels, is told apart from the median of the n after it; spread is slowest less fastest, as share of
+the median. Peaks: what the plan says, what was allocated on the device, and what the process held at
+most. Low memory is a quarter of the activations that a whole decode takes. Quality is against the
+same decode in f32. A clip is of whole latent frames: 16 frames are 17, 8 are 9.";

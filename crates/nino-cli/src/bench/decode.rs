@@ -1,0 +1,176 @@
+//! `nino bench decode`: the pictures and clips of the specification, decoded with a VAE file or with
+//! made-up weights.
+
+mod cases;
+mod report;
+
+use super::timing::Timing;
+use super::{finish, resident};
+use crate::args::BenchDecodeArgs;
+use crate::decode::precision;
+use crate::device::{self, Choice, Opened};
+use crate::env::Env;
+use crate::failure;
+use crate::interrupt;
+use crate::printer::Printer;
+use anyhow::{Context, Result};
+use cases::{Case, Memory};
+use nino_dtype::DType;
+use nino_engine::{
+    Control, DecodeOptions, DecodePlan, Decoder, Frame, Latent, Precision, Profile, VaeFile,
+    plan_decode,
+};
+use report::{Quality, Report, Row};
+use std::time::{Duration, Instant};
+
+/// A card that was idle is slow for its first milliseconds.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// A decode slower than this is not repeated in f32 to judge it.
+const QUALITY_LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
+    let choice = Choice::new(&args.device, env)?;
+    let work = cases::chosen(args)?;
+    let opened = device::open(&choice)?;
+    let mut report = Report::new(&opened);
+    printer.text(report.heading())?;
+    let bar = printer.progress(work.len() as u64);
+    let mut errors = Vec::new();
+    for (case, vae) in &work {
+        bar.set_message(case.name());
+        let measured = one(case, vae, &opened, args)
+            .with_context(|| format!("{} with {} on {}", case.name(), vae.name, opened.name));
+        match measured {
+            Ok(row) => {
+                bar.suspend(|| printer.text(row.line()))?;
+                report.rows.push(row);
+            }
+            Err(e) => {
+                let over = failure::ends_work(&e);
+                report.failures.push(format!("{e:#}"));
+                errors.push(e);
+                if over {
+                    break;
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    finish(
+        &report,
+        report.table(),
+        report.rows.is_empty(),
+        errors,
+        printer,
+    )
+}
+
+fn one(case: &Case, vae: &VaeFile, opened: &Opened, args: &BenchDecodeArgs) -> Result<Row> {
+    interrupt::check()?;
+    let device = &*opened.device;
+    let latent = case.latent(vae)?;
+    let mut options = DecodeOptions {
+        precision: case.precision.unwrap_or(precision(args.precision)),
+        ..DecodeOptions::default()
+    };
+    let plan = plan_decode(device, vae, latent.size(), &options)?;
+    let plan = match case.memory {
+        Memory::Whole => plan,
+        Memory::Quarter => {
+            let arena = plan.peak_bytes() - plan.weight_bytes();
+            options.budget = Some(plan.weight_bytes() + arena / 4);
+            plan_decode(device, vae, latent.size(), &options)?
+        }
+    };
+    let dtype = plan.dtype;
+    resident::reset_peak();
+    let (timing, decoder, values) = timed(device, vae, plan, &latent, args)?;
+    let resident = resident::peak();
+    let seconds = timing.median_ms / 1e3;
+    let quality = match dtype {
+        DType::F32 => Quality::Reference,
+        _ if args.no_quality => Quality::NotAsked,
+        _ if seconds > QUALITY_LIMIT.as_secs_f64() => Quality::TooSlow,
+        _ => quality(device, vae, &latent, &options, &values),
+    };
+    Ok(Row::new(
+        case, vae, &latent, &decoder, timing, quality, resident,
+    ))
+}
+
+/// A warm-up that is timed apart, then the runs; with the values of the last.
+fn timed<'a>(
+    device: &'a dyn nino_graph::Device,
+    vae: &VaeFile,
+    plan: DecodePlan,
+    latent: &Latent,
+    args: &BenchDecodeArgs,
+) -> Result<(Timing, Decoder<'a>, Vec<f32>)> {
+    let mut on_event = |_| {};
+    let mut control = Control {
+        cancel: interrupt::flag(),
+        on_event: &mut on_event,
+    };
+    let mut decoder = Decoder::load(device, vae, plan, &mut control)?;
+    let mut values = Vec::new();
+    let keep = decoder.plan.dtype != DType::F32 && !args.no_quality;
+    let mut once = |decoder: &mut Decoder<'a>| -> Result<Duration> {
+        values.clear();
+        let time = decoder.run(latent, &mut control, &mut |_, _, frame: Frame<'_>| {
+            if keep {
+                values.extend_from_slice(frame.values);
+            }
+            Ok(())
+        })?;
+        Ok(time)
+    };
+    let started = Instant::now();
+    let first = once(&mut decoder)?;
+    while started.elapsed() < WARM_UP {
+        once(&mut decoder)?;
+    }
+    let runs = (0..args.runs).map(|_| once(&mut decoder));
+    let times = runs.collect::<Result<Vec<_>>>()?;
+    if args.profile {
+        decoder.profile = Some(Profile::default());
+        once(&mut decoder)?;
+    }
+    Ok((Timing::new(first, times), decoder, values))
+}
+
+/// The same decode in f32 on the same device, compared.
+fn quality(
+    device: &dyn nino_graph::Device,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+    values: &[f32],
+) -> Quality {
+    let options = DecodeOptions {
+        precision: Precision::F32,
+        ..*options
+    };
+    let mut on_event = |_| {};
+    let mut control = Control {
+        cancel: interrupt::flag(),
+        on_event: &mut on_event,
+    };
+    let mut square = 0.0;
+    let mut at = 0;
+    let compared = plan_decode(device, vae, latent.size(), &options)
+        .and_then(|plan| Decoder::load(device, vae, plan, &mut control))
+        .and_then(|mut decoder| {
+            decoder.run(latent, &mut control, &mut |_, _, frame: Frame<'_>| {
+                let found = &values[at..at + frame.values.len()];
+                let pairs = found.iter().zip(frame.values);
+                square += pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+                at += found.len();
+                Ok(())
+            })
+        });
+    match compared {
+        Ok(_) => Quality::Psnr(-10.0 * (square / at as f64).log10()),
+        Err(e) => Quality::Failed(e.to_string()),
+    }
+}

@@ -1,0 +1,148 @@
+//! The rows of the bench, and the latents they decode.
+
+use crate::args::BenchDecodeArgs;
+use crate::failure::Usage;
+use anyhow::Result;
+use nino_engine::{EngineError, Latent, Precision, VaeFile};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How much of the memory that a whole decode wants it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    Whole,
+    /// A quarter of the activations.
+    Quarter,
+}
+
+/// One row: sizes in pixels and frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) batch: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    /// `None`: pictures.
+    pub(super) frames: Option<usize>,
+    /// `None`: what the command line says.
+    pub(super) precision: Option<Precision>,
+    pub(super) memory: Memory,
+}
+
+const fn picture(batch: usize, side: usize) -> Case {
+    Case {
+        batch,
+        width: side,
+        height: side,
+        frames: None,
+        precision: None,
+        memory: Memory::Whole,
+    }
+}
+
+const fn clip(batch: usize, width: usize, height: usize, frames: usize) -> Case {
+    Case {
+        width,
+        height,
+        frames: Some(frames),
+        ..picture(batch, 0)
+    }
+}
+
+pub(super) const CASES: &[Case] = &[
+    picture(1, 256),
+    picture(1, 512),
+    picture(1, 1024),
+    picture(4, 256),
+    Case {
+        precision: Some(Precision::F16),
+        ..picture(1, 512)
+    },
+    Case {
+        memory: Memory::Quarter,
+        ..picture(1, 1024)
+    },
+    clip(1, 320, 320, 1),
+    clip(1, 320, 320, 5),
+    clip(1, 320, 320, 17),
+    clip(1, 320, 320, 33),
+    clip(1, 720, 480, 33),
+    clip(1, 256, 256, 16),
+    clip(4, 512, 512, 8),
+];
+
+impl Case {
+    /// What a filter matches: `image 4x 256x256`, `video 320x320 17 frames`.
+    pub(super) fn name(&self) -> String {
+        let kind = if self.frames.is_some() {
+            "video"
+        } else {
+            "image"
+        };
+        let size = format!("{}x{}", self.width, self.height);
+        let mut words = vec![kind.to_owned()];
+        if self.batch > 1 {
+            words.push(format!("{} of", self.batch));
+        }
+        words.push(size);
+        words.extend(self.frames.map(|n| format!("{n} frames")));
+        if self.precision == Some(Precision::F16) {
+            words.push("fp16".to_owned());
+        }
+        if self.memory == Memory::Quarter {
+            words.push("low memory".to_owned());
+        }
+        words.join(" ")
+    }
+
+    /// A seeded latent of about the size a VAE's latents have; as many latent frames as hold the
+    /// frames asked for.
+    pub(super) fn latent(&self, vae: &VaeFile) -> Result<Latent, EngineError> {
+        let (scale, c) = (vae.vae.scale(), vae.vae.latent_channels());
+        let t = match (vae.vae.time_scale(), self.frames) {
+            (Some(time), Some(n)) => (n - 1).div_ceil(time) + 1,
+            _ => 1,
+        };
+        let shape = [self.batch, c, t, self.height / scale, self.width / scale];
+        let mut state = 1u32;
+        let values: Vec<f32> = (0..shape.iter().product::<usize>())
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                ((state >> 8) as f32 / (1 << 23) as f32 - 1.0) * 2.0
+            })
+            .collect();
+        Latent::from_planes(&shape, &values, Path::new("bench"))
+    }
+}
+
+/// The cases that the arguments ask for, each with its VAE.
+pub(super) fn chosen(args: &BenchDecodeArgs) -> Result<Vec<(&'static Case, Arc<VaeFile>)>> {
+    let one = match (&args.vae, &args.spec) {
+        (Some(path), _) => Some(Arc::new(VaeFile::open(path)?)),
+        (None, Some(name)) => Some(Arc::new(VaeFile::synthetic(name, SEED)?)),
+        (None, None) => None,
+    };
+    let vaes = match one {
+        Some(vae) => vec![vae],
+        None => vec![
+            Arc::new(VaeFile::synthetic("sd-vae", SEED)?),
+            Arc::new(VaeFile::synthetic("wan21-vae", SEED)?),
+        ],
+    };
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let mut work = Vec::new();
+    for case in CASES.iter().filter(|c| c.name().contains(filter)) {
+        let fits = |vae: &&Arc<VaeFile>| vae.vae.time_scale().is_some() == case.frames.is_some();
+        work.extend(vaes.iter().filter(fits).map(|vae| (case, vae.clone())));
+    }
+    if work.is_empty() {
+        let names: Vec<String> = CASES.iter().map(Case::name).collect();
+        let text = format!(
+            "no row of this VAE matches --filter {filter:?}; there are: {}",
+            names.join("; ")
+        );
+        return Err(Usage(text).into());
+    }
+    Ok(work)
+}
+
+const SEED: u64 = 1;

@@ -1,0 +1,207 @@
+//! A decode plan with its weights on the device: latents in, frames out, again and again.
+
+use super::frames::{Cursor, OnFrame};
+use super::{DecodePlan, Part};
+use crate::profile::Profile;
+use crate::values::{read, write};
+use crate::{Control, EngineError, Latent, VaeFile};
+use nino_graph::{Device, RunOptions, Session, Weights};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A loaded plan.
+pub struct Decoder<'a> {
+    device: &'a dyn Device,
+    pub plan: DecodePlan,
+    weights: Weights,
+    /// A picture's one graph keeps its session from run to run; a clip's would be in each other's
+    /// way.
+    kept: Option<Box<dyn Session>>,
+    arena: usize,
+    pub load_time: Duration,
+    /// Times every op of the runs that follow, when there.
+    pub profile: Option<Profile>,
+}
+
+/// Cached frames by layer, on their way from one graph to the next.
+type Caches = BTreeMap<String, Vec<u8>>;
+
+impl<'a> Decoder<'a> {
+    pub fn load(
+        device: &'a dyn Device,
+        vae: &VaeFile,
+        plan: DecodePlan,
+        control: &mut Control<'_>,
+    ) -> Result<Decoder<'a>, EngineError> {
+        control.stage("load")?;
+        let started = Instant::now();
+        let plans: Vec<_> = plan.parts.iter().map(|p| &*p.plan).collect();
+        let weights = device.load(&plans, vae.params()?)?;
+        Ok(Decoder {
+            device,
+            plan,
+            weights,
+            kept: None,
+            arena: 0,
+            load_time: started.elapsed(),
+            profile: None,
+        })
+    }
+
+    /// Bytes for weights and the largest session's activations, as allocated.
+    pub fn measured_peak(&self) -> usize {
+        self.plan.weight_bytes() + self.arena
+    }
+
+    /// Decodes every latent of the batch, which has the size of the plan and the decoder's own
+    /// units; frames go out as they are ready, in order. Gives the time it took.
+    pub fn run(
+        &mut self,
+        latent: &Latent,
+        control: &mut Control<'_>,
+        on_frame: &mut OnFrame<'_>,
+    ) -> Result<Duration, EngineError> {
+        self.resume(latent, &mut Cursor::default(), control, on_frame)
+    }
+
+    /// [`Decoder::run`] from where an earlier one, on this device or another, ended.
+    pub(super) fn resume(
+        &mut self,
+        latent: &Latent,
+        at: &mut Cursor,
+        control: &mut Control<'_>,
+        on_frame: &mut OnFrame<'_>,
+    ) -> Result<Duration, EngineError> {
+        control.stage("decode")?;
+        let started = Instant::now();
+        let chunks: usize = self.plan.parts.iter().map(|p| p.runs).sum();
+        let tiles = self.plan.tile_starts();
+        let total = latent.batch * tiles.len() * chunks;
+        while at.item < latent.batch {
+            while at.tile < tiles.len() {
+                let done = (at.item * tiles.len() + at.tile) * chunks;
+                self.tile(latent, tiles[at.tile], at, (done, total), control, on_frame)?;
+                at.next_tile();
+            }
+            at.next_item(&self.plan, on_frame)?;
+        }
+        Ok(started.elapsed())
+    }
+
+    /// Every chunk of one tile.
+    fn tile(
+        &mut self,
+        latent: &Latent,
+        start: (usize, usize),
+        at: &mut Cursor,
+        (mut done, total): (usize, usize),
+        control: &mut Control<'_>,
+        on_frame: &mut OnFrame<'_>,
+    ) -> Result<(), EngineError> {
+        let mut caches = Caches::new();
+        let (mut latent_frame, mut frame) = (0, 0);
+        for i in 0..self.plan.parts.len() {
+            let mut session = match self.kept.take() {
+                Some(session) => session,
+                None => self
+                    .device
+                    .session(self.plan.parts[i].plan.clone(), &self.weights)?,
+            };
+            let part = &self.plan.parts[i];
+            self.arena = self.arena.max(session.arena_bytes());
+            enter(&mut *session, part, &caches)?;
+            for run in 0..part.runs {
+                let tile = crop(latent, at.item, latent_frame, part, start);
+                let profile = self.profile.as_mut();
+                let values = step(&mut *session, part, &tile, profile, control)?;
+                let last = run + 1 == part.runs;
+                leave(&mut *session, part, last, &mut caches)?;
+                latent_frame += part.frames;
+                frame = at.add(&self.plan, start, frame, &values, on_frame)?;
+                done += 1;
+                control.progress(done, total)?;
+            }
+            if self.plan.parts.len() == 1 {
+                self.kept = Some(session);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One run of a session: latent values in, picture values out.
+fn step(
+    session: &mut dyn Session,
+    part: &Part,
+    latent: &[f32],
+    profile: Option<&mut Profile>,
+    control: &mut Control<'_>,
+) -> Result<Vec<f32>, EngineError> {
+    let graph = part.plan.graph();
+    write(session, graph, part.latent, latent)?;
+    session.run(RunOptions {
+        cancel: Some(control.cancel),
+        profile: profile.is_some(),
+    })?;
+    if let Some(profile) = profile {
+        profile.add(graph, &session.profile());
+    }
+    let values = read(session, graph, part.pictures)?;
+    match values.iter().filter(|v| !v.is_finite()).count() {
+        0 => Ok(values),
+        bad => Err(EngineError::NotFinite {
+            bad,
+            all: values.len(),
+        }),
+    }
+}
+
+/// Latent values of one tile and chunk, `[t, h, w, c]`.
+fn crop(latent: &Latent, b: usize, frame: usize, part: &Part, (x, y): (usize, usize)) -> Vec<f32> {
+    let shape = part.plan.graph().shape(part.latent);
+    let (h, w) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
+    let (item, c) = (latent.item(b), latent.channels);
+    let rows = (frame..frame + part.frames)
+        .flat_map(|t| (y..y + h).map(move |row| t * latent.height + row));
+    rows.flat_map(|row| &item[(row * latent.width + x) * c..(row * latent.width + x + w) * c])
+        .copied()
+        .collect()
+}
+
+/// Gives a new session the frames the chunk before kept; zeros where it kept none.
+fn enter(session: &mut dyn Session, part: &Part, caches: &Caches) -> Result<(), EngineError> {
+    for cache in &part.caches {
+        let Some(input) = cache.input else { continue };
+        match caches.get(&cache.name) {
+            Some(bytes) => session.write(input, bytes)?,
+            None => session.write(input, &vec![0; part.plan.graph().bytes(input)])?,
+        }
+    }
+    Ok(())
+}
+
+/// After a run: what is carried in place stays, the rest is moved; the last run hands everything on.
+fn leave(
+    session: &mut dyn Session,
+    part: &Part,
+    last: bool,
+    caches: &mut Caches,
+) -> Result<(), EngineError> {
+    for cache in &part.caches {
+        let in_place = cache
+            .input
+            .is_some_and(|input| part.plan.place(input) == part.plan.place(cache.output));
+        if in_place && !last {
+            continue;
+        }
+        let mut bytes = vec![0; part.plan.graph().bytes(cache.output)];
+        session.read(cache.output, &mut bytes)?;
+        match cache.input {
+            Some(input) if !last => session.write(input, &bytes)?,
+            _ => {
+                caches.insert(cache.name.clone(), bytes);
+            }
+        }
+    }
+    Ok(())
+}
