@@ -7,7 +7,7 @@ mod vae;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
-pub(crate) use bench::BenchDecodeArgs;
+pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs};
@@ -131,6 +131,8 @@ pub(crate) enum BenchVerb {
     Ops(BenchOpsArgs),
     /// Time whole decodes, pictures and clips, with a VAE file or made-up weights
     Decode(BenchDecodeArgs),
+    /// Time text encoders, steps of the UNet and whole pictures
+    Generate(BenchGenerateArgs),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 //! Benches of whole models are beside it.
 
 mod decode;
+mod generate;
 mod report;
 mod resident;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 pub(crate) use decode::run as decode;
+pub(crate) use generate::run as generate;
 use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};
 use serde::Serialize;

@@ -85,5 +85,6 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env, printer),
+        Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env, printer),
     }
 }

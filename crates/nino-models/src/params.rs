@@ -179,14 +179,10 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The type a weight has in the graph. Blocks run along a row of the stored tensor, so they cannot
-/// follow when a kernel's channels are moved last.
-fn storage(stored: DType, shape: Shape) -> DType {
-    let moved = shape.rank() > 2 && shape[1..shape.rank() - 1].iter().any(|&k| k > 1);
-    match stored {
-        d if d.is_block() && (moved || !shape.last_dim().is_multiple_of(d.block_len())) => {
-            DType::F16
-        }
+/// The type a weight has in the graph: blocks run along its last dimension and have to fill it.
+fn storage(wanted: DType, shape: Shape) -> DType {
+    match wanted {
+        d if d.is_block() && !shape.last_dim().is_multiple_of(d.block_len()) => DType::F16,
         d if d.is_real() && d != DType::F64 => d,
         _ => DType::F32,
     }

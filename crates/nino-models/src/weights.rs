@@ -45,9 +45,18 @@ pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
 
 /// The storage type a graph should ask for to keep a tensor as the file has it.
 pub fn storage(entry: &Entry) -> DType {
-    // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale.
+    let taps: usize = entry.shape.iter().skip(2).product();
+    let last = entry.shape.last().copied().unwrap_or(1);
     match entry.scale {
+        // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale.
         Some(_) => DType::BF16,
+        // Blocks that run over a kernel's positions cannot follow when its channels are moved last.
+        None if entry.dtype.is_block()
+            && taps > 1
+            && !last.is_multiple_of(entry.dtype.block_len()) =>
+        {
+            DType::F16
+        }
         None => entry.dtype,
     }
 }

@@ -34,6 +34,47 @@ pub(crate) struct BenchDecodeArgs {
     pub(crate) device: DeviceArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = GENERATE_EXAMPLES)]
+pub(crate) struct BenchGenerateArgs {
+    /// Checkpoint file or diffusers folder [default: built-in descriptions with made-up weights]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// Only rows whose name contains this, such as "unet sd15" or q8_0
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Timed runs of each row, after warming up
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// Steps of a whole picture
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) steps: u32,
+    /// Show where the time goes, by kind of op and by shape, from one more run of each row
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Compare with f32 weights and activations on the CPU, which takes time and memory
+    #[arg(long)]
+    pub(crate) quality: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  nino bench generate --filter \"unet sd15\"        a step of Stable Diffusion 1.5, by weights
+  nino bench generate --filter q8_0 --profile      where the time goes
+  nino bench generate --filter picture --steps 20
+  nino bench generate --filter \"sd15 512x512 batch 2 q4_k\" --quality
+  nino bench generate --model sd15.safetensors --device gpu:0 --json > generate.json
+
+A step is one run of the UNet for both prompts, from inputs in host memory to the prediction in host
+memory. A picture is both prompts, the steps and the decode, without loading; the networks are loaded
+one after the other. q8_0 and q4_k are for every weight whose rows are whole blocks, kernels of
+convolutions too; the rest is f16. The first run, which compiles kernels, is told apart from the
+median of the n after it; spread is slowest less fastest, as share of the median.";
+
 const DECODE_EXAMPLES: &str = "\
 Examples:
   nino bench decode                                every row; on a CPU that is a matter of an hour

@@ -1,0 +1,164 @@
+//! The rows of the bench: networks of built-in descriptions with made-up weights, or of a checkpoint.
+
+use super::network::{Kind, Network, Origin};
+use crate::args::BenchGenerateArgs;
+use crate::failure::Usage;
+use anyhow::Result;
+use nino_dtype::DType;
+use nino_engine::SyntheticParams;
+use nino_models::{FileParams, Vae, clip, unet};
+use nino_weights::names::{self, Net};
+use std::path::Path;
+use std::sync::Arc;
+
+/// One row.
+pub(super) struct Case {
+    /// What a filter matches.
+    pub(super) name: String,
+    pub(super) parts: Parts,
+}
+
+pub(super) enum Parts {
+    One(Network),
+    Picture {
+        text: Vec<Network>,
+        unet: Network,
+        vae: Network,
+    },
+}
+
+/// The cases that the arguments ask for.
+pub(super) fn chosen(args: &BenchGenerateArgs) -> Result<Vec<Case>> {
+    let all = match &args.model {
+        Some(path) => of_file(path)?,
+        None => made_up(),
+    };
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let names: Vec<String> = all.iter().map(|c| c.name.clone()).collect();
+    let found: Vec<Case> = all
+        .into_iter()
+        .filter(|c| c.name.contains(filter))
+        .collect();
+    if found.is_empty() {
+        let text = format!(
+            "no row matches --filter {filter:?}; there are: {}",
+            names.join("; ")
+        );
+        return Err(Usage(text).into());
+    }
+    Ok(found)
+}
+
+fn made_up() -> Vec<Case> {
+    let clip_l = || text("clip-l", clip::Config::clip_l());
+    let sd15 = || unet_at("sd15", unet::Config::sd15(), 64);
+    let sdxl = || unet_at("sdxl", unet::Config::sdxl(), 128);
+    let vae = vae(Vae::spec("sd-vae").expect("a built-in name"), 64);
+    let one = |(name, kind): (String, Kind), dtype| {
+        let network = synthetic(name, kind, dtype);
+        Case {
+            name: format!("{} {dtype}", network.name),
+            parts: Parts::One(network),
+        }
+    };
+    let picture = |dtype| Case {
+        name: format!("picture sd15 512x512 {dtype}"),
+        parts: Parts::Picture {
+            text: vec![synthetic(clip_l().0, clip_l().1, dtype)],
+            unet: synthetic(sd15().0, sd15().1, dtype),
+            vae: synthetic(vae.0.clone(), vae.1.clone(), DType::F16),
+        },
+    };
+    vec![
+        one(clip_l(), DType::F16),
+        one(text("clip-h", clip::Config::clip_h()), DType::F16),
+        one(text("clip-g", clip::Config::clip_g()), DType::F16),
+        one(sd15(), DType::F16),
+        one(sd15(), DType::Q8_0),
+        one(sd15(), DType::Q4_K),
+        one(sdxl(), DType::F16),
+        one(sdxl(), DType::Q8_0),
+        picture(DType::F16),
+        picture(DType::Q8_0),
+    ]
+}
+
+fn text(name: &str, config: clip::Config) -> (String, Kind) {
+    // As the families that use them: CLIP-L's last layer, the last but one of the others.
+    let narrow = config.width <= 768;
+    let want = clip::Want {
+        skip: if narrow { 1 } else { 2 },
+        norm: true,
+        pooled: false,
+    };
+    (format!("text {name}"), Kind::Text { config, want })
+}
+
+fn unet_at(name: &str, config: unet::Config, side: usize) -> (String, Kind) {
+    let pixels = side * 8;
+    (
+        format!("unet {name} {pixels}x{pixels} batch 2"),
+        Kind::Unet { config, side },
+    )
+}
+
+fn vae(vae: Vae, side: usize) -> (String, Kind) {
+    let pixels = side * vae.scale();
+    (format!("decode {pixels}x{pixels}"), Kind::Vae { vae, side })
+}
+
+fn synthetic(name: String, kind: Kind, dtype: DType) -> Network {
+    Network {
+        name,
+        kind,
+        origin: Origin {
+            source: Arc::new(SyntheticParams { seed: 1 }),
+            dtype: Arc::new(move |_| dtype),
+        },
+    }
+}
+
+/// The networks of a checkpoint, weights as the file has them.
+fn of_file(path: &Path) -> Result<Vec<Case>> {
+    let reader = Arc::new(nino_weights::open(path)?);
+    let (components, _) = names::canonical(reader.index())?;
+    let mut texts = Vec::new();
+    let mut rest = Vec::new();
+    for component in components {
+        let params = Arc::new(FileParams::of(&reader, component.index));
+        let find = |name: &str| params.find(name);
+        let found = match component.net {
+            Net::ClipText => {
+                clip::Config::detect(&find).map(|c| text(&format!("{} wide", c.width), c))
+            }
+            Net::Unet => unet::Config::detect(&find).map(|c| {
+                let side = if c.adm_in.is_some() { 128 } else { 64 };
+                unet_at("of the file", c, side)
+            }),
+            _ => None,
+        };
+        let Some((name, kind)) = found else { continue };
+        let held = params.clone();
+        let network = Network {
+            name,
+            kind,
+            origin: Origin {
+                source: params,
+                dtype: Arc::new(move |name| held.dtype(name)),
+            },
+        };
+        match network.kind {
+            Kind::Text { .. } => texts.push(network),
+            _ => rest.push(network),
+        }
+    }
+    if texts.is_empty() && rest.is_empty() {
+        let path = path.display();
+        return Err(Usage(format!("{path} has no text encoder and no UNet")).into());
+    }
+    let one = |network: Network| Case {
+        name: network.name.clone(),
+        parts: Parts::One(network),
+    };
+    Ok(texts.into_iter().chain(rest).map(one).collect())
+}

@@ -1,0 +1,224 @@
+//! One network with its inputs, loaded on a device and run again and again.
+
+use crate::interrupt;
+use anyhow::{Context, Result};
+use nino_dtype::DType;
+use nino_graph::{Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Session, rewrite};
+use nino_models::{Chunk, Params, Storage, Vae, clip, kl, unet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What to record.
+#[derive(Clone)]
+pub(super) enum Kind {
+    Text {
+        config: clip::Config,
+        want: clip::Want,
+    },
+    /// Latents of `side` pixels; both prompts in one batch.
+    Unet { config: unet::Config, side: usize },
+    /// One latent of `side` pixels.
+    Vae { vae: Vae, side: usize },
+}
+
+/// Where weights come from, and how each is held.
+#[derive(Clone)]
+pub(super) struct Origin {
+    pub(super) source: Arc<dyn ParamSource>,
+    pub(super) dtype: Arc<dyn Fn(&str) -> DType>,
+}
+
+#[derive(Clone)]
+pub(super) struct Network {
+    /// Says everything but how weights are held.
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) origin: Origin,
+}
+
+/// Tokens of a prompt.
+const TOKENS: usize = 77;
+const BATCH: usize = 2;
+
+struct Recorded {
+    graph: Graph,
+    inputs: Vec<(Node, Vec<u8>)>,
+    output: Node,
+}
+
+impl Network {
+    pub(super) fn with_weights(&self, dtype: DType) -> Network {
+        let mut changed = self.clone();
+        changed.origin.dtype = Arc::new(move |_| dtype);
+        changed
+    }
+
+    fn record(&self, activations: DType) -> Result<Recorded> {
+        let params = Params::new(|name: &str| (self.origin.dtype)(name));
+        let mut g = Graph::new();
+        let output = match &self.kind {
+            Kind::Text { config, want } => {
+                let ids = g.input("ids", [1, TOKENS], DType::I32);
+                let end = g.input("end", [1, 1, TOKENS], DType::F32);
+                let x = clip::embed(&mut g, &params, config, ids, DType::F32);
+                clip::encoder(&mut g, &params, config, x, end, *want).hidden
+            }
+            Kind::Unet { config, side } => {
+                let x = [BATCH, *side, *side, config.in_channels];
+                let context = [BATCH, TOKENS, config.context_dim];
+                let inputs = unet::Inputs {
+                    x: g.input("x", x, activations),
+                    t: g.input("t", [BATCH], DType::F32),
+                    context: g.input("context", context, activations),
+                    y: config.adm_in.map(|n| g.input("y", [BATCH, n], activations)),
+                };
+                unet::unet(&mut g, &params, config, inputs)
+            }
+            Kind::Vae { vae, side } => {
+                let chunk = Chunk {
+                    batch: 1,
+                    frames: 1,
+                    height: *side,
+                    width: *side,
+                    first: true,
+                    by_frame: false,
+                };
+                let storage = Storage {
+                    activations,
+                    weights: &*self.origin.dtype,
+                    scale: kl::Scale { shift: 0 },
+                };
+                let recording = vae.decode(chunk, &storage)?;
+                let output = recording.output;
+                g = recording.graph;
+                output
+            }
+        };
+        if g.outputs().is_empty() {
+            g.output(output);
+        }
+        let graph = g.finish()?;
+        let inputs = graph
+            .inputs()
+            .map(|(node, name)| (node, input(&graph, node, name)))
+            .collect();
+        Ok(Recorded {
+            graph,
+            inputs,
+            output,
+        })
+    }
+}
+
+/// Seeded values of the size a sampler gives, in the node's type.
+fn input(graph: &Graph, node: Node, name: &str) -> Vec<u8> {
+    let n = graph.shape(node).numel();
+    let mut state = 1u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let values: Vec<f32> = match name {
+        "t" => vec![500.0; n],
+        "ids" => (0..n).map(|i| (i * 613 % 40_000) as f32).collect(),
+        "end" => (0..n).map(|i| f32::from(i + 1 == n)).collect(),
+        _ => (0..n).map(|_| 1.7 * noise()).collect(),
+    };
+    let mut bytes = vec![0; graph.bytes(node)];
+    if graph.dtype(node) == DType::I32 {
+        for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
+            bytes.copy_from_slice(&(value as i32).to_le_bytes());
+        }
+    } else {
+        nino_dtype::encode(graph.dtype(node), &values, &mut bytes).expect("inputs are plain");
+    }
+    bytes
+}
+
+/// A network on a device.
+pub(super) struct Loaded {
+    plan: Arc<Plan>,
+    session: Box<dyn Session>,
+    inputs: Vec<(Node, Vec<u8>)>,
+    output: Node,
+    out: Vec<u8>,
+    /// The arithmetic of the definition.
+    flops: f64,
+}
+
+impl Loaded {
+    pub(super) fn new(device: &dyn Device, network: &Network, dtype: DType) -> Result<Loaded> {
+        let recorded = network.record(dtype)?;
+        let flops = recorded.graph.total_cost().flops;
+        let graph = rewrite(&recorded.graph, device.rewrites());
+        let plan = Arc::new(Plan::new(graph, device.plan_options())?);
+        let weights = device
+            .load(&[&plan], network.origin.source.clone())
+            .with_context(|| format!("loading {}", network.name))?;
+        let session = device.session(plan.clone(), &weights)?;
+        let out = vec![0; plan.graph().bytes(recorded.output)];
+        Ok(Loaded {
+            plan,
+            session,
+            inputs: recorded.inputs,
+            output: recorded.output,
+            out,
+            flops,
+        })
+    }
+
+    /// Inputs in, run, output out.
+    pub(super) fn once(&mut self) -> Result<Duration> {
+        self.run(false)
+    }
+
+    fn run(&mut self, profile: bool) -> Result<Duration> {
+        let started = Instant::now();
+        for (node, bytes) in &self.inputs {
+            self.session.write(*node, bytes)?;
+        }
+        self.session.run(RunOptions {
+            cancel: Some(interrupt::flag()),
+            profile,
+        })?;
+        self.session.read(self.output, &mut self.out)?;
+        Ok(started.elapsed())
+    }
+
+    /// The output of the last run.
+    pub(super) fn values(&self) -> Result<Vec<f32>> {
+        let graph = self.plan.graph();
+        let mut values = vec![0.0; graph.shape(self.output).numel()];
+        nino_dtype::decode(graph.dtype(self.output), &self.out, &mut values)?;
+        Ok(values)
+    }
+
+    /// One more run with every op timed.
+    pub(super) fn profiled(&mut self) -> Result<Profiled<'_>> {
+        let total = self.run(true)?;
+        Ok(Profiled {
+            graph: self.plan.graph(),
+            times: self.session.profile(),
+            total,
+        })
+    }
+
+    pub(super) fn flops(&self) -> f64 {
+        self.flops
+    }
+
+    pub(super) fn planned_bytes(&self) -> usize {
+        self.plan.weight_bytes() + self.plan.arena_bytes()
+    }
+
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.plan.weight_bytes() + self.session.arena_bytes()
+    }
+}
+
+/// Times of the ops of one run, and of the whole of it.
+pub(super) struct Profiled<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) times: Vec<OpTime>,
+    pub(super) total: Duration,
+}
