@@ -96,12 +96,14 @@ impl Device for Cpu {
     fn plan_options(&self) -> PlanOptions {
         PlanOptions {
             align: Buffer::ALIGN,
+            // The fetch in use, the next one, and its bytes as read before they are packed.
+            fetch_copies: 3,
             ..PlanOptions::default()
         }
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        let params = Params::load(self.level, plans, &*source)?;
+        let params = Params::load(self.level, plans, source)?;
         tracing::debug!(bytes = params.bytes(), "weights loaded");
         Ok(Arc::new(params))
     }

@@ -25,6 +25,7 @@ mod params;
 mod roofline;
 mod simd;
 mod spill;
+mod stream;
 mod team;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,8 @@
 //! Loaded parameters: each in the form its uses need, packed for products, as f32 for small vectors,
 //! or as stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nino_graph::{ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
@@ -78,6 +79,27 @@ impl Param {
         Ok(param)
     }
 
+    /// A parameter that is read later, as far as it can be told before.
+    pub(crate) fn outline(
+        level: Level,
+        spec: &ParamSpec,
+        roles: &Roles,
+    ) -> Result<Param, ExecError> {
+        let packed = |&shape: &[usize; 3]| {
+            let packed = Packed::outline(level, spec.dtype, shape, &spec.name)?;
+            Ok((shape, packed))
+        };
+        Ok(Param {
+            packed: roles
+                .packed
+                .iter()
+                .map(packed)
+                .collect::<Result<_, ExecError>>()?,
+            vector: None,
+            raw: None,
+        })
+    }
+
     pub(crate) fn packed(&self, shape: [usize; 3]) -> Option<&Packed> {
         self.packed
             .iter()
@@ -101,21 +123,23 @@ impl Param {
     }
 }
 
-/// Parameters by name.
+/// Parameters by name, and where those that are not kept are read from.
 pub(crate) struct Params {
     by_name: BTreeMap<String, Param>,
+    pub(crate) source: Arc<dyn ParamSource>,
 }
 
 impl Params {
     pub(crate) fn load(
         level: Level,
         plans: &[&Plan],
-        source: &dyn ParamSource,
+        source: Arc<dyn ParamSource>,
     ) -> Result<Params, ExecError> {
         let mut wanted: BTreeMap<&str, (&ParamSpec, Roles)> = BTreeMap::new();
         for plan in plans {
-            for (spec, roles) in roles(plan.graph()).into_values() {
-                if spec.inline.is_some() {
+            let fetched = fetched(plan);
+            for (node, (spec, roles)) in roles(plan.graph()) {
+                if spec.inline.is_some() || fetched.contains(&node) {
                     continue;
                 }
                 let (_, all) = wanted.entry(&spec.name).or_insert((spec, Roles::default()));
@@ -130,9 +154,9 @@ impl Params {
         }
         let mut by_name = BTreeMap::new();
         for (name, (spec, roles)) in wanted {
-            by_name.insert(name.to_owned(), Param::new(level, spec, &roles, source)?);
+            by_name.insert(name.to_owned(), Param::new(level, spec, &roles, &*source)?);
         }
-        Ok(Params { by_name })
+        Ok(Params { by_name, source })
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Param> {
@@ -142,6 +166,12 @@ impl Params {
     pub(crate) fn bytes(&self) -> usize {
         self.by_name.values().map(Param::bytes).sum()
     }
+}
+
+/// Parameters that the plan reads anew in every run.
+pub(crate) fn fetched(plan: &Plan) -> BTreeSet<Node> {
+    let params = plan.fetches().iter().flat_map(|f| &f.params);
+    params.map(|(node, _)| *node).collect()
 }
 
 /// Weights `[n, kt, kh, kw, cin]` or `[n, k]` as `[n, taps, cin]`.

@@ -119,10 +119,11 @@ pub struct DecodePlan {
 }
 
 impl DecodePlan {
+    /// Weights on the device, with the slots of those that stream.
     pub fn weight_bytes(&self) -> usize {
         self.parts
             .iter()
-            .map(|p| p.plan.weight_bytes())
+            .map(|p| p.plan.device_bytes() - p.plan.arena_bytes())
             .max()
             .unwrap_or(0)
     }

@@ -1,9 +1,11 @@
-//! A plan within the device's budget: whole if it fits, else with large values kept outside.
+//! A plan within the device's budget: whole if it fits, else with weights streamed or large values
+//! kept outside.
 
 use crate::EngineError;
 use nino_graph::{Device, Graph, Plan, PlanOptions, rewrite};
 use std::sync::Arc;
 
+/// For a graph whose weights are its own.
 pub(crate) fn fit(device: &dyn Device, graph: &Graph) -> Result<Arc<Plan>, EngineError> {
     fit_within(device, graph, None)
 }
@@ -15,6 +17,20 @@ pub(crate) fn budget(device: &dyn Device, cap: Option<usize>) -> Option<usize> {
 }
 
 pub(crate) fn fit_within(
+    device: &dyn Device,
+    graph: &Graph,
+    cap: Option<usize>,
+) -> Result<Arc<Plan>, EngineError> {
+    let graph = rewrite(graph, device.rewrites());
+    let options = PlanOptions {
+        budget: budget(device, cap),
+        ..device.plan_options()
+    };
+    Ok(Arc::new(Plan::within(&graph, options)?))
+}
+
+/// For one of several graphs that share weights: those stay on the device.
+pub(crate) fn fit_shared(
     device: &dyn Device,
     graph: &Graph,
     cap: Option<usize>,

@@ -45,6 +45,11 @@ impl Device for GpuDevice {
                 AdapterKind::Discrete => Some(4e11),
                 _ => Some(1e11),
             },
+            // Two on the card; where it shares the system's memory, so does what is on its way.
+            fetch_copies: match self.gpu.info.kind {
+                AdapterKind::Discrete => 2,
+                _ => 4,
+            },
             ..PlanOptions::default()
         }
     }

@@ -1,9 +1,12 @@
 //! A plan with its arena on the device: dispatches are made once and replayed every run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nino_graph::{ExecError, Node, OpTime, Place, Plan, RunOptions, Session, Step, Transfer};
+use nino_graph::{
+    Def, ExecError, Fetch, Node, OpTime, Place, Plan, RunOptions, Session, Step, Transfer,
+};
 
 use crate::exec::exec_error;
 use crate::kernel::{Dispatch, View};
@@ -28,12 +31,14 @@ pub(crate) struct GpuSession {
     gpu: Arc<Gpu>,
     plan: Arc<Plan>,
     pages: Vec<wgpu::Buffer>,
+    /// Streamed parameters pass through these.
+    slots: Vec<wgpu::Buffer>,
     steps: Vec<StepRun>,
     submitter: Submitter,
     /// Values the plan keeps outside the arena.
     host: Vec<u8>,
     times: Vec<OpTime>,
-    _weights: Arc<GpuWeights>,
+    weights: Arc<GpuWeights>,
 }
 
 impl GpuSession {
@@ -44,7 +49,13 @@ impl GpuSession {
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
         let pages = pages(&gpu, &plan).map_err(fail)?;
-        let steps = build(&gpu, &plan, &weights, &pages)?;
+        let slots = slots(&gpu, &plan).map_err(fail)?;
+        let memory = Memory {
+            weights: &weights,
+            pages: &pages,
+            slots: &slots,
+        };
+        let steps = build(&gpu, &plan, memory)?;
         let submitter =
             Submitter::new(&gpu, steps.iter().flat_map(|s| &s.dispatches)).map_err(fail)?;
         let host = vec![0; plan.host_bytes()];
@@ -53,11 +64,12 @@ impl GpuSession {
             gpu,
             plan,
             pages,
+            slots,
             steps,
             submitter,
             host,
             times,
-            _weights: weights,
+            weights,
         })
     }
 
@@ -81,6 +93,38 @@ impl GpuSession {
                 what: format!("value {}", node.index()),
             }),
         }
+    }
+
+    /// Sends what the next steps need to slots whose last readers, all before step `at`, are submitted:
+    /// the queue keeps the order. Gives the step before which to submit, so that a slot is free as
+    /// early as can be.
+    fn send_weights(&self, at: usize, next: &mut usize) -> Result<usize, ExecError> {
+        let fetches = self.plan.fetches();
+        while let Some(fetch) = fetches.get(*next) {
+            let reader = next.checked_sub(self.slots.len()).map(|k| &fetches[k]);
+            if let Some(reader) = reader.filter(|r| r.steps.end > at) {
+                return Ok(reader.steps.end);
+            }
+            self.send(fetch)?;
+            *next += 1;
+        }
+        Ok(self.steps.len())
+    }
+
+    fn send(&self, fetch: &Fetch) -> Result<(), ExecError> {
+        for (node, span) in &fetch.params {
+            let Def::Param(spec) = &self.plan.graph().value(*node).def else {
+                continue;
+            };
+            let missing = || ExecError::NotInPlan {
+                what: format!("weight {:?}", spec.name),
+            };
+            let bytes = self.weights.outside.get(&spec.name).ok_or_else(missing)?;
+            self.gpu
+                .write(&self.slots[fetch.slot], span.offset as u64, bytes)
+                .map_err(|e| exec_error(e, &self.gpu))?;
+        }
+        Ok(())
     }
 
     /// Steps whose operands are outside the arena run one at a time with copies around them.
@@ -126,12 +170,13 @@ impl Session for GpuSession {
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.times.clear();
-        let mut at = 0;
+        let (mut at, mut fetched) = (0, 0);
         while at < self.steps.len() {
             if options.cancelled() {
                 self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
                 return Err(ExecError::Cancelled);
             }
+            let end = self.send_weights(at, &mut fetched)?;
             let crosses = |s: &StepRun| !s.bring.is_empty() || s.take.is_some();
             if crosses(&self.steps[at]) {
                 self.run_with_transfers(at)?;
@@ -139,7 +184,7 @@ impl Session for GpuSession {
                 continue;
             }
             let limit = if options.profile { 1024 } else { usize::MAX };
-            let inside = self.steps[at..]
+            let inside = self.steps[at..end]
                 .iter()
                 .take(limit)
                 .take_while(|s| !crosses(s))
@@ -213,16 +258,29 @@ fn pages(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
         .collect()
 }
 
-fn build(
-    gpu: &Gpu,
-    plan: &Plan,
-    weights: &GpuWeights,
-    pages: &[wgpu::Buffer],
-) -> Result<Vec<StepRun>, ExecError> {
+/// The ring of a plan that streams parameters.
+fn slots(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
+    let used = plan.fetches().iter().map(|f| f.slot + 1).max();
+    (0..used.unwrap_or(0))
+        .map(|_| gpu.buffer("streamed weights", plan.slot_bytes() as u64))
+        .collect()
+}
+
+/// Where a session's values and parameters are.
+#[derive(Clone, Copy)]
+struct Memory<'a> {
+    weights: &'a GpuWeights,
+    pages: &'a [wgpu::Buffer],
+    slots: &'a [wgpu::Buffer],
+}
+
+fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<StepRun>, ExecError> {
     let fail = |e| exec_error(e, gpu);
+    let fetches: BTreeMap<Node, &Fetch> = plan.fetches().iter().map(|f| (f.node, f)).collect();
     let mut launches = Vec::with_capacity(plan.steps().len());
     for step in plan.steps() {
-        let lower = lower(gpu, plan, weights, pages, step)?;
+        let fetch = fetches.get(&step.node).copied();
+        let lower = lower(gpu, plan, memory, fetch, step)?;
         launches.push(lower.launches().map_err(fail)?);
     }
     let mut keys: Vec<_> = launches.iter().flatten().map(|l| l.key.clone()).collect();
@@ -259,8 +317,12 @@ fn build(
 fn lower<'a>(
     gpu: &'a Gpu,
     plan: &'a Plan,
-    weights: &'a GpuWeights,
-    pages: &'a [wgpu::Buffer],
+    Memory {
+        weights,
+        pages,
+        slots,
+    }: Memory<'a>,
+    fetch: Option<&Fetch>,
     step: &Step,
 ) -> Result<Lower<'a>, ExecError> {
     let graph = plan.graph();
@@ -283,8 +345,15 @@ fn lower<'a>(
             let nino_graph::Def::Param(spec) = &graph.value(graph.root(used.node)).def else {
                 return Err(missing());
             };
-            let buffer = weights.buffers.get(&spec.name).ok_or_else(missing)?;
+            let root = graph.root(used.node);
+            let fetched = fetch.and_then(|f| {
+                let (_, span) = f.params.iter().find(|(node, _)| *node == root)?;
+                Some((&slots[f.slot], span.offset as u64))
+            });
+            let resident = || weights.buffers.get(&spec.name).map(|b| (&**b, 0));
+            let (buffer, offset) = fetched.or_else(resident).ok_or_else(missing)?;
             View {
+                offset,
                 bytes: graph.bytes(used.node) as u64,
                 ..View::whole(buffer, dtype)
             }

@@ -1,6 +1,7 @@
-//! Parameters on the device: each in a buffer of its own, filled through mapped staging.
+//! Parameters on the device: each in a buffer of its own, filled through mapped staging. Those that
+//! a plan streams stay in ordinary host memory, as the kernels want them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use nino_graph::{Def, ExecError, Graph, Node, Op, ParamSource, ParamSpec, Plan};
@@ -13,6 +14,8 @@ use crate::{Gpu, GpuError};
 #[derive(Debug, Default)]
 pub(crate) struct GpuWeights {
     pub(crate) buffers: HashMap<String, Arc<wgpu::Buffer>>,
+    /// Parameters that pass through a plan's slots.
+    pub(crate) outside: HashMap<String, Vec<u8>>,
     /// 3x3 weights stored in the order the convolution kernel reads them.
     packed: HashSet<String>,
 }
@@ -40,11 +43,16 @@ impl Gpu {
             ..GpuWeights::default()
         };
         let mut staged = 0;
-        for (_, spec) in plans.iter().flat_map(|p| p.graph().params()) {
+        for (spec, streamed) in wanted(plans) {
+            let packed = weights.packed.contains(&spec.name);
+            if streamed {
+                let bytes = self.read_one(spec, source, packed)?;
+                weights.outside.insert(spec.name.clone(), bytes);
+                continue;
+            }
             if weights.buffers.contains_key(&spec.name) {
                 continue;
             }
-            let packed = weights.packed.contains(&spec.name);
             let buffer = self.load_one(spec, source, packed)?;
             staged += buffer.size();
             if staged > STAGING_BYTES {
@@ -114,19 +122,61 @@ impl Gpu {
         // SAFETY: the mapping is `size` initialized bytes (wgpu zeroes them), lives as long as
         // `view`, and nothing else refers to it meanwhile.
         let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
+        self.fill(spec, source, packed, dst)?;
+        drop(view);
+        buffer.unmap();
+        Ok(buffer)
+    }
+
+    fn read_one(
+        &self,
+        spec: &ParamSpec,
+        source: &dyn ParamSource,
+        packed: bool,
+    ) -> Result<Vec<u8>, ExecError> {
+        let mut bytes = vec![0; spec.bytes()];
+        self.fill(spec, source, packed, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The parameter's bytes in the order the kernels read them.
+    fn fill(
+        &self,
+        spec: &ParamSpec,
+        source: &dyn ParamSource,
+        packed: bool,
+        dst: &mut [u8],
+    ) -> Result<(), ExecError> {
         match &spec.inline {
             Some(inline) => dst.copy_from_slice(inline),
             None if packed => {
-                let mut plain = vec![0; bytes];
+                let mut plain = vec![0; dst.len()];
                 source.read(spec, &mut plain)?;
                 pack(&plain, dst, spec, packed_channels(self));
             }
             None => source.read(spec, dst)?,
         }
-        drop(view);
-        buffer.unmap();
-        Ok(buffer)
+        Ok(())
     }
+}
+
+/// Every parameter of the plans once, and once more as streamed where one of them streams it.
+fn wanted<'a>(plans: &[&'a Plan]) -> impl Iterator<Item = (&'a ParamSpec, bool)> {
+    let mut found = BTreeMap::new();
+    for plan in plans {
+        let fetched: HashSet<Node> = plan
+            .fetches()
+            .iter()
+            .flat_map(|f| f.params.iter().map(|(node, _)| *node))
+            .collect();
+        for (node, spec) in plan.graph().params() {
+            let streamed = fetched.contains(&node);
+            found.insert((spec.name.as_str(), streamed), spec);
+        }
+    }
+    found
+        .into_iter()
+        .map(|((_, streamed), spec)| (spec, streamed))
 }
 
 /// `[cout, tap, cin]` of two bytes each to `[cin / block, tap, cout, block]`.

@@ -2,7 +2,7 @@
 //! device.
 //!
 //! A model's `forward` records ops on a [`Graph`]; [`Graph::finish`] checks it, [`rewrite()`] fuses
-//! it, [`Plan::new`] gives every value a place in one arena and every op its steps. A [`Device`]
+//! it, [`Plan::new`] (or [`Plan::within`] a budget) gives every value a place in one arena and every op its steps. A [`Device`]
 //! then loads the weights and opens a [`Session`] that replays the plan.
 //!
 //! Activations are channels-last and contiguous: images `[b, h, w, c]`, video `[b, t, h, w, c]`,
@@ -31,6 +31,6 @@ pub use op::{
     NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
     RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
 };
-pub use plan::{Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
+pub use plan::{Fetch, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;

@@ -7,11 +7,14 @@ mod arena;
 mod cut;
 mod lifetimes;
 mod spill;
+mod stream;
 
 use crate::{Cost, Graph, Node, Op, Use};
 use lifetimes::Buffer;
 pub use spill::Transfer;
 use std::ops::Range;
+pub use stream::Fetch;
+use stream::{Ring, SLOTS};
 
 /// Limits and preferences of the device a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +25,7 @@ pub struct PlanOptions {
     pub max_binding: usize,
     /// The arena is cut into pages of this size; no value crosses a page.
     pub page: usize,
-    /// The most bytes for weights and arena together.
+    /// The most bytes for weights and arena together; [`Plan::within`] searches for a plan that fits.
     pub budget: Option<usize>,
     /// A step does at most about this much arithmetic (driver watchdogs).
     pub max_step_flops: Option<f64>,
@@ -32,6 +35,9 @@ pub struct PlanOptions {
     pub spill_above: Option<usize>,
     /// The most bytes one step may bring into the arena from outside.
     pub window: usize,
+    /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
+    /// and what it needs on its way there.
+    pub fetch_copies: usize,
 }
 
 impl Default for PlanOptions {
@@ -45,6 +51,7 @@ impl Default for PlanOptions {
             residual_in_place: true,
             spill_above: None,
             window: usize::MAX,
+            fetch_copies: SLOTS,
         }
     }
 }
@@ -91,6 +98,8 @@ pub struct Plan {
     peak_node: Option<Node>,
     largest_binding: usize,
     weight_bytes: usize,
+    /// Parameters that are not there all the time.
+    ring: Ring,
     options: PlanOptions,
 }
 
@@ -172,6 +181,7 @@ impl Plan {
             peak_node: lifetimes::peak(&graph, &buffers),
             largest_binding,
             weight_bytes,
+            ring: Ring::default(),
             steps,
             options,
             graph,
@@ -282,6 +292,7 @@ impl Plan {
         self.largest_binding
     }
 
+    /// Bytes of all parameters, wherever they are.
     pub fn weight_bytes(&self) -> usize {
         self.weight_bytes
     }

@@ -38,6 +38,7 @@ impl Session {
         };
         self.constants
             .get(&root)
+            .or_else(|| self.fetched.get(&root))
             .or_else(named)
             .ok_or_else(|| ExecError::NotInPlan {
                 what: format!("parameter {}", root.index()),

@@ -16,9 +16,10 @@ use nino_graph::{
 use rayon::ThreadPool;
 
 use crate::memory::Buffer;
-use crate::params::{Param, Params, roles};
+use crate::params::{Param, Params, fetched, roles};
 use crate::simd::Level;
 use crate::spill::Spill;
+use crate::stream::{Fetched, Stream};
 use crate::team::{Scratch, Team};
 
 pub(crate) struct Session {
@@ -26,6 +27,9 @@ pub(crate) struct Session {
     weights: Arc<Params>,
     /// Parameters whose values the plan carries.
     constants: BTreeMap<Node, Param>,
+    /// Parameters that were fetched for the op that runs.
+    fetched: Fetched,
+    stream: Option<Stream>,
     arena: Buffer,
     outside: Option<Spill>,
     scratch: Vec<Scratch>,
@@ -52,9 +56,12 @@ impl Session {
         pool: Arc<ThreadPool>,
         level: Level,
     ) -> Result<Session, ExecError> {
-        let mut constants = BTreeMap::new();
+        let (mut constants, mut outlines) = (BTreeMap::new(), Fetched::new());
+        let streamed = fetched(&plan);
         for (node, (spec, roles)) in roles(plan.graph()) {
-            if spec.inline.is_some() {
+            if streamed.contains(&node) {
+                outlines.insert(node, Param::outline(level, spec, &roles)?);
+            } else if spec.inline.is_some() {
                 constants.insert(node, Param::new(level, spec, &roles, &NoSource)?);
             } else if weights.find(&spec.name).is_none() {
                 return Err(ExecError::NotInPlan {
@@ -71,6 +78,8 @@ impl Session {
             plan,
             weights,
             constants,
+            fetched: outlines,
+            stream: None,
             outside,
             scratch: Vec::new(),
             pool,
@@ -78,6 +87,8 @@ impl Session {
             times: Vec::new(),
         };
         let need = session.scratch_bytes()?;
+        session.fetched.clear();
+        session.start_stream()?;
         let threads = session.pool.current_num_threads();
         session.scratch = (0..threads)
             .map(|_| Scratch::new(need))
@@ -90,6 +101,59 @@ impl Session {
             "session"
         );
         Ok(session)
+    }
+
+    /// Begins to read what the first ops need.
+    fn start_stream(&mut self) -> Result<(), ExecError> {
+        if !self.plan.fetches().is_empty() {
+            let source = self.weights.source.clone();
+            self.stream = Some(Stream::start(self.plan.clone(), source, self.level)?);
+        }
+        Ok(())
+    }
+
+    /// Step `i`, with its parameters brought in before and let go after.
+    fn step_with_fetch(&mut self, i: usize, next: &mut usize) -> Result<(), ExecError> {
+        let fetch = self.plan.fetches().get(*next).map(|f| f.steps.clone());
+        if fetch.as_ref().is_some_and(|steps| steps.start == i)
+            && let Some(stream) = &self.stream
+        {
+            self.fetched = stream.next()?;
+        }
+        let step = &self.plan.steps()[i];
+        self.transfer(step, false)?;
+        // SAFETY: the plan gives operands and result places that the kernels' contracts allow.
+        unsafe { self.step(step)? };
+        self.transfer(step, true)?;
+        if fetch.is_some_and(|steps| steps.end == i + 1) {
+            self.fetched.clear();
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    fn run_steps(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        let mut spent = Duration::ZERO;
+        let mut next = 0;
+        for i in 0..self.plan.steps().len() {
+            if options.cancelled() {
+                return Err(ExecError::Cancelled);
+            }
+            let started = options.profile.then(Instant::now);
+            self.step_with_fetch(i, &mut next)?;
+            if let Some(started) = started {
+                spent += started.elapsed();
+                let step = &self.plan.steps()[i];
+                if step.last {
+                    self.times.push(OpTime {
+                        node: step.node,
+                        time: spent,
+                    });
+                    spent = Duration::ZERO;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn team(&self) -> Team<'_> {
@@ -169,29 +233,13 @@ impl nino_graph::Session for Session {
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.times.clear();
-        let mut spent = Duration::ZERO;
-        for i in 0..self.plan.steps().len() {
-            if options.cancelled() {
-                return Err(ExecError::Cancelled);
-            }
-            let started = options.profile.then(Instant::now);
-            let step = &self.plan.steps()[i];
-            self.transfer(step, false)?;
-            // SAFETY: the plan gives operands and result places that the kernels' contracts allow.
-            unsafe { self.step(step)? };
-            self.transfer(step, true)?;
-            if let Some(started) = started {
-                spent += started.elapsed();
-                if step.last {
-                    self.times.push(OpTime {
-                        node: step.node,
-                        time: spent,
-                    });
-                    spent = Duration::ZERO;
-                }
-            }
+        let ran = self.run_steps(options);
+        if ran.is_err() && self.stream.take().is_some() {
+            // The thread is somewhere in the middle: the next run begins with a new one.
+            self.fetched.clear();
+            self.start_stream()?;
         }
-        Ok(())
+        ran
     }
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {

@@ -45,43 +45,51 @@ impl Packed {
         stored: Buffer,
         what: &str,
     ) -> Result<Packed, ExecError> {
-        if dtype == DType::Q8_0 && taps == 1 && q8::supported(level) {
-            let mut data = Buffer::new(q8::packed_bytes(n, cin), what)?;
-            q8::pack(stored.as_slice(), n, cin, data.as_mut_slice());
-            return Ok(Packed {
-                dtype,
-                n,
-                taps,
-                cin,
-                layout: PackedLayout::Int8,
-                data,
-            });
-        }
-        if dtype.is_block() {
-            return Ok(Packed {
-                dtype,
-                n,
-                taps,
-                cin,
-                layout: PackedLayout::Rows,
-                data: stored,
-            });
-        }
-        let size = dtype.block_bytes();
-        let mut data = Buffer::new(n.next_multiple_of(PANEL) * taps * cin * size, what)?;
-        match size {
-            1 => to_panels::<1>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
-            2 => to_panels::<2>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
-            4 => to_panels::<4>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
-            _ => to_panels::<8>(stored.as_slice(), [n, taps, cin], data.as_mut_slice()),
-        }
+        let outline = Packed::outline(level, dtype, [n, taps, cin], what)?;
+        let data = match outline.layout {
+            PackedLayout::Rows => stored,
+            PackedLayout::Int8 => {
+                let mut data = Buffer::new(q8::packed_bytes(n, cin), what)?;
+                q8::pack(stored.as_slice(), n, cin, data.as_mut_slice());
+                data
+            }
+            PackedLayout::Panels => {
+                let size = dtype.block_bytes();
+                let mut data = Buffer::new(n.next_multiple_of(PANEL) * taps * cin * size, what)?;
+                let (from, to) = (stored.as_slice(), data.as_mut_slice());
+                match size {
+                    1 => to_panels::<1>(from, [n, taps, cin], to),
+                    2 => to_panels::<2>(from, [n, taps, cin], to),
+                    4 => to_panels::<4>(from, [n, taps, cin], to),
+                    _ => to_panels::<8>(from, [n, taps, cin], to),
+                }
+                data
+            }
+        };
+        Ok(Packed { data, ..outline })
+    }
+
+    /// What such weights become, without their values: enough to know the scratch they need.
+    pub(crate) fn outline(
+        level: Level,
+        dtype: DType,
+        [n, taps, cin]: [usize; 3],
+        what: &str,
+    ) -> Result<Packed, ExecError> {
+        let layout = if dtype == DType::Q8_0 && taps == 1 && q8::supported(level) {
+            PackedLayout::Int8
+        } else if dtype.is_block() {
+            PackedLayout::Rows
+        } else {
+            PackedLayout::Panels
+        };
         Ok(Packed {
             dtype,
             n,
             taps,
             cin,
-            layout: PackedLayout::Panels,
-            data,
+            layout,
+            data: Buffer::new(0, what)?,
         })
     }
 

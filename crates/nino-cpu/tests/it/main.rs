@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // these are all tests
 
 mod session;
+mod stream;
 
 use nino_cpu::{Cpu, CpuOptions, Level};
 

@@ -2,7 +2,7 @@
 //! is left at the end. A picture is a clip of one chunk.
 
 use super::LatentSize;
-use crate::fit::{budget, fit_within};
+use crate::fit::{budget, fit_shared, fit_within};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, Node, Plan};
@@ -88,7 +88,11 @@ impl Recorder<'_> {
         };
         let recording = self.vae.record_decoder(chunk, self.dtype)?;
         Ok(Part {
-            plan: fit_within(self.device, &recording.graph, self.budget)?,
+            plan: match self.vae.vae.time_scale() {
+                None => fit_within(self.device, &recording.graph, self.budget)?,
+                // A clip's graphs share their weights.
+                Some(_) => fit_shared(self.device, &recording.graph, self.budget)?,
+            },
             latent: recording.input,
             pictures: recording.output,
             caches: recording.caches,

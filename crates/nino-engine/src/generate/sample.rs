@@ -82,7 +82,7 @@ pub(super) fn sample(
     control.check()?;
     Ok(Sampled {
         latent: finished(model, shape, &sampled?),
-        peak_bytes: plan.plan.weight_bytes() + plan.plan.arena_bytes(),
+        peak_bytes: plan.plan.device_bytes(),
         load_time,
         sample_time: started.elapsed(),
     })

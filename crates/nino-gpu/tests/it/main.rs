@@ -6,6 +6,7 @@
 mod large;
 mod open;
 mod spill;
+mod stream;
 mod suite;
 
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};

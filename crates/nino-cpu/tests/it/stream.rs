@@ -1,0 +1,162 @@
+//! Weights that pass through memory instead of staying there: the same bits, run after run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use nino_cpu::{Cpu, CpuOptions};
+use nino_dtype::DType;
+use nino_graph::{
+    Device, ExecError, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, RunOptions, Session,
+    rewrite,
+};
+
+/// Fixed values by name and place; counts reads and fails at the one told to.
+#[derive(Default)]
+struct Waves {
+    reads: AtomicUsize,
+    fail_at: Option<usize>,
+}
+
+impl ParamSource for Waves {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        let wrong = |what: &str| ParamError {
+            name: param.name.clone(),
+            what: what.to_owned(),
+        };
+        if self.fail_at == Some(read) {
+            return Err(wrong("the disk is gone"));
+        }
+        let seed: usize = param.name.bytes().map(usize::from).sum();
+        let values: Vec<f32> = (0..param.shape.numel())
+            .map(|i| ((i * 13 + seed * 7) as f32 * 0.37).sin() * 0.1)
+            .collect();
+        nino_dtype::encode(param.dtype, &values, dst).map_err(|e| wrong(&e.to_string()))
+    }
+}
+
+/// Convolutions and linears in several encodings, with small vectors between them.
+fn graph() -> (Graph, Node, Node) {
+    let (mut g, f) = (Graph::new(), DType::F32);
+    let x = g.input("x", [1, 8, 8, 256], f);
+    let mut h = x;
+    for (i, dtype) in [
+        DType::F16,
+        DType::Q8_0,
+        DType::F32,
+        DType::Q4_K,
+        DType::BF16,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let w = g.param(&format!("{i}.conv.weight"), [256, 3, 3, 256], dtype);
+        let b = g.param(&format!("{i}.conv.bias"), [256], f);
+        h = g.conv2d(h, w, Some(b), 1);
+        let w = g.param(&format!("{i}.proj.weight"), [256, 256], dtype);
+        let y = g.linear(h, w, None);
+        h = g.add(y, h);
+    }
+    g.output(h);
+    (g.finish().unwrap(), x, h)
+}
+
+struct Runner {
+    session: Box<dyn Session>,
+    plan: Arc<Plan>,
+    x: Node,
+    out: Node,
+}
+
+impl Runner {
+    fn new(cpu: &Cpu, source: Arc<Waves>, keep: Option<usize>) -> Runner {
+        let (graph, x, out) = graph();
+        let mut plan = Plan::new(rewrite(&graph, cpu.rewrites()), cpu.plan_options()).unwrap();
+        if let Some(bytes) = keep {
+            plan = plan.streaming(bytes);
+        }
+        let plan = Arc::new(plan);
+        let weights = cpu.load(&[&plan], source).unwrap();
+        let session = cpu.session(plan.clone(), &weights).unwrap();
+        Runner {
+            session,
+            plan,
+            x,
+            out,
+        }
+    }
+
+    fn run(&mut self, cancel: Option<&AtomicBool>) -> Result<Vec<u8>, ExecError> {
+        self.session.poison()?;
+        let values = (0..8 * 8 * 256).map(|i| (i as f32 * 0.11).cos());
+        let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        self.session.write(self.x, &bytes)?;
+        self.session.run(RunOptions {
+            cancel,
+            profile: false,
+        })?;
+        let mut found = vec![0; self.plan.graph().bytes(self.out)];
+        self.session.read(self.out, &mut found)?;
+        Ok(found)
+    }
+}
+
+fn cpu() -> Cpu {
+    Cpu::new(CpuOptions {
+        threads: Some(2),
+        level: None,
+    })
+    .unwrap()
+}
+
+#[test]
+fn streamed_weights_give_the_same_bits_every_run() {
+    let cpu = cpu();
+    let expected = Runner::new(&cpu, Arc::default(), None).run(None).unwrap();
+    for keep in [0, 3 << 20] {
+        let mut streamed = Runner::new(&cpu, Arc::default(), Some(keep));
+        assert!(streamed.plan.streamed_bytes() > 0);
+        for _ in 0..3 {
+            assert_eq!(streamed.run(None).unwrap(), expected, "{keep} bytes kept");
+        }
+    }
+}
+
+#[test]
+fn only_what_stays_is_read_at_load() {
+    let cpu = cpu();
+    let source = Arc::new(Waves::default());
+    let (graph, ..) = graph();
+    let plan = Plan::new(graph, cpu.plan_options()).unwrap().streaming(0);
+    let fetched: usize = plan.fetches().iter().map(|f| f.params.len()).sum();
+    assert!(fetched > 5, "{fetched}");
+    cpu.load(&[&plan], source.clone()).unwrap();
+    assert_eq!(source.reads.load(Ordering::Relaxed), 15 - fetched);
+}
+
+#[test]
+fn a_stopped_run_starts_over() {
+    let cpu = cpu();
+    let expected = Runner::new(&cpu, Arc::default(), None).run(None).unwrap();
+    let mut streamed = Runner::new(&cpu, Arc::default(), Some(0));
+    let stop = AtomicBool::new(true);
+    assert!(matches!(
+        streamed.run(Some(&stop)),
+        Err(ExecError::Cancelled)
+    ));
+    assert_eq!(streamed.run(None).unwrap(), expected);
+}
+
+#[test]
+fn a_read_that_fails_is_told_by_the_run() {
+    let source = Arc::new(Waves {
+        fail_at: Some(10),
+        ..Waves::default()
+    });
+    let mut streamed = Runner::new(&cpu(), source, Some(0));
+    let error = streamed.run(None).unwrap_err().to_string();
+    assert!(
+        error.contains("the disk is gone") && error.contains("weight"),
+        "{error}"
+    );
+}

@@ -1,0 +1,123 @@
+//! Streamed parameters: nothing over budget, nothing missing, and more memory never costs traffic.
+
+use super::{SLOTS, spread};
+use crate::{Graph, Plan, PlanError, PlanOptions};
+use nino_dtype::DType;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Linears of the given widths, one after the other.
+fn chain(widths: &[usize]) -> Graph {
+    let mut g = Graph::new();
+    let mut x = g.input("x", [4, widths[0]], DType::F32);
+    for (i, pair) in widths.windows(2).enumerate() {
+        let w = g.param(&format!("{i}.weight"), [pair[1], pair[0]], DType::F32);
+        let b = g.param(&format!("{i}.bias"), [pair[1]], DType::F32);
+        x = g.linear(x, w, Some(b));
+    }
+    g.output(x);
+    g.finish().unwrap()
+}
+
+fn within(graph: &Graph, budget: usize) -> Result<Plan, PlanError> {
+    Plan::within(
+        graph,
+        PlanOptions {
+            budget: Some(budget),
+            ..PlanOptions::default()
+        },
+    )
+}
+
+/// Every parameter is either there all the time or fetched for its op, in slots that are free.
+fn check(plan: &Plan) {
+    let mut fetched = BTreeSet::new();
+    for (k, fetch) in plan.fetches().iter().enumerate() {
+        assert_eq!(fetch.slot, k % SLOTS);
+        let ran: Vec<_> = plan.steps()[fetch.steps.clone()].iter().collect();
+        assert!(!ran.is_empty() && ran.iter().all(|s| s.node == fetch.node));
+        if let Some(before) = k.checked_sub(SLOTS) {
+            assert!(plan.fetches()[before].steps.end <= fetch.steps.start);
+        }
+        let mut end = 0;
+        for (param, span) in &fetch.params {
+            assert!(span.offset >= end && span.offset.is_multiple_of(plan.options().align));
+            assert_eq!(span.bytes, plan.graph().bytes(*param));
+            end = span.offset + span.bytes;
+            assert!(fetched.insert(*param), "fetched twice");
+        }
+        assert!(end <= plan.slot_bytes());
+    }
+    let bytes: usize = fetched.iter().map(|&p| plan.graph().bytes(p)).sum();
+    assert_eq!(bytes, plan.streamed_bytes());
+    assert_eq!(bytes + plan.resident_bytes(), plan.weight_bytes());
+}
+
+#[test]
+fn what_does_not_fit_streams_through_two_slots() {
+    let g = chain(&[256; 17]);
+    let whole = Plan::within(&g, PlanOptions::default()).unwrap();
+    assert!(whole.fetches().is_empty() && whole.slot_bytes() == 0);
+    let budget = whole.device_bytes() / 4;
+    let plan = within(&g, budget).unwrap();
+    check(&plan);
+    assert!(plan.device_bytes() <= budget);
+    assert_eq!(plan.host_bytes(), 0, "activations are small and stay");
+    let weights = 256 * 256 * 4;
+    assert!(plan.streamed_bytes() < whole.weight_bytes());
+    assert!(plan.slot_bytes() < weights + 1024);
+    let error = within(&g, weights).unwrap_err();
+    assert!(
+        matches!(error, PlanError::OverBudget { need, .. } if need > weights),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_parameter_that_two_ops_read_stays() {
+    let mut g = Graph::new();
+    let x = g.input("x", [4, 256], DType::F32);
+    let w = g.param("w", [256, 256], DType::F32);
+    let y = g.linear(x, w, None);
+    let y = g.linear(y, w, None);
+    g.output(y);
+    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    assert!(plan.streaming(0).fetches().is_empty());
+}
+
+#[test]
+fn any_beginning_of_the_order_is_spread() {
+    for n in [0, 1, 2, 3, 7, 8, 100] {
+        let order = spread(n);
+        assert_eq!(
+            order.iter().copied().collect::<BTreeSet<_>>(),
+            (0..n).collect()
+        );
+    }
+    assert_eq!(spread(8)[..4], [0, 4, 2, 6]);
+}
+
+proptest! {
+    #[test]
+    fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), share in 0.0f64..1.2) {
+        let g = chain(&widths);
+        let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+        let all = whole.device_bytes();
+        let mut last: Option<usize> = None;
+        for step in 0..6 {
+            let budget = (all as f64 * share) as usize + step * all / 8;
+            match within(&g, budget) {
+                Ok(plan) => {
+                    prop_assert!(plan.device_bytes() <= budget);
+                    check(&plan);
+                    prop_assert!(last.is_none_or(|l| plan.streamed_bytes() <= l), "more memory, more traffic");
+                    last = Some(plan.streamed_bytes());
+                }
+                Err(e) => {
+                    prop_assert!(last.is_none(), "fitted in less: {e}");
+                    prop_assert!(budget < all);
+                }
+            }
+        }
+    }
+}
