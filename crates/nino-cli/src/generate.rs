@@ -1,6 +1,7 @@
 //! `nino generate`: a prompt to a picture.
 
 mod metadata;
+mod model;
 mod output;
 mod report;
 mod request;
@@ -8,14 +9,14 @@ mod request;
 mod tests;
 mod tips;
 
-use crate::args::{GenerateArgs, ModelArgs};
+use crate::args::GenerateArgs;
 use crate::decode::{device_text, show};
 use crate::device::{self, Choice};
 use crate::env::Env;
 use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use nino_engine::{BUILTIN, Checkpoint, Control, Event, builtin_model};
+use nino_engine::{Control, Event};
 use report::Report;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,7 +24,7 @@ use std::time::Instant;
 pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::new(&args.device, env)?;
-    let model = open_model(&args.model, &choice)?;
+    let model = model::open(&args.model, &choice)?;
     let request = request::request(args, &model)?;
     for tip in tips::tips(&request, &model) {
         printer::note(&format!("tip: {tip}"));
@@ -65,15 +66,4 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     );
     printer.text(&report)?;
     printer.document(&report)
-}
-
-fn open_model(args: &ModelArgs, choice: &Choice) -> Result<Checkpoint> {
-    let path = match &args.model {
-        Some(path) if path.as_os_str() != BUILTIN || path.exists() => path.clone(),
-        _ => {
-            let cache = choice.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
-            builtin_model(&cache)?
-        }
-    };
-    Ok(Checkpoint::open(&path, args.vae.as_deref())?)
 }

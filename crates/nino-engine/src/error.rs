@@ -37,8 +37,36 @@ pub enum EngineError {
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
     NoFormat { vae: String },
-    #[error("{}: no {part} in this file", path.display())]
-    MissingPart { path: PathBuf, part: &'static str },
+    #[error("{}: no Stable Diffusion UNet in this file, which holds {}", path.display(), some(found))]
+    NoUnet { path: PathBuf, found: Vec<String> },
+    #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoders(wanted), encoders(found))]
+    Encoders {
+        path: PathBuf,
+        family: &'static str,
+        /// Widths.
+        wanted: Vec<usize>,
+        found: Vec<usize>,
+    },
+    #[error("{}: not a CLIP text encoder", path.display())]
+    NotAnEncoder { path: PathBuf },
+    #[error("{}: no VAE in this file, and none was given", path.display())]
+    MissingVae { path: PathBuf, family: &'static str },
+    #[error("{vae} is a VAE of {channels} channels, and {model} makes latents of {wanted}")]
+    VaeMismatch {
+        vae: String,
+        channels: usize,
+        model: String,
+        wanted: usize,
+    },
+    #[error("{}: a LoRA for {made_for}, and {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
+    LoraFamily {
+        path: PathBuf,
+        made_for: &'static str,
+        model: String,
+        misfits: usize,
+        all: usize,
+        example: String,
+    },
     #[error("{}: a UNet with context {context} and label {label:?} is of no family this program runs", path.display())]
     UnknownFamily {
         path: PathBuf,
@@ -74,6 +102,16 @@ impl EngineError {
             }
             EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
             EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
+            EngineError::Encoders { wanted, found, .. } => {
+                let missing: Vec<usize> = wanted.iter().filter(|w| !found.contains(w)).copied().collect();
+                Some(match &missing[..] {
+                    [] => "leave out the --clip that does not belong".to_owned(),
+                    _ => format!("give --clip FILE for {}", encoders(&missing)),
+                })
+            }
+            EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
+            EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
+            EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
             EngineError::LatentNotFinite { .. } => {
                 Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
             }
@@ -88,6 +126,30 @@ impl From<ExecError> for EngineError {
             ExecError::Cancelled => EngineError::Cancelled,
             other => EngineError::Exec(other),
         }
+    }
+}
+
+/// `CLIP-L and OpenCLIP-G`, by their widths.
+fn encoders(widths: &[usize]) -> String {
+    let name = |width: &usize| match width {
+        768 => "CLIP-L".to_owned(),
+        1024 => "OpenCLIP-H".to_owned(),
+        1280 => "OpenCLIP-G".to_owned(),
+        other => format!("one of width {other}"),
+    };
+    let names: Vec<String> = widths.iter().map(name).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(" and ")
+    }
+}
+
+fn some(names: &[String]) -> String {
+    if names.is_empty() {
+        "no network this program knows".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

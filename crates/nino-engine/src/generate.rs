@@ -3,13 +3,15 @@
 
 mod checkpoint;
 mod denoise;
+mod lora;
 mod request;
 mod sample;
 mod text;
 
 use crate::decode::{DecodeOptions, Decoded, decode};
 use crate::{Control, EngineError, Latent, Picture};
-pub use checkpoint::{Checkpoint, Defaults, Family};
+pub use checkpoint::{Checkpoint, Defaults, Family, ModelFiles};
+pub use lora::{Applied, LoraSpec};
 use nino_graph::Device;
 pub use request::GenerateRequest;
 use std::time::{Duration, Instant};

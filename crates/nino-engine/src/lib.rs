@@ -26,7 +26,10 @@ pub use decode::{
 };
 pub use encode::{EncodeOptions, encode};
 pub use error::EngineError;
-pub use generate::{Checkpoint, Defaults, Family, GenerateRequest, Generated, OnLatent, generate};
+pub use generate::{
+    Applied, Checkpoint, Defaults, Family, GenerateRequest, Generated, LoraSpec, ModelFiles,
+    OnLatent, generate,
+};
 pub use latent::Latent;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};

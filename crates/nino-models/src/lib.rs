@@ -15,7 +15,7 @@ mod vae;
 pub mod wan;
 mod weights;
 
-pub use params::{ConvShape, Find, Params};
+pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};
 pub use weights::{FileParams, Layout, layout, storage};

@@ -21,9 +21,22 @@ pub struct Params<'a> {
     root: Rc<Root<'a>>,
 }
 
+/// Branches beside a weight, by its name and the type the graph holds it in.
+type Branches<'a> = dyn Fn(&str, DType) -> Vec<Branch> + 'a;
+
 struct Root<'a> {
     dtype: Box<dyn Fn(&str) -> DType + 'a>,
+    branches: Option<Box<Branches<'a>>>,
     declared: RefCell<HashMap<String, Node>>,
+}
+
+/// A low-rank detour beside a weight that is left as stored: `y + up(down(x))`. Its parameters are
+/// `name.down`, shaped like the weight with `rank` outputs, and `name.up`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    pub name: String,
+    pub rank: usize,
+    pub dtype: DType,
 }
 
 /// A convolution that is not plain: see [`Params::conv_with`].
@@ -59,8 +72,22 @@ impl<'a> Params<'a> {
             prefix: String::new(),
             root: Rc::new(Root {
                 dtype: Box::new(dtype),
+                branches: None,
                 declared: RefCell::default(),
             }),
+        }
+    }
+
+    /// The same with branches beside the weights that `branches` names; for a fresh root.
+    #[must_use]
+    pub fn with_branches(self, branches: impl Fn(&str, DType) -> Vec<Branch> + 'a) -> Params<'a> {
+        let root = Rc::try_unwrap(self.root).map(|root| Root {
+            branches: Some(Box::new(branches)),
+            ..root
+        });
+        Params {
+            prefix: self.prefix,
+            root: Rc::new(root.unwrap_or_else(|_| panic!("branches after layers"))),
         }
     }
 
@@ -105,7 +132,18 @@ impl<'a> Params<'a> {
         let bias = c
             .bias
             .then(|| self.vector(g, &format!("{name}.bias"), c.cout));
-        g.causal_conv(x, w, bias, c.stride, c.pad)
+        let mut y = g.causal_conv(x, w, bias, c.stride, c.pad);
+        let shape = g.shape(w);
+        for b in self.branches(name, g.dtype(w)) {
+            let mut narrow = shape;
+            narrow[0] = b.rank;
+            let down = g.param(&format!("{}.down", b.name), narrow, b.dtype);
+            let up = g.param(&format!("{}.up", b.name), [c.cout, b.rank], b.dtype);
+            let h = g.causal_conv(x, down, None, c.stride, c.pad);
+            let h = g.linear(h, up, None);
+            y = g.add(y, h);
+        }
+        y
     }
 
     /// The weight alone: `[cout, kh, kw, cin]`, or `[cout, kt, kh, kw, cin]` when it spans frames.
@@ -124,13 +162,35 @@ impl<'a> Params<'a> {
     pub fn linear(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
         let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
         let bias = self.vector(g, &format!("{name}.bias"), out);
-        g.linear(x, w, Some(bias))
+        self.linear_of(g, name, x, w, Some(bias))
     }
 
     #[track_caller]
     pub fn linear_no_bias(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
         let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
-        g.linear(x, w, None)
+        self.linear_of(g, name, x, w, None)
+    }
+
+    #[track_caller]
+    fn linear_of(&self, g: &mut Graph, name: &str, x: Node, w: Node, bias: Option<Node>) -> Node {
+        let mut y = g.linear(x, w, bias);
+        let (out, cin) = (g.shape(w)[0], g.shape(w)[1]);
+        for b in self.branches(name, g.dtype(w)) {
+            let down = g.param(&format!("{}.down", b.name), [b.rank, cin], b.dtype);
+            let up = g.param(&format!("{}.up", b.name), [out, b.rank], b.dtype);
+            let h = g.linear(x, down, None);
+            let h = g.linear(h, up, None);
+            y = g.add(y, h);
+        }
+        y
+    }
+
+    /// Branches beside the weight of layer `name`.
+    fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
+        let Some(branches) = &self.root.branches else {
+            return Vec::new();
+        };
+        branches(&self.path(format_args!("{name}.weight")), held)
     }
 
     #[track_caller]

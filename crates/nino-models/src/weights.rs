@@ -84,6 +84,11 @@ impl FileParams {
         }
     }
 
+    /// The tensors the names are looked up in.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// How the file stores a weight; f32 for one it lacks, which loading will report.
     pub fn dtype(&self, name: &str) -> DType {
         self.entry(name).map_or(DType::F32, storage)

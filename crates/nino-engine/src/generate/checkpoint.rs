@@ -1,6 +1,7 @@
-//! A whole text-to-image model out of one file or folder: text encoders, UNet, VAE, and how it is
-//! sampled.
+//! A whole text-to-image model out of one file or folder, or of its parts: text encoders, UNet, VAE,
+//! LoRAs, and how it is sampled.
 
+use super::lora::{Applied, LoraSpec, Loras, Source, file_name};
 use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
@@ -8,8 +9,9 @@ use nino_models::latent::LatentFormat;
 use nino_models::{FileParams, clip, unet};
 use nino_sample::{ModelSampling, Prediction};
 use nino_text::Bpe;
-use nino_weights::TensorReader;
+use nino_weights::lora::LoraPart;
 use nino_weights::names::{self, Net};
+use nino_weights::{Index, TensorReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +37,16 @@ pub struct Defaults {
     pub size: usize,
 }
 
+/// Where a model's parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelFiles<'a> {
+    /// The UNet, and whatever the others do not give.
+    pub model: &'a Path,
+    /// Text encoders, in any order; none means the model's own.
+    pub clip: &'a [PathBuf],
+    pub vae: Option<&'a Path>,
+}
+
 pub struct Checkpoint {
     pub name: String,
     pub path: PathBuf,
@@ -44,22 +56,30 @@ pub struct Checkpoint {
     unet: (FileParams, unet::Config),
     text: Vec<TextEncoder>,
     pub(super) bpe: Bpe,
+    loras: Arc<Loras>,
 }
 
 pub(super) struct TextEncoder {
-    pub(super) params: FileParams,
+    params: FileParams,
     pub(super) config: clip::Config,
 }
 
 impl Checkpoint {
     /// Reads headers and recognizes the parts; `vae` replaces the file's own.
     pub fn open(path: &Path, vae: Option<&Path>) -> Result<Checkpoint, EngineError> {
+        Checkpoint::open_files(ModelFiles {
+            model: path,
+            clip: &[],
+            vae,
+        })
+    }
+
+    /// The same for a model whose parts are files of their own.
+    pub fn open_files(files: ModelFiles<'_>) -> Result<Checkpoint, EngineError> {
+        let path = files.model;
         let reader = Arc::new(nino_weights::open(path)?);
-        let (components, _) = names::canonical(reader.index())?;
-        let missing = |part: &'static str| EngineError::MissingPart {
-            path: path.to_owned(),
-            part,
-        };
+        let (components, loose) = names::canonical(reader.index())?;
+        let found: Vec<Net> = components.iter().map(|c| c.net).collect();
         let mut unet = None;
         let mut text = Vec::new();
         for component in components {
@@ -67,26 +87,35 @@ impl Checkpoint {
             let find = |name: &str| params.find(name);
             match component.net {
                 Net::Unet => unet = unet::Config::detect(&find).map(|config| (params, config)),
-                Net::ClipText => {
-                    if let Some(config) = clip::Config::detect(&find) {
-                        text.push(TextEncoder { params, config });
-                    }
+                Net::ClipText if files.clip.is_empty() => {
+                    text.extend(text_encoder(params));
                 }
                 _ => {}
             }
         }
-        let mut unet = unet.ok_or_else(|| missing("UNet"))?;
-        if text.is_empty() {
-            return Err(missing("text encoder"));
-        }
-        // SDXL's narrow encoder comes first in the context.
-        text.sort_by_key(|t| t.config.width);
+        let mut unet = unet.ok_or_else(|| EngineError::NoUnet {
+            path: path.to_owned(),
+            found: found.iter().map(|n| format!("{n:?}")).collect(),
+        })?;
         let own = Own::read(&reader);
         let family = family(&unet.1, own.is_some()).ok_or_else(|| EngineError::UnknownFamily {
             path: path.to_owned(),
             context: unet.1.context_dim,
             label: unet.1.adm_in,
         })?;
+        for path in files.clip {
+            let reader = Arc::new(nino_weights::open(path)?);
+            let (components, _) = names::canonical(reader.index())?;
+            let clips = components.into_iter().filter(|c| c.net == Net::ClipText);
+            let before = text.len();
+            text.extend(clips.filter_map(|c| text_encoder(FileParams::of(&reader, c.index))));
+            if text.len() == before {
+                return Err(EngineError::NotAnEncoder { path: path.clone() });
+            }
+        }
+        // SDXL's narrow encoder comes first in the context.
+        text.sort_by_key(|t| t.config.width);
+        check_encoders(path, family, &text)?;
         let bpe = match &own {
             Some(own) => {
                 unet.1.heads = unet::Heads::Width(own.head_width);
@@ -94,20 +123,33 @@ impl Checkpoint {
             }
             None => Bpe::clip(),
         };
+        let prediction = prediction(family, &reader, &unet, &loose)?;
         let sampling = match family {
             Family::Emoji => ModelSampling::flow(1.0, 1000.0),
-            Family::Sd2 if predicts_v(path) => ModelSampling::stable_diffusion(Prediction::V),
-            _ => ModelSampling::stable_diffusion(Prediction::Eps),
+            _ => ModelSampling::stable_diffusion(prediction),
         };
-        let file = path
-            .file_name()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let name = if family == Family::Emoji {
             BUILTIN.to_owned()
         } else {
-            file
+            file_name(path)
         };
-        let vae = VaeFile::open(vae.unwrap_or(path))?;
+        let has_vae = |net: &Net| matches!(net, Net::KlVae | Net::Taesd);
+        if files.vae.is_none() && !found.iter().any(has_vae) {
+            return Err(EngineError::MissingVae {
+                path: path.to_owned(),
+                family: family.name(),
+            });
+        }
+        let vae = VaeFile::open(files.vae.unwrap_or(path))?;
+        let (wanted, given) = (unet.1.out_channels, vae.vae.latent_channels());
+        if wanted != given || vae.vae.time_scale().is_some() {
+            return Err(EngineError::VaeMismatch {
+                vae: vae.name,
+                channels: given,
+                model: name,
+                wanted,
+            });
+        }
         Ok(Checkpoint {
             name,
             path: path.to_owned(),
@@ -117,7 +159,23 @@ impl Checkpoint {
             unet,
             text,
             bpe,
+            loras: Arc::default(),
         })
+    }
+
+    /// Applies a LoRA to whatever is loaded from now on, after those added before.
+    pub fn add_lora(&mut self, spec: &LoraSpec) -> Result<Applied, EngineError> {
+        let mut parts: Vec<(LoraPart, &Index)> = vec![(LoraPart::Diffusion, self.unet.0.index())];
+        for (i, encoder) in self.text.iter().enumerate() {
+            parts.push((self.text_part(i), encoder.params.index()));
+        }
+        let model = format!("{} is {}", self.name, self.family.name());
+        Arc::make_mut(&mut self.loras).add(spec, &parts, &model)
+    }
+
+    /// The number LoRAs give a text encoder: the refiner's only one is SDXL's second.
+    fn text_part(&self, i: usize) -> LoraPart {
+        LoraPart::TextEncoder(i + usize::from(self.family == Family::SdxlRefiner))
     }
 
     pub fn defaults(&self) -> Defaults {
@@ -166,13 +224,70 @@ impl Checkpoint {
         &self.unet.1
     }
 
-    pub(super) fn unet_params(&self) -> FileParams {
-        self.unet.0.clone()
+    pub(super) fn unet_params(&self) -> Source {
+        Source {
+            file: self.unet.0.clone(),
+            part: LoraPart::Diffusion,
+            loras: Arc::clone(&self.loras),
+        }
     }
 
     pub(super) fn text(&self) -> &[TextEncoder] {
         &self.text
     }
+
+    pub(super) fn text_params(&self, encoder: &TextEncoder) -> Source {
+        let i = self.text.iter().position(|t| std::ptr::eq(t, encoder));
+        Source {
+            file: encoder.params.clone(),
+            part: self.text_part(i.unwrap_or(0)),
+            loras: Arc::clone(&self.loras),
+        }
+    }
+}
+
+impl Family {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Sd1 => "SD 1.x",
+            Family::Sd2 => "SD 2.x",
+            Family::Sdxl => "SDXL",
+            Family::SdxlRefiner => "the SDXL refiner",
+            Family::Emoji => "nino-emoji",
+        }
+    }
+
+    /// Widths of its text encoders; empty where the model says itself.
+    fn encoders(self) -> &'static [usize] {
+        match self {
+            Family::Sd1 => &[768],
+            Family::Sd2 => &[1024],
+            Family::Sdxl => &[768, 1280],
+            Family::SdxlRefiner => &[1280],
+            Family::Emoji => &[],
+        }
+    }
+}
+
+fn text_encoder(params: FileParams) -> Option<TextEncoder> {
+    let config = clip::Config::detect(&|name: &str| params.find(name))?;
+    Some(TextEncoder { params, config })
+}
+
+/// Each family's UNet was trained with certain encoders; others give noise.
+fn check_encoders(path: &Path, family: Family, text: &[TextEncoder]) -> Result<(), EngineError> {
+    let found: Vec<usize> = text.iter().map(|t| t.config.width).collect();
+    let wanted = family.encoders();
+    if (wanted.is_empty() && !found.is_empty()) || found == wanted {
+        return Ok(());
+    }
+    Err(EngineError::Encoders {
+        path: path.to_owned(),
+        family: family.name(),
+        wanted: wanted.to_vec(),
+        found,
+    })
 }
 
 fn family(config: &unet::Config, own: bool) -> Option<Family> {
@@ -186,13 +301,38 @@ fn family(config: &unet::Config, own: bool) -> Option<Family> {
     }
 }
 
-/// SD 2.x at 768 predicts v; files say so in their names, if at all.
-fn predicts_v(path: &Path) -> bool {
-    let name = path.to_string_lossy().to_ascii_lowercase();
-    name.contains("768")
-        || name.contains("v-pred")
-        || name.contains("vpred")
-        || name.contains("_v.")
+/// What the UNet predicts. SD 2.x files do not say; one late bias tells them apart, by the rule ComfyUI
+/// has. SDXL files that predict v carry an empty tensor of that name.
+fn prediction(
+    family: Family,
+    reader: &TensorReader,
+    (params, config): &(FileParams, unet::Config),
+    loose: &[String],
+) -> Result<Prediction, EngineError> {
+    let is_v = match family {
+        Family::Sd2 if config.in_channels == 4 => {
+            let name = "output_blocks.11.1.transformer_blocks.0.norm1.bias";
+            match params.index().get(name) {
+                Some(entry) => {
+                    let mut values = vec![0.0; entry.n_values()];
+                    reader.read_f32(entry, &mut values)?;
+                    deviation(&values) > 0.09
+                }
+                None => false,
+            }
+        }
+        Family::Sdxl => loose.iter().any(|name| name == "v_pred"),
+        _ => false,
+    };
+    Ok(if is_v { Prediction::V } else { Prediction::Eps })
+}
+
+/// Standard deviation of a sample.
+fn deviation(values: &[f32]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().copied().map(f64::from).sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum();
+    (squares / (n - 1.0).max(1.0)).sqrt()
 }
 
 /// What a model of our own carries in its header.

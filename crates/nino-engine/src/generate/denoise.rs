@@ -7,7 +7,7 @@ use crate::fit::fit;
 use crate::values::{read, write};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions, Session};
-use nino_models::{Params, unet};
+use nino_models::unet;
 use nino_sample::{Network, Stop};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -75,7 +75,7 @@ fn record(
     let context = g.input("context", [rows, tokens, config.context_dim], dtype);
     let y = config.adm_in.map(|n| g.input("y", [rows, n], dtype));
     let file = model.unet_params();
-    let params = Params::new(|name: &str| model.held(file.dtype(name), device));
+    let params = file.params(|stored| model.held(stored, device));
     let out = unet::unet(&mut g, &params, config, unet::Inputs { x, t, context, y });
     g.output(out);
     let plan = fit(device, &g.finish()?)?;

@@ -7,7 +7,7 @@ use crate::values::{read, write};
 use crate::{Control, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, RunOptions};
-use nino_models::{Params, clip};
+use nino_models::clip;
 use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights, tokenize};
 use std::sync::Arc;
 
@@ -112,8 +112,8 @@ fn run(
 ) -> Result<Vec<Output>, EngineError> {
     let (c, n) = (&encoder.config, layout.max_length);
     let want = wanted(model.family);
-    let file = &encoder.params;
-    let params = Params::new(|name: &str| model.held(file.dtype(name), device));
+    let file = model.text_params(encoder);
+    let params = file.params(|stored| model.held(stored, device));
     let mut g = Graph::new();
     let ids = g.input("ids", [1, n], DType::I32);
     let end = g.input("end", [1, 1, n], DType::F32);

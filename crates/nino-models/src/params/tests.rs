@@ -38,3 +38,42 @@ fn a_name_is_declared_once() {
     g.output(y);
     assert_eq!(g.finish().unwrap().params().count(), 2);
 }
+
+#[test]
+fn branches_stand_beside_the_weights_they_are_named_for() {
+    let mut g = Graph::new();
+    let branch = |name: &str, held: DType| {
+        assert_eq!(held, DType::F16);
+        let one = Branch {
+            name: format!("{name}.0"),
+            rank: 4,
+            dtype: DType::F32,
+        };
+        if name.starts_with("a.") {
+            vec![one]
+        } else {
+            Vec::new()
+        }
+    };
+    let p = Params::uniform(DType::F16).with_branches(branch);
+    let x = g.input("x", [1, 4, 4, 8], DType::F32);
+    let y = p.at("a").conv(&mut g, "conv", x, 16, 3);
+    let y = p.at("a").linear(&mut g, "proj", y, 8);
+    let y = p.linear(&mut g, "out", y, 8);
+    g.output(y);
+    let g = g.finish().unwrap();
+    let found: Vec<(&str, &[usize])> = g
+        .params()
+        .filter(|(_, p)| p.name.ends_with("down") || p.name.ends_with("up"))
+        .map(|(_, p)| (p.name.as_str(), &p.shape[..]))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("a.conv.weight.0.down", &[4, 3, 3, 8][..]),
+            ("a.conv.weight.0.up", &[16, 4]),
+            ("a.proj.weight.0.down", &[4, 16]),
+            ("a.proj.weight.0.up", &[8, 4]),
+        ]
+    );
+}

@@ -10,7 +10,20 @@ pub(super) enum Role {
     Alpha,
     Diff,
     DiffBias,
+    /// DoRA's length of each row or column.
+    Magnitude,
+    Hada(Factor),
+    Kron(Factor),
     Refused(LoraFormat),
+}
+
+/// A piece of one of the two matrices (0 or 1) that LoHa and LoKr multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factor {
+    Whole(usize),
+    A(usize),
+    B(usize),
+    Core(usize),
 }
 
 /// Ends of names; a longer one stands before those it ends with.
@@ -33,16 +46,22 @@ const ENDS: &[(&str, Role)] = &[
     (".alpha", Role::Alpha),
     (".diff", Role::Diff),
     (".diff_b", Role::DiffBias),
-    (".hada_w1_a", Role::Refused(LoraFormat::LoHa)),
-    (".hada_w1_b", Role::Refused(LoraFormat::LoHa)),
-    (".hada_w2_a", Role::Refused(LoraFormat::LoHa)),
-    (".hada_w2_b", Role::Refused(LoraFormat::LoHa)),
-    (".lokr_w1", Role::Refused(LoraFormat::LoKr)),
-    (".lokr_w2", Role::Refused(LoraFormat::LoKr)),
-    (".lokr_w1_a", Role::Refused(LoraFormat::LoKr)),
-    (".lokr_w2_a", Role::Refused(LoraFormat::LoKr)),
-    (".dora_scale", Role::Refused(LoraFormat::Dora)),
-    (".lora_magnitude_vector", Role::Refused(LoraFormat::Dora)),
+    (".hada_w1_a", Role::Hada(Factor::A(0))),
+    (".hada_w1_b", Role::Hada(Factor::B(0))),
+    (".hada_w2_a", Role::Hada(Factor::A(1))),
+    (".hada_w2_b", Role::Hada(Factor::B(1))),
+    (".hada_t1", Role::Hada(Factor::Core(0))),
+    (".hada_t2", Role::Hada(Factor::Core(1))),
+    (".lokr_w1", Role::Kron(Factor::Whole(0))),
+    (".lokr_w1_a", Role::Kron(Factor::A(0))),
+    (".lokr_w1_b", Role::Kron(Factor::B(0))),
+    (".lokr_w2", Role::Kron(Factor::Whole(1))),
+    (".lokr_w2_a", Role::Kron(Factor::A(1))),
+    (".lokr_w2_b", Role::Kron(Factor::B(1))),
+    (".lokr_t2", Role::Kron(Factor::Core(1))),
+    (".dora_scale", Role::Magnitude),
+    (".lora_magnitude_vector", Role::Magnitude),
+    (".lora_magnitude_vector.weight", Role::Magnitude),
     (".oft_blocks", Role::Refused(LoraFormat::Oft)),
     (".oft_diag", Role::Refused(LoraFormat::Oft)),
     (".a1.weight", Role::Refused(LoraFormat::Glora)),
@@ -63,6 +82,10 @@ pub(super) fn spelling(name: &str) -> LoraFormat {
         || name.contains(".lora.")
     {
         LoraFormat::AttnProcs
+    } else if name.contains(".hada_") {
+        LoraFormat::LoHa
+    } else if name.contains(".lokr_") {
+        LoraFormat::LoKr
     } else if name.contains(".lora_A") || name.contains(".lora_B") {
         LoraFormat::Peft
     } else {

@@ -1,6 +1,7 @@
 //! LoRA files: low-rank updates of a model's tensors, kept apart from the weights so that they apply at
 //! run time to quantized models too. kohya, diffusers (attention processors) and PEFT spellings are
-//! read; LoHa, LoKr, DoRA, OFT and the like are recognized and refused by name.
+//! read, as are LyCORIS' LoCon, LoHa and LoKr, each with or without DoRA's magnitudes; OFT, GLoRA and
+//! IA3 are recognized and refused by name.
 
 mod keys;
 mod parse;
@@ -20,7 +21,6 @@ pub enum LoraFormat {
     Peft,
     LoHa,
     LoKr,
-    Dora,
     Oft,
     Glora,
     Ia3,
@@ -53,9 +53,33 @@ pub struct LowRank {
     pub scale: f32,
 }
 
+/// A matrix or kernel that may itself be a product. With a `core` `[i, j, k..]` the product is
+/// `Σ core[i, j, k..] · a[i, p] · b[j, q]`, else `a · b`.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // a few hundred of them, read once
+pub enum Factor {
+    Whole(Entry),
+    Product {
+        a: Entry,
+        b: Entry,
+        core: Option<Entry>,
+    },
+}
+
+/// `scale` times two factors, joined element by element (LoHa) or as a Kronecker product (LoKr).
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub factors: [Factor; 2],
+    pub scale: f32,
+}
+
 #[derive(Clone, Debug)]
 pub enum Delta {
     LowRank(Box<LowRank>),
+    /// LoHa.
+    Hadamard(Box<Pair>),
+    /// LoKr.
+    Kronecker(Box<Pair>),
     /// The whole difference.
     Full(Entry),
 }
@@ -67,6 +91,8 @@ pub struct Update {
     pub target: String,
     pub rows: Option<Rows>,
     pub delta: Delta,
+    /// DoRA: the updated weight's rows (or columns) are brought to these lengths.
+    pub magnitude: Option<Entry>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +100,8 @@ pub struct Lora {
     pub format: LoraFormat,
     /// In the order of their targets.
     pub updates: Vec<Update>,
+    /// Names that belong to no layer any known model has.
+    pub unknown: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +131,10 @@ pub fn recognize(index: &Index) -> Option<LoraFormat> {
     for entry in index.entries() {
         match keys::split(&entry.name) {
             Some((_, keys::Role::Refused(format))) => return Some(format),
-            Some((_, keys::Role::Down | keys::Role::Up)) if found.is_none() => {
+            Some((
+                _,
+                keys::Role::Down | keys::Role::Up | keys::Role::Hada(_) | keys::Role::Kron(_),
+            )) if found.is_none() => {
                 found = Some(keys::spelling(&entry.name));
             }
             _ => {}
@@ -130,7 +161,6 @@ impl fmt::Display for LoraFormat {
             LoraFormat::Peft => "LoRA (PEFT)",
             LoraFormat::LoHa => "LoHa",
             LoraFormat::LoKr => "LoKr",
-            LoraFormat::Dora => "DoRA",
             LoraFormat::Oft => "OFT",
             LoraFormat::Glora => "GLoRA",
             LoraFormat::Ia3 => "IA3",

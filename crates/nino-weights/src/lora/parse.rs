@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::{Role, spelling, split};
+use super::keys::{self, Role, spelling, split};
 use super::target::Resolver;
-use super::{Delta, Lora, LoraFormat, LowRank, Problem, Update};
+use super::{Delta, Factor, Lora, LoraFormat, LowRank, Pair, Problem, Update};
 use crate::{Entry, Error, Result, TensorReader};
 
 #[derive(Default)]
@@ -15,6 +15,18 @@ struct Module<'a> {
     alpha: Option<&'a Entry>,
     diff: Option<&'a Entry>,
     diff_bias: Option<&'a Entry>,
+    magnitude: Option<&'a Entry>,
+    hada: [Pieces<'a>; 2],
+    kron: [Pieces<'a>; 2],
+}
+
+/// What a file has of one factor.
+#[derive(Clone, Copy, Default)]
+struct Pieces<'a> {
+    whole: Option<&'a Entry>,
+    a: Option<&'a Entry>,
+    b: Option<&'a Entry>,
+    core: Option<&'a Entry>,
 }
 
 /// Reads a LoRA's structure; of its values only the alphas.
@@ -40,6 +52,9 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
             Role::Alpha => &mut module.alpha,
             Role::Diff => &mut module.diff,
             Role::DiffBias => &mut module.diff_bias,
+            Role::Magnitude => &mut module.magnitude,
+            Role::Hada(factor) => slot_of(&mut module.hada, factor),
+            Role::Kron(factor) => slot_of(&mut module.kron, factor),
             Role::Refused(format) => {
                 return Err(fail(Problem::Unsupported {
                     format,
@@ -48,7 +63,7 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
             }
         };
         *slot = Some(entry);
-        if matches!(role, Role::Down | Role::Up) {
+        if matches!(role, Role::Down | Role::Up | Role::Hada(_) | Role::Kron(_)) {
             format.get_or_insert_with(|| spelling(&entry.name));
         }
     }
@@ -69,15 +84,32 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
                     target,
                     rows,
                     delta,
+                    magnitude: module.magnitude.filter(|_| kind == "weight").cloned(),
                 });
             }
         }
     }
-    if !names.is_empty() {
+    if updates.is_empty() {
         return Err(fail(Problem::Names { names }));
     }
     updates.sort_by(|a, b| (a.part, &a.target).cmp(&(b.part, &b.target)));
-    Ok(Lora { format, updates })
+    Ok(Lora {
+        format,
+        updates,
+        unknown: names,
+    })
+}
+
+fn slot_of<'a, 'b>(
+    pieces: &'b mut [Pieces<'a>; 2],
+    factor: keys::Factor,
+) -> &'b mut Option<&'a Entry> {
+    match factor {
+        keys::Factor::Whole(i) => &mut pieces[i].whole,
+        keys::Factor::A(i) => &mut pieces[i].a,
+        keys::Factor::B(i) => &mut pieces[i].b,
+        keys::Factor::Core(i) => &mut pieces[i].core,
+    }
 }
 
 fn deltas(
@@ -127,14 +159,57 @@ fn deltas(
         }
         (Some(_), None) => return Err(half("down matrix")),
         (None, Some(_)) => return Err(half("up matrix")),
-        (None, None) if module.diff.is_none() && module.diff_bias.is_none() => {
-            return Err(half("matrices"));
-        }
         (None, None) => {}
+    }
+    let alpha = |rank: Option<usize>| -> Result<f32> {
+        match (module.alpha, rank) {
+            (Some(entry), Some(rank)) => Ok(read_scalar(reader, entry)? / rank as f32),
+            _ => Ok(1.0),
+        }
+    };
+    if let Some((factors, ranks)) = factors(&module.hada).map_err(half)? {
+        let scale = alpha(ranks[0])?;
+        deltas.push(("weight", Delta::Hadamard(Box::new(Pair { factors, scale }))));
+    }
+    if let Some((factors, ranks)) = factors(&module.kron).map_err(half)? {
+        // The second factor's rank counts; a factor stored whole has none.
+        let scale = alpha(ranks[1].or(ranks[0]))?;
+        deltas.push((
+            "weight",
+            Delta::Kronecker(Box::new(Pair { factors, scale })),
+        ));
     }
     deltas.extend(module.diff.map(|e| ("weight", Delta::Full(e.clone()))));
     deltas.extend(module.diff_bias.map(|e| ("bias", Delta::Full(e.clone()))));
+    if deltas.is_empty() {
+        return Err(half("matrices"));
+    }
     Ok(deltas)
+}
+
+/// Both factors and their ranks, `None` where the module has neither; else what is missing.
+#[allow(clippy::type_complexity)] // two of each
+fn factors(
+    pieces: &[Pieces<'_>; 2],
+) -> std::result::Result<Option<([Factor; 2], [Option<usize>; 2])>, &'static str> {
+    if pieces
+        .iter()
+        .all(|p| p.whole.or(p.a).or(p.b).or(p.core).is_none())
+    {
+        return Ok(None);
+    }
+    let factor = |p: &Pieces<'_>| match (p.whole, p.a, p.b) {
+        (Some(whole), ..) => Ok((Factor::Whole(whole.clone()), None)),
+        (None, Some(a), Some(b)) => {
+            let (a, b, core) = (a.clone(), b.clone(), p.core.cloned());
+            let rank = b.shape.first().copied();
+            Ok((Factor::Product { a, b, core }, rank))
+        }
+        (None, None, _) => Err("first matrix of a factor"),
+        (None, Some(_), None) => Err("second matrix of a factor"),
+    };
+    let ((first, r0), (second, r1)) = (factor(&pieces[0])?, factor(&pieces[1])?);
+    Ok(Some(([first, second], [r0, r1])))
 }
 
 fn read_scalar(reader: &TensorReader, entry: &Entry) -> Result<f32> {

@@ -34,6 +34,7 @@ const DOTTED: &[(&str, Option<LoraPart>)] = &[
 const FLAT: &[(&str, LoraPart)] = &[
     ("lora_unet_", LoraPart::Diffusion),
     ("lora_transformer_", LoraPart::Diffusion),
+    ("lycoris_", LoraPart::Diffusion),
     ("lora_te1_", LoraPart::TextEncoder(0)),
     ("lora_te2_", LoraPart::TextEncoder(1)),
     ("lora_te3_", LoraPart::TextEncoder(2)),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nino_dtype::DType;
 
-use super::{Delta, LoraFormat, LoraPart, Rows, parse, recognize};
+use super::{Delta, Factor, LoraFormat, LoraPart, Rows, parse, recognize};
 use crate::detect::Kind;
 use crate::names::tests::index;
 use crate::safetensors::{NewTensor, Writer};
@@ -209,10 +209,9 @@ fn peft_updates_of_fused_tensors_carry_their_rows() {
 fn other_adapters_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     for (end, format) in [
-        ("hada_w1_a", "LoHa"),
-        ("lokr_w1", "LoKr"),
-        ("dora_scale", "DoRA"),
         ("oft_blocks", "OFT"),
+        ("a1.weight", "GLoRA"),
+        ("on_input", "IA3"),
     ] {
         let name = format!("lora_unet_mid_block_attentions_0_proj_in.{end}");
         let reader = write(dir.path(), &[(name.as_str(), vec![4, 4], 0.0)]);
@@ -257,4 +256,70 @@ fn broken_pairs_are_refused() {
             .to_string()
             .contains("lora_unet_foo_bar")
     );
+}
+
+#[test]
+fn lycoris_factors_and_magnitudes_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = "lora_unet_mid_block_attentions_0_proj_in";
+    let name = |end: &str| format!("{base}.{end}");
+    let [w1a, w1b, w2a, w2b] = ["hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b"].map(name);
+    let (alpha, dora) = (name("alpha"), name("dora_scale"));
+    let reader = write(
+        dir.path(),
+        &[
+            (&w1a, vec![8, 4], 0.0),
+            (&w1b, vec![4, 8], 0.0),
+            (&w2a, vec![8, 4], 0.0),
+            (&w2b, vec![4, 8], 0.0),
+            (&alpha, vec![], 2.0),
+            (&dora, vec![8, 1], 0.0),
+        ],
+    );
+    let lora = parse(&reader).unwrap();
+    assert_eq!(lora.format, LoraFormat::LoHa);
+    let [update] = &lora.updates[..] else {
+        panic!("{:?}", lora.updates)
+    };
+    let Delta::Hadamard(pair) = &update.delta else {
+        panic!()
+    };
+    assert!((pair.scale - 0.5).abs() < 1e-9);
+    assert_eq!(update.magnitude.as_ref().unwrap().shape, [8, 1]);
+
+    let [w1, w2a, w2b] = ["lokr_w1", "lokr_w2_a", "lokr_w2_b"].map(name);
+    let kron = [
+        (w1.as_str(), vec![2, 2], 0.0),
+        (w2a.as_str(), vec![4, 2], 0.0),
+        (w2b.as_str(), vec![2, 4], 0.0),
+    ];
+    let lora = parse(&write(dir.path(), &kron)).unwrap();
+    assert_eq!(lora.format, LoraFormat::LoKr);
+    assert!(matches!(
+        &lora.updates[0].delta,
+        Delta::Kronecker(pair) if matches!(pair.factors, [Factor::Whole(_), Factor::Product { .. }])
+    ));
+    let error = parse(&write(dir.path(), &kron[..2]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("second matrix of a factor"), "{error}");
+}
+
+#[test]
+fn names_of_no_layer_are_listed_beside_the_updates() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = "lora_unet_mid_block_attentions_0_proj_in";
+    let [down, up] = ["lora_down", "lora_up"].map(|e| format!("{base}.{e}.weight"));
+    let reader = write(
+        dir.path(),
+        &[
+            (&down, vec![4, 8], 0.0),
+            (&up, vec![8, 4], 0.0),
+            ("lora_unet_foo_bar.lora_down.weight", vec![4, 8], 0.0),
+            ("lora_unet_foo_bar.lora_up.weight", vec![8, 4], 0.0),
+        ],
+    );
+    let lora = parse(&reader).unwrap();
+    assert_eq!(lora.updates.len(), 1);
+    assert_eq!(lora.unknown, ["lora_unet_foo_bar"]);
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
@@ -12,4 +13,68 @@ pub(crate) struct ModelArgs {
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: Option<PathBuf>,
+    /// Text encoder to use instead of the model's own; SDXL has two
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clip: Vec<PathBuf>,
+    /// LoRA to apply, with its strength: FILE, FILE:0.8 or FILE:UNET:CLIP; may be repeated
+    #[arg(long, value_name = "FILE[:N[:N]]")]
+    pub(crate) lora: Vec<LoraArg>,
+}
+
+/// A LoRA file and its strengths.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LoraArg {
+    pub(crate) file: PathBuf,
+    pub(crate) unet: f32,
+    pub(crate) clip: f32,
+}
+
+impl FromStr for LoraArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LoraArg, String> {
+        // Numbers are taken from the end: a path may hold colons of its own.
+        let mut numbers = Vec::new();
+        let mut rest = text;
+        while let Some((file, number)) = rest.rsplit_once(':')
+            && let Ok(number) = number.parse::<f32>()
+            && numbers.len() < 2
+        {
+            numbers.insert(0, number);
+            rest = file;
+        }
+        if rest.is_empty() {
+            return Err("a LoRA is a file and its strength, such as style.safetensors:0.8".into());
+        }
+        if let Some(bad) = numbers.iter().find(|n| !n.is_finite()) {
+            return Err(format!("a strength of {bad} is no number to multiply with"));
+        }
+        let unet = numbers.first().copied().unwrap_or(1.0);
+        Ok(LoraArg {
+            file: PathBuf::from(rest),
+            unet,
+            clip: numbers.get(1).copied().unwrap_or(unet),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LoraArg;
+
+    #[test]
+    fn strengths_follow_the_file() {
+        let lora = |text: &str| {
+            let l: LoraArg = text.parse().unwrap();
+            (l.file.to_string_lossy().into_owned(), l.unet, l.clip)
+        };
+        assert_eq!(lora("a.safetensors"), ("a.safetensors".into(), 1.0, 1.0));
+        assert_eq!(lora("a:0.8"), ("a".into(), 0.8, 0.8));
+        assert_eq!(lora("a:0.8:-0.5"), ("a".into(), 0.8, -0.5));
+        assert_eq!(lora(r"C:\x\a.pt:1"), (r"C:\x\a.pt".into(), 1.0, 1.0));
+        assert_eq!(lora("a:b"), ("a:b".into(), 1.0, 1.0));
+        for wrong in ["", ":0.8", "a:inf"] {
+            assert!(wrong.parse::<LoraArg>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,0 +1,59 @@
+//! The model that the flags name, put together from its files.
+
+use crate::args::ModelArgs;
+use crate::device::Choice;
+use crate::printer;
+use anyhow::Result;
+use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, builtin_model};
+use std::path::Path;
+
+pub(crate) fn open(args: &ModelArgs, choice: &Choice) -> Result<Checkpoint> {
+    let path = match &args.model {
+        Some(path) if path.as_os_str() != BUILTIN || path.exists() => path.clone(),
+        _ => {
+            let cache = choice.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
+            builtin_model(&cache)?
+        }
+    };
+    let mut model = Checkpoint::open_files(ModelFiles {
+        model: &path,
+        clip: &args.clip,
+        vae: args.vae.as_deref(),
+    })?;
+    for lora in &args.lora {
+        let applied = model.add_lora(&LoraSpec {
+            path: lora.file.clone(),
+            unet: lora.unet,
+            clip: lora.clip,
+        })?;
+        tell(&lora.file, &applied);
+    }
+    Ok(model)
+}
+
+/// What of a LoRA is not as one would expect.
+fn tell(file: &Path, applied: &Applied) {
+    const SHOWN: usize = 4;
+    let name = file.display();
+    if !applied.unmatched.is_empty() {
+        let n = applied.unmatched.len();
+        let shown: Vec<&str> = applied
+            .unmatched
+            .iter()
+            .take(SHOWN)
+            .map(String::as_str)
+            .collect();
+        let more = if n > SHOWN { " and more" } else { "" };
+        printer::note(&format!(
+            "note: {name}: {} updates applied, {n} have no layer in this model: {}{more}",
+            applied.updates,
+            shown.join(", ")
+        ));
+    }
+    if applied.widened > 0 {
+        printer::note(&format!(
+            "note: {name}: {} quantized layers are held as f16, because their updates are not low-rank",
+            applied.widened
+        ));
+    }
+}
