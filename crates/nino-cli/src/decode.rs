@@ -178,6 +178,8 @@ pub(crate) fn show(bar: &ProgressBar, event: Event) {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
         }
+        // Only `generate` asks for previews, and hears them itself.
+        Event::Preview(_) => {}
         Event::Note(text) => bar.suspend(|| printer::note(&format!("note: {text}"))),
     }
 }

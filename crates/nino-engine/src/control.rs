@@ -1,6 +1,6 @@
 //! What a caller hears of a running request, and how it stops one.
 
-use crate::EngineError;
+use crate::{EngineError, Picture};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Progress of a request, as values.
@@ -10,6 +10,8 @@ pub enum Event {
     Stage(&'static str),
     /// `done` of `total` tiles, frames or steps of the present stage.
     Progress { done: usize, total: usize },
+    /// What the unfinished picture looks like.
+    Preview(Picture),
     /// Something the user should know, in a sentence.
     Note(String),
 }

@@ -25,7 +25,20 @@ pub fn encode(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
-    let (height, width) = (picture.height, picture.width);
+    let values: Vec<f32> = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
+    let size = (picture.width, picture.height);
+    encode_unit(device, vae, size, &values, options, control)
+}
+
+/// Encodes RGB values in 0..1, `[h, w, 3]`.
+pub(crate) fn encode_unit(
+    device: &dyn Device,
+    vae: &VaeFile,
+    (width, height): (usize, usize),
+    values: &[f32],
+    options: &EncodeOptions,
+    control: &mut Control<'_>,
+) -> Result<Latent, EngineError> {
     let chunk = Chunk {
         batch: 1,
         frames: 1,
@@ -40,8 +53,7 @@ pub fn encode(
     let weights = device.load(&[&plan], vae.params()?)?;
     let mut session = device.session(plan.clone(), &weights)?;
     control.stage("encode")?;
-    let values: Vec<f32> = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
-    write(&mut *session, plan.graph(), recording.input, &values)?;
+    write(&mut *session, plan.graph(), recording.input, values)?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
         profile: false,

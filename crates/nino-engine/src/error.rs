@@ -73,6 +73,18 @@ pub enum EngineError {
         context: usize,
         label: Option<usize>,
     },
+    #[error("the {what} is {}x{}, the request {}x{}", found.0, found.1, wanted.0, wanted.1)]
+    StartSize {
+        what: &'static str,
+        found: (usize, usize),
+        wanted: (usize, usize),
+    },
+    #[error("a mask needs a picture or a latent that it is a mask of")]
+    MaskAlone,
+    #[error("the latent holds {found} pictures, {wanted} are asked for")]
+    LatentBatch { found: usize, wanted: usize },
+    #[error("{model} takes {more} channels beside the latent; known are inpaint models with 5")]
+    InputChannels { model: String, more: usize },
     #[error(transparent)]
     Sample(#[from] nino_sample::Error),
     #[error(transparent)]

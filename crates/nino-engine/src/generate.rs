@@ -4,16 +4,19 @@
 mod checkpoint;
 mod denoise;
 mod lora;
+mod preview;
 mod request;
 mod sample;
+mod start;
 mod text;
 
-use crate::decode::{DecodeOptions, Decoded, decode};
-use crate::{Control, EngineError, Latent, Picture};
+use crate::decode::{DecodeOptions, Decoded, LatentSize, decode, plan_decode};
+use crate::{Control, EngineError, Latent, Mask, Picture};
 pub use checkpoint::{Checkpoint, Defaults, Family, ModelFiles};
 pub use lora::{Applied, LoraSpec};
 use nino_graph::Device;
-pub use request::GenerateRequest;
+pub use request::{Fill, GenerateRequest, Hires, Inpaint, Preview, Start};
+use sample::Work;
 use std::time::{Duration, Instant};
 
 /// Pictures, and how they came about.
@@ -38,18 +41,29 @@ pub fn generate(
     control: &mut Control<'_>,
     on_latent: &mut OnLatent<'_>,
 ) -> Result<Generated, EngineError> {
+    request.check(model)?;
+    let options = DecodeOptions {
+        format: model.latent_format(),
+        ..request.decode
+    };
+    plan_decode(device, &model.vae, latent_size(model, request), &options)?;
+
     control.stage("text")?;
     let started = Instant::now();
     let prompts = text::encode(device, model, request, control)?;
     let text_time = started.elapsed();
 
-    let sampled = sample::sample(device, model, request, &prompts, control)?;
+    let work = Work {
+        device,
+        model,
+        request,
+    };
+    let planned = sample::plan(work, prompts.0.tokens)?;
+    let canvas = start::prepare(device, model, request, control)?;
+    let pasted = pasted(request, canvas.mask.as_ref());
+    let sampled = sample::sample(work, &planned, canvas, &prompts, control)?;
     on_latent(&sampled.latent)?;
 
-    let options = DecodeOptions {
-        format: model.latent_format(),
-        ..request.decode
-    };
     let mut pictures = Vec::new();
     let decoded = decode(
         device,
@@ -58,7 +72,10 @@ pub fn generate(
         &options,
         control,
         &mut |_, _, picture| {
-            pictures.push(picture);
+            pictures.push(match &pasted {
+                Some((original, mask)) => picture.painted_over(original, mask),
+                None => picture,
+            });
             Ok(())
         },
     )?;
@@ -70,4 +87,24 @@ pub fn generate(
         load_time: sampled.load_time,
         sample_time: sampled.sample_time,
     })
+}
+
+fn latent_size(model: &Checkpoint, request: &GenerateRequest) -> LatentSize {
+    let scale = model.vae.vae.scale();
+    let (width, height) = request.final_size();
+    LatentSize {
+        frames: 1,
+        height: height / scale,
+        width: width / scale,
+    }
+}
+
+/// The start picture at the final size and the mask outside of which it shows, where that was asked for.
+fn pasted(request: &GenerateRequest, mask: Option<&Mask>) -> Option<(Picture, Mask)> {
+    let Start::Picture(picture) = &request.start else {
+        return None;
+    };
+    request.inpaint.as_ref().filter(|i| i.paste)?;
+    let (width, height) = request.final_size();
+    Some((picture.fitted(width, height), mask?.resized(width, height)))
 }

@@ -124,7 +124,7 @@ impl Latent {
     }
 
     /// `[b, c, t, h, w]`
-    fn planes(&self) -> Vec<f32> {
+    pub(crate) fn planes(&self) -> Vec<f32> {
         let positions = self.frames * self.height * self.width;
         let mut planes = vec![0.0; self.values.len()];
         for (at, pixel) in self.values.chunks_exact(self.channels).enumerate() {

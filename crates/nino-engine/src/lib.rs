@@ -10,10 +10,14 @@ mod encode;
 mod error;
 mod fit;
 mod generate;
+#[cfg(test)]
+mod golden;
 mod latent;
+mod mask;
 pub mod media;
 mod picture;
 mod profile;
+mod resize;
 mod synthetic;
 mod vae;
 mod values;
@@ -27,13 +31,16 @@ pub use decode::{
 pub use encode::{EncodeOptions, encode};
 pub use error::EngineError;
 pub use generate::{
-    Applied, Checkpoint, Defaults, Family, GenerateRequest, Generated, LoraSpec, ModelFiles,
-    OnLatent, generate,
+    Applied, Checkpoint, Defaults, Family, Fill, GenerateRequest, Generated, Hires, Inpaint,
+    LoraSpec, ModelFiles, OnLatent, Preview, Start, generate,
 };
 pub use latent::Latent;
+pub use mask::{Mask, Sides, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
+pub use nino_sample::ksampler::Window;
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
 pub use profile::{OpTotal, Profile};
+pub use resize::Upscale;
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

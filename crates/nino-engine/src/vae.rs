@@ -24,6 +24,14 @@ enum Weights {
     None,
 }
 
+impl std::fmt::Debug for VaeFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VaeFile")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl VaeFile {
     /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own or
     /// in a whole checkpoint.

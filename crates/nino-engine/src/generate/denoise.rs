@@ -16,6 +16,8 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct UnetPlan {
     pub(super) plan: Arc<Plan>,
     x: Node,
+    /// Channels an inpaint UNet takes beside the latent.
+    beside: Option<Node>,
     t: Node,
     context: Node,
     y: Option<Node>,
@@ -37,6 +39,11 @@ impl LatentShape {
     pub(super) fn image_len(self) -> usize {
         self.height * self.width * self.channels
     }
+
+    /// Width and height of the picture.
+    pub(super) fn pixels(self, scale: usize) -> (usize, usize) {
+        (self.width * scale, self.height * scale)
+    }
 }
 
 /// Both prompts in one run where that fits the budget, else one after the other.
@@ -46,14 +53,15 @@ pub(super) fn plan(
     shape: LatentShape,
     tokens: usize,
     guided: bool,
+    dtype: DType,
 ) -> Result<UnetPlan, EngineError> {
     if guided {
-        match record(device, model, shape, tokens, 2 * shape.batch) {
+        match record(device, model, shape, tokens, 2 * shape.batch, dtype) {
             Err(EngineError::Plan(PlanError::OverBudget { .. })) => {}
             other => return other,
         }
     }
-    record(device, model, shape, tokens, shape.batch)
+    record(device, model, shape, tokens, shape.batch, dtype)
 }
 
 fn record(
@@ -62,8 +70,8 @@ fn record(
     shape: LatentShape,
     tokens: usize,
     rows: usize,
+    dtype: DType,
 ) -> Result<UnetPlan, EngineError> {
-    let dtype = device.activation_dtype();
     let config = model.unet();
     let mut g = Graph::new();
     let x = g.input(
@@ -71,23 +79,50 @@ fn record(
         [rows, shape.height, shape.width, shape.channels],
         dtype,
     );
+    let more = config.in_channels - shape.channels;
+    let beside =
+        (more > 0).then(|| g.input("beside", [rows, shape.height, shape.width, more], dtype));
+    let seen = beside.map_or(x, |beside| g.concat(&[x, beside], 3));
     let t = g.input("t", [rows], DType::F32);
     let context = g.input("context", [rows, tokens, config.context_dim], dtype);
     let y = config.adm_in.map(|n| g.input("y", [rows, n], dtype));
     let file = model.unet_params();
     let params = file.params(|stored| model.held(stored, device));
-    let out = unet::unet(&mut g, &params, config, unet::Inputs { x, t, context, y });
+    let inputs = unet::Inputs {
+        x: seen,
+        t,
+        context,
+        y,
+    };
+    let out = unet::unet(&mut g, &params, config, inputs);
     g.output(out);
     let plan = fit(device, &g.finish()?)?;
     Ok(UnetPlan {
         plan,
         x,
+        beside,
         t,
         context,
         y,
         out,
         rows,
     })
+}
+
+impl UnetPlan {
+    /// Writes what an inpaint UNet takes beside the latents of a batch, `[b, h, w, c]`, once for all steps.
+    pub(super) fn write_beside(
+        &self,
+        session: &mut dyn Session,
+        values: &[f32],
+    ) -> Result<(), EngineError> {
+        let Some(beside) = self.beside else {
+            return Ok(());
+        };
+        let graph = self.plan.graph();
+        let times = graph.shape(beside).numel() / values.len();
+        write(session, graph, beside, &values.repeat(times))
+    }
 }
 
 /// A session of the UNet with its prompts.
@@ -157,6 +192,7 @@ impl Unet<'_> {
             y,
             out,
             rows,
+            ..
         } = self.plan;
         let graph = plan.graph();
         let last = channels_last(input, self.shape);

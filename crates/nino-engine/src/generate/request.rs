@@ -2,8 +2,11 @@
 
 use super::Checkpoint;
 use super::denoise::LatentShape;
-use crate::decode::DecodeOptions;
+use crate::decode::{DecodeOptions, Precision};
+use crate::{EngineError, Latent, Mask, Picture, Upscale, VaeFile};
+use nino_sample::ksampler::Window;
 use nino_sample::{Rng, Sampler, Scheduler, Seed};
+use std::sync::Arc;
 
 /// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what differs.
 #[derive(Clone, Debug)]
@@ -13,14 +16,95 @@ pub struct GenerateRequest {
     pub seed: Seed,
     pub steps: usize,
     pub cfg: f32,
+    /// Share of the correction that brings guided predictions back to their own contrast; 0 is off.
+    pub cfg_rescale: f32,
     pub sampler: &'static Sampler,
     pub scheduler: Scheduler,
+    /// Share of the noise levels to run, from the lower end: 1 for a new picture.
+    pub denoise: f64,
+    /// Only these steps of them, as KSamplerAdvanced.
+    pub window: Option<Window>,
+    /// Off when the latent to start from has its noise already.
+    pub add_noise: bool,
     /// Pixels, multiples of 8.
     pub width: usize,
     pub height: usize,
     /// Pictures at a time, from one stream of noise.
     pub batch: usize,
+    pub start: Start,
+    pub inpaint: Option<Inpaint>,
+    pub hires: Option<Hires>,
+    pub preview: Option<Preview>,
+    /// How the UNet's activations are stored.
+    pub precision: Precision,
     pub decode: DecodeOptions,
+}
+
+/// What noise is laid over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Start {
+    /// Nothing: text to image.
+    Empty,
+    /// A picture of the request's size.
+    Picture(Picture),
+    /// A latent of the request's size, in the VAE's units.
+    Latent(Latent),
+}
+
+/// Paint only where a mask says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inpaint {
+    /// Of the request's size.
+    pub mask: Mask,
+    pub fill: Fill,
+    /// Pixels to grow the mask by, so that borders are repainted too.
+    pub grow: usize,
+    /// Pixels over which its border is softened.
+    pub feather: usize,
+    /// Put the start picture's own pixels back outside the mask.
+    pub paste: bool,
+}
+
+/// What lies under the mask when sampling starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fill {
+    /// The picture: ComfyUI's VAEEncode and SetLatentNoiseMask.
+    #[default]
+    Keep,
+    /// Gray: its VAEEncodeForInpaint.
+    Gray,
+}
+
+/// A second pass over the enlarged latent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hires {
+    /// Pixels, multiples of 8.
+    pub width: usize,
+    pub height: usize,
+    pub method: Upscale,
+    pub steps: usize,
+    pub denoise: f64,
+}
+
+/// Pictures of the unfinished latent, told as [`crate::Event::Preview`].
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Every so many steps.
+    pub every: usize,
+    /// A small VAE to decode with; without one, a color per latent pixel.
+    pub vae: Option<Arc<VaeFile>>,
+}
+
+/// One run of the sampler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pass {
+    pub(super) shape: LatentShape,
+    pub(super) steps: usize,
+    pub(super) denoise: f64,
+    pub(super) window: Option<Window>,
+    pub(super) add_noise: bool,
+    /// How the latent of the pass before gets its size.
+    pub(super) method: Upscale,
 }
 
 impl GenerateRequest {
@@ -36,24 +120,123 @@ impl GenerateRequest {
             },
             steps: defaults.steps,
             cfg: defaults.cfg,
+            cfg_rescale: 0.0,
             sampler: Sampler::find(defaults.sampler).expect("defaults name samplers that exist"),
             scheduler: Scheduler::find(defaults.scheduler)
                 .expect("defaults name schedulers that exist"),
+            denoise: 1.0,
+            window: None,
+            add_noise: true,
             width: defaults.size,
             height: defaults.size,
             batch: 1,
+            start: Start::Empty,
+            inpaint: None,
+            hires: None,
+            preview: None,
+            precision: Precision::Auto,
             decode: DecodeOptions::default(),
         }
     }
 
-    /// The latents it samples.
+    /// Pixels of the finished pictures.
+    pub fn final_size(&self) -> (usize, usize) {
+        self.hires
+            .map_or((self.width, self.height), |h| (h.width, h.height))
+    }
+
+    /// The latents the first pass samples.
     pub(super) fn latent_shape(&self, model: &Checkpoint) -> LatentShape {
+        self.shape_of(model, self.width, self.height)
+    }
+
+    fn shape_of(&self, model: &Checkpoint, width: usize, height: usize) -> LatentShape {
         let scale = model.vae.vae.scale();
         LatentShape {
             batch: self.batch,
-            height: self.height / scale,
-            width: self.width / scale,
+            height: height / scale,
+            width: width / scale,
             channels: model.unet().out_channels,
         }
     }
+
+    /// The runs of the sampler, in order.
+    pub(super) fn passes(&self, model: &Checkpoint) -> Vec<Pass> {
+        let first = Pass {
+            shape: self.latent_shape(model),
+            steps: self.steps,
+            denoise: self.denoise,
+            window: self.window,
+            add_noise: self.add_noise,
+            method: Upscale::default(),
+        };
+        let second = self.hires.map(|h| Pass {
+            shape: self.shape_of(model, h.width, h.height),
+            steps: h.steps,
+            denoise: h.denoise,
+            window: None,
+            add_noise: true,
+            method: h.method,
+        });
+        std::iter::once(first).chain(second).collect()
+    }
+
+    /// What cannot be meant, before anything is loaded.
+    pub(super) fn check(&self, model: &Checkpoint) -> Result<(), EngineError> {
+        let scale = model.vae.vae.scale();
+        let sizes = [(self.width, self.height), self.final_size()];
+        for (what, pixels) in sizes.iter().flat_map(|s| [("width", s.0), ("height", s.1)]) {
+            if pixels == 0 || !pixels.is_multiple_of(scale) {
+                return Err(EngineError::Vae(nino_models::VaeError::Size {
+                    what,
+                    found: pixels,
+                    multiple: scale,
+                }));
+            }
+        }
+        let fits = |what: &'static str, width: usize, height: usize| {
+            if (width, height) == (self.width, self.height) {
+                return Ok(());
+            }
+            Err(EngineError::StartSize {
+                what,
+                found: (width, height),
+                wanted: (self.width, self.height),
+            })
+        };
+        match &self.start {
+            Start::Empty if self.inpaint.is_some() => return Err(EngineError::MaskAlone),
+            Start::Empty => {}
+            Start::Picture(p) => fits("picture", p.width, p.height)?,
+            Start::Latent(l) => {
+                fits("latent", l.width * scale, l.height * scale)?;
+                let expected = model.unet().out_channels;
+                if l.channels != expected {
+                    return Err(EngineError::Channels {
+                        expected,
+                        found: l.channels,
+                    });
+                }
+                if l.batch != 1 && l.batch != self.batch {
+                    return Err(EngineError::LatentBatch {
+                        found: l.batch,
+                        wanted: self.batch,
+                    });
+                }
+            }
+        }
+        if let Some(inpaint) = &self.inpaint {
+            fits("mask", inpaint.mask.width, inpaint.mask.height)?;
+        }
+        match model.unet().in_channels - model.unet().out_channels {
+            0 | INPAINT_CHANNELS => Ok(()),
+            more => Err(EngineError::InputChannels {
+                model: model.name.clone(),
+                more,
+            }),
+        }
+    }
 }
+
+/// A mask and a masked picture: what an inpaint UNet takes beside the latent.
+pub(super) const INPAINT_CHANNELS: usize = 5;

@@ -1,14 +1,34 @@
-//! The sampling stage: a UNet on the device, moved through the noise levels of a request.
+//! The sampling stage: a UNet on the device, moved through the noise levels of a request; once, or a second
+//! time over the enlarged latent.
 
-use super::denoise::{self, LatentShape, Unet};
+use super::denoise::{self, LatentShape, Unet, UnetPlan};
+use super::request::Pass;
+use super::start::Canvas;
 use super::text::Conditioning;
-use super::{Checkpoint, GenerateRequest};
-use crate::{Control, EngineError, Latent};
-use nino_graph::Device;
+use super::{Checkpoint, GenerateRequest, preview};
+use crate::{Control, EngineError, Event, Latent};
+use nino_graph::{Device, Weights};
 use nino_sample::ksampler::{self, Job};
-use nino_sample::{Guided, Options, Step, Stop, needs_negative, noise};
+use nino_sample::{Guided, Options, Rescale, Step, Stop, needs_negative, noise};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// A request, and what it runs on.
+#[derive(Clone, Copy)]
+pub(super) struct Work<'a> {
+    pub(super) device: &'a dyn Device,
+    pub(super) model: &'a Checkpoint,
+    pub(super) request: &'a GenerateRequest,
+}
+
+/// The passes of a request, known to fit, with their noise levels.
+pub(super) struct Planned(Vec<Planning>);
+
+struct Planning {
+    pass: Pass,
+    sigmas: Vec<f32>,
+    unet: UnetPlan,
+}
 
 /// A finished latent, and what it took.
 pub(super) struct Sampled {
@@ -20,72 +40,198 @@ pub(super) struct Sampled {
     pub(super) sample_time: Duration,
 }
 
-pub(super) fn sample(
-    device: &dyn Device,
+/// Plans every pass before anything is loaded, so that a second one that does not fit is told now.
+pub(super) fn plan(work: Work<'_>, tokens: usize) -> Result<Planned, EngineError> {
+    let Work {
+        device,
+        model,
+        request,
+    } = work;
+    let guided = needs_negative(request.cfg) || request.sampler.name.contains("cfg_pp");
+    let dtype = request.precision.dtype(device);
+    let one = |pass: Pass| {
+        Ok(Planning {
+            pass,
+            sigmas: levels(model, request, &pass)?,
+            unet: denoise::plan(device, model, pass.shape, tokens, guided, dtype)?,
+        })
+    };
+    let passes: Result<_, EngineError> = request.passes(model).into_iter().map(one).collect();
+    Ok(Planned(passes?))
+}
+
+fn levels(
     model: &Checkpoint,
     request: &GenerateRequest,
-    (positive, negative): &(Conditioning, Conditioning),
-    control: &mut Control<'_>,
-) -> Result<Sampled, EngineError> {
-    let shape = request.latent_shape(model);
-    let sigmas = ksampler::sigmas(
+    pass: &Pass,
+) -> Result<Vec<f32>, EngineError> {
+    let all = ksampler::sigmas(
         &model.sampling,
         request.sampler,
         request.scheduler,
-        request.steps,
-        1.0,
+        pass.steps,
+        pass.denoise,
     )?;
+    Ok(pass.window.map_or(all.clone(), |w| w.cut(&all)))
+}
 
+pub(super) fn sample(
+    work: Work<'_>,
+    planned: &Planned,
+    mut canvas: Canvas,
+    prompts: &(Conditioning, Conditioning),
+    control: &mut Control<'_>,
+) -> Result<Sampled, EngineError> {
     control.stage("load")?;
     let started = Instant::now();
-    let guided = needs_negative(request.cfg) || request.sampler.name.contains("cfg_pp");
-    let plan = denoise::plan(device, model, shape, positive.tokens, guided)?;
-    let weights = device.load(&[&plan.plan], Arc::new(model.unet_params()))?;
-    let session = device.session(plan.plan.clone(), &weights)?;
+    let plans: Vec<_> = planned.0.iter().map(|p| &*p.unet.plan).collect();
+    let weights = work
+        .device
+        .load(&plans, Arc::new(work.model.unet_params()))?;
     let load_time = started.elapsed();
 
-    control.stage("sample")?;
     let started = Instant::now();
-    let mut error = None;
-    let cancel = control.cancel;
-    let unet = Unet {
-        session,
-        plan: &plan,
-        shape,
-        positive,
-        negative,
-        cancel,
-        error: &mut error,
-    };
-    let mut denoiser = Guided::new(unet, &model.sampling, request.cfg);
-    let n = shape.batch * shape.image_len();
-    let job = Job {
-        model: &model.sampling,
-        sampler: request.sampler,
-        sigmas: &sigmas,
-        seed: request.seed,
-        options: &Options::default(),
-        latent: &vec![0.0; n],
-        noise: &noise::initial(request.seed, n),
-        mask: None,
-    };
-    let mut on_step = |step: &Step<'_>| {
-        control
-            .progress(step.index + 1, step.total)
-            .map_err(|_| Stop)
-    };
-    let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
-    drop(denoiser);
-    if let Some(error) = error {
-        return Err(error);
+    let mut latent = None;
+    for (i, planning) in planned.0.iter().enumerate() {
+        if let Some(before) = latent.take() {
+            canvas = canvas.next(&before, planning.pass.shape, planning.pass.method);
+        }
+        control.stage(if i == 0 { "sample" } else { "second pass" })?;
+        let run = Run {
+            work,
+            planning,
+            canvas: &canvas,
+        };
+        let values = run.sample(&weights, prompts, control)?;
+        latent = Some(finished(work.model, planning.pass.shape, &values));
     }
-    control.check()?;
+    let latent = latent.expect("a request has a pass");
+    let peak = planned.0.iter().map(|p| p.unet.plan.device_bytes());
     Ok(Sampled {
-        latent: finished(model, shape, &sampled?),
-        peak_bytes: plan.plan.device_bytes(),
+        latent,
+        peak_bytes: peak.max().unwrap_or(0),
         load_time,
         sample_time: started.elapsed(),
     })
+}
+
+/// One pass over one canvas.
+struct Run<'a> {
+    work: Work<'a>,
+    planning: &'a Planning,
+    canvas: &'a Canvas,
+}
+
+impl Run<'_> {
+    /// The sampled latent in the model's units, `[b, c, h, w]`.
+    fn sample(
+        &self,
+        weights: &Weights,
+        (positive, negative): &(Conditioning, Conditioning),
+        control: &mut Control<'_>,
+    ) -> Result<Vec<f32>, EngineError> {
+        let Work {
+            device,
+            model,
+            request,
+        } = self.work;
+        let Planning { pass, sigmas, unet } = self.planning;
+        let shape = pass.shape;
+        let pixels = shape.pixels(model.vae.vae.scale());
+        let (positive, negative) = (
+            positive.at_size(model.family, pixels, false),
+            negative.at_size(model.family, pixels, true),
+        );
+        let inpaint = request.inpaint.as_ref().map(|i| &i.mask);
+        let mut session = device.session(unet.plan.clone(), weights)?;
+        if let Some(values) = self.canvas.beside(model, inpaint, shape) {
+            unet.write_beside(&mut *session, &values)?;
+        }
+        let mut error = None;
+        let network = Unet {
+            session,
+            plan: unet,
+            shape,
+            positive: &positive,
+            negative: &negative,
+            cancel: control.cancel,
+            error: &mut error,
+        };
+        let mut denoiser = Guided::new(network, &model.sampling, request.cfg);
+        if request.cfg_rescale > 0.0 {
+            denoiser = denoiser.with_rescale(Rescale {
+                multiplier: request.cfg_rescale,
+                image_len: shape.image_len(),
+            });
+        }
+        let latent = self.canvas.values(shape, model.latent_format());
+        let mask = self.canvas.latent_mask(shape);
+        let noise = if pass.add_noise {
+            noise::initial(request.seed, latent.len())
+        } else {
+            vec![0.0; latent.len()]
+        };
+        let job = Job {
+            model: &model.sampling,
+            sampler: request.sampler,
+            sigmas,
+            seed: request.seed,
+            options: &Options::default(),
+            latent: &latent,
+            noise: &noise,
+            mask: mask.as_deref(),
+        };
+        let mut trouble = None;
+        let mut on_step = |step: &Step<'_>| {
+            self.told(step, control).map_err(|e| {
+                trouble = Some(e);
+                Stop
+            })
+        };
+        let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
+        drop(denoiser);
+        if let Some(error) = error.or(trouble) {
+            return Err(error);
+        }
+        control.check()?;
+        let mut sampled = sampled?;
+        if let (Some(mask), Some(&0.0)) = (&mask, sigmas.last()) {
+            restore(&mut sampled, &latent, mask);
+        }
+        Ok(sampled)
+    }
+
+    fn told(&self, step: &Step<'_>, control: &mut Control<'_>) -> Result<(), EngineError> {
+        control.progress(step.index + 1, step.total)?;
+        let Some(preview) = &self.work.request.preview else {
+            return Ok(());
+        };
+        if !(step.index + 1).is_multiple_of(preview.every.max(1)) {
+            return Ok(());
+        }
+        let shape = self.planning.pass.shape;
+        let shown = preview::show(
+            self.work.device,
+            self.work.model,
+            preview,
+            shape,
+            step.denoised,
+            control,
+        )?;
+        if let Some(picture) = shown {
+            (control.on_event)(Event::Preview(picture));
+        }
+        Ok(())
+    }
+}
+
+/// What is outside the mask is the start's to the bit, not up to the rounding of the last step.
+fn restore(sampled: &mut [f32], latent: &[f32], mask: &[f32]) {
+    for ((value, &original), &paint) in sampled.iter_mut().zip(latent).zip(mask) {
+        if paint == 0.0 {
+            *value = original;
+        }
+    }
 }
 
 /// The sampled latent in the VAE's units.

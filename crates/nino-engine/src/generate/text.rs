@@ -205,16 +205,41 @@ fn side_by_side(parts: &[(usize, Vec<f32>)]) -> Vec<f32> {
     joined
 }
 
-/// SDXL: pooled text, then original size, crop and target size; the refiner has an aesthetic score.
+impl Conditioning {
+    /// The same for a picture of another width and height, which SDXL is told.
+    pub(super) fn at_size(
+        &self,
+        family: Family,
+        size: (usize, usize),
+        negative: bool,
+    ) -> Conditioning {
+        let sizes = sizes(family, size, negative);
+        let pooled = &self.vector[..self.vector.len() - sizes.len()];
+        Conditioning {
+            vector: pooled.iter().copied().chain(sizes).collect(),
+            ..self.clone()
+        }
+    }
+}
+
+/// SDXL: pooled text, then what it is told of sizes.
 fn vector(family: Family, pooled: &[f32], request: &GenerateRequest, negative: bool) -> Vec<f32> {
-    let (w, h) = (request.width as f32, request.height as f32);
+    let sizes = sizes(family, (request.width, request.height), negative);
+    if sizes.is_empty() {
+        return sizes;
+    }
+    pooled.iter().copied().chain(sizes).collect()
+}
+
+/// Original size, crop and target size; the refiner has an aesthetic score.
+fn sizes(family: Family, (width, height): (usize, usize), negative: bool) -> Vec<f32> {
+    let (w, h) = (width as f32, height as f32);
     let numbers: &[f32] = match family {
         Family::Sdxl => &[h, w, 0.0, 0.0, h, w],
         Family::SdxlRefiner => &[h, w, 0.0, 0.0, if negative { 2.5 } else { 6.0 }],
         _ => return Vec::new(),
     };
-    let embedded = numbers.iter().flat_map(|&v| sinusoids(v));
-    pooled.iter().copied().chain(embedded).collect()
+    numbers.iter().flat_map(|&v| sinusoids(v)).collect()
 }
 
 /// 256 values: cosines, then sines, of 128 frequencies from 1 to 1/10000.

@@ -1,10 +1,10 @@
 //! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
 
 use super::{FrameSink, MediaError, Pending, extension, io_error};
-use crate::Picture;
+use crate::{Mask, Picture};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
-use image::{ExtendedColorType, ImageEncoder, ImageReader};
+use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageReader};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -66,24 +66,65 @@ fn write_png(
     writer.finish()
 }
 
+/// A PNG in memory.
+pub fn png(picture: &Picture) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to memory fails only for sizes no picture has; then there is nothing to show.
+    let _ = write_png(&mut bytes, picture, &[]);
+    bytes
+}
+
 /// Reads any picture the `image` crate knows, as RGB.
 pub fn load_picture(path: &Path) -> Result<Picture, MediaError> {
+    Ok(rgb(open(path)?))
+}
+
+/// A picture, and its transparency as a mask: what is clear is to be painted.
+pub fn load_with_alpha(path: &Path) -> Result<(Picture, Option<Mask>), MediaError> {
+    let image = open(path)?;
+    let mask = image.color().has_alpha().then(|| {
+        let alpha = image.to_rgba8();
+        let values = alpha.pixels().map(|p| 1.0 - f32::from(p[3]) / 255.0);
+        Mask {
+            width: alpha.width() as usize,
+            height: alpha.height() as usize,
+            values: values.collect(),
+        }
+    });
+    Ok((rgb(image), mask))
+}
+
+/// A mask out of a picture: white is to be painted, black and clear stay.
+pub fn load_mask(path: &Path) -> Result<Mask, MediaError> {
+    let image = open(path)?.into_luma_alpha8();
+    let values = image
+        .pixels()
+        .map(|p| f32::from(p[0]) / 255.0 * (f32::from(p[1]) / 255.0));
+    Ok(Mask {
+        width: image.width() as usize,
+        height: image.height() as usize,
+        values: values.collect(),
+    })
+}
+
+fn open(path: &Path) -> Result<DynamicImage, MediaError> {
     let reader = ImageReader::open(path).map_err(io_error(path, "open"))?;
     let reader = reader
         .with_guessed_format()
         .map_err(io_error(path, "read"))?;
-    let rgb = reader
-        .decode()
-        .map_err(|source| MediaError::Image {
-            path: path.to_owned(),
-            source,
-        })?
-        .into_rgb8();
-    Ok(Picture {
+    reader.decode().map_err(|source| MediaError::Image {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn rgb(image: DynamicImage) -> Picture {
+    let rgb = image.into_rgb8();
+    Picture {
         width: rgb.width() as usize,
         height: rgb.height() as usize,
         rgb: rgb.into_raw(),
-    })
+    }
 }
 
 /// `00000.png`, `00001.png`, … in a folder.
