@@ -5,6 +5,7 @@
 //! for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a chunk
 //! needs of those before it is kept on the device, so memory does not grow with the clip.
 
+mod carry;
 mod clip;
 mod decoder;
 mod frames;
@@ -15,7 +16,7 @@ use crate::{EngineError, VaeFile};
 pub use clip::Chunking;
 use clip::{Part, Recorder};
 pub use decoder::Decoder;
-pub use frames::{Frame, OnFrame};
+pub use frames::{Band, OnBand};
 use nino_dtype::DType;
 use nino_graph::{Cost, Device};
 use nino_models::latent::LatentFormat;
@@ -154,6 +155,15 @@ impl DecodePlan {
             .map(|p| p.plan.host_bytes())
             .max()
             .unwrap_or(0)
+    }
+
+    /// What is decoded in one piece.
+    pub(crate) fn stage(&self) -> &'static str {
+        match (self.tiling, self.chunk) {
+            (Some(_), _) => "tile",
+            (None, Some(_)) => "clip",
+            (None, None) => "picture",
+        }
     }
 
     /// The op during which most memory is used.

@@ -85,6 +85,8 @@ pub enum EngineError {
     LatentBatch { found: usize, wanted: usize },
     #[error("{model} takes {more} channels beside the latent; known are inpaint models with 5")]
     InputChannels { model: String, more: usize },
+    #[error("could not keep a clip's cached frames in a temporary file: {source}")]
+    Carry { source: std::io::Error },
     #[error(transparent)]
     Sample(#[from] nino_sample::Error),
     #[error(transparent)]

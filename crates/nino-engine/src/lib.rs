@@ -17,7 +17,11 @@ mod mask;
 pub mod media;
 mod picture;
 mod profile;
+<<<<<<< HEAD
 mod resize;
+=======
+mod reopen;
+>>>>>>> b8498ab (engine: a lost device is opened again and a plan that did not fit is lowered; the decode goes on where it was)
 mod synthetic;
 mod vae;
 mod values;
@@ -25,7 +29,7 @@ mod values;
 pub use builtin::{BUILTIN, builtin_model};
 pub use control::{Control, Event};
 pub use decode::{
-    Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, Frame, LatentSize, OnFrame, OnPicture,
+    Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
 pub use encode::{EncodeOptions, encode};
@@ -41,6 +45,10 @@ pub use nino_sample::ksampler::Window;
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
 pub use profile::{OpTotal, Profile};
+<<<<<<< HEAD
 pub use resize::Upscale;
+=======
+pub use reopen::{Open, Reopening};
+>>>>>>> b8498ab (engine: a lost device is opened again and a plan that did not fit is lowered; the decode goes on where it was)
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

@@ -4,7 +4,7 @@ use crate::Mask;
 use image::{RgbImage, imageops};
 
 /// Rows of RGB bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Picture {
     pub width: usize,
@@ -14,13 +14,27 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// From values in 0..1, cut off to bytes as ComfyUI does.
-    pub fn from_unit(width: usize, height: usize, values: &[f32]) -> Picture {
-        let byte = |v: &f32| (v * 255.0).clamp(0.0, 255.0) as u8;
+    /// Black.
+    pub fn new(width: usize, height: usize) -> Picture {
         Picture {
             width,
             height,
-            rgb: values.iter().map(byte).collect(),
+            rgb: vec![0; width * height * 3],
+        }
+    }
+
+    /// From values in 0..1, cut off to bytes as ComfyUI does.
+    pub fn from_unit(width: usize, height: usize, values: &[f32]) -> Picture {
+        let mut picture = Picture::new(width, height);
+        picture.set_rows(0, values);
+        picture
+    }
+
+    /// Rows from `y` on, from values in 0..1.
+    pub(crate) fn set_rows(&mut self, y: usize, values: &[f32]) {
+        let rows = &mut self.rgb[y * self.width * 3..];
+        for (byte, v) in rows.iter_mut().zip(values) {
+            *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
         }
     }
 

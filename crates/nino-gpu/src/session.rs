@@ -153,15 +153,21 @@ impl GpuSession {
 
 impl Session for GpuSession {
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        match self.place(input, bytes.len())? {
+        self.place(input, bytes.len())?;
+        self.write_part(input, 0, bytes)
+    }
+
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        match self.plan.place(input) {
             Place::Arena(span) => {
-                let (page, offset) = self.at(span.offset);
+                let (page, offset) = self.at(span.offset + at);
                 self.gpu
                     .write_within(page, offset, bytes)
                     .map_err(|e| exec_error(e, &self.gpu))
             }
             Place::Host(span) => {
-                self.host[span.offset..span.offset + bytes.len()].copy_from_slice(bytes);
+                let start = span.offset + at;
+                self.host[start..start + bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
             _ => Ok(()),
@@ -210,14 +216,20 @@ impl Session for GpuSession {
     }
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        match self.place(output, dst.len())? {
+        self.place(output, dst.len())?;
+        self.read_part(output, 0, dst)
+    }
+
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
+        match self.plan.place(output) {
             Place::Arena(span) => {
-                let (page, offset) = self.at(span.offset);
+                let (page, offset) = self.at(span.offset + at);
                 let bytes = self.gpu.read_within(page, offset, dst.len());
                 dst.copy_from_slice(&bytes.map_err(|e| exec_error(e, &self.gpu))?);
             }
             Place::Host(span) => {
-                dst.copy_from_slice(&self.host[span.offset..span.offset + dst.len()]);
+                let start = span.offset + at;
+                dst.copy_from_slice(&self.host[start..start + dst.len()]);
             }
             _ => {}
         }

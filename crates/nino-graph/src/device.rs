@@ -47,6 +47,12 @@ pub trait Device: Send + Sync {
 
     /// Allocates the plan's arena; the weights must hold every parameter of the plan.
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError>;
+
+    /// Opens the device anew after it was lost; weights and sessions made before are of no use then.
+    fn reopen(&self) -> Result<(), ExecError> {
+        let reason = format!("{} cannot be opened again", self.name());
+        Err(ExecError::DeviceLost { reason })
+    }
 }
 
 /// How a run behaves.
@@ -80,6 +86,13 @@ pub trait Session {
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError>;
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError>;
+
+    /// [`Session::write`] of some bytes from `at` on, a multiple of 16 like their number unless they
+    /// are the last: for values that should not be in host memory twice.
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError>;
+
+    /// [`Session::read`] of some bytes from `at` on.
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError>;
 
     /// Fills the arena with NaN, so that a read of a value that is not there shows.
     fn poison(&mut self) -> Result<(), ExecError>;

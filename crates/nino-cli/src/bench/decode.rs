@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use cases::{Case, Memory};
 use nino_dtype::DType;
 use nino_engine::{
-    Control, DecodeOptions, DecodePlan, Decoder, Frame, Latent, Precision, Profile, VaeFile,
+    Band, Control, DecodeOptions, DecodePlan, Decoder, Latent, Precision, Profile, VaeFile,
     plan_decode,
 };
 use report::{Quality, Report, Row};
@@ -117,9 +117,9 @@ fn timed<'a>(
     let keep = decoder.plan.dtype != DType::F32 && !args.no_quality;
     let mut once = |decoder: &mut Decoder<'a>| -> Result<Duration> {
         values.clear();
-        let time = decoder.run(latent, &mut control, &mut |_, _, frame: Frame<'_>| {
+        let time = decoder.run(latent, &mut control, &mut |band: Band<'_>| {
             if keep {
-                values.extend_from_slice(frame.values);
+                values.extend_from_slice(band.values);
             }
             Ok(())
         })?;
@@ -161,9 +161,9 @@ fn quality(
     let compared = plan_decode(device, vae, latent.size(), &options)
         .and_then(|plan| Decoder::load(device, vae, plan, &mut control))
         .and_then(|mut decoder| {
-            decoder.run(latent, &mut control, &mut |_, _, frame: Frame<'_>| {
-                let found = &values[at..at + frame.values.len()];
-                let pairs = found.iter().zip(frame.values);
+            decoder.run(latent, &mut control, &mut |band: Band<'_>| {
+                let found = &values[at..at + band.values.len()];
+                let pairs = found.iter().zip(band.values);
                 square += pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
                 at += found.len();
                 Ok(())

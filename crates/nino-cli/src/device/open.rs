@@ -6,6 +6,7 @@ use crate::device::ceiling::{self, Ceiling};
 use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
+use nino_engine::Reopening;
 use nino_gpu::{AdapterInfo, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
 use std::panic::catch_unwind;
@@ -148,12 +149,20 @@ fn or_none(text: &str) -> &str {
 
 pub(crate) fn open_target(target: &Target, choice: &Choice) -> Result<Opened> {
     let (device, kind): (Arc<dyn Device>, Opener) = if let DeviceName::GpuAt(n) = target.name {
-        let gpu = GpuDevice::new(Gpu::open(&OpenOptions {
+        let options = OpenOptions {
             adapter: n.to_string(),
             tier: target.tier.map(Tier::from),
             cache_dir: choice.cache_dir.as_ref().map(|dir| dir.join("kernels")),
-        })?);
-        (Arc::new(gpu.clone()), Opener::Gpu(gpu))
+        };
+        let gpu = GpuDevice::new(Gpu::open(&options)?);
+        let again = move || -> Result<Arc<dyn Device>, ExecError> {
+            let gpu = Gpu::open(&options).map_err(|e| ExecError::DeviceLost {
+                reason: e.to_string(),
+            })?;
+            Ok(Arc::new(GpuDevice::new(gpu)))
+        };
+        let device = Reopening::new(Arc::new(gpu.clone()), again);
+        (Arc::new(device), Opener::Gpu(gpu))
     } else {
         let cpu = Arc::new(Cpu::new(CpuOptions {
             threads: choice.threads,
@@ -253,5 +262,9 @@ impl Device for Budgeted {
 
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
         self.device.session(plan, weights)
+    }
+
+    fn reopen(&self) -> Result<(), ExecError> {
+        self.device.reopen()
     }
 }

@@ -211,14 +211,19 @@ impl Session {
 
 impl nino_graph::Session for Session {
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        let n = self.size_of(input, bytes.len())?;
+        self.size_of(input, bytes.len())?;
+        self.write_part(input, 0, bytes)
+    }
+
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         match self.plan.place(input) {
             Place::Arena(span) => {
-                self.arena.as_mut_slice()[span.offset..span.offset + n].copy_from_slice(bytes);
+                let value = &mut self.arena.as_mut_slice()[span.offset..span.offset + span.bytes];
+                value[at..at + bytes.len()].copy_from_slice(bytes);
             }
             Place::Host(span) => {
                 if let Some(outside) = &self.outside {
-                    outside.write(span.offset as u64, bytes)?;
+                    outside.write((span.offset + at) as u64, bytes)?;
                 }
             }
             Place::Param => {
@@ -243,18 +248,23 @@ impl nino_graph::Session for Session {
     }
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        let n = self.size_of(output, dst.len())?;
+        self.size_of(output, dst.len())?;
+        self.read_part(output, 0, dst)
+    }
+
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
         match self.plan.place(output) {
             Place::Arena(span) => {
-                dst.copy_from_slice(&self.arena.as_slice()[span.offset..span.offset + n]);
+                let value = &self.arena.as_slice()[span.offset..span.offset + span.bytes];
+                dst.copy_from_slice(&value[at..at + dst.len()]);
             }
             Place::Host(span) => {
                 if let Some(outside) = &self.outside {
-                    outside.read(span.offset as u64, dst)?;
+                    outside.read((span.offset + at) as u64, dst)?;
                 }
             }
             Place::Param => match self.param(output)?.raw() {
-                Some(raw) => dst.copy_from_slice(raw.as_slice()),
+                Some(raw) => dst.copy_from_slice(&raw.as_slice()[at..at + dst.len()]),
                 None => {
                     return Err(ExecError::NotInPlan {
                         what: "this parameter as an output".to_owned(),

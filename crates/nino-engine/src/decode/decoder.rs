@@ -1,12 +1,12 @@
 //! A decode plan with its weights on the device: latents in, frames out, again and again.
 
-use super::frames::{Cursor, OnFrame};
+use super::carry::Carried;
+use super::frames::{Cursor, OnBand};
 use super::{DecodePlan, Part};
 use crate::profile::Profile;
-use crate::values::{read, write};
+use crate::values::write;
 use crate::{Control, EngineError, Latent, VaeFile};
 use nino_graph::{Device, RunOptions, Session, Weights};
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A loaded plan.
@@ -22,9 +22,6 @@ pub struct Decoder<'a> {
     /// Times every op of the runs that follow, when there.
     pub profile: Option<Profile>,
 }
-
-/// Cached frames by layer, on their way from one graph to the next.
-type Caches = BTreeMap<String, Vec<u8>>;
 
 impl<'a> Decoder<'a> {
     pub fn load(
@@ -54,14 +51,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes every latent of the batch, which has the size of the plan and the decoder's own
-    /// units; frames go out as they are ready, in order. Gives the time it took.
+    /// units; rows go out as they are ready, in order. Gives the time it took.
     pub fn run(
         &mut self,
         latent: &Latent,
         control: &mut Control<'_>,
-        on_frame: &mut OnFrame<'_>,
+        on_band: &mut OnBand<'_>,
     ) -> Result<Duration, EngineError> {
-        self.resume(latent, &mut Cursor::default(), control, on_frame)
+        self.resume(latent, &mut Cursor::default(), control, on_band)
     }
 
     /// [`Decoder::run`] from where an earlier one, on this device or another, ended.
@@ -70,7 +67,7 @@ impl<'a> Decoder<'a> {
         latent: &Latent,
         at: &mut Cursor,
         control: &mut Control<'_>,
-        on_frame: &mut OnFrame<'_>,
+        on_band: &mut OnBand<'_>,
     ) -> Result<Duration, EngineError> {
         control.stage("decode")?;
         let started = Instant::now();
@@ -80,10 +77,10 @@ impl<'a> Decoder<'a> {
         while at.item < latent.batch {
             while at.tile < tiles.len() {
                 let done = (at.item * tiles.len() + at.tile) * chunks;
-                self.tile(latent, tiles[at.tile], at, (done, total), control, on_frame)?;
+                self.tile(latent, tiles[at.tile], at, (done, total), control, on_band)?;
                 at.next_tile();
             }
-            at.next_item(&self.plan, on_frame)?;
+            at.next_item(&self.plan, on_band)?;
         }
         Ok(started.elapsed())
     }
@@ -96,9 +93,9 @@ impl<'a> Decoder<'a> {
         at: &mut Cursor,
         (mut done, total): (usize, usize),
         control: &mut Control<'_>,
-        on_frame: &mut OnFrame<'_>,
+        on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
-        let mut caches = Caches::new();
+        let mut carried = Carried::default();
         let (mut latent_frame, mut frame) = (0, 0);
         for i in 0..self.plan.parts.len() {
             let mut session = match self.kept.take() {
@@ -109,15 +106,19 @@ impl<'a> Decoder<'a> {
             };
             let part = &self.plan.parts[i];
             self.arena = self.arena.max(session.arena_bytes());
-            enter(&mut *session, part, &caches)?;
+            carried.enter(&mut *session, part)?;
             for run in 0..part.runs {
                 let tile = crop(latent, at.item, latent_frame, part, start);
                 let profile = self.profile.as_mut();
-                let values = step(&mut *session, part, &tile, profile, control)?;
-                let last = run + 1 == part.runs;
-                leave(&mut *session, part, last, &mut caches)?;
+                step(&mut *session, part, &tile, profile, control)?;
                 latent_frame += part.frames;
-                frame = at.add(&self.plan, start, frame, &values, on_frame)?;
+                let from = (start, frame);
+                frame = at.take(&mut *session, part, &self.plan, from, on_band)?;
+                if run + 1 < part.runs {
+                    carried.stay(&mut *session, part)?;
+                } else if i + 1 < self.plan.parts.len() {
+                    carried.leave(&mut *session, part)?;
+                }
                 done += 1;
                 control.progress(done, total)?;
             }
@@ -129,14 +130,14 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// One run of a session: latent values in, picture values out.
+/// One run of a session with these latent values.
 fn step(
     session: &mut dyn Session,
     part: &Part,
     latent: &[f32],
     profile: Option<&mut Profile>,
     control: &mut Control<'_>,
-) -> Result<Vec<f32>, EngineError> {
+) -> Result<(), EngineError> {
     let graph = part.plan.graph();
     write(session, graph, part.latent, latent)?;
     session.run(RunOptions {
@@ -146,14 +147,7 @@ fn step(
     if let Some(profile) = profile {
         profile.add(graph, &session.profile());
     }
-    let values = read(session, graph, part.pictures)?;
-    match values.iter().filter(|v| !v.is_finite()).count() {
-        0 => Ok(values),
-        bad => Err(EngineError::NotFinite {
-            bad,
-            all: values.len(),
-        }),
-    }
+    Ok(())
 }
 
 /// Latent values of one tile and chunk, `[t, h, w, c]`.
@@ -166,42 +160,4 @@ fn crop(latent: &Latent, b: usize, frame: usize, part: &Part, (x, y): (usize, us
     rows.flat_map(|row| &item[(row * latent.width + x) * c..(row * latent.width + x + w) * c])
         .copied()
         .collect()
-}
-
-/// Gives a new session the frames the chunk before kept; zeros where it kept none.
-fn enter(session: &mut dyn Session, part: &Part, caches: &Caches) -> Result<(), EngineError> {
-    for cache in &part.caches {
-        let Some(input) = cache.input else { continue };
-        match caches.get(&cache.name) {
-            Some(bytes) => session.write(input, bytes)?,
-            None => session.write(input, &vec![0; part.plan.graph().bytes(input)])?,
-        }
-    }
-    Ok(())
-}
-
-/// After a run: what is carried in place stays, the rest is moved; the last run hands everything on.
-fn leave(
-    session: &mut dyn Session,
-    part: &Part,
-    last: bool,
-    caches: &mut Caches,
-) -> Result<(), EngineError> {
-    for cache in &part.caches {
-        let in_place = cache
-            .input
-            .is_some_and(|input| part.plan.place(input) == part.plan.place(cache.output));
-        if in_place && !last {
-            continue;
-        }
-        let mut bytes = vec![0; part.plan.graph().bytes(cache.output)];
-        session.read(cache.output, &mut bytes)?;
-        match cache.input {
-            Some(input) if !last => session.write(input, &bytes)?,
-            _ => {
-                caches.insert(cache.name.clone(), bytes);
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,19 +1,31 @@
-//! Puts what the runs give together into whole frames, and remembers how far a decode has come.
+//! Takes pictures out of a session by rows, puts tiles together, and remembers how far a decode has
+//! come.
 
 use super::tiles::{At, Blend};
 use super::{DecodePlan, Part};
 use crate::EngineError;
+use nino_graph::Session;
 
-/// A decoded picture or frame: values in 0..1 where the network keeps to it, `[h, w, 3]`.
+/// Rows of a decoded picture or frame, from the top down: values in 0..1 where the network keeps to
+/// it, `[rows, width, 3]`. Large pictures are never whole in memory as floats.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct Band<'a> {
+    /// Batch element.
+    pub item: usize,
+    pub frame: usize,
+    /// Of the whole frame.
     pub width: usize,
     pub height: usize,
+    /// The first row.
+    pub y: usize,
     pub values: &'a [f32],
 }
 
-/// Takes each picture or frame as it is ready: batch element, frame, values.
-pub type OnFrame<'a> = dyn FnMut(usize, usize, Frame<'_>) -> Result<(), EngineError> + 'a;
+/// Takes the rows of each picture or frame as they are ready, in order.
+pub type OnBand<'a> = dyn FnMut(Band<'_>) -> Result<(), EngineError> + 'a;
+
+/// Bytes of rows taken out at a time, about.
+const BAND_BYTES: usize = 2 << 20;
 
 /// How far a decode has come: what is behind it is not done again, whatever happens to the device.
 #[derive(Debug, Default)]
@@ -31,45 +43,66 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// Takes the frames of one run, the first of them `first`; gives the number of the next one.
     /// Frames that were taken before are passed over.
-    pub(super) fn add(
+    pub(super) fn take(
         &mut self,
+        session: &mut dyn Session,
+        part: &Part,
         plan: &DecodePlan,
-        (x, y): (usize, usize),
-        first: usize,
-        values: &[f32],
-        on_frame: &mut OnFrame<'_>,
+        (start, first): ((usize, usize), usize),
+        on_band: &mut OnBand<'_>,
     ) -> Result<usize, EngineError> {
-        let scale = plan.scale();
-        let (width, height) = plan.tile_pixels();
-        if plan.tiling.is_some() && self.blends.is_empty() {
+        let graph = part.plan.graph();
+        let shape = graph.shape(part.pictures);
+        let (height, width) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
+        let next = first + shape.numel() / (height * width * 3);
+        let dtype = graph.dtype(part.pictures);
+        let row = width * 3 * dtype.block_bytes();
+        // Sixteen rows of anything end at a multiple of 16 bytes.
+        let n_rows = (BAND_BYTES / row).next_multiple_of(16).min(height);
+        let mut bytes = vec![0; n_rows * row];
+        let mut values = vec![0.0; n_rows * width * 3];
+        for frame in first.max(self.frames)..next {
+            for y in (0..height).step_by(n_rows) {
+                let rows = n_rows.min(height - y);
+                let at = ((frame - first) * height + y) * row;
+                let bytes = &mut bytes[..rows * row];
+                session.read_part(part.pictures, at, bytes)?;
+                let values = &mut values[..rows * width * 3];
+                nino_dtype::decode(dtype, bytes, values)?;
+                finite(values)?;
+                match self.blend(plan, frame) {
+                    None => on_band(Band {
+                        item: self.item,
+                        frame,
+                        width,
+                        height,
+                        y,
+                        values,
+                    })?,
+                    Some((blend, overlap)) => {
+                        let scale = plan.scale();
+                        let at = At {
+                            x: start.0 * scale,
+                            y: start.1 * scale,
+                            width,
+                            height,
+                        };
+                        blend.add(at, overlap, y, values);
+                    }
+                }
+            }
+            self.frames = frame + 1;
+        }
+        Ok(next)
+    }
+
+    fn blend(&mut self, plan: &DecodePlan, frame: usize) -> Option<(&mut Blend, usize)> {
+        let tiling = plan.tiling?;
+        if self.blends.is_empty() {
             let blend = |_| Blend::new(plan.width, plan.height);
             self.blends = (0..plan.n_frames).map(blend).collect();
         }
-        let frames = values.chunks_exact(width * height * 3);
-        let next = first + frames.len();
-        for (i, values) in frames.enumerate().skip(self.frames.saturating_sub(first)) {
-            match plan.tiling {
-                None => {
-                    let frame = Frame {
-                        width,
-                        height,
-                        values,
-                    };
-                    on_frame(self.item, first + i, frame)?;
-                }
-                Some(t) => {
-                    let at = At {
-                        x: x * scale,
-                        y: y * scale,
-                        width,
-                        height,
-                    };
-                    self.blends[first + i].add(at, t.overlap, values);
-                }
-            }
-            self.frames = first + i + 1;
-        }
-        Ok(next)
+        Some((&mut self.blends[frame], tiling.overlap))
     }
 
     pub(super) fn next_tile(&mut self) {
@@ -81,21 +114,32 @@ impl Cursor {
     pub(super) fn next_item(
         &mut self,
         plan: &DecodePlan,
-        on_frame: &mut OnFrame<'_>,
+        on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
-        for (i, blend) in std::mem::take(&mut self.blends).into_iter().enumerate() {
-            let values = blend.finish();
-            let frame = Frame {
+        for (frame, blend) in std::mem::take(&mut self.blends).into_iter().enumerate() {
+            on_band(Band {
+                item: self.item,
+                frame,
                 width: plan.width,
                 height: plan.height,
-                values: &values,
-            };
-            on_frame(self.item, i, frame)?;
+                y: 0,
+                values: &blend.finish(),
+            })?;
         }
         self.item += 1;
         self.tile = 0;
         self.frames = 0;
         Ok(())
+    }
+}
+
+fn finite(values: &[f32]) -> Result<(), EngineError> {
+    match values.iter().filter(|v| !v.is_finite()).count() {
+        0 => Ok(()),
+        bad => Err(EngineError::NotFinite {
+            bad,
+            all: values.len(),
+        }),
     }
 }
 
@@ -122,11 +166,5 @@ impl DecodePlan {
         self.parts
             .first()
             .map_or(1, |p| width(p, p.pictures) / width(p, p.latent))
-    }
-
-    fn tile_pixels(&self) -> (usize, usize) {
-        let part = &self.parts[0];
-        let shape = part.plan.graph().shape(part.pictures);
-        (shape[shape.rank() - 2], shape[shape.rank() - 3])
     }
 }

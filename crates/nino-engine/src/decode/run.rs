@@ -1,11 +1,11 @@
 //! From a latent to pictures: checks, units, plan, run, and what to do when a run fails.
 
 use super::frames::Cursor;
-use super::{DecodeOptions, DecodePlan, Decoder, Precision, plan_decode};
+use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_decode};
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use nino_dtype::DType;
-use nino_graph::Device;
-use std::time::Duration;
+use nino_graph::{Device, ExecError, PlanError};
+use std::time::{Duration, Instant};
 
 /// How the pictures came about.
 #[derive(Debug)]
@@ -13,8 +13,10 @@ pub struct Decoded {
     pub plan: DecodePlan,
     /// Bytes for weights and the largest session's activations, as allocated.
     pub measured_peak: usize,
-    /// Decodes repeated in f32 because values were not finite.
+    /// Pictures, tiles or clips made again in f32 because values were not finite.
     pub retries: usize,
+    /// Times the device was lost or its memory ran out, and the decode went on.
+    pub recoveries: usize,
     pub load_time: Duration,
     pub decode_time: Duration,
 }
@@ -32,41 +34,133 @@ pub fn decode(
     on_picture: &mut OnPicture<'_>,
 ) -> Result<Decoded, EngineError> {
     let latent = prepared(vae, latent, options, control)?;
-    let mut on_frame = |b: usize, i: usize, frame: super::Frame<'_>| {
-        on_picture(
-            b,
-            i,
-            Picture::from_unit(frame.width, frame.height, frame.values),
-        )
+    let mut picture = Picture::default();
+    let mut on_band = |band: Band<'_>| {
+        if band.y == 0 {
+            picture = Picture::new(band.width, band.height);
+        }
+        picture.set_rows(band.y, band.values);
+        if band.y * band.width * 3 + band.values.len() < picture.rgb.len() {
+            return Ok(());
+        }
+        on_picture(band.item, band.frame, std::mem::take(&mut picture))
     };
-    let mut options = *options;
-    let mut at = Cursor::default();
-    let mut retries = 0;
-    let mut decode_time = Duration::ZERO;
+    let mut job = Job {
+        device,
+        vae,
+        latent: &latent,
+        options: *options,
+        at: Cursor::default(),
+    };
+    let (mut retries, mut recoveries) = (0, 0);
+    let started = Instant::now();
+    let mut plan = job.plan()?;
     loop {
-        let plan = plan_decode(device, vae, latent.size(), &options)?;
-        let mut decoder = Decoder::load(device, vae, plan, control)?;
-        match decoder.resume(&latent, &mut at, control, &mut on_frame) {
-            Ok(time) => {
-                decode_time += time;
+        let mut decoder = match Decoder::load(device, vae, plan.clone(), control) {
+            Ok(decoder) => decoder,
+            Err(error) => {
+                recoveries += 1;
+                plan = job.recover(error, &plan, recoveries, control)?;
+                continue;
+            }
+        };
+        match decoder.resume(&latent, &mut job.at, control, &mut on_band) {
+            Ok(_) => {
                 return Ok(Decoded {
                     measured_peak: decoder.measured_peak(),
+                    load_time: decoder.load_time,
+                    decode_time: started.elapsed().saturating_sub(decoder.load_time),
                     plan: decoder.plan,
                     retries,
-                    load_time: decoder.load_time,
-                    decode_time,
+                    recoveries,
                 });
             }
             Err(EngineError::NotFinite { bad, all }) if decoder.plan.dtype != DType::F32 => {
                 control.note(format!(
-                    "{bad} of {all} values were not finite in {}: going on in f32",
-                    decoder.plan.dtype
+                    "{bad} of {all} values were not finite in {}: this {} is made again in f32, and \
+                     so is what follows",
+                    decoder.plan.dtype,
+                    decoder.plan.stage()
                 ));
-                options.precision = Precision::F32;
                 retries += 1;
+                drop(decoder);
+                job.options.precision = Precision::F32;
+                plan = job.plan()?;
             }
-            Err(other) => return Err(other),
+            Err(error) => {
+                recoveries += 1;
+                // What the lost device held goes before another is opened.
+                drop(decoder);
+                plan = job.recover(error, &plan, recoveries, control)?;
+            }
         }
+    }
+}
+
+/// How often a decode is taken up again.
+const MAX_RECOVERIES: usize = 4;
+
+/// What stays the same while plans and devices come and go.
+struct Job<'a> {
+    device: &'a dyn Device,
+    vae: &'a VaeFile,
+    latent: &'a Latent,
+    options: DecodeOptions,
+    at: Cursor,
+}
+
+impl Job<'_> {
+    fn plan(&self) -> Result<DecodePlan, EngineError> {
+        plan_decode(self.device, self.vae, self.latent.size(), &self.options)
+    }
+
+    /// After memory ran out or the device was lost: the device anew and a smaller plan. Any other
+    /// error is given back.
+    fn recover(
+        &mut self,
+        error: EngineError,
+        failed: &DecodePlan,
+        recoveries: usize,
+        control: &mut Control<'_>,
+    ) -> Result<DecodePlan, EngineError> {
+        let (what, free) = match &error {
+            _ if recoveries > MAX_RECOVERIES => return Err(error),
+            EngineError::Exec(ExecError::DeviceLost { .. }) => {
+                if let Err(why) = self.device.reopen() {
+                    tracing::warn!("{why}");
+                    return Err(error);
+                }
+                ("the device was opened again", None)
+            }
+            EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
+                ("less memory than planned for is there", *free)
+            }
+            _ => return Err(error),
+        };
+        let before = self.options.budget;
+        let less = failed.peak_bytes() / 4 * 3;
+        self.options.budget = Some(free.map_or(less, |free| less.min(free as usize)));
+        let mut plan = self.plan();
+        if let Err(EngineError::Plan(PlanError::OverBudget { need, .. })) = plan {
+            self.options.budget = Some(need);
+            plan = self.plan();
+        }
+        if plan.is_err() {
+            // Nothing smaller is possible: what failed may still do on a device opened anew.
+            self.options.budget = before;
+            plan = self.plan();
+        }
+        let Ok(plan) = plan else { return Err(error) };
+        let lost = matches!(error, EngineError::Exec(ExecError::DeviceLost { .. }));
+        if plan.peak_bytes() >= failed.peak_bytes() && !lost {
+            return Err(error);
+        }
+        control.note(format!(
+            "{error}; {what}: going on with a plan of {} MiB, where {} MiB failed",
+            plan.peak_bytes() >> 20,
+            failed.peak_bytes() >> 20
+        ));
+        Ok(plan)
     }
 }
 

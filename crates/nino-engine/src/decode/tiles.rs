@@ -71,7 +71,8 @@ impl Blend {
         }
     }
 
-    pub(super) fn add(&mut self, at: At, overlap: usize, values: &[f32]) {
+    /// Adds rows of a tile, from its row `first` on.
+    pub(super) fn add(&mut self, at: At, overlap: usize, first: usize, values: &[f32]) {
         let ramp = |i: usize, n: usize, start: usize, total: usize| {
             // No fall-off at the picture's own edge.
             let before = if start == 0 {
@@ -86,14 +87,14 @@ impl Blend {
             };
             before.min(after).min(1.0)
         };
-        for y in 0..at.height {
+        for (i, row) in values.chunks_exact(at.width * 3).enumerate() {
+            let y = first + i;
             let wy = ramp(y, at.height, at.y, self.height);
             for x in 0..at.width {
                 let w = wy * ramp(x, at.width, at.x, self.width);
                 let to = (at.y + y) * self.width + at.x + x;
-                let from = (y * at.width + x) * 3;
                 for c in 0..3 {
-                    self.sum[to * 3 + c] += w * values[from + c];
+                    self.sum[to * 3 + c] += w * row[x * 3 + c];
                 }
                 self.weight[to] += w;
             }

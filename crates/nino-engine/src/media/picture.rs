@@ -62,7 +62,10 @@ fn write_png(
         }
     }
     let mut writer = encoder.write_header()?;
-    writer.write_image_data(&picture.rgb)?;
+    // Row by row: the compressed picture is never whole in memory.
+    let mut stream = writer.stream_writer()?;
+    stream.write_all(&picture.rgb)?;
+    stream.finish()?;
     writer.finish()
 }
 

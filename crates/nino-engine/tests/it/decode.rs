@@ -40,7 +40,12 @@ impl Device for Small {
 }
 
 /// A small AutoencoderKL with made-up weights, as a file.
-fn kl() -> VaeFile {
+pub(crate) fn kl() -> VaeFile {
+    kl_with_gain(1.0)
+}
+
+/// With its residual stream `gain` times as large as usual.
+pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
     let config = Config {
         widths: vec![32, 32, 32],
         n_res_blocks: 1,
@@ -88,7 +93,10 @@ fn kl() -> VaeFile {
     for p in &specs {
         let fan_in = p.shape[1..].iter().product::<usize>().max(1) as f32;
         let gamma = p.name.contains("norm") && p.name.ends_with("weight");
-        let value = |_| random() * 2.0 / fan_in.sqrt() + if gamma { 1.0 } else { 0.0 };
+        // Second convolutions and the one at the start write the stream; norms take its size away.
+        let writes = p.name.contains("conv2") || p.name.contains("conv_in");
+        let gain = if writes { gain } else { 1.0 };
+        let value = |_| random() * 2.0 * gain / fan_in.sqrt() + if gamma { 1.0 } else { 0.0 };
         let bytes: Vec<u8> = (0..p.shape.numel())
             .map(value)
             .flat_map(f32::to_le_bytes)
@@ -99,11 +107,11 @@ fn kl() -> VaeFile {
     VaeFile::open(&path).unwrap()
 }
 
-fn wan() -> VaeFile {
+pub(crate) fn wan() -> VaeFile {
     VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap()
 }
 
-fn smooth(shape: &[usize]) -> Latent {
+pub(crate) fn smooth(shape: &[usize]) -> Latent {
     let n = shape.iter().product::<usize>();
     let values: Vec<f32> = (0..n)
         .map(|i| (i as f32 * 0.37).sin() + (i as f32 * 0.011).cos())

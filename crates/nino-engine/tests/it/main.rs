@@ -5,6 +5,7 @@
 
 mod decode;
 mod emoji;
+mod recover;
 
 use nino_cpu::{Cpu, CpuOptions};
 use nino_engine::{Control, Event};

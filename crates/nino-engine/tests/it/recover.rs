@@ -1,0 +1,245 @@
+//! Devices that fail on the way: the decode goes on where it was, and nothing is delivered twice.
+
+use super::decode::{kl, smooth, wan};
+use super::{cpu, with_control};
+use nino_engine::{
+    DecodeOptions, Decoded, EngineError, Event, Latent, Picture, Precision, Reopening, VaeFile,
+    decode,
+};
+use nino_graph::{
+    Device, ExecError, Node, OpTime, ParamSource, Plan, PlanOptions, RunOptions, Session, Weights,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A CPU whose `fails_at`-th call of a kind fails, counted over all that share the counter.
+struct Flaky {
+    cpu: nino_cpu::Cpu,
+    calls: Arc<AtomicUsize>,
+    fails_at: usize,
+    how: fn() -> ExecError,
+    in_session: bool,
+}
+
+struct FlakySession {
+    session: Box<dyn Session>,
+    calls: Arc<AtomicUsize>,
+    fails_at: usize,
+    how: fn() -> ExecError,
+}
+
+fn lost() -> ExecError {
+    ExecError::DeviceLost {
+        reason: "a test".to_owned(),
+    }
+}
+
+fn full() -> ExecError {
+    ExecError::OutOfMemory {
+        what: "the arena".to_owned(),
+        wanted: 1,
+        free: None,
+    }
+}
+
+impl Device for Flaky {
+    fn name(&self) -> String {
+        "flaky".to_owned()
+    }
+    fn plan_options(&self) -> PlanOptions {
+        self.cpu.plan_options()
+    }
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        self.cpu.load(plans, source)
+    }
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let first = self
+            .calls
+            .fetch_add(usize::from(!self.in_session), Ordering::Relaxed);
+        if !self.in_session && first == self.fails_at {
+            return Err((self.how)());
+        }
+        Ok(Box::new(FlakySession {
+            session: self.cpu.session(plan, weights)?,
+            calls: self.calls.clone(),
+            fails_at: if self.in_session {
+                self.fails_at
+            } else {
+                usize::MAX
+            },
+            how: self.how,
+        }))
+    }
+}
+
+impl Session for FlakySession {
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session.write(input, bytes)
+    }
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) == self.fails_at {
+            return Err((self.how)());
+        }
+        self.session.run(options)
+    }
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session.read(output, dst)
+    }
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session.write_part(input, at, bytes)
+    }
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session.read_part(output, at, dst)
+    }
+    fn poison(&mut self) -> Result<(), ExecError> {
+        self.session.poison()
+    }
+    fn arena_bytes(&self) -> usize {
+        self.session.arena_bytes()
+    }
+    fn profile(&self) -> Vec<OpTime> {
+        self.session.profile()
+    }
+}
+
+/// Every picture with its place, how it went, and what was said.
+type Outcome = (
+    Vec<(usize, usize, Picture)>,
+    Result<Decoded, EngineError>,
+    Vec<String>,
+);
+
+fn run(device: &dyn Device, vae: &VaeFile, latent: &Latent) -> Outcome {
+    let mut pictures = Vec::new();
+    let (decoded, events) = with_control(|control| {
+        let options = DecodeOptions::default();
+        decode(device, vae, latent, &options, control, &mut |b, i, p| {
+            pictures.push((b, i, p));
+            Ok(())
+        })
+    });
+    let notes = events.into_iter().filter_map(|e| match e {
+        Event::Note(text) => Some(text),
+        _ => None,
+    });
+    (pictures, decoded, notes.collect())
+}
+
+fn flaky(fails_at: usize, how: fn() -> ExecError, in_session: bool) -> Reopening {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let open = move || -> Result<Arc<dyn Device>, ExecError> {
+        Ok(Arc::new(Flaky {
+            cpu: cpu(),
+            calls: calls.clone(),
+            fails_at,
+            how,
+            in_session,
+        }))
+    };
+    Reopening::new(open().unwrap(), open)
+}
+
+#[test]
+fn a_lost_device_costs_no_picture_and_no_frame() {
+    let cases = [
+        (kl(), smooth(&[3, 4, 12, 10]), 1),
+        (wan(), smooth(&[1, 4, 5, 3, 4]), 3),
+    ];
+    for (vae, latent, fails_at) in cases {
+        let (expected, ..) = run(&cpu(), &vae, &latent);
+        let (found, decoded, notes) = run(&flaky(fails_at, lost, true), &vae, &latent);
+        let decoded = decoded.unwrap();
+        assert_eq!(decoded.recoveries, 1);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("opened again"), "{notes:?}");
+        let places = |all: &[(usize, usize, Picture)]| -> Vec<(usize, usize)> {
+            all.iter().map(|(b, i, _)| (*b, *i)).collect()
+        };
+        assert_eq!(places(&found), places(&expected), "each once, in order");
+        assert!(found == expected, "{}: the pictures differ", vae.name);
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_lowers_the_plan() {
+    let (vae, latent) = (kl(), smooth(&[2, 4, 24, 20]));
+    let (expected, decoded, _) = run(&cpu(), &vae, &latent);
+    let whole = decoded.unwrap().plan.peak_bytes();
+    for in_session in [true, false] {
+        let (found, decoded, notes) = run(&flaky(0, full, in_session), &vae, &latent);
+        let decoded = decoded.unwrap();
+        assert!(decoded.plan.peak_bytes() <= whole / 4 * 3, "{notes:?}");
+        assert_eq!(decoded.measured_peak, decoded.plan.peak_bytes());
+        assert!(found == expected);
+    }
+}
+
+#[test]
+fn a_device_that_stays_lost_is_told() {
+    struct Gone(nino_cpu::Cpu);
+    impl Device for Gone {
+        fn name(&self) -> String {
+            "gone".to_owned()
+        }
+        fn plan_options(&self) -> PlanOptions {
+            self.0.plan_options()
+        }
+        fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+            Err(lost())
+        }
+        fn session(&self, _: Arc<Plan>, _: &Weights) -> Result<Box<dyn Session>, ExecError> {
+            Err(lost())
+        }
+    }
+    let (vae, latent) = (kl(), smooth(&[1, 4, 8, 8]));
+    let open = || -> Result<Arc<dyn Device>, ExecError> { Ok(Arc::new(Gone(cpu()))) };
+    let devices: [Arc<dyn Device>; 2] = [
+        Arc::new(Gone(cpu())),
+        Arc::new(Reopening::new(open().unwrap(), open)),
+    ];
+    for device in devices {
+        let (pictures, decoded, _) = run(&*device, &vae, &latent);
+        let error = decoded.unwrap_err();
+        assert!(
+            matches!(error, EngineError::Exec(ExecError::DeviceLost { .. })),
+            "{error}"
+        );
+        assert!(pictures.is_empty());
+    }
+}
+
+/// Weights that take the residual stream past f16's 65504: first by a factor that scaling it by a
+/// power of two makes up for, then by one that it does not.
+#[test]
+fn what_overflows_f16_is_kept_in_range_or_made_again_in_f32() {
+    let latent = smooth(&[2, 4, 8, 8]);
+    for (gain, retries) in [(3e5, 0), (3e7, 1)] {
+        let vae = super::decode::kl_with_gain(gain);
+        let with = |precision| {
+            let mut pictures = Vec::new();
+            let options = DecodeOptions {
+                precision,
+                ..DecodeOptions::default()
+            };
+            let (decoded, events) = with_control(|control| {
+                decode(&cpu(), &vae, &latent, &options, control, &mut |_, _, p| {
+                    pictures.push(p);
+                    Ok(())
+                })
+            });
+            (pictures, decoded.unwrap(), events)
+        };
+        let (exact, ..) = with(Precision::F32);
+        let (found, decoded, events) = with(Precision::F16);
+        assert_eq!(decoded.retries, retries, "gain {gain}");
+        let said = |e: &Event| matches!(e, Event::Note(text) if text.contains("again in f32"));
+        assert_eq!(events.iter().filter(|e| said(e)).count(), retries);
+        assert_eq!(found.len(), 2, "each picture once");
+        let far = exact.iter().zip(&found).map(|(a, b)| {
+            let pairs = a.rgb.iter().zip(&b.rgb);
+            pairs.map(|(x, y)| x.abs_diff(*y)).max().unwrap()
+        });
+        let allowed = if retries > 0 { 0 } else { 2 };
+        assert!(far.max().unwrap() <= allowed, "gain {gain}");
+    }
+}
