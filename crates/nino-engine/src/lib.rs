@@ -17,11 +17,8 @@ mod mask;
 pub mod media;
 mod picture;
 mod profile;
-<<<<<<< HEAD
-mod resize;
-=======
 mod reopen;
->>>>>>> b8498ab (engine: a lost device is opened again and a plan that did not fit is lowered; the decode goes on where it was)
+mod resize;
 mod synthetic;
 mod vae;
 mod values;
@@ -45,10 +42,7 @@ pub use nino_sample::ksampler::Window;
 pub use nino_sample::{Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed};
 pub use picture::Picture;
 pub use profile::{OpTotal, Profile};
-<<<<<<< HEAD
-pub use resize::Upscale;
-=======
 pub use reopen::{Open, Reopening};
->>>>>>> b8498ab (engine: a lost device is opened again and a plan that did not fit is lowered; the decode goes on where it was)
+pub use resize::Upscale;
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;
