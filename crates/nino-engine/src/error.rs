@@ -17,7 +17,7 @@ pub enum EngineError {
     Exec(ExecError),
     #[error("{}: not a VAE this program knows; its tensors begin with {}", path.display(), found.join(", "))]
     NotAVae { path: PathBuf, found: Vec<String> },
-    #[error("no built-in VAE is called {name:?}; known are {}", known.join(", "))]
+    #[error("no built-in description is called {name:?}; known are {}", known.join(", "))]
     UnknownSpec { name: String, known: Vec<String> },
     #[error("{}: holds no latent: looked for latent_tensor, samples or latents, found {}", path.display(), found.join(", "))]
     NoLatent { path: PathBuf, found: Vec<String> },

@@ -3,10 +3,14 @@
 
 mod checkpoint;
 mod denoise;
+mod dry;
 mod lora;
+mod plan;
 mod preview;
 mod request;
+mod residency;
 mod sample;
+mod spec;
 mod start;
 mod text;
 
@@ -15,8 +19,11 @@ use crate::{Control, EngineError, Latent, Mask, Picture};
 pub use checkpoint::{Checkpoint, Defaults, Family, ModelFiles};
 pub use lora::{Applied, LoraSpec};
 use nino_graph::Device;
+pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Preview, Start};
+pub use residency::Resident;
 use sample::Work;
+pub use spec::MODEL_SPECS;
 use std::time::{Duration, Instant};
 
 /// Pictures, and how they came about.

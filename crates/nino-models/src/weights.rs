@@ -11,6 +11,8 @@ pub struct FileParams {
     reader: Arc<TensorReader>,
     index: Arc<Index>,
     prefix: String,
+    /// What plain weights become while they are read.
+    quantize: Option<DType>,
 }
 
 /// How a stored tensor becomes the graph's.
@@ -72,6 +74,7 @@ impl FileParams {
             reader: Arc::clone(reader),
             index: Arc::new(reader.index().clone()),
             prefix: prefix.to_owned(),
+            quantize: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl FileParams {
             reader: Arc::clone(reader),
             index: Arc::new(index),
             prefix: String::new(),
+            quantize: None,
         }
     }
 
@@ -89,9 +93,31 @@ impl FileParams {
         &self.index
     }
 
-    /// How the file stores a weight; f32 for one it lacks, which loading will report.
+    /// From here on [`FileParams::dtype`] asks for `dtype` where a matrix or a kernel is stored as plain
+    /// numbers and its rows are whole blocks. Tables that rows are picked from stay.
+    pub fn quantize(&mut self, dtype: DType) {
+        self.quantize = Some(dtype);
+    }
+
+    /// How a weight is to be held: as the file stores it, or quantized. f32 for one it lacks, which
+    /// loading will report.
     pub fn dtype(&self, name: &str) -> DType {
-        self.entry(name).map_or(DType::F32, storage)
+        let Some(entry) = self.entry(name) else {
+            return DType::F32;
+        };
+        let stored = storage(entry);
+        let plain = matches!(stored, DType::F32 | DType::F16 | DType::BF16);
+        match (self.quantize, &entry.shape[..]) {
+            // Rows run along the input channels, the second dimension of files.
+            (Some(dtype), [_, cin, ..])
+                if plain
+                    && cin.is_multiple_of(dtype.block_len())
+                    && !name.contains("embedding") =>
+            {
+                dtype
+            }
+            _ => stored,
+        }
     }
 
     /// What the models' `detect` asks.

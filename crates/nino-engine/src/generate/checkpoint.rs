@@ -2,6 +2,7 @@
 //! LoRAs, and how it is sampled.
 
 use super::lora::{Applied, LoraSpec, Loras, Source, file_name};
+use super::spec::{Description, MODEL_SPECS};
 use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
@@ -176,6 +177,37 @@ impl Checkpoint {
     /// The number LoRAs give a text encoder: the refiner's only one is SDXL's second.
     fn text_part(&self, i: usize) -> LoraPart {
         LoraPart::TextEncoder(i + usize::from(self.family == Family::SdxlRefiner))
+    }
+
+    /// A built-in description without weights: it can be planned with, not run.
+    pub fn spec(name: &str) -> Result<Checkpoint, EngineError> {
+        let unknown = || EngineError::UnknownSpec {
+            name: name.to_owned(),
+            known: MODEL_SPECS.map(str::to_owned).to_vec(),
+        };
+        let found = Description::find(name).ok_or_else(unknown)?;
+        let encoder = |config: &clip::Config| TextEncoder {
+            params: Description::text_params(config),
+            config: config.clone(),
+        };
+        Ok(Checkpoint {
+            name: name.to_owned(),
+            path: PathBuf::from(name),
+            family: found.family,
+            sampling: ModelSampling::stable_diffusion(found.prediction),
+            vae: VaeFile::synthetic(found.vae, 0)?,
+            unet: (found.unet_params(), found.unet.clone()),
+            text: found.text.iter().map(encoder).collect(),
+            bpe: Bpe::clip(),
+            loras: Arc::default(),
+        })
+    }
+
+    /// Weights of the UNet and the text encoders that are stored as plain numbers become `dtype` while
+    /// they are loaded; the VAE's stay, since what they lose would show in every pixel.
+    pub fn quantize(&mut self, dtype: DType) {
+        self.unet.0.quantize(dtype);
+        self.text.iter_mut().for_each(|t| t.params.quantize(dtype));
     }
 
     pub fn defaults(&self) -> Defaults {

@@ -1,0 +1,119 @@
+//! A device that does nothing: a request runs on it in no time and leaves its plans behind.
+//!
+//! Planning by running the request itself cannot come to other plans than the run will.
+
+use nino_dtype::DType;
+use nino_graph::{
+    Device, ExecError, Node, OpTime, ParamSource, Plan, PlanOptions, Rewrites, RunOptions, Session,
+    Weights,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Plans like `device`, runs nothing.
+pub(super) struct Dry<'a> {
+    device: &'a dyn Device,
+    sessions: Mutex<Vec<Opened>>,
+}
+
+/// A session that would have been opened.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) plan: Arc<Plan>,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Opened {
+    pub(super) fn runs(&self) -> usize {
+        self.runs.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a> Dry<'a> {
+    pub(super) fn new(device: &'a dyn Device) -> Dry<'a> {
+        Dry {
+            device,
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// What was opened, in that order.
+    pub(super) fn sessions(&self) -> Vec<Opened> {
+        let sessions = self.sessions.lock();
+        sessions.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Device for Dry<'_> {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        self.device.plan_options()
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        self.device.rewrites()
+    }
+
+    fn activation_dtype(&self) -> DType {
+        self.device.activation_dtype()
+    }
+
+    fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        Ok(Arc::new(()))
+    }
+
+    fn session(&self, plan: Arc<Plan>, _: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let opened = Opened {
+            plan,
+            runs: Arc::default(),
+        };
+        let sessions = self.sessions.lock();
+        sessions
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(opened.clone());
+        Ok(Box::new(opened))
+    }
+}
+
+impl Session for Opened {
+    fn write(&mut self, _: Node, _: &[u8]) -> Result<(), ExecError> {
+        Ok(())
+    }
+
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        if options.cancelled() {
+            return Err(ExecError::Cancelled);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        dst.fill(0);
+        Ok(())
+    }
+
+    fn write_part(&mut self, _: Node, _: usize, _: &[u8]) -> Result<(), ExecError> {
+        Ok(())
+    }
+
+    fn read_part(&mut self, _: Node, _: usize, dst: &mut [u8]) -> Result<(), ExecError> {
+        dst.fill(0);
+        Ok(())
+    }
+
+    fn poison(&mut self) -> Result<(), ExecError> {
+        Ok(())
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes()
+    }
+
+    fn profile(&self) -> Vec<OpTime> {
+        Vec::new()
+    }
+}

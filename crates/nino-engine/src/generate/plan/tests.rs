@@ -1,0 +1,126 @@
+//! Plans of whole requests, without a file.
+
+use super::{Residency, plan_generate};
+use crate::{Checkpoint, EngineError, GenerateRequest};
+use nino_cpu::{Cpu, CpuOptions};
+use nino_dtype::DType;
+use nino_graph::{
+    Device, ExecError, ParamSource, Plan, PlanError, PlanOptions, Rewrites, Session, Weights,
+};
+use std::sync::Arc;
+
+/// The CPU with a budget.
+struct Capped(Cpu, Option<usize>);
+
+impl Device for Capped {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            budget: self.1,
+            ..self.0.plan_options()
+        }
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        self.0.rewrites()
+    }
+
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        self.0.load(plans, source)
+    }
+
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        self.0.session(plan, weights)
+    }
+}
+
+fn cpu(budget: Option<usize>) -> Capped {
+    Capped(Cpu::new(CpuOptions::default()).unwrap(), budget)
+}
+
+fn small(model: &Checkpoint) -> GenerateRequest {
+    GenerateRequest {
+        width: 256,
+        height: 256,
+        steps: 4,
+        ..GenerateRequest::new(model, "a fox")
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_description_plans_like_a_file_of_f16() {
+    let model = Checkpoint::spec("sd15").unwrap();
+    let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
+    let stages: Vec<_> = plan.stages.iter().map(|s| (s.stage, s.runs)).collect();
+    assert_eq!(stages, [("text", 2), ("unet", 4), ("decode", 1)]);
+    // 860 million weights of the UNet, 123 of the encoder, 49 of the decoder.
+    let mib: Vec<usize> = plan
+        .stages
+        .iter()
+        .map(|s| s.plan.weight_bytes() / MIB)
+        .collect();
+    assert!((230..240).contains(&mib[0]), "{mib:?}");
+    assert!((1635..1650).contains(&mib[1]), "{mib:?}");
+    assert!((93..97).contains(&mib[2]), "{mib:?}");
+    assert!(plan.stages.iter().all(|s| s.residency == Residency::InTurn));
+    assert_eq!(plan.streamed_bytes(), 0);
+}
+
+#[test]
+fn what_fits_beside_each_other_stays_for_the_next_picture() {
+    let model = Checkpoint::spec("sd15").unwrap();
+    let request = small(&model);
+    let together = plan_generate(&cpu(None), &model, &request, 2).unwrap();
+    let all = |p: &super::GeneratePlan, r| p.stages.iter().all(|s| s.residency == r);
+    assert!(all(&together, Residency::Resident));
+    let peak = together.peak_bytes();
+    let some = plan_generate(&cpu(Some(peak - 1)), &model, &request, 2).unwrap();
+    assert!(some.peak_bytes() < peak && !all(&some, Residency::Resident));
+    assert!(
+        some.stages
+            .iter()
+            .any(|s| s.residency == Residency::Resident)
+    );
+}
+
+#[test]
+fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
+    let model = Checkpoint::spec("sd15").unwrap();
+    let request = small(&model);
+    let mut last = 0;
+    for budget in [1600 * MIB, 1000 * MIB, 600 * MIB] {
+        let plan = plan_generate(&cpu(Some(budget)), &model, &request, 1).unwrap();
+        assert!(plan.peak_bytes() <= budget);
+        let unet = &plan.stages[1];
+        assert_eq!(unet.residency, Residency::Streamed);
+        assert!(plan.streamed_bytes() > last);
+        last = plan.streamed_bytes();
+    }
+    let error = plan_generate(&cpu(Some(64 * MIB)), &model, &request, 1).unwrap_err();
+    assert!(
+        matches!(error, EngineError::Plan(PlanError::OverBudget { need, .. }) if need > 64 * MIB),
+        "{error}"
+    );
+}
+
+#[test]
+fn quantizing_on_load_is_planned_for() {
+    let mut model = Checkpoint::spec("sd15").unwrap();
+    let request = small(&model);
+    let unet = |model: &Checkpoint| {
+        let plan = plan_generate(&cpu(None), model, &request, 1).unwrap();
+        plan.stages[1].plan.weight_bytes()
+    };
+    let f16 = unet(&model);
+    model.quantize(DType::Q8_0);
+    let q8 = unet(&model);
+    assert!((0.52..0.56).contains(&(q8 as f64 / f16 as f64)), "{q8}");
+    model.quantize(DType::Q4_K);
+    let q4 = unet(&model);
+    assert!(q4 < q8, "{q4}");
+}
