@@ -10,7 +10,10 @@ use crate::device::DeviceName;
 pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
-pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs};
+pub(crate) use generate::{
+    FillArg, GenerateArgs, HiresArg, HiresArgs, ModelArgs, OutpaintArg, PreviewArgs, SamplingArgs,
+    StartArgs, UpscaleArg,
+};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanVerb, PrecisionArg, TileArg,
 };
@@ -35,7 +38,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Make a picture from words
-    Generate(GenerateArgs),
+    Generate(Box<GenerateArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
     /// Show what a model file is: model, size, encodings, tensors

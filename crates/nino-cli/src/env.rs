@@ -21,6 +21,10 @@ pub(crate) struct Env {
     /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
     pub(crate) hf_cache: Option<PathBuf>,
     pub(crate) no_color: bool,
+    /// What the terminal says it is, to know which pictures it draws.
+    pub(crate) term: Option<String>,
+    pub(crate) term_program: Option<String>,
+    pub(crate) kitty: bool,
 }
 
 impl Env {
@@ -56,6 +60,9 @@ impl Env {
                 .map(PathBuf::from)
                 .or_else(|| hf_home.map(|h| h.join("hub"))),
             no_color: var("NO_COLOR").is_some(),
+            term: var("TERM"),
+            term_program: var("TERM_PROGRAM"),
+            kitty: var("KITTY_WINDOW_ID").is_some(),
         }
     }
 }
@@ -99,6 +106,11 @@ const KNOWN: &[Known] = &[
         "folder of real model files for the end-to-end tests",
     ),
     known("NO_COLOR", "no colors in messages"),
+    known(
+        "TERM_PROGRAM",
+        "the terminal, which may draw previews of `nino generate`",
+    ),
+    known("KITTY_WINDOW_ID", "kitty, which draws previews"),
     known(
         "ROCM_NINODES_DEBUG",
         "1 captures inputs and outputs of model runs to files; slow",

@@ -1,69 +1,124 @@
-//! `nino generate`: a prompt to a picture.
+//! `nino generate`: a prompt to pictures.
 
+mod graphics;
 mod metadata;
 mod model;
 mod output;
 mod report;
 mod request;
+mod screen;
+mod start;
 #[cfg(test)]
 mod tests;
 mod tips;
 
 use crate::args::GenerateArgs;
-use crate::decode::{device_text, show};
-use crate::device::{self, Choice};
+use crate::decode::device_text;
+use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use nino_engine::{Control, Event};
+use graphics::Graphics;
+use nino_engine::{Checkpoint, Control, Event, GenerateRequest, Generated, Seed};
 use report::Report;
+use screen::Screen;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::new(&args.device, env)?;
     let model = model::open(&args.model, &choice)?;
-    let request = request::request(args, &model)?;
+    let mut request = request::request(args, &model)?;
     for tip in tips::tips(&request, &model) {
         printer::note(&format!("tip: {tip}"));
     }
-    let output = output::path(args, &request);
+    output::check(args)?;
     let opened = device::open(&choice)?;
-    let bar = printer.progress(request.steps as u64);
-    let mut on_event = |event: Event| show(&bar, event);
-    let mut control = Control {
-        cancel: interrupt::flag(),
-        on_event: &mut on_event,
+    let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
+    let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
+    request.preview = request::preview(&args.preview, screen.shows_previews())?;
+    let maker = Maker {
+        args,
+        model: &model,
+        opened: &opened,
     };
-    let rescue = output.with_extension("latent");
-    let latent_file = args.save_latent.as_deref().unwrap_or(&rescue);
-    let format = BTreeMap::from([("prompt".to_owned(), request.prompt.clone())]);
-    let made = nino_engine::generate(
-        &*opened.device,
-        &model,
-        &request,
-        &mut control,
-        &mut |latent| latent.save(latent_file, &format),
-    );
-    let made = made.with_context(|| output::rescued(latent_file))?;
-    let text = metadata::text(&request, &model, &device_text(&opened));
-    let files =
-        output::write(&output, &made, &text).with_context(|| output::rescued(latent_file))?;
-    if args.save_latent.is_none() {
-        // It served its purpose; one that cannot be removed does no harm.
-        let _ = std::fs::remove_file(&rescue);
+    let mut report = Report::new(&request, &model, device_text(&opened));
+    let count = args.count as usize;
+    for i in 0..count {
+        screen.next(i, count);
+        let request = seeded(&request, i);
+        let (made, files) = maker
+            .make(&request, i, &mut screen)
+            .with_context(|| output::so_far(i, count))?;
+        report.add(&request, &made, files);
+        if let Some(picture) = made.pictures.last() {
+            screen.finished(picture);
+        }
     }
-    bar.finish_and_clear();
-    let report = Report::new(
-        &request,
-        &model,
-        &made,
-        files,
-        device_text(&opened),
-        started,
-    );
+    screen.close();
+    report.close(started.elapsed());
     printer.text(&report)?;
     printer.document(&report)
+}
+
+/// The request of picture `i`: the same with the seed `i` higher.
+fn seeded(request: &GenerateRequest, i: usize) -> GenerateRequest {
+    GenerateRequest {
+        seed: Seed {
+            value: request.seed.value.wrapping_add(i as u64),
+            ..request.seed
+        },
+        ..request.clone()
+    }
+}
+
+/// Makes one picture, or one batch, after the other.
+struct Maker<'a> {
+    args: &'a GenerateArgs,
+    model: &'a Checkpoint,
+    opened: &'a Opened,
+}
+
+impl Maker<'_> {
+    fn make(
+        &self,
+        request: &GenerateRequest,
+        i: usize,
+        screen: &mut Screen,
+    ) -> Result<(Generated, Vec<PathBuf>)> {
+        let output = output::path(self.args, request, i);
+        let rescue = output.with_extension("latent");
+        let kept = output::latent(self.args, i);
+        let latent_file: &Path = kept.as_deref().unwrap_or(&rescue);
+        let about = BTreeMap::from([("prompt".to_owned(), request.prompt.clone())]);
+        let mut on_event = |event: Event| screen.hear(event);
+        let mut control = Control {
+            cancel: interrupt::flag(),
+            on_event: &mut on_event,
+        };
+        let mut sampled = false;
+        let made = nino_engine::generate(
+            &*self.opened.device,
+            self.model,
+            request,
+            &mut control,
+            &mut |latent| {
+                latent.save(latent_file, &about)?;
+                sampled = true;
+                Ok(())
+            },
+        );
+        let rescued = || output::rescued(latent_file, sampled);
+        let made = made.with_context(rescued)?;
+        let text = metadata::text(request, self.model, &device_text(self.opened));
+        let files = output::write(&output, &made, &text).with_context(rescued)?;
+        if kept.is_none() {
+            // It served its purpose; one that cannot be removed does no harm.
+            let _ = std::fs::remove_file(&rescue);
+        }
+        Ok((made, files))
+    }
 }

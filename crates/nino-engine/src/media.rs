@@ -7,7 +7,7 @@ mod picture;
 mod y4m;
 
 use crate::Picture;
-pub use picture::{load_mask, load_picture, load_with_alpha, png, write_picture};
+pub use picture::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
 use std::io;
 use std::path::{Path, PathBuf};
 

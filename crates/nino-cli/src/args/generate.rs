@@ -1,17 +1,27 @@
 //! The grammar of `generate`, in groups as its help shows them.
 
+mod hires;
 mod model;
+mod preview;
 mod sampling;
+mod start;
 
-use super::DeviceArgs;
+use super::{DeviceArgs, PrecisionArg};
 use crate::size::Size;
-use clap::Args;
+use clap::{ArgGroup, Args};
+pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
 pub(crate) use model::ModelArgs;
+pub(crate) use preview::PreviewArgs;
 pub(crate) use sampling::SamplingArgs;
+pub(crate) use start::{FillArg, OutpaintArg, StartArgs};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    group = ArgGroup::new("from").args(["image", "latent"]),
+    group = ArgGroup::new("masked").args(["mask", "outpaint"]),
+)]
 pub(crate) struct GenerateArgs {
     /// What the picture shows
     #[arg(value_name = "PROMPT")]
@@ -19,22 +29,34 @@ pub(crate) struct GenerateArgs {
     /// What the picture should not show
     #[arg(long, value_name = "PROMPT", default_value = "")]
     pub(crate) negative: String,
-    /// Pixels, such as 512x768 [default: the model's]
+    /// Pixels, such as 512x768 [default: the start picture's, or the model's]
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
-    /// Pictures made at a time
+    /// Pictures made one after the other, with the seeds N, N+1, ...
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// Pictures made at a time from one seed, as ComfyUI's batch_size
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) batch: u16,
+    /// How activations are stored in the UNet and the VAE
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
     /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Also keep the latent, for `nino decode`
+    /// Also keep the latent, for `nino decode` or --latent
     #[arg(long, value_name = "FILE")]
     pub(crate) save_latent: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) hires: HiresArgs,
+    #[command(flatten)]
+    pub(crate) preview: PreviewArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }
@@ -45,6 +67,11 @@ Examples:
   nino generate \"red fox in snow\" --model sd15.safetensors --seed 7
   nino generate \"a castle\" --model sdxl.safetensors --size 1024x1024 --sampler dpmpp_2m --scheduler karras
   nino generate \"a cat\" --steps 4 --cfg 2.5 -o cat.png
+  nino generate \"a cat\" --seed 1 --count 8                     eight pictures, seeds 1 to 8
+  nino generate \"oil painting\" --model sd15.safetensors --image photo.jpg --strength 0.6
+  nino generate \"a hat\" --model sd15.safetensors --image me.png --mask hat.png --mask-feather 8
+  nino generate \"a beach\" --model sd15-inpainting.safetensors --image me.png --outpaint 128,0,128,0
+  nino generate \"a castle\" --model sd15.safetensors --hires 2x
 
 A sampled latent is written beside the picture before it is decoded and removed afterwards: if the
 decode fails, `nino decode` goes on from it.";

@@ -3,14 +3,36 @@
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
 use anyhow::Result;
-use nino_engine::media::write_picture;
+use nino_engine::media::{picture_format, write_picture};
 use nino_engine::{GenerateRequest, Generated};
 use std::path::{Path, PathBuf};
 
-/// Named after the prompt and the seed, beside what is there already.
-pub(super) fn path(args: &GenerateArgs, request: &GenerateRequest) -> PathBuf {
+/// Says now, not after minutes of sampling, that there is no place for a picture.
+pub(super) fn check(args: &GenerateArgs) -> Result<()> {
+    for file in [&args.output, &args.save_latent, &args.preview.preview]
+        .into_iter()
+        .flatten()
+    {
+        let folder = file.parent().filter(|p| !p.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|f| !f.is_dir()) {
+            anyhow::bail!(
+                "{}: the folder {} does not exist",
+                file.display(),
+                folder.display()
+            );
+        }
+    }
+    for file in [&args.output, &args.preview.preview].into_iter().flatten() {
+        picture_format(file)?;
+    }
+    Ok(())
+}
+
+/// The file of picture `i`: as asked for, numbered when there are several; else named after the prompt
+/// and the seed.
+pub(super) fn path(args: &GenerateArgs, request: &GenerateRequest, i: usize) -> PathBuf {
     if let Some(path) = &args.output {
-        return path.clone();
+        return several(args, path, i);
     }
     let words = request
         .prompt
@@ -47,9 +69,31 @@ pub(super) fn write(
     Ok(files)
 }
 
+/// Where `--save-latent` keeps the latent of picture `i`.
+pub(super) fn latent(args: &GenerateArgs, i: usize) -> Option<PathBuf> {
+    let path = args.save_latent.as_deref()?;
+    Some(several(args, path, i))
+}
+
+fn several(args: &GenerateArgs, path: &Path, i: usize) -> PathBuf {
+    if args.count == 1 {
+        path.to_owned()
+    } else {
+        numbered(path, i)
+    }
+}
+
+/// What a failure leaves of a row of pictures.
+pub(super) fn so_far(made: usize, count: usize) -> String {
+    match (made, count) {
+        (_, 1) => "generate".to_owned(),
+        _ => format!("picture {} of {count}", made + 1),
+    }
+}
+
 /// Tells where the sampled latent is, when there is one.
-pub(super) fn rescued(latent: &Path) -> String {
-    if latent.exists() {
+pub(super) fn rescued(latent: &Path, sampled: bool) -> String {
+    if sampled {
         format!(
             "the sampled latent is kept in {}; `nino decode` goes on from it",
             latent.display()

@@ -4,11 +4,13 @@ use crate::bytes::Bytes;
 use nino_engine::{Checkpoint, GenerateRequest, Generated};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::Duration;
 
 #[derive(Serialize)]
 pub(super) struct Report {
     files: Vec<PathBuf>,
+    /// Of every file.
+    seeds: Vec<u64>,
     model: String,
     device: String,
     prompt: String,
@@ -19,6 +21,7 @@ pub(super) struct Report {
     cfg: f32,
     sampler: &'static str,
     scheduler: &'static str,
+    denoise: f64,
     width: usize,
     height: usize,
     peak_bytes: usize,
@@ -30,17 +33,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(
-        request: &GenerateRequest,
-        model: &Checkpoint,
-        made: &Generated,
-        files: Vec<PathBuf>,
-        device: String,
-        started: Instant,
-    ) -> Report {
-        let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+    /// A report of nothing made yet.
+    pub(super) fn new(request: &GenerateRequest, model: &Checkpoint, device: String) -> Report {
+        let (width, height) = request.final_size();
         Report {
-            files,
+            files: Vec::new(),
+            seeds: Vec::new(),
             model: model.name.clone(),
             device,
             prompt: request.prompt.clone(),
@@ -51,22 +49,44 @@ impl Report {
             cfg: request.cfg,
             sampler: request.sampler.name,
             scheduler: request.scheduler.name(),
-            width: request.width,
-            height: request.height,
-            peak_bytes: made.peak_bytes,
-            text_ms: ms(made.text_time),
-            load_ms: ms(made.load_time),
-            sample_ms: ms(made.sample_time),
-            decode_ms: ms(made.decoded.load_time + made.decoded.decode_time),
-            total_ms: ms(started.elapsed()),
+            denoise: request.denoise,
+            width,
+            height,
+            peak_bytes: 0,
+            text_ms: 0.0,
+            load_ms: 0.0,
+            sample_ms: 0.0,
+            decode_ms: 0.0,
+            total_ms: 0.0,
         }
+    }
+
+    /// Times add up over pictures.
+    pub(super) fn add(&mut self, request: &GenerateRequest, made: &Generated, files: Vec<PathBuf>) {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        self.seeds.extend(files.iter().map(|_| request.seed.value));
+        self.files.extend(files);
+        self.peak_bytes = self.peak_bytes.max(made.peak_bytes);
+        self.text_ms += ms(made.text_time);
+        self.load_ms += ms(made.load_time);
+        self.sample_ms += ms(made.sample_time);
+        self.decode_ms += ms(made.decoded.load_time + made.decoded.decode_time);
+    }
+
+    pub(super) fn close(&mut self, total: Duration) {
+        self.total_ms = total.as_secs_f64() * 1e3;
     }
 }
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for file in &self.files {
-            writeln!(f, "{}", file.display())?;
+        let several = self.seeds.windows(2).any(|w| w[0] != w[1]);
+        for (file, seed) in self.files.iter().zip(&self.seeds) {
+            write!(f, "{}", file.display())?;
+            if several {
+                write!(f, "  seed {seed}")?;
+            }
+            writeln!(f)?;
         }
         writeln!(
             f,

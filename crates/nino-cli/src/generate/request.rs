@@ -1,21 +1,31 @@
 //! From the command line to a request: names become values, the model fills what was not said.
 
-use crate::args::{GenerateArgs, SamplingArgs};
+use super::start;
+use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg};
+use crate::decode::precision;
 use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
-use nino_engine::{Checkpoint, GenerateRequest, Rng, SampleError, SamplerInfo, Scheduler, Seed};
+use nino_engine::{
+    Checkpoint, GenerateRequest, Hires, Preview, Rng, SampleError, SamplerInfo, Scheduler, Seed,
+    Start, Upscale, VaeFile, Window,
+};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) fn request(args: &GenerateArgs, model: &Checkpoint) -> Result<GenerateRequest> {
     let mut request = GenerateRequest::new(model, &args.prompt);
     request.negative.clone_from(&args.negative);
-    if let Some(size) = args.size {
+    request.batch = usize::from(args.batch);
+    request.precision = precision(args.precision);
+    request.decode.precision = request.precision;
+    if let (Some(size), None) = (args.size, &args.start.latent) {
         request.width = rounded("width", size.width);
         request.height = rounded("height", size.height);
     }
-    request.batch = usize::from(args.batch);
+    start::start(&args.start, args.size, model, &mut request)?;
     sampling(&args.sampling, &mut request)?;
+    request.hires = hires(&args.hires, &request)?;
     Ok(request)
 }
 
@@ -32,7 +42,78 @@ fn sampling(args: &SamplingArgs, request: &mut GenerateRequest) -> Result<(), Us
     }
     request.steps = args.steps.map_or(request.steps, |n| n as usize);
     request.cfg = args.cfg.unwrap_or(request.cfg);
+    request.cfg_rescale = args.cfg_rescale as f32;
+    request.add_noise = !args.no_noise;
+    request.window = window(args, request.steps)?;
+    // All the noise would leave nothing of what it starts from; a mask says itself what stays.
+    let some = request.start != Start::Empty
+        && request.inpaint.is_none()
+        && request.window.is_none()
+        && request.add_noise;
+    request.denoise = args.denoise.unwrap_or(if some { 0.75 } else { 1.0 });
     Ok(())
+}
+
+fn window(args: &SamplingArgs, steps: usize) -> Result<Option<Window>, Usage> {
+    if args.start_at_step.is_none() && args.end_at_step.is_none() {
+        return Ok(None);
+    }
+    let start_at_step = args.start_at_step.unwrap_or(0) as usize;
+    let end_at_step = args.end_at_step.map_or(steps, |n| n as usize);
+    if start_at_step >= end_at_step.min(steps) {
+        return Err(Usage(format!(
+            "of {steps} steps none is left from step {start_at_step} to {end_at_step}"
+        )));
+    }
+    Ok(Some(Window {
+        start_at_step,
+        end_at_step,
+        return_with_leftover_noise: args.return_with_leftover_noise,
+    }))
+}
+
+fn hires(args: &HiresArgs, request: &GenerateRequest) -> Result<Option<Hires>, Usage> {
+    let Some(hires) = args.hires else {
+        return Ok(None);
+    };
+    if request.window.is_some_and(|w| w.return_with_leftover_noise) {
+        return Err(Usage(
+            "--hires needs a finished first pass, without --return-with-leftover-noise".to_owned(),
+        ));
+    }
+    let (width, height) = match hires {
+        HiresArg::Size(size) => (rounded("width", size.width), rounded("height", size.height)),
+        // Whole latent pixels, as LatentUpscaleBy rounds them.
+        HiresArg::Factor(by) => {
+            let scaled = |pixels: usize| ((pixels / 8) as f64 * by).round_ties_even() as usize * 8;
+            (scaled(request.width), scaled(request.height))
+        }
+    };
+    Ok(Some(Hires {
+        width,
+        height,
+        method: match args.hires_method {
+            UpscaleArg::NearestExact => Upscale::NearestExact,
+            UpscaleArg::Bilinear => Upscale::Bilinear,
+            UpscaleArg::Area => Upscale::Area,
+            UpscaleArg::Bicubic => Upscale::Bicubic,
+            UpscaleArg::Bislerp => Upscale::Bislerp,
+        },
+        steps: args.hires_steps.map_or(request.steps, |n| n as usize),
+        denoise: args.hires_denoise,
+    }))
+}
+
+/// Previews, if anyone sees them.
+pub(super) fn preview(args: &PreviewArgs, seen: bool) -> Result<Option<Preview>> {
+    if !seen {
+        return Ok(None);
+    }
+    let vae = args.preview_vae.as_deref().map(VaeFile::open).transpose()?;
+    Ok(Some(Preview {
+        every: usize::from(args.preview_every),
+        vae: vae.map(Arc::new),
+    }))
 }
 
 fn rng(name: &str) -> Result<Rng, Usage> {

@@ -1,6 +1,6 @@
 //! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
 
-use super::{FrameSink, MediaError, Pending, extension, io_error};
+use super::{FrameSink, MediaError, PICTURES, Pending, extension, io_error};
 use crate::{Mask, Picture};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
@@ -8,6 +8,18 @@ use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageReader};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// An error unless the extension is of a format [`write_picture`] writes.
+pub fn picture_format(path: &Path) -> Result<(), MediaError> {
+    let found = extension(path);
+    if PICTURES.contains(&found.as_str()) {
+        return Ok(());
+    }
+    Err(MediaError::UnknownFormat {
+        path: path.to_owned(),
+        found,
+    })
+}
 
 /// Writes a picture, its format by extension. `text` goes into a PNG's text chunks, where ComfyUI
 /// and A1111 look for prompts; other formats have no place for it.

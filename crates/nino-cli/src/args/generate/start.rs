@@ -1,0 +1,103 @@
+//! What sampling starts from: a picture, a mask, a larger canvas, a latent.
+
+use crate::size::Size;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Start from a picture")]
+pub(crate) struct StartArgs {
+    /// Picture to start from; how much of it changes, --strength says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Option<PathBuf>,
+    /// Repaint only where this picture is white; `alpha` repaints where --image is transparent
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(crate) mask: Option<PathBuf>,
+    /// What is under the mask at first: keep the picture, or gray [default: gray with --outpaint]
+    #[arg(long, value_name = "WHAT", requires = "masked")]
+    pub(crate) mask_fill: Option<FillArg>,
+    /// Grow the mask by so many pixels [default: 6 over gray, else 0]
+    #[arg(long, value_name = "PIXELS", requires = "masked")]
+    pub(crate) mask_grow: Option<u16>,
+    /// Soften the mask's border over so many pixels [default: 0]
+    #[arg(long, value_name = "PIXELS", requires = "masked")]
+    pub(crate) mask_feather: Option<u16>,
+    /// Put the picture's own pixels back outside the mask, which the VAE else redraws
+    #[arg(long, requires = "masked")]
+    pub(crate) paste: bool,
+    /// Paint around the picture: pixels to add as LEFT,TOP,RIGHT,BOTTOM, or the size WxH to center it in
+    #[arg(
+        long,
+        value_name = "SIDES|WxH",
+        requires = "image",
+        conflicts_with = "mask"
+    )]
+    pub(crate) outpaint: Option<OutpaintArg>,
+    /// With --outpaint: repaint so many pixels of the picture's border too
+    #[arg(
+        long,
+        value_name = "PIXELS",
+        default_value_t = 40,
+        requires = "outpaint"
+    )]
+    pub(crate) outpaint_feather: u16,
+    /// Latent to start from, as --save-latent or ComfyUI's SaveLatent write it
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    pub(crate) latent: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FillArg {
+    /// The picture stays: ComfyUI's VAEEncode and SetLatentNoiseMask
+    Keep,
+    /// Gray: ComfyUI's VAEEncodeForInpaint
+    Gray,
+}
+
+/// How far to paint around a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutpaintArg {
+    Sides([usize; 4]),
+    Canvas(Size),
+}
+
+impl FromStr for OutpaintArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<OutpaintArg, &'static str> {
+        if let Ok(size) = text.parse() {
+            return Ok(OutpaintArg::Canvas(size));
+        }
+        let sides: Option<Vec<usize>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+        match sides.as_deref() {
+            Some(&[left, top, right, bottom])
+                if [left, top, right, bottom].iter().all(|&n| n <= 16_384) =>
+            {
+                Ok(OutpaintArg::Sides([left, top, right, bottom]))
+            }
+            _ => Err(
+                "give pixels as LEFT,TOP,RIGHT,BOTTOM, such as 128,0,128,0, or a size such as 768x512",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutpaintArg;
+    use crate::size::Size;
+
+    #[test]
+    fn sides_or_a_size() {
+        assert_eq!("8, 0,16,24".parse(), Ok(OutpaintArg::Sides([8, 0, 16, 24])));
+        let size = Size {
+            width: 768,
+            height: 512,
+        };
+        assert_eq!("768x512".parse(), Ok(OutpaintArg::Canvas(size)));
+        for wrong in ["8", "1,2,3", "1,2,3,-4", "1,2,3,99999", ""] {
+            assert!(wrong.parse::<OutpaintArg>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a person watching sees: the stage, a bar with steps, rate and time left, and previews.
+
+use super::graphics::Graphics;
+use crate::printer::{self, Printer};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use nino_engine::media::write_picture;
+use nino_engine::{Event, Picture};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+pub(super) struct Screen {
+    bar: ProgressBar,
+    /// `2/4 `, when several pictures are made.
+    prefix: String,
+    graphics: Option<Graphics>,
+    /// Rows above the bar are set aside for the picture.
+    drawn: bool,
+    file: Option<PathBuf>,
+}
+
+/// Text rows a preview takes.
+const ROWS: usize = 14;
+
+impl Screen {
+    /// `graphics` are the terminal's, if it has any and they are wanted; `file` is written over and over.
+    pub(super) fn new(
+        printer: Printer,
+        graphics: Option<Graphics>,
+        file: Option<PathBuf>,
+    ) -> Screen {
+        let bar = printer.progress(1);
+        let style = ProgressStyle::with_template(
+            "{msg:12} {bar:24} {pos}/{len}  {rate:>10}  {elapsed} left {eta}",
+        );
+        bar.set_style(
+            style
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .with_key("rate", rate),
+        );
+        Screen {
+            graphics: graphics.filter(|_| !bar.is_hidden()),
+            bar,
+            prefix: String::new(),
+            drawn: false,
+            file,
+        }
+    }
+
+    /// Whether anyone looks at previews.
+    pub(super) fn shows_previews(&self) -> bool {
+        self.graphics.is_some() || self.file.is_some()
+    }
+
+    /// Picture `i` of `n` is next.
+    pub(super) fn next(&mut self, i: usize, n: usize) {
+        self.prefix = if n > 1 {
+            format!("{}/{n} ", i + 1)
+        } else {
+            String::new()
+        };
+    }
+
+    pub(super) fn hear(&mut self, event: Event) {
+        match event {
+            Event::Stage(name) => {
+                self.bar.reset();
+                self.bar.set_length(1);
+                self.bar.set_message(format!("{}{name}", self.prefix));
+                self.bar.tick();
+            }
+            Event::Progress { done, total } => {
+                self.bar.set_length(total as u64);
+                self.bar.set_position(done as u64);
+            }
+            Event::Preview(picture) => {
+                self.draw(&picture);
+                self.write(&picture);
+            }
+            Event::Note(text) => self.bar.suspend(|| printer::note(&format!("note: {text}"))),
+        }
+    }
+
+    /// Shows a finished picture where its previews were.
+    pub(super) fn finished(&mut self, picture: &Picture) {
+        if self.drawn {
+            let longest = picture.width.max(picture.height).max(1);
+            let fit = |side: usize| (side * 320 / longest).clamp(1, side);
+            self.draw(&picture.fitted(fit(picture.width), fit(picture.height)));
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn draw(&mut self, picture: &Picture) {
+        let Some(graphics) = self.graphics else {
+            return;
+        };
+        let mut text = String::new();
+        if !self.drawn {
+            text.push_str(&"\n".repeat(ROWS));
+            self.drawn = true;
+        }
+        // From the bar's line up to the picture's first, and back.
+        let _ = write!(text, "\x1b7\x1b[{ROWS}A\r");
+        text.push_str(&graphics.picture(picture, ROWS));
+        text.push_str("\x1b8");
+        self.bar.suspend(|| {
+            let mut err = io::stderr().lock();
+            // A terminal that went away ends the program elsewhere.
+            let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+        });
+    }
+
+    fn write(&mut self, picture: &Picture) {
+        let Some(path) = &self.file else { return };
+        if let Err(error) = write_picture(path, picture, &[]) {
+            self.bar
+                .suspend(|| printer::note(&format!("note: no more previews: {error}")));
+            self.file = None;
+        }
+    }
+}
+
+/// `2.4 it/s`, or `3.1 s/it` when slower than one a second.
+fn rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let rate = state.per_sec();
+    let written = if rate >= 1.0 {
+        write!(out, "{rate:.1} it/s")
+    } else if rate > 0.0 && state.pos() > 0 {
+        write!(out, "{:.1} s/it", 1.0 / rate)
+    } else {
+        Ok(())
+    };
+    // Nothing but the bar is lost.
+    let _ = written;
+}
