@@ -11,8 +11,8 @@ pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{
-    FillArg, GenerateArgs, HiresArg, HiresArgs, ModelArgs, OutpaintArg, PreviewArgs, SamplingArgs,
-    StartArgs, UpscaleArg,
+    FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PreviewArgs,
+    SamplingArgs, StartArgs, UpscaleArg,
 };
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanVerb, PrecisionArg, TileArg,

@@ -2,8 +2,10 @@
 
 use crate::args::ConvertArgs;
 use crate::bytes::Bytes;
+use crate::env::Env;
 use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
+use crate::lookup::{self, Kind};
 use crate::printer::Printer;
 use crate::table::{Align, Table};
 use anyhow::{Context, Result};
@@ -24,8 +26,8 @@ struct Document<'a> {
     report: &'a Report,
 }
 
-pub(crate) fn run(args: &ConvertArgs, printer: Printer) -> Result<()> {
-    let reader = nino_weights::open(&args.input)?;
+pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()> {
+    let reader = nino_weights::open(lookup::find(Kind::File, &args.input, env)?)?;
     let options = Options {
         dtype: args.dtype,
         keep: args.keep.clone(),

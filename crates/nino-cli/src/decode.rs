@@ -10,6 +10,7 @@ use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::interrupt;
+use crate::lookup::{self, Kind};
 use crate::printer::{self, Printer};
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -26,7 +27,7 @@ use std::time::Instant;
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let options = options(&args.how, args.vae.latent_format.as_deref())?;
-    let vae = VaeFile::open(&args.vae.vae)?;
+    let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
     let latent = Latent::open(&args.latent)?;
     let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
     let opened = device::open(&Choice::new(&args.device, env)?)?;
@@ -57,7 +58,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         precision: precision(args.precision),
         format: format(args.vae.latent_format.as_deref())?,
     };
-    let vae = VaeFile::open(&args.vae.vae)?;
+    let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
     let picture = load_picture(&args.picture)?;
     let opened = device::open(&Choice::new(&args.device, env)?)?;
     let bar = printer.progress(1);
@@ -85,7 +86,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let options = options(&args.how, None)?;
     let vae = match (&args.vae, &args.spec) {
-        (Some(path), _) => VaeFile::open(path)?,
+        (Some(path), _) => VaeFile::open(&lookup::find(Kind::Vae, path, env)?)?,
         (None, Some(name)) => VaeFile::spec(name)?,
         (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
     };

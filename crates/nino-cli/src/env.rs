@@ -20,6 +20,10 @@ pub(crate) struct Env {
     pub(crate) hf_token: Option<String>,
     /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
     pub(crate) hf_cache: Option<PathBuf>,
+    /// Folders of model files.
+    pub(crate) models: Vec<PathBuf>,
+    /// ComfyUI's folder, whose models are found by name.
+    pub(crate) comfyui: Option<PathBuf>,
     pub(crate) no_color: bool,
     /// What the terminal says it is, to know which pictures it draws.
     pub(crate) term: Option<String>,
@@ -59,6 +63,10 @@ impl Env {
             hf_cache: var("HF_HUB_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| hf_home.map(|h| h.join("hub"))),
+            models: var("NINO_MODELS")
+                .map(|v| std::env::split_paths(&v).collect())
+                .unwrap_or_default(),
+            comfyui: var("NINO_COMFYUI").map(PathBuf::from),
             no_color: var("NO_COLOR").is_some(),
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
@@ -101,9 +109,10 @@ const KNOWN: &[Known] = &[
     known("NINO_BUDGET", "default of --budget"),
     known("NINO_THREADS", "default of --threads"),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
+    known("NINO_MODELS", "folders where model files are found by name"),
     known(
-        "NINO_MODELS",
-        "folder of real model files for the end-to-end tests",
+        "NINO_COMFYUI",
+        "ComfyUI's folder: its models are found by name, too",
     ),
     known("NO_COLOR", "no colors in messages"),
     known(

@@ -1,5 +1,6 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
+use crate::lookup::LookupError;
 use crate::pull::HubError;
 use nino_engine::EngineError;
 use nino_gpu::GpuError;
@@ -80,7 +81,8 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
     let text = gpu
         .or_else(|| exec.and_then(exec_hint))
         .or_else(|| plan.map(plan_hint))
-        .or_else(|| error.downcast_ref().and_then(HubError::hint));
+        .or_else(|| error.downcast_ref().and_then(HubError::hint))
+        .or_else(|| error.downcast_ref().and_then(LookupError::hint));
     text.map(str::to_owned)
 }
 

@@ -1,8 +1,10 @@
 //! `nino generate`: a prompt to pictures.
 
+mod from_png;
 mod graphics;
 mod metadata;
 mod model;
+mod model_hash;
 mod output;
 mod report;
 mod request;
@@ -19,7 +21,10 @@ use crate::env::Env;
 use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
+use from_png::Flags;
 use graphics::Graphics;
+use metadata::Origin;
+use model_hash::ModelHash;
 use nino_engine::{Checkpoint, Control, Event, GenerateRequest, Generated, Seed};
 use report::Report;
 use screen::Screen;
@@ -29,9 +34,13 @@ use std::time::Instant;
 
 pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
+    let line: Vec<_> = std::env::args_os().collect();
+    let (repeated, flags) = from_png::apply(args, &line)?;
+    let args = repeated.as_ref().unwrap_or(args);
     let choice = Choice::new(&args.device, env)?;
-    let model = model::open(&args.model, &choice)?;
+    let model = model::open(&args.model, &choice, env)?;
     let mut request = request::request(args, &model)?;
+    let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
     for tip in tips::tips(&request, &model) {
         printer::note(&format!("tip: {tip}"));
     }
@@ -44,6 +53,8 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         args,
         model: &model,
         opened: &opened,
+        flags: &flags,
+        model_hash: &model_hash,
     };
     let mut report = Report::new(&request, &model, device_text(&opened));
     let count = args.count as usize;
@@ -80,6 +91,8 @@ struct Maker<'a> {
     args: &'a GenerateArgs,
     model: &'a Checkpoint,
     opened: &'a Opened,
+    flags: &'a Flags,
+    model_hash: &'a ModelHash,
 }
 
 impl Maker<'_> {
@@ -113,7 +126,14 @@ impl Maker<'_> {
         );
         let rescued = || output::rescued(latent_file, sampled);
         let made = made.with_context(rescued)?;
-        let text = metadata::text(request, self.model, &device_text(self.opened));
+        let origin = Origin {
+            flags: self.flags,
+            files: &self.args.model,
+            model: self.model,
+            model_hash: self.model_hash.wait(),
+            device: &device_text(self.opened),
+        };
+        let text = metadata::text(request, &origin);
         let files = output::write(&output, &made, &text).with_context(rescued)?;
         if kept.is_none() {
             // It served its purpose; one that cannot be removed does no harm.

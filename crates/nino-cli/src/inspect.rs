@@ -3,6 +3,8 @@
 mod print;
 
 use crate::args::InspectArgs;
+use crate::env::Env;
+use crate::lookup::{self, Kind};
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_weights::detect::{Confidence, Detected, Prediction, Report};
@@ -70,8 +72,8 @@ struct Tensor {
     offset: u64,
 }
 
-pub(crate) fn run(args: &InspectArgs, printer: Printer) -> Result<()> {
-    let reader = nino_weights::open(&args.path)?;
+pub(crate) fn run(args: &InspectArgs, env: &Env, printer: Printer) -> Result<()> {
+    let reader = nino_weights::open(lookup::find(Kind::File, &args.path, env)?)?;
     let index = reader.index();
     let report = nino_weights::detect::detect(index)?;
     let document = Document {

@@ -16,6 +16,7 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod log;
+mod lookup;
 mod printer;
 mod pull;
 mod size;
@@ -76,8 +77,8 @@ fn run(cli: &Cli) -> Result<()> {
     let printer = Printer::new(&cli.output);
     match &cli.verb {
         Verb::Doctor(args) => doctor::run(args, &env, printer),
-        Verb::Inspect(args) => inspect::run(args, printer),
-        Verb::Convert(args) => convert::run(args, printer),
+        Verb::Inspect(args) => inspect::run(args, &env, printer),
+        Verb::Convert(args) => convert::run(args, &env, printer),
         Verb::Pull(args) => pull::run(args, &env, printer),
         Verb::Generate(args) => generate::run(args, &env, printer),
         Verb::Decode(args) => decode::decode(args, &env, printer),

@@ -4,12 +4,14 @@
 mod animation;
 mod mp4;
 mod picture;
+mod text;
 mod y4m;
 
 use crate::Picture;
 pub use picture::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
 use std::io;
 use std::path::{Path, PathBuf};
+pub use text::read_text;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {

@@ -10,7 +10,7 @@ use super::{DeviceArgs, PrecisionArg};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
-pub(crate) use model::ModelArgs;
+pub(crate) use model::{LoraArg, ModelArgs};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use start::{FillArg, OutpaintArg, StartArgs};
@@ -24,7 +24,11 @@ use std::path::PathBuf;
 )]
 pub(crate) struct GenerateArgs {
     /// What the picture shows
-    #[arg(value_name = "PROMPT")]
+    #[arg(
+        value_name = "PROMPT",
+        required_unless_present = "from_png",
+        default_value = ""
+    )]
     pub(crate) prompt: String,
     /// What the picture should not show
     #[arg(long, value_name = "PROMPT", default_value = "")]
@@ -44,6 +48,9 @@ pub(crate) struct GenerateArgs {
     /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Repeat this picture, made by nino, ComfyUI or A1111; flags given beside it win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from_png: Option<PathBuf>,
     /// Also keep the latent, for `nino decode` or --latent
     #[arg(long, value_name = "FILE")]
     pub(crate) save_latent: Option<PathBuf>,
@@ -72,6 +79,8 @@ Examples:
   nino generate \"a hat\" --model sd15.safetensors --image me.png --mask hat.png --mask-feather 8
   nino generate \"a beach\" --model sd15-inpainting.safetensors --image me.png --outpaint 128,0,128,0
   nino generate \"a castle\" --model sd15.safetensors --hires 2x
+  nino generate \"a fox\" --model sd15 --lora ink:0.8 --lora wool   names are looked up, see docs/models.md
+  nino generate --from-png cat.png --seed 8                   the same again with another seed
 
 A sampled latent is written beside the picture before it is decoded and removed afterwards: if the
 decode fails, `nino decode` goes on from it.";

@@ -1,55 +1,59 @@
-//! What a PNG says of how it was made: A1111's `parameters` line and ComfyUI's `prompt` graph, so that
-//! both programs can read it back.
+//! What a PNG says of how it was made, four times: A1111's `parameters`, ComfyUI's `prompt` and
+//! `workflow`, and under `nino` the flags that repeat it, which `--from-png` reads.
 
+pub(super) mod a1111;
+mod graph;
+mod workflow;
+
+use super::from_png::Flags;
+use crate::args::{LoraArg, ModelArgs};
 use nino_engine::{Checkpoint, GenerateRequest};
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
-pub(super) fn text(
-    request: &GenerateRequest,
-    model: &Checkpoint,
-    device: &str,
-) -> Vec<(&'static str, String)> {
+/// What the request itself does not say.
+pub(super) struct Origin<'a> {
+    pub(super) flags: &'a Flags,
+    pub(super) files: &'a ModelArgs,
+    pub(super) model: &'a Checkpoint,
+    /// A1111's short hash of the model's file, where that is one.
+    pub(super) model_hash: Option<&'a str>,
+    pub(super) device: &'a str,
+}
+
+impl Origin<'_> {
+    /// Names as ComfyUI's lists have them.
+    fn vae(&self) -> Option<String> {
+        self.files.vae.as_deref().map(file_name)
+    }
+
+    fn clip(&self) -> Vec<String> {
+        self.files
+            .clip
+            .iter()
+            .map(PathBuf::as_path)
+            .map(file_name)
+            .collect()
+    }
+
+    fn loras(&self) -> impl Iterator<Item = (String, &LoraArg)> {
+        self.files.lora.iter().map(|l| (file_name(&l.file), l))
+    }
+}
+
+pub(super) fn text(request: &GenerateRequest, origin: &Origin<'_>) -> Vec<(&'static str, String)> {
+    let graph = graph::graph(request, origin);
+    let flags = origin.flags.resolved(request, &origin.model.name);
+    let nino = json!({ "version": env!("CARGO_PKG_VERSION"), "flags": flags });
     vec![
-        ("parameters", parameters(request, model, device)),
-        ("prompt", graph(request, model).to_string()),
+        ("parameters", a1111::parameters(request, origin)),
+        ("prompt", graph.to_json().to_string()),
+        ("workflow", workflow::workflow(&graph).to_string()),
+        ("nino", nino.to_string()),
     ]
 }
 
-fn parameters(request: &GenerateRequest, model: &Checkpoint, device: &str) -> String {
-    let negative = match request.negative.as_str() {
-        "" => String::new(),
-        text => format!("\nNegative prompt: {text}"),
-    };
-    format!(
-        "{}{negative}\nSteps: {}, Sampler: {}, Schedule type: {}, CFG scale: {}, Seed: {}, Size: {}x{}, Model: {}, RNG: {}, Device: {device}, Version: nino {}",
-        request.prompt,
-        request.steps,
-        request.sampler.name,
-        request.scheduler.name(),
-        request.cfg,
-        request.seed.value,
-        request.width,
-        request.height,
-        model.name,
-        request.seed.rng.name(),
-        env!("CARGO_PKG_VERSION"),
-    )
-}
-
-/// The same as a graph of ComfyUI's own nodes, in its API format.
-fn graph(request: &GenerateRequest, model: &Checkpoint) -> serde_json::Value {
-    let encode = |text: &str| json!({ "class_type": "CLIPTextEncode", "inputs": { "text": text, "clip": ["1", 1] } });
-    json!({
-        "1": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": model.name } },
-        "2": encode(&request.prompt),
-        "3": encode(&request.negative),
-        "4": { "class_type": "EmptyLatentImage", "inputs": {
-            "width": request.width, "height": request.height, "batch_size": request.batch } },
-        "5": { "class_type": "KSampler", "inputs": {
-            "model": ["1", 0], "positive": ["2", 0], "negative": ["3", 0], "latent_image": ["4", 0],
-            "seed": request.seed.value, "steps": request.steps, "cfg": request.cfg,
-            "sampler_name": request.sampler.name, "scheduler": request.scheduler.name(), "denoise": 1.0 } },
-        "6": { "class_type": "VAEDecode", "inputs": { "samples": ["5", 0], "vae": ["1", 2] } },
-        "7": { "class_type": "SaveImage", "inputs": { "images": ["6", 0], "filename_prefix": "nino" } },
-    })
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }

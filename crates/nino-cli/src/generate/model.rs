@@ -2,27 +2,32 @@
 
 use crate::args::ModelArgs;
 use crate::device::Choice;
+use crate::env::Env;
+use crate::lookup::{self, Kind};
 use crate::printer;
 use anyhow::Result;
 use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, builtin_model};
 use std::path::Path;
 
-pub(crate) fn open(args: &ModelArgs, choice: &Choice) -> Result<Checkpoint> {
+pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
+    let find = |kind: Kind, name: &Path| lookup::find(kind, name, env);
     let path = match &args.model {
-        Some(path) if path.as_os_str() != BUILTIN || path.exists() => path.clone(),
+        Some(path) if path.as_os_str() != BUILTIN || path.exists() => find(Kind::Model, path)?,
         _ => {
             let cache = choice.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
             builtin_model(&cache)?
         }
     };
+    let clip: Result<Vec<_>, _> = args.clip.iter().map(|c| find(Kind::Clip, c)).collect();
+    let vae = args.vae.as_deref().map(|v| find(Kind::Vae, v));
     let mut model = Checkpoint::open_files(ModelFiles {
         model: &path,
-        clip: &args.clip,
-        vae: args.vae.as_deref(),
+        clip: &clip?,
+        vae: vae.transpose()?.as_deref(),
     })?;
     for lora in &args.lora {
         let applied = model.add_lora(&LoraSpec {
-            path: lora.file.clone(),
+            path: find(Kind::Lora, &lora.file)?,
             unet: lora.unet,
             clip: lora.clip,
         })?;

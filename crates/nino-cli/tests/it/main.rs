@@ -4,5 +4,6 @@ mod bad_input;
 mod bench;
 mod doctor;
 mod files;
+mod models;
 mod pull;
 mod shell;

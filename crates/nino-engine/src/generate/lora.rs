@@ -90,12 +90,8 @@ impl Loras {
                     misfits.push(format!("{} {:?}", update.target, entry.shape));
                 }
                 Some(entry) => {
-                    // Kernels in blocks are held as f16 in any case.
-                    let kernel = entry.shape.iter().skip(2).any(|&k| k > 1);
-                    let narrow = !merges(entry.dtype, entry.dtype)
-                        && !(entry.dtype.is_block() && kernel)
-                        && !is_branch(&update);
-                    applied.widened += usize::from(narrow);
+                    let beside = merges(entry.dtype, entry.dtype) || is_branch(&update);
+                    applied.widened += usize::from(!beside);
                     fitting.push(update);
                 }
             }

@@ -5,6 +5,8 @@
 
 mod decode;
 mod emoji;
+mod lora;
+mod parts;
 mod recover;
 
 use nino_cpu::{Cpu, CpuOptions};

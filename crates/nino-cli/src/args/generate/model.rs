@@ -7,8 +7,8 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// Checkpoint file or diffusers folder [default: nino-emoji, which is built in]
-    #[arg(long, value_name = "FILE")]
+    /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built in]
+    #[arg(long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]

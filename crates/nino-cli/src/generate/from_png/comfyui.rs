@@ -1,0 +1,182 @@
+//! Flags out of ComfyUI's `prompt`: a graph in its API format, walked back from the saved picture. A
+//! node with no counterpart is an error, since a picture without it would be another.
+
+use super::flags::Flags;
+use serde_json::{Map, Value};
+
+struct Graph {
+    nodes: Map<String, Value>,
+}
+
+/// A node of the graph.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    id: &'a str,
+    class: &'a str,
+    inputs: &'a Map<String, Value>,
+}
+
+pub(super) fn flags(text: &str) -> Result<Flags, String> {
+    // Python writes NaN, which JSON does not have.
+    let nodes: Map<String, Value> =
+        serde_json::from_str(&text.replace(": NaN", ": null")).map_err(|e| e.to_string())?;
+    let graph = Graph { nodes };
+    let saved = graph.saved()?;
+    let decode = graph.link(saved, "images")?;
+    expect(decode, &["VAEDecode", "VAEDecodeTiled"])?;
+    let sampler = graph.link(decode, "samples")?;
+    expect(sampler, &["KSampler"])?;
+    let mut flags = Flags::default();
+    for (input, flag) in [
+        ("seed", "seed"),
+        ("steps", "steps"),
+        ("cfg", "cfg"),
+        ("sampler_name", "sampler"),
+        ("scheduler", "scheduler"),
+    ] {
+        flags.set(flag, sampler.text(input)?);
+    }
+    flags.set("rng", "torch");
+    flags.set("prompt", graph.prompt(sampler, "positive")?);
+    flags.set("negative", graph.prompt(sampler, "negative")?);
+    graph.latent(sampler, &mut flags)?;
+    graph.model(graph.link(sampler, "model")?, &mut flags)?;
+    graph.encoders(graph.link(sampler, "positive")?, &mut flags)?;
+    let vae = graph.link(decode, "vae")?;
+    if vae.class != "CheckpointLoaderSimple" {
+        expect(vae, &["VAELoader"])?;
+        flags.set("vae", vae.text("vae_name")?);
+    }
+    Ok(flags)
+}
+
+fn expect(node: Node<'_>, classes: &[&str]) -> Result<(), String> {
+    if classes.contains(&node.class) {
+        return Ok(());
+    }
+    Err(format!(
+        "node {} is a {}, where {} is understood",
+        node.id,
+        node.class,
+        classes.join(" or ")
+    ))
+}
+
+impl Node<'_> {
+    /// A value as a flag takes it.
+    fn text(self, input: &str) -> Result<String, String> {
+        match self.inputs.get(input) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+            _ => Err(format!(
+                "{input} of node {} ({}) is not a plain value",
+                self.id, self.class
+            )),
+        }
+    }
+}
+
+impl Graph {
+    fn node(&self, id: &str) -> Result<Node<'_>, String> {
+        let found = self.nodes.get_key_value(id);
+        let (id, node) = found.ok_or_else(|| format!("there is no node {id}"))?;
+        match (node["class_type"].as_str(), node["inputs"].as_object()) {
+            (Some(class), Some(inputs)) => Ok(Node { id, class, inputs }),
+            _ => Err(format!("node {id} has no class and inputs")),
+        }
+    }
+
+    fn link(&self, node: Node<'_>, input: &str) -> Result<Node<'_>, String> {
+        let id = node
+            .inputs
+            .get(input)
+            .and_then(|v| v.get(0))
+            .and_then(Value::as_str);
+        let none = || {
+            format!(
+                "{input} of node {} ({}) is not connected",
+                node.id, node.class
+            )
+        };
+        self.node(id.ok_or_else(none)?)
+    }
+
+    /// The node that wrote the picture.
+    fn saved(&self) -> Result<Node<'_>, String> {
+        for class in ["SaveImage", "PreviewImage", "SaveImageWebsocket"] {
+            for id in self.nodes.keys() {
+                let node = self.node(id)?;
+                if node.class == class {
+                    return Ok(node);
+                }
+            }
+        }
+        Err("no node saves a picture".to_owned())
+    }
+
+    fn prompt(&self, sampler: Node<'_>, input: &str) -> Result<String, String> {
+        let encode = self.link(sampler, input)?;
+        expect(encode, &["CLIPTextEncode"])?;
+        encode.text("text")
+    }
+
+    fn latent(&self, sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+        let latent = self.link(sampler, "latent_image")?;
+        expect(latent, &["EmptyLatentImage"])?;
+        let (w, h) = (latent.text("width")?, latent.text("height")?);
+        flags.set("size", format!("{w}x{h}"));
+        flags.set("batch", latent.text("batch_size")?);
+        match sampler.text("denoise")?.parse::<f64>() {
+            Ok(d) if (d - 1.0).abs() < 1e-9 => Ok(()),
+            _ => Err("it begins from an empty latent with denoise below 1".to_owned()),
+        }
+    }
+
+    /// LoRAs and the loader, from the sampler backwards; the LoRA nearest the loader is applied first.
+    fn model<'a>(&'a self, mut node: Node<'a>, flags: &mut Flags) -> Result<(), String> {
+        let mut loras = Vec::new();
+        loop {
+            match node.class {
+                "LoraLoader" | "LoraLoaderModelOnly" => {
+                    let unet = node.text("strength_model")?;
+                    let clip = node
+                        .text("strength_clip")
+                        .unwrap_or_else(|_| "0".to_owned());
+                    loras.push(format!("{}:{unet}:{clip}", node.text("lora_name")?));
+                    node = self.link(node, "model")?;
+                }
+                "CheckpointLoaderSimple" => break flags.set("model", node.text("ckpt_name")?),
+                _ => {
+                    expect(
+                        node,
+                        &["UNETLoader", "UnetLoaderGGUF", "CheckpointLoaderSimple"],
+                    )?;
+                    break flags.set("model", node.text("unet_name")?);
+                }
+            }
+        }
+        loras.iter().rev().for_each(|l| flags.push("lora", l));
+        Ok(())
+    }
+
+    /// Text encoders that are files of their own.
+    fn encoders(&self, encode: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+        let mut node = self.link(encode, "clip")?;
+        while node.class == "LoraLoader" {
+            node = self.link(node, "clip")?;
+        }
+        match node.class {
+            "CheckpointLoaderSimple" => {}
+            "CLIPLoader" => flags.push("clip", node.text("clip_name")?),
+            _ => {
+                expect(
+                    node,
+                    &["DualCLIPLoader", "CLIPLoader", "CheckpointLoaderSimple"],
+                )?;
+                flags.push("clip", node.text("clip_name1")?);
+                flags.push("clip", node.text("clip_name2")?);
+            }
+        }
+        Ok(())
+    }
+}

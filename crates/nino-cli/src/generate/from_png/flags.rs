@@ -1,0 +1,202 @@
+//! Flags of `generate` as a value: what was given, what a picture records, and a command line again.
+
+use crate::args::Cli;
+use anyhow::Result;
+use clap::parser::ValueSource;
+use clap::{Arg, Command, CommandFactory};
+use nino_engine::{GenerateRequest, Start};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// Flags that say what the picture is. All others (where to write, what to run on) are never taken
+/// from a picture: it may come from anybody.
+pub(super) const REPEATED: &[&str] = &[
+    "prompt",
+    "negative",
+    "size",
+    "batch",
+    "precision",
+    "model",
+    "vae",
+    "clip",
+    "lora",
+    "seed",
+    "steps",
+    "cfg",
+    "cfg-rescale",
+    "sampler",
+    "scheduler",
+    "denoise",
+    "rng",
+    "start-at-step",
+    "end-at-step",
+    "no-noise",
+    "return-with-leftover-noise",
+    "image",
+    "mask",
+    "mask-fill",
+    "mask-grow",
+    "mask-feather",
+    "paste",
+    "outpaint",
+    "outpaint-feather",
+    "latent",
+    "hires",
+    "hires-method",
+    "hires-steps",
+    "hires-denoise",
+];
+
+/// Values by long name; `prompt` is the positional one. A switch has no values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Flags {
+    values: BTreeMap<String, Vec<String>>,
+    /// What could not be taken over, for the user.
+    pub(super) notes: Vec<String>,
+}
+
+impl Flags {
+    #[allow(clippy::needless_pass_by_value)] // numbers and texts made for the call
+    pub(super) fn set(&mut self, flag: &str, value: impl ToString) {
+        self.values.insert(flag.to_owned(), vec![value.to_string()]);
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // numbers and texts made for the call
+    pub(super) fn push(&mut self, flag: &str, value: impl ToString) {
+        self.values
+            .entry(flag.to_owned())
+            .or_default()
+            .push(value.to_string());
+    }
+
+    #[cfg(test)]
+    pub(super) fn get(&self, flag: &str) -> Option<&[String]> {
+        self.values.get(flag).map(Vec::as_slice)
+    }
+
+    /// What a command line gives itself.
+    pub(super) fn given(line: &[OsString]) -> Result<Flags> {
+        let matches = Cli::command().try_get_matches_from(line)?;
+        let mut flags = Flags::default();
+        let Some((_, matches)) = matches.subcommand() else {
+            return Ok(flags);
+        };
+        for arg in generate().get_arguments() {
+            let id = arg.get_id().as_str();
+            let name = name(arg);
+            if !REPEATED.contains(&name)
+                || matches.value_source(id) != Some(ValueSource::CommandLine)
+            {
+                continue;
+            }
+            let values = matches.get_raw(id).into_iter().flatten();
+            let values = values.map(|v| v.to_string_lossy().into_owned()).collect();
+            let values = if arg.get_action().takes_values() {
+                values
+            } else {
+                Vec::new()
+            };
+            flags.values.insert(name.to_owned(), values);
+        }
+        Ok(flags)
+    }
+
+    /// These, where `given` says nothing; then `given`.
+    pub(super) fn below(mut self, given: &Flags) -> Flags {
+        for (name, values) in &given.values {
+            self.values.insert(name.clone(), values.clone());
+        }
+        self
+    }
+
+    /// The command line with these flags in it; what it gives itself is there already.
+    pub(super) fn line(&self, line: &[OsString]) -> Vec<OsString> {
+        let given = Flags::given(line).unwrap_or_default();
+        let command = generate();
+        let mut all = line.to_vec();
+        let verb = line
+            .iter()
+            .position(|a| a == "generate")
+            .map_or(line.len(), |i| i + 1);
+        let mut added = Vec::new();
+        for (flag, values) in &self.values {
+            let known = command.get_arguments().any(|a| name(a) == flag);
+            if !known || given.values.contains_key(flag) || flag == "prompt" {
+                continue;
+            }
+            if values.is_empty() {
+                added.push(OsString::from(format!("--{flag}")));
+            }
+            added.extend(
+                values
+                    .iter()
+                    .map(|v| OsString::from(format!("--{flag}={v}"))),
+            );
+        }
+        all.splice(verb..verb, added);
+        if let (Some([prompt, ..]), false) = (
+            self.values.get("prompt").map(Vec::as_slice),
+            given.values.contains_key("prompt"),
+        ) {
+            all.push("--".into());
+            all.push(prompt.into());
+        }
+        all
+    }
+
+    /// With every choice that was left to the model or to chance filled in.
+    pub(in super::super) fn resolved(&self, request: &GenerateRequest, model: &str) -> Value {
+        let mut all = self.clone();
+        if !all.values.contains_key("model") {
+            all.set("model", model);
+        }
+        all.set("prompt", &request.prompt);
+        all.set("seed", request.seed.value);
+        all.set("rng", request.seed.rng.name());
+        all.set("steps", request.steps);
+        all.set("cfg", request.cfg);
+        all.set("sampler", request.sampler.name);
+        all.set("scheduler", request.scheduler.name());
+        // Of a start picture, --size means something else than what comes out.
+        if request.start == Start::Empty {
+            all.set("size", format!("{}x{}", request.width, request.height));
+        }
+        if request.window.is_none() {
+            all.set("denoise", request.denoise);
+        }
+        json!(all.values)
+    }
+
+    pub(super) fn from_json(text: &str) -> Result<Flags, String> {
+        let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let flags = value["flags"]
+            .as_object()
+            .ok_or("there are no flags in it")?;
+        let mut found = Flags::default();
+        for (name, values) in flags {
+            let values = values
+                .as_array()
+                .ok_or_else(|| format!("{name} is no list"))?;
+            let values = values.iter().filter_map(Value::as_str).map(str::to_owned);
+            if REPEATED.contains(&name.as_str()) {
+                found.values.insert(name.clone(), values.collect());
+            } else {
+                found.notes.push(format!("--{name} is not taken over"));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The grammar of `generate`.
+pub(super) fn generate() -> Command {
+    let mut cli = Cli::command();
+    cli.build();
+    cli.find_subcommand("generate").cloned().unwrap_or_default()
+}
+
+/// The long name, or the id of the one that has none.
+pub(super) fn name(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or(arg.get_id().as_str())
+}

@@ -1,0 +1,138 @@
+//! Flags out of pictures and command lines.
+
+use super::*;
+use std::path::PathBuf;
+
+fn line(args: &[&str]) -> Vec<OsString> {
+    ["nino", "generate"]
+        .iter()
+        .chain(args)
+        .map(OsString::from)
+        .collect()
+}
+
+fn one(flags: &Flags, name: &str) -> String {
+    flags.get(name).map(|v| v.join("|")).unwrap_or_default()
+}
+
+#[test]
+fn every_flag_is_either_repeated_or_known_not_to_be() {
+    const NOT: &[&str] = &[
+        "count",
+        "output",
+        "save-latent",
+        "from-png",
+        "preview",
+        "preview-every",
+        "preview-vae",
+        "no-preview",
+        "device",
+        "gpu-tier",
+        "budget",
+        "threads",
+        "json",
+        "verbose",
+        "quiet",
+        "help",
+    ];
+    for arg in flags::generate().get_arguments() {
+        let name = flags::name(arg);
+        assert!(
+            flags::REPEATED.contains(&name) != NOT.contains(&name),
+            "--{name}: does --from-png repeat it?"
+        );
+    }
+}
+
+#[test]
+fn given_flags_win_over_recorded_ones() {
+    let recorded = Flags::from_json(
+        r#"{"flags":{"prompt":["--a - b"],"seed":["7"],"steps":["4"],"lora":["x:1","y:0.5"],"output":["/etc/passwd"]}}"#,
+    )
+    .unwrap();
+    assert_eq!(recorded.notes.len(), 1, "{:?}", recorded.notes);
+    let given = line(&["--from-png", "a.png", "--seed", "8", "-o", "b.png"]);
+    let merged = recorded.clone().below(&Flags::given(&given).unwrap());
+    let Verb::Generate(args) = Cli::try_parse_from(merged.line(&given)).unwrap().verb else {
+        panic!()
+    };
+    assert_eq!(args.prompt, "--a - b");
+    assert_eq!(args.sampling.seed, Some(8));
+    assert_eq!(args.sampling.steps, Some(4));
+    assert_eq!(args.model.lora.len(), 2);
+    assert_eq!(args.output, Some(PathBuf::from("b.png")));
+    let given = line(&["another", "--from-png", "a.png", "--lora", "z"]);
+    let merged = recorded.below(&Flags::given(&given).unwrap());
+    let Verb::Generate(args) = Cli::try_parse_from(merged.line(&given)).unwrap().verb else {
+        panic!()
+    };
+    assert_eq!(args.prompt, "another");
+    assert_eq!(args.model.lora.len(), 1);
+}
+
+#[test]
+fn a1111s_lines_become_flags() {
+    let text = "a fox, (snow:1.2) <lora:ink:0.8>\nsecond line\nNegative prompt: blurry, text\nSteps: 25, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 7, Seed: 1234, Size: 512x768, Model hash: 6ce0161689, Model: v1-5-pruned-emaonly, Clip skip: 2, Lora hashes: \"ink: 0123, x: 4\", Version: v1.10.1";
+    let flags = a1111::flags(text).unwrap();
+    for (flag, value) in [
+        ("prompt", "a fox, (snow:1.2) \nsecond line"),
+        ("negative", "blurry, text"),
+        ("lora", "ink:0.8"),
+        ("sampler", "dpmpp_2m"),
+        ("scheduler", "karras"),
+        ("steps", "25"),
+        ("cfg", "7"),
+        ("seed", "1234"),
+        ("size", "512x768"),
+        ("model", "v1-5-pruned-emaonly"),
+        ("rng", "philox"),
+    ] {
+        assert_eq!(one(&flags, flag), value, "{flag}");
+    }
+    let old =
+        "cat\nSteps: 20, Sampler: DPM++ SDE Karras, CFG scale: 7.5, Seed: 1, Size: 64x64, RNG: CPU";
+    let flags = a1111::flags(old).unwrap();
+    assert_eq!(one(&flags, "sampler"), "dpmpp_sde");
+    assert_eq!(one(&flags, "scheduler"), "karras");
+    assert_eq!(one(&flags, "rng"), "torch");
+    assert!(a1111::flags("just words").is_err());
+}
+
+fn workflow(name: &str) -> Option<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../../shared/data/workflows/{name}.api.json"));
+    let text = std::fs::read_to_string(&path).ok();
+    if text.is_none() {
+        println!("skipped: no {}", path.display());
+    }
+    text
+}
+
+#[test]
+fn comfyuis_graphs_become_flags_or_say_why_not() {
+    if let Some(text) = workflow("lora__lora") {
+        let flags = comfyui::flags(&text).unwrap();
+        for (flag, value) in [
+            ("prompt", "masterpiece best quality girl"),
+            ("negative", "bad hands"),
+            ("model", "v1-5-pruned-emaonly.ckpt"),
+            ("lora", "epiNoiseoffset_v2.safetensors:1.0:1.0"),
+            ("seed", "851616030078638"),
+            ("size", "512x512"),
+            ("cfg", "8.0"),
+            ("sampler", "euler"),
+        ] {
+            assert_eq!(one(&flags, flag), value, "{flag}");
+        }
+    }
+    if let Some(text) = workflow("wan__text_to_video_wan") {
+        let error = comfyui::flags(&text).unwrap_err();
+        assert!(error.contains("node"), "{error}");
+    }
+    assert!(
+        comfyui::flags("{}")
+            .unwrap_err()
+            .contains("saves a picture")
+    );
+    assert!(comfyui::flags("[]").is_err());
+}

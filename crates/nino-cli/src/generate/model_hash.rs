@@ -1,0 +1,136 @@
+//! A1111's short name of a model: the first ten digits of its file's SHA-256. Computed on a thread of its
+//! own while the picture is made, and remembered until the file changes.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::UNIX_EPOCH;
+
+const DIGITS: usize = 10;
+
+pub(super) struct ModelHash {
+    work: Mutex<Option<JoinHandle<Option<String>>>>,
+    done: OnceLock<Option<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Known {
+    bytes: u64,
+    modified: u64,
+    sha256: String,
+}
+
+impl ModelHash {
+    /// A folder has none. `cache` is where hashes are remembered.
+    pub(super) fn start(model: &Path, cache: Option<&Path>) -> ModelHash {
+        let new = |work| ModelHash {
+            work: Mutex::new(work),
+            done: OnceLock::new(),
+        };
+        if !model.is_file() {
+            return new(None);
+        }
+        let model = fs::canonicalize(model).unwrap_or_else(|_| model.to_owned());
+        let list = cache.map(|c| c.join("model_hashes.json"));
+        let work = move || hash(&model, list.as_deref());
+        let thread = std::thread::Builder::new().name("model hash".to_owned());
+        new(thread.spawn(work).ok())
+    }
+
+    /// Waits for it; a file that could not be read has none.
+    pub(super) fn wait(&self) -> Option<&str> {
+        let join = || {
+            let work = self.work.lock().ok()?.take();
+            work?.join().ok()?
+        };
+        self.done.get_or_init(join).as_deref()
+    }
+}
+
+fn hash(model: &Path, list: Option<&Path>) -> Option<String> {
+    let meta = fs::metadata(model).ok()?;
+    let modified = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let mut known = read(list);
+    let name = model.to_string_lossy().into_owned();
+    if let Some(found) = known.get(&name)
+        && (found.bytes, found.modified) == (meta.len(), modified.as_secs())
+    {
+        return Some(found.sha256[..DIGITS].to_owned());
+    }
+    let sha256 = sha256(model)?;
+    let short = sha256[..DIGITS].to_owned();
+    known.insert(
+        name,
+        Known {
+            bytes: meta.len(),
+            modified: modified.as_secs(),
+            sha256,
+        },
+    );
+    write(list, &known);
+    Some(short)
+}
+
+fn sha256(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => break,
+            n => hasher.update(&buffer[..n]),
+        }
+    }
+    Some(format!("{:x}", hasher.finalize()))
+}
+
+/// A list that is missing or of another version is an empty one.
+fn read(list: Option<&Path>) -> BTreeMap<String, Known> {
+    let text = list.and_then(|l| fs::read_to_string(l).ok());
+    let known: Option<BTreeMap<String, Known>> = text.and_then(|t| serde_json::from_str(&t).ok());
+    let whole = |k: &Known| k.sha256.len() == 64 && k.sha256.is_ascii();
+    known
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(_, k)| whole(k))
+        .collect()
+}
+
+/// Remembering is a convenience: where it fails the file is hashed again.
+fn write(list: Option<&Path>, known: &BTreeMap<String, Known>) {
+    let (Some(list), Ok(text)) = (list, serde_json::to_string_pretty(known)) else {
+        return;
+    };
+    let part: PathBuf = list.with_extension(format!("{}.part", std::process::id()));
+    let folder = list.parent().unwrap_or(Path::new("."));
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&part, text))
+        .and_then(|()| fs::rename(&part, list));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_hashed_once_and_again_when_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (model, list) = (dir.path().join("m"), dir.path().join("list.json"));
+        fs::write(&model, b"abc").unwrap();
+        assert_eq!(hash(&model, Some(&list)).unwrap(), "ba7816bf8f");
+        let text = fs::read_to_string(&list).unwrap();
+        fs::write(&list, text.replace("ba7816bf8f", "0123456789")).unwrap();
+        assert_eq!(hash(&model, Some(&list)).unwrap(), "0123456789");
+        fs::write(&model, b"abcd").unwrap();
+        assert_eq!(hash(&model, Some(&list)).unwrap(), "88d4266fd4");
+        assert_eq!(ModelHash::start(dir.path(), None).wait(), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! Models by name, LoRAs, and pictures repeated from their own metadata, with the built-in model.
+
+use crate::shell::{nino, nino_with};
+use nino_engine::Picture;
+use nino_engine::media::{load_picture, read_text, write_picture};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).to_string_lossy().into_owned()
+}
+
+const SMALL: [&str; 7] = ["--size", "64x64", "--steps", "2", "--device", "cpu", "-q"];
+
+fn made(args: &[&str]) {
+    let said = nino(&[&["generate"], args].concat());
+    assert_eq!(said.code, 0, "{args:?}: {}", said.err);
+}
+
+#[test]
+fn a_picture_repeats_from_its_own_metadata_and_is_the_same_every_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, c, d] = ["a.png", "b.png", "c.png", "d.png"].map(|n| path(dir.path(), n));
+    let prompt = "a fox, (red:1.3) — 狐";
+    made(
+        &[
+            &[
+                prompt,
+                "--negative",
+                "snow, \"ice\"",
+                "--cfg",
+                "2.5",
+                "-o",
+                &a,
+            ],
+            &SMALL[..],
+        ]
+        .concat(),
+    );
+    let seed = {
+        let text = read_text(Path::new(&a)).unwrap();
+        let find = |k: &str| text.iter().find(|(key, _)| key == k).unwrap().1.clone();
+        let nino: serde_json::Value = serde_json::from_str(&find("nino")).unwrap();
+        let graph: serde_json::Value = serde_json::from_str(&find("prompt")).unwrap();
+        let page: serde_json::Value = serde_json::from_str(&find("workflow")).unwrap();
+        let seed = nino["flags"]["seed"][0].as_str().unwrap().to_owned();
+        let sampler = graph
+            .as_object()
+            .unwrap()
+            .values()
+            .find(|n| n["class_type"] == "KSampler");
+        assert_eq!(sampler.unwrap()["inputs"]["seed"].to_string(), seed);
+        let n_links = page["links"].as_array().unwrap().len();
+        assert_eq!(
+            page["nodes"].as_array().unwrap().len(),
+            graph.as_object().unwrap().len()
+        );
+        assert_eq!(n_links, 9, "{page:#}");
+        let parameters = find("parameters");
+        for part in [
+            prompt,
+            "Negative prompt: snow",
+            "Steps: 2",
+            "Model hash: ",
+            "RNG: CPU",
+            "Device: ",
+            "Version: nino",
+        ] {
+            assert!(
+                parameters.contains(part),
+                "{part:?} is missing from {parameters}"
+            );
+        }
+        seed
+    };
+    made(&["--from-png", &a, "-o", &b, "--device", "cpu", "-q"]);
+    assert_eq!(
+        std::fs::read(&a).unwrap(),
+        std::fs::read(&b).unwrap(),
+        "the whole file"
+    );
+    // With the flags said again, and from the other two kinds of text.
+    made(
+        &[
+            &[
+                prompt,
+                "--negative",
+                "snow, \"ice\"",
+                "--cfg",
+                "2.5",
+                "--seed",
+                &seed,
+                "-o",
+                &c,
+            ],
+            &SMALL[..],
+        ]
+        .concat(),
+    );
+    let picture = load_picture(Path::new(&a)).unwrap();
+    assert_eq!(load_picture(Path::new(&c)).unwrap(), picture);
+    let text = read_text(Path::new(&a)).unwrap();
+    for keyword in ["prompt", "parameters"] {
+        let only: Vec<(&str, String)> = text
+            .iter()
+            .filter(|(k, _)| k == keyword)
+            .map(|(k, t)| (k.as_str(), t.clone()))
+            .collect();
+        write_picture(Path::new(&d), &picture, &only).unwrap();
+        made(&["--from-png", &d, "-o", &b, "--device", "cpu", "-q"]);
+        assert_eq!(load_picture(Path::new(&b)).unwrap(), picture, "{keyword}");
+    }
+    made(&[
+        "--from-png",
+        &a,
+        "--seed",
+        "5",
+        "-o",
+        &b,
+        "--device",
+        "cpu",
+        "-q",
+    ]);
+    assert_ne!(
+        load_picture(Path::new(&b)).unwrap(),
+        picture,
+        "another seed"
+    );
+}
+
+#[test]
+fn a_picture_without_settings_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plain, none, text) = (
+        path(dir.path(), "p.png"),
+        path(dir.path(), "none.png"),
+        path(dir.path(), "t.png"),
+    );
+    let picture = Picture {
+        width: 2,
+        height: 2,
+        rgb: vec![0; 12],
+    };
+    write_picture(Path::new(&plain), &picture, &[("Software", "x".to_owned())]).unwrap();
+    std::fs::write(&text, "not a picture").unwrap();
+    for (file, part) in [
+        (&plain, "holds no settings"),
+        (&none, "cannot open"),
+        (&text, "not a PNG"),
+    ] {
+        let said = nino(&["generate", "--from-png", file]);
+        assert_eq!(said.code, 1, "{}", said.err);
+        assert!(
+            said.err.contains(part) && said.err.contains(file.as_str()),
+            "{}",
+            said.err
+        );
+    }
+    let said = nino(&["generate"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("PROMPT"), "{}", said.err);
+}
+
+#[test]
+fn models_are_found_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("models/checkpoints");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(
+        root().join("models/nino-emoji.gguf"),
+        folder.join("tiny one.gguf"),
+    )
+    .unwrap();
+    let comfyui = dir.path().to_string_lossy().into_owned();
+    let env = [("NINO_COMFYUI", comfyui.as_str()), ("HF_HUB_CACHE", "")];
+    let out = path(dir.path(), "x.png");
+    let said = nino_with(
+        &[
+            &["generate", "sun", "--model", "tiny one", "-o", &out],
+            &SMALL[..],
+        ]
+        .concat(),
+        &env,
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = nino_with(&["inspect", "tiny one.gguf", "--json"], &env);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = nino_with(&["generate", "sun", "--model", "tiny two"], &env);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in [
+        "no model is called \"tiny two\"",
+        "nearest are tiny one",
+        "checkpoints",
+    ] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from {}",
+            said.err
+        );
+    }
+    let said = nino_with(
+        &["generate", "sun", "--vae", "nothing"],
+        &[("HF_HUB_CACHE", "/nowhere")],
+    );
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("no VAE is called") && said.err.contains("NINO_MODELS"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn loras_that_do_not_belong_are_refused_with_the_numbers() {
+    let lora = root().join("goldens/lora/kohya.safetensors");
+    let lora = lora.to_string_lossy();
+    let said = nino(&["generate", "sun", "--lora", &format!("{lora}:0.8")]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in [
+        "kohya.safetensors",
+        "nino-emoji is",
+        "updates have no place there",
+    ] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from {}",
+            said.err
+        );
+    }
+    let model = root().join("models/nino-emoji.gguf");
+    let said = nino(&["generate", "sun", "--lora", &model.to_string_lossy()]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("not a LoRA"), "{}", said.err);
+    let said = nino(&["generate", "sun", "--lora", ":1"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    let said = nino(&[
+        "generate",
+        "sun",
+        "--model",
+        &root()
+            .join("goldens/models/kl_sd.safetensors")
+            .to_string_lossy(),
+    ]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("no Stable Diffusion UNet"),
+        "{}",
+        said.err
+    );
+}
