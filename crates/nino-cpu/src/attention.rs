@@ -1,19 +1,30 @@
-//! Attention without the n×m matrix: blocks of keys pass by a block of queries, whose running
-//! maximum and sum rescale what was gathered so far.
+//! Attention without the n×m matrix: blocks of keys pass by panels of queries, whose running maxima
+//! and sums rescale what was gathered so far.
 //!
-//! Dao et al., "FlashAttention" (2022), algorithm 1, with the register-tile kernel for both
-//! products: the scores of a block are written where the kernel reads its left side.
+//! Dao et al., "FlashAttention" (2022), algorithm 1, turned on its side: scores are kept as
+//! `[keys][PANEL queries]` and results as `[hd][PANEL queries]`, so that vectors run over queries.
+//! The softmax then needs no sums across a vector, weights are a right-hand side of the register-tile
+//! kernel as they are, and no lane is wasted however long a head is.
 
+mod columns;
+#[cfg(test)]
+mod tests;
+
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use crate::gemm::activations::Activations;
+use crate::gemm::grid::PASS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::memory::View;
-use crate::simd::{Level, Simd, dispatch, math};
+use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
+use columns::{Softmax, divide, scale, turn, weigh};
 
-/// Most query rows of a task: each task packs all keys and values again.
-const QUERIES: usize = 224;
+/// Most panels of queries of a task: each task packs all keys and values again.
+const PANELS: usize = 8;
+/// Most lanes of a vector.
+const LANES: usize = 16;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Attention {
@@ -42,289 +53,272 @@ pub(crate) struct Mask {
 impl Attention {
     /// Keys of one block: fewer where heads are long, so that packs stay in cache.
     fn keys(&self) -> usize {
-        if self.hd > SEG { SEG } else { 2 * SEG }.min(self.m)
+        if self.hd > 256 { SEG / 2 } else { SEG }.min(self.m)
+    }
+
+    fn panels(&self) -> usize {
+        if self.hd > 128 { PANELS / 2 } else { PANELS }
+    }
+
+    /// Values of a head, in whole vectors.
+    fn width(&self) -> usize {
+        self.hd.next_multiple_of(LANES)
+    }
+
+    fn q_segments(&self) -> usize {
+        self.hd.div_ceil(SEG)
     }
 
     pub(crate) fn scratch_bytes(&self) -> usize {
-        let width = self.hd.next_multiple_of(PANEL);
-        floats_bytes(self.hd.div_ceil(SEG) * QUERIES * LDA)
-            + floats_bytes(self.keys().div_ceil(SEG) * QUERIES * LDA)
-            + floats_bytes(QUERIES * width)
-            + 2 * floats_bytes(QUERIES)
-            + floats_bytes(self.pack_floats())
-            + floats_bytes(self.keys().max(self.hd))
+        let panels = self.panels();
+        2 * floats_bytes(panels * self.width() * PANEL)
+            + 2 * floats_bytes(panels * PANEL)
+            + floats_bytes(self.q_segments() * self.keys() * LDA)
+            + floats_bytes(self.width() * LDA)
+            + floats_bytes(self.keys() * PANEL)
+            + floats_bytes(self.rows_floats())
     }
 
-    fn pack_floats(&self) -> usize {
-        self.factor(self.k, 0, true)
-            .pack_floats(self.hd)
-            .max(self.keys() * PANEL)
-    }
-
-    /// Keys (as columns) or values (as rows) from element `at`.
-    fn factor(&self, view: View, at: usize, transposed: bool) -> Activations {
-        let (k, n) = if transposed {
-            (self.hd, self.m)
-        } else {
-            (self.m, self.hd)
-        };
-        Activations {
-            view,
-            at,
-            k,
-            n,
-            transposed,
-            ld: self.heads * self.hd,
-        }
+    /// For rows on their way between a tensor and a panel.
+    fn rows_floats(&self) -> usize {
+        let mask = if self.mask.is_some() { SEG * PANEL } else { 0 };
+        (PANEL * self.width()).max(PANEL * PASS + mask)
     }
 
     /// Computes query rows `rows`, counted over the batch, for all heads.
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let batches = rows.start / self.n..rows.end.div_ceil(self.n);
+        let panels = self.n.div_ceil(PANEL);
         let wanted = (team.threads() * 6).div_ceil(batches.len() * self.heads);
-        let parts = self
-            .n
-            .div_ceil(QUERIES)
-            .max(wanted.min(self.n.div_ceil(28)));
+        let parts = panels.div_ceil(self.panels()).max(wanted.min(panels));
         let per_batch = parts * self.heads;
         let work = rows.len() * self.heads * self.m * self.hd / 8;
         team.run(batches.len() * per_batch, work, |task, mut scratch| {
             let (batch, i) = (batches.start + task / per_batch, task % per_batch);
             let (head, part) = (i / parts, i % parts);
             let base = batch * self.n;
-            let first = (base + part * self.n / parts).max(rows.start);
-            let last = (base + (part + 1) * self.n / parts).min(rows.end);
+            let cut = |part: usize| (part * panels / parts * PANEL).min(self.n);
+            let first = (base + cut(part)).max(rows.start);
+            let last = (base + cut(part + 1)).min(rows.end);
             if first < last {
-                self.task(
-                    team.level,
-                    (batch, head),
-                    first - base..last - base,
-                    &mut scratch,
-                );
+                let task = Task {
+                    a: self,
+                    level: team.level,
+                    batch,
+                    head,
+                    queries: first - base..last - base,
+                };
+                task.run(&mut scratch);
             }
         });
     }
-
-    unsafe fn task(
-        &self,
-        level: Level,
-        (batch, head): (usize, usize),
-        queries: Range<usize>,
-        scratch: &mut Carver<'_>,
-    ) {
-        let (rows, hd, keys) = (queries.len(), self.hd, self.keys());
-        let width = hd.next_multiple_of(PANEL);
-        let q = scratch.floats(hd.div_ceil(SEG) * rows * LDA);
-        let scores = scratch.floats(keys.div_ceil(SEG) * rows * LDA);
-        let out = scratch.floats(rows * width);
-        let (largest, total) = (scratch.floats(rows), scratch.floats(rows));
-        let pack = scratch.floats(self.pack_floats());
-        let buf = scratch.floats(keys.max(hd));
-        let at = |row: usize| ((batch * self.n + row) * self.heads + head) * hd;
-        let mut offsets = [0; 64];
-        let n_offsets = hd.div_ceil(SEG).max(keys.div_ceil(SEG));
-        assert!(
-            n_offsets <= offsets.len(),
-            "a head of {hd} values is too long"
-        );
-        for (i, offset) in offsets.iter_mut().enumerate() {
-            *offset = i * rows * LDA;
-        }
-        for i in 0..rows {
-            let row = self.q.row(level, at(queries.start + i), hd, buf);
-            for (s, offset) in offsets[..hd.div_ceil(SEG)].iter().enumerate() {
-                let n = (hd - s * SEG).min(SEG);
-                scale(
-                    level,
-                    row.add(s * SEG),
-                    q.add(offset + i * LDA),
-                    n,
-                    self.scale,
-                );
-            }
-            *largest.add(i) = f32::NEG_INFINITY;
-            *total.add(i) = 0.0;
-        }
-        out.write_bytes(0, rows * width);
-        let first_key = (batch * self.m * self.heads + head) * hd;
-        let (all_k, all_v) = (
-            self.factor(self.k, first_key, true),
-            self.factor(self.v, first_key, false),
-        );
-        for k0 in (0..self.m).step_by(keys) {
-            let n = (self.m - k0).min(keys);
-            for p in 0..n.div_ceil(PANEL) {
-                let key = p * PANEL;
-                let b = Activations {
-                    n: self.m - k0,
-                    at: all_k.at + k0 * all_k.ld,
-                    ..all_k
-                };
-                let block = Block {
-                    a: q,
-                    segments: &offsets[..hd.div_ceil(SEG)],
-                    segment_len: SEG,
-                    k: hd,
-                    b: b.panel(level, p, 0, hd, pack),
-                    c: scores.add(offsets[key / SEG] + key % SEG),
-                    ldc: LDA,
-                    rows,
-                    cols: PANEL.min(n - key),
-                    accumulate: false,
-                };
-                micro::block(level, &block);
-            }
-            if let Some(mask) = &self.mask {
-                for i in 0..rows {
-                    let [b, h, r] = mask.strides;
-                    let from = batch * b + head * h + (queries.start + i) * r + k0;
-                    let add = mask.view.row(level, from, n, buf);
-                    for s in 0..n.div_ceil(SEG) {
-                        let row = scores.add(offsets[s] + i * LDA);
-                        for j in 0..(n - s * SEG).min(SEG) {
-                            *row.add(j) += *add.add(s * SEG + j);
-                        }
-                    }
-                }
-            }
-            let step = Softmax {
-                scores,
-                segment: rows * LDA,
-                rows,
-                keys: n,
-                largest,
-                total,
-                out,
-                width,
-            };
-            softmax(level, &step);
-            for p in 0..hd.div_ceil(PANEL) {
-                let block = Block {
-                    a: scores,
-                    segments: &offsets[..n.div_ceil(SEG)],
-                    segment_len: SEG,
-                    k: n,
-                    b: all_v.panel(level, p, k0, n, pack),
-                    c: out.add(p * PANEL),
-                    ldc: width,
-                    rows,
-                    cols: PANEL.min(hd - p * PANEL),
-                    accumulate: true,
-                };
-                micro::block(level, &block);
-            }
-        }
-        for i in 0..rows {
-            let row = out.add(i * width);
-            scale(level, row, row, hd, 1.0 / *total.add(i));
-            self.out.store(level, at(queries.start + i), hd, row);
-        }
-    }
 }
 
-dispatch! { fn scale(src: *const f32, dst: *mut f32, n: usize, by: f32) = scale_impl }
-
-#[inline(always)]
-unsafe fn scale_impl<S: Simd>(src: *const f32, dst: *mut f32, n: usize, by: f32) {
-    let by = S::splat(by);
-    let mut i = 0;
-    while i + S::LANES <= n {
-        S::store(dst.add(i), S::mul(S::load(src.add(i)), by));
-        i += S::LANES;
-    }
-    if i < n {
-        S::store_n(dst.add(i), S::mul(S::load_n(src.add(i), n - i), by), n - i);
-    }
+/// Some queries of one head.
+struct Task<'a> {
+    a: &'a Attention,
+    level: Level,
+    batch: usize,
+    head: usize,
+    queries: Range<usize>,
 }
 
-/// One block of scores: turned into weights, with what was gathered before rescaled.
-struct Softmax {
-    scores: *mut f32,
-    /// Floats between two segments of keys.
-    segment: usize,
-    rows: usize,
-    keys: usize,
+/// A task's scratch.
+struct Buffers {
+    /// Queries `[panel][hd][PANEL]`, scaled so that weights are powers of two.
+    q: *mut f32,
+    /// Weighted sums of values `[panel][hd][PANEL]`.
+    out: *mut f32,
+    /// Of the scores so far, and the sums of their powers: `[panel][PANEL]`.
     largest: *mut f32,
     total: *mut f32,
-    out: *mut f32,
-    width: usize,
+    /// A block's keys, `[segment][key][LDA]`, and its values turned, `[hd][LDA]`.
+    k: *mut f32,
+    v: *mut f32,
+    /// `[key][PANEL]`
+    scores: *mut f32,
+    rows: *mut f32,
 }
 
-dispatch! { fn softmax(t: &Softmax) = softmax_impl }
-
-#[inline(always)]
-unsafe fn softmax_impl<S: Simd>(t: &Softmax) {
-    for i in 0..t.rows {
-        let row = t.scores.add(i * LDA);
-        let before = *t.largest.add(i);
-        let now = row_max::<S>(t, row).max(before);
-        // A row masked in full keeps -inf: shift by 0 instead, so that no NaN is made.
-        let sum = row_exp::<S>(t, row, if now == f32::NEG_INFINITY { 0.0 } else { now });
-        let keep = if now > before {
-            (before - now).exp()
-        } else {
-            1.0
+impl Task<'_> {
+    unsafe fn run(&self, scratch: &mut Carver<'_>) {
+        let a = self.a;
+        let panels = a.panels();
+        let buffers = Buffers {
+            q: scratch.floats(panels * a.width() * PANEL),
+            out: scratch.floats(panels * a.width() * PANEL),
+            largest: scratch.floats(panels * PANEL),
+            total: scratch.floats(panels * PANEL),
+            k: scratch.floats(a.q_segments() * a.keys() * LDA),
+            v: scratch.floats(a.width() * LDA),
+            scores: scratch.floats(a.keys() * PANEL),
+            rows: scratch.floats(a.rows_floats()),
         };
-        *t.largest.add(i) = now;
-        *t.total.add(i) = (*t.total.add(i)).mul_add(keep, sum);
-        if now > before {
-            let out = t.out.add(i * t.width);
-            scale_impl::<S>(out, out, t.width, keep);
+        for p in 0..self.n_panels() {
+            self.start(&buffers, p);
         }
-    }
-}
-
-// No closures in these two: a closure keeps its own target features unless it is inlined.
-#[inline(always)]
-unsafe fn row_max<S: Simd>(t: &Softmax, mut row: *const f32) -> f32 {
-    let mut most = S::splat(f32::NEG_INFINITY);
-    let mut tail = f32::NEG_INFINITY;
-    let mut left = t.keys;
-    while left > 0 {
-        let n = left.min(SEG);
-        let mut j = 0;
-        while j + S::LANES <= n {
-            most = S::max(most, S::load(row.add(j)));
-            j += S::LANES;
-        }
-        while j < n {
-            tail = tail.max(*row.add(j));
-            j += 1;
-        }
-        left -= n;
-        row = row.add(t.segment);
-    }
-    S::hmax(most).max(tail)
-}
-
-/// Replaces a row by exp(x - shift); gives the sum.
-#[inline(always)]
-unsafe fn row_exp<S: Simd>(t: &Softmax, mut row: *mut f32, shift: f32) -> f32 {
-    let shift = S::splat(shift);
-    let mut sum = S::zero();
-    let mut tail = 0.0;
-    let mut left = t.keys;
-    while left > 0 {
-        let n = left.min(SEG);
-        let mut j = 0;
-        while j + S::LANES <= n {
-            let e = math::exp::<S>(S::sub(S::load(row.add(j)), shift));
-            S::store(row.add(j), e);
-            sum = S::add(sum, e);
-            j += S::LANES;
-        }
-        if j < n {
-            let e = math::exp::<S>(S::sub(S::load_n(row.add(j), n - j), shift));
-            S::store_n(row.add(j), e, n - j);
-            for x in j..n {
-                tail += *row.add(x);
+        for k0 in (0..a.m).step_by(a.keys()) {
+            let keys = k0..a.m.min(k0 + a.keys());
+            self.pack_keys(&buffers, &keys);
+            self.pack_values(&buffers, &keys);
+            for p in 0..self.n_panels() {
+                self.gather(&buffers, p, &keys);
             }
         }
-        left -= n;
-        row = row.add(t.segment);
+        for p in 0..self.n_panels() {
+            self.finish(&buffers, p);
+        }
     }
-    S::sum(sum) + tail
-}
 
-#[cfg(test)]
-mod tests;
+    fn n_panels(&self) -> usize {
+        self.queries.len().div_ceil(PANEL)
+    }
+
+    /// Queries of panel `p`.
+    fn rows(&self, p: usize) -> Range<usize> {
+        let first = self.queries.start + p * PANEL;
+        first..(first + PANEL).min(self.queries.end)
+    }
+
+    fn query_at(&self, row: usize) -> usize {
+        ((self.batch * self.a.n + row) * self.a.heads + self.head) * self.a.hd
+    }
+
+    fn key_at(&self, key: usize) -> usize {
+        ((self.batch * self.a.m + key) * self.a.heads + self.head) * self.a.hd
+    }
+
+    unsafe fn start(&self, buffers: &Buffers, p: usize) {
+        let (a, rows) = (self.a, self.rows(p));
+        let panel = Activations {
+            view: a.q,
+            at: self.query_at(rows.start),
+            k: a.hd,
+            n: rows.len(),
+            transposed: true,
+            ld: a.heads * a.hd,
+        };
+        let q = buffers.q.add(p * a.width() * PANEL);
+        for k0 in (0..a.hd).step_by(PASS) {
+            let n = (a.hd - k0).min(PASS);
+            panel.panel(self.level, 0, k0, n, q.add(k0 * PANEL), buffers.rows);
+        }
+        scale(self.level, q, a.hd * PANEL, a.scale * LOG2_E);
+        buffers
+            .out
+            .add(p * a.width() * PANEL)
+            .write_bytes(0, a.hd * PANEL);
+        for i in p * PANEL..(p + 1) * PANEL {
+            *buffers.largest.add(i) = f32::NEG_INFINITY;
+            *buffers.total.add(i) = 0.0;
+        }
+    }
+
+    unsafe fn pack_keys(&self, buffers: &Buffers, keys: &Range<usize>) {
+        let hd = self.a.hd;
+        for (i, key) in keys.clone().enumerate() {
+            for s in 0..self.a.q_segments() {
+                let n = (hd - s * SEG).min(SEG);
+                let dst = buffers.k.add((s * keys.len() + i) * LDA);
+                let at = self.key_at(key) + s * SEG;
+                self.a.k.load(self.level, at, n, dst);
+            }
+        }
+    }
+
+    unsafe fn pack_values(&self, buffers: &Buffers, keys: &Range<usize>) {
+        let width = self.a.width();
+        for first in keys.clone().step_by(LANES) {
+            for (i, key) in (first..keys.end.min(first + LANES)).enumerate() {
+                let row = buffers.rows.add(i * width);
+                self.a.v.load(self.level, self.key_at(key), self.a.hd, row);
+            }
+            let dst = buffers.v.add(first - keys.start);
+            turn(self.level, buffers.rows, width, [LANES, width], dst, LDA);
+        }
+    }
+
+    /// One block of keys for one panel of queries.
+    unsafe fn gather(&self, buffers: &Buffers, p: usize, keys: &Range<usize>) {
+        let (a, level) = (self.a, self.level);
+        let mut segments = [0; 64];
+        let n_segments = a.q_segments();
+        assert!(
+            n_segments <= segments.len(),
+            "a head of {} values is too long",
+            a.hd
+        );
+        for (s, segment) in segments.iter_mut().enumerate() {
+            *segment = s * keys.len() * LDA;
+        }
+        let out = buffers.out.add(p * a.width() * PANEL);
+        let scores = Block {
+            a: buffers.k,
+            segments: &segments[..n_segments],
+            segment_len: SEG,
+            k: a.hd,
+            b: buffers.q.add(p * a.width() * PANEL),
+            c: buffers.scores,
+            ldc: PANEL,
+            rows: keys.len(),
+            cols: PANEL,
+            accumulate: false,
+        };
+        micro::block(level, &scores);
+        if let Some(mask) = &a.mask {
+            self.add_mask(buffers, mask, p, keys);
+        }
+        let softmax = Softmax {
+            scores: buffers.scores,
+            keys: keys.len(),
+            largest: buffers.largest.add(p * PANEL),
+            total: buffers.total.add(p * PANEL),
+            out,
+            hd: a.hd,
+        };
+        weigh(level, &softmax);
+        let sums = Block {
+            a: buffers.v,
+            segments: &[0],
+            segment_len: SEG,
+            k: keys.len(),
+            b: buffers.scores,
+            c: out,
+            ldc: PANEL,
+            rows: a.hd,
+            cols: PANEL,
+            accumulate: true,
+        };
+        micro::block(level, &sums);
+    }
+
+    unsafe fn add_mask(&self, buffers: &Buffers, mask: &Mask, p: usize, keys: &Range<usize>) {
+        let [b, h, r] = mask.strides;
+        let rows = self.rows(p);
+        let panel = Activations {
+            view: mask.view,
+            at: self.batch * b + self.head * h + rows.start * r,
+            k: self.a.m,
+            n: rows.len(),
+            transposed: true,
+            ld: r,
+        };
+        let turned = buffers.rows.add(PANEL * PASS);
+        panel.panel(self.level, 0, keys.start, keys.len(), turned, buffers.rows);
+        for i in 0..keys.len() * PANEL {
+            *buffers.scores.add(i) += LOG2_E * *turned.add(i);
+        }
+    }
+
+    unsafe fn finish(&self, buffers: &Buffers, p: usize) {
+        let (a, level) = (self.a, self.level);
+        let out = buffers.out.add(p * a.width() * PANEL);
+        divide(level, out, a.hd, buffers.total.add(p * PANEL));
+        let width = a.width();
+        turn(level, out, PANEL, [width, PANEL], buffers.rows, width);
+        for (i, row) in self.rows(p).enumerate() {
+            let values = buffers.rows.add(i * width);
+            a.out.store(level, self.query_at(row), a.hd, values);
+        }
+    }
+}

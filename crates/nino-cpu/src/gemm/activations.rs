@@ -25,7 +25,8 @@ impl Activations {
         k * PANEL + rows
     }
 
-    /// Packs columns of `panel` for `k0..k0 + n` to `[n][PANEL]`.
+    /// Packs columns of `panel` for `k0..k0 + n` to `[n][PANEL]`; `rows` has room for
+    /// `[PANEL][PASS]` when transposed.
     pub(crate) unsafe fn panel(
         &self,
         level: Level,
@@ -33,6 +34,7 @@ impl Activations {
         k0: usize,
         n: usize,
         pack: *mut f32,
+        rows: *mut f32,
     ) -> *const f32 {
         let cols = (self.n - panel * PANEL).min(PANEL);
         if !self.transposed {
@@ -53,7 +55,6 @@ impl Activations {
             transpose_panel(level, self.view.f32_at(at), self.ld, n, pack);
             return pack;
         }
-        let rows = pack.add(n * PANEL);
         for j in 0..PANEL {
             if j < cols {
                 self.view

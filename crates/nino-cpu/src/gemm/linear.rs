@@ -77,7 +77,7 @@ impl Factor<'_> {
     ) -> *const f32 {
         match self {
             Factor::Weights(w) => w.panel(level, panel, k0, n, pack),
-            Factor::Activations(b) => b.panel(level, panel, k0, n, pack),
+            Factor::Activations(b) => b.panel(level, panel, k0, n, pack, pack.add(n * PANEL)),
         }
     }
 }

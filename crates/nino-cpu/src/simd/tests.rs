@@ -13,6 +13,7 @@ unsafe fn functions_impl<S: Simd>(x: *const f32, out: *mut f32, which: usize) {
         4 => math::gelu::<S>(v),
         5 => math::gelu_tanh::<S>(v),
         6 => math::silu::<S>(v),
+        8 => math::exp2_falling::<S>(v),
         _ => math::quick_gelu::<S>(v),
     };
     S::store_n(out, y, 1);
@@ -79,5 +80,26 @@ fn exp_at_the_ends() {
         assert!(exp(f32::NEG_INFINITY) < 1e-37, "{level}");
         assert!(exp(88.0).is_finite() && exp(88.0) > 1e38, "{level}");
         assert!(exp(f32::NAN).is_nan(), "{level}");
+    }
+}
+
+#[test]
+fn falling_powers_of_two() {
+    for level in Level::available() {
+        let exp2 = |x: f32| {
+            let mut y = 0.0;
+            // SAFETY: the level is available, one value is read and written.
+            unsafe { functions(level, &raw const x, &raw mut y, 8) };
+            y
+        };
+        for i in 0..12_500 {
+            let x = i as f32 * -0.01;
+            let want = f64::from(x).exp2();
+            let error = f64::from(exp2(x)) / want - 1.0;
+            assert!(error.abs() < 3e-7, "{level} at {x}: {error}");
+        }
+        assert!(exp2(-1e30) < 1e-37, "{level}");
+        assert!(exp2(f32::NEG_INFINITY) < 1e-37, "{level}");
+        assert!(exp2(f32::NAN).is_nan(), "{level}");
     }
 }
