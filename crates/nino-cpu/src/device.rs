@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
-use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::exec;
 use crate::memory::Buffer;
 use crate::params::Params;
 use crate::simd::Level;
+use crate::threads::Threads;
 
 /// How to open the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum CpuError {
     #[error("could not start {threads} threads: {source}")]
     Threads {
         threads: usize,
-        source: rayon::ThreadPoolBuildError,
+        source: std::io::Error,
     },
     #[error("the number of threads must be at least 1")]
     NoThreads,
@@ -45,7 +45,7 @@ fn names(levels: &[Level]) -> String {
 
 /// The CPU; holds its own threads.
 pub struct Cpu {
-    pool: Arc<ThreadPool>,
+    threads: Arc<Threads>,
     level: Level,
 }
 
@@ -64,27 +64,23 @@ impl Cpu {
         if threads == 0 {
             return Err(CpuError::NoThreads);
         }
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|i| format!("nino-cpu-{i}"))
-            .build()
-            .map_err(|source| CpuError::Threads { threads, source })?;
+        let pool = Threads::new(threads).map_err(|source| CpuError::Threads { threads, source })?;
         Ok(Cpu {
-            pool: Arc::new(pool),
+            threads: Arc::new(pool),
             level,
         })
     }
 
     pub fn threads(&self) -> usize {
-        self.pool.current_num_threads()
+        self.threads.count()
     }
 
     pub fn level(&self) -> Level {
         self.level
     }
 
-    pub(crate) fn pool(&self) -> &ThreadPool {
-        &self.pool
+    pub(crate) fn team(&self) -> &Threads {
+        &self.threads
     }
 }
 
@@ -113,7 +109,7 @@ impl Device for Cpu {
             what: "weights of another device".to_owned(),
         };
         let weights = weights.clone().downcast::<Params>().map_err(other)?;
-        let session = exec::Session::new(plan, weights, self.pool.clone(), self.level)?;
+        let session = exec::Session::new(plan, weights, self.threads.clone(), self.level)?;
         Ok(Box::new(session))
     }
 }

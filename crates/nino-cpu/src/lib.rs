@@ -29,6 +29,7 @@ mod stream;
 mod team;
 #[cfg(test)]
 mod testing;
+mod threads;
 
 pub use device::{Cpu, CpuError, CpuOptions};
 pub use roofline::features;

@@ -1,5 +1,6 @@
 //! What this machine can do at most: its features, arithmetic peak and copy bandwidth, measured.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::device::Cpu;
@@ -65,7 +66,14 @@ impl Cpu {
             std::hint::black_box(&c);
             (2 * ROWS * PANEL * SEG * REPEATS) as f64 / started.elapsed().as_secs_f64() * 1e-9
         };
-        best_of(|| self.pool().broadcast(|_| run(level)).into_iter().sum())
+        best_of(|| {
+            let sum = Mutex::new(0.0);
+            self.team().broadcast(&|_| {
+                let rate = run(level);
+                *sum.lock().unwrap_or_else(PoisonError::into_inner) += rate;
+            });
+            sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     /// Bytes read and written per second by a copy of all threads, in GB/s; blocks are larger than
@@ -78,8 +86,8 @@ impl Cpu {
             .collect::<Option<_>>()?;
         let copy = || {
             let started = Instant::now();
-            self.pool().broadcast(|ctx| {
-                let (from, to) = &buffers[ctx.index()];
+            self.team().broadcast(&|thread| {
+                let (from, to) = &buffers[thread];
                 // SAFETY: two buffers of `n` bytes that only this thread touches.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), n) };
             });

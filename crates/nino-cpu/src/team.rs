@@ -10,6 +10,7 @@ use nino_graph::ExecError;
 
 use crate::memory::Buffer;
 use crate::simd::Level;
+use crate::threads::Threads;
 
 pub(crate) struct Scratch {
     buffer: UnsafeCell<Buffer>,
@@ -54,7 +55,7 @@ pub(crate) fn floats_bytes(n: usize) -> usize {
 
 /// The threads, their scratch and the vector level they use.
 pub(crate) struct Team<'a> {
-    pub(crate) pool: &'a rayon::ThreadPool,
+    pub(crate) threads: &'a Threads,
     pub(crate) scratch: &'a [Scratch],
     pub(crate) level: Level,
 }
@@ -80,13 +81,13 @@ impl Team<'_> {
             return;
         }
         let next = AtomicUsize::new(0);
-        self.pool.broadcast(|ctx| {
+        self.threads.broadcast(&|thread| {
             loop {
                 let task = next.fetch_add(1, Ordering::Relaxed);
                 if task >= tasks {
                     return;
                 }
-                one(&self.scratch[ctx.index()], task);
+                one(&self.scratch[thread], task);
             }
         });
     }

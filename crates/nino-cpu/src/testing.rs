@@ -2,6 +2,7 @@
 
 use crate::simd::Level;
 use crate::team::{Scratch, Team};
+use crate::threads::Threads;
 
 /// Levels to test: all that this machine has.
 pub(crate) fn levels() -> Vec<Level> {
@@ -31,17 +32,14 @@ impl Random {
 
 /// Owns what a [`Team`] borrows.
 pub(crate) struct Crew {
-    pool: rayon::ThreadPool,
+    threads: Threads,
     scratch: Vec<Scratch>,
 }
 
 impl Crew {
     pub(crate) fn new(threads: usize, scratch_bytes: usize) -> Crew {
         Crew {
-            pool: rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap(),
+            threads: Threads::new(threads).unwrap(),
             scratch: (0..threads)
                 .map(|_| Scratch::new(scratch_bytes).unwrap())
                 .collect(),
@@ -50,7 +48,7 @@ impl Crew {
 
     pub(crate) fn team(&self, level: Level) -> Team<'_> {
         Team {
-            pool: &self.pool,
+            threads: &self.threads,
             scratch: &self.scratch,
             level,
         }

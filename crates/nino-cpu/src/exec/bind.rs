@@ -407,10 +407,13 @@ impl Binder<'_> {
             },
             Op::AvgPool(o) => self.resample(o.x)?.average(team, o.size, rows),
             Op::Concat(o) => {
-                let part = |&x: &Node| Ok((self.view(x)?, self.shape(x)[o.axis]));
-                let parts: Vec<(View, usize)> =
-                    o.xs.iter().map(part).collect::<Result<_, ExecError>>()?;
-                layout::concat(team, &parts, (self.out()?, shape), o.axis, rows);
+                let mut start = 0;
+                for &x in &o.xs {
+                    let part = (self.view(x)?, self.shape(x)[o.axis]);
+                    let out = (self.out()?, shape);
+                    layout::concat_part(team, part, out, (o.axis, start), rows.clone());
+                    start += part.1;
+                }
             }
             Op::Slice(o) => {
                 let x = (self.view(o.x)?, self.shape(o.x));

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use nino_graph::{
     ExecError, Node, OpTime, ParamError, ParamSource, ParamSpec, Place, Plan, RunOptions, Step,
 };
-use rayon::ThreadPool;
 
 use crate::memory::Buffer;
 use crate::params::{Param, Params, fetched, roles};
@@ -21,6 +20,7 @@ use crate::simd::Level;
 use crate::spill::Spill;
 use crate::stream::{Fetched, Stream};
 use crate::team::{Scratch, Team};
+use crate::threads::Threads;
 
 pub(crate) struct Session {
     plan: Arc<Plan>,
@@ -33,7 +33,7 @@ pub(crate) struct Session {
     arena: Buffer,
     outside: Option<Spill>,
     scratch: Vec<Scratch>,
-    pool: Arc<ThreadPool>,
+    threads: Arc<Threads>,
     level: Level,
     times: Vec<OpTime>,
 }
@@ -53,7 +53,7 @@ impl Session {
     pub(crate) fn new(
         plan: Arc<Plan>,
         weights: Arc<Params>,
-        pool: Arc<ThreadPool>,
+        threads: Arc<Threads>,
         level: Level,
     ) -> Result<Session, ExecError> {
         let (mut constants, mut outlines) = (BTreeMap::new(), Fetched::new());
@@ -82,14 +82,14 @@ impl Session {
             stream: None,
             outside,
             scratch: Vec::new(),
-            pool,
+            threads,
             level,
             times: Vec::new(),
         };
         let need = session.scratch_bytes()?;
         session.fetched.clear();
         session.start_stream()?;
-        let threads = session.pool.current_num_threads();
+        let threads = session.threads.count();
         session.scratch = (0..threads)
             .map(|_| Scratch::new(need))
             .collect::<Result<_, _>>()?;
@@ -158,7 +158,7 @@ impl Session {
 
     fn team(&self) -> Team<'_> {
         Team {
-            pool: &self.pool,
+            threads: &self.threads,
             scratch: &self.scratch,
             level: self.level,
         }

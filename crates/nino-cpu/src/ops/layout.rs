@@ -19,12 +19,12 @@ fn around(shape: Shape, axis: usize) -> [usize; 3] {
     [outer, shape[axis], inner]
 }
 
-/// Copies `rows` of the output, whose axis is filled by `parts` one after another.
-pub(crate) unsafe fn concat(
+/// Copies one part of `rows` of the output: `n` of the axis, from `start`.
+pub(crate) unsafe fn concat_part(
     team: &Team<'_>,
-    parts: &[(View, usize)],
+    (part, n): (View, usize),
     (out, shape): (View, Shape),
-    axis: usize,
+    (axis, start): (usize, usize),
     rows: Range<usize>,
 ) {
     let size = out.dtype.block_bytes();
@@ -33,29 +33,19 @@ pub(crate) unsafe fn concat(
     by_rows(team, rows, row_len, |rows, _| {
         if axis + 1 == shape.rank() {
             for row in rows {
-                let mut at = row * row_len;
-                for &(part, n) in parts {
-                    std::ptr::copy_nonoverlapping(part.at(row * n), out.at(at), n * size);
-                    at += n;
-                }
+                let to = out.at(row * row_len + start);
+                std::ptr::copy_nonoverlapping(part.at(row * n), to, n * size);
             }
             return;
         }
         let per_step = inner / row_len;
         for row in rows {
             let (outer, at) = (row / (total * per_step), row % (total * per_step));
-            let (mut i, rest) = (at / per_step, at % per_step);
-            for &(part, n) in parts {
-                if i < n {
-                    let from = ((outer * n + i) * per_step + rest) * row_len;
-                    std::ptr::copy_nonoverlapping(
-                        part.at(from),
-                        out.at(row * row_len),
-                        row_len * size,
-                    );
-                    break;
-                }
-                i -= n;
+            let (i, rest) = (at / per_step, at % per_step);
+            if (start..start + n).contains(&i) {
+                let from = ((outer * n + i - start) * per_step + rest) * row_len;
+                let to = out.at(row * row_len);
+                std::ptr::copy_nonoverlapping(part.at(from), to, row_len * size);
             }
         }
     });

@@ -4,7 +4,6 @@ use super::checkpoint::Checkpoint;
 use super::text::Conditioning;
 use crate::EngineError;
 use crate::fit::fit;
-use crate::values::{read, write};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions, Session};
 use nino_models::unet;
@@ -109,32 +108,92 @@ fn record(
     })
 }
 
-impl UnetPlan {
-    /// Writes what an inpaint UNet takes beside the latents of a batch, `[b, h, w, c]`, once for all steps.
-    pub(super) fn write_beside(
-        &self,
-        session: &mut dyn Session,
-        values: &[f32],
-    ) -> Result<(), EngineError> {
-        let Some(beside) = self.beside else {
-            return Ok(());
+/// A session of the UNet with its prompts. Buffers are made once: a step allocates nothing.
+pub(super) struct Unet<'a> {
+    session: Box<dyn Session>,
+    plan: &'a UnetPlan,
+    shape: LatentShape,
+    cancel: &'a AtomicBool,
+    /// Why the last forward stopped.
+    error: &'a mut Option<EngineError>,
+    /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for each.
+    /// Written before every run, because the arena reuses the place of an input.
+    fixed: Vec<Vec<(Node, Vec<u8>)>>,
+    values: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+/// What stays the same over the steps.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions<'a> {
+    pub(super) positive: &'a Conditioning,
+    pub(super) negative: &'a Conditioning,
+    /// What an inpaint UNet takes beside the latents of a batch, `[b, h, w, c]`.
+    pub(super) beside: Option<&'a [f32]>,
+}
+
+impl<'a> Unet<'a> {
+    pub(super) fn new(
+        session: Box<dyn Session>,
+        plan: &'a UnetPlan,
+        shape: LatentShape,
+        conditions: Conditions<'_>,
+        cancel: &'a AtomicBool,
+        error: &'a mut Option<EngineError>,
+    ) -> Result<Unet<'a>, EngineError> {
+        let (positive, negative) = (conditions.positive, conditions.negative);
+        let both = plan.rows == 2 * shape.batch;
+        let sets: &[&[&Conditioning]] = if both {
+            &[&[positive, negative]]
+        } else {
+            &[&[positive], &[negative]]
         };
-        let graph = self.plan.graph();
-        let times = graph.shape(beside).numel() / values.len();
-        write(session, graph, beside, &values.repeat(times))
+        let fixed = sets
+            .iter()
+            .map(|prompts| plan.fixed(prompts, shape.batch, conditions.beside))
+            .collect::<Result<_, EngineError>>()?;
+        let graph = plan.plan.graph();
+        let most = [plan.x, plan.t, plan.out].map(|n| (graph.shape(n).numel(), graph.bytes(n)));
+        Ok(Unet {
+            session,
+            plan,
+            shape,
+            cancel,
+            error,
+            fixed,
+            values: vec![0.0; most.iter().map(|m| m.0).max().unwrap_or(0)],
+            bytes: vec![0; most.iter().map(|m| m.1).max().unwrap_or(0)],
+        })
     }
 }
 
-/// A session of the UNet with its prompts.
-pub(super) struct Unet<'a> {
-    pub(super) session: Box<dyn Session>,
-    pub(super) plan: &'a UnetPlan,
-    pub(super) shape: LatentShape,
-    pub(super) positive: &'a Conditioning,
-    pub(super) negative: &'a Conditioning,
-    pub(super) cancel: &'a AtomicBool,
-    /// Why the last forward stopped.
-    pub(super) error: &'a mut Option<EngineError>,
+impl UnetPlan {
+    fn fixed(
+        &self,
+        prompts: &[&Conditioning],
+        batch: usize,
+        beside: Option<&[f32]>,
+    ) -> Result<Vec<(Node, Vec<u8>)>, EngineError> {
+        let graph = self.plan.graph();
+        let encoded = |node: Node, values: &[f32]| -> Result<(Node, Vec<u8>), EngineError> {
+            let mut bytes = vec![0; graph.bytes(node)];
+            nino_dtype::encode(graph.dtype(node), values, &mut bytes)?;
+            Ok((node, bytes))
+        };
+        let each = |part: fn(&Conditioning) -> &[f32]| -> Vec<f32> {
+            let parts = prompts.iter().map(|p| part(p).repeat(batch));
+            parts.flatten().collect()
+        };
+        let mut fixed = vec![encoded(self.context, &each(|p| &p.context))?];
+        if let Some(y) = self.y {
+            fixed.push(encoded(y, &each(|p| &p.vector))?);
+        }
+        if let (Some(node), Some(values)) = (self.beside, beside) {
+            let times = graph.shape(node).numel() / values.len();
+            fixed.push(encoded(node, &values.repeat(times))?);
+        }
+        Ok(fixed)
+    }
 }
 
 impl Network for Unet<'_> {
@@ -145,28 +204,14 @@ impl Network for Unet<'_> {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop> {
-        let both = self.plan.rows == 2 * self.shape.batch;
+        let both = self.fixed.len() == 1;
         let ran = match negative {
-            Some(negative) if both => self.run(
-                input,
-                timestep,
-                &[self.positive, self.negative],
-                &mut [positive, negative],
-            ),
+            Some(negative) if both => self.run(0, input, timestep, &mut [positive, negative]),
             Some(negative) => self
-                .run(input, timestep, &[self.positive], &mut [positive])
-                .and_then(|()| self.run(input, timestep, &[self.negative], &mut [negative])),
-            None if both => {
-                // A plan for two prompts asked for one: the second half is the same again.
-                let mut unused = vec![0.0; positive.len()];
-                self.run(
-                    input,
-                    timestep,
-                    &[self.positive, self.positive],
-                    &mut [positive, &mut unused],
-                )
-            }
-            None => self.run(input, timestep, &[self.positive], &mut [positive]),
+                .run(0, input, timestep, &mut [positive])
+                .and_then(|()| self.run(1, input, timestep, &mut [negative])),
+            // Of a plan for two prompts only the first half is wanted.
+            None => self.run(0, input, timestep, &mut [positive]),
         };
         ran.map_err(|error| {
             *self.error = Some(error);
@@ -176,59 +221,60 @@ impl Network for Unet<'_> {
 }
 
 impl Unet<'_> {
-    /// One run with a prompt for each part of the batch. Latents are `[b, c, h, w]` outside.
+    /// One run with a set of prompts; `outs` are the predictions of the first of them. Latents are
+    /// `[b, c, h, w]` outside.
     fn run(
         &mut self,
+        set: usize,
         input: &[f32],
         timestep: f32,
-        prompts: &[&Conditioning],
         outs: &mut [&mut [f32]],
     ) -> Result<(), EngineError> {
-        let UnetPlan {
-            plan,
-            x,
-            t,
-            context,
-            y,
-            out,
-            rows,
-            ..
-        } = self.plan;
-        let graph = plan.graph();
-        let last = channels_last(input, self.shape);
-        let batch = self.shape.batch;
-        let repeat = |values: &[f32]| values.repeat(prompts.len());
-        let contexts: Vec<f32> = prompts
-            .iter()
-            .flat_map(|p| p.context.repeat(batch))
-            .collect();
-        write(&mut *self.session, graph, *x, &repeat(&last))?;
-        write(&mut *self.session, graph, *t, &vec![timestep; *rows])?;
-        write(&mut *self.session, graph, *context, &contexts)?;
-        if let Some(y) = y {
-            let vectors: Vec<f32> = prompts
-                .iter()
-                .flat_map(|p| p.vector.repeat(batch))
-                .collect();
-            write(&mut *self.session, graph, *y, &vectors)?;
+        let UnetPlan { x, t, out, .. } = *self.plan;
+        let graph = self.plan.plan.graph();
+        let numel = |node: Node| graph.shape(node).numel();
+        for latents in self.values[..numel(x)].chunks_exact_mut(input.len()) {
+            to_channels_last(input, self.shape, latents);
+        }
+        self.write(x)?;
+        self.values[..numel(t)].fill(timestep);
+        self.write(t)?;
+        for (node, bytes) in &self.fixed[set] {
+            self.session.write(*node, bytes)?;
         }
         self.session.run(RunOptions {
             cancel: Some(self.cancel),
             profile: false,
         })?;
-        let values = read(&mut *self.session, graph, *out)?;
-        let each = values.len() / prompts.len();
-        for (out, values) in outs.iter_mut().zip(values.chunks_exact(each)) {
+        let bytes = &mut self.bytes[..graph.bytes(out)];
+        self.session.read(out, bytes)?;
+        let values = &mut self.values[..numel(out)];
+        nino_dtype::decode(graph.dtype(out), bytes, values)?;
+        for (out, values) in outs.iter_mut().zip(values.chunks_exact(input.len())) {
             channels_first(values, self.shape, out);
         }
         Ok(())
+    }
+
+    /// Writes the first of `values` as an input.
+    fn write(&mut self, node: Node) -> Result<(), EngineError> {
+        let graph = self.plan.plan.graph();
+        let bytes = &mut self.bytes[..graph.bytes(node)];
+        let values = &self.values[..graph.shape(node).numel()];
+        nino_dtype::encode(graph.dtype(node), values, bytes)?;
+        Ok(self.session.write(node, bytes)?)
     }
 }
 
 /// `[b, c, h, w]` → `[b, h, w, c]`
 pub(super) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
-    let (c, pixels) = (shape.channels, shape.height * shape.width);
     let mut out = vec![0.0; values.len()];
+    to_channels_last(values, shape, &mut out);
+    out
+}
+
+fn to_channels_last(values: &[f32], shape: LatentShape, out: &mut [f32]) {
+    let (c, pixels) = (shape.channels, shape.height * shape.width);
     for (image, out) in values
         .chunks_exact(c * pixels)
         .zip(out.chunks_exact_mut(c * pixels))
@@ -237,7 +283,6 @@ pub(super) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
             *v = image[at % c * pixels + at / c];
         }
     }
-    out
 }
 
 /// `[b, h, w, c]` → `[b, c, h, w]`

@@ -1,7 +1,7 @@
 //! The sampling stage: a UNet on the device, moved through the noise levels of a request; once, or a second
 //! time over the enlarged latent.
 
-use super::denoise::{self, LatentShape, Unet, UnetPlan};
+use super::denoise::{self, Conditions, LatentShape, Unet, UnetPlan};
 use super::request::Pass;
 use super::start::Canvas;
 use super::text::Conditioning;
@@ -143,20 +143,15 @@ impl Run<'_> {
             negative.at_size(model.family, pixels, true),
         );
         let inpaint = request.inpaint.as_ref().map(|i| &i.mask);
-        let mut session = device.session(unet.plan.clone(), weights)?;
-        if let Some(values) = self.canvas.beside(model, inpaint, shape) {
-            unet.write_beside(&mut *session, &values)?;
-        }
-        let mut error = None;
-        let network = Unet {
-            session,
-            plan: unet,
-            shape,
+        let session = device.session(unet.plan.clone(), weights)?;
+        let beside = self.canvas.beside(model, inpaint, shape);
+        let conditions = Conditions {
             positive: &positive,
             negative: &negative,
-            cancel: control.cancel,
-            error: &mut error,
+            beside: beside.as_deref(),
         };
+        let mut error = None;
+        let network = Unet::new(session, unet, shape, conditions, control.cancel, &mut error)?;
         let mut denoiser = Guided::new(network, &model.sampling, request.cfg);
         if request.cfg_rescale > 0.0 {
             denoiser = denoiser.with_rescale(Rescale {

@@ -3,6 +3,7 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod decode;
 mod emoji;
 mod lora;
