@@ -12,6 +12,8 @@ mod residency;
 mod sample;
 mod spec;
 mod start;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use crate::decode::{DecodeOptions, Decoded, LatentSize, decode, plan_decode};

@@ -6,6 +6,7 @@ use crate::decode::{DecodeOptions, Precision};
 use crate::{EngineError, Latent, Mask, Picture, Upscale, VaeFile};
 use nino_sample::ksampler::Window;
 use nino_sample::{Rng, Sampler, Scheduler, Seed};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what differs.
@@ -37,6 +38,11 @@ pub struct GenerateRequest {
     pub preview: Option<Preview>,
     /// How the UNet's activations are stored.
     pub precision: Precision,
+    /// Layer of the text encoders to stop at, counted from the last, which is 1; the family's own when
+    /// `None`. What ComfyUI's `CLIPSetLastLayer` counts as -1, -2, …
+    pub clip_skip: Option<usize>,
+    /// Folders with textual inversions, for `embedding:name` in a prompt.
+    pub embeddings: Vec<PathBuf>,
     pub decode: DecodeOptions,
 }
 
@@ -135,6 +141,8 @@ impl GenerateRequest {
             hires: None,
             preview: None,
             precision: Precision::Auto,
+            clip_skip: None,
+            embeddings: Vec::new(),
             decode: DecodeOptions::default(),
         }
     }

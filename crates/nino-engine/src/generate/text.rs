@@ -1,15 +1,15 @@
 //! Prompts to conditioning, as ComfyUI does it for each family.
 
+mod encoder;
+mod inversion;
+
 use super::GenerateRequest;
 use super::checkpoint::{Checkpoint, Family, TextEncoder};
-use crate::fit::fit;
-use crate::values::{read, write};
 use crate::{Control, EngineError};
-use nino_dtype::DType;
-use nino_graph::{Device, Graph, RunOptions};
+use inversion::Inversions;
+use nino_graph::Device;
 use nino_models::clip;
-use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights, tokenize};
-use std::sync::Arc;
+use nino_text::{Layout, Tokens, tokenize};
 
 /// What the UNet is told of a prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,40 +28,59 @@ pub(super) fn encode(
     request: &GenerateRequest,
     control: &mut Control<'_>,
 ) -> Result<(Conditioning, Conditioning), EngineError> {
-    let mut both = [&request.prompt, &request.negative].map(|_| Conditioning {
-        context: Vec::new(),
-        tokens: 0,
-        vector: Vec::new(),
-    });
+    let [mut positive, mut negative] = each(device, model, request, control)?;
+    same_length(&mut positive, &mut negative);
+    Ok((positive, negative))
+}
+
+/// The prompt and the negative prompt at their own lengths.
+pub(super) fn each(
+    device: &dyn Device,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+) -> Result<[Conditioning; 2], EngineError> {
     let mut contexts: [Vec<(usize, Vec<f32>)>; 2] = [Vec::new(), Vec::new()];
     let mut pooled: [Vec<f32>; 2] = [Vec::new(), Vec::new()];
-    for encoder in model.text() {
+    for (i, encoder) in model.text().iter().enumerate() {
         let layout = layout(model, encoder);
-        let prompts = [&request.prompt, &request.negative]
-            .map(|p| tokenize(&model.bpe, &layout, p, &|_| None));
-        let [positive, negative] = prompts;
-        let outputs = run(
-            device,
-            model,
-            encoder,
-            &layout,
-            &[positive?, negative?],
-            control,
-        )?;
+        let inversions = Inversions::new(&request.embeddings, key(encoder));
+        let read = |prompt: &str| {
+            tokenize(&model.bpe, &layout, prompt, &|name| {
+                inversions.get(name).map(|v| v.len())
+            })
+        };
+        let prompts = [read(&request.prompt)?, read(&request.negative)?];
+        if i == 0 {
+            notes(&prompts, &inversions, control);
+        }
+        let want = wanted(model.family, &encoder.config, request.clip_skip);
+        let prompts = (&prompts[..], &inversions);
+        let outputs = encoder::run(device, model, encoder, &layout, want, prompts, control)?;
         for (i, output) in outputs.into_iter().enumerate() {
             contexts[i].push((encoder.config.width, output.hidden));
             // The last, widest encoder's is the one that counts.
             pooled[i] = output.pooled;
         }
     }
-    for (i, conditioning) in both.iter_mut().enumerate() {
-        conditioning.tokens = contexts[i][0].1.len() / contexts[i][0].0;
-        conditioning.context = side_by_side(&contexts[i]);
-        conditioning.vector = vector(model.family, &pooled[i], request, i == 1);
+    Ok([0, 1].map(|i| {
+        let (tokens, context) = side_by_side(&contexts[i]);
+        Conditioning {
+            tokens,
+            context,
+            vector: vector(model.family, &pooled[i], request, i == 1),
+        }
+    }))
+}
+
+/// Inversions that are named and not there, or there and not readable, are left out.
+fn notes(prompts: &[Tokens], inversions: &Inversions<'_>, control: &mut Control<'_>) {
+    for text in inversions.unreadable() {
+        control.note(text);
     }
-    let [mut positive, mut negative] = both;
-    same_length(&mut positive, &mut negative);
-    Ok((positive, negative))
+    for name in prompts.iter().flat_map(|p| &p.missing) {
+        control.note(format!("there is no embedding:{name}; it is left out"));
+    }
 }
 
 fn layout(model: &Checkpoint, encoder: &TextEncoder) -> Layout {
@@ -73,136 +92,41 @@ fn layout(model: &Checkpoint, encoder: &TextEncoder) -> Layout {
     }
 }
 
-/// Which hidden states each family is conditioned on.
-fn wanted(family: Family) -> clip::Want {
-    match family {
-        Family::Sd1 | Family::Emoji => clip::Want {
-            skip: 1,
-            norm: true,
-            pooled: false,
-        },
-        Family::Sd2 => clip::Want {
-            skip: 2,
-            norm: true,
-            pooled: false,
-        },
-        Family::Sdxl | Family::SdxlRefiner => clip::Want {
-            skip: 2,
-            norm: false,
-            pooled: true,
-        },
+/// What files with vectors for several encoders call this one.
+fn key(encoder: &TextEncoder) -> &'static str {
+    match encoder.config.width {
+        ..=768 => "clip_l",
+        1024 => "clip_h",
+        _ => "clip_g",
     }
 }
 
-struct Output {
-    /// `[tokens, width]` of all chunks.
-    hidden: Vec<f32>,
-    /// Of the first chunk; empty where the family has none.
-    pooled: Vec<f32>,
+/// Which hidden states each family is conditioned on. `skip` counts layers from the last, which is 1;
+/// an encoder with fewer layers keeps to its usual one, as ComfyUI's does.
+fn wanted(family: Family, c: &clip::Config, skip: Option<usize>) -> clip::Want {
+    let (usual, norm, pooled) = match family {
+        Family::Sd1 | Family::Emoji => (1, true, false),
+        Family::Sd2 => (2, true, false),
+        Family::Sdxl | Family::SdxlRefiner => (2, false, true),
+    };
+    // Diffusers leaves out the last layer of SD 2.x's encoder, which nothing reads.
+    let left_out = usize::from(family == Family::Sd2 && c.n_layers == 23);
+    let skip = skip.filter(|&n| n <= c.n_layers + left_out);
+    let skip = skip.unwrap_or(usual).saturating_sub(left_out).max(1);
+    clip::Want { skip, norm, pooled }
 }
 
-/// Encodes prompts chunk by chunk with one session.
-fn run(
-    device: &dyn Device,
-    model: &Checkpoint,
-    encoder: &TextEncoder,
-    layout: &Layout,
-    prompts: &[Tokens],
-    control: &mut Control<'_>,
-) -> Result<Vec<Output>, EngineError> {
-    let (c, n) = (&encoder.config, layout.max_length);
-    let want = wanted(model.family);
-    let file = model.text_params(encoder);
-    let params = file.params(|stored| model.held(stored, device));
-    let mut g = Graph::new();
-    let ids = g.input("ids", [1, n], DType::I32);
-    let end = g.input("end", [1, 1, n], DType::F32);
-    // Text encoders are small and their rounding shows in every step: always f32.
-    let x = clip::embed(&mut g, &params, c, ids, DType::F32);
-    let encoded = clip::encoder(&mut g, &params, c, x, end, want);
-    g.output(encoded.hidden);
-    encoded.pooled.iter().for_each(|&p| g.output(p));
-    let plan = fit(device, &g.finish()?)?;
-    let weights = device.load(&[&plan], Arc::new(file.clone()))?;
-    let mut session = device.session(plan.clone(), &weights)?;
-    let graph = plan.graph();
-    let mut once = |tokens: &[u32], end_at: usize| -> Result<(Vec<f32>, Vec<f32>), EngineError> {
-        let bytes: Vec<u8> = tokens
-            .iter()
-            .flat_map(|&id| (id as i32).to_le_bytes())
-            .collect();
-        session.write(ids, &bytes)?;
-        if encoded.pooled.is_some() {
-            let mark: Vec<f32> = (0..n)
-                .map(|i| if i == end_at { 1.0 } else { 0.0 })
-                .collect();
-            write(&mut *session, graph, end, &mark)?;
-        }
-        session.run(RunOptions {
-            cancel: Some(control.cancel),
-            profile: false,
-        })?;
-        let pooled = encoded
-            .pooled
-            .map(|p| read(&mut *session, graph, p))
-            .transpose()?;
-        Ok((
-            read(&mut *session, graph, encoded.hidden)?,
-            pooled.unwrap_or_default(),
-        ))
-    };
-    let empty = if prompts.iter().any(Tokens::weighted) {
-        once(&layout.empty(n), 1)?.0
-    } else {
-        Vec::new()
-    };
-    let mut outputs = Vec::new();
-    for prompt in prompts {
-        let mut output = Output {
-            hidden: Vec::new(),
-            pooled: Vec::new(),
-        };
-        for (i, chunk) in prompt.chunks.iter().enumerate() {
-            let (mut hidden, pooled) = once(&ids_of(chunk, layout), chunk.end)?;
-            if prompt.weighted() {
-                apply_weights(&mut hidden, &empty, &chunk.weights(), c.width);
-            }
-            output.hidden.append(&mut hidden);
-            if i == 0 {
-                output.pooled = pooled;
-            }
-        }
-        outputs.push(output);
-    }
-    Ok(outputs)
-}
-
-fn ids_of(chunk: &Chunk, layout: &Layout) -> Vec<u32> {
-    let id = |piece: &Piece| match piece {
-        Piece::Id(id) => *id,
-        // Never made: no embedding is known by name yet, and unknown ones are left out.
-        Piece::Embedding { .. } => layout.pad,
-    };
-    chunk.tokens.iter().map(|t| id(&t.piece)).collect()
-}
-
-/// Joins the encoders' outputs token by token; a shorter one is filled with zeros.
-fn side_by_side(parts: &[(usize, Vec<f32>)]) -> Vec<f32> {
-    let n = parts
-        .iter()
-        .map(|(width, values)| values.len() / width)
-        .max()
-        .unwrap_or(0);
+/// Joins the encoders' outputs token by token, as far as the shorter goes: `(tokens, values)`.
+fn side_by_side(parts: &[(usize, Vec<f32>)]) -> (usize, Vec<f32>) {
+    let lengths = parts.iter().map(|(width, values)| values.len() / width);
+    let n = lengths.min().unwrap_or(0);
     let mut joined = Vec::new();
     for token in 0..n {
         for (width, values) in parts {
-            match values.get(token * width..(token + 1) * width) {
-                Some(row) => joined.extend_from_slice(row),
-                None => joined.extend(std::iter::repeat_n(0.0, *width)),
-            }
+            joined.extend_from_slice(&values[token * width..][..*width]);
         }
     }
-    joined
+    (n, joined)
 }
 
 impl Conditioning {

@@ -1,0 +1,4 @@
+//! Whole requests with small made-up checkpoints.
+
+mod comfy;
+mod made;

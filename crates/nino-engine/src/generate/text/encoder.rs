@@ -1,0 +1,189 @@
+//! One text encoder on a device: chunks of tokens and vectors in, hidden states and pooled text out.
+
+use super::inversion::Inversions;
+use crate::fit::fit;
+use crate::generate::checkpoint::{Checkpoint, TextEncoder};
+use crate::values::{read, write};
+use crate::{Control, EngineError};
+use nino_dtype::DType;
+use nino_graph::{Device, Graph, Node, Plan, RunOptions, Session};
+use nino_models::clip;
+use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub(super) struct Output {
+    /// `[tokens, width]` of all chunks.
+    pub(super) hidden: Vec<f32>,
+    /// Of the first chunk; empty where the family has none.
+    pub(super) pooled: Vec<f32>,
+}
+
+/// What a run is given: for every place a token, or a vector of the prompt's own.
+struct Row {
+    ids: Vec<u32>,
+    vectors: Vec<(usize, Vec<f32>)>,
+    /// Place of the end token.
+    end: usize,
+}
+
+/// Encodes prompts chunk by chunk with one session.
+pub(super) fn run(
+    device: &dyn Device,
+    model: &Checkpoint,
+    encoder: &TextEncoder,
+    layout: &Layout,
+    want: clip::Want,
+    (prompts, inversions): (&[Tokens], &Inversions<'_>),
+    control: &Control<'_>,
+) -> Result<Vec<Output>, EngineError> {
+    let rows = |prompt: &Tokens| -> Vec<Row> {
+        let chunks = prompt.chunks.iter();
+        chunks
+            .map(|c| row(c, layout, encoder.config.width, inversions))
+            .collect()
+    };
+    let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
+    let vectors = all.iter().flatten().any(|row| !row.vectors.is_empty());
+    let recorded = Recorded::new(device, model, encoder, layout.max_length, want, vectors)?;
+    let weights = device.load(&[&recorded.plan], Arc::new(model.text_params(encoder)))?;
+    let mut session = device.session(recorded.plan.clone(), &weights)?;
+    let mut once = |row: &Row| recorded.run(&mut *session, row, control.cancel);
+    let empty = if prompts.iter().any(Tokens::weighted) {
+        let empty = Row {
+            ids: layout.empty(layout.max_length),
+            vectors: Vec::new(),
+            end: 1,
+        };
+        once(&empty)?.hidden
+    } else {
+        Vec::new()
+    };
+    let mut outputs = Vec::new();
+    for (prompt, rows) in prompts.iter().zip(&all) {
+        let mut output = Output {
+            hidden: Vec::new(),
+            pooled: Vec::new(),
+        };
+        for (i, (chunk, row)) in prompt.chunks.iter().zip(rows).enumerate() {
+            let mut made = once(row)?;
+            if prompt.weighted() {
+                let width = encoder.config.width;
+                apply_weights(&mut made.hidden, &empty, &chunk.weights(), width);
+            }
+            output.hidden.append(&mut made.hidden);
+            if i == 0 {
+                output.pooled = made.pooled;
+            }
+        }
+        outputs.push(output);
+    }
+    Ok(outputs)
+}
+
+/// Vectors of another width are left out and the row filled up behind, as ComfyUI does; weights stay
+/// where they were.
+fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>) -> Row {
+    let mut ids = Vec::new();
+    let mut vectors = Vec::new();
+    let mut end = chunk.end;
+    for (at, token) in chunk.tokens.iter().enumerate() {
+        match &token.piece {
+            Piece::Id(id) => ids.push(*id),
+            Piece::Embedding { name, index } => match inversions.get(name) {
+                Some(found) if found.width == width => {
+                    vectors.push((ids.len(), found.row(*index).to_vec()));
+                    ids.push(layout.pad);
+                }
+                _ => end -= usize::from(at < chunk.end),
+            },
+        }
+    }
+    ids.resize(chunk.tokens.len(), layout.pad);
+    Row { ids, vectors, end }
+}
+
+struct Recorded {
+    plan: Arc<Plan>,
+    ids: Node,
+    end: Node,
+    /// Vectors to add and, at every place, whether the token's own counts.
+    vectors: Option<(Node, Node)>,
+    out: clip::Encoded,
+}
+
+impl Recorded {
+    fn new(
+        device: &dyn Device,
+        model: &Checkpoint,
+        encoder: &TextEncoder,
+        n: usize,
+        want: clip::Want,
+        vectors: bool,
+    ) -> Result<Recorded, EngineError> {
+        let (c, file) = (&encoder.config, model.text_params(encoder));
+        let params = file.params(|stored| model.held(stored, device));
+        let mut g = Graph::new();
+        let ids = g.input("ids", [1, n], DType::I32);
+        let end = g.input("end", [1, 1, n], DType::F32);
+        // Text encoders are small and their rounding shows in every step: always f32.
+        let mut x = clip::embed(&mut g, &params, c, ids, DType::F32);
+        let vectors = vectors.then(|| {
+            let given = g.input("vectors", [1, n, c.width], DType::F32);
+            let keep = g.input("keep", [1, n, 1], DType::F32);
+            x = g.mul(x, keep);
+            x = g.add(x, given);
+            (given, keep)
+        });
+        let out = clip::encoder(&mut g, &params, c, x, end, want);
+        g.output(out.hidden);
+        out.pooled.iter().for_each(|&p| g.output(p));
+        let plan = fit(device, &g.finish()?)?;
+        Ok(Recorded {
+            plan,
+            ids,
+            end,
+            vectors,
+            out,
+        })
+    }
+
+    fn run(
+        &self,
+        session: &mut dyn Session,
+        row: &Row,
+        cancel: &AtomicBool,
+    ) -> Result<Output, EngineError> {
+        let (graph, n) = (self.plan.graph(), row.ids.len());
+        let bytes = row.ids.iter().flat_map(|&id| (id as i32).to_le_bytes());
+        session.write(self.ids, &bytes.collect::<Vec<u8>>())?;
+        if self.out.pooled.is_some() {
+            let mut mark = vec![0.0; n];
+            mark[row.end] = 1.0;
+            write(session, graph, self.end, &mark)?;
+        }
+        if let Some((given, keep)) = self.vectors {
+            let width = graph.shape(given).last_dim();
+            let (mut values, mut tokens) = (vec![0.0; n * width], vec![1.0; n]);
+            for (at, vector) in &row.vectors {
+                values[at * width..][..width].copy_from_slice(vector);
+                tokens[*at] = 0.0;
+            }
+            write(session, graph, given, &values)?;
+            write(session, graph, keep, &tokens)?;
+        }
+        session.run(RunOptions {
+            cancel: Some(cancel),
+            profile: false,
+        })?;
+        let pooled = self
+            .out
+            .pooled
+            .map(|p| read(session, graph, p))
+            .transpose()?;
+        Ok(Output {
+            hidden: read(session, graph, self.out.hidden)?,
+            pooled: pooled.unwrap_or_default(),
+        })
+    }
+}

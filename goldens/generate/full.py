@@ -1,0 +1,83 @@
+"""Runs ComfyUI on a whole checkpoint and keeps what it made, to be compared with `nino generate`.
+
+    python goldens/generate/weights.py sd15 sd15.safetensors
+    python goldens/generate/full.py COMFY sd15.safetensors out/ --size 512 [--sampler euler ...] [--picture]
+    python goldens/generate/full.py COMFY sd15.safetensors out/ --size 512 --nino target/release/nino
+
+The first call writes `out/comfy-<size>-<sampler>.safetensors` (ComfyUI's own latent format), the second makes the same
+latents with `nino generate --save-latent` and prints the normalized mean square error of each.
+"""
+
+import argparse
+import subprocess
+import time
+from pathlib import Path
+
+RUNS = {"euler": "normal", "dpmpp_2m": "karras", "euler_ancestral": "normal", "dpmpp_2m_sde": "karras"}
+
+
+def parse(args):
+    p = argparse.ArgumentParser()
+    p.add_argument("checkpoint", type=Path)
+    p.add_argument("out", type=Path)
+    p.add_argument("--size", type=int, default=512)
+    p.add_argument("--steps", type=int, default=8)
+    p.add_argument("--sampler", nargs="*", default=list(RUNS))
+    p.add_argument("--picture", action="store_true")
+    p.add_argument("--nino", type=Path)
+    return p.parse_args(args)
+
+
+def comfy(args, oracle):
+    import torch
+    from safetensors.torch import save_file
+
+    start = time.time()
+    model, clip, vae = oracle.load(args.checkpoint)
+    positive, negative = oracle.encode(clip, oracle.PROMPT), oracle.encode(clip, oracle.NEGATIVE)
+    print(f"loaded and encoded in {time.time() - start:.0f} s", flush=True)
+    for name in args.sampler:
+        start = time.time()
+        size = (args.size, args.size)
+        latent = oracle.sample(model, positive, negative, sampler=name, scheduler=RUNS[name], size=size, steps=args.steps)
+        out = {"latent_tensor": latent.contiguous(), "latent_format_version_0": torch.tensor([])}
+        if args.picture:
+            out["picture"] = vae.decode(latent).contiguous()
+        save_file(out, args.out / f"comfy-{args.size}-{name}.safetensors")
+        print(f"{name}: std {latent.std():.3f}, {time.time() - start:.0f} s", flush=True)
+
+
+def nino(args, oracle):
+    from safetensors.numpy import load_file
+
+    for name in args.sampler:
+        theirs = load_file(args.out / f"comfy-{args.size}-{name}.safetensors")
+        file = args.out / f"nino-{args.size}-{name}"
+        command = [args.nino, "generate", oracle.PROMPT, "--negative", oracle.NEGATIVE, "--model", args.checkpoint,
+                   "--seed", oracle.SEED, "--steps", args.steps, "--cfg", 7, "--sampler", name, "--scheduler", RUNS[name],
+                   "--size", f"{args.size}x{args.size}", "--save-latent", f"{file}.safetensors", "-o", f"{file}.png",
+                   "--device", "cpu", "--json"]  # fmt: skip
+        subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL)
+        ours, want = load_file(f"{file}.safetensors")["latent_tensor"], theirs["latent_tensor"]
+        assert ours.shape == want.shape, (ours.shape, want.shape)
+        line = f"{name}/{RUNS[name]}: NMSE {((ours - want) ** 2).sum() / (want**2).sum():.2e}, largest {abs(ours - want).max():.2e}"
+        if "picture" in theirs:
+            line += f", picture {psnr(f'{file}.png', theirs['picture'][0]):.1f} dB"
+        print(line, flush=True)
+
+
+def psnr(path, want):
+    import numpy as np
+    from PIL import Image
+
+    ours = np.asarray(Image.open(path).convert("RGB"), dtype=np.float64)
+    want = (want * 255).clip(0, 255).astype(np.uint8).astype(np.float64)
+    return 10 * np.log10(255**2 / max(((ours - want) ** 2).mean(), 1e-9))
+
+
+if __name__ == "__main__":
+    import oracle
+
+    args = parse(oracle.ARGS)
+    args.out.mkdir(exist_ok=True)
+    (nino if args.nino else comfy)(args, oracle)

@@ -1,0 +1,84 @@
+"""Writes `<model>.txt`, names and shapes of single-file checkpoints: python goldens/generate/names.py COMFY
+
+`sd15` and `sdxl` are the published sizes; `tiny_*` are as small as the families' text widths allow. Lines are
+`name shape`; `{a-b}` stands for every number from a to b.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "weights"))
+
+import oracle  # noqa: E402, F401
+import comfy.clip_model  # noqa: E402
+import comfy.ops  # noqa: E402
+import torch  # noqa: E402
+from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
+from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
+from names import fold  # noqa: E402
+
+HERE = Path(__file__).parent
+OPS = comfy.ops.disable_weight_init
+
+
+def unet(width, mult, depth, context, middle=None, adm=None, linear=False, n_res=2, n_in=4):
+    heads = dict(num_heads=-1, num_head_channels=64) if linear else dict(num_heads=8)
+    m = UNetModel(
+        image_size=32, in_channels=n_in, out_channels=4, model_channels=width, num_res_blocks=[n_res] * len(mult),
+        channel_mult=mult, transformer_depth=[d for d in depth for _ in range(n_res)],
+        transformer_depth_output=[d for d in depth for _ in range(n_res + 1)],
+        transformer_depth_middle=depth[-1] if middle is None else middle, context_dim=context, adm_in_channels=adm,
+        num_classes="sequential" if adm else None, use_linear_in_transformer=linear, use_spatial_transformer=True,
+        legacy=False, operations=OPS, device="meta", **heads,
+    )  # fmt: skip
+    return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def vae(width, mult):
+    config = dict(double_z=True, z_channels=4, resolution=256, in_channels=3, out_ch=3, ch=width, ch_mult=mult,
+                  num_res_blocks=2, attn_resolutions=[], dropout=0.0)  # fmt: skip
+    m = AutoencoderKL(ddconfig=config, embed_dim=4)
+    return {f"first_stage_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def clip(prefix, width, layers, mlp):
+    config = dict(num_hidden_layers=layers, hidden_size=width, num_attention_heads=width // 64, intermediate_size=mlp,
+                  hidden_act="gelu", max_position_embeddings=77, eos_token_id=49407)  # fmt: skip
+    m = comfy.clip_model.CLIPTextModel(config, None, "meta", OPS)
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items() if k != "text_projection.weight"}
+
+
+def open_clip(prefix, width, layers, mlp):
+    """The same network under OpenCLIP's names."""
+    shapes = {"positional_embedding": (77, width), "token_embedding.weight": (49408, width),
+              "text_projection": (width, width)}  # fmt: skip
+    for norm in ["ln_final"] + [f"transformer.resblocks.{i}.{n}" for i in range(layers) for n in ("ln_1", "ln_2")]:
+        shapes |= {f"{norm}.weight": (width,), f"{norm}.bias": (width,)}
+    for i in range(layers):
+        at = f"transformer.resblocks.{i}"
+        shapes |= {f"{at}.attn.in_proj_weight": (3 * width, width), f"{at}.attn.in_proj_bias": (3 * width,)}
+        for name, n_out, n_in in [("attn.out_proj", width, width), ("mlp.c_fc", mlp, width), ("mlp.c_proj", width, mlp)]:
+            shapes |= {f"{at}.{name}.weight": (n_out, n_in), f"{at}.{name}.bias": (n_out,)}
+    return {f"{prefix}{k}": v for k, v in shapes.items()}
+
+
+SD1_TEXT, SD2_TEXT = "cond_stage_model.transformer.", "cond_stage_model.model."
+XL_TEXT = ("conditioner.embedders.0.transformer.", "conditioner.embedders.1.model.")
+SMALL_VAE = vae(32, [1, 2, 4, 4])
+MODELS = {
+    "sd15": unet(320, [1, 2, 4, 4], [1, 1, 1, 0], 768, 1) | vae(128, [1, 2, 4, 4]) | clip(SD1_TEXT, 768, 12, 3072),
+    "sdxl": unet(320, [1, 2, 4], [0, 2, 10], 2048, None, 2816, True)
+    | vae(128, [1, 2, 4, 4]) | clip(XL_TEXT[0], 768, 12, 3072) | open_clip(XL_TEXT[1], 1280, 32, 5120),
+    "tiny_sd1": unet(32, [1, 2], [1, 0], 768, 1, n_res=1) | SMALL_VAE | clip(SD1_TEXT, 768, 3, 256),
+    "tiny_sd2": unet(64, [1, 2], [1, 0], 1024, 1, None, True, 1) | SMALL_VAE | open_clip(SD2_TEXT, 1024, 3, 256),
+    "tiny_sdxl": unet(64, [1, 2], [0, 2], 2048, None, 2816, True, 1)
+    | SMALL_VAE | clip(XL_TEXT[0], 768, 3, 256) | open_clip(XL_TEXT[1], 1280, 3, 256),
+    "tiny_refiner": unet(64, [1, 2], [0, 1], 1280, None, 2560, True, 1)
+    | SMALL_VAE | open_clip("conditioner.embedders.0.model.", 1280, 3, 256),
+}  # fmt: skip
+
+for model, shapes in MODELS.items():
+    rows = [(tuple(k.split(".")), "x".join(map(str, s)) or "scalar") for k, s in shapes.items()]
+    with open(HERE / f"{model}.txt", "w") as f:
+        f.writelines(f"{'.'.join(name)} {shape}\n" for name, shape in fold(rows))
+    print(model, len(shapes), sum(torch.Size(s).numel() for s in shapes.values()))

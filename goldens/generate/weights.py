@@ -1,0 +1,89 @@
+"""Writes a checkpoint with made-up weights: python goldens/generate/weights.py sd15|sdxl|... OUT.safetensors
+
+Names and shapes come from `<model>.txt` beside this file. Every tensor is a stretch of one pool of uniform numbers
+that a counter and a hash give, so the same weights can be made anywhere without Python (nino-engine's
+`generate/tests/made.rs` does for the small models). Needs numpy 1.26.4 and nothing else.
+"""
+
+import json
+import math
+import re
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+POOL = 1_000_003
+
+
+def expand(name):
+    """`{a-b}` stands for every number from a to b."""
+    m = re.search(r"\{(\d+)-(\d+)\}", name)
+    if not m:
+        return [name]
+    numbers = range(int(m[1]), int(m[2]) + 1)
+    return [n for i in numbers for n in expand(name[: m.start()] + str(i) + name[m.end() :])]
+
+
+def tensors(model):
+    out = {}
+    for line in (HERE / f"{model}.txt").read_text().splitlines():
+        name, shape = line.rsplit(" ", 1)
+        shape = [] if shape == "scalar" else [int(n) for n in shape.split("x")]
+        out |= {n: shape for n in expand(name)}
+    return out
+
+
+def pool():
+    """Uniform numbers with deviation 1: SplitMix64 of 1, 2, 3, ..., the top 24 bits."""
+    with np.errstate(over="ignore"):
+        z = np.arange(1, POOL + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    units = (z >> np.uint64(40)).astype(np.float32) / np.float32(2**24) - np.float32(0.5)
+    return units * np.float32(math.sqrt(12))
+
+
+def scale(name, shape):
+    """Mean and deviation that keep activations near 1 and residual branches smaller than what they add to."""
+    if name.endswith("norm.weight") or (name.endswith("weight") and len(shape) == 1):
+        return 1.0, 0.1
+    if len(shape) < 2:
+        return 0.0, 0.05
+    if "embedding" in name:
+        return 0.0, 0.5
+    fan = math.prod(shape[1:])
+    branch = re.search(r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2", name)
+    return 0.0, (0.3 if branch else 1.0) / math.sqrt(fan)
+
+
+def values(pool, name, shape):
+    n = math.prod(shape)
+    first = zlib.crc32(name.encode()) % POOL
+    mean, deviation = scale(name, shape)
+    stretch = np.resize(np.roll(pool, -first), n)
+    return (np.float32(mean) + stretch * np.float32(deviation)).astype(np.float16)
+
+
+def write(model, path):
+    all_tensors, header, offset = tensors(model), {}, 0
+    for name, shape in all_tensors.items():
+        size = 2 * math.prod(shape)
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    header = json.dumps(header, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    numbers = pool()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header)
+        for name, shape in all_tensors.items():
+            f.write(values(numbers, name, shape).tobytes())
+    print(f"{path}: {len(all_tensors)} tensors, {offset / 1e9:.2f} GB")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], sys.argv[2])
