@@ -126,6 +126,9 @@ impl EngineError {
             EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
             EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
             EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
+            EngineError::Vae(nino_models::VaeError::NoPart { part: "encoder" }) => {
+                Some("give --vae a file that holds an encoder for the model's latents, or start from --latent".to_owned())
+            }
             EngineError::LatentNotFinite { .. } => {
                 Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
             }

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod denoise;
 mod dry;
+mod few_steps;
 mod lora;
 mod plan;
 mod preview;

@@ -6,8 +6,8 @@
 mod tables;
 
 use tables::{
-    FLUX_RGB, FLUX2_RGB, SD3_RGB, SD15_RGB, SDXL_RGB, WAN21_MEAN, WAN21_RGB, WAN21_STD, WAN22_MEAN,
-    WAN22_RGB, WAN22_STD,
+    FLUX_RGB, FLUX2_RGB, NINO_RGB, SD3_RGB, SD15_RGB, SDXL_RGB, WAN21_MEAN, WAN21_RGB, WAN21_STD,
+    WAN22_MEAN, WAN22_RGB, WAN22_STD,
 };
 
 /// One latent space.
@@ -109,7 +109,8 @@ pub const FORMATS: [LatentFormat; 8] = [
     // The model in the box: its VAE was trained to unit variance.
     LatentFormat {
         name: "nino",
-        rgb: &SD15_RGB,
+        rgb: &NINO_RGB,
+        rgb_bias: [0.5558, 0.3880, 0.3920],
         ..BASE
     },
 ];

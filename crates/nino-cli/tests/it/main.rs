@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod doctor;
 mod files;
+mod generate;
 mod models;
 mod pull;
 mod shell;

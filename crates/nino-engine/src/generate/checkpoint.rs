@@ -1,6 +1,7 @@
 //! A whole text-to-image model out of one file or folder, or of its parts: text encoders, UNet, VAE,
 //! LoRAs, and how it is sampled.
 
+use super::few_steps;
 use super::lora::{Applied, LoraSpec, Loras, Source, file_name};
 use super::spec::{Description, MODEL_SPECS};
 use crate::{BUILTIN, EngineError, VaeFile};
@@ -218,12 +219,15 @@ impl Checkpoint {
             scheduler: "normal",
             size: 512,
         };
+        let base = few_steps::defaults(&self.name).unwrap_or(base);
         match self.family {
             Family::Sd1 => base,
             Family::Sd2 if self.sampling.prediction == Prediction::V => {
                 Defaults { size: 768, ..base }
             }
             Family::Sd2 => base,
+            // SDXL Turbo was distilled at 512.
+            Family::Sdxl if base.sampler == few_steps::TURBO.sampler => base,
             Family::Sdxl | Family::SdxlRefiner => Defaults { size: 1024, ..base },
             Family::Emoji => Defaults {
                 cfg: 4.0,

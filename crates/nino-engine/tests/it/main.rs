@@ -6,6 +6,7 @@
 mod allocations;
 mod decode;
 mod emoji;
+mod image;
 mod lora;
 mod parts;
 mod recover;

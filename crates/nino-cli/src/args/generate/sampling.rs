@@ -6,7 +6,7 @@ use clap::Args;
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// Same seed, same picture [default: a new one, which is told]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Steps of sampling [default: the model's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -25,7 +25,7 @@ pub(crate) struct SamplingArgs {
     pub(crate) scheduler: Option<String>,
     /// Share of the noise to start with, 0 to 1: the same as ComfyUI's denoise and others' strength
     /// [default: 0.75 with --image, else 1]
-    #[arg(long, visible_alias = "strength", value_name = "N", value_parser = share)]
+    #[arg(long, visible_alias = "strength", value_name = "N", value_parser = share, allow_negative_numbers = true)]
     pub(crate) denoise: Option<f64>,
     /// Stream of noise: torch (as ComfyUI) or philox (as A1111 on CUDA)
     #[arg(long, value_name = "NAME", default_value = "torch")]

@@ -1,0 +1,284 @@
+//! `nino generate` with the model in the box, small and quick.
+
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used)]
+
+use crate::shell::{command, nino};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Two steps of 64x64 on the CPU.
+const QUICK: [&str; 8] = [
+    "--device", "cpu", "--steps", "2", "--cfg", "1", "--size", "64x64",
+];
+
+fn quick<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    ["generate", "a cat"]
+        .into_iter()
+        .chain(args.iter().copied())
+        .collect()
+}
+
+fn pixels(path: &Path) -> Vec<u8> {
+    let reader = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(path).unwrap()));
+    let mut reader = reader.read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut bytes).unwrap();
+    bytes
+}
+
+/// A gray PNG with the right part white.
+fn mask(path: &Path, width: u32, height: u32) {
+    let file = std::fs::File::create(path).unwrap();
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    let bytes: Vec<u8> = (0..width * height)
+        .map(|i| if i % width > width / 2 { 255 } else { 0 })
+        .collect();
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&bytes).unwrap();
+}
+
+#[test]
+fn a_count_is_as_many_seeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (row, one, preview) = (at("row.png"), at("one.png"), at("preview.png"));
+    let mut args = quick(&["--seed", "5", "--count", "2", "-o", &row, "--json"]);
+    args.extend(QUICK);
+    args.extend(["--preview", &preview]);
+    let said = nino(&args);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    assert_eq!(json["seeds"], serde_json::json!([5, 6]));
+    assert_eq!(json["files"].as_array().unwrap().len(), 2);
+    let mut args = quick(&["--seed", "6", "-o", &one]);
+    args.extend(QUICK);
+    let said = nino(&args);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let (first, second) = (at("row_00000.png"), at("row_00001.png"));
+    assert_eq!(pixels(Path::new(&second)), pixels(Path::new(&one)));
+    assert_ne!(pixels(Path::new(&first)), pixels(Path::new(&one)));
+    assert_eq!(pixels(Path::new(&preview)).len(), 8 * 8 * 3);
+    let left: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 4, "no latent or half a file stays: {left:?}");
+}
+
+#[test]
+fn a_latent_goes_through_two_runs_and_a_mask() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (whole, half, both) = (at("whole.png"), at("half.latent"), at("both.png"));
+    let go = |more: &[&str]| {
+        let mut args = quick(&[
+            "--seed", "5", "--device", "cpu", "--steps", "4", "--cfg", "1",
+        ]);
+        args.extend(more);
+        let said = nino(&args);
+        assert_eq!(said.code, 0, "{args:?}: {}", said.err);
+        said
+    };
+    go(&["--size", "64x64", "-o", &whole]);
+    let first = at("first.png");
+    go(&[
+        "--size",
+        "64x64",
+        "--end-at-step",
+        "2",
+        "--return-with-leftover-noise",
+        "--save-latent",
+        &half,
+        "-o",
+        &first,
+    ]);
+    go(&[
+        "--latent",
+        &half,
+        "--start-at-step",
+        "2",
+        "--no-noise",
+        "-o",
+        &both,
+    ]);
+    let apart = pixels(Path::new(&whole))
+        .iter()
+        .zip(&pixels(Path::new(&both)))
+        .map(|(a, b)| a.abs_diff(*b))
+        .max();
+    assert!(apart <= Some(1), "{apart:?}");
+    // A mask of twice the size fits; one of another shape does not.
+    let (fits, wide) = (at("fits.png"), at("wide.png"));
+    mask(Path::new(&fits), 128, 128);
+    mask(Path::new(&wide), 128, 64);
+    let painted = at("painted.png");
+    go(&["--latent", &half, "--mask", &fits, "-o", &painted]);
+    let said = nino(&quick(&["--latent", &half, "--mask", &wide]));
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("128x64") && said.err.contains("64x64"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn wrong_requests_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let picture = dir.path().join("picture.png");
+    mask(&picture, 64, 64);
+    let picture = picture.to_str().unwrap();
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["--sampler", "euler_ancestrall"],
+            &["euler_ancestrall", "euler_ancestral"],
+        ),
+        (&["--scheduler", "karas"], &["karas", "karras"]),
+        (&["--strength", "1.5"], &["1.5", "0 to 1"]),
+        (&["--denoise", "-0.1"], &["-0.1"]),
+        (&["--steps", "10001"], &["10001", "10000"]),
+        (&["--steps", "0"], &["1..=10000"]),
+        (
+            &["--seed", "18446744073709551616"],
+            &["18446744073709551616"],
+        ),
+        (&["--seed", "-1"], &["-1"]),
+        (&["--cfg", "NaN"], &["NaN"]),
+        (&["--mask", picture], &["--image"]),
+        (&["--paste"], &["--mask"]),
+        (&["--no-noise"], &["--latent"]),
+        (&["--return-with-leftover-noise"], &["--end-at-step"]),
+        (
+            &["--start-at-step", "2", "--denoise", "0.5"],
+            &["--denoise"],
+        ),
+        (&["--steps", "4", "--start-at-step", "4"], &["none is left"]),
+        (&["--image", picture, "--mask", "alpha"], &["transparency"]),
+        (
+            &["--image", picture, "--outpaint", "32x32"],
+            &["32x32", "64x64"],
+        ),
+        (
+            &["--image", picture, "--outpaint", "0,0,0,0"],
+            &["adds nothing"],
+        ),
+        (
+            &["--image", picture, "--outpaint", "8,8"],
+            &["LEFT,TOP,RIGHT,BOTTOM"],
+        ),
+        (&["--hires", "0.5x"], &["1x to 8x"]),
+        (&["--hires-steps", "4"], &["--hires"]),
+        (&["--rng", "dice"], &["torch and philox"]),
+        (&["--count", "0"], &["1..=100000"]),
+    ];
+    for (args, wanted) in cases {
+        let said = nino(&quick(args));
+        assert_eq!(said.code, 2, "{args:?}: {}{}", said.out, said.err);
+        for part in *wanted {
+            assert!(
+                said.err.contains(part),
+                "{args:?}: {part:?} is missing from:\n{}",
+                said.err
+            );
+        }
+    }
+}
+
+#[test]
+fn failures_come_before_the_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let picture = dir.path().join("picture.png");
+    mask(&picture, 64, 64);
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["-o", "no/such/folder/a.png"], &["no/such/folder"]),
+        (&["-o", "a.bmp"], &["bmp", "png"]),
+        (&["--image", "nothing.png"], &["nothing.png"]),
+        (&["--latent", "nothing.latent"], &["nothing.latent"]),
+        (
+            &["--image", picture.to_str().unwrap()],
+            &["no encoder", "hint:", "--vae"],
+        ),
+    ];
+    for (args, wanted) in cases {
+        let mut args = quick(args);
+        args.extend(["--device", "cpu"]);
+        let said = nino(&args);
+        assert_eq!(said.code, 1, "{args:?}: {}{}", said.out, said.err);
+        for part in *wanted {
+            assert!(
+                said.err.contains(part),
+                "{args:?}: {part:?} is missing from:\n{}",
+                said.err
+            );
+        }
+    }
+}
+
+#[test]
+fn odd_sizes_are_rounded_and_ten_thousand_steps_and_no_prompt_are_fine() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a.png");
+    // Without noise to take away there is nothing to do in ten thousand steps.
+    let said = nino(&[
+        "generate",
+        "",
+        "--device",
+        "cpu",
+        "--size",
+        "67x64",
+        "--steps",
+        "10000",
+        "--denoise",
+        "0",
+        "-o",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("67 becomes 64"), "{}", said.err);
+    assert_eq!(pixels(&out).len(), 64 * 64 * 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_within_a_step_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a.png");
+    let mut child = command(&[
+        "generate",
+        "a cat",
+        "--device",
+        "cpu",
+        "--size",
+        "64x64",
+        "--steps",
+        "10000",
+        "-o",
+        out.to_str().unwrap(),
+        "--preview",
+        dir.path().join("p.png").to_str().unwrap(),
+    ])
+    .stderr(std::process::Stdio::piped())
+    .stdout(std::process::Stdio::null())
+    .spawn()
+    .unwrap();
+    let started = Instant::now();
+    while !dir.path().join("p.png").exists() && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let asked = Instant::now();
+    let pid = child.id().to_string();
+    std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(
+        asked.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert!(!out.exists() && !out.with_extension("latent").exists());
+}

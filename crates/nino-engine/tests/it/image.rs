@@ -1,0 +1,376 @@
+//! From a picture, under a mask, in parts, in two passes: the model in the box on small latents.
+
+use super::{cpu, nmse, root, with_control};
+use nino_dtype::DType;
+use nino_engine::{
+    Checkpoint, Control, EngineError, Event, Fill, GenerateRequest, Generated, Hires, Inpaint,
+    Latent, Mask, Picture, Preview, Start, Upscale, VaeFile, Window, generate,
+};
+use nino_weights::gguf::Writer;
+use nino_weights::safetensors::NewTensor;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const STEPS: usize = 4;
+/// Pixels of both sides: half of what the model was trained at still gives shapes and colors.
+const SIDE: usize = 128;
+
+fn emoji() -> Checkpoint {
+    open(&root().join("models/nino-emoji.gguf"))
+}
+
+fn open(path: &Path) -> Checkpoint {
+    Checkpoint::open(path, None).unwrap()
+}
+
+/// A small, quick request.
+fn request(model: &Checkpoint, prompt: &str) -> GenerateRequest {
+    GenerateRequest {
+        steps: STEPS,
+        width: SIDE,
+        height: SIDE,
+        ..GenerateRequest::new(model, prompt)
+    }
+}
+
+fn run(model: &Checkpoint, request: &GenerateRequest) -> (Generated, Latent, Vec<Event>) {
+    let mut latent = None;
+    let (made, events) = with_control(|control| {
+        generate(&cpu(), model, request, control, &mut |l| {
+            latent = Some(l.clone());
+            Ok(())
+        })
+    });
+    (made.unwrap(), latent.unwrap(), events)
+}
+
+fn refused(model: &Checkpoint, request: &GenerateRequest) -> EngineError {
+    with_control(|c| generate(&cpu(), model, request, c, &mut |_| Ok(())))
+        .0
+        .unwrap_err()
+}
+
+/// Paints the upper half.
+fn upper_half(width: usize, height: usize) -> Mask {
+    let mut values = vec![0.0; width * height];
+    values[..width * height / 2].fill(1.0);
+    Mask {
+        width,
+        height,
+        values,
+    }
+}
+
+fn inpaint(mask: Mask) -> Inpaint {
+    Inpaint {
+        mask,
+        fill: Fill::Keep,
+        grow: 0,
+        feather: 0,
+        paste: false,
+    }
+}
+
+#[test]
+fn the_lower_the_strength_the_closer_to_the_start() {
+    let model = emoji();
+    let (_, sun, _) = run(&model, &request(&model, "a smiling sun"));
+    let moon = |denoise: f64| {
+        let request = GenerateRequest {
+            denoise,
+            start: Start::Latent(sun.clone()),
+            ..request(&model, "a sad blue moon")
+        };
+        nmse(&run(&model, &request).1.values, &sun.values)
+    };
+    let (none, little, much) = (moon(0.0), moon(0.3), moon(0.9));
+    assert!(none < 1e-12, "without noise the latent comes back");
+    assert!(
+        0.0 < little && little * 2.0 < much,
+        "{little} at 0.3, {much} at 0.9"
+    );
+}
+
+#[test]
+fn outside_the_mask_the_latent_stays_to_the_bit() {
+    let model = emoji();
+    let (_, sun, _) = run(&model, &request(&model, "a smiling sun"));
+    let request = GenerateRequest {
+        start: Start::Latent(sun.clone()),
+        inpaint: Some(inpaint(upper_half(SIDE, SIDE))),
+        ..request(&model, "a pirate")
+    };
+    let (_, found, _) = run(&model, &request);
+    let half = sun.values.len() / 2;
+    assert_eq!(found.values[half..], sun.values[half..]);
+    assert!(nmse(&found.values[..half], &sun.values[..half]) > 0.1);
+}
+
+#[test]
+fn two_runs_of_half_the_steps_are_one_run() {
+    let model = emoji();
+    let base = request(&model, "a red apple");
+    let (_, whole, _) = run(&model, &base);
+    let part = |from: usize, to: usize, leftover: bool, start: Start, add_noise: bool| {
+        let request = GenerateRequest {
+            window: Some(Window {
+                start_at_step: from,
+                end_at_step: to,
+                return_with_leftover_noise: leftover,
+            }),
+            add_noise,
+            start,
+            ..base.clone()
+        };
+        run(&model, &request).1
+    };
+    let first = part(0, 2, true, Start::Empty, true);
+    let cut = part(0, 2, false, Start::Empty, true);
+    assert!(
+        nmse(&cut.values, &first.values) > 1e-3,
+        "noise is left or not"
+    );
+    let both = part(2, STEPS, false, Start::Latent(first), false);
+    let error = nmse(&both.values, &whole.values);
+    assert!(error < 1e-10, "{error:.1e}");
+}
+
+#[test]
+fn a_batch_begins_with_the_picture_of_its_seed() {
+    let model = emoji();
+    let one = request(&model, "a green frog");
+    let two = GenerateRequest {
+        batch: 2,
+        ..one.clone()
+    };
+    let (_, single, _) = run(&model, &one);
+    let (made, both, _) = run(&model, &two);
+    assert_eq!(made.pictures.len(), 2);
+    assert!(nmse(both.item(0), single.item(0)) < 1e-8);
+    assert!(nmse(both.item(1), single.item(0)) > 1e-3);
+}
+
+#[test]
+fn a_second_pass_doubles_the_size_and_keeps_the_picture() {
+    let model = emoji();
+    let base = request(&model, "a green frog");
+    let (_, small, _) = run(&model, &base);
+    let request = GenerateRequest {
+        hires: Some(Hires {
+            width: 2 * SIDE,
+            height: 2 * SIDE,
+            method: Upscale::Bilinear,
+            steps: 2,
+            denoise: 0.3,
+        }),
+        ..base.clone()
+    };
+    let (made, large, events) = run(&model, &request);
+    assert_eq!((large.width, large.height), (SIDE / 4, SIDE / 4));
+    let picture = &made.pictures[0];
+    assert_eq!((picture.width, picture.height), (2 * SIDE, 2 * SIDE));
+    let stages: Vec<_> = events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Stage(name) => Some(*name),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        stages.windows(2).any(|w| w == ["sample", "second pass"]),
+        "{stages:?}"
+    );
+    // Every second latent pixel of the large one is about the small one's.
+    let n = SIDE / 8;
+    let sampled: Vec<f32> = (0..n * n)
+        .flat_map(|i| {
+            let at = (i / n * 4 * n + i % n * 2) * 4;
+            large.values[at..at + 4].to_vec()
+        })
+        .collect();
+    let error = nmse(&sampled, &small.values);
+    assert!(error < 0.5, "{error}");
+}
+
+#[test]
+fn previews_come_with_the_steps() {
+    let model = emoji();
+    let shown = |preview: Preview| -> Vec<Picture> {
+        let request = GenerateRequest {
+            preview: Some(preview),
+            ..request(&model, "a green frog")
+        };
+        let previews = run(&model, &request).2.into_iter();
+        previews
+            .filter_map(|e| match e {
+                Event::Preview(picture) => Some(picture),
+                _ => None,
+            })
+            .collect()
+    };
+    let colors = shown(Preview {
+        every: 1,
+        vae: None,
+    });
+    assert_eq!(colors.len(), STEPS);
+    assert!(
+        colors
+            .iter()
+            .all(|p| (p.width, p.height) == (SIDE / 8, SIDE / 8))
+    );
+    // A frog is green when it is done.
+    let sum = |c: usize| -> u32 {
+        let values = colors[STEPS - 1].rgb.iter().skip(c).step_by(3);
+        values.map(|&v| u32::from(v)).sum()
+    };
+    assert!(sum(1) > sum(0) && sum(1) > sum(2), "{:?}", colors.last());
+    let taesd = VaeFile::open(&root().join("goldens/models/taesd.safetensors")).unwrap();
+    let decoded = shown(Preview {
+        every: 2,
+        vae: Some(Arc::new(taesd)),
+    });
+    assert_eq!(decoded.len(), STEPS / 2);
+    assert!(decoded.iter().all(|p| (p.width, p.height) == (SIDE, SIDE)));
+}
+
+#[test]
+fn a_stop_is_heard_within_a_step() {
+    let model = emoji();
+    let stop = AtomicBool::new(false);
+    let mut steps = 0;
+    let mut on_event = |event: Event| {
+        if let Event::Progress { total: 50, .. } = event {
+            steps += 1;
+            stop.store(steps == 2, Ordering::Relaxed);
+        }
+    };
+    let mut control = Control {
+        cancel: &stop,
+        on_event: &mut on_event,
+    };
+    let request = GenerateRequest {
+        steps: 50,
+        ..request(&model, "a cat")
+    };
+    let mut sampled = false;
+    let result = generate(&cpu(), &model, &request, &mut control, &mut |_| {
+        sampled = true;
+        Ok(())
+    });
+    assert!(matches!(result, Err(EngineError::Cancelled)), "{result:?}");
+    assert_eq!(steps, 2);
+    assert!(!sampled);
+}
+
+#[test]
+fn what_cannot_be_meant_is_told() {
+    let model = emoji();
+    let base = request(&model, "a cat");
+    let picture = Picture {
+        width: 32,
+        height: 64,
+        rgb: vec![0; 32 * 64 * 3],
+    };
+    let odd = GenerateRequest {
+        width: SIDE + 1,
+        ..base.clone()
+    };
+    let small = GenerateRequest {
+        start: Start::Picture(picture),
+        ..base.clone()
+    };
+    let alone = GenerateRequest {
+        inpaint: Some(inpaint(upper_half(SIDE, SIDE))),
+        ..base.clone()
+    };
+    let steps = GenerateRequest {
+        steps: 10_001,
+        ..base.clone()
+    };
+    let cases = [
+        (refused(&model, &odd), "129"),
+        (refused(&model, &small), "32x64"),
+        (refused(&model, &alone), "mask"),
+        (refused(&model, &steps), "10001"),
+    ];
+    for (error, part) in cases {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    // The built-in model cannot encode pictures, which is told before anything is sampled.
+    let encode = GenerateRequest {
+        start: Start::Picture(Picture {
+            width: SIDE,
+            height: SIDE,
+            rgb: vec![0; SIDE * SIDE * 3],
+        }),
+        ..base
+    };
+    let error = refused(&model, &encode);
+    assert!(error.to_string().contains("encoder"), "{error}");
+    assert!(error.hint().is_some_and(|h| h.contains("--vae")), "{error}");
+}
+
+/// The model in the box with five more input channels, the first of which has weights of `mask`.
+fn with_nine_channels(path: &Path, mask: f32) -> Checkpoint {
+    let reader = nino_weights::open(root().join("models/nino-emoji.gguf")).unwrap();
+    let first = "model.diffusion_model.input_blocks.0.0.weight";
+    let entries = reader.index().entries();
+    let tensors: Vec<NewTensor> = entries
+        .iter()
+        .map(|e| NewTensor {
+            name: e.name.clone(),
+            dtype: if e.name == first { DType::F32 } else { e.dtype },
+            shape: match (&e.name[..], &e.shape[..]) {
+                (name, &[out, 4, kh, kw]) if name == first => vec![out, 9, kh, kw],
+                (_, shape) => shape.to_vec(),
+            },
+        })
+        .collect();
+    let mut metadata = reader.index().metadata.clone();
+    metadata.retain(|key, _| key != "general.alignment");
+    let mut writer = Writer::create(path, &tensors, &metadata).unwrap();
+    for entry in entries {
+        if entry.name == first {
+            let mut values = vec![0.0; entry.n_values()];
+            reader.read_f32(entry, &mut values).unwrap();
+            for kernels in values.chunks_exact(4 * 9) {
+                let more = [mask; 9].into_iter().chain([0.0; 4 * 9]);
+                let all = kernels.iter().copied().chain(more);
+                let bytes: Vec<u8> = all.flat_map(f32::to_le_bytes).collect();
+                writer.write(&bytes).unwrap();
+            }
+        } else {
+            let mut bytes = vec![0; entry.dtype.bytes_for(entry.n_values()).unwrap()];
+            reader.read(entry, &mut bytes).unwrap();
+            writer.write(&bytes).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    open(path)
+}
+
+#[test]
+fn an_inpaint_unet_sees_the_mask_beside_the_latent() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = emoji();
+    let (_, sun, _) = run(&model, &request(&model, "a smiling sun"));
+    let masked = |model: &Checkpoint| {
+        let request = GenerateRequest {
+            start: Start::Latent(sun.clone()),
+            inpaint: Some(inpaint(upper_half(SIDE, SIDE))),
+            ..request(model, "a pirate")
+        };
+        run(model, &request).1
+    };
+    let plain = masked(&model);
+    let blind = with_nine_channels(&dir.path().join("nino-emoji-blind.gguf"), 0.0);
+    let error = nmse(&masked(&blind).values, &plain.values);
+    assert!(
+        error < 1e-8,
+        "channels without weights change nothing: {error:.1e}"
+    );
+    let seeing = with_nine_channels(&dir.path().join("nino-emoji-seeing.gguf"), 0.05);
+    let error = nmse(&masked(&seeing).values, &plain.values);
+    assert!(error > 1e-4, "{error:.1e}");
+}
