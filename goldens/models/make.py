@@ -151,47 +151,6 @@ def kl(name, z, quant, linear_attention, seed):
     )
 
 
-def kl_flux2(name, seed):
-    """32 groups, as the real one has, so that a file is recognized whole."""
-    from diffusers import AutoencoderKLFlux2
-
-    m = AutoencoderKLFlux2(block_out_channels=(32, 32, 32, 32), layers_per_block=1).double()
-    fill(m, seed)
-    m.bn.running_mean = noise(seed + 3, 128, scale=0.3).half().double()
-    m.bn.running_var = (1 + noise(seed + 4, 128, scale=0.3) ** 2).half().double()
-    rename = kl_name(4)
-    watch = Watch(m, rename, r"(en|de)coder\.(conv_in|mid\.(block_1|attn_1|block_2))")
-    x, packed = noise(seed + 1, 1, 3, 32, 32, scale=0.5), noise(seed + 2, 1, 128, 1, 2)
-    std = (m.bn.running_var + m.bn.eps).sqrt()[:, None, None]
-    z = packed * std + m.bn.running_mean[:, None, None]
-    z = z.reshape(1, 32, 2, 2, 1, 2).permute(0, 1, 4, 2, 5, 3).reshape(1, 32, 2, 4)
-    with torch.no_grad():
-        moments = m.encode(x).latent_dist.parameters
-        image = m.decode(z).sample
-    mean = moments[:, :32].reshape(1, 32, 2, 2, 2, 2).permute(0, 1, 3, 5, 2, 4).reshape(1, 128, 2, 2)
-    mean = (mean - m.bn.running_mean[:, None, None]) / std
-    weights = {}
-    for k, v in m.state_dict().items():
-        # The authors' file has the 1x1 convolutions inside of both halves.
-        k = k.replace("post_quant_conv", "decoder.post_quant_conv") if k.startswith("post") else rename(k)
-        k = k.replace("quant_conv", "encoder.quant_conv") if k.startswith("quant") else k
-        if k != "bn.num_batches_tracked":
-            weights[k] = v
-    save(
-        name,
-        weights,
-        {
-            "golden.in.x": last(x),
-            "golden.in.z": last(z),
-            "golden.in.packed": last(packed),
-            "golden.out.moments": last(moments),
-            "golden.out.packed": last(mean),
-            "golden.out.x": last(image),
-        }
-        | watch.tensors(),
-    )
-
-
 # ---- Wan
 
 
@@ -542,8 +501,11 @@ def unet_name(n_levels, n_res, attention):
     return rename
 
 
-def unet(name, xl, seed):
+def unet(name, xl, seed, small=False):
+    """`small`: one residual block a level and no middle, as the distilled BK-SDM has them."""
     from diffusers import UNet2DConditionModel
+
+    n_res = 1 if small else 2
 
     groups, widths = 4, (16, 24 if xl else 32)
     depth = [0, 2] if xl else [1, 0]
@@ -557,7 +519,8 @@ def unet(name, xl, seed):
         in_channels=4,
         out_channels=4,
         block_out_channels=widths,
-        layers_per_block=2,
+        layers_per_block=n_res,
+        mid_block_type=None if small else "UNetMidBlock2DCrossAttn",
         down_block_types=kinds,
         up_block_types=[k.replace("Down", "Up") for k in reversed(kinds)],
         cross_attention_dim=20,
@@ -567,7 +530,7 @@ def unet(name, xl, seed):
         **extra,
     ).double()
     fill(m, seed)
-    rename = unet_name(2, 2, [d > 0 for d in depth])
+    rename = unet_name(2, n_res, [d > 0 for d in depth])
     # An odd size: the way down rounds up.
     x, context = noise(seed + 1, 2, 4, 7, 6), noise(seed + 2, 2, 5, 20)
     t = torch.tensor([981.0, 17.0], dtype=torch.float64)
@@ -579,14 +542,22 @@ def unet(name, xl, seed):
         sizes = m.add_time_proj(ids.flatten()).reshape(2, -1)
         tensors["golden.in.y"] = torch.cat([text, sizes], -1).float()
     found = {}
-    for path, module in {
+    watched = {
         "input_blocks.1": m.down_blocks[0].resnets[0] if xl else m.down_blocks[0].attentions[0],
         "input_blocks.3": m.down_blocks[0].downsamplers[0],
         "input_blocks.4": m.down_blocks[1].attentions[0] if xl else m.down_blocks[1].resnets[0],
         "middle_block": m.mid_block,
         "output_blocks.2": m.up_blocks[0].upsamplers[0],
         "output_blocks.5": m.up_blocks[1],
-    }.items():
+    }
+    if small:
+        watched = {
+            "input_blocks.2": m.down_blocks[0].downsamplers[0],
+            "input_blocks.3": m.down_blocks[1].resnets[0],
+            "output_blocks.1": m.up_blocks[0].upsamplers[0],
+            "output_blocks.3": m.up_blocks[1],
+        }
+    for path, module in watched.items():
         def keep(_m, _i, out, path=path):
             found[path] = out[0] if isinstance(out, tuple) else out
 
@@ -605,9 +576,9 @@ GOLDENS = {
     "clip_g": lambda n: clip(n, "gelu", 950),
     "unet_sd": lambda n: unet(n, False, 1000),
     "unet_sdxl": lambda n: unet(n, True, 1100),
+    "unet_bk": lambda n: unet(n, False, 1200, small=True),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),
     "kl_flux": lambda n: kl(n, 16, False, True, 200),
-    "kl_flux2": lambda n: kl_flux2(n, 250),
     "wan21": lambda n: wan(n, False, 300),
     "wan22": lambda n: wan(n, True, 400),
     "taesd": lambda n: taesd(n, 4, 500),

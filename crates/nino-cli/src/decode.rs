@@ -14,7 +14,7 @@ use crate::lookup::{self, Kind};
 use crate::printer::{self, Printer};
 use anyhow::Result;
 use indicatif::ProgressBar;
-use nino_engine::media::{load_picture, open_video};
+use nino_engine::media::load_picture;
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
     Precision, Tile, Tiling, VaeFile,
@@ -59,7 +59,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
-    let video = open_video(&args.picture)?;
+    let picture = load_picture(&args.picture)?;
     let opened = device::open(&Choice::new(&args.device, env)?)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);
@@ -67,23 +67,14 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let device = &*opened.device;
-    let latent = match video {
-        Some(mut frames) => {
-            nino_engine::encode_video(device, &vae, &mut *frames, &options, &mut control)?
-        }
-        None => {
-            let picture = load_picture(&args.picture)?;
-            nino_engine::encode(device, &vae, &picture, &options, &mut control)?
-        }
-    };
+    let latent = nino_engine::encode(&*opened.device, &vae, &picture, &options, &mut control)?;
     let name = options
         .format
         .or_else(|| vae.assumed_format())
         .map(|f| f.name.to_owned());
     let metadata = name
         .into_iter()
-        .map(|name| (nino_engine::FORMAT_KEY.to_owned(), name))
+        .map(|name| ("latent_format".to_owned(), name))
         .collect();
     latent.save(&args.output, &metadata)?;
     bar.finish_and_clear();

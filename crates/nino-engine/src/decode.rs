@@ -13,10 +13,8 @@ mod run;
 mod tiles;
 
 use crate::{EngineError, VaeFile};
-pub(crate) use carry::Carried;
 pub use clip::Chunking;
-pub(crate) use clip::Part;
-use clip::Recorder;
+use clip::{Part, Recorder};
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;

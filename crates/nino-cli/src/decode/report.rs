@@ -192,8 +192,8 @@ impl fmt::Display for DecodeReport {
 pub(super) struct EncodeReport {
     file: PathBuf,
     device: String,
-    /// `[b, c, h, w]` or `[b, c, t, h, w]`
-    shape: Vec<usize>,
+    /// `[b, c, h, w]`
+    shape: [usize; 4],
     total_ms: f64,
 }
 
@@ -207,7 +207,7 @@ impl EncodeReport {
         EncodeReport {
             file: file.to_owned(),
             device: device_text(opened),
-            shape: latent.file_shape(),
+            shape: [latent.batch, latent.channels, latent.height, latent.width],
             total_ms: total.as_secs_f64() * 1e3,
         }
     }

@@ -1,18 +1,152 @@
 //! Settings known to give poor pictures.
 
-use nino_engine::{Checkpoint, GenerateRequest};
+use nino_engine::{Checkpoint, Family, GenerateRequest, Start};
+
+/// What of a model the tips depend on.
+struct Facts<'a> {
+    name: &'a str,
+    family: Family,
+    /// Pixels it was trained at.
+    size: usize,
+    few_steps: bool,
+    /// Of a weight, on average.
+    bits: f64,
+    paints_over: bool,
+}
 
 pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String> {
-    let size = model.defaults().size;
+    let facts = Facts {
+        name: &model.name,
+        family: model.family,
+        size: model.defaults().size,
+        few_steps: model.wants_few_steps(),
+        bits: model.unet_bits(),
+        paints_over: model.paints_over(),
+    };
+    of(request, &facts)
+}
+
+fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
+    let Facts { name, size, .. } = model;
+    let (long, short) = (
+        request.width.max(request.height),
+        request.width.min(request.height),
+    );
+    let empty = request.start == Start::Empty;
     let mut tips = Vec::new();
-    if request.width.max(request.height) * 4 <= size * 3 {
-        tips.push(format!(
-            "{} was trained at {size} pixels and draws poorly much below",
-            model.name
-        ));
+    let mut tip = |when: bool, text: String| {
+        if when {
+            tips.push(text);
+        }
+    };
+    tip(
+        long * 4 <= size * 3,
+        format!(
+            "{name} was trained at {size} pixels and draws poorly much below: --size {size}x{size}"
+        ),
+    );
+    tip(
+        empty && short >= size * 3 / 2 && model.family != Family::Emoji,
+        format!(
+            "{name} was trained at {size} pixels and repeats itself much above: try --size {size}x{size} --hires 2x"
+        ),
+    );
+    if model.few_steps {
+        tip(
+            request.cfg > 2.0,
+            format!(
+                "{name} was distilled to a few steps, for which --cfg {} is too strong: try --cfg 1",
+                request.cfg
+            ),
+        );
+        tip(
+            request.steps > 15,
+            format!(
+                "{name} was distilled to a few steps and gains nothing from {}: try --steps 4",
+                request.steps
+            ),
+        );
+    } else {
+        tip(
+            request.steps < 8 && request.cfg > 3.0,
+            "few steps want a low --cfg, such as 2.5".to_owned(),
+        );
+        tip(
+            model.bits < 5.6 && request.steps < 10,
+            format!(
+                "{name} has {:.1} bits a weight, whose noise {} steps do not even out: try --steps 20, or 8 bits",
+                model.bits, request.steps
+            ),
+        );
     }
-    if request.steps < 8 && request.cfg > 3.0 {
-        tips.push("few steps want a low --cfg, such as 2.5".to_owned());
-    }
+    tip(
+        !request.negative.is_empty() && (request.cfg - 1.0).abs() < 1e-6,
+        "--cfg 1 ignores --negative".to_owned(),
+    );
+    tip(
+        empty && model.family == Family::SdxlRefiner,
+        format!("{name} finishes pictures that another model began: give --image or --latent"),
+    );
+    tip(
+        empty && model.paints_over,
+        format!("{name} paints into pictures: give --image and --mask or --outpaint"),
+    );
     tips
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nino_engine::Checkpoint;
+
+    #[test]
+    fn tips_follow_from_settings_alone() {
+        let model = Checkpoint::spec("sdxl").unwrap();
+        let facts = |few_steps, bits| Facts {
+            name: "m",
+            family: Family::Sdxl,
+            size: 1024,
+            few_steps,
+            bits,
+            paints_over: false,
+        };
+        let plain = facts(false, 16.0);
+        let good = GenerateRequest::new(&model, "x");
+        assert_eq!(of(&good, &plain), Vec::<String>::new());
+        let with = |change: &dyn Fn(&mut GenerateRequest)| {
+            let mut request = good.clone();
+            change(&mut request);
+            request
+        };
+        for (request, model, part) in [
+            (
+                with(&|r| (r.width, r.height) = (512, 512)),
+                &plain,
+                "1024 pixels",
+            ),
+            (
+                with(&|r| (r.width, r.height) = (2048, 2048)),
+                &plain,
+                "--hires",
+            ),
+            (with(&|r| r.steps = 5), &plain, "low --cfg"),
+            (
+                with(&|r| (r.steps, r.cfg) = (5, 2.0)),
+                &facts(false, 4.5),
+                "4.5 bits",
+            ),
+            (with(&|r| r.steps = 4), &facts(true, 16.0), "--cfg 1"),
+            (with(&|r| r.cfg = 1.0), &facts(true, 16.0), "--steps 4"),
+            (
+                with(&|r| (r.cfg, r.negative) = (1.0, "text".to_owned())),
+                &plain,
+                "ignores --negative",
+            ),
+        ] {
+            let tips = of(&request, model);
+            assert_eq!(tips.len(), 1, "{part}: {tips:?}");
+            assert!(tips[0].contains(part), "{part}: {tips:?}");
+            assert_eq!(tips, of(&request, model));
+        }
+    }
 }

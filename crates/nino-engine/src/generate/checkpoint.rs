@@ -219,7 +219,8 @@ impl Checkpoint {
             scheduler: "normal",
             size: 512,
         };
-        let base = few_steps::defaults(&self.name).unwrap_or(base);
+        let few = self.names().find_map(few_steps::defaults);
+        let base = few.unwrap_or(base);
         match self.family {
             Family::Sd1 => base,
             Family::Sd2 if self.sampling.prediction == Prediction::V => {
@@ -236,6 +237,27 @@ impl Checkpoint {
                 ..base
             },
         }
+    }
+
+    /// Whether it was distilled to a few steps.
+    pub fn wants_few_steps(&self) -> bool {
+        self.names().any(|name| few_steps::defaults(name).is_some())
+    }
+
+    /// The checkpoint's name and its LoRAs'.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.loras.names())
+    }
+
+    /// Bits a weight of the UNet has on average, as stored.
+    pub fn unet_bits(&self) -> f64 {
+        let index = self.unet.0.index();
+        index.n_bytes() as f64 * 8.0 / index.n_params().max(1) as f64
+    }
+
+    /// Whether the UNet sees a mask and the picture under it.
+    pub fn paints_over(&self) -> bool {
+        self.unet.1.in_channels > self.unet.1.out_channels
     }
 
     /// The latent space the UNet works in.

@@ -42,6 +42,7 @@ pub struct Applied {
 #[derive(Clone, Default)]
 pub(super) struct Loras {
     files: Vec<Arc<TensorReader>>,
+    names: Vec<String>,
     targets: HashMap<(LoraPart, String), Vec<Placed>>,
     deltas: Arc<Deltas>,
 }
@@ -115,6 +116,7 @@ impl Loras {
     fn place(&mut self, reader: TensorReader, updates: Vec<Update>, spec: &LoraSpec) {
         let file = self.files.len();
         self.files.push(Arc::new(reader));
+        self.names.push(file_name(&spec.path));
         for update in updates {
             let strength = match update.part {
                 LoraPart::Diffusion => spec.unet,
@@ -129,6 +131,11 @@ impl Loras {
                 });
             }
         }
+    }
+
+    /// Names of the files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
     }
 
     fn placed(&self, part: LoraPart, name: &str) -> &[Placed] {
@@ -177,8 +184,7 @@ impl Source {
     /// Parameters of a graph; `held` says how a weight stored so is held in memory.
     pub(super) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
         let dtype = move |name: &str| {
-            let stored = self.file.dtype(name);
-            let held = held(stored);
+            let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
             let placed = self.loras.placed(self.part, name);
             if merges(stored, held) || placed.iter().all(|p| is_branch(&p.update)) {
                 held
@@ -189,9 +195,14 @@ impl Source {
         Params::new(dtype).with_branches(|name, held| self.branches(name, held))
     }
 
+    /// How the file has a weight, whatever it becomes while it is loaded.
+    fn stored(&self, name: &str) -> DType {
+        self.file.find(name).map_or(DType::F32, |(_, dtype)| dtype)
+    }
+
     fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
         let placed = self.loras.placed(self.part, name);
-        if placed.is_empty() || merges(self.file.dtype(name), held) {
+        if placed.is_empty() || merges(self.stored(name), held) {
             return Vec::new();
         }
         let branch = |(i, p): (usize, &Placed)| match &p.update.delta {
@@ -253,7 +264,7 @@ impl ParamSource for Source {
             delta::half(reader, &placed.update, is_up, factor, param.shape)
         } else {
             let placed = self.loras.placed(self.part, &param.name);
-            if placed.is_empty() || !merges(self.file.dtype(&param.name), param.dtype) {
+            if placed.is_empty() || !merges(self.stored(&param.name), param.dtype) {
                 return self.file.read(param, dst);
             }
             self.merged(param, placed)

@@ -6,7 +6,6 @@
 mod allocations;
 mod decode;
 mod emoji;
-mod encode;
 mod image;
 mod lora;
 mod parts;

@@ -68,8 +68,9 @@ fn clip_text_encoders() {
 #[test]
 fn stable_diffusion_unet() {
     for (name, heads, depth) in [
-        ("unet_sd", unet::Heads::Count(2), [1, 0]),
-        ("unet_sdxl", unet::Heads::Width(6), [0, 2]),
+        ("unet_sd", unet::Heads::Count(2), &[1, 1, 0, 0, 0][..]),
+        ("unet_sdxl", unet::Heads::Width(6), &[0, 0, 0, 2, 2]),
+        ("unet_bk", unet::Heads::Count(2), &[1, 0, 0]),
     ] {
         let golden = Golden::open(name);
         let xl = name == "unet_sdxl";
@@ -78,7 +79,8 @@ fn stable_diffusion_unet() {
         assert_eq!(detected.adm_in, xl.then_some(58));
         assert_eq!(detected.context_dim, 20);
         let depths: Vec<usize> = detected.input_blocks.iter().map(|b| b.depth).collect();
-        assert_eq!(depths, [depth[0], depth[0], 0, depth[1], depth[1]]);
+        assert_eq!(depths, depth, "{name}");
+        assert_eq!(detected.middle.is_none(), name == "unet_bk");
         // Neither heads nor groups of the tiny model are those of the real ones.
         let c = unet::Config {
             heads,

@@ -164,7 +164,8 @@ impl Resolver {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let mapper = |net| Mapper::new(net, Dialect::HuggingFace, "", &paths);
         Resolver {
-            unet: mapper(Net::Unet),
+            // All but a few distilled models have two, and a LoRA may train a single block.
+            unet: mapper(Net::Unet).at_least(2),
             flux: mapper(Net::Flux),
             wan: mapper(Net::Wan),
         }

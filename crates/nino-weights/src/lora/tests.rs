@@ -323,3 +323,30 @@ fn names_of_no_layer_are_listed_beside_the_updates() {
     assert_eq!(lora.updates.len(), 1);
     assert_eq!(lora.unknown, ["lora_unet_foo_bar"]);
 }
+
+#[test]
+fn a_lora_of_a_single_block_finds_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = "unet.up_blocks.0.attentions.1.transformer_blocks.3.attn1.to_q";
+    let [down, up] = ["lora_A", "lora_B"].map(|e| format!("{module}.{e}.weight"));
+    let reader = write(
+        dir.path(),
+        &[(&down, vec![4, 8], 0.0), (&up, vec![8, 4], 0.0)],
+    );
+    let lora = parse(&reader).unwrap();
+    assert_eq!(
+        lora.updates[0].target,
+        "output_blocks.1.1.transformer_blocks.3.attn1.to_q.weight"
+    );
+    let module = "unet.up_blocks.1.attentions.0.transformer_blocks.0.attn1.to_q";
+    let [down, up] = ["lora_A", "lora_B"].map(|e| format!("{module}.{e}.weight"));
+    let reader = write(
+        dir.path(),
+        &[(&down, vec![4, 8], 0.0), (&up, vec![8, 4], 0.0)],
+    );
+    let lora = parse(&reader).unwrap();
+    assert_eq!(
+        lora.updates[0].target,
+        "output_blocks.3.1.transformer_blocks.0.attn1.to_q.weight"
+    );
+}

@@ -163,6 +163,12 @@ impl Mapper {
         }
     }
 
+    /// With at least so many residual blocks per level: names of a part of a UNet may show fewer.
+    pub(crate) fn at_least(mut self, count: usize) -> Mapper {
+        self.count = self.count.max(count);
+        self
+    }
+
     /// Canonical names of a stored tensor; `None` when the tables do not know it.
     pub(crate) fn map(&self, name: &str) -> Option<Targets> {
         let keep = |name: String| Some(vec![(name, Op::Keep)]);
