@@ -30,14 +30,6 @@ impl Screen {
         file: Option<PathBuf>,
     ) -> Screen {
         let bar = printer.progress(1);
-        let style = ProgressStyle::with_template(
-            "{msg:12} {bar:24} {pos}/{len}  {rate:>10}  {elapsed} left {eta}",
-        );
-        bar.set_style(
-            style
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .with_key("rate", rate),
-        );
         Screen {
             graphics: graphics.filter(|_| !bar.is_hidden()),
             bar,
@@ -64,12 +56,15 @@ impl Screen {
     pub(super) fn hear(&mut self, event: Event) {
         match event {
             Event::Stage(name) => {
-                self.bar.reset();
-                self.bar.set_length(1);
+                self.bar.set_style(waiting());
                 self.bar.set_message(format!("{}{name}", self.prefix));
+                self.bar.reset();
                 self.bar.tick();
             }
             Event::Progress { done, total } => {
+                if total > 1 && done <= 1 {
+                    self.bar.set_style(stepping());
+                }
                 self.bar.set_length(total as u64);
                 self.bar.set_position(done as u64);
             }
@@ -122,6 +117,19 @@ impl Screen {
             self.file = None;
         }
     }
+}
+
+/// Of a stage that says nothing of how far it is.
+fn waiting() -> ProgressStyle {
+    style("{msg:12} {elapsed}")
+}
+
+fn stepping() -> ProgressStyle {
+    style("{msg:12} {bar:24} {pos}/{len}  {rate:>10}  {elapsed}, {eta} left").with_key("rate", rate)
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// `2.4 it/s`, or `3.1 s/it` when slower than one a second.

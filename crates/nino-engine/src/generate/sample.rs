@@ -176,6 +176,7 @@ impl Run<'_> {
             noise: &noise,
             mask: mask.as_deref(),
         };
+        control.progress(0, sigmas.len().saturating_sub(1))?;
         let mut trouble = None;
         let mut on_step = |step: &Step<'_>| {
             self.told(step, control).map_err(|e| {

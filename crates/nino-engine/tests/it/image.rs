@@ -240,8 +240,8 @@ fn a_stop_is_heard_within_a_step() {
     let stop = AtomicBool::new(false);
     let mut steps = 0;
     let mut on_event = |event: Event| {
-        if let Event::Progress { total: 50, .. } = event {
-            steps += 1;
+        if let Event::Progress { done, total: 50 } = event {
+            steps = done;
             stop.store(steps == 2, Ordering::Relaxed);
         }
     };
@@ -309,6 +309,72 @@ fn what_cannot_be_meant_is_told() {
     let error = refused(&model, &encode);
     assert!(error.to_string().contains("encoder"), "{error}");
     assert!(error.hint().is_some_and(|h| h.contains("--vae")), "{error}");
+}
+
+/// The model in the box with a VAE that has an encoder, of random weights.
+fn with_encoder() -> Checkpoint {
+    let vae = root().join("goldens/models/taesd.safetensors");
+    Checkpoint::open(&root().join("models/nino-emoji.gguf"), Some(&vae)).unwrap()
+}
+
+fn photo() -> Picture {
+    let rgb = (0..SIDE * SIDE * 3).map(|i| (i * 7 % 251) as u8).collect();
+    Picture {
+        width: SIDE,
+        height: SIDE,
+        rgb,
+    }
+}
+
+#[test]
+fn a_picture_is_encoded_and_grayed_under_the_mask() {
+    let model = with_encoder();
+    let from = |inpaint: Option<Inpaint>| {
+        let request = GenerateRequest {
+            denoise: 0.0,
+            start: Start::Picture(photo()),
+            inpaint,
+            ..request(&model, "a cat")
+        };
+        run(&model, &request).1
+    };
+    let format = nino_engine::LatentFormat::by_name("nino");
+    let options = nino_engine::EncodeOptions {
+        format,
+        ..nino_engine::EncodeOptions::default()
+    };
+    let (encoded, _) =
+        with_control(|c| nino_engine::encode(&cpu(), &model.vae, &photo(), &options, c));
+    let encoded = encoded.unwrap();
+    assert!(nmse(&from(None).values, &encoded.values) < 1e-10);
+    let gray = from(Some(Inpaint {
+        fill: Fill::Gray,
+        ..inpaint(upper_half(SIDE, SIDE))
+    }));
+    let half = encoded.values.len() / 2;
+    assert!(nmse(&gray.values[..half], &encoded.values[..half]) > 1e-3);
+    // Far from the border the encoder sees nothing of the gray.
+    let last = encoded.values.len() - 4 * SIDE / 8;
+    assert!(nmse(&gray.values[last..], &encoded.values[last..]) < 1e-6);
+}
+
+#[test]
+fn pasted_pixels_are_the_pictures_own() {
+    let model = with_encoder();
+    let picture = photo();
+    let request = GenerateRequest {
+        steps: 1,
+        start: Start::Picture(picture.clone()),
+        inpaint: Some(Inpaint {
+            paste: true,
+            ..inpaint(upper_half(SIDE, SIDE))
+        }),
+        ..request(&model, "a cat")
+    };
+    let made = &run(&model, &request).0.pictures[0];
+    let half = picture.rgb.len() / 2;
+    assert_eq!(made.rgb[half..], picture.rgb[half..]);
+    assert_ne!(made.rgb[..half], picture.rgb[..half]);
 }
 
 /// The model in the box with five more input channels, the first of which has weights of `mask`.
