@@ -10,12 +10,12 @@ use nino_sample::{Sampler, Scheduler};
 use nino_weights::TensorReader;
 use std::sync::atomic::AtomicBool;
 
-const PROMPT: &str = "(masterpiece:1.2), a portrait of a ((red fox)) sitting in deep snow, \
+pub(super) const PROMPT: &str = "(masterpiece:1.2), a portrait of a ((red fox)) sitting in deep snow, \
     (soft evening light:0.8), pine trees \\(very old\\) behind it, café lanterns, 雪, highly detailed fur, \
     sharp focus, shallow depth of field, volumetric fog, warm rim light, the forest edge of a small village \
     with wooden houses and smoke from chimneys, (dramatic clouds:1.35), cinematic color grading, \
     photograph taken with an 85mm lens, award winning wildlife picture";
-const NEGATIVE: &str = "blurry, (low quality:1.4)";
+pub(super) const NEGATIVE: &str = "blurry, (low quality:1.4)";
 const INVERSIONS: &str = "a photo of embedding:cat, in (embedding:style:1.3) with embedding:nobody and embedding:xl snow";
 
 /// Samplers and their schedulers.
@@ -144,7 +144,9 @@ impl Case {
     }
 }
 
-fn control<T>(f: impl FnOnce(&mut Control<'_>) -> Result<T, EngineError>) -> (T, Vec<Event>) {
+pub(super) fn control<T>(
+    f: impl FnOnce(&mut Control<'_>) -> Result<T, EngineError>,
+) -> (T, Vec<Event>) {
     let (cancel, mut events) = (AtomicBool::new(false), Vec::new());
     let mut on_event = |event| events.push(event);
     let made = f(&mut Control {
@@ -155,7 +157,7 @@ fn control<T>(f: impl FnOnce(&mut Control<'_>) -> Result<T, EngineError>) -> (T,
 }
 
 /// `[h, w, c]` to `[c, h, w]`.
-fn planes(latent: &Latent) -> Vec<f32> {
+pub(super) fn planes(latent: &Latent) -> Vec<f32> {
     let c = latent.channels;
     (0..c)
         .flat_map(|at| latent.values.iter().copied().skip(at).step_by(c))

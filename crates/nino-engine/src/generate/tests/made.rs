@@ -26,7 +26,15 @@ pub(super) fn goldens() -> PathBuf {
 
 /// Writes the checkpoint that `goldens/generate/<model>.txt` lists.
 pub(super) fn write(model: &str, path: &Path) {
-    let list = std::fs::read_to_string(goldens().join(format!("{model}.txt"))).unwrap();
+    write_list(&list(model), path);
+}
+
+/// Names and shapes, a line each.
+pub(super) fn list(model: &str) -> String {
+    std::fs::read_to_string(goldens().join(format!("{model}.txt"))).unwrap()
+}
+
+pub(super) fn write_list(list: &str, path: &Path) {
     let mut tensors = Vec::new();
     for line in list.lines() {
         let (name, shape) = line.rsplit_once(' ').unwrap();
