@@ -3,19 +3,22 @@
 mod bench;
 mod files;
 mod generate;
+mod plan;
 mod vae;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
+use crate::settings::ProfileName;
 pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{
     FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PreviewArgs,
-    SamplingArgs, StartArgs, UpscaleArg,
+    QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
+pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
 pub(crate) use vae::{
-    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanVerb, PrecisionArg, TileArg,
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
 };
 
 #[derive(Debug, Parser)]
@@ -59,6 +62,15 @@ pub(crate) enum Verb {
     Bench(BenchVerb),
 }
 
+/// Settings for a kind of card; what flags, variables and the config file say wins over them.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct ProfileArgs {
+    /// Settings for a kind of card: rx580-4gb, rx580-8gb, gfx1151 or safe
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<ProfileName>,
+}
+
 /// What every verb can say and how loudly.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
@@ -74,7 +86,8 @@ pub(crate) struct OutputArgs {
     pub(crate) quiet: bool,
 }
 
-/// Where to run and how much to use; flags win over the NINO_* variables of the same name.
+/// Where to run and how much to use; flags win over the NINO_* variables of the same name, and those
+/// over the config file.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
@@ -124,6 +137,8 @@ pub(crate) struct DoctorArgs {
     /// With --verify: only problems whose name contains this
     #[arg(long, value_name = "TEXT", requires = "verify")]
     pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }

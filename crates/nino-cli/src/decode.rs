@@ -12,6 +12,7 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::lookup::{self, Kind};
 use crate::printer::{self, Printer};
+use crate::settings::Settings;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use nino_engine::media::load_picture;
@@ -26,11 +27,13 @@ use std::time::Instant;
 
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
-    let options = options(&args.how, args.vae.latent_format.as_deref())?;
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let format = args.vae.latent_format.as_deref();
+    let options = options(&args.how, format, &choice.settings)?;
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
     let latent = Latent::open(&args.latent)?;
     let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
-    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let opened = device::open(&choice)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
@@ -54,13 +57,14 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
 
 pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let options = EncodeOptions {
-        precision: precision(args.precision),
+        precision: precision_of(args.precision, &choice.settings)?,
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
     let picture = load_picture(&args.picture)?;
-    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let opened = device::open(&choice)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
@@ -84,13 +88,14 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
 }
 
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
-    let options = options(&args.how, None)?;
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let options = options(&args.how, None, &choice.settings)?;
     let vae = match (&args.vae, &args.spec) {
         (Some(path), _) => VaeFile::open(&lookup::find(Kind::Vae, path, env)?)?,
         (None, Some(name)) => VaeFile::spec(name)?,
         (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
     };
-    let opened = device::open(&Choice::new(&args.device, env)?)?;
+    let opened = device::open(&choice)?;
     let size = latent_size(args, &vae)?;
     let plan = nino_engine::plan_decode(&*opened.device, &vae, size, &options)?;
     let report = PlanReport::new(&plan, &vae, &opened)?;
@@ -124,31 +129,48 @@ fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage
     })
 }
 
-fn options(how: &HowArgs, latent_format: Option<&str>) -> Result<DecodeOptions, Usage> {
-    let tile = match how.tile {
-        TileArg::Auto => Tile::Auto,
-        TileArg::Fast if how.overlap >= how.tile_size => {
-            return Err(Usage(format!(
-                "an overlap of {} leaves nothing of a tile of {}",
-                how.overlap, how.tile_size
-            )));
-        }
-        TileArg::Fast => Tile::Fast(Tiling {
-            size: how.tile_size,
-            overlap: how.overlap,
-        }),
-    };
+fn options(
+    how: &HowArgs,
+    latent_format: Option<&str>,
+    settings: &Settings,
+) -> Result<DecodeOptions, Usage> {
     let chunking = match how.chunk {
         ChunkArg::Auto => Chunking::Auto,
         ChunkArg::Frames(n) => Chunking::Frames(n),
     };
     Ok(DecodeOptions {
-        precision: precision(how.precision),
-        tile,
+        precision: precision_of(how.precision, settings)?,
+        tile: tile_of(how.tile, (how.tile_size, how.overlap), settings)?,
         chunking,
         format: format(latent_format)?,
-        budget: None,
+        ..DecodeOptions::default()
     })
+}
+
+/// The flag's precision, or what is set elsewhere.
+pub(crate) fn precision_of(
+    flag: Option<PrecisionArg>,
+    settings: &Settings,
+) -> Result<Precision, Usage> {
+    let chosen = settings.choose("precision", flag)?;
+    Ok(precision(chosen.unwrap_or(PrecisionArg::Auto)))
+}
+
+/// The flags' tiles, or what is set elsewhere.
+pub(crate) fn tile_of(
+    flag: Option<TileArg>,
+    (size, overlap): (Option<usize>, Option<usize>),
+    settings: &Settings,
+) -> Result<Tile, Usage> {
+    let size = settings.pick("tile_size", size, str::parse)?.unwrap_or(768);
+    let overlap = settings.pick("overlap", overlap, str::parse)?.unwrap_or(96);
+    match settings.choose("tile", flag)?.unwrap_or(TileArg::Auto) {
+        TileArg::Auto => Ok(Tile::Auto),
+        TileArg::Fast if overlap >= size => Err(Usage(format!(
+            "an overlap of {overlap} leaves nothing of a tile of {size}"
+        ))),
+        TileArg::Fast => Ok(Tile::Fast(Tiling { size, overlap })),
+    }
 }
 
 pub(crate) fn precision(arg: PrecisionArg) -> Precision {

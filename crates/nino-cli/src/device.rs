@@ -8,11 +8,11 @@ mod tests;
 pub(crate) use ceiling::Ceiling;
 pub(crate) use open::{Opened, Target, adapters, open, open_target, targets};
 
-use crate::args::{DeviceArgs, GpuTier};
+use crate::args::{DeviceArgs, GpuTier, ProfileArgs};
 use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::Usage;
-use clap::ValueEnum;
+use crate::settings::Settings;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -56,7 +56,7 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// What the user wants, from flags first and variables second.
+/// What the user wants: flags first, then variables, the config file, the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// `None`: not said.
@@ -65,37 +65,31 @@ pub(crate) struct Choice {
     pub(crate) budget: Option<Bytes>,
     pub(crate) threads: Option<usize>,
     pub(crate) cache_dir: Option<PathBuf>,
+    /// For the flags of single verbs.
+    pub(crate) settings: Settings,
 }
 
 impl Choice {
     pub(crate) fn new(args: &DeviceArgs, env: &Env) -> Result<Choice, Usage> {
+        Choice::with_profile(args, ProfileArgs { profile: None }, env)
+    }
+
+    /// `profile` is the command line's; without one, a variable or the config file may name it.
+    pub(crate) fn with_profile(
+        args: &DeviceArgs,
+        profile: ProfileArgs,
+        env: &Env,
+    ) -> Result<Choice, Usage> {
+        let settings = env.settings.with_profile(profile.profile)?;
         let choice = Choice {
-            device: either(
-                args.device,
-                "NINO_DEVICE",
-                env.device.as_deref(),
-                str::parse,
-            )?,
-            tier: either(
-                args.gpu_tier,
-                "NINO_GPU_TIER",
-                env.gpu_tier.as_deref(),
-                tier,
-            )?,
-            budget: either(
-                args.budget,
-                "NINO_BUDGET",
-                env.budget.as_deref(),
-                str::parse,
-            )?,
-            threads: either(
-                args.threads,
-                "NINO_THREADS",
-                env.threads.as_deref(),
-                threads,
-            )?
-            .map(usize::from),
+            device: settings.pick("device", args.device, str::parse)?,
+            tier: settings.choose("gpu_tier", args.gpu_tier)?,
+            budget: settings.pick("budget", args.budget, str::parse)?,
+            threads: settings
+                .pick("threads", args.threads, threads)?
+                .map(usize::from),
             cache_dir: env.cache_dir.clone(),
+            settings,
         };
         if choice.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
             let text = "--gpu-tier chooses GPU kernels, and the device is the CPU: leave one out";
@@ -103,26 +97,6 @@ impl Choice {
         }
         Ok(choice)
     }
-}
-
-fn either<T, E: fmt::Display>(
-    flag: Option<T>,
-    name: &str,
-    variable: Option<&str>,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, Usage> {
-    match (flag, variable) {
-        (Some(value), _) => Ok(Some(value)),
-        (None, Some(text)) => match parse(text) {
-            Ok(value) => Ok(Some(value)),
-            Err(e) => Err(Usage(format!("the variable {name} is {text:?}: {e}"))),
-        },
-        (None, None) => Ok(None),
-    }
-}
-
-fn tier(text: &str) -> Result<GpuTier, String> {
-    GpuTier::from_str(text, false).map_err(|_| "a tier is f32, f16, subgroup or coop".to_owned())
 }
 
 fn threads(text: &str) -> Result<u16, &'static str> {

@@ -21,7 +21,7 @@ use crate::env::{self, Env};
 use crate::failure::Told;
 use crate::printer::Printer;
 use anyhow::Result;
-use facts::Facts;
+use facts::{Config, Facts};
 use rules::Finding;
 use serde::Serialize;
 use verify::Verdict;
@@ -36,7 +36,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> {
-    let choice = Choice::new(&args.device, env)?;
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
     // A device that was named must exist; when none was, no GPU is a finding and no failure.
     let named = choice.device.is_some() || choice.tier.is_some();
     let targets = if args.verify || named {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     } else {
         Vec::new()
     };
-    let facts = gather(&choice);
+    let facts = gather(&choice, env);
     let findings = rules::findings(&facts);
     printer.text(print::report(&facts, &findings))?;
     let filter = args.filter.as_deref().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn cpu_model() -> String {
     system::cpu().model
 }
 
-fn gather(choice: &Choice) -> Facts {
+fn gather(choice: &Choice, env: &Env) -> Facts {
     let environment = env::listed();
     let driver_files: Vec<&str> = environment
         .iter()
@@ -90,5 +90,10 @@ fn gather(choice: &Choice) -> Facts {
         adapters,
         no_adapter,
         environment,
+        config: Config {
+            path: env.config.clone(),
+            found: choice.settings.file.is_some(),
+            settings: choice.settings.all().clone(),
+        },
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::failure::Usage;
+use crate::settings::{self, Settings};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -10,10 +12,10 @@ use std::path::PathBuf;
 #[derive(Debug, Default)]
 pub(crate) struct Env {
     pub(crate) log: Option<String>,
-    pub(crate) device: Option<String>,
-    pub(crate) gpu_tier: Option<String>,
-    pub(crate) budget: Option<String>,
-    pub(crate) threads: Option<String>,
+    /// Where the config file is, if it is there.
+    pub(crate) config: Option<PathBuf>,
+    /// What variables and the config file set.
+    pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) hf_endpoint: Option<String>,
@@ -32,12 +34,14 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    pub(crate) fn read() -> Env {
+    pub(crate) fn read() -> Result<Env, Usage> {
         Env::from(|name| std::env::var(name).ok())
     }
 
-    fn from(var: impl Fn(&str) -> Option<String>) -> Env {
+    fn from(var: impl Fn(&str) -> Option<String>) -> Result<Env, Usage> {
         let var = |name: &str| var(name).filter(|v| !v.is_empty());
+        let (config, named) = settings::config_path(var);
+        let settings = Settings::read(var, config.as_deref(), named)?;
         let base = var("XDG_CACHE_HOME")
             .or_else(|| var("LOCALAPPDATA"))
             .map(PathBuf::from)
@@ -49,12 +53,10 @@ impl Env {
             let cache = cache.unwrap_or_else(|| PathBuf::from(home).join(".cache"));
             Some(cache.join("huggingface"))
         });
-        Env {
+        Ok(Env {
             log: var("NINO_LOG"),
-            device: var("NINO_DEVICE"),
-            gpu_tier: var("NINO_GPU_TIER"),
-            budget: var("NINO_BUDGET"),
-            threads: var("NINO_THREADS"),
+            config,
+            settings,
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| base.map(|b| b.join("nino"))),
@@ -71,7 +73,7 @@ impl Env {
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
             kitty: var("KITTY_WINDOW_ID").is_some(),
-        }
+        })
     }
 }
 
@@ -104,10 +106,20 @@ const fn known(name: &'static str, about: &'static str) -> Known {
 /// The first entry that matches explains a variable, so prefixes come after the names they cover.
 const KNOWN: &[Known] = &[
     known("NINO_LOG", "log filter, as RUST_LOG: debug, nino_gpu=trace"),
+    known(
+        "NINO_CONFIG",
+        "the config file, instead of nino/config.toml in the user's config folder",
+    ),
+    known("NINO_PROFILE", "default of --profile"),
     known("NINO_DEVICE", "default of --device"),
     known("NINO_GPU_TIER", "default of --gpu-tier"),
     known("NINO_BUDGET", "default of --budget"),
     known("NINO_THREADS", "default of --threads"),
+    known("NINO_PRECISION", "default of --precision"),
+    known("NINO_TILE", "default of --tile"),
+    known("NINO_TILE_SIZE", "default of --tile-size"),
+    known("NINO_OVERLAP", "default of --overlap"),
+    known("NINO_QUANTIZE", "default of --quantize"),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
     known("NINO_MODELS", "folders where model files are found by name"),
     known(

@@ -3,7 +3,7 @@
 mod from_png;
 mod graphics;
 mod metadata;
-mod model;
+pub(crate) mod model;
 mod model_hash;
 mod output;
 mod report;
@@ -25,7 +25,10 @@ use from_png::Flags;
 use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;
-use nino_engine::{Checkpoint, Control, Event, GenerateRequest, Generated, Seed};
+use nino_engine::{
+    Checkpoint, Control, Event, GenerateRequest, Generated, Resident, Seed, plan_generate,
+};
+use nino_graph::Device;
 use report::Report;
 use screen::Screen;
 use std::collections::BTreeMap;
@@ -37,15 +40,21 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let line: Vec<_> = std::env::args_os().collect();
     let (repeated, flags) = from_png::apply(args, &line)?;
     let args = repeated.as_ref().unwrap_or(args);
-    let choice = Choice::new(&args.device, env)?;
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let model = model::open(&args.model, &choice, env)?;
-    let mut request = request::request(args, &model)?;
+    let mut request = request::request(args, &model, &choice.settings)?;
     let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
-    for tip in tips::tips(&request, &model) {
+    let tips = tips::tips(&request, &model);
+    let batch = choice.settings.batch_tip(request.batch);
+    for tip in tips.iter().chain(&batch) {
         printer::note(&format!("tip: {tip}"));
     }
     output::check(args)?;
     let opened = device::open(&choice)?;
+    let count = args.count as usize;
+    // Weights that fit beside each other stay for the next picture.
+    let plan = plan_generate(&*opened.device, &model, &request, count)?;
+    let device = Resident::new(&*opened.device, &plan);
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     request.preview = request::preview(&args.preview, screen.shows_previews())?;
@@ -53,11 +62,11 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         args,
         model: &model,
         opened: &opened,
+        device: &device,
         flags: &flags,
         model_hash: &model_hash,
     };
     let mut report = Report::new(&request, &model, device_text(&opened));
-    let count = args.count as usize;
     for i in 0..count {
         screen.next(i, count);
         let request = seeded(&request, i);
@@ -91,6 +100,7 @@ struct Maker<'a> {
     args: &'a GenerateArgs,
     model: &'a Checkpoint,
     opened: &'a Opened,
+    device: &'a dyn Device,
     flags: &'a Flags,
     model_hash: &'a ModelHash,
 }
@@ -114,7 +124,7 @@ impl Maker<'_> {
         };
         let mut sampled = false;
         let made = nino_engine::generate(
-            &*self.opened.device,
+            self.device,
             self.model,
             request,
             &mut control,

@@ -17,8 +17,10 @@ mod inspect;
 mod interrupt;
 mod log;
 mod lookup;
+mod plan;
 mod printer;
 mod pull;
+mod settings;
 mod size;
 mod table;
 
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
-    let env = Env::read();
+    let env = Env::read()?;
     log::install(cli.output.verbose, &env)?;
     interrupt::install();
     let printer = Printer::new(&cli.output);
@@ -84,6 +86,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Decode(args) => decode::decode(args, &env, printer),
         Verb::Encode(args) => decode::encode(args, &env, printer),
         Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
+        Verb::Plan(PlanVerb::Generate(args)) => plan::generate(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env, printer),
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env, printer),

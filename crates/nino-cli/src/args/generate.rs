@@ -6,11 +6,11 @@ mod preview;
 mod sampling;
 mod start;
 
-use super::{DeviceArgs, PrecisionArg};
+use super::{DeviceArgs, PrecisionArg, ProfileArgs};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
-pub(crate) use model::{LoraArg, ModelArgs};
+pub(crate) use model::{LoraArg, ModelArgs, QuantizeArg};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use start::{FillArg, OutpaintArg, StartArgs};
@@ -42,9 +42,9 @@ pub(crate) struct GenerateArgs {
     /// Pictures made at a time from one seed, as ComfyUI's batch_size
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) batch: u16,
-    /// How activations are stored in the UNet and the VAE
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) precision: PrecisionArg,
+    /// How activations are stored in the UNet and the VAE [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
     /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -64,6 +64,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) hires: HiresArgs,
     #[command(flatten)]
     pub(crate) preview: PreviewArgs,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }

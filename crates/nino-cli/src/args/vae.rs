@@ -1,8 +1,8 @@
 //! The grammar of `decode`, `encode` and `plan decode`.
 
-use super::DeviceArgs;
+use super::{DeviceArgs, ProfileArgs};
 use crate::size::Size;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -22,6 +22,8 @@ pub(crate) struct DecodeArgs {
     #[arg(long, value_name = "N", default_value_t = 16.0)]
     pub(crate) fps: f64,
     #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }
 
@@ -36,17 +38,13 @@ pub(crate) struct EncodeArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) vae: VaeArgs,
-    /// How activations are stored
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) precision: PrecisionArg,
+    /// How activations are stored [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PlanVerb {
-    /// How a latent would be decoded: memory, tiles, time
-    Decode(PlanDecodeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -72,6 +70,8 @@ pub(crate) struct PlanDecodeArgs {
     #[command(flatten)]
     pub(crate) how: HowArgs,
     #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }
 
@@ -88,18 +88,18 @@ pub(crate) struct VaeArgs {
 /// How a decode may run.
 #[derive(Debug, Args)]
 pub(crate) struct HowArgs {
-    /// How activations are stored
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) precision: PrecisionArg,
-    /// auto is exact, whatever the budget; fast blends overlapping tiles
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) tile: TileArg,
-    /// Side of a fast tile in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 768)]
-    pub(crate) tile_size: usize,
-    /// Overlap of fast tiles in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 96)]
-    pub(crate) overlap: usize,
+    /// How activations are stored [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
+    /// auto is exact, whatever the budget; fast blends overlapping tiles [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) tile: Option<TileArg>,
+    /// Side of a fast tile in pixels [default: 768, or the profile's]
+    #[arg(long, value_name = "PIXELS")]
+    pub(crate) tile_size: Option<usize>,
+    /// Overlap of fast tiles in pixels [default: 96]
+    #[arg(long, value_name = "PIXELS")]
+    pub(crate) overlap: Option<usize>,
     /// Latent frames decoded at a time: auto or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = chunk)]
     pub(crate) chunk: ChunkArg,

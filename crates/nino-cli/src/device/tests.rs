@@ -2,6 +2,7 @@ use super::{Choice, DeviceName};
 use crate::args::{DeviceArgs, GpuTier};
 use crate::bytes::Bytes;
 use crate::env::Env;
+use crate::settings::Settings;
 
 fn no_flags() -> DeviceArgs {
     DeviceArgs {
@@ -26,10 +27,12 @@ fn device_names() {
 #[test]
 fn flags_win_over_variables() {
     let env = Env {
-        device: Some("gpu:1".to_owned()),
-        gpu_tier: Some("f16".to_owned()),
-        budget: Some("2GiB".to_owned()),
-        threads: Some("3".to_owned()),
+        settings: Settings::of(&[
+            ("device", "gpu:1"),
+            ("gpu_tier", "f16"),
+            ("budget", "2GiB"),
+            ("threads", "3"),
+        ]),
         ..Env::default()
     };
     let from_env = Choice::new(&no_flags(), &env).unwrap();
@@ -50,36 +53,16 @@ fn flags_win_over_variables() {
 #[test]
 fn a_bad_variable_is_named() {
     let cases = [
-        (
-            Env {
-                device: Some("tpu".to_owned()),
-                ..Env::default()
-            },
-            "NINO_DEVICE",
-        ),
-        (
-            Env {
-                gpu_tier: Some("f64".to_owned()),
-                ..Env::default()
-            },
-            "NINO_GPU_TIER",
-        ),
-        (
-            Env {
-                budget: Some("lots".to_owned()),
-                ..Env::default()
-            },
-            "NINO_BUDGET",
-        ),
-        (
-            Env {
-                threads: Some("0".to_owned()),
-                ..Env::default()
-            },
-            "NINO_THREADS",
-        ),
+        ("device", "tpu", "NINO_DEVICE"),
+        ("gpu_tier", "f64", "NINO_GPU_TIER"),
+        ("budget", "lots", "NINO_BUDGET"),
+        ("threads", "0", "NINO_THREADS"),
     ];
-    for (env, name) in cases {
+    for (key, value, name) in cases {
+        let env = Env {
+            settings: Settings::of(&[(key, value)]),
+            ..Env::default()
+        };
         let error = Choice::new(&no_flags(), &env).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
     }

@@ -2,7 +2,10 @@
 //! `print.rs`. Tests make them up.
 
 use crate::env::SetVariable;
+use crate::settings::Said;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Facts {
@@ -14,6 +17,16 @@ pub(crate) struct Facts {
     /// Why there is no adapter, when there is none.
     pub(crate) no_adapter: Option<String>,
     pub(crate) environment: Vec<SetVariable>,
+    pub(crate) config: Config,
+}
+
+/// The config file and what it, variables and a profile set.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Config {
+    /// Where it is looked for.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) found: bool,
+    pub(crate) settings: BTreeMap<&'static str, Said>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

@@ -26,6 +26,7 @@ pub(super) fn report(facts: &Facts, findings: &[Finding]) -> String {
         page.title("gpu");
         page.line("none", why);
     }
+    settings(&mut page, facts);
     environment(&mut page, facts);
     trouble(&mut page, findings);
     page.0.trim().to_owned()
@@ -171,6 +172,20 @@ fn environment(page: &mut Page, facts: &Facts) {
     }
     for v in &facts.environment {
         let _ = writeln!(&mut page.0, "  {}={}\n    {}", v.name, v.value, v.about);
+    }
+}
+
+fn settings(page: &mut Page, facts: &Facts) {
+    page.title("settings");
+    let config = &facts.config;
+    let file = match &config.path {
+        Some(path) if config.found => path.display().to_string(),
+        Some(path) => format!("{} (not there)", path.display()),
+        None => "no place for one".to_owned(),
+    };
+    page.line("config file", &file);
+    for (key, said) in &config.settings {
+        page.line(key, &format!("{}  ({})", said.value, said.by));
     }
 }
 

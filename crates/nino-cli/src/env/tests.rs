@@ -38,9 +38,10 @@ fn empty_means_not_set_and_the_cache_has_a_place() {
         "NINO_LOG" => Some(String::new()),
         "HOME" => Some("home".to_owned()),
         _ => None,
-    });
+    })
+    .unwrap();
     assert_eq!(env.log, None);
     assert!(env.cache_dir.unwrap().ends_with(".cache/nino"));
-    let env = Env::from(|name| (name == "NINO_CACHE").then(|| "here".to_owned()));
+    let env = Env::from(|name| (name == "NINO_CACHE").then(|| "here".to_owned())).unwrap();
     assert_eq!(env.cache_dir.unwrap().to_str(), Some("here"));
 }

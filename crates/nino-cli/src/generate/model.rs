@@ -1,11 +1,14 @@
 //! The model that the flags name, put together from its files.
 
-use crate::args::ModelArgs;
+use crate::args::{ModelArgs, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
+use crate::failure::Usage;
 use crate::lookup::{self, Kind};
 use crate::printer;
+use crate::settings::Settings;
 use anyhow::Result;
+use nino_dtype::DType;
 use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, builtin_model};
 use std::path::Path;
 
@@ -33,7 +36,22 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
         })?;
         tell(&lora.file, &applied);
     }
+    quantize(&mut model, args.quantize, &choice.settings)?;
     Ok(model)
+}
+
+/// Applies what the flag, or a setting, says of fewer bits.
+pub(crate) fn quantize(
+    model: &mut Checkpoint,
+    flag: Option<QuantizeArg>,
+    settings: &Settings,
+) -> Result<(), Usage> {
+    match settings.choose("quantize", flag)? {
+        Some(QuantizeArg::Q8) => model.quantize(DType::Q8_0),
+        Some(QuantizeArg::Q4K) => model.quantize(DType::Q4_K),
+        Some(QuantizeArg::None) | None => {}
+    }
+    Ok(())
 }
 
 /// What of a LoRA is not as one would expect.

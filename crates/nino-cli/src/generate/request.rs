@@ -2,9 +2,10 @@
 
 use super::start;
 use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg};
-use crate::decode::precision;
+use crate::decode::{precision_of, tile_of};
 use crate::failure::Usage;
 use crate::printer;
+use crate::settings::Settings;
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, GenerateRequest, Hires, Preview, Rng, SampleError, SamplerInfo, Scheduler, Seed,
@@ -13,12 +14,17 @@ use nino_engine::{
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(super) fn request(args: &GenerateArgs, model: &Checkpoint) -> Result<GenerateRequest> {
+pub(super) fn request(
+    args: &GenerateArgs,
+    model: &Checkpoint,
+    settings: &Settings,
+) -> Result<GenerateRequest> {
     let mut request = GenerateRequest::new(model, &args.prompt);
     request.negative.clone_from(&args.negative);
     request.batch = usize::from(args.batch);
-    request.precision = precision(args.precision);
+    request.precision = precision_of(args.precision, settings)?;
     request.decode.precision = request.precision;
+    request.decode.tile = tile_of(None, (None, None), settings)?;
     if let (Some(size), None) = (args.size, &args.start.latent) {
         request.width = rounded("width", size.width);
         request.height = rounded("height", size.height);

@@ -76,6 +76,12 @@ impl Device for Resident<'_> {
         Ok(weights)
     }
 
+    fn reopen(&self) -> Result<(), ExecError> {
+        let kept = self.kept.lock();
+        kept.unwrap_or_else(PoisonError::into_inner).clear();
+        self.device.reopen()
+    }
+
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
         self.device.session(plan, weights)
     }

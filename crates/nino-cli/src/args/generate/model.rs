@@ -1,6 +1,6 @@
 //! Which weights to use.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -19,6 +19,22 @@ pub(crate) struct ModelArgs {
     /// LoRA to apply, with its strength: FILE, FILE:0.8 or FILE:UNET:CLIP; may be repeated
     #[arg(long, value_name = "FILE[:N[:N]]")]
     pub(crate) lora: Vec<LoraArg>,
+    /// Hold weights of the UNet and text encoders in fewer bits: what is stored as plain numbers is
+    /// quantized while it is loaded
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) quantize: Option<QuantizeArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QuantizeArg {
+    /// 8 bits: half of f16, hardly a difference
+    #[value(name = "q8_0")]
+    Q8,
+    /// 4 bits: a third of f16, some loss
+    #[value(name = "q4_k")]
+    Q4K,
+    /// As the file has them, whatever a profile says
+    None,
 }
 
 /// A LoRA file and its strengths.

@@ -1,0 +1,198 @@
+//! `nino plan generate`: what a picture would need, before anything is allocated.
+
+use crate::args::PlanGenerateArgs;
+use crate::bytes::Bytes;
+use crate::decode::{device_text, precision_of, tile_of};
+use crate::device::{self, Ceiling, Choice, Opened};
+use crate::env::Env;
+use crate::generate::model;
+use crate::printer::Printer;
+use anyhow::Result;
+use nino_engine::{
+    Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
+};
+use serde::Serialize;
+use std::fmt;
+
+pub(crate) fn generate(args: &PlanGenerateArgs, env: &Env, printer: Printer) -> Result<()> {
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let model = match &args.spec {
+        Some(name) => {
+            let mut model = Checkpoint::spec(name)?;
+            model::quantize(&mut model, args.model.quantize, &choice.settings)?;
+            model
+        }
+        None => model::open(&args.model, &choice, env)?,
+    };
+    let request = request(args, &model, &choice)?;
+    let opened = device::open(&choice)?;
+    let plan = plan_generate(&*opened.device, &model, &request, args.count)?;
+    let report = Report::new(&plan, &model, &request, args.count, &opened)?;
+    printer.text(&report)?;
+    printer.document(&report)
+}
+
+fn request(
+    args: &PlanGenerateArgs,
+    model: &Checkpoint,
+    choice: &Choice,
+) -> Result<GenerateRequest> {
+    let mut request = GenerateRequest::new(model, &args.prompt);
+    if let Some(size) = args.size {
+        (request.width, request.height) = (size.width / 8 * 8, size.height / 8 * 8);
+    }
+    request.batch = usize::from(args.batch);
+    request.steps = args.steps.map_or(request.steps, |n| n as usize);
+    request.cfg = args.cfg.unwrap_or(request.cfg);
+    request.precision = precision_of(args.precision, &choice.settings)?;
+    request.decode = DecodeOptions {
+        precision: request.precision,
+        tile: tile_of(None, (None, None), &choice.settings)?,
+        ..request.decode
+    };
+    Ok(request)
+}
+
+#[derive(Serialize)]
+struct Report {
+    model: String,
+    device: String,
+    width: usize,
+    height: usize,
+    batch: usize,
+    count: usize,
+    steps: usize,
+    cfg: f32,
+    budget_bytes: Option<usize>,
+    predicted_peak_bytes: usize,
+    largest_binding_bytes: usize,
+    weights_bytes: usize,
+    streamed_bytes: usize,
+    estimated_ms: f64,
+    stages: Vec<Stage>,
+}
+
+#[derive(Serialize)]
+struct Stage {
+    stage: &'static str,
+    /// Of the weights: resident, in-turn or streamed.
+    strategy: &'static str,
+    /// Of the activations: untiled, row-split or exact-tiles.
+    activations: &'static str,
+    runs: usize,
+    predicted_peak_bytes: usize,
+    weights_bytes: usize,
+    /// In every run.
+    streamed_bytes: usize,
+    host_bytes: usize,
+    largest_binding_bytes: usize,
+    peak_at: String,
+    estimated_ms: f64,
+}
+
+impl Stage {
+    fn new(stage: &StagePlan, ceiling: &Ceiling) -> Stage {
+        let (plan, cost) = (&stage.plan, stage.cost());
+        // Large matrices reach about this much of the peak; see BENCHMARKS.md.
+        let compute = (cost.flops / (ceiling.flops * 0.6)).max(cost.bytes / ceiling.copy_bytes);
+        let streamed = (plan.streamed_bytes() * stage.runs) as f64 / STREAM_BYTES;
+        Stage {
+            stage: stage.stage,
+            strategy: stage.residency.name(),
+            activations: stage.strategy().name(),
+            runs: stage.runs,
+            predicted_peak_bytes: plan.device_bytes(),
+            weights_bytes: plan.weight_bytes(),
+            streamed_bytes: plan.streamed_bytes(),
+            host_bytes: plan.host_bytes(),
+            largest_binding_bytes: plan.largest_binding(),
+            peak_at: plan.peak_op(),
+            // Fetches hide behind computation as far as they are shorter.
+            estimated_ms: compute.max(streamed) * 1e3,
+        }
+    }
+}
+
+/// Bytes a second that streamed weights come at: a file in memory on a CPU, a slow bus on a card.
+const STREAM_BYTES: f64 = 2e9;
+
+impl Report {
+    fn new(
+        plan: &GeneratePlan,
+        model: &Checkpoint,
+        request: &GenerateRequest,
+        count: usize,
+        opened: &Opened,
+    ) -> Result<Report> {
+        let ceiling = opened.ceiling()?;
+        let stages: Vec<Stage> = plan
+            .stages
+            .iter()
+            .map(|s| Stage::new(s, &ceiling))
+            .collect();
+        Ok(Report {
+            model: model.name.clone(),
+            device: device_text(opened),
+            width: request.width,
+            height: request.height,
+            batch: request.batch,
+            count,
+            steps: request.steps,
+            cfg: request.cfg,
+            budget_bytes: opened.device.plan_options().budget,
+            predicted_peak_bytes: plan.peak_bytes(),
+            largest_binding_bytes: plan.largest_binding(),
+            weights_bytes: plan.weight_bytes(),
+            streamed_bytes: plan.streamed_bytes(),
+            estimated_ms: stages.iter().map(|s| s.estimated_ms).sum::<f64>() * count as f64,
+            stages,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |n: usize| Bytes(n as u64).to_string();
+        write!(f, "{} {}x{}", self.model, self.width, self.height)?;
+        if self.batch * self.count > 1 {
+            write!(f, ", {} pictures", self.batch * self.count)?;
+        }
+        writeln!(f, ", {} steps on {}", self.steps, self.device)?;
+        for s in &self.stages {
+            write!(
+                f,
+                "  {:<8} {:<9} {:>9} at most, {:>9} of weights",
+                s.stage,
+                s.strategy,
+                bytes(s.predicted_peak_bytes),
+                bytes(s.weights_bytes)
+            )?;
+            if s.streamed_bytes > 0 {
+                write!(f, ", {} streamed each run", bytes(s.streamed_bytes))?;
+            }
+            if s.host_bytes > 0 {
+                write!(f, ", {} of values outside", bytes(s.host_bytes))?;
+            }
+            writeln!(f, "; {} in {:.1} s", runs(s.runs), s.estimated_ms / 1e3)?;
+        }
+        write!(f, "  predicted peak   {}", bytes(self.predicted_peak_bytes))?;
+        if let Some(budget) = self.budget_bytes {
+            write!(f, " of {}", bytes(budget))?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "  largest binding  {}",
+            bytes(self.largest_binding_bytes)
+        )?;
+        write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
+    }
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{n} runs")
+    }
+}
