@@ -51,3 +51,13 @@ pub(crate) fn fit_shared(
         budget.saturating_sub(weights),
     )?))
 }
+
+/// For plans of one network that run one after the other: all stream what the tightest does, so that one
+/// load of weights serves them and none finds more on the device than it planned for.
+pub(crate) fn share_weights(plans: &mut [&mut Arc<Plan>]) {
+    let weights = |p: &Plan| p.device_bytes() - p.arena_bytes();
+    let least = plans.iter().map(|p| weights(p)).min().unwrap_or(0);
+    for plan in plans.iter_mut().filter(|p| weights(p) > least) {
+        **plan = Arc::new(Plan::clone(plan).streaming(least));
+    }
+}

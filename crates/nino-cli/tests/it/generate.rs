@@ -19,7 +19,7 @@ fn quick<'a>(args: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-fn pixels(path: &Path) -> Vec<u8> {
+pub(crate) fn pixels(path: &Path) -> Vec<u8> {
     let reader = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(path).unwrap()));
     let mut reader = reader.read_info().unwrap();
     let mut bytes = vec![0; reader.output_buffer_size().unwrap()];

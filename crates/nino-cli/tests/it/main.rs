@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod files;
 mod generate;
+mod memory;
 mod models;
 mod pull;
 mod shell;

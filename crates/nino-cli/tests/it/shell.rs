@@ -25,6 +25,8 @@ pub(crate) fn command(args: &[&str]) -> Command {
         }
     }
     command.env("NINO_CACHE", env!("CARGO_TARGET_TMPDIR"));
+    // No config file of theirs either.
+    command.env("XDG_CONFIG_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

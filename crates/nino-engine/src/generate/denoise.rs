@@ -45,7 +45,8 @@ impl LatentShape {
     }
 }
 
-/// Both prompts in one run where that fits the budget, else one after the other.
+/// Both prompts in one run where everything fits the device; else in one or two runs, by which moves
+/// less to and from it.
 pub(super) fn plan(
     device: &dyn Device,
     model: &Checkpoint,
@@ -54,13 +55,24 @@ pub(super) fn plan(
     guided: bool,
     dtype: DType,
 ) -> Result<UnetPlan, EngineError> {
-    if guided {
-        match record(device, model, shape, tokens, 2 * shape.batch, dtype) {
-            Err(EngineError::Plan(PlanError::OverBudget { .. })) => {}
-            other => return other,
-        }
+    let record = |rows: usize| record(device, model, shape, tokens, rows, dtype);
+    if !guided {
+        return record(shape.batch);
     }
-    record(device, model, shape, tokens, shape.batch, dtype)
+    let both = match record(2 * shape.batch) {
+        Ok(both) if moved(&both.plan, 1) == (0, 0) => return Ok(both),
+        Err(EngineError::Plan(PlanError::OverBudget { .. })) => return record(shape.batch),
+        both => both?,
+    };
+    match record(shape.batch) {
+        Ok(one) if moved(&one.plan, 2) < moved(&both.plan, 1) => Ok(one),
+        _ => Ok(both),
+    }
+}
+
+/// Values kept outside, and weights streamed in so many runs.
+fn moved(plan: &Plan, runs: usize) -> (usize, usize) {
+    (plan.host_bytes(), plan.streamed_bytes() * runs)
 }
 
 fn record(

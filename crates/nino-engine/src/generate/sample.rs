@@ -6,6 +6,7 @@ use super::request::Pass;
 use super::start::Canvas;
 use super::text::Conditioning;
 use super::{Checkpoint, GenerateRequest, preview};
+use crate::fit::share_weights;
 use crate::{Control, EngineError, Event, Latent};
 use nino_graph::{Device, Weights};
 use nino_sample::ksampler::{self, Job};
@@ -56,8 +57,11 @@ pub(super) fn plan(work: Work<'_>, tokens: usize) -> Result<Planned, EngineError
             unet: denoise::plan(device, model, pass.shape, tokens, guided, dtype)?,
         })
     };
-    let passes: Result<_, EngineError> = request.passes(model).into_iter().map(one).collect();
-    Ok(Planned(passes?))
+    let passes: Result<Vec<_>, EngineError> = request.passes(model).into_iter().map(one).collect();
+    let mut passes = passes?;
+    let mut plans: Vec<_> = passes.iter_mut().map(|p| &mut p.unet.plan).collect();
+    share_weights(&mut plans);
+    Ok(Planned(passes))
 }
 
 fn levels(

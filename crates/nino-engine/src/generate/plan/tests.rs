@@ -1,13 +1,15 @@
 //! Plans of whole requests, without a file.
 
+use super::super::dry::Dry;
 use super::{Residency, plan_generate};
-use crate::{Checkpoint, EngineError, GenerateRequest};
+use crate::{Checkpoint, Control, EngineError, GenerateRequest, generate};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
 use nino_graph::{
     Device, ExecError, ParamSource, Plan, PlanError, PlanOptions, Rewrites, Session, Weights,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The CPU with a budget.
 struct Capped(Cpu, Option<usize>);
@@ -105,6 +107,42 @@ fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
     assert!(
         matches!(error, EngineError::Plan(PlanError::OverBudget { need, .. }) if need > 64 * MIB),
         "{error}"
+    );
+}
+
+#[test]
+fn both_passes_stream_the_same_weights() {
+    let model = Checkpoint::spec("sd15").unwrap();
+    let first = small(&model);
+    let budget = plan_generate(&cpu(None), &model, &first, 1).unwrap();
+    let request = GenerateRequest {
+        hires: Some(crate::Hires {
+            width: 512,
+            height: 512,
+            method: crate::Upscale::default(),
+            steps: 2,
+            denoise: 0.5,
+        }),
+        ..first
+    };
+    // Enough for the small pass alone.
+    let device = cpu(Some(budget.peak_bytes() + MIB));
+    let dry = Dry::new(&device);
+    let never = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut |_| {},
+    };
+    generate(&dry, &model, &request, &mut control, &mut |_| Ok(())).unwrap();
+    let sessions = dry.sessions();
+    let unets = sessions
+        .iter()
+        .filter(|s| super::stage(&s.plan).1 == "unet");
+    let streamed: Vec<usize> = unets.map(|s| s.plan.streamed_bytes()).collect();
+    assert_eq!(streamed.len(), 2);
+    assert!(
+        streamed[0] > 0 && streamed[0] == streamed[1],
+        "{streamed:?}"
     );
 }
 

@@ -1,0 +1,126 @@
+//! Plans, budgets, profiles, the config file, and what is kept when a picture cannot be written.
+
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used)]
+
+use crate::generate::pixels;
+use crate::shell::{nino, nino_with};
+use std::path::Path;
+
+const MIB: u64 = 1 << 20;
+
+/// Two steps of 64x64 of the model in the box, on the CPU.
+const QUICK: [&str; 7] = [
+    "a cat", "--device", "cpu", "--steps", "2", "--size", "64x64",
+];
+
+const BUILTIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nino-emoji.gguf");
+
+fn verb<'a>(verb: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [verb, &QUICK, more].concat()
+}
+
+#[test]
+fn a_four_gigabyte_card_makes_512_pixels_of_sd_21() {
+    let said = nino(&[
+        "plan",
+        "generate",
+        "--spec",
+        "sd21",
+        "--size",
+        "512x512",
+        "--profile",
+        "rx580-4gb",
+        "--device",
+        "cpu",
+        "--json",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let plan = said.json();
+    assert_eq!(plan["budget_bytes"], 3584 * MIB);
+    assert!(plan["predicted_peak_bytes"].as_u64().unwrap() <= 3584 * MIB);
+    let stages = plan["stages"].as_array().unwrap();
+    let names: Vec<_> = stages
+        .iter()
+        .map(|s| s["stage"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["text", "unet", "decode"]);
+    // 866 million weights in 8 bits.
+    let unet = stages[1]["weights_bytes"].as_u64().unwrap() / MIB;
+    assert!((860..960).contains(&unet), "{unet} MiB");
+    for key in [
+        "strategy",
+        "largest_binding_bytes",
+        "streamed_bytes",
+        "estimated_ms",
+    ] {
+        assert!(!stages[1][key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn a_picture_within_a_small_budget_is_the_same_picture() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (whole, small) = (at("whole.png"), at("small.png"));
+    let plan = nino(&verb(&["plan", "generate"], &["--json"])).json();
+    let peak = plan["predicted_peak_bytes"].as_u64().unwrap();
+    let budget = format!("{}B", peak * 6 / 10);
+    let plan = nino(&verb(
+        &["plan", "generate"],
+        &["--json", "--budget", &budget],
+    ))
+    .json();
+    assert!(plan["streamed_bytes"].as_u64().unwrap() > 0);
+    assert!(plan["predicted_peak_bytes"].as_u64().unwrap() <= peak * 6 / 10);
+    for (file, more) in [(&whole, &[][..]), (&small, &["--budget", &budget])] {
+        let more = [&["--seed", "3", "-o", file], more].concat();
+        let said = nino(&verb(&["generate"], &more));
+        assert_eq!(said.code, 0, "{}", said.err);
+    }
+    assert_eq!(pixels(Path::new(&small)), pixels(Path::new(&whole)));
+    let said = nino(&verb(&["plan", "generate"], &["--budget", "100KiB"]));
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("budget"), "{}", said.err);
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_leaves_its_latent() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (taken, good, again) = (at("taken.png"), at("good.png"), at("again.png"));
+    std::fs::create_dir(&taken).unwrap();
+    let said = nino(&verb(&["generate"], &["--seed", "4", "-o", &taken]));
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("nino decode"), "{}", said.err);
+    let latent = at("taken.latent");
+    let said = nino(&[
+        "decode", &latent, "--vae", BUILTIN, "-o", &again, "--device", "cpu",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = nino(&verb(&["generate"], &["--seed", "4", "-o", &good]));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(pixels(Path::new(&again)), pixels(Path::new(&good)));
+}
+
+#[test]
+fn the_config_file_is_used_and_its_mistakes_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nino.toml");
+    let config = path.to_string_lossy().into_owned();
+    let plan = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let args = verb(&["plan", "generate"], &[&["--json"], more].concat());
+        nino_with(&args, &[("NINO_CONFIG", &config)])
+    };
+    let said = plan("budget = \"900MiB\"", &[]);
+    assert_eq!(said.json()["budget_bytes"], 900 * MIB);
+    let said = plan("budget = \"900MiB\"", &["--budget", "800MiB"]);
+    assert_eq!(said.json()["budget_bytes"], 800 * MIB, "a flag wins");
+    let said = plan("bugdet = \"900MiB\"", &[]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("nearest are budget"), "{}", said.err);
+    std::fs::write(&path, "threads = 1").unwrap();
+    let said = nino_with(&["doctor"], &[("NINO_CONFIG", &config)]);
+    assert!(said.out.contains("nino.toml"), "{}", said.out);
+}
