@@ -239,10 +239,13 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The type a weight has in the graph: blocks run along its last dimension and have to fill it.
+/// The type a weight has in the graph: blocks run along its last dimension and have to fill it. Rows
+/// that blocks of 256 do not fill are held in blocks of 32.
 fn storage(wanted: DType, shape: Shape) -> DType {
+    let filled_by = |d: DType| shape.last_dim().is_multiple_of(d.block_len());
     match wanted {
-        d if d.is_block() && !shape.last_dim().is_multiple_of(d.block_len()) => DType::F16,
+        d if d.is_block() && !filled_by(d) && filled_by(DType::Q8_0) => DType::Q8_0,
+        d if d.is_block() && !filled_by(d) => DType::F16,
         d if d.is_real() && d != DType::F64 => d,
         _ => DType::F32,
     }

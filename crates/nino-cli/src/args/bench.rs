@@ -71,8 +71,8 @@ Examples:
 
 A step is one run of the UNet for both prompts, from inputs in host memory to the prediction in host
 memory. A picture is both prompts, the steps and the decode, without loading; the networks are loaded
-one after the other. q8_0 and q4_k are for every weight whose rows are whole blocks, kernels of
-convolutions too; the rest is f16. The first run, which compiles kernels, is told apart from the
+one after the other. q8_0 and q4_k are for kernels of convolutions, too; rows that blocks of q4_k do
+not fill are q8_0, and the few that no block fills f16. The first run, which compiles kernels, is told apart from the
 median of the n after it; spread is slowest less fastest, as share of the median.";
 
 const DECODE_EXAMPLES: &str = "\

@@ -56,14 +56,14 @@ pub(crate) enum Method {
 
 impl Geometry {
     /// The way that is faster for these sizes.
-    pub(crate) fn method(&self, cin: usize, cout: usize) -> Method {
+    pub(crate) fn method(&self, cin: usize) -> Method {
         let g = self;
         if g.window == [1; 3] && g.stride == [1; 3] && g.upsample == 1 && g.input == g.output {
             return Method::Pointwise;
         }
         let square = g.window[1..] == [3, 3] && g.stride == [1; 3] && g.dilation == [1; 2];
         let [_, h, w] = g.output;
-        if square && cin >= 32 && cout >= 16 && h >= 4 && w >= 4 {
+        if square && cin >= 32 && h >= 4 && w >= 4 {
             return Method::Winograd;
         }
         Method::Direct
@@ -72,7 +72,7 @@ impl Geometry {
 
 /// Bytes of scratch each thread needs.
 pub(crate) fn scratch_bytes(g: &Geometry, weights: &Packed) -> usize {
-    match g.method(weights.cin, weights.n) {
+    match g.method(weights.cin) {
         Method::Pointwise => linear::scratch_bytes(&Factor::Weights(weights)),
         Method::Direct => direct::scratch_bytes(g, weights),
         Method::Winograd => winograd::scratch_bytes(g, weights),
@@ -82,7 +82,7 @@ pub(crate) fn scratch_bytes(g: &Geometry, weights: &Packed) -> usize {
 /// Computes image rows `rows` of the output, counted over batch, frames and height.
 pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     let g = &conv.geometry;
-    match g.method(conv.weights.cin, conv.weights.n) {
+    match g.method(conv.weights.cin) {
         Method::Pointwise => {
             let [t, h, w] = g.output;
             let linear = Linear {

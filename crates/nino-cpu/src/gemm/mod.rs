@@ -8,6 +8,7 @@ pub(crate) mod matmul;
 pub(crate) mod micro;
 pub(crate) mod prologue;
 pub(crate) mod q8;
+pub(crate) mod q8_panels;
 pub(crate) mod weights;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nino_dtype::DType;
 use nino_graph::ExecError;
 
 use super::micro::{PANEL, SEG};
-use super::q8;
+use super::{q8, q8_panels};
 use crate::memory::{Buffer, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
 
@@ -34,6 +34,8 @@ pub(crate) enum PackedLayout {
     Rows,
     /// Q8_0 for int8 dot products; see `q8`.
     Int8,
+    /// Q8_0 for kernels in f32; see `q8_panels`.
+    Q8Panels,
 }
 
 impl Packed {
@@ -51,6 +53,11 @@ impl Packed {
             PackedLayout::Int8 => {
                 let mut data = Buffer::new(q8::packed_bytes(n, cin), what)?;
                 q8::pack(stored.as_slice(), n, cin, data.as_mut_slice());
+                data
+            }
+            PackedLayout::Q8Panels => {
+                let mut data = Buffer::new(q8_panels::packed_bytes([n, taps, cin]), what)?;
+                q8_panels::pack(stored.as_slice(), [n, taps, cin], data.as_mut_slice());
                 data
             }
             PackedLayout::Panels => {
@@ -78,6 +85,8 @@ impl Packed {
     ) -> Result<Packed, ExecError> {
         let layout = if dtype == DType::Q8_0 && taps == 1 && q8::supported(level) {
             PackedLayout::Int8
+        } else if dtype == DType::Q8_0 {
+            PackedLayout::Q8Panels
         } else if dtype.is_block() {
             PackedLayout::Rows
         } else {
@@ -115,7 +124,7 @@ impl Packed {
     pub(crate) fn pack_floats(&self, k: usize) -> usize {
         match self.layout {
             PackedLayout::Panels if self.dtype == DType::F32 => 0,
-            PackedLayout::Panels | PackedLayout::Int8 => k * PANEL,
+            PackedLayout::Panels | PackedLayout::Int8 | PackedLayout::Q8Panels => k * PANEL,
             // Beside the panel: decoded rows before they are transposed, and one row's blocks.
             PackedLayout::Rows => k * PANEL + ROW * PANEL + 2 * ROW,
         }
@@ -136,6 +145,12 @@ impl Packed {
             PackedLayout::Rows => return self.decode_rows(level, p, c0, n, pack),
             PackedLayout::Int8 => {
                 q8::unpack(self.data.as_slice(), self.cin, p, c0, n, pack);
+                return pack;
+            }
+            PackedLayout::Q8Panels => {
+                let at = q8_panels::offset(p, c0, self.taps, self.cin);
+                let blocks = n * self.taps / q8::BLOCK;
+                q8_panels::unpack(level, self.data.as_ptr().add(at), blocks, pack);
                 return pack;
             }
             PackedLayout::Panels => {}

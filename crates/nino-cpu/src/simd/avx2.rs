@@ -58,6 +58,10 @@ impl Simd for Avx2 {
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
     }
     #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> __m256 {
+        _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())))
+    }
+    #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, v: __m256) {
         let bits = _mm256_castps_si256(v);
         let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));

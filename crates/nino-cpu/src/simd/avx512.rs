@@ -52,6 +52,10 @@ impl Simd for Avx512 {
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
     }
     #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> __m512 {
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())))
+    }
+    #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, v: __m512) {
         let bits = _mm512_castps_si512(v);
         let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));

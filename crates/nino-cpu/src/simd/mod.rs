@@ -103,6 +103,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn load_f16(p: *const u16) -> Self::V;
     unsafe fn store_f16(p: *mut u16, v: Self::V);
     unsafe fn load_bf16(p: *const u16) -> Self::V;
+    unsafe fn load_i8(p: *const i8) -> Self::V;
     unsafe fn store_bf16(p: *mut u16, v: Self::V);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;

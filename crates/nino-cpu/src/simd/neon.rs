@@ -66,6 +66,11 @@ impl Simd for Neon {
         vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(p)))
     }
     #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> float32x4_t {
+        let values = p.cast::<[i8; 4]>().read_unaligned().map(f32::from);
+        vld1q_f32(values.as_ptr())
+    }
+    #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, v: float32x4_t) {
         p.cast::<[u16; 4]>()
             .write_unaligned(array(v).map(|x| bf16::from_f32(x).to_bits()));

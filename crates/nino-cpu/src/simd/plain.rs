@@ -63,6 +63,11 @@ impl Simd for Plain {
         each(|i| bf16::from_bits(bits[i]).to_f32())
     }
     #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> V {
+        let values = p.cast::<[i8; L]>().read_unaligned();
+        each(|i| f32::from(values[i]))
+    }
+    #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, v: V) {
         p.cast::<[u16; L]>()
             .write_unaligned(v.map(|x| bf16::from_f32(x).to_bits()));

@@ -20,7 +20,7 @@ fn names_are_paths_and_dtypes_are_the_files() {
         (DType::F64, 3, DType::F32),
         (DType::Q8_0, 1, DType::Q8_0),
         (DType::Q8_0, 3, DType::Q8_0),
-        (DType::Q4_K, 1, DType::F16),
+        (DType::Q4_K, 1, DType::Q8_0),
     ] {
         let (name, dtype) = declared(stored, k);
         assert_eq!(name, "decoder.mid.conv1.weight");
