@@ -151,6 +151,47 @@ def kl(name, z, quant, linear_attention, seed):
     )
 
 
+def kl_flux2(name, seed):
+    """32 groups, as the real one has, so that a file is recognized whole."""
+    from diffusers import AutoencoderKLFlux2
+
+    m = AutoencoderKLFlux2(block_out_channels=(32, 32, 32, 32), layers_per_block=1).double()
+    fill(m, seed)
+    m.bn.running_mean = noise(seed + 3, 128, scale=0.3).half().double()
+    m.bn.running_var = (1 + noise(seed + 4, 128, scale=0.3) ** 2).half().double()
+    rename = kl_name(4)
+    watch = Watch(m, rename, r"(en|de)coder\.(conv_in|mid\.(block_1|attn_1|block_2))")
+    x, packed = noise(seed + 1, 1, 3, 32, 32, scale=0.5), noise(seed + 2, 1, 128, 1, 2)
+    std = (m.bn.running_var + m.bn.eps).sqrt()[:, None, None]
+    z = packed * std + m.bn.running_mean[:, None, None]
+    z = z.reshape(1, 32, 2, 2, 1, 2).permute(0, 1, 4, 2, 5, 3).reshape(1, 32, 2, 4)
+    with torch.no_grad():
+        moments = m.encode(x).latent_dist.parameters
+        image = m.decode(z).sample
+    mean = moments[:, :32].reshape(1, 32, 2, 2, 2, 2).permute(0, 1, 3, 5, 2, 4).reshape(1, 128, 2, 2)
+    mean = (mean - m.bn.running_mean[:, None, None]) / std
+    weights = {}
+    for k, v in m.state_dict().items():
+        # The authors' file has the 1x1 convolutions inside of both halves.
+        k = k.replace("post_quant_conv", "decoder.post_quant_conv") if k.startswith("post") else rename(k)
+        k = k.replace("quant_conv", "encoder.quant_conv") if k.startswith("quant") else k
+        if k != "bn.num_batches_tracked":
+            weights[k] = v
+    save(
+        name,
+        weights,
+        {
+            "golden.in.x": last(x),
+            "golden.in.z": last(z),
+            "golden.in.packed": last(packed),
+            "golden.out.moments": last(moments),
+            "golden.out.packed": last(mean),
+            "golden.out.x": last(image),
+        }
+        | watch.tensors(),
+    )
+
+
 # ---- Wan
 
 
@@ -579,6 +620,7 @@ GOLDENS = {
     "unet_bk": lambda n: unet(n, False, 1200, small=True),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),
     "kl_flux": lambda n: kl(n, 16, False, True, 200),
+    "kl_flux2": lambda n: kl_flux2(n, 250),
     "wan21": lambda n: wan(n, False, 300),
     "wan22": lambda n: wan(n, True, 400),
     "taesd": lambda n: taesd(n, 4, 500),

@@ -15,7 +15,7 @@ use crate::printer::{self, Printer};
 use crate::settings::Settings;
 use anyhow::Result;
 use indicatif::ProgressBar;
-use nino_engine::media::load_picture;
+use nino_engine::media::{load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
     Precision, Tile, Tiling, VaeFile,
@@ -63,7 +63,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
-    let picture = load_picture(&args.picture)?;
+    let video = open_video(&args.picture)?;
     let opened = device::open(&choice)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);
@@ -71,14 +71,23 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let latent = nino_engine::encode(&*opened.device, &vae, &picture, &options, &mut control)?;
+    let device = &*opened.device;
+    let latent = match video {
+        Some(mut frames) => {
+            nino_engine::encode_video(device, &vae, &mut *frames, &options, &mut control)?
+        }
+        None => {
+            let picture = load_picture(&args.picture)?;
+            nino_engine::encode(device, &vae, &picture, &options, &mut control)?
+        }
+    };
     let name = options
         .format
         .or_else(|| vae.assumed_format())
         .map(|f| f.name.to_owned());
     let metadata = name
         .into_iter()
-        .map(|name| ("latent_format".to_owned(), name))
+        .map(|name| (nino_engine::FORMAT_KEY.to_owned(), name))
         .collect();
     latent.save(&args.output, &metadata)?;
     bar.finish_and_clear();

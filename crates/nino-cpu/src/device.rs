@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
 
 use crate::exec;
-use crate::memory::Buffer;
+use crate::memory::{self, Buffer};
 use crate::params::Params;
 use crate::simd::Level;
 use crate::threads::Threads;
@@ -51,6 +51,7 @@ pub struct Cpu {
 
 impl Cpu {
     pub fn new(options: CpuOptions) -> Result<Cpu, CpuError> {
+        memory::give_back_what_is_freed();
         let available = Level::available();
         let level = options.level.unwrap_or(available[0]);
         if !available.contains(&level) {

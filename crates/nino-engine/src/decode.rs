@@ -13,8 +13,10 @@ mod run;
 mod tiles;
 
 use crate::{EngineError, VaeFile};
+pub(crate) use carry::Carried;
 pub use clip::Chunking;
-use clip::{Part, Recorder};
+pub(crate) use clip::Part;
+use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;

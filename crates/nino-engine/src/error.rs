@@ -33,6 +33,16 @@ pub enum EngineError {
     Channels { expected: usize, found: usize },
     #[error("{frames} latent frames for {vae}, which decodes single pictures")]
     VideoLatent { frames: usize, vae: String },
+    #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
+    VideoFrames { vae: String },
+    #[error("the clip has no frames")]
+    NoFrames,
+    #[error("frame {frame} is {}x{}, those before it {}x{}", found.0, found.1, expected.0, expected.1)]
+    FrameSize {
+        frame: usize,
+        expected: (usize, usize),
+        found: (usize, usize),
+    },
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
@@ -114,6 +124,7 @@ impl EngineError {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
                 Some(format!("plan for less: --budget {}", free.unwrap_or_else(|| "2GiB".to_owned())))
             }
+            EngineError::Channels { found: 128, .. } => Some("128 channels are Flux.2: use that model's VAE".to_owned()),
             EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
             EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
             EngineError::Encoders { wanted, found, .. } => {

@@ -3,9 +3,13 @@
 use crate::{EngineError, LatentSize};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
+use nino_weights::Value;
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Metadata of our files: the latent space by name.
+pub const FORMAT_KEY: &str = "latent_format";
 
 /// A batch of latents in the VAE's units, channels last.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,8 @@ pub struct Latent {
     pub values: Vec<f32>,
     /// The file says it is a video (five dimensions), even of one frame.
     pub is_video: bool,
+    /// What the file's metadata says.
+    pub format: Option<&'static LatentFormat>,
 }
 
 impl Latent {
@@ -50,7 +56,11 @@ impl Latent {
         if old {
             values.iter_mut().for_each(|v| *v /= 0.18215);
         }
-        Latent::from_planes(&entry.shape, &values, path)
+        let says = reader.index().metadata.get(FORMAT_KEY);
+        Ok(Latent {
+            format: says.and_then(Value::as_str).and_then(LatentFormat::by_name),
+            ..Latent::from_planes(&entry.shape, &values, path)?
+        })
     }
 
     /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
@@ -95,6 +105,7 @@ impl Latent {
             channels,
             values,
             is_video: shape.len() == 5,
+            format: None,
         })
     }
 
@@ -104,17 +115,13 @@ impl Latent {
         path: &Path,
         metadata: &BTreeMap<String, String>,
     ) -> Result<(), EngineError> {
-        let mut shape = vec![self.batch, self.channels, self.height, self.width];
-        if self.is_video {
-            shape.insert(2, self.frames);
-        }
         let tensor = |name: &str, shape: Vec<usize>| NewTensor {
             name: name.to_owned(),
             dtype: DType::F32,
             shape,
         };
         let tensors = [
-            tensor("latent_tensor", shape),
+            tensor("latent_tensor", self.file_shape()),
             tensor("latent_format_version_0", vec![0]),
         ];
         let mut writer = Writer::create(path, &tensors, metadata)?;
@@ -136,6 +143,15 @@ impl Latent {
         planes
     }
 
+    /// `[b, c, h, w]`, or `[b, c, t, h, w]` of a video.
+    pub fn file_shape(&self) -> Vec<usize> {
+        let mut shape = vec![self.batch, self.channels, self.height, self.width];
+        if self.is_video {
+            shape.insert(2, self.frames);
+        }
+        shape
+    }
+
     /// Of one batch element.
     pub fn size(&self) -> LatentSize {
         LatentSize {
@@ -153,20 +169,25 @@ impl Latent {
 
     /// Takes every channel from the model's units, which a TAESD encodes to, to the VAE's.
     pub(crate) fn scale_to_vae(&mut self, format: &LatentFormat) {
-        for pixel in self.values.chunks_exact_mut(self.channels) {
-            for (c, v) in pixel.iter_mut().enumerate() {
-                let (mul, add) = format.to_vae(c);
-                *v = *v * mul + add;
-            }
-        }
+        self.for_channels(|c, v| {
+            let (mul, add) = format.to_vae(c);
+            v * mul + add
+        });
     }
 
     /// Takes every channel from the VAE's units to the model's, which a TAESD decodes.
     pub(crate) fn scale_to_model(&mut self, format: &LatentFormat) {
+        self.for_channels(|c, v| {
+            let (mul, add) = format.to_model(c);
+            v * mul + add
+        });
+    }
+
+    /// Replaces every value by what `f` makes of its channel and it.
+    pub(crate) fn for_channels(&mut self, f: impl Fn(usize, f32) -> f32) {
         for pixel in self.values.chunks_exact_mut(self.channels) {
             for (c, v) in pixel.iter_mut().enumerate() {
-                let (mul, add) = format.to_model(c);
-                *v = *v * mul + add;
+                *v = f(c, *v);
             }
         }
     }

@@ -20,6 +20,7 @@ mod profile;
 mod reopen;
 mod resize;
 mod synthetic;
+mod units;
 mod vae;
 mod values;
 
@@ -29,14 +30,14 @@ pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
-pub use encode::{EncodeOptions, encode};
+pub use encode::{EncodeOptions, encode, encode_video};
 pub use error::EngineError;
 pub use generate::{
     Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, Hires,
     Inpaint, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency, Resident, StagePlan,
     Start, generate, plan_generate,
 };
-pub use latent::Latent;
+pub use latent::{FORMAT_KEY, Latent};
 pub use mask::{Mask, Sides, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;

@@ -4,11 +4,13 @@
 mod animation;
 mod mp4;
 mod picture;
+mod source;
 mod text;
 mod y4m;
 
 use crate::Picture;
 pub use picture::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
+pub use source::{FrameSource, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
 pub use text::read_text;
@@ -30,7 +32,9 @@ pub enum MediaError {
     Encode { path: PathBuf, what: String },
     #[error("{}: {found:?} is not a format this program writes; pictures: {}; videos: {}", path.display(), PICTURES.join(", "), VIDEOS.join(", "))]
     UnknownFormat { path: PathBuf, found: String },
-    #[error("{}: an MP4 is made by ffmpeg, which is not on the PATH", path.display())]
+    #[error("{}: {what}", path.display())]
+    Decode { path: PathBuf, what: String },
+    #[error("{}: this format is left to ffmpeg, which is not on the PATH", path.display())]
     NoFfmpeg { path: PathBuf },
 }
 

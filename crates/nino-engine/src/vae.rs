@@ -1,13 +1,17 @@
 //! A VAE out of a file, or a built-in description of one to plan with.
 
+use crate::units::Packing;
 use crate::{EngineError, SyntheticParams};
 use nino_dtype::DType;
-use nino_graph::ParamSource;
+use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
 use nino_weights::names::{self, Component, Net};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Of Flux.2's batch norm, whose statistics normalize packed latents.
+const BN_EPS: f32 = 1e-4;
 
 /// A VAE: which one it is, and where its weights are.
 pub struct VaeFile {
@@ -121,6 +125,26 @@ impl VaeFile {
         LatentFormat::by_name(format)
     }
 
+    /// How files pack its latents; `None` for all but Flux.2's.
+    pub(crate) fn packing(&self) -> Result<Option<Packing>, EngineError> {
+        let stats = match (&self.vae, &self.weights) {
+            (Vae::Kl(c), Weights::File(params)) => {
+                let n = c.z_channels * 4;
+                let (Some(mean), Some(var)) = (
+                    vector(params, "bn.running_mean", n)?,
+                    vector(params, "bn.running_var", n)?,
+                ) else {
+                    return Ok(None);
+                };
+                let std = var.iter().map(|v| (v + BN_EPS).sqrt()).collect();
+                Some((mean, std))
+            }
+            (Vae::Taesd(t), _) if t.config.latent_channels == 32 => None,
+            _ => return Ok(None),
+        };
+        Ok(Some(Packing { side: 2, stats }))
+    }
+
     /// Records the decoder of a chunk with activations in `dtype`.
     pub(crate) fn record_decoder(
         &self,
@@ -164,4 +188,22 @@ impl VaeFile {
         recording.graph = recording.graph.finish()?;
         Ok(recording)
     }
+}
+
+/// A vector of the file as f32; `None` where it is not there.
+fn vector(params: &FileParams, name: &str, n: usize) -> Result<Option<Vec<f32>>, EngineError> {
+    if params.find(name).is_none() {
+        return Ok(None);
+    }
+    let spec = ParamSpec {
+        name: name.to_owned(),
+        shape: Shape::from([n]),
+        dtype: DType::F32,
+        inline: None,
+    };
+    let mut bytes = vec![0; spec.bytes()];
+    params.read(&spec, &mut bytes).map_err(ExecError::from)?;
+    let mut values = vec![0.0; n];
+    nino_dtype::decode(DType::F32, &bytes, &mut values)?;
+    Ok(Some(values))
 }

@@ -30,7 +30,7 @@ pub(crate) struct DecodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = ENCODE_EXAMPLES)]
 pub(crate) struct EncodeArgs {
-    /// Picture to encode
+    /// Picture, or video: a folder of frames, gif, apng, webp, y4m, or what ffmpeg reads (mp4, ...)
     #[arg(value_name = "PICTURE")]
     pub(crate) picture: PathBuf,
     /// Latent file to write, as ComfyUI's SaveLatent does
@@ -80,7 +80,8 @@ pub(crate) struct VaeArgs {
     /// VAE file: safetensors, GGUF or PyTorch; a whole checkpoint will do
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: PathBuf,
-    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: by the VAE]
+    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: what the latent's
+    /// file says, else by the VAE's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) latent_format: Option<String>,
 }
@@ -123,10 +124,14 @@ fn chunk(text: &str) -> Result<ChunkArg, &'static str> {
 pub(crate) enum PrecisionArg {
     /// f32 on a CPU, f16 on a GPU that has it
     Auto,
+    /// Storage in f32
     Fp32,
+    /// Storage in f16, arithmetic in f32
     Fp16,
+    /// Storage in bf16, arithmetic in f32
     Bf16,
-    /// f16 storage with f32 arithmetic and norms, the same as fp16 here
+    /// Storage in f16, arithmetic, norms and softmax in f32, and f32 throughout for whatever is not
+    /// finite then: fp16 is no different here, since sums are never kept in f16
     Mixed,
 }
 
@@ -148,7 +153,11 @@ Nothing is written until the decode is whole; Ctrl-C leaves nothing behind.";
 const ENCODE_EXAMPLES: &str = "\
 Examples:
   nino encode fox.png --vae vae.safetensors -o fox.latent
-  nino encode fox.png --vae taesd_encoder.safetensors --latent-format sdxl -o fox.latent";
+  nino encode fox.png --vae taesd_encoder.safetensors --latent-format sdxl -o fox.latent
+  nino encode clip.mp4 --vae wan_2.1_vae.safetensors -o clip.latent
+  nino encode frames/ --vae taew2_1.safetensors -o clip.latent
+
+A clip is encoded a few frames at a time: memory does not grow with it.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:

@@ -192,8 +192,8 @@ impl fmt::Display for DecodeReport {
 pub(super) struct EncodeReport {
     file: PathBuf,
     device: String,
-    /// `[b, c, h, w]`
-    shape: [usize; 4],
+    /// `[b, c, h, w]` or `[b, c, t, h, w]`
+    shape: Vec<usize>,
     total_ms: f64,
 }
 
@@ -207,7 +207,7 @@ impl EncodeReport {
         EncodeReport {
             file: file.to_owned(),
             device: device_text(opened),
-            shape: [latent.batch, latent.channels, latent.height, latent.width],
+            shape: latent.file_shape(),
             total_ms: total.as_secs_f64() * 1e3,
         }
     }

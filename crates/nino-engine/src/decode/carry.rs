@@ -18,7 +18,7 @@ const IN_MEMORY: usize = 32 << 20;
 
 /// What the graph before has kept, by layer.
 #[derive(Default)]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     /// Where each layer's frames begin in the store, and their bytes.
     layers: BTreeMap<String, (usize, usize)>,
     store: Store,
@@ -38,7 +38,7 @@ impl Default for Store {
 
 impl Carried {
     /// Gives a new session the frames the graph before kept; zeros where it kept none.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &mut self,
         session: &mut dyn Session,
         part: &Part,
@@ -62,7 +62,7 @@ impl Carried {
     }
 
     /// Between two runs of one session: what is carried in place stays, the rest is moved.
-    pub(super) fn stay(
+    pub(crate) fn stay(
         &mut self,
         session: &mut dyn Session,
         part: &Part,
@@ -83,7 +83,7 @@ impl Carried {
     }
 
     /// After a session's last run: keeps everything for the next graph.
-    pub(super) fn leave(
+    pub(crate) fn leave(
         &mut self,
         session: &mut dyn Session,
         part: &Part,

@@ -22,10 +22,10 @@ pub enum Chunking {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) latent: Node,
-    pub(crate) pictures: Node,
+    pub(crate) input: Node,
+    pub(crate) output: Node,
     pub(crate) caches: Vec<Cache>,
-    /// Latent frames a run takes.
+    /// Frames a run takes: of the latent to decode, of the clip to encode.
     pub(crate) frames: usize,
     pub(crate) runs: usize,
 }
@@ -93,8 +93,8 @@ impl Recorder<'_> {
                 // A clip's graphs share their weights.
                 Some(_) => fit_shared(self.device, &recording.graph, self.budget)?,
             },
-            latent: recording.input,
-            pictures: recording.output,
+            input: recording.input,
+            output: recording.output,
             caches: recording.caches,
             frames,
             runs,

@@ -139,7 +139,7 @@ fn step(
     control: &mut Control<'_>,
 ) -> Result<(), EngineError> {
     let graph = part.plan.graph();
-    write(session, graph, part.latent, latent)?;
+    write(session, graph, part.input, latent)?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
         profile: profile.is_some(),
@@ -152,7 +152,7 @@ fn step(
 
 /// Latent values of one tile and chunk, `[t, h, w, c]`.
 fn crop(latent: &Latent, b: usize, frame: usize, part: &Part, (x, y): (usize, usize)) -> Vec<f32> {
-    let shape = part.plan.graph().shape(part.latent);
+    let shape = part.plan.graph().shape(part.input);
     let (h, w) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
     let (item, c) = (latent.item(b), latent.channels);
     let rows = (frame..frame + part.frames)

@@ -52,10 +52,10 @@ impl Cursor {
         on_band: &mut OnBand<'_>,
     ) -> Result<usize, EngineError> {
         let graph = part.plan.graph();
-        let shape = graph.shape(part.pictures);
+        let shape = graph.shape(part.output);
         let (height, width) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
         let next = first + shape.numel() / (height * width * 3);
-        let dtype = graph.dtype(part.pictures);
+        let dtype = graph.dtype(part.output);
         let row = width * 3 * dtype.block_bytes();
         // Sixteen rows of anything end at a multiple of 16 bytes.
         let n_rows = (BAND_BYTES / row).next_multiple_of(16).min(height);
@@ -66,7 +66,7 @@ impl Cursor {
                 let rows = n_rows.min(height - y);
                 let at = ((frame - first) * height + y) * row;
                 let bytes = &mut bytes[..rows * row];
-                session.read_part(part.pictures, at, bytes)?;
+                session.read_part(part.output, at, bytes)?;
                 let values = &mut values[..rows * width * 3];
                 nino_dtype::decode(dtype, bytes, values)?;
                 finite(values)?;
@@ -165,6 +165,6 @@ impl DecodePlan {
         };
         self.parts
             .first()
-            .map_or(1, |p| width(p, p.pictures) / width(p, p.latent))
+            .map_or(1, |p| width(p, p.output) / width(p, p.input))
     }
 }

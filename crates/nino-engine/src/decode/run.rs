@@ -2,6 +2,7 @@
 
 use super::frames::Cursor;
 use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_decode};
+use crate::units::to_decoder;
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, ExecError, PlanError};
@@ -33,7 +34,7 @@ pub fn decode(
     control: &mut Control<'_>,
     on_picture: &mut OnPicture<'_>,
 ) -> Result<Decoded, EngineError> {
-    let latent = prepared(vae, latent, options, control)?;
+    let latent = to_decoder(vae, latent, options.format, control)?;
     let mut picture = Picture::default();
     let mut on_band = |band: Band<'_>| {
         if band.y == 0 {
@@ -162,43 +163,4 @@ impl Job<'_> {
         ));
         Ok(plan)
     }
-}
-
-/// The latent as the decoder takes it, or why it cannot.
-fn prepared(
-    vae: &VaeFile,
-    latent: &Latent,
-    options: &DecodeOptions,
-    control: &mut Control<'_>,
-) -> Result<Latent, EngineError> {
-    let expected = vae.vae.latent_channels();
-    if latent.channels != expected {
-        return Err(EngineError::Channels {
-            expected,
-            found: latent.channels,
-        });
-    }
-    if latent.frames > 1 && vae.vae.time_scale().is_none() {
-        return Err(EngineError::VideoLatent {
-            frames: latent.frames,
-            vae: vae.name.clone(),
-        });
-    }
-    let mut latent = latent.clone();
-    if vae.vae.in_model_units() {
-        let format = options
-            .format
-            .or_else(|| vae.assumed_format())
-            .ok_or_else(|| EngineError::NoFormat {
-                vae: vae.name.clone(),
-            })?;
-        if options.format.is_none() {
-            control.note(format!(
-                "{} takes scaled latents: assuming the {} latent format",
-                vae.name, format.name
-            ));
-        }
-        latent.scale_to_model(format);
-    }
-    Ok(latent)
 }

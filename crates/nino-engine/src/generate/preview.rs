@@ -34,6 +34,7 @@ pub(super) fn show(
         channels: one.channels,
         values: first,
         is_video: false,
+        format: None,
     };
     latent.scale_to_vae(format);
     let options = DecodeOptions {

@@ -244,6 +244,7 @@ fn finished(model: &Checkpoint, shape: LatentShape, sampled: &[f32]) -> Latent {
         channels: shape.channels,
         values: denoise::channels_last(sampled, shape),
         is_video: false,
+        format: None,
     };
     if let Some(format) = model.latent_format() {
         latent.scale_to_vae(format);

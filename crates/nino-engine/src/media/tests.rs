@@ -1,6 +1,7 @@
 //! What is written can be read back; what is not finished leaves nothing.
 
-use super::{MediaError, create_video, load_picture, write_picture};
+use super::source::read_ppm;
+use super::{MediaError, create_video, load_picture, open_video, write_picture};
 use crate::Picture;
 use image::AnimationDecoder;
 use std::fs::File;
@@ -113,4 +114,86 @@ fn what_is_not_finished_leaves_nothing() {
     let error =
         write_picture(&dir.path().join("no/such/a.png"), &gradient(2, 2, 0), &[]).unwrap_err();
     assert!(error.to_string().contains("cannot create"), "{error}");
+}
+
+#[test]
+fn videos_come_back_frame_by_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let frames: Vec<Picture> = (0..5).map(|i| gradient(17, 12, i)).collect();
+    let cases = [
+        ("a.gif", 25.0),
+        ("a.apng", 99.0),
+        ("b.png", 99.0),
+        ("a.webp", 99.0),
+        ("a.y4m", 45.0),
+        ("folder", 99.0),
+    ];
+    for (name, least) in cases {
+        let path = dir.path().join(name);
+        let mut sink = create_video(&path, (17, 12), frames.len(), 16.0).unwrap();
+        frames.iter().for_each(|f| sink.frame(f).unwrap());
+        sink.finish().unwrap();
+        let mut source = open_video(&path).unwrap().unwrap();
+        for frame in &frames {
+            let back = source.next_frame().unwrap().unwrap();
+            assert!(psnr(frame, &back) > least, "{name}: {}", psnr(frame, &back));
+        }
+        assert!(source.next_frame().unwrap().is_none(), "{name}");
+    }
+    let still = dir.path().join("still.png");
+    write_picture(&still, &frames[0], &[]).unwrap();
+    assert!(open_video(&still).unwrap().is_none());
+}
+
+#[test]
+fn y4m_of_other_kinds_and_broken_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.y4m");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        open_video(&path).and_then(|v| v.unwrap().next_frame())
+    };
+    // 3x2 gray of 4:2:0: two colors across, one down.
+    let gray = |kind: &str, color: usize| {
+        let mut file = format!("YUV4MPEG2 W3 H2 F25:1 {kind}\nFRAME\n").into_bytes();
+        file.extend([126; 6]);
+        file.extend(vec![128; color]);
+        file
+    };
+    for (kind, color) in [
+        ("C420jpeg", 4),
+        ("C422", 8),
+        ("C444", 12),
+        ("Cmono", 0),
+        ("Ip", 4),
+    ] {
+        let frame = read(&gray(kind, color)).unwrap().unwrap();
+        assert_eq!(frame.rgb, vec![128; 18], "{kind}");
+    }
+    for (file, says) in [
+        (&b"RIFF"[..], "not a Y4M"),
+        (b"YUV4MPEG2 H2\n", "size"),
+        (b"YUV4MPEG2 W2 H2 C420p10\n", "420p10"),
+        (b"YUV4MPEG2 W2 H2 C444\nFRAME\n123", "whole frame"),
+        (b"YUV4MPEG2 W2 H2 C444\nGRAME\n", "FRAME"),
+    ] {
+        let error = read(file).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn frames_on_a_pipe() {
+    let mut pipe = &b"P6\n2 1\n255\nabcdefP6 1 1 255\nxyz"[..];
+    assert_eq!(read_ppm(&mut pipe).unwrap().unwrap().rgb, b"abcdef");
+    assert_eq!(read_ppm(&mut pipe).unwrap().unwrap().rgb, b"xyz");
+    assert!(read_ppm(&mut pipe).unwrap().is_none());
+    for broken in [
+        &b"P5 1 1 255\nx"[..],
+        b"P6 1 1 65535\nxx",
+        b"P6 x",
+        b"P6 2 2 255\nab",
+    ] {
+        assert!(read_ppm(&mut &broken[..]).is_err());
+    }
 }

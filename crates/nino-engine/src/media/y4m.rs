@@ -1,10 +1,11 @@
-//! YUV4MPEG2, the uncompressed video every tool reads: 4:4:4, BT.601, limited range.
+//! YUV4MPEG2, the uncompressed video every tool reads: written as 4:4:4, read as 4:4:4, 4:2:2, 4:2:0 or
+//! gray; BT.601, limited range.
 
-use super::{FrameSink, MediaError, Pending, io_error};
+use super::{FrameSink, FrameSource, MediaError, Pending, io_error};
 use crate::Picture;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 pub(super) struct Y4m {
     file: BufWriter<File>,
@@ -61,4 +62,113 @@ fn to_yuv(picture: &Picture) -> Vec<u8> {
         }
     }
     planes
+}
+
+/// Frames of a file.
+pub(super) struct Reader {
+    path: PathBuf,
+    file: BufReader<File>,
+    width: usize,
+    height: usize,
+    /// Pixels that share a color, across and down; `None` for gray.
+    shared: Option<(usize, usize)>,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path, mut file: BufReader<File>) -> Result<Reader, MediaError> {
+        let wrong = |what: String| MediaError::Decode {
+            path: path.to_owned(),
+            what,
+        };
+        let mut line = Vec::new();
+        (&mut file)
+            .take(1024)
+            .read_until(b'\n', &mut line)
+            .map_err(io_error(path, "read"))?;
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let Some(fields) = line.strip_prefix("YUV4MPEG2 ") else {
+            return Err(wrong("not a Y4M file".to_owned()));
+        };
+        let field = |key: char| fields.split(' ').find_map(|f| f.strip_prefix(key));
+        let size = |key| {
+            field(key)
+                .and_then(|v| v.parse().ok())
+                .filter(|n| (1..65_536).contains(n))
+        };
+        let (Some(width), Some(height)) = (size('W'), size('H')) else {
+            return Err(wrong(format!("no usable size in its header {line:?}")));
+        };
+        let shared = match field('C').unwrap_or("420jpeg") {
+            "444" => Some((1, 1)),
+            "422" => Some((2, 1)),
+            "420" | "420jpeg" | "420mpeg2" | "420paldv" => Some((2, 2)),
+            "mono" => None,
+            other => {
+                let known = "444, 422, 420 and mono, all of 8 bits";
+                return Err(wrong(format!("color space {other:?}; known are {known}")));
+            }
+        };
+        Ok(Reader {
+            path: path.to_owned(),
+            file,
+            width,
+            height,
+            shared,
+        })
+    }
+}
+
+impl FrameSource for Reader {
+    fn next_frame(&mut self) -> Result<Option<Picture>, MediaError> {
+        let mut line = Vec::new();
+        (&mut self.file)
+            .take(1024)
+            .read_until(b'\n', &mut line)
+            .map_err(io_error(&self.path, "read"))?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if !line.starts_with(b"FRAME") {
+            return Err(MediaError::Decode {
+                path: self.path.clone(),
+                what: "a frame does not begin with FRAME".to_owned(),
+            });
+        }
+        let (w, h) = (self.width, self.height);
+        let color = self
+            .shared
+            .map_or(0, |(sx, sy)| w.div_ceil(sx) * h.div_ceil(sy));
+        let mut planes = vec![0; w * h + 2 * color];
+        self.file
+            .read_exact(&mut planes)
+            .map_err(io_error(&self.path, "read a whole frame"))?;
+        Ok(Some(self.to_rgb(&planes, color)))
+    }
+}
+
+impl Reader {
+    /// `color`: values of each color plane.
+    fn to_rgb(&self, planes: &[u8], color: usize) -> Picture {
+        let (w, h) = (self.width, self.height);
+        let mut picture = Picture::new(w, h);
+        let (luma, colors) = planes.split_at(w * h);
+        for (i, pixel) in picture.rgb.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+            let (cb, cr) = match self.shared {
+                Some((sx, sy)) => {
+                    let at = i / w / sy * w.div_ceil(sx) + i % w / sx;
+                    (f32::from(colors[at]), f32::from(colors[color + at]))
+                }
+                None => (128.0, 128.0),
+            };
+            let y = 1.164_383 * (f32::from(luma[i]) - 16.0);
+            let (cb, cr) = (cb - 128.0, cr - 128.0);
+            let rgb = [
+                y + 1.596_027 * cr,
+                y - 0.391_762 * cb - 0.812_968 * cr,
+                y + 2.017_232 * cb,
+            ];
+            *pixel = rgb.map(|v| v.round().clamp(0.0, 255.0) as u8);
+        }
+        picture
+    }
 }

@@ -6,6 +6,7 @@
 mod allocations;
 mod decode;
 mod emoji;
+mod encode;
 mod image;
 mod lora;
 mod parts;

@@ -59,6 +59,20 @@ fn autoencoder_kl() {
 }
 
 #[test]
+fn autoencoder_kl_of_flux2() {
+    let golden = Golden::open("kl_flux2");
+    let c = kl::Config::detect(&golden.find("")).unwrap();
+    assert_eq!((c.z_channels, c.quant_conv), (32, kl::QuantConv::Inside));
+    let s = kl::Scale::default();
+    check(&golden, "in.z", "out.x", true, |g, p, z| {
+        kl::decoder(g, p, &c, s, z)
+    });
+    check(&golden, "in.x", "out.moments", true, |g, p, x| {
+        kl::encoder(g, p, &c, s, x)
+    });
+}
+
+#[test]
 fn scaled_residual_stream_gives_the_same() {
     let golden = Golden::open("kl_sd");
     let c = kl_config(&golden);

@@ -1,0 +1,283 @@
+//! Clips to latents, and Flux.2's packed ones, against the models themselves.
+
+use super::decode::wan;
+use super::{cpu, nmse, root, with_control};
+use nino_dtype::DType;
+use nino_engine::media::{FrameSource, MediaError};
+use nino_engine::{
+    DecodeOptions, EncodeOptions, EngineError, Event, Latent, Picture, VaeFile, decode, encode,
+    encode_video,
+};
+use nino_graph::{Device, Plan, RunOptions};
+use nino_models::{Chunk, FileParams, Storage, kl};
+use std::path::Path;
+use std::sync::Arc;
+
+struct Frames(Vec<Picture>);
+
+impl FrameSource for Frames {
+    fn next_frame(&mut self) -> Result<Option<Picture>, MediaError> {
+        Ok((!self.0.is_empty()).then(|| self.0.remove(0)))
+    }
+}
+
+fn clip(n: usize, (width, height): (usize, usize)) -> Vec<Picture> {
+    let pixel = |t: usize, i: usize| ((i * 7 + t * 31) % 251) as u8;
+    let frame = |t| Picture {
+        width,
+        height,
+        rgb: (0..width * height * 3).map(|i| pixel(t, i)).collect(),
+    };
+    (0..n).map(frame).collect()
+}
+
+/// The encoder's mean for the whole clip in one graph.
+fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
+    let reader = Arc::new(nino_weights::open(root().join(file)).unwrap());
+    let params = FileParams::new(&reader);
+    let vae = wan().vae;
+    let chunk = Chunk {
+        batch: 1,
+        frames: frames.len(),
+        height: frames[0].height,
+        width: frames[0].width,
+        first: true,
+        by_frame: false,
+    };
+    let storage = Storage {
+        activations: DType::F32,
+        weights: &|name| params.dtype(name),
+        scale: kl::Scale::default(),
+    };
+    let r = vae.encode(chunk, &storage).unwrap();
+    let plan = Arc::new(Plan::new(r.graph, cpu().plan_options()).unwrap());
+    let device = cpu();
+    let weights = device.load(&[&plan], Arc::new(params.clone())).unwrap();
+    let mut session = device.session(plan.clone(), &weights).unwrap();
+    let bytes: Vec<u8> = frames
+        .iter()
+        .flat_map(|f| &f.rgb)
+        .flat_map(|&v| (f32::from(v) / 255.0).to_le_bytes())
+        .collect();
+    session.write(r.input, &bytes).unwrap();
+    session.run(RunOptions::default()).unwrap();
+    let mut out = vec![0; plan.graph().bytes(r.output)];
+    session.read(r.output, &mut out).unwrap();
+    out.as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect()
+}
+
+#[test]
+fn a_clip_is_encoded_chunk_by_chunk_as_at_once() {
+    let vae = wan();
+    let frames = clip(9, (16, 24));
+    let run = |frames: Vec<Picture>| {
+        with_control(|c| {
+            encode_video(
+                &cpu(),
+                &vae,
+                &mut Frames(frames),
+                &EncodeOptions::default(),
+                c,
+            )
+        })
+    };
+    let (latent, _) = run(frames.clone());
+    let latent = latent.unwrap();
+    assert_eq!(latent.file_shape(), [1, 4, 3, 3, 2]);
+    let expected = at_once("goldens/models/wan21.safetensors", &frames);
+    let off = nmse(&latent.values, &expected);
+    assert!(off < 1e-10, "{off}");
+    // Two frames more are no chunk: left out, and said.
+    let (longer, events) = run(clip(11, (16, 24)));
+    assert_eq!(longer.unwrap(), latent);
+    let said =
+        |e: &Event| matches!(e, Event::Note(text) if text.contains("the last 2 are left out"));
+    assert!(events.iter().any(said), "{events:?}");
+    // And it comes back.
+    let (decoded, _) = with_control(|c| {
+        let mut n = 0;
+        decode(
+            &cpu(),
+            &vae,
+            &latent,
+            &DecodeOptions::default(),
+            c,
+            &mut |_, _, _| {
+                n += 1;
+                Ok(())
+            },
+        )
+        .map(|_| n)
+    });
+    assert_eq!(decoded.unwrap(), 9);
+}
+
+#[test]
+fn a_tiny_encoder_repeats_the_last_frame() {
+    let vae = VaeFile::open(&root().join("goldens/models/taehv.safetensors")).unwrap();
+    let run = |frames| {
+        let options = EncodeOptions {
+            format: nino_engine::LatentFormat::by_name("wan21"),
+            ..EncodeOptions::default()
+        };
+        with_control(|c| encode_video(&cpu(), &vae, &mut Frames(frames), &options, c)).0
+    };
+    let mut five = clip(5, (16, 16));
+    let short = run(five.clone()).unwrap();
+    assert_eq!(short.frames, 2);
+    (0..3).for_each(|_| five.push(five[4].clone()));
+    assert_eq!(run(five).unwrap(), short);
+}
+
+#[test]
+fn clips_that_cannot_be_encoded() {
+    let kl = super::decode::kl();
+    let wan = wan();
+    let run = |vae: &VaeFile, frames| {
+        let options = EncodeOptions::default();
+        let encoded = with_control(|c| encode_video(&cpu(), vae, &mut Frames(frames), &options, c));
+        encoded.0.unwrap_err()
+    };
+    assert!(matches!(
+        run(&kl, clip(2, (8, 8))),
+        EngineError::VideoFrames { .. }
+    ));
+    assert!(matches!(run(&wan, vec![]), EngineError::NoFrames));
+    let mut mixed = clip(4, (16, 16));
+    mixed.extend(clip(1, (8, 16)));
+    let error = run(&wan, mixed);
+    assert!(
+        matches!(error, EngineError::FrameSize { frame: 4, .. }),
+        "{error}"
+    );
+    let error = run(&wan, clip(1, (13, 16))).to_string();
+    assert!(error.contains("13") && error.contains('8'), "{error}");
+}
+
+/// Packed and normalized in files, neither in the network.
+#[test]
+fn flux2_latents_are_packed_and_normalized() {
+    let path = root().join("goldens/models/kl_flux2.safetensors");
+    let golden = nino_weights::open(&path).unwrap();
+    let tensor = |name: &str| {
+        let entry = golden.index().get(name).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        golden.read_f32(entry, &mut values).unwrap();
+        (entry.shape.clone(), values)
+    };
+    let latent = |name: &str| {
+        let (shape, values) = tensor(name);
+        Latent {
+            batch: 1,
+            frames: 1,
+            height: shape[1],
+            width: shape[2],
+            channels: shape[3],
+            values,
+            is_video: false,
+            format: None,
+        }
+    };
+    let vae = VaeFile::open(&path).unwrap();
+    let run = |latent: &Latent| {
+        let mut found = Vec::new();
+        let (decoded, _) = with_control(|c| {
+            decode(
+                &cpu(),
+                &vae,
+                latent,
+                &DecodeOptions::default(),
+                c,
+                &mut |_, _, p| {
+                    found.push(p);
+                    Ok(())
+                },
+            )
+        });
+        decoded.map(|_| found)
+    };
+    let (_, expected) = tensor("golden.out.x");
+    let unit: Vec<f32> = expected.iter().map(|v| v * 0.5 + 0.5).collect();
+    let expected = vec![Picture::from_unit(32, 16, &unit)];
+    let packed = latent("golden.in.packed");
+    assert_eq!(packed.channels, 128);
+    let off = |a: &[Picture], b: &[Picture]| {
+        let pairs = a[0].rgb.iter().zip(&b[0].rgb);
+        pairs.map(|(x, y)| x.abs_diff(*y)).max().unwrap()
+    };
+    assert!(off(&run(&packed).unwrap(), &expected) <= 1);
+    // As the network has it.
+    assert!(off(&run(&latent("golden.in.z")).unwrap(), &expected) <= 1);
+    let wrong = Latent {
+        channels: 16,
+        values: packed.values[..32].to_vec(),
+        ..packed.clone()
+    };
+    let error = run(&wrong).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            EngineError::Channels {
+                expected: 128,
+                found: 16
+            }
+        ),
+        "{error}"
+    );
+    // Rounding a picture to bytes moves the latent a little.
+    let (shape, values) = tensor("golden.in.x");
+    let unit: Vec<f32> = values
+        .iter()
+        .map(|v| (v * 0.5 + 0.5).clamp(0.0, 1.0))
+        .collect();
+    let picture = Picture::from_unit(shape[2], shape[1], &unit);
+    let (encoded, _) =
+        with_control(|c| encode(&cpu(), &vae, &picture, &EncodeOptions::default(), c));
+    let encoded = encoded.unwrap();
+    assert_eq!(encoded.file_shape(), [1, 128, 2, 2]);
+    let back = nmse(&encoded.values, &tensor("golden.out.packed").1);
+    assert!(back < 0.05, "{back}");
+}
+
+#[test]
+fn what_a_latents_file_says_of_its_space_counts() {
+    let vae = VaeFile::open(&root().join("goldens/models/taesd.safetensors")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.latent");
+    let latent = super::decode::smooth(&[1, 4, 2, 2]);
+    let notes = |metadata: &[(&str, &str)], format| {
+        let metadata = metadata
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        latent.save(&path, &metadata.collect()).unwrap();
+        let options = DecodeOptions {
+            format,
+            ..DecodeOptions::default()
+        };
+        let opened = Latent::open(Path::new(&path)).unwrap();
+        let (decoded, events) =
+            with_control(|c| decode(&cpu(), &vae, &opened, &options, c, &mut |_, _, _| Ok(())));
+        decoded.unwrap();
+        let notes = events.into_iter().filter_map(|e| match e {
+            Event::Note(text) => Some(text),
+            _ => None,
+        });
+        notes.collect::<Vec<_>>()
+    };
+    let said = notes(&[], None);
+    assert!(
+        said[0].contains("sd15") && said[0].contains("VAE's name"),
+        "{said:?}"
+    );
+    let said = notes(&[(nino_engine::FORMAT_KEY, "sdxl")], None);
+    assert!(
+        said[0].contains("sdxl") && said[0].contains("file says"),
+        "{said:?}"
+    );
+    let asked = nino_engine::LatentFormat::by_name("sd15");
+    assert!(notes(&[(nino_engine::FORMAT_KEY, "sdxl")], asked).is_empty());
+}
