@@ -41,6 +41,7 @@ pub(crate) fn encode_unit(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
+    let vae = vae.encoder();
     let shape = Chunks::of(vae);
     let mut encoder = Encoder::load(device, vae, (width, height), options, control)?;
     control.stage("encode")?;

@@ -7,7 +7,7 @@ use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
 use nino_weights::names::{self, Component, Net};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Of Flux.2's batch norm, whose statistics normalize packed latents.
@@ -19,6 +19,8 @@ pub struct VaeFile {
     /// Name for messages: the file's, or the description's.
     pub name: String,
     weights: Weights,
+    /// Of a TAESD whose halves are two files, the one that encodes.
+    encoder: Option<Box<VaeFile>>,
 }
 
 enum Weights {
@@ -68,11 +70,18 @@ impl VaeFile {
         let name = path
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let encoder = encoder_beside(&vae, path);
         Ok(VaeFile {
             vae,
             name,
             weights: Weights::File(params),
+            encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
         })
+    }
+
+    /// What encodes: this, or the other half beside it.
+    pub(crate) fn encoder(&self) -> &VaeFile {
+        self.encoder.as_deref().unwrap_or(self)
     }
 
     /// A description without weights.
@@ -85,6 +94,7 @@ impl VaeFile {
             vae,
             name: name.to_owned(),
             weights: Weights::None,
+            encoder: None,
         })
     }
 
@@ -206,4 +216,15 @@ fn vector(params: &FileParams, name: &str, n: usize) -> Result<Option<Vec<f32>>,
     let mut values = vec![0.0; n];
     nino_dtype::decode(DType::F32, &bytes, &mut values)?;
     Ok(Some(values))
+}
+
+/// `taesd_encoder.safetensors` beside a `taesd_decoder.safetensors` that is a decoder only.
+fn encoder_beside(vae: &Vae, path: &Path) -> Option<PathBuf> {
+    let Vae::Taesd(taesd) = vae else { return None };
+    let name = path.file_name()?.to_str()?;
+    if taesd.encoder.is_some() || !name.contains("decoder") {
+        return None;
+    }
+    let beside = path.with_file_name(name.replace("decoder", "encoder"));
+    beside.is_file().then_some(beside)
 }

@@ -377,6 +377,50 @@ fn pasted_pixels_are_the_pictures_own() {
     assert_ne!(made.rgb[..half], picture.rgb[..half]);
 }
 
+#[test]
+fn the_halves_of_a_taesd_find_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = nino_weights::open(root().join("goldens/models/taesd.safetensors")).unwrap();
+    let halves = ["decoder", "encoder"].map(|half| {
+        let path = dir.path().join(format!("tiny_{half}.safetensors"));
+        let prefix = format!("{half}.");
+        let entries: Vec<_> = whole
+            .index()
+            .entries()
+            .iter()
+            .filter(|e| e.name.starts_with(&prefix))
+            .collect();
+        let new = |e: &&nino_weights::Entry| NewTensor {
+            name: e.name.clone(),
+            dtype: DType::F32,
+            shape: e.shape.clone(),
+        };
+        let tensors: Vec<_> = entries.iter().map(new).collect();
+        assert!(!tensors.is_empty(), "{half}");
+        let none = std::collections::BTreeMap::new();
+        let mut writer = nino_weights::safetensors::Writer::create(&path, &tensors, &none).unwrap();
+        for entry in entries {
+            let mut values = vec![0.0; entry.n_values()];
+            whole.read_f32(entry, &mut values).unwrap();
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            writer.write(&bytes).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    });
+    let options = nino_engine::EncodeOptions {
+        format: nino_engine::LatentFormat::by_name("sd15"),
+        ..nino_engine::EncodeOptions::default()
+    };
+    let encode =
+        |vae: &VaeFile| with_control(|c| nino_engine::encode(&cpu(), vae, &photo(), &options, c)).0;
+    let decoder = VaeFile::open(&halves[0]).unwrap();
+    assert!(encode(&decoder).is_ok());
+    std::fs::remove_file(&halves[1]).unwrap();
+    let alone = VaeFile::open(&halves[0]).unwrap();
+    assert!(encode(&alone).unwrap_err().to_string().contains("encoder"));
+}
+
 /// The model in the box with five more input channels, the first of which has weights of `mask`.
 fn with_nine_channels(path: &Path, mask: f32) -> Checkpoint {
     let reader = nino_weights::open(root().join("models/nino-emoji.gguf")).unwrap();

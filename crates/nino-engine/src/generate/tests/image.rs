@@ -63,19 +63,19 @@ impl Case {
         }
     }
 
-    fn inpaint(&self, fill: Fill, grow: usize) -> Option<Inpaint> {
+    fn inpaint(&self, fill: Fill, grow: usize) -> Inpaint {
         let mask = Mask {
             width: 64,
             height: 48,
             values: self.golden.tensor("mask").1,
         };
-        Some(Inpaint {
+        Inpaint {
             mask,
             fill,
             grow,
             feather: 0,
             paste: false,
-        })
+        }
     }
 
     fn check(&self, key: &str, request: &GenerateRequest) -> Latent {
@@ -110,7 +110,7 @@ fn a_start_a_mask_parts_and_a_second_pass_are_comfyuis() {
     let case = Case::new(4);
     case.check("strength", &case.start());
     let masked = GenerateRequest {
-        inpaint: case.inpaint(Fill::Keep, 0),
+        inpaint: Some(case.inpaint(Fill::Keep, 0)),
         ..case.start()
     };
     case.check("masked", &masked);
@@ -151,7 +151,7 @@ fn a_start_a_mask_parts_and_a_second_pass_are_comfyuis() {
     case.check("hires", &hires);
     let gray = GenerateRequest {
         start: Start::Picture(case.picture()),
-        inpaint: case.inpaint(Fill::Gray, 6),
+        inpaint: Some(case.inpaint(Fill::Gray, 6)),
         ..case.request()
     };
     case.check("inpaint/gray", &gray);
@@ -163,7 +163,7 @@ fn an_inpaint_model_is_comfyuis() {
     case.check("inpaint/none", &case.request());
     let picture = GenerateRequest {
         start: Start::Picture(case.picture()),
-        inpaint: case.inpaint(Fill::Keep, 0),
+        inpaint: Some(case.inpaint(Fill::Keep, 0)),
         ..case.request()
     };
     case.check("inpaint/picture", &picture);
