@@ -264,7 +264,7 @@ fn ctrl_c_stops_within_a_step_and_leaves_nothing() {
     .spawn()
     .unwrap();
     let started = Instant::now();
-    while !dir.path().join("p.png").exists() && started.elapsed() < Duration::from_secs(60) {
+    while !dir.path().join("p.png").exists() && started.elapsed() < Duration::from_mins(1) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let asked = Instant::now();
