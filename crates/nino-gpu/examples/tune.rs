@@ -2,7 +2,8 @@
 //!
 //! `tune [--small] [--adapter NAME] [--limit SECONDS] [FILTER]`: one line per kernel with compile
 //! seconds, TFLOP/s (median of several device-timed batches) and the largest error of the sampled
-//! outputs.
+//! outputs. Problems and tiles can be given instead: `gemm:M,N,K:BM,BN,BK,WM,WN,AHEAD/..`,
+//! `conv:C,N,SIDE:TY,TX,BN,BK,WM,WN,TAPS,PACKED/..`, `attention:HEADS,N,HD:BQ,BKV,WQ/..` (`:wide`).
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -28,12 +29,14 @@ struct Job<'a> {
 fn main() {
     let (mut small, mut adapter, mut limit, mut filter) =
         (false, "auto".to_owned(), 600.0, String::new());
+    let mut given = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--small" => small = true,
             "--adapter" => adapter = words.next().unwrap(),
             "--limit" => limit = words.next().unwrap().parse().unwrap(),
+            _ if word.contains(':') => given.push(word),
             _ => filter = word,
         }
     }
@@ -49,12 +52,16 @@ fn main() {
         "{} {} tier {} {:?}",
         gpu.info.name, gpu.info.driver_info, gpu.tier, gpu.info.memory
     );
-    let scenes = scenes(gpu, small, &filter);
+    let scenes = if given.is_empty() {
+        scenes(gpu, small, &filter)
+    } else {
+        given.iter().map(|word| Scene::parse(gpu, word)).collect()
+    };
     let mut jobs: Vec<Job<'_>> = scenes.iter().flat_map(|s| s.jobs(gpu, small)).collect();
     watchdog(start, limit);
     // Kernels a driver's compiler may choke on come last.
     jobs.sort_by_key(|j| j.label.contains("sub 64x64") && !j.label.contains("k16"));
-    if "group norm".contains(&filter) {
+    if given.is_empty() && "group norm".contains(&filter) {
         group_norm(&device, small);
     }
     for job in &jobs {
@@ -70,7 +77,7 @@ fn main() {
         let timed = made.and_then(|()| run_timed(gpu, job, small));
         report(gpu, job, timed, compile, start.elapsed().as_secs_f64());
     }
-    if "peak".contains(&filter) {
+    if given.is_empty() && "peak".contains(&filter) {
         peaks(gpu, small);
     }
 }
@@ -114,12 +121,14 @@ fn report(gpu: &Gpu, job: &Job<'_>, timed: Result<Vec<f64>, GpuError>, compile: 
         Ok(times) => times,
     };
     let mut worst = 0.0f32;
+    let mut seen = Vec::new();
     for &(at, want) in job.samples {
         let Ok(bytes) = gpu.read(job.out, at / 2 * 4, 4) else {
             return println!("{head} LOST");
         };
         let i = (at % 2 * 2) as usize;
         let got = f16::from_le_bytes([bytes[i], bytes[i + 1]]).to_f32();
+        seen.push((at, got, want));
         let error = (got - want).abs() / (1.0 + want.abs());
         worst = if error.is_nan() {
             f32::INFINITY
@@ -135,6 +144,9 @@ fn report(gpu: &Gpu, job: &Job<'_>, timed: Result<Vec<f64>, GpuError>, compile: 
         "{head}  {:8.4} ms {rate:7.1} TFLOP/s (best {best:.1}) err {worst:.5}{wrong}",
         median * 1e3
     );
+    if worst >= 0.02 {
+        println!("      (element, found, expected): {seen:?}");
+    }
 }
 
 /// Group norm and `SiLU` of 256 channels at 512 x 512 through the executor, by device times.
@@ -224,6 +236,8 @@ struct Scene {
     kind: Kind,
     buffers: Vec<wgpu::Buffer>,
     samples: Vec<(u64, f32)>,
+    /// Tiles to try; those measured best before where none are given.
+    tiles: Vec<Vec<u32>>,
 }
 
 enum Kind {
@@ -243,23 +257,7 @@ enum Kind {
 fn scenes(gpu: &Gpu, small: bool, filter: &str) -> Vec<Scene> {
     let mut kinds = Vec::new();
     let mut conv = |c: u32, n: u32, side: u32| {
-        let shape = ConvShape {
-            input: [1, side, side],
-            c,
-            output: [1, side, side],
-            kernel: [1, 3, 3],
-            stride: [1; 3],
-            dilation: [1; 3],
-            pad: [0, 1, 1],
-            upsample: 1,
-        };
-        let kind = Kind::Product {
-            m: side * side,
-            n,
-            k: c * 9,
-            conv: Some(shape),
-        };
-        kinds.push((format!("conv {c}@{side}"), kind));
+        kinds.push((format!("conv {c}@{side}"), Kind::conv(c, n, side)));
     };
     if small {
         conv(24, 40, 9);
@@ -300,7 +298,57 @@ fn scenes(gpu: &Gpu, small: bool, filter: &str) -> Vec<Scene> {
         .collect()
 }
 
+impl Kind {
+    fn conv(c: u32, n: u32, side: u32) -> Kind {
+        let shape = ConvShape {
+            input: [1, side, side],
+            c,
+            output: [1, side, side],
+            kernel: [1, 3, 3],
+            stride: [1; 3],
+            dilation: [1; 3],
+            pad: [0, 1, 1],
+            upsample: 1,
+        };
+        Kind::Product {
+            m: side * side,
+            n,
+            k: c * 9,
+            conv: Some(shape),
+        }
+    }
+}
+
 impl Scene {
+    fn parse(gpu: &Gpu, word: &str) -> Scene {
+        let mut parts = word.split(':');
+        let (name, sizes) = (parts.next().unwrap(), parts.next().unwrap());
+        let numbers =
+            |text: &str| -> Vec<u32> { text.split(',').map(|n| n.parse().unwrap()).collect() };
+        let size = numbers(sizes);
+        let kind = match name {
+            "gemm" => Kind::Product {
+                m: size[0],
+                n: size[1],
+                k: size[2],
+                conv: None,
+            },
+            "conv" => Kind::conv(size[0], size[1], size[2]),
+            _ => Kind::Attention {
+                heads: size[0],
+                n: size[1],
+                hd: size[2],
+            },
+        };
+        let tiles = match parts.next() {
+            Some("wide") => vec![vec![]],
+            Some(tiles) => tiles.split('/').map(numbers).collect(),
+            None => Vec::new(),
+        };
+        let scene = Scene::new(gpu, format!("{name} {sizes}"), kind);
+        Scene { tiles, ..scene }
+    }
+
     fn new(gpu: &Gpu, name: String, kind: Kind) -> Scene {
         let (sizes, out) = match &kind {
             Kind::Product { m, n, k, conv } => {
@@ -335,6 +383,7 @@ impl Scene {
         });
         Scene {
             samples: samples.collect(),
+            tiles: Vec::new(),
             name,
             kind,
             buffers,
@@ -380,7 +429,7 @@ impl Scene {
                 };
                 let flops = 2.0 * f64::from(m) * f64::from(n) * f64::from(k);
                 if let Some(c) = conv {
-                    for t in conv3_tiles(small, c.c) {
+                    for t in conv3_tiles(small, c.c, &self.tiles) {
                         let mut gemm = gemm.clone();
                         if t.packed {
                             let at = packings(c.c).iter().position(|bk| *bk == t.bk).unwrap();
@@ -400,11 +449,19 @@ impl Scene {
                         add(label, gemm.conv3(gpu, t, [0, 1], (0, c.output[1])), flops);
                     }
                 }
-                for t in coop_tiles(small, conv.is_some()) {
-                    let label = format!("coop {}x{}x{} sub {}x{}", t.bm, t.bn, t.bk, t.wm, t.wn);
+                for t in coop_tiles(small, conv.is_some(), &self.tiles) {
+                    let label = format!(
+                        "coop {}x{}x{} sub {}x{} ahead {}",
+                        t.bm, t.bn, t.bk, t.wm, t.wn, t.ahead
+                    );
                     add(label, gemm.coop(gpu, t), flops);
                 }
-                for (bm, bn, bk, um, un) in plain_tiles(small) {
+                let plain = if self.tiles.is_empty() {
+                    plain_tiles(small)
+                } else {
+                    Vec::new()
+                };
+                for (bm, bn, bk, um, un) in plain {
                     let tile = PlainTile { bm, bn, bk, um, un };
                     add(
                         format!("plain {bm}x{bn}x{bk}"),
@@ -416,6 +473,7 @@ impl Scene {
             Kind::Attention { heads, n, hd } => {
                 let op = Attention {
                     batch_idx: 0,
+                    batch: 1,
                     rows: n,
                     first: 0,
                     n,
@@ -430,7 +488,11 @@ impl Scene {
                     scale: 1.0,
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
-                for t in attention_tiles(small) {
+                if self.tiles.first().is_some_and(Vec::is_empty) {
+                    add("wide".to_owned(), op.wide(gpu), flops);
+                    return jobs;
+                }
+                for t in attention_tiles(small, &self.tiles) {
                     let label = format!("coop {}x{} sub {}", t.bq, t.bkv, t.wq);
                     add(label, op.coop(gpu, t), flops);
                 }
@@ -440,7 +502,7 @@ impl Scene {
     }
 }
 
-fn conv3_tiles(small: bool, c: u32) -> Vec<Conv3Tile> {
+fn conv3_tiles(small: bool, c: u32, given: &[Vec<u32>]) -> Vec<Conv3Tile> {
     let tile = |ty, tx, bn, bk, wm, wn, taps, packed| Conv3Tile {
         ty,
         tx,
@@ -451,6 +513,10 @@ fn conv3_tiles(small: bool, c: u32) -> Vec<Conv3Tile> {
         taps,
         packed,
     };
+    if !given.is_empty() {
+        let made = |t: &Vec<u32>| tile(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7] == 1);
+        return given.iter().map(made).collect();
+    }
     if small {
         return vec![
             tile(4, 8, 16, 8, 16, 16, 3, false),
@@ -490,9 +556,9 @@ fn pack(w: &[f16], n: u32, c: u32, bk: u32) -> Vec<f16> {
     packed
 }
 
-fn coop_tiles(small: bool, conv: bool) -> Vec<CoopTile> {
+fn coop_tiles(small: bool, conv: bool, given: &[Vec<u32>]) -> Vec<CoopTile> {
     let (pad, swap) = (2, false);
-    let tile = |bm, bn, bk, wm, wn| CoopTile {
+    let made = |bm, bn, bk, wm, wn, ahead| CoopTile {
         bm,
         bn,
         bk,
@@ -500,7 +566,15 @@ fn coop_tiles(small: bool, conv: bool) -> Vec<CoopTile> {
         wn,
         pad,
         swap,
+        ahead,
     };
+    let tile = |bm, bn, bk, wm, wn| made(bm, bn, bk, wm, wn, 1);
+    if !given.is_empty() && !conv {
+        let given = given.iter();
+        return given
+            .map(|t| made(t[0], t[1], t[2], t[3], t[4], t[5]))
+            .collect();
+    }
     match (small, conv) {
         (true, _) => vec![tile(32, 32, 16, 16, 16), tile(32, 64, 32, 32, 16)],
         (false, true) => Vec::new(),
@@ -515,8 +589,11 @@ fn plain_tiles(small: bool) -> Vec<(u32, u32, u32, u32, u32)> {
     vec![(128, 128, 16, 2, 2)]
 }
 
-fn attention_tiles(small: bool) -> Vec<AttentionTile> {
+fn attention_tiles(small: bool, given: &[Vec<u32>]) -> Vec<AttentionTile> {
     let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
+    if !given.is_empty() {
+        return given.iter().map(|t| tile(t[0], t[1], t[2])).collect();
+    }
     if small {
         return vec![tile(32, 16, 8), tile(16, 16, 8)];
     }

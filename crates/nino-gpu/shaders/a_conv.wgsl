@@ -37,12 +37,14 @@ fn a_advance(by: u32) -> bool {
   return true;
 }
 #if COOP
-fn a_load(row: u32, off: u32, k: u32, z: u32) -> mat2x4<f16> {
+// Outside, any value is read and made zero when used.
+fn a_load(off: u32, k: u32) -> mat2x4<f16> { return X[select(off + chan, 0u, off == NONE) >> 3u]; }
+fn a_ready(v: mat2x4<f16>, row: u32, off: u32, k: u32) -> mat2x4<f16> {
   if (off == NONE) { return mat2x4<f16>(); }
 #if PRO
-  return pro8(X[(off + chan) >> 3u], row / (p.ow * p.oh * p.ot), chan);
+  return pro8(v, row / (p.ow * p.oh * p.ot), chan);
 #else
-  return X[(off + chan) >> 3u];
+  return v;
 #endif
 }
 #else

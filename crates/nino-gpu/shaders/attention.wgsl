@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     var peak: vec4<f32>;
 #for i 0 4
 #for e 0 4
-    s${i}[${e}] = score(s${i}[${e}], q0 + r4 * 4u + ${i}u, k0 + c4 * 4u + ${e}u, head);
+    s${i}[${e}] = score(s${i}[${e}], q0 + r4 * 4u + ${i}u, k0 + c4 * 4u + ${e}u, head, 0u);
 #endfor
     peak[${i}] = max(max(s${i}.x, s${i}.y), max(s${i}.z, s${i}.w));
 #endfor

@@ -18,11 +18,15 @@ enable wgpu_cooperative_matrix;
 #define LPR SG/WQ
 #define CPL BKV/LPR
 #define NKV (BKV*CHD+NT-1)/NT
-var<workgroup> Ks: array<vec4<f16>, ${BKV*LD}>;
-var<workgroup> Vs: array<vec4<f16>, ${BKV*LD}>;
-var<workgroup> Ss: array<vec4<f32>, ${BQ*LS}>;
+// One struct, so that all begin at a multiple of 16 bytes as matrix loads want.
+struct Shared {
+  s: array<vec4<f32>, ${BQ*LS}>,
+  p: array<vec4<f16>, ${BQ*LP}>,
+  k: array<vec4<f16>, ${BKV*LD}>,
+  v: array<vec4<f16>, ${BKV*LD}>,
+}
+var<workgroup> sh: Shared;
 var<workgroup> moved: u32;
-var<workgroup> Ps: array<vec4<f16>, ${BQ*LP}>;
 
 fn kv_index(base: u32, row: u32, c: u32, head: u32) -> u32 {
   return (base + (row * p.heads + head) * p.hd + c * 8u) >> 3u;
@@ -32,6 +36,9 @@ fn kv_index(base: u32, row: u32, c: u32, head: u32) -> u32 {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
         @builtin(subgroup_id) sg: u32, @builtin(subgroup_invocation_id) lane: u32) {
   let head = wg.y;
+  let q_off = p.q_off + wg.z * p.q_batch;
+  let k_off = p.k_off + wg.z * p.kv_batch;
+  let v_off = p.v_off + wg.z * p.kv_batch;
   let q0 = wg.x * ${BQ}u;
   let row = lane / ${LPR}u; // the row of its subgroup this lane does softmax for
   let part = lane % ${LPR}u;
@@ -42,13 +49,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     let r = i / ${TS/8}u;
     let c = i % ${TS/8}u;
     var v = mat2x4<f16>();
-    if (q0 + r < p.rows && ${h*TS}u + c * 8u < p.hd) { v = Q[kv_index(p.q_off, q0 + r, ${h*TS/8}u + c, head)]; }
-    Ps[r * ${LP}u + c * 2u] = v[0];
-    Ps[r * ${LP}u + c * 2u + 1u] = v[1];
+    if (q0 + r < p.rows && ${h*TS}u + c * 8u < p.hd) { v = Q[kv_index(q_off, q0 + r, ${h*TS/8}u + c, head)]; }
+    sh.p[r * ${LP}u + c * 2u] = v[0];
+    sh.p[r * ${LP}u + c * 2u + 1u] = v[1];
   }
   workgroupBarrier();
 #for i 0 TQ
-  let q${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&Ps[(sg * ${WQ}u + ${i*TS}u) * ${LP}u], ${LP}u);
+  let q${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&sh.p[(sg * ${WQ}u + ${i*TS}u) * ${LP}u], ${LP}u);
 #endfor
   workgroupBarrier();
 #endfor
@@ -60,36 +67,33 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   if (t == 0u) { moved = 0u; }
   var top = -3.0e38;
   var sum = 0.0;
+  // A load under a condition is waited for at once. Past the end the last key or columns are read
+  // instead: queries are zero in such columns, probabilities for such keys.
+  let last = p.hd / 8u - 1u;
 #for i 0 NKV
   var kv${i}: mat2x4<f16>;
   var vv${i}: mat2x4<f16>;
   let i${i} = t + ${i*NT}u;
   let r${i} = i${i} / ${CHD}u;
   let c${i} = i${i} % ${CHD}u;
-  if (r${i} < ${BKV}u && r${i} < p.m && c${i} * 8u < p.hd) {
-    kv${i} = K[kv_index(p.k_off, r${i}, c${i}, head)];
-    vv${i} = V[kv_index(p.v_off, r${i}, c${i}, head)];
-  }
+  kv${i} = K[kv_index(k_off, min(r${i}, p.m - 1u), min(c${i}, last), head)];
+  vv${i} = V[kv_index(v_off, min(r${i}, p.m - 1u), min(c${i}, last), head)];
 #endfor
   for (var k0 = 0u; k0 < p.m; k0 += ${BKV}u) {
 #for i 0 NKV
     if (i${i} < ${BKV*CHD}u) {
-      Ks[r${i} * ${LD}u + c${i} * 2u] = kv${i}[0];
-      Ks[r${i} * ${LD}u + c${i} * 2u + 1u] = kv${i}[1];
-      Vs[r${i} * ${LD}u + c${i} * 2u] = vv${i}[0];
-      Vs[r${i} * ${LD}u + c${i} * 2u + 1u] = vv${i}[1];
+      sh.k[r${i} * ${LD}u + c${i} * 2u] = kv${i}[0];
+      sh.k[r${i} * ${LD}u + c${i} * 2u + 1u] = kv${i}[1];
+      sh.v[r${i} * ${LD}u + c${i} * 2u] = vv${i}[0];
+      sh.v[r${i} * ${LD}u + c${i} * 2u + 1u] = vv${i}[1];
     }
 #endfor
     workgroupBarrier();
     let k1 = k0 + ${BKV}u;
     if (k1 < p.m) {
 #for i 0 NKV
-      kv${i} = mat2x4<f16>();
-      vv${i} = mat2x4<f16>();
-      if (i${i} < ${BKV*CHD}u && k1 + r${i} < p.m && c${i} * 8u < p.hd) {
-        kv${i} = K[kv_index(p.k_off, k1 + r${i}, c${i}, head)];
-        vv${i} = V[kv_index(p.v_off, k1 + r${i}, c${i}, head)];
-      }
+      kv${i} = K[kv_index(k_off, min(k1 + r${i}, p.m - 1u), min(c${i}, last), head)];
+      vv${i} = V[kv_index(v_off, min(k1 + r${i}, p.m - 1u), min(c${i}, last), head)];
 #endfor
     }
     // Scores.
@@ -100,14 +104,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     var s${i}_${j} = coop_mat${TS}x${TS}<f32, C>();
 #endfor
 #for h 0 TH
-    let kf${j}_${h} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Ks[${j*TS*LD+h*TS/4}u], ${LD}u);
+    let kf${j}_${h} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&sh.k[${j*TS*LD+h*TS/4}u], ${LD}u);
 #for i 0 TQ
     s${i}_${j} = coopMultiplyAdd(q${i}_${h}, kf${j}_${h}, s${i}_${j});
 #endfor
 #endfor
 #for i 0 TQ
     let at${i}_${j} = sb + ${i*TS*LS+j*TS/4}u;
-    coopStoreT(s${i}_${j}, &Ss[at${i}_${j}], ls);
+    coopStoreT(s${i}_${j}, &sh.s[at${i}_${j}], ls);
 #endfor
 #endfor
     workgroupBarrier();
@@ -115,9 +119,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     let rb = sb + row * ${LS}u + part * ${CPL/4}u;
     var peak = -3.0e38;
 #for j 0 CPL/4
-    var x${j} = Ss[rb + ${j}u];
+    var x${j} = sh.s[rb + ${j}u];
 #for e 0 4
-    x${j}[${e}] = score(x${j}[${e}], my_row, k0 + part * ${CPL}u + ${j*4+e}u, head);
+    x${j}[${e}] = score(x${j}[${e}], my_row, k0 + part * ${CPL}u + ${j*4+e}u, head, wg.z);
 #endfor
     peak = max(peak, max(max(x${j}.x, x${j}.y), max(x${j}.z, x${j}.w)));
 #endfor
@@ -140,30 +144,30 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #for j 0 CPL/4
     let e${j} = exp2(x${j} - vec4<f32>(max(top, -1.0e38)));
     sum += (e${j}.x + e${j}.y) + (e${j}.z + e${j}.w);
-    Ps[pb + ${j}u] = vec4<f16>(e${j});
+    sh.p[pb + ${j}u] = vec4<f16>(e${j});
 #endfor
     if (workgroupUniformLoad(&moved) != 0u) {
       // Scale the sums of the rows that moved, a matrix at a time through the scores.
 #for i 0 TQ
 #for h 0 TH
-      coopStoreT(o${i}_${h}, &Ss[sb], ls);
+      coopStoreT(o${i}_${h}, &sh.s[sb], ls);
       workgroupBarrier();
       if (row / ${TS}u == ${i}u) {
         let ro = sb + (row % ${TS}u) * ${LS}u;
-        for (var e = part; e < ${TS/4}u; e += ${LPR}u) { Ss[ro + e] = Ss[ro + e] * factor; }
+        for (var e = part; e < ${TS/4}u; e += ${LPR}u) { sh.s[ro + e] = sh.s[ro + e] * factor; }
       }
       workgroupBarrier();
-      o${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f32, C>>(&Ss[sb], ls);
+      o${i}_${h} = coopLoadT<coop_mat${TS}x${TS}<f32, C>>(&sh.s[sb], ls);
       workgroupBarrier();
 #endfor
 #endfor
     }
 #for j 0 TK
 #for i 0 TQ
-    let pf${i}_${j} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&Ps[sg * ${WQ*LP}u + ${i*TS*LP+j*TS/4}u], ${LP}u);
+    let pf${i}_${j} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&sh.p[sg * ${WQ*LP}u + ${i*TS*LP+j*TS/4}u], ${LP}u);
 #endfor
 #for h 0 TH
-    let vf${j}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, B>>(&Vs[${j*TS*LD+h*TS/4}u], ${LD}u);
+    let vf${j}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, B>>(&sh.v[${j*TS*LD+h*TS/4}u], ${LD}u);
 #for i 0 TQ
     o${i}_${h} = coopMultiplyAdd(pf${i}_${j}, vf${j}_${h}, o${i}_${h});
 #endfor
@@ -186,13 +190,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let ls = ${LS}u;
 #for i 0 TQ
 #for h 0 TH
-  coopStoreT(o${i}_${h}, &Ss[sb], ls);
+  coopStoreT(o${i}_${h}, &sh.s[sb], ls);
   workgroupBarrier();
   if (row / ${TS}u == ${i}u && my_row < p.rows) {
     for (var e = part * 4u; e < ${TS}u; e += ${LPR*4}u) {
       let col = ${h*TS}u + e;
       if (col < p.hd) {
-        O_set4(p.o_off + (my_row * p.heads + head) * p.hd + col, Ss[sb + (row % ${TS}u) * ${LS}u + e / 4u] * inv);
+        O_set4(p.o_off + wg.z * p.q_batch + (my_row * p.heads + head) * p.hd + col, sh.s[sb + (row % ${TS}u) * ${LS}u + e / 4u] * inv);
       }
     }
   }

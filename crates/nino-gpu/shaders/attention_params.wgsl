@@ -3,12 +3,17 @@ struct P {
   rows: u32, first: u32, m: u32, heads: u32, hd: u32, // query rows of this dispatch, the first one, keys
   q_off: u32, k_off: u32, v_off: u32, o_off: u32, // of this batch element, in elements
   mask_off: u32, mask_head: u32, mask_row: u32,
+  q_batch: u32, kv_batch: u32, mask_batch: u32, // elements from one batch element to the next (z)
   scale: f32,
 }
 #params
 #include io
 #bind O OT
-#if COOP
+#if WIDE
+#bind4 Q
+#bind4 K
+#bind4 V
+#elif COOP
 #bind8 Q
 #bind8 K
 #bind8 V
@@ -21,11 +26,11 @@ struct P {
 #bind M MT
 #endif
 // Scores are kept in units of log2, so that exp2 serves.
-fn score(s: f32, row: u32, col: u32, head: u32) -> f32 {
+fn score(s: f32, row: u32, col: u32, head: u32, batch: u32) -> f32 {
   if (col >= p.m) { return -3.0e38; }
   var v = s * p.scale * 1.44269504;
 #if MASK
-  v = max(v + M_1(p.mask_off + head * p.mask_head + row * p.mask_row + col) * 1.44269504, -3.0e38);
+  v = max(v + M_1(p.mask_off + batch * p.mask_batch + head * p.mask_head + row * p.mask_row + col) * 1.44269504, -3.0e38);
 #endif
   return v;
 }

@@ -19,11 +19,12 @@ enable wgpu_cooperative_matrix;
 #define NG 9/TPS
 #define NA (HP*CH+NT-1)/NT
 #define NB (BN*TPS*CH+NT-1)/NT
-#define LS TS+4
+#define LS TS/4+1
+#define F32 OT==0
 #include gemm_bind
 var<workgroup> As: array<vec4<f16>, ${HP*LD}>;
 var<workgroup> Bs: array<vec4<f16>, ${BN*TPS*LD}>;
-var<workgroup> St: array<f32, ${(NT/SG)*TS*LS}>;
+var<workgroup> St: array<vec4<f32>, ${(NT/SG)*TS*LS}>;
 
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
@@ -123,20 +124,45 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   {
     let y = y0 + (strip + ${i}u) / ${XT}u;
     let n = n0 + sn + ${j*TS}u;
-    for (var e = lane; e < ${TS*TS/8}u; e += ${SG}u) {
-      let er = e / ${TS/8}u;
-      let ec = (e % ${TS/8}u) * 8u;
-      let x = x0 + ((strip + ${i}u) % ${XT}u) * ${TS}u + er;
-      if (y < p.m && x < p.ow && n + ec < p.n) {
-        let o = sb + er * ${LS}u + ec;
-        store8((image * p.oh + y) * p.ow + x, n + ec, 0u, vec4<f32>(St[o], St[o + 1u], St[o + 2u], St[o + 3u]), vec4<f32>(St[o + 4u], St[o + 5u], St[o + 6u], St[o + 7u]));
+#if NARROW
+    // Fewer channels than a matrix has columns: the pixels of a strip are one run of words.
+    let run = (image * p.oh + y) * p.ow + x0 + ((strip + ${i}u) % ${XT}u) * ${TS}u;
+    let left = i32(p.ow) - i32(x0 + ((strip + ${i}u) % ${XT}u) * ${TS}u);
+    for (var e = lane; e < ${TS}u * p.n / ${2-F32}u; e += ${SG}u) {
+      let k = e * ${2-F32}u;
+      if (y < p.m && i32(k / p.n) < left) {
+        O_word(p.o_off + run * p.n + k, vec2<f32>(narrow(sb, run, k),
+#if F32
+          0.0
+#else
+          narrow(sb, run, k + 1u)
+#endif
+        ));
       }
     }
+#else
+    for (var e = lane; e < ${TS*TS/8}u; e += ${SG}u) {
+      let er = e / ${TS/8}u;
+      let ec = e % ${TS/8}u;
+      let x = x0 + ((strip + ${i}u) % ${XT}u) * ${TS}u + er;
+      if (y < p.m && x < p.ow && n + ec * 8u < p.n) {
+        let o = sb + er * ${LS}u + ec * 2u;
+        store8((image * p.oh + y) * p.ow + x, n + ec * 8u, 0u, St[o], St[o + 1u]);
+      }
+    }
+#endif
   }
   workgroupBarrier();
 #endfor
 #endfor
 }
+#if NARROW
+// Value k of a strip: channel k % n of pixel k / n.
+fn narrow(sb: u32, run: u32, k: u32) -> f32 {
+  let c = k % p.n;
+  return finish4(vec4<f32>(St[sb + k / p.n * ${LS}u + c / 4u][c % 4u]), run + k / p.n, c, 0u).x;
+}
+#endif
 // Where chunk i of the patch (8 channels of a pixel) starts in X, without its channel.
 fn halo(i: u32, y0: u32, x0: u32, image: u32) -> u32 {
   let pix = i / ${CH}u;

@@ -1,7 +1,9 @@
 // O[m, n] = epilogue(sum_k A[m, k] * W[n, k]) on cooperative matrices, f16 in, f32 accumulate.
 // A is rows of a tensor or the taps of a convolution (CONV). A workgroup makes a BM x BN tile, a
-// subgroup a WM x WN part of it in TS x TS matrices held in registers. The next K step is read
-// from memory into registers while the present one is multiplied from shared memory.
+// subgroup a WM x WN part of it in TS x TS matrices held in registers. While one K step is
+// multiplied from shared memory the next PF (1 or 2) are on their way from memory into registers.
+// Steps past the end of K multiply zeros. Loads stand under no condition: one that does is waited
+// for at once.
 // Wants K and the channel count to be multiples of 8, N a multiple of 8; M, N, K need fit no tile.
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -14,11 +16,11 @@ enable wgpu_cooperative_matrix;
 #define LD BK/4+PAD
 #define TI WM/TS
 #define TJ WN/TS
-#define LS TS+4
+#define LS TS/4+1
 #include gemm_bind
 var<workgroup> As: array<vec4<f16>, ${BM*LD}>;
 var<workgroup> Bs: array<vec4<f16>, ${BN*LD}>;
-var<workgroup> St: array<f32, ${(NT/SG)*TS*LS}>;
+var<workgroup> St: array<vec4<f32>, ${(NT/SG)*TS*LS}>;
 
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
@@ -43,69 +45,63 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #for i 0 NA
   let ar${i} = a_row(m0 + r + ${i*RP}u, wg.z);
   var ao${i} = a_offset(ar${i}, wg.z);
-  var av${i}: mat2x4<f16>;
+#endfor
+  var kk = q * 8u; // of the next load
+  var kp = kk; // of the next step to be put into shared memory
+#for u 0 PF
+#for i 0 NA
+  var av${u}_${i} = a_load(ao${i}, kk);
 #endfor
 #for i 0 NB
-  var bv${i}: mat2x4<f16>;
+  var bv${u}_${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
 #endfor
-  let steps = (p.k + ${BK-1}u) / ${BK}u;
-  // First K step.
-  var kk = q * 8u;
+#if u < PF-1
+  kk += ${BK}u;
+  if (a_advance(${BK}u)) {
 #for i 0 NA
-  av${i} = a_load(ar${i}, ao${i}, kk, wg.z);
+    ao${i} = a_offset(ar${i}, wg.z);
+#endfor
+  }
+#endif
+#endfor
+  let ab = sm * ${LD}u;
+  let bb = sn * ${LD}u;
+  let rounds = (p.k + ${BK*PF-1}u) / ${BK*PF}u;
+  for (var s = 0u; s < rounds; s++) {
+#for u 0 PF
+#for i 0 NA
+    put_a((r + ${i*RP}u) * ${LD}u + q * 2u, a_ready(av${u}_${i}, ar${i}, ao${i}, kp));
 #endfor
 #for i 0 NB
-  bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+    put_b((r + ${i*RP}u) * ${LD}u + q * 2u, bv${u}_${i});
 #endfor
+    kp += ${BK}u;
+    workgroupBarrier();
+    kk += ${BK}u;
+    if (a_advance(${BK}u)) {
 #for i 0 NA
-  As[(r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
-  As[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
-#endfor
-#for i 0 NB
-  Bs[(r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
-  Bs[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
-#endfor
-  workgroupBarrier();
-  for (var s = 1u; s <= steps; s++) {
-    if (s < steps) {
-      kk += ${BK}u;
-      if (a_advance(${BK}u)) {
-#for i 0 NA
-        ao${i} = a_offset(ar${i}, wg.z);
-#endfor
-      }
-#for i 0 NA
-      av${i} = a_load(ar${i}, ao${i}, kk, wg.z);
-#endfor
-#for i 0 NB
-      bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+      ao${i} = a_offset(ar${i}, wg.z);
 #endfor
     }
-    let ab = sm * ${LD}u;
-    let bb = sn * ${LD}u;
+#for i 0 NA
+    av${u}_${i} = a_load(ao${i}, kk);
+#endfor
+#for i 0 NB
+    bv${u}_${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+#endfor
 #for kq 0 BK/TS
 #for j 0 TJ
-    let b${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
+    let b${u}_${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
 #endfor
 #for i 0 TI
-    let a${kq}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&As[ab + ${i*TS*LD+kq*TS/4}u], ${LD}u);
+    let a${u}_${kq}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&As[ab + ${i*TS*LD+kq*TS/4}u], ${LD}u);
 #for j 0 TJ
-    c${i}_${j} = coopMultiplyAdd(a${kq}_${i}, b${kq}_${j}, c${i}_${j});
+    c${i}_${j} = coopMultiplyAdd(a${u}_${kq}_${i}, b${u}_${kq}_${j}, c${i}_${j});
 #endfor
 #endfor
 #endfor
     workgroupBarrier();
-    if (s < steps) {
-#for i 0 NA
-      As[(r + ${i*RP}u) * ${LD}u + q * 2u] = av${i}[0];
-      As[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = av${i}[1];
 #endfor
-#for i 0 NB
-      Bs[(r + ${i*RP}u) * ${LD}u + q * 2u] = bv${i}[0];
-      Bs[(r + ${i*RP}u) * ${LD}u + q * 2u + 1u] = bv${i}[1];
-#endfor
-    }
-    workgroupBarrier();
   }
   // Through shared memory, a matrix at a time: lanes then hold 8 neighbours of a row each.
   let sb = sg * ${TS*LS}u;
@@ -116,15 +112,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   workgroupBarrier();
   for (var e = lane; e < ${TS*TS/8}u; e += ${SG}u) {
     let er = e / ${TS/8}u;
-    let ec = (e % ${TS/8}u) * 8u;
+    let ec = e % ${TS/8}u;
     let m = m0 + sm + ${i*TS}u + er;
-    let n = n0 + sn + ${j*TS}u + ec;
+    let n = n0 + sn + ${j*TS}u + ec * 8u;
     if (m < p.m && n < p.n) {
-      let o = sb + er * ${LS}u + ec;
-      store8(m, n, wg.z, vec4<f32>(St[o], St[o + 1u], St[o + 2u], St[o + 3u]), vec4<f32>(St[o + 4u], St[o + 5u], St[o + 6u], St[o + 7u]));
+      let o = sb + er * ${LS}u + ec * 2u;
+      store8(m, n, wg.z, St[o], St[o + 1u]);
     }
   }
   workgroupBarrier();
 #endfor
 #endfor
+}
+fn put_a(at: u32, v: mat2x4<f16>) {
+  As[at] = v[0];
+  As[at + 1u] = v[1];
+}
+fn put_b(at: u32, v: mat2x4<f16>) {
+  Bs[at] = v[0];
+  Bs[at + 1u] = v[1];
 }

@@ -11,14 +11,14 @@ fn w8(e: u32) -> mat2x4<f16> {
   return half8(w4(e), w4(e + 4u));
 #endif
 }
+// Past the end the last row or columns: what they give is not stored, or A is zero there.
 fn w_load8(n: u32, k: u32, z: u32) -> mat2x4<f16> {
-#if KE
-  if (k >= p.k) { return mat2x4<f16>(); }
-#endif
 #if NE
-  if (n >= p.n) { return mat2x4<f16>(); }
+  let row = min(n, p.n - 1u);
+#else
+  let row = n;
 #endif
-  return w8(p.w_off + z * p.w_batch + n * p.k + k);
+  return w8(p.w_off + z * p.w_batch + row * p.k + min(k, p.k - 8u));
 }
 #else
 fn w_load4(n: u32, k: u32, z: u32) -> vec4<f32> {

@@ -55,9 +55,11 @@ impl Device for GpuDevice {
     }
 
     fn rewrites(&self) -> Rewrites {
-        // A row norm inside a product would be redone for every tile of columns.
+        // A row norm inside a product would be redone for every tile of columns. Where matrices are
+        // fast, so would a group norm: the product waits for it more than a pass over memory costs.
         Rewrites {
             norm_into_linear: false,
+            norm_into_conv: self.gpu.tier < Tier::Coop,
             ..Rewrites::ALL
         }
     }

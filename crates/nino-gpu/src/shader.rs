@@ -9,7 +9,7 @@
 //! - `#bind NAME DTYPE` declares the next storage binding, an `array<vec4<u32>>`, and its typed
 //!   accessors (`access.wgsl`) for storage type number `DTYPE`. Every binding is `read_write`:
 //!   wgpu refuses a dispatch that binds one buffer both ways, and the arena is one buffer.
-//! - `#bind8 NAME` declares it as an array of eight f16 (`mat2x4<f16>`).
+//! - `#bind8 NAME` declares it as an array of eight f16 (`mat2x4<f16>`), `#bind4 NAME` of four.
 //! - `#params` declares `p`, the dispatch parameters of struct `P`.
 //!
 //! `${EXPR}` inside any other line is replaced by its value. Expressions are integers over the
@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = files![
     "attention",
     "attention_coop",
     "attention_params",
+    "attention_wide",
     "binary",
     "concat",
     "conv3_coop",
@@ -192,6 +193,7 @@ impl Expansion {
                     self.accessors(name, expr::eval(dtype, vars)?)?;
                 }
                 "#bind8" => self.declare(rest, "mat2x4<f16>"),
+                "#bind4" => self.declare(rest, "vec4<f16>"),
                 "#params" => self.text.push_str(if self.immediates {
                     "var<immediate> p: P;\n"
                 } else {

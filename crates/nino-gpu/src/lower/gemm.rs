@@ -102,6 +102,12 @@ impl<'a> Lower<'a> {
             pad: [0, o.pad[0] as i32, o.pad[2] as i32],
             upsample: up,
         };
+        // Without a window it is a product of rows.
+        let pointwise = shape.kernel == [1; 3]
+            && shape.stride == [1; 3]
+            && shape.pad == [0; 3]
+            && up == 1
+            && shape.input == shape.output;
         let gemm = Gemm {
             m: self.rows.len() as u32 * ow,
             n,
@@ -120,7 +126,7 @@ impl<'a> Lower<'a> {
             alpha: 1.0,
             w_kn: false,
             w_packed: self.packed,
-            conv: Some(shape),
+            conv: (!pointwise).then_some(shape),
         };
         gemm.best_conv(self.gpu, &(self.rows.start as u32..self.rows.end as u32))
     }

@@ -1,5 +1,5 @@
 //! Attention over `[b, n, heads, hd]` without ever storing the scores. One launch is some query
-//! rows of one batch element.
+//! rows of one batch element, or all of several.
 
 use nino_dtype::DType;
 
@@ -12,6 +12,8 @@ use crate::{Gpu, GpuError, Tier};
 #[derive(Clone, Debug)]
 pub struct Attention<'a> {
     pub batch_idx: u32,
+    /// Batch elements of this launch; the plain kernel takes one.
+    pub batch: u32,
     /// Query rows of this launch and the first one.
     pub rows: u32,
     pub first: u32,
@@ -36,16 +38,28 @@ pub struct AttentionTile {
     pub wq: u32,
 }
 
+/// Query rows and keys of a block of the wide kernel, and the subgroups that share a head.
+const WIDE_ROWS: u32 = 32;
+const WIDE_SUBGROUPS: u32 = 8;
+
 impl<'a> Attention<'a> {
     /// The best kernel for this attention on this device.
     pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
         if self.coop_fits(gpu) {
             return self.coop(gpu, self.coop_tile(gpu));
         }
+        if self.wide_fits(gpu) {
+            return self.wide(gpu);
+        }
         self.plain(gpu)
     }
 
-    /// 128 rows a workgroup measured best, where its shared memory suffices.
+    /// Whether a launch can serve several batch elements.
+    pub fn takes_batch(&self, gpu: &Gpu) -> bool {
+        self.coop_fits(gpu) || self.wide_fits(gpu)
+    }
+
+    /// 128 rows a workgroup measured best for wide heads, where shared memory suffices.
     fn coop_tile(&self, gpu: &Gpu) -> AttentionTile {
         let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
         if gpu.info.coop_size == Some(8) {
@@ -55,7 +69,11 @@ impl<'a> Attention<'a> {
         let width = self.hd.next_multiple_of(16);
         let shared = 2 * large.bkv * (width * 2 + 16) + large.bq * (large.bkv * 6 + 32) + 16;
         let fits = shared <= gpu.info.max_workgroup_bytes && gpu.subgroup_size() <= 32;
-        if fits { large } else { tile(64, 32, 16) }
+        if fits && self.hd > 64 {
+            large
+        } else {
+            tile(64, 32, 16)
+        }
     }
 
     fn plain(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
@@ -89,15 +107,50 @@ impl<'a> Attention<'a> {
             .with("BKV", tile.bkv)
             .with("WQ", tile.wq)
             .with("HDP", self.hd.next_multiple_of(side));
-        self.launch(gpu, key, [self.rows.div_ceil(tile.bq), self.heads, 1])
+        self.launch(
+            gpu,
+            key,
+            [self.rows.div_ceil(tile.bq), self.heads, self.batch],
+        )
+    }
+
+    /// The cooperative kernel for heads too wide for one subgroup's registers.
+    pub fn wide(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+        let key = KernelKey::new("attention_wide")
+            .with("COOP", 1)
+            .with("WIDE", 1)
+            .with("TS", gpu.info.coop_size.unwrap_or(16))
+            .with("SG", gpu.subgroup_size())
+            .with("BQ", WIDE_ROWS)
+            .with("BKV", WIDE_ROWS)
+            .with("NW", WIDE_SUBGROUPS)
+            .with("HD", self.hd);
+        self.launch(
+            gpu,
+            key,
+            [self.rows.div_ceil(WIDE_ROWS), self.heads, self.batch],
+        )
+    }
+
+    /// Whether the wide kernel's demands are met: whole matrices in each slice, a block of rows.
+    pub fn wide_fits(&self, gpu: &Gpu) -> bool {
+        let side = gpu.info.coop_size.unwrap_or(16);
+        let lanes = WIDE_SUBGROUPS * gpu.subgroup_size();
+        self.halves_fit(gpu)
+            && self.hd.is_multiple_of(WIDE_SUBGROUPS * side)
+            && self.hd <= 512
+            && self.rows.min(self.m) >= WIDE_ROWS
+            && (8 * WIDE_ROWS..=1024).contains(&lanes)
     }
 
     /// Whether the cooperative kernel's demands are met.
     pub fn coop_fits(&self, gpu: &Gpu) -> bool {
+        self.halves_fit(gpu) && self.hd.is_multiple_of(8) && self.hd <= 160
+    }
+
+    fn halves_fit(&self, gpu: &Gpu) -> bool {
         gpu.tier >= Tier::Coop
             && self.q.dtype == DType::F16
-            && self.hd.is_multiple_of(8)
-            && self.hd <= 160
             && [&self.q, &self.k, &self.v, &self.out]
                 .iter()
                 .all(|v| gpu.base(v).is_multiple_of(8))
@@ -137,6 +190,11 @@ impl<'a> Attention<'a> {
             }
             None => params.extend([0, 0, 0]),
         }
+        params.extend([self.n * width, self.m * width]);
+        params.push(match &self.mask {
+            Some((_, [mb, mh, mn, mm])) if *mb > 1 => mh * mn * mm,
+            _ => 0,
+        });
         params.push(self.scale.to_bits());
         Ok(Launch {
             key,

@@ -71,6 +71,8 @@ pub struct CoopTile {
     pub wn: u32,
     pub pad: u32,
     pub swap: bool,
+    /// K steps on their way from memory, 1 or 2 (convolutions: 1).
+    pub ahead: u32,
 }
 
 /// Shape of a 3x3 convolution kernel; see `conv3_coop.wgsl`.
@@ -112,8 +114,9 @@ impl<'a> Gemm<'a> {
             .with("WN", tile.wn)
             .with("PAD", tile.pad)
             .with("SWAP", tile.swap)
+            .with("PF", tile.ahead)
             .with("NE", !self.n.is_multiple_of(tile.bn))
-            .with("KE", !self.k.is_multiple_of(tile.bk))
+            .with("KE", !self.k.is_multiple_of(tile.bk * tile.ahead))
             .with("VO", 1);
         let (mt, nt) = (self.m.div_ceil(tile.bm), self.n.div_ceil(tile.bn));
         let groups = if tile.swap {
@@ -149,7 +152,8 @@ impl<'a> Gemm<'a> {
             .with("WPACK", tile.packed)
             .with("NE", !self.n.is_multiple_of(tile.bn))
             .with("CE", !shape.c.is_multiple_of(tile.bk))
-            .with("VO", 1);
+            .with("NARROW", self.n < 16)
+            .with("VO", self.n >= 16);
         let patches = shape.output[2].div_ceil(tile.tx) * (y.1 - y.0).div_ceil(tile.ty);
         let groups = [self.n.div_ceil(tile.bn), patches, images];
         let mut launch = self.launch(gpu, &key, groups)?;

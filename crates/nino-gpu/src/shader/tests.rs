@@ -66,6 +66,7 @@ fn gemm_keys() -> Vec<KernelKey> {
         .with("BK", 32)
         .with("WM", 64)
         .with("WN", 32)
+        .with("PF", 1)
         .with("PAD", 2);
     let taps = |key: KernelKey| {
         ["KT", "KH", "KW", "ST", "SH", "SW", "DT", "DH", "DW"]
@@ -98,6 +99,9 @@ fn gemm_keys() -> Vec<KernelKey> {
         keys.push(around(rows.clone(), wt, pro).with("NE", 1).with("KE", 1));
         keys.push(around(taps(rows.clone()).with("CONV", 1), wt, pro));
         keys.push(around(conv3.clone(), wt, pro).with("WPACK", wt == 1));
+        keys.push(around(rows.clone(), wt, pro).with("PF", 2));
+        let narrow = around(conv3.clone(), wt, pro).with("NARROW", 1);
+        keys.push(narrow.with("BN", 16).with("WN", 16).with("VO", 0));
     }
     keys
 }
@@ -113,6 +117,13 @@ fn cooperative_kernels_become_spirv() {
             .with("WQ", 16);
         keys.push(key.with("HDP", hdp).with("MASK", mask).with("MT", 1));
     }
+    let wide = coop("attention_wide")
+        .with("WIDE", 1)
+        .with("BQ", 32)
+        .with("BKV", 32)
+        .with("NW", 8);
+    keys.push(wide.clone().with("HD", 512));
+    keys.push(wide.with("HD", 256).with("SG", 64).with("MASK", 1));
     for key in keys {
         for immediates in [true, false] {
             let text = assemble(&key, immediates).unwrap().text;

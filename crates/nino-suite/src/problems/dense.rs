@@ -100,7 +100,7 @@ type ConvSize = (
     usize,
 );
 
-const CONVS: [ConvSize; 12] = [
+const CONVS: [ConvSize; 14] = [
     (1, 1, 1, 1, [1, 1], 1, [0; 4], 1),
     (5, 7, 3, 4, [1, 1], 1, [0; 4], 1),
     (8, 8, 16, 16, [3, 3], 1, [1; 4], 1),
@@ -113,6 +113,8 @@ const CONVS: [ConvSize; 12] = [
     (12, 12, 5, 7, [5, 5], 1, [2; 4], 1),
     (14, 10, 6, 5, [3, 3], 1, [2; 4], 2),
     (9, 9, 4, 32, [7, 1], 1, [3, 3, 0, 0], 1),
+    (18, 22, 24, 3, [3, 3], 1, [1; 4], 1),
+    (5, 9, 16, 4, [3, 3], 1, [1; 4], 1),
 ];
 
 pub(super) fn conv2d(rng: &mut Rng) -> Vec<Case> {
@@ -197,6 +199,7 @@ pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
         (1, 17, 130, 1, 128),
         (1, 20, 45, 1, 80),
         (1, 40, 40, 1, 512),
+        (1, 75, 33, 2, 256),
     ];
     for dtype in ACTIVATIONS {
         for (b, n, m, heads, hd) in sizes {

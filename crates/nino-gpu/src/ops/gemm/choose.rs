@@ -16,7 +16,7 @@ impl<'a> Gemm<'a> {
             return self.words(gpu);
         }
         if self.coop_fits(gpu) {
-            return self.coop(gpu, coop_tile(gpu));
+            return self.coop(gpu, self.coop_tile(gpu));
         }
         let tile = |bm, bn, bk, um, un| PlainTile { bm, bn, bk, um, un };
         let large = self.m.div_ceil(128) * self.n.div_ceil(128) * self.batch >= 64;
@@ -36,7 +36,7 @@ impl<'a> Gemm<'a> {
         let Some(conv) = self
             .conv
             .as_ref()
-            .filter(|c| self.coop_fits(gpu) && c.is_plain_3x3())
+            .filter(|c| c.is_plain_3x3() && (self.coop_fits(gpu) || self.narrow_fits(gpu, c)))
         else {
             return Ok(vec![self.best(gpu)?]);
         };
@@ -72,48 +72,72 @@ impl<'a> Gemm<'a> {
         if gpu.info.coop_size == Some(8) {
             return tile(4, 8, 16, 8, 16, 16);
         }
-        let patches = conv.output[2].div_ceil(16) * rows.div_ceil(16) * self.n.div_ceil(128);
-        if patches < 96 {
-            tile(8, 16, 64, 16, 32, 32)
+        if self.n < 16 {
+            return tile(16, 16, 16, 16, 32, 16);
+        }
+        let across = conv.output[2].div_ceil(16);
+        if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 200 {
+            return tile(16, 16, 128, 16, 64, 64);
+        }
+        let groups = |bn: u32| across * rows.div_ceil(8) * self.n.div_ceil(bn);
+        if groups(64) >= 128 {
+            tile(8, 16, 64, 16, 64, 32)
+        } else if groups(32) >= 128 {
+            tile(8, 16, 32, 16, 32, 32)
         } else {
-            tile(16, 16, 128, 16, 64, 64)
+            tile(8, 16, 16, 16, 32, 16)
+        }
+    }
+
+    /// Memory is read in whole lines of 64 values and each value as seldom as shared memory allows;
+    /// smaller tiles where large ones would leave most of the device idle. (8-wide matrices are the
+    /// software device's.)
+    fn coop_tile(&self, gpu: &Gpu) -> CoopTile {
+        let tile = |bm, bn, bk, wm, wn| CoopTile {
+            bm,
+            bn,
+            bk,
+            wm,
+            wn,
+            pad: 2,
+            swap: false,
+            ahead: 1,
+        };
+        let tiles = |bm: u32, bn: u32| self.m.div_ceil(bm) * self.n.div_ceil(bn) * self.batch;
+        if gpu.info.coop_size == Some(8) {
+            tile(32, 32, 16, 16, 16)
+        } else if tiles(128, 128) >= 256 && gpu.info.max_workgroup_bytes >= 47_104 {
+            tile(128, 128, 64, 64, 32)
+        } else if tiles(128, 64) >= 64 {
+            tile(128, 64, 64, 64, 32)
+        } else {
+            tile(64, 64, 64, 32, 32)
         }
     }
 
     /// Whether the cooperative kernels' demands are met: f16 in, eight values at a time.
     pub fn coop_fits(&self, gpu: &Gpu) -> bool {
+        self.n >= 16 && self.n.is_multiple_of(8) && self.halves_fit(gpu)
+    }
+
+    /// A convolution to a few channels (a picture's), on the 3x3 kernel.
+    fn narrow_fits(&self, gpu: &Gpu, conv: &ConvShape) -> bool {
+        let whole_words = (self.n * conv.output[2]).is_multiple_of(2);
+        self.n < 16 && whole_words && self.halves_fit(gpu)
+    }
+
+    fn halves_fit(&self, gpu: &Gpu) -> bool {
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
         let eights = |v: &View<'_>| gpu.base(v).is_multiple_of(8);
         let around = [self.residual.as_ref(), self.bias.as_ref()];
         gpu.tier >= Tier::Coop
             && self.x.dtype == DType::F16
             && !self.w_kn
-            && [c, self.k, self.n, self.w_first]
+            && [c, self.k, self.w_first]
                 .iter()
                 .all(|v| v.is_multiple_of(8))
-            && self.n >= 16
             && [&self.x, &self.w, &self.out].into_iter().all(eights)
             && around.into_iter().flatten().all(eights)
-    }
-}
-
-/// The tile measured best on large products (NVIDIA); 8-wide matrices are the software device's.
-fn coop_tile(gpu: &Gpu) -> CoopTile {
-    let tile = |bm, bn, bk, wm, wn| {
-        let (pad, swap) = (2, false);
-        CoopTile {
-            bm,
-            bn,
-            bk,
-            wm,
-            wn,
-            pad,
-            swap,
-        }
-    };
-    match gpu.info.coop_size {
-        Some(8) => tile(32, 32, 16, 16, 16),
-        _ => tile(128, 128, 32, 64, 32),
     }
 }
 
