@@ -107,7 +107,7 @@ fn measure(device: &GpuDevice, name: &str, graph: &Graph, options: &Options) {
     let graph = rewrite(graph, device.rewrites());
     let plan = Arc::new(Plan::new(graph, device.plan_options()).unwrap());
     let planned = start.elapsed().as_secs_f64();
-    let weights = device.load(&[&plan], &MadeUp::new()).unwrap();
+    let weights = device.load(&[&plan], Arc::new(MadeUp::new())).unwrap();
     let loaded = start.elapsed().as_secs_f64();
     let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     let made = start.elapsed().as_secs_f64();
@@ -117,8 +117,8 @@ fn measure(device: &GpuDevice, name: &str, graph: &Graph, options: &Options) {
         "\n{name}: {} steps, {:.2} TFLOP, arena {:.0} MiB, weights {:.0} MiB; plan {planned:.2} s, load {:.2} s, session {:.2} s",
         plan.steps().len(),
         flops * 1e-12,
-        plan.arena_bytes() as f64 / 1048576.0,
-        plan.weight_bytes() as f64 / 1048576.0,
+        plan.arena_bytes() as f64 / 1_048_576.0,
+        plan.weight_bytes() as f64 / 1_048_576.0,
         loaded - planned,
         made - loaded
     );
@@ -214,7 +214,8 @@ fn describe(graph: &Graph, node: Node, op: &Op) -> String {
     let shapes = |n: &Node| graph.shape(*n).to_string();
     let mut text = format!("{} {}", op.name(), shapes(&node));
     for n in op.operands().iter().take(2) {
-        text += &format!(" < {}", shapes(n));
+        text.push_str(" < ");
+        text.push_str(&shapes(n));
     }
     match op {
         Op::Conv(o) => {

@@ -33,7 +33,11 @@ pub struct Gpu {
     adapter: wgpu::Adapter,
     lost: Arc<OnceLock<String>>,
     stray: Arc<Mutex<Option<String>>>,
+    readback: Mutex<Option<wgpu::Buffer>>,
 }
+
+/// The largest buffer kept for the next read.
+const KEPT_READBACK: u64 = 8 << 20;
 
 impl Gpu {
     pub fn open(options: &OpenOptions) -> Result<Gpu, GpuError> {
@@ -94,6 +98,7 @@ impl Gpu {
             adapter,
             lost,
             stray,
+            readback: Mutex::default(),
         })
     }
 
@@ -224,26 +229,20 @@ impl Gpu {
         offset: u64,
         bytes: usize,
     ) -> Result<Vec<u8>, GpuError> {
-        let size = (bytes as u64).next_multiple_of(4);
+        let mut read = vec![0; bytes];
+        self.read_within(buffer, offset, &mut read)?;
+        Ok(read)
+    }
+
+    /// A buffer to read back through: the last one where it is large enough, since making and
+    /// mapping one takes longer than the copy.
+    fn readback(&self, size: u64) -> Result<wgpu::Buffer, GpuError> {
+        let kept = self.readback.lock().ok().and_then(|mut kept| kept.take());
+        if let Some(kept) = kept.filter(|kept| kept.size() >= size) {
+            return Ok(kept);
+        }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let staging = self.raw_buffer("readback", size.max(4), usage, false)?;
-        self.scoped("readback", size, || {
-            let mut encoder = self
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, size);
-            self.queue.submit([encoder.finish()]);
-            staging.slice(..).map_async(wgpu::MapMode::Read, |_| {});
-        })?;
-        self.wait()?;
-        let view = staging
-            .slice(..)
-            .get_mapped_range()
-            .map_err(|e| GpuError::Validation {
-                what: "readback".to_owned(),
-                reason: e.to_string(),
-            })?;
-        Ok(view[..bytes].to_vec())
+        self.raw_buffer("readback", size.next_multiple_of(1 << 16), usage, false)
     }
 
     /// Writes any byte range of a buffer; words only partly covered keep their other bytes.
@@ -272,12 +271,37 @@ impl Gpu {
         &self,
         buffer: &wgpu::Buffer,
         offset: u64,
-        bytes: usize,
-    ) -> Result<Vec<u8>, GpuError> {
+        dst: &mut [u8],
+    ) -> Result<(), GpuError> {
+        if dst.is_empty() {
+            return Ok(());
+        }
         let head = (offset % 4) as usize;
-        let mut read = self.read(buffer, offset - head as u64, head + bytes)?;
-        read.drain(..head);
-        Ok(read)
+        let size = ((head + dst.len()) as u64).next_multiple_of(4);
+        let staging = self.readback(size)?;
+        self.scoped("readback", size, || {
+            let mut encoder = self
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            encoder.copy_buffer_to_buffer(buffer, offset - head as u64, &staging, 0, size);
+            self.queue.submit([encoder.finish()]);
+            staging.slice(..size).map_async(wgpu::MapMode::Read, |_| {});
+        })?;
+        self.wait()?;
+        let mapped = staging.slice(..size).get_mapped_range();
+        let view = mapped.map_err(|e| GpuError::Validation {
+            what: "readback".to_owned(),
+            reason: e.to_string(),
+        })?;
+        dst.copy_from_slice(&view[head..head + dst.len()]);
+        drop(view);
+        staging.unmap();
+        if staging.size() <= KEPT_READBACK
+            && let Ok(mut kept) = self.readback.lock()
+        {
+            *kept = Some(staging);
+        }
+        Ok(())
     }
 
     /// Blocks until everything submitted has run.

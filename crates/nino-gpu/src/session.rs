@@ -142,10 +142,11 @@ impl GpuSession {
             .run(&self.gpu, &self.steps[at..=at])
             .map_err(|e| exec_error(e, &self.gpu))?;
         if let Some(t) = take {
-            let (page, offset) = self.at(t.arena);
-            let bytes = self.gpu.read_within(page, offset, t.host.len());
-            let bytes = bytes.map_err(|e| exec_error(e, &self.gpu))?;
-            self.host[t.host].copy_from_slice(&bytes);
+            let page = self.plan.options().page;
+            let (page, offset) = (&self.pages[t.arena / page], (t.arena % page) as u64);
+            self.gpu
+                .read_within(page, offset, &mut self.host[t.host])
+                .map_err(|e| exec_error(e, &self.gpu))?;
         }
         Ok(())
     }
@@ -224,8 +225,9 @@ impl Session for GpuSession {
         match self.plan.place(output) {
             Place::Arena(span) => {
                 let (page, offset) = self.at(span.offset + at);
-                let bytes = self.gpu.read_within(page, offset, dst.len());
-                dst.copy_from_slice(&bytes.map_err(|e| exec_error(e, &self.gpu))?);
+                self.gpu
+                    .read_within(page, offset, dst)
+                    .map_err(|e| exec_error(e, &self.gpu))?;
             }
             Place::Host(span) => {
                 let start = span.offset + at;
