@@ -56,6 +56,11 @@ impl Env {
         Ok(Env {
             log: var("NINO_LOG"),
             config,
+            models: settings
+                .text("models")
+                .map(|v| std::env::split_paths(v).collect())
+                .unwrap_or_default(),
+            comfyui: settings.text("comfyui").map(PathBuf::from),
             settings,
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
@@ -65,10 +70,6 @@ impl Env {
             hf_cache: var("HF_HUB_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| hf_home.map(|h| h.join("hub"))),
-            models: var("NINO_MODELS")
-                .map(|v| std::env::split_paths(&v).collect())
-                .unwrap_or_default(),
-            comfyui: var("NINO_COMFYUI").map(PathBuf::from),
             no_color: var("NO_COLOR").is_some(),
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),

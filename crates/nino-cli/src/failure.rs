@@ -62,6 +62,19 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
+/// The error and its causes in one line; a cause that was already told is not told again.
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// What a person can try, for the errors we know a way out of.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     error.chain().filter_map(hint).collect()

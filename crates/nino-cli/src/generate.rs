@@ -142,6 +142,7 @@ impl Maker<'_> {
             model: self.model,
             model_hash: self.model_hash.wait(),
             device: &device_text(self.opened),
+            clip_skip: request.clip_skip,
         };
         let text = metadata::text(request, &origin);
         let files = output::write(&output, &made, &text).with_context(rescued)?;

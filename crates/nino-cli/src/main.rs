@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             if !failure::is_broken_pipe(&error) && !error.is::<failure::Told>() {
-                printer::failure(json, &format!("{error:#}"), &failure::hints(&error));
+                printer::failure(json, &failure::sentence(&error), &failure::hints(&error));
             }
             ExitCode::from(failure::exit_code(&error))
         }

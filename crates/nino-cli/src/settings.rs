@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// What can be set, by its name in the file. The variable is `NINO_` and the name in capitals.
-pub(crate) const KEYS: [(&str, &str); 10] = [
+pub(crate) const KEYS: [(&str, &str); 12] = [
     ("profile", "default of --profile"),
     ("device", "default of --device"),
     ("gpu_tier", "default of --gpu-tier"),
@@ -26,6 +26,11 @@ pub(crate) const KEYS: [(&str, &str); 10] = [
     ("tile_size", "default of --tile-size"),
     ("overlap", "default of --overlap"),
     ("quantize", "default of --quantize"),
+    ("models", "folders where model files are found by name"),
+    (
+        "comfyui",
+        "ComfyUI's folder: its models are found by name, too",
+    ),
 ];
 
 /// A value, and who says so.
@@ -126,6 +131,11 @@ impl Settings {
         Some(format!(
             "the profile {profile} is meant for --batch {most}; {batch} at a time may be slower than one after the other"
         ))
+    }
+
+    /// What is said of a key, as it is.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.said.get(key).map(|said| said.value.as_str())
     }
 
     /// All of it, for `nino doctor`.

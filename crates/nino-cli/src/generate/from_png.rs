@@ -59,6 +59,12 @@ pub(super) fn apply(
     }
 }
 
+/// The flags that ComfyUI's graph comes from.
+#[cfg(test)]
+pub(super) fn of_graph(text: &str) -> Result<Flags, String> {
+    comfyui::flags(text)
+}
+
 /// The flags a picture was made with.
 fn read(path: &Path) -> Result<Flags> {
     let text = read_text(path)?;

@@ -3,6 +3,9 @@
 
 pub(super) mod a1111;
 mod graph;
+mod start;
+#[cfg(test)]
+mod tests;
 mod workflow;
 
 use super::from_png::Flags;
@@ -19,6 +22,7 @@ pub(super) struct Origin<'a> {
     /// A1111's short hash of the model's file, where that is one.
     pub(super) model_hash: Option<&'a str>,
     pub(super) device: &'a str,
+    pub(super) clip_skip: Option<usize>,
 }
 
 impl Origin<'_> {

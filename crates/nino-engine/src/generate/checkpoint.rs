@@ -249,10 +249,12 @@ impl Checkpoint {
         std::iter::once(self.name.as_str()).chain(self.loras.names())
     }
 
-    /// Bits a weight of the UNet has on average, as stored.
+    /// Bits a weight of the UNet has on average, as it is held.
     pub fn unet_bits(&self) -> f64 {
-        let index = self.unet.0.index();
-        index.n_bytes() as f64 * 8.0 / index.n_params().max(1) as f64
+        let params = &self.unet.0;
+        let entries = params.index().entries().iter();
+        let bits = entries.map(|e| params.dtype(&e.name).bits_per_value() * e.n_values() as f64);
+        bits.sum::<f64>() / params.index().n_params().max(1) as f64
     }
 
     /// Whether the UNet sees a mask and the picture under it.

@@ -24,18 +24,12 @@ pub(super) fn flags(text: &str) -> Result<Flags, String> {
     let saved = graph.saved()?;
     let decode = graph.link(saved, "images")?;
     expect(decode, &["VAEDecode", "VAEDecodeTiled"])?;
-    let sampler = graph.link(decode, "samples")?;
-    expect(sampler, &["KSampler"])?;
+    let mut sampler = graph.link(decode, "samples")?;
     let mut flags = Flags::default();
-    for (input, flag) in [
-        ("seed", "seed"),
-        ("steps", "steps"),
-        ("cfg", "cfg"),
-        ("sampler_name", "sampler"),
-        ("scheduler", "scheduler"),
-    ] {
-        flags.set(flag, sampler.text(input)?);
+    if let Some(first) = graph.second_pass(sampler, &mut flags)? {
+        sampler = first;
     }
+    graph.sampler(sampler, &mut flags)?;
     flags.set("rng", "torch");
     flags.set("prompt", graph.prompt(sampler, "positive")?);
     flags.set("negative", graph.prompt(sampler, "negative")?);
@@ -120,16 +114,146 @@ impl Graph {
         encode.text("text")
     }
 
-    fn latent(&self, sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
-        let latent = self.link(sampler, "latent_image")?;
-        expect(latent, &["EmptyLatentImage"])?;
-        let (w, h) = (latent.text("width")?, latent.text("height")?);
-        flags.set("size", format!("{w}x{h}"));
-        flags.set("batch", latent.text("batch_size")?);
-        match sampler.text("denoise")?.parse::<f64>() {
-            Ok(d) if (d - 1.0).abs() < 1e-9 => Ok(()),
-            _ => Err("it begins from an empty latent with denoise below 1".to_owned()),
+    fn sampler(&self, sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+        expect(sampler, &["KSampler", "KSamplerAdvanced"])?;
+        let is_on = |input: &str| Ok::<bool, String>(sampler.text(input)? == "enable");
+        if sampler.class == "KSamplerAdvanced" {
+            flags.set("seed", sampler.text("noise_seed")?);
+            flags.set("start-at-step", sampler.text("start_at_step")?);
+            flags.set("end-at-step", sampler.text("end_at_step")?);
+            if is_on("return_with_leftover_noise")? {
+                flags.switch("return-with-leftover-noise");
+            }
+            if !is_on("add_noise")? {
+                flags.switch("no-noise");
+            }
+        } else {
+            flags.set("seed", sampler.text("seed")?);
+            flags.set("denoise", sampler.text("denoise")?);
         }
+        for (input, flag) in [
+            ("steps", "steps"),
+            ("cfg", "cfg"),
+            ("sampler_name", "sampler"),
+            ("scheduler", "scheduler"),
+        ] {
+            flags.set(flag, sampler.text(input)?);
+        }
+        Ok(())
+    }
+
+    /// The first pass, where `sampler` is a second one over its enlarged latent.
+    fn second_pass(
+        &self,
+        sampler: Node<'_>,
+        flags: &mut Flags,
+    ) -> Result<Option<Node<'_>>, String> {
+        let enlarged = self.link(sampler, "latent_image")?;
+        if enlarged.class != "LatentUpscale" {
+            return Ok(None);
+        }
+        let first = self.link(enlarged, "samples")?;
+        expect(sampler, &["KSampler"])?;
+        expect(first, &["KSampler"])?;
+        for input in [
+            "seed",
+            "cfg",
+            "sampler_name",
+            "scheduler",
+            "model",
+            "positive",
+            "negative",
+        ] {
+            if first.inputs.get(input) != sampler.inputs.get(input) {
+                let (a, b) = (first.id, sampler.id);
+                return Err(format!(
+                    "the passes of nodes {a} and {b} differ in their {input}"
+                ));
+            }
+        }
+        let (w, h) = (enlarged.text("width")?, enlarged.text("height")?);
+        flags.set("hires", format!("{w}x{h}"));
+        flags.set("hires-method", enlarged.text("upscale_method")?);
+        flags.set("hires-steps", sampler.text("steps")?);
+        flags.set("hires-denoise", sampler.text("denoise")?);
+        Ok(Some(first))
+    }
+
+    /// What sampling starts from.
+    fn latent(&self, sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+        let mut latent = self.link(sampler, "latent_image")?;
+        if latent.class == "RepeatLatentBatch" {
+            flags.set("batch", latent.text("amount")?);
+            latent = self.link(latent, "samples")?;
+        }
+        let mut mask = None;
+        if latent.class == "SetLatentNoiseMask" {
+            mask = Some(self.link(latent, "mask")?);
+            latent = self.link(latent, "samples")?;
+        }
+        match latent.class {
+            "EmptyLatentImage" if mask.is_none() => {
+                let (w, h) = (latent.text("width")?, latent.text("height")?);
+                flags.set("size", format!("{w}x{h}"));
+                flags.set("batch", latent.text("batch_size")?);
+            }
+            "LoadLatent" => flags.set("latent", latent.text("latent")?),
+            "VAEEncode" => self.picture(latent, flags)?,
+            _ => {
+                expect(
+                    latent,
+                    &[
+                        "VAEEncodeForInpaint",
+                        "VAEEncode",
+                        "EmptyLatentImage",
+                        "LoadLatent",
+                    ],
+                )?;
+                self.picture(latent, flags)?;
+                flags.set("mask-fill", "gray");
+                // Graphs older than the setting have its default.
+                flags.set(
+                    "mask-grow",
+                    latent.text("grow_mask_by").unwrap_or("6".to_owned()),
+                );
+                mask = Some(self.link(latent, "mask")?);
+            }
+        }
+        if let Some(mut mask) = mask {
+            if mask.class == "GrowMask" {
+                flags.set("mask-grow", mask.text("expand")?);
+                mask = self.link(mask, "mask")?;
+            }
+            match mask.class {
+                "LoadImage" => flags.set("mask", "alpha"),
+                "ImagePadForOutpaint" => {}
+                _ => {
+                    expect(mask, &["LoadImageMask", "LoadImage", "ImagePadForOutpaint"])?;
+                    flags.set("mask", mask.text("image")?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The picture that is encoded; how it was cut or enlarged becomes flags.
+    fn picture(&self, encode: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+        let mut image = self.link(encode, "pixels")?;
+        if image.class == "ImagePadForOutpaint" {
+            let sides = ["left", "top", "right", "bottom"].map(|s| image.text(s));
+            let sides: Result<Vec<String>, String> = sides.into_iter().collect();
+            flags.set("outpaint", sides?.join(","));
+            flags.set("outpaint-feather", image.text("feathering")?);
+            image = self.link(image, "image")?;
+        }
+        if image.class == "ImageScale" {
+            let (w, h) = (image.text("width")?, image.text("height")?);
+            flags.set("size", format!("{w}x{h}"));
+            image = self.link(image, "image")?;
+        }
+        expect(image, &["LoadImage"])?;
+        flags.set("image", image.text("image")?);
+        Ok(())
     }
 
     /// LoRAs and the loader, from the sampler backwards; the LoRA nearest the loader is applied first.
@@ -143,6 +267,10 @@ impl Graph {
                         .text("strength_clip")
                         .unwrap_or_else(|_| "0".to_owned());
                     loras.push(format!("{}:{unet}:{clip}", node.text("lora_name")?));
+                    node = self.link(node, "model")?;
+                }
+                "RescaleCFG" => {
+                    flags.set("cfg-rescale", node.text("multiplier")?);
                     node = self.link(node, "model")?;
                 }
                 "CheckpointLoaderSimple" => break flags.set("model", node.text("ckpt_name")?),

@@ -21,6 +21,10 @@ pub(super) const REPEATED: &[&str] = &[
     "vae",
     "clip",
     "lora",
+    "quantize",
+    "clip-skip",
+    "prediction",
+    "zsnr",
     "seed",
     "steps",
     "cfg",
@@ -70,13 +74,22 @@ impl Flags {
             .push(value.to_string());
     }
 
+    pub(super) fn switch(&mut self, flag: &str) {
+        self.values.insert(flag.to_owned(), Vec::new());
+    }
+
+    /// The first value of a flag.
+    pub(in super::super) fn first(&self, flag: &str) -> Option<&str> {
+        self.values.get(flag)?.first().map(String::as_str)
+    }
+
     #[cfg(test)]
-    pub(super) fn get(&self, flag: &str) -> Option<&[String]> {
+    pub(in super::super) fn get(&self, flag: &str) -> Option<&[String]> {
         self.values.get(flag).map(Vec::as_slice)
     }
 
     /// What a command line gives itself.
-    pub(super) fn given(line: &[OsString]) -> Result<Flags> {
+    pub(in super::super) fn given(line: &[OsString]) -> Result<Flags> {
         let matches = Cli::command().try_get_matches_from(line)?;
         let mut flags = Flags::default();
         let Some((_, matches)) = matches.subcommand() else {

@@ -29,6 +29,7 @@ fn every_flag_is_either_repeated_or_known_not_to_be() {
         "device",
         "gpu-tier",
         "budget",
+        "profile",
         "threads",
         "json",
         "verbose",
@@ -123,6 +124,32 @@ fn comfyuis_graphs_become_flags_or_say_why_not() {
             ("sampler", "euler"),
         ] {
             assert_eq!(one(&flags, flag), value, "{flag}");
+        }
+    }
+    if let Some(text) = workflow("img2img__img2img_workflow") {
+        let flags = comfyui::flags(&text).unwrap();
+        for (flag, value) in [
+            ("image", "example.png"),
+            ("denoise", "0.8700000000000001"),
+            ("sampler", "dpmpp_2m"),
+        ] {
+            assert_eq!(one(&flags, flag), value, "{flag}");
+        }
+    }
+    if let Some(text) = workflow("inpaint__inpaint_example") {
+        let flags = comfyui::flags(&text).unwrap();
+        for (flag, value) in [("mask", "alpha"), ("mask-fill", "gray"), ("mask-grow", "6")] {
+            assert_eq!(one(&flags, flag), value, "{flag}");
+        }
+    }
+    for (name, why) in [
+        ("sdxl__sdxl_simple_example", "KSamplerAdvanced"),
+        ("lcm__lcm_basic_example", "ModelSamplingDiscrete"),
+        ("sdturbo__sdxlturbo_example", "SamplerCustom"),
+    ] {
+        if let Some(text) = workflow(name) {
+            let error = comfyui::flags(&text).unwrap_err();
+            assert!(error.contains(why), "{name}: {error}");
         }
     }
     if let Some(text) = workflow("wan__text_to_video_wan") {

@@ -1,7 +1,7 @@
 //! The run as a graph of ComfyUI's own nodes.
 
-use super::Origin;
-use nino_engine::GenerateRequest;
+use super::{Origin, start};
+use nino_engine::{GenerateRequest, Hires};
 use serde_json::{Map, Value, json};
 
 /// A node: its class and inputs in ComfyUI's order.
@@ -28,7 +28,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    fn add(&mut self, class: &'static str, inputs: Vec<(&'static str, Input)>) -> usize {
+    pub(super) fn add(&mut self, class: &'static str, inputs: Vec<(&'static str, Input)>) -> usize {
         self.nodes.push(Node { class, inputs });
         self.nodes.len() - 1
     }
@@ -52,11 +52,15 @@ impl Graph {
     }
 }
 
-fn link(node: usize, slot: usize) -> Input {
-    Input::Link(Link { node, slot })
+pub(super) fn at(node: usize, slot: usize) -> Link {
+    Link { node, slot }
 }
 
-fn value(value: impl Into<Value>) -> Input {
+fn link(node: usize, slot: usize) -> Input {
+    Input::Link(at(node, slot))
+}
+
+pub(super) fn value(value: impl Into<Value>) -> Input {
     Input::Value(value.into())
 }
 
@@ -77,33 +81,21 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         ];
         g.add("CLIPTextEncode", inputs)
     });
-    let latent = g.add(
-        "EmptyLatentImage",
-        vec![
-            ("width", value(request.width)),
-            ("height", value(request.height)),
-            ("batch_size", value(request.batch)),
-        ],
-    );
-    let sampled = g.add(
-        "KSampler",
-        vec![
-            ("model", Input::Link(loaded.model)),
-            ("seed", value(request.seed.value)),
-            ("steps", value(request.steps)),
-            ("cfg", value(short(request.cfg))),
-            ("sampler_name", value(request.sampler.name)),
-            ("scheduler", value(request.scheduler.name())),
-            ("positive", link(positive, 0)),
-            ("negative", link(negative, 0)),
-            ("latent_image", link(latent, 0)),
-            ("denoise", value(1.0)),
-        ],
-    );
+    let sampling = Sampling {
+        request,
+        model: rescaled(&mut g, request, loaded.model),
+        positive,
+        negative,
+    };
+    let latent = start::latent(&mut g, request, origin, loaded.vae);
+    let mut sampled = sampling.first(&mut g, latent);
+    if let Some(hires) = &request.hires {
+        sampled = sampling.second(&mut g, sampled, hires);
+    }
     let decoded = g.add(
         "VAEDecode",
         vec![
-            ("samples", link(sampled, 0)),
+            ("samples", Input::Link(sampled)),
             ("vae", Input::Link(loaded.vae)),
         ],
     );
@@ -117,11 +109,88 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     g
 }
 
+/// What every pass of sampling shares.
+struct Sampling<'a> {
+    request: &'a GenerateRequest,
+    model: Link,
+    positive: usize,
+    negative: usize,
+}
+
+impl Sampling<'_> {
+    fn first(&self, g: &mut Graph, latent: Link) -> Link {
+        let request = self.request;
+        if request.window.is_none() && request.add_noise {
+            return self.pass(g, latent, request.steps, request.denoise);
+        }
+        let (start, end, leftover) = request.window.map_or((0, 10_000, false), |w| {
+            (w.start_at_step, w.end_at_step, w.return_with_leftover_noise)
+        });
+        let switch = |on: bool| value(if on { "enable" } else { "disable" });
+        let mut inputs = vec![
+            ("model", Input::Link(self.model)),
+            ("add_noise", switch(request.add_noise)),
+            ("noise_seed", value(request.seed.value)),
+        ];
+        inputs.extend(self.settings(request.steps, latent));
+        inputs.extend([
+            ("start_at_step", value(start)),
+            ("end_at_step", value(end)),
+            ("return_with_leftover_noise", switch(leftover)),
+        ]);
+        at(g.add("KSamplerAdvanced", inputs), 0)
+    }
+
+    fn second(&self, g: &mut Graph, latent: Link, hires: &Hires) -> Link {
+        let inputs = vec![
+            ("samples", Input::Link(latent)),
+            ("upscale_method", value(hires.method.name())),
+            ("width", value(hires.width)),
+            ("height", value(hires.height)),
+            ("crop", value("disabled")),
+        ];
+        let enlarged = at(g.add("LatentUpscale", inputs), 0);
+        self.pass(g, enlarged, hires.steps, hires.denoise)
+    }
+
+    fn pass(&self, g: &mut Graph, latent: Link, steps: usize, denoise: f64) -> Link {
+        let mut inputs = vec![
+            ("model", Input::Link(self.model)),
+            ("seed", value(self.request.seed.value)),
+        ];
+        inputs.extend(self.settings(steps, latent));
+        inputs.push(("denoise", value(denoise)));
+        at(g.add("KSampler", inputs), 0)
+    }
+
+    fn settings(&self, steps: usize, latent: Link) -> [(&'static str, Input); 7] {
+        [
+            ("steps", value(steps)),
+            ("cfg", value(short(self.request.cfg))),
+            ("sampler_name", value(self.request.sampler.name)),
+            ("scheduler", value(self.request.scheduler.name())),
+            ("positive", link(self.positive, 0)),
+            ("negative", link(self.negative, 0)),
+            ("latent_image", Input::Link(latent)),
+        ]
+    }
+}
+
+fn rescaled(g: &mut Graph, request: &GenerateRequest, model: Link) -> Link {
+    if request.cfg_rescale == 0.0 {
+        return model;
+    }
+    let inputs = vec![
+        ("model", Input::Link(model)),
+        ("multiplier", value(short(request.cfg_rescale))),
+    ];
+    at(g.add("RescaleCFG", inputs), 0)
+}
+
 fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
     let name = &origin.model.name;
     let is_gguf = name.to_lowercase().ends_with(".gguf");
     let clips = origin.clip();
-    let at = |node, slot| Link { node, slot };
     let mut loaded = if clips.is_empty() {
         let node = g.add(
             "CheckpointLoaderSimple",
@@ -180,6 +249,13 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
             ],
         );
         (loaded.model, loaded.clip) = (at(node, 0), at(node, 1));
+    }
+    if let Some(skip) = origin.clip_skip {
+        let inputs = vec![
+            ("clip", Input::Link(loaded.clip)),
+            ("stop_at_clip_layer", value(-(skip as i64))),
+        ];
+        loaded.clip = at(g.add("CLIPSetLastLayer", inputs), 0);
     }
     loaded
 }

@@ -122,10 +122,12 @@ fn outputs(class: &str) -> &'static [(&'static str, &'static str)] {
         | "VAEEncode"
         | "VAEEncodeForInpaint"
         | "SetLatentNoiseMask"
+        | "LoadLatent"
+        | "RepeatLatentBatch"
         | "LatentUpscale" => &[("LATENT", "LATENT")],
         "VAEDecode" | "ImageScale" => &[("IMAGE", "IMAGE")],
-        "LoadImage" => &[("IMAGE", "IMAGE"), ("MASK", "MASK")],
-        "LoadImageMask" => &[("MASK", "MASK")],
+        "LoadImage" | "ImagePadForOutpaint" => &[("IMAGE", "IMAGE"), ("MASK", "MASK")],
+        "LoadImageMask" | "GrowMask" => &[("MASK", "MASK")],
         _ => &[],
     }
 }

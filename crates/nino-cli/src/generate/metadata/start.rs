@@ -1,0 +1,127 @@
+//! What sampling starts from, as ComfyUI's nodes: an empty latent, a picture with or without a mask, a
+//! latent file. Files are named as they were given; ComfyUI looks for them in its input folder.
+
+use super::graph::{Graph, Input, Link, at, value};
+use super::{Origin, file_name};
+use nino_engine::{Fill, GenerateRequest, Start};
+use std::path::Path;
+
+pub(super) fn latent(
+    g: &mut Graph,
+    request: &GenerateRequest,
+    origin: &Origin<'_>,
+    vae: Link,
+) -> Link {
+    let file = |flag: &str| file_name(Path::new(origin.flags.first(flag).unwrap_or_default()));
+    let latent = match &request.start {
+        Start::Empty => {
+            let inputs = vec![
+                ("width", value(request.width)),
+                ("height", value(request.height)),
+                ("batch_size", value(request.batch)),
+            ];
+            return at(g.add("EmptyLatentImage", inputs), 0);
+        }
+        Start::Latent(_) => at(
+            g.add("LoadLatent", vec![("latent", value(file("latent")))]),
+            0,
+        ),
+        Start::Picture(_) => return picture(g, request, origin, vae, &file("image")),
+    };
+    let mask = request
+        .inpaint
+        .as_ref()
+        .map(|_| loaded_mask(g, &file("mask")));
+    let latent = mask.map_or(latent, |mask| masked(g, latent, mask));
+    repeated(g, latent, request.batch)
+}
+
+fn picture(
+    g: &mut Graph,
+    request: &GenerateRequest,
+    origin: &Origin<'_>,
+    vae: Link,
+    name: &str,
+) -> Link {
+    let loaded = g.add("LoadImage", vec![("image", value(name))]);
+    let (mut pixels, mut mask) = (at(loaded, 0), at(loaded, 1));
+    match origin.flags.first("mask") {
+        None | Some("alpha") => {}
+        Some(file) => mask = loaded_mask(g, &file_name(Path::new(file))),
+    }
+    if origin.flags.first("size").is_some() {
+        let inputs = vec![
+            ("image", Input::Link(pixels)),
+            ("upscale_method", value("lanczos")),
+            ("width", value(request.width)),
+            ("height", value(request.height)),
+            ("crop", value("center")),
+        ];
+        pixels = at(g.add("ImageScale", inputs), 0);
+    }
+    if let Some(sides) = origin.flags.first("outpaint").and_then(sides) {
+        let feather = origin
+            .flags
+            .first("outpaint-feather")
+            .and_then(|f| f.parse().ok());
+        let inputs = vec![
+            ("image", Input::Link(pixels)),
+            ("left", value(sides[0])),
+            ("top", value(sides[1])),
+            ("right", value(sides[2])),
+            ("bottom", value(sides[3])),
+            ("feathering", value(feather.unwrap_or(40usize))),
+        ];
+        let padded = g.add("ImagePadForOutpaint", inputs);
+        (pixels, mask) = (at(padded, 0), at(padded, 1));
+    }
+    let mut inputs = vec![("pixels", Input::Link(pixels)), ("vae", Input::Link(vae))];
+    let latent = match &request.inpaint {
+        None => at(g.add("VAEEncode", inputs), 0),
+        Some(inpaint) if inpaint.fill == Fill::Gray => {
+            inputs.push(("mask", Input::Link(mask)));
+            inputs.push(("grow_mask_by", value(inpaint.grow)));
+            at(g.add("VAEEncodeForInpaint", inputs), 0)
+        }
+        Some(inpaint) => {
+            let encoded = at(g.add("VAEEncode", inputs), 0);
+            if inpaint.grow > 0 {
+                let inputs = vec![
+                    ("mask", Input::Link(mask)),
+                    ("expand", value(inpaint.grow)),
+                    ("tapered_corners", value(true)),
+                ];
+                mask = at(g.add("GrowMask", inputs), 0);
+            }
+            masked(g, encoded, mask)
+        }
+    };
+    repeated(g, latent, request.batch)
+}
+
+fn loaded_mask(g: &mut Graph, name: &str) -> Link {
+    let inputs = vec![("image", value(name)), ("channel", value("red"))];
+    at(g.add("LoadImageMask", inputs), 0)
+}
+
+fn masked(g: &mut Graph, latent: Link, mask: Link) -> Link {
+    let inputs = vec![
+        ("samples", Input::Link(latent)),
+        ("mask", Input::Link(mask)),
+    ];
+    at(g.add("SetLatentNoiseMask", inputs), 0)
+}
+
+fn repeated(g: &mut Graph, latent: Link, batch: usize) -> Link {
+    if batch <= 1 {
+        return latent;
+    }
+    let inputs = vec![("samples", Input::Link(latent)), ("amount", value(batch))];
+    at(g.add("RepeatLatentBatch", inputs), 0)
+}
+
+/// `LEFT,TOP,RIGHT,BOTTOM`
+fn sides(text: &str) -> Option<[usize; 4]> {
+    let sides: Option<Vec<usize>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+    sides?.try_into().ok()
+}
