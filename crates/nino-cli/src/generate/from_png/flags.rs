@@ -14,6 +14,10 @@ use std::ffi::OsString;
 pub(super) const REPEATED: &[&str] = &[
     "prompt",
     "negative",
+    "zero-negative",
+    "original-size",
+    "target-size",
+    "crop",
     "size",
     "batch",
     "precision",
