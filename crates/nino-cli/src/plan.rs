@@ -69,11 +69,11 @@ struct Report {
     weights_bytes: usize,
     streamed_bytes: usize,
     estimated_ms: f64,
-    stages: Vec<Stage>,
+    stages: Vec<StageRow>,
 }
 
 #[derive(Serialize)]
-struct Stage {
+struct StageRow {
     stage: &'static str,
     /// Of the weights: resident, in-turn or streamed.
     strategy: &'static str,
@@ -90,13 +90,13 @@ struct Stage {
     estimated_ms: f64,
 }
 
-impl Stage {
-    fn new(stage: &StagePlan, ceiling: &Ceiling) -> Stage {
+impl StageRow {
+    fn new(stage: &StagePlan, ceiling: &Ceiling) -> StageRow {
         let (plan, cost) = (&stage.plan, stage.cost());
         // Large matrices reach about this much of the peak; see BENCHMARKS.md.
         let compute = (cost.flops / (ceiling.flops * 0.6)).max(cost.bytes / ceiling.copy_bytes);
         let streamed = (plan.streamed_bytes() * stage.runs) as f64 / STREAM_BYTES;
-        Stage {
+        StageRow {
             stage: stage.stage,
             strategy: stage.residency.name(),
             activations: stage.strategy().name(),
@@ -125,10 +125,10 @@ impl Report {
         opened: &Opened,
     ) -> Result<Report> {
         let ceiling = opened.ceiling()?;
-        let stages: Vec<Stage> = plan
+        let stages: Vec<StageRow> = plan
             .stages
             .iter()
-            .map(|s| Stage::new(s, &ceiling))
+            .map(|s| StageRow::new(s, &ceiling))
             .collect();
         Ok(Report {
             model: model.name.clone(),

@@ -100,7 +100,7 @@ impl Device for Cpu {
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        let params = Params::load(self.level, plans, source)?;
+        let params = Params::load(self.level, plans, self.threads(), source)?;
         tracing::debug!(bytes = params.bytes(), "weights loaded");
         Ok(Arc::new(params))
     }

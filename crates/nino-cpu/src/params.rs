@@ -1,8 +1,12 @@
 //! Loaded parameters: each in the form its uses need, packed for products, as f32 for small vectors,
 //! or as stored.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use nino_graph::{ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
@@ -133,6 +137,7 @@ impl Params {
     pub(crate) fn load(
         level: Level,
         plans: &[&Plan],
+        threads: usize,
         source: Arc<dyn ParamSource>,
     ) -> Result<Params, ExecError> {
         let mut wanted: BTreeMap<&str, (&ParamSpec, Roles)> = BTreeMap::new();
@@ -152,10 +157,7 @@ impl Params {
                 }
             }
         }
-        let mut by_name = BTreeMap::new();
-        for (name, (spec, roles)) in wanted {
-            by_name.insert(name.to_owned(), Param::new(level, spec, &roles, &*source)?);
-        }
+        let by_name = read_all(level, wanted.into_values().collect(), threads, &*source)?;
         Ok(Params { by_name, source })
     }
 
@@ -166,6 +168,41 @@ impl Params {
     pub(crate) fn bytes(&self) -> usize {
         self.by_name.values().map(Param::bytes).sum()
     }
+}
+
+/// Reads and packs on all threads. The largest come first, so that what a thread needs beside its result
+/// is small once most of them are there.
+fn read_all(
+    level: Level,
+    mut wanted: Vec<(&ParamSpec, Roles)>,
+    threads: usize,
+    source: &dyn ParamSource,
+) -> Result<BTreeMap<String, Param>, ExecError> {
+    wanted.sort_by_key(|(spec, _)| Reverse(spec.bytes()));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut mine = Vec::new();
+        while let Some((spec, roles)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let read = Param::new(level, spec, roles, source);
+            // The others need not go on after a failure.
+            let read = read.inspect_err(|_| next.store(wanted.len(), Ordering::Relaxed));
+            mine.push((spec.name.clone(), read?));
+        }
+        Ok(mine)
+    };
+    let threads = threads.min(wanted.len()).max(1);
+    let parts: Vec<Result<Vec<(String, Param)>, ExecError>> = thread::scope(|scope| {
+        let spawned: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let joined = spawned
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        std::iter::once(work()).chain(joined).collect()
+    });
+    let mut by_name = BTreeMap::new();
+    for part in parts {
+        by_name.extend(part?);
+    }
+    Ok(by_name)
 }
 
 /// Parameters that the plan reads anew in every run.

@@ -94,7 +94,7 @@ impl FileParams {
     }
 
     /// From here on [`FileParams::dtype`] asks for `dtype` where a matrix or a kernel is stored as plain
-    /// numbers and its rows are whole blocks. Tables that rows are picked from stay.
+    /// numbers and its rows are whole blocks of 32. Tables that rows are picked from stay.
     pub fn quantize(&mut self, dtype: DType) {
         self.quantize = Some(dtype);
     }
@@ -111,7 +111,7 @@ impl FileParams {
             // Rows run along the input channels, the second dimension of files.
             (Some(dtype), [_, cin, ..])
                 if plain
-                    && cin.is_multiple_of(dtype.block_len())
+                    && cin.is_multiple_of(DType::Q8_0.block_len())
                     && !name.contains("embedding") =>
             {
                 dtype
@@ -157,7 +157,7 @@ impl ParamSource for FileParams {
                 self.reader
                     .read(entry, &mut bytes)
                     .map_err(|e| fail(e.to_string()))?;
-                channels_last(&bytes, dst, cin, taps, entry.dtype.block_bytes());
+                channels_last_bytes(&bytes, dst, cin, taps, entry.dtype.block_bytes());
                 Ok(())
             }
             _ => {
@@ -167,7 +167,7 @@ impl ParamSource for FileParams {
                     .map_err(|e| fail(e.to_string()))?;
                 if let Layout::ChannelsLast { cin, taps } = layout {
                     let mut moved = vec![0.0; values.len()];
-                    channels_last(&values, &mut moved, cin, taps, 1);
+                    channels_last(&values, &mut moved, cin, taps);
                     values = moved;
                 }
                 nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()))
@@ -176,14 +176,33 @@ impl ParamSource for FileParams {
     }
 }
 
-/// `[cout, cin, taps]` to `[cout, taps, cin]`, each value `size` items long.
-fn channels_last<T: Copy>(src: &[T], dst: &mut [T], cin: usize, taps: usize, size: usize) {
-    let out = cin * taps * size;
-    for (src, dst) in src.chunks_exact(out).zip(dst.chunks_exact_mut(out)) {
-        for (at, value) in dst.chunks_exact_mut(size).enumerate() {
-            let (tap, c) = (at / cin, at % cin);
-            let from = (c * taps + tap) * size;
-            value.copy_from_slice(&src[from..from + size]);
+/// `[cout, cin, taps]` to `[cout, taps, cin]` for values of `size` bytes.
+fn channels_last_bytes(src: &[u8], dst: &mut [u8], cin: usize, taps: usize, size: usize) {
+    match size {
+        1 => channels_last(src, dst, cin, taps),
+        2 => {
+            let (src, dst) = (src.as_chunks::<2>().0, dst.as_chunks_mut::<2>().0);
+            channels_last(src, dst, cin, taps);
+        }
+        4 => {
+            let (src, dst) = (src.as_chunks::<4>().0, dst.as_chunks_mut::<4>().0);
+            channels_last(src, dst, cin, taps);
+        }
+        _ => {
+            let (src, dst) = (src.as_chunks::<8>().0, dst.as_chunks_mut::<8>().0);
+            channels_last(src, dst, cin, taps);
+        }
+    }
+}
+
+/// `[cout, cin, taps]` to `[cout, taps, cin]`
+fn channels_last<T: Copy>(src: &[T], dst: &mut [T], cin: usize, taps: usize) {
+    let each = cin * taps;
+    for (src, dst) in src.chunks_exact(each).zip(dst.chunks_exact_mut(each)) {
+        for (tap, dst) in dst.chunks_exact_mut(cin).enumerate() {
+            for (value, from) in dst.iter_mut().zip(src[tap..].iter().step_by(taps)) {
+                *value = *from;
+            }
         }
     }
 }

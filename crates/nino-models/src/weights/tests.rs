@@ -40,6 +40,6 @@ fn channels_move_last() {
         bytes
     };
     let mut dst = vec![0; 24];
-    channels_last(&each(&value, true), &mut dst, 2, 3, 2);
+    channels_last_bytes(&each(&value, true), &mut dst, 2, 3, 2);
     assert_eq!(dst, each(&value, false));
 }
