@@ -612,12 +612,78 @@ def unet(name, xl, seed, small=False):
     save(name, weights, tensors)
 
 
+def unet_kin(name, seed, widths, depth, mid, n_res=2, n_in=4, linear=False, sizes=0):
+    """The UNet's kin: SD 2.x, the refiner, inpainting, and the distilled ones. `mid` is diffusers' name of the middle
+    block, `sizes` how many numbers the label holds beside the pooled text."""
+    from diffusers import UNet2DConditionModel
+
+    kinds = ["CrossAttnDownBlock2D" if d else "DownBlock2D" for d in depth]
+    extra = {}
+    if sizes:
+        extra = dict(addition_embed_type="text_time", addition_time_embed_dim=8,
+                     projection_class_embeddings_input_dim=10 + sizes * 8)  # fmt: skip
+    m = UNet2DConditionModel(
+        in_channels=n_in,
+        out_channels=4,
+        block_out_channels=widths,
+        layers_per_block=n_res,
+        down_block_types=kinds,
+        up_block_types=[k.replace("Down", "Up") for k in reversed(kinds)],
+        mid_block_type=mid,
+        cross_attention_dim=20,
+        # Heads are counted here; SD 2.x and XL make them 8 wide, SD 1.x has always two.
+        attention_head_dim=[w // 8 for w in widths] if linear else 2,
+        transformer_layers_per_block=[max(d, 1) for d in depth],
+        use_linear_projection=linear,
+        norm_num_groups=4,
+        **extra,
+    ).double()
+    fill(m, seed)
+    rename = unet_name(len(widths), n_res, [d > 0 for d in depth])
+    x, context = noise(seed + 1, 2, n_in, 6, 8), noise(seed + 2, 2, 5, 20)
+    t = torch.tensor([999.0, 3.0], dtype=torch.float64)
+    tensors = {"golden.in.x": last(x), "golden.in.t": t.float(), "golden.in.context": context.float()}
+    kwargs = {}
+    if sizes:
+        text, ids = noise(seed + 3, 2, 10), torch.tensor([[768.0, 1024, 0, 8, 6, 7][:sizes]] * 2).double()
+        kwargs["added_cond_kwargs"] = {"text_embeds": text, "time_ids": ids}
+        tensors["golden.in.y"] = torch.cat([text, m.add_time_proj(ids.flatten()).reshape(2, -1)], -1).float()
+    found = {}
+    first, n = m.down_blocks[0], len(widths) * (n_res + 1)
+    watched = {
+        "input_blocks.1": first.attentions[0] if depth[0] else first.resnets[0],
+        f"input_blocks.{n_res + 1}": first.downsamplers[0],
+        f"output_blocks.{n - 1}": m.up_blocks[-1],
+    }
+    if m.mid_block is not None:
+        watched["middle_block"] = m.mid_block
+    for path, module in watched.items():
+        def keep(_m, _i, out, path=path):
+            found[path] = out[0] if isinstance(out, tuple) else out
+
+        module.register_forward_hook(keep)
+    with torch.no_grad():
+        out = m(x, t, context, **kwargs).sample
+    tensors["golden.out.x"] = last(out)
+    tensors |= {f"golden.at.{k}": last(v) for k, v in found.items()}
+    weights = {rename(k): v for k, v in m.state_dict().items()}
+    assert len(weights) == len(m.state_dict())
+    save(name, weights, tensors)
+
+
+CROSS, PLAIN = "UNetMidBlock2DCrossAttn", "UNetMidBlock2D"
+
 GOLDENS = {
     "clip_l": lambda n: clip(n, "quick_gelu", 900),
     "clip_g": lambda n: clip(n, "gelu", 950),
     "unet_sd": lambda n: unet(n, False, 1000),
     "unet_sdxl": lambda n: unet(n, True, 1100),
     "unet_bk": lambda n: unet(n, False, 1200, small=True),
+    "unet_sd2": lambda n: unet_kin(n, 1200, (16, 24), [1, 0], CROSS, linear=True),
+    "unet_refiner": lambda n: unet_kin(n, 1300, (8, 16, 16), [0, 2, 0], CROSS, linear=True, sizes=5),
+    "unet_inpaint": lambda n: unet_kin(n, 1400, (16, 16), [1, 0], CROSS, n_in=9),
+    "unet_bk_base": lambda n: unet_kin(n, 1500, (16, 24), [1, 1], CROSS, n_res=1),
+    "unet_ssd": lambda n: unet_kin(n, 1700, (8, 16), [0, 2], PLAIN, linear=True, sizes=6),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),
     "kl_flux": lambda n: kl(n, 16, False, True, 200),
     "kl_flux2": lambda n: kl_flux2(n, 250),

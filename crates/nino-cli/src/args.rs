@@ -13,8 +13,8 @@ pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{
-    FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PreviewArgs,
-    QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
+    FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
+    PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
 pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
 pub(crate) use vae::{

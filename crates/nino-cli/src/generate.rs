@@ -19,6 +19,7 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
+use crate::lookup;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 use from_png::Flags;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let model = model::open(&args.model, &choice, env)?;
     let mut request = request::request(args, &model, &choice.settings)?;
+    request.embeddings = lookup::embeddings(env)?;
     let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
     let tips = tips::tips(&request, &model);
     let batch = choice.settings.batch_tip(request.batch);

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Vae,
     Clip,
     Lora,
+    Embedding,
     /// Any of them.
     File,
 }
@@ -33,6 +34,7 @@ impl Kind {
             Kind::Vae => &["vae", "vae_approx"],
             Kind::Clip => &["text_encoders", "clip"],
             Kind::Lora => &["loras"],
+            Kind::Embedding => &["embeddings"],
             Kind::File => &[
                 "checkpoints",
                 "diffusion_models",
@@ -54,6 +56,7 @@ impl Kind {
             Kind::Vae => "VAE",
             Kind::Clip => "text encoder",
             Kind::Lora => "LoRA",
+            Kind::Embedding => "embedding",
             Kind::File => "file",
         }
     }
@@ -142,6 +145,19 @@ pub(crate) fn find(kind: Kind, name: &Path, env: &Env) -> Result<PathBuf, Lookup
         places: places.iter().map(Place::describe).collect(),
         name: text,
     })
+}
+
+/// Folders with textual inversions.
+pub(crate) fn embeddings(env: &Env) -> Result<Vec<PathBuf>, LookupError> {
+    let places = places::of(Kind::Embedding, env)?;
+    Ok(places
+        .into_iter()
+        .filter_map(|place| match place {
+            // The whole of $NINO_MODELS is no place for them: any model would be one.
+            Place::Folder(path) if !env.models.contains(&path) => Some(path),
+            _ => None,
+        })
+        .collect())
 }
 
 /// How a name and a file meet, best first.

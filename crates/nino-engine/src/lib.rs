@@ -35,14 +35,14 @@ pub use error::EngineError;
 pub use generate::{
     Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, Hires,
     Inpaint, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency, Resident, StagePlan,
-    Start, generate, plan_generate,
+    Start, Told, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
 pub use mask::{Mask, Sides, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::{
-    Error as SampleError, Rng, Sampler as SamplerInfo, Scheduler, Seed, nearest,
+    Error as SampleError, Prediction, Rng, Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
 pub use picture::Picture;
 pub use profile::{OpTotal, Profile};

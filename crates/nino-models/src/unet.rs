@@ -5,7 +5,7 @@
 mod block;
 mod config;
 
-pub use config::{Block, Config, Heads, Resample};
+pub use config::{Block, Config, Heads, Middle, Resample};
 
 use crate::Params;
 use block::{down, resblock, transformer, up};
@@ -35,14 +35,16 @@ pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
         h = p.label(g, h);
         skips.push(h);
     }
-    if let Some(depth) = c.middle {
+    if let Some(Middle { depth, second }) = c.middle {
         let p = &p.at("middle_block");
         let width = g.shape(h).last_dim();
         h = resblock(g, &p.at(0), c, h, emb, width);
         if depth > 0 {
             h = transformer(g, &p.at(1), c, h, inputs.context, depth);
         }
-        h = resblock(g, &p.at(if depth > 0 { 2 } else { 1 }), c, h, emb, width);
+        if second {
+            h = resblock(g, &p.at(1 + depth.min(1)), c, h, emb, width);
+        }
         h = p.label(g, h);
     }
     for (i, block) in c.output_blocks.iter().enumerate() {

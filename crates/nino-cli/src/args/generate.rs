@@ -10,11 +10,12 @@ use super::{DeviceArgs, PrecisionArg, ProfileArgs};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
-pub(crate) use model::{LoraArg, ModelArgs, QuantizeArg};
+pub(crate) use model::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use start::{FillArg, OutpaintArg, StartArgs};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 #[command(
@@ -36,6 +37,18 @@ pub(crate) struct GenerateArgs {
     /// Pixels, such as 512x768 [default: the start picture's, or the model's]
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
+    /// Zeros in place of the encoded --negative, as ComfyUI's ConditioningZeroOut
+    #[arg(long)]
+    pub(crate) zero_negative: bool,
+    /// Size SDXL is told the picture had before it was cut [default: its size]
+    #[arg(long, value_name = "WxH")]
+    pub(crate) original_size: Option<Size>,
+    /// Pixels SDXL is told were cut off at the left and the top
+    #[arg(long, value_name = "X,Y")]
+    pub(crate) crop: Option<CropArg>,
+    /// Size SDXL is told to aim at [default: the original size]
+    #[arg(long, value_name = "WxH")]
+    pub(crate) target_size: Option<Size>,
     /// Pictures made one after the other, with the seeds N, N+1, ...
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: u32,
@@ -68,6 +81,25 @@ pub(crate) struct GenerateArgs {
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+}
+
+/// Two numbers of pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CropArg {
+    pub(crate) left: usize,
+    pub(crate) top: usize,
+}
+
+impl FromStr for CropArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<CropArg, &'static str> {
+        let number = |n: &str| n.trim().parse().ok().filter(|n| *n <= 65_536);
+        let both = text.split_once(',');
+        both.and_then(|(left, top)| Some((number(left)?, number(top)?)))
+            .map(|(left, top)| CropArg { left, top })
+            .ok_or("a crop is LEFT,TOP in pixels, such as 0,128")
+    }
 }
 
 const EXAMPLES: &str = "\

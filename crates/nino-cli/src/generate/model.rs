@@ -1,6 +1,6 @@
 //! The model that the flags name, put together from its files.
 
-use crate::args::{ModelArgs, QuantizeArg};
+use crate::args::{ModelArgs, PredictionArg, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::Usage;
@@ -9,7 +9,7 @@ use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
-use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, builtin_model};
+use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, Prediction, builtin_model};
 use std::path::Path;
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
@@ -37,6 +37,15 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
         tell(&lora.file, &applied);
     }
     quantize(&mut model, args.quantize, &choice.settings)?;
+    if let Some(prediction) = args.prediction {
+        let prediction = match prediction {
+            PredictionArg::Eps => Prediction::Eps,
+            PredictionArg::V => Prediction::V,
+            PredictionArg::X0 => Prediction::X0,
+            PredictionArg::Lcm => Prediction::Lcm,
+        };
+        model.set_prediction(prediction, args.zsnr);
+    }
     Ok(model)
 }
 

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, GenerateRequest, Hires, Preview, Rng, SampleError, SamplerInfo, Scheduler, Seed,
-    Start, Upscale, VaeFile, Window,
+    Start, Told, Upscale, VaeFile, Window,
 };
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +22,13 @@ pub(super) fn request(
     let mut request = GenerateRequest::new(model, &args.prompt);
     request.negative.clone_from(&args.negative);
     request.batch = usize::from(args.batch);
+    request.clip_skip = args.model.clip_skip;
+    request.zero_negative = args.zero_negative;
+    request.told = Told {
+        original: args.original_size.map(|s| (s.width, s.height)),
+        crop: args.crop.map_or((0, 0), |at| (at.left, at.top)),
+        target: args.target_size.map(|s| (s.width, s.height)),
+    };
     request.precision = precision_of(args.precision, settings)?;
     request.decode.precision = request.precision;
     request.decode.tile = tile_of(None, (None, None), settings)?;

@@ -2,6 +2,7 @@
 //! LoRAs, and how it is sampled.
 
 use super::few_steps;
+use super::levels;
 use super::lora::{Applied, LoraSpec, Loras, Source, file_name};
 use super::spec::{Description, MODEL_SPECS};
 use crate::{BUILTIN, EngineError, VaeFile};
@@ -125,11 +126,7 @@ impl Checkpoint {
             }
             None => Bpe::clip(),
         };
-        let prediction = prediction(family, &reader, &unet, &loose)?;
-        let sampling = match family {
-            Family::Emoji => ModelSampling::flow(1.0, 1000.0),
-            _ => ModelSampling::stable_diffusion(prediction),
-        };
+        let sampling = levels::detect(family, &reader, &unet, &loose)?;
         let name = if family == Family::Emoji {
             BUILTIN.to_owned()
         } else {
@@ -359,40 +356,6 @@ fn family(config: &unet::Config, own: bool) -> Option<Family> {
         (1280, Some(2560)) => Some(Family::SdxlRefiner),
         _ => None,
     }
-}
-
-/// What the UNet predicts. SD 2.x files do not say; one late bias tells them apart, by the rule ComfyUI
-/// has. SDXL files that predict v carry an empty tensor of that name.
-fn prediction(
-    family: Family,
-    reader: &TensorReader,
-    (params, config): &(FileParams, unet::Config),
-    loose: &[String],
-) -> Result<Prediction, EngineError> {
-    let is_v = match family {
-        Family::Sd2 if config.in_channels == 4 => {
-            let name = "output_blocks.11.1.transformer_blocks.0.norm1.bias";
-            match params.index().get(name) {
-                Some(entry) => {
-                    let mut values = vec![0.0; entry.n_values()];
-                    reader.read_f32(entry, &mut values)?;
-                    deviation(&values) > 0.09
-                }
-                None => false,
-            }
-        }
-        Family::Sdxl => loose.iter().any(|name| name == "v_pred"),
-        _ => false,
-    };
-    Ok(if is_v { Prediction::V } else { Prediction::Eps })
-}
-
-/// Standard deviation of a sample.
-fn deviation(values: &[f32]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().copied().map(f64::from).sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum();
-    (squares / (n - 1.0).max(1.0)).sqrt()
 }
 
 /// What a model of our own carries in its header.

@@ -43,6 +43,9 @@ pub struct GenerateRequest {
     pub clip_skip: Option<usize>,
     /// Folders with textual inversions, for `embedding:name` in a prompt.
     pub embeddings: Vec<PathBuf>,
+    /// Zeros in the place of the encoded negative prompt, as ComfyUI's `ConditioningZeroOut` makes them.
+    pub zero_negative: bool,
+    pub told: Told,
     pub decode: DecodeOptions,
 }
 
@@ -113,6 +116,17 @@ pub(super) struct Pass {
     pub(super) method: Upscale,
 }
 
+/// What SDXL is told of the picture beside the prompt, as ComfyUI's `CLIPTextEncodeSDXL`: pairs are
+/// width and height, or left and top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The size before it was cut; the picture's own when `None`.
+    pub original: Option<(usize, usize)>,
+    pub crop: (usize, usize),
+    /// The original size when `None`.
+    pub target: Option<(usize, usize)>,
+}
+
 impl GenerateRequest {
     /// A request with the model's defaults and seed 0.
     pub fn new(model: &Checkpoint, prompt: &str) -> GenerateRequest {
@@ -143,6 +157,8 @@ impl GenerateRequest {
             precision: Precision::Auto,
             clip_skip: None,
             embeddings: Vec::new(),
+            zero_negative: false,
+            told: Told::default(),
             decode: DecodeOptions::default(),
         }
     }

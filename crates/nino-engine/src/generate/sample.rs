@@ -143,8 +143,8 @@ impl Run<'_> {
         let shape = pass.shape;
         let pixels = shape.pixels(model.vae.vae.scale());
         let (positive, negative) = (
-            positive.at_size(model.family, pixels, false),
-            negative.at_size(model.family, pixels, true),
+            positive.at_size(model.family, &request.told, pixels, false),
+            negative.at_size(model.family, &request.told, pixels, true),
         );
         let inpaint = request.inpaint.as_ref().map(|i| &i.mask);
         let session = device.session(unet.plan.clone(), weights)?;

@@ -2,9 +2,12 @@
 
 mod encoder;
 mod inversion;
+#[cfg(test)]
+mod tests;
 
 use super::GenerateRequest;
 use super::checkpoint::{Checkpoint, Family, TextEncoder};
+use super::request::Told;
 use crate::{Control, EngineError};
 use inversion::Inversions;
 use nino_graph::Device;
@@ -57,7 +60,11 @@ pub(super) fn each(
         let want = wanted(model.family, &encoder.config, request.clip_skip);
         let prompts = (&prompts[..], &inversions);
         let outputs = encoder::run(device, model, encoder, &layout, want, prompts, control)?;
-        for (i, output) in outputs.into_iter().enumerate() {
+        for (i, mut output) in outputs.into_iter().enumerate() {
+            if i == 1 && request.zero_negative {
+                output.hidden.fill(0.0);
+                output.pooled.fill(0.0);
+            }
             contexts[i].push((encoder.config.width, output.hidden));
             // The last, widest encoder's is the one that counts.
             pooled[i] = output.pooled;
@@ -130,14 +137,16 @@ fn side_by_side(parts: &[(usize, Vec<f32>)]) -> (usize, Vec<f32>) {
 }
 
 impl Conditioning {
-    /// The same for a picture of another width and height, which SDXL is told.
+    /// The same for a picture of another width and height, which SDXL is told unless the request says
+    /// what to tell.
     pub(super) fn at_size(
         &self,
         family: Family,
+        told: &Told,
         size: (usize, usize),
         negative: bool,
     ) -> Conditioning {
-        let sizes = sizes(family, size, negative);
+        let sizes = sizes(family, told, size, negative);
         let pooled = &self.vector[..self.vector.len() - sizes.len()];
         Conditioning {
             vector: pooled.iter().copied().chain(sizes).collect(),
@@ -148,22 +157,27 @@ impl Conditioning {
 
 /// SDXL: pooled text, then what it is told of sizes.
 fn vector(family: Family, pooled: &[f32], request: &GenerateRequest, negative: bool) -> Vec<f32> {
-    let sizes = sizes(family, (request.width, request.height), negative);
+    let size = (request.width, request.height);
+    let sizes = sizes(family, &request.told, size, negative);
     if sizes.is_empty() {
         return sizes;
     }
     pooled.iter().copied().chain(sizes).collect()
 }
 
-/// Original size, crop and target size; the refiner has an aesthetic score.
-fn sizes(family: Family, (width, height): (usize, usize), negative: bool) -> Vec<f32> {
-    let (w, h) = (width as f32, height as f32);
-    let numbers: &[f32] = match family {
-        Family::Sdxl => &[h, w, 0.0, 0.0, h, w],
-        Family::SdxlRefiner => &[h, w, 0.0, 0.0, if negative { 2.5 } else { 6.0 }],
+/// Original size, crop and target size; the refiner has an aesthetic score instead of the last.
+fn sizes(family: Family, told: &Told, size: (usize, usize), negative: bool) -> Vec<f32> {
+    let number = |n: usize| n as f32;
+    let (w, h) = told.original.unwrap_or(size);
+    let (target_w, target_h) = told.target.unwrap_or((w, h));
+    let (left, top) = told.crop;
+    let mut numbers = [h, w, top, left].map(number).to_vec();
+    match family {
+        Family::Sdxl => numbers.extend([target_h, target_w].map(number)),
+        Family::SdxlRefiner => numbers.push(if negative { 2.5 } else { 6.0 }),
         _ => return Vec::new(),
-    };
-    numbers.iter().flat_map(|&v| sinusoids(v)).collect()
+    }
+    numbers.into_iter().flat_map(sinusoids).collect()
 }
 
 /// 256 values: cosines, then sines, of 128 frequencies from 1 to 1/10000.

@@ -14,8 +14,8 @@ pub struct Config {
     pub heads: Heads,
     /// After the first convolution.
     pub input_blocks: Vec<Block>,
-    /// Transformer depth of the middle block; `None` without a middle block.
-    pub middle: Option<usize>,
+    /// `None` without a middle block.
+    pub middle: Option<Middle>,
     pub output_blocks: Vec<Block>,
     /// Groups of every norm.
     pub groups: usize,
@@ -28,6 +28,13 @@ pub enum Heads {
     Count(usize),
     /// SD 2.x and XL: each this wide.
     Width(usize),
+}
+
+/// A residual block; then, in all but SSD-1B and its kin, `depth` transformer blocks and another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Middle {
+    pub depth: usize,
+    pub second: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +71,7 @@ impl Config {
             adm_in: None,
             heads: Heads::Count(8),
             input_blocks: down_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
-            middle: Some(1),
+            middle: Some(middle(1)),
             output_blocks: up_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
             groups: 32,
         }
@@ -84,7 +91,7 @@ impl Config {
             adm_in: Some(2816),
             heads: Heads::Width(64),
             input_blocks: down_blocks(320, &[1, 2, 4], &[0, 2, 10]),
-            middle: Some(10),
+            middle: Some(middle(10)),
             output_blocks: up_blocks(320, &[1, 2, 4], &[0, 2, 10]),
             ..Config::sd15()
         }
@@ -130,7 +137,12 @@ impl Config {
         };
         let input_blocks = blocks("input_blocks", 1);
         let output_blocks = blocks("output_blocks", 0);
-        let middle = shape("middle_block.0.in_layers.2.weight").map(|_| depth_at("middle_block.1"));
+        let middle = shape("middle_block.0.in_layers.2.weight").map(|_| {
+            let depth = depth_at("middle_block.1");
+            let second = format!("middle_block.{}.in_layers.2.weight", 1 + depth.min(1));
+            let second = shape(&second).is_some();
+            Middle { depth, second }
+        });
         let (proj_in, context_dim) = attention?;
         Some(Config {
             in_channels,
@@ -150,6 +162,11 @@ impl Config {
             groups: 32,
         })
     }
+}
+
+fn middle(depth: usize) -> Middle {
+    let second = true;
+    Middle { depth, second }
 }
 
 fn down_blocks(width: usize, mult: &[usize], depth: &[usize]) -> Vec<Block> {

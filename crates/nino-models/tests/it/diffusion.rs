@@ -1,11 +1,13 @@
 //! Text encoders and the UNet.
 
-use crate::golden::Golden;
+use crate::golden::{Golden, on};
 use nino_dtype::DType;
+use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};
 use nino_graph::{Act, Graph, Node, Shape};
 use nino_models::{Params, clip, unet};
-use nino_suite::Tensor;
+use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An input with the golden's values.
 fn input(
@@ -21,47 +23,86 @@ fn input(
     node
 }
 
+/// A graph of a golden's model, its inputs, and its output with the golden's name for it.
+struct Recorded {
+    graph: Graph,
+    inputs: BTreeMap<Node, Tensor>,
+    out: Vec<(Node, &'static str)>,
+}
+
+fn clip(golden: &Golden, act: Act, skip: usize, norm: bool, out: &'static str) -> Recorded {
+    let detected = clip::Config::detect(&golden.find("")).unwrap();
+    // The activation is told by the width, which a tiny model has not.
+    let c = clip::Config { act, ..detected };
+    let want = clip::Config {
+        vocab: 120,
+        max_tokens: 16,
+        width: 128,
+        mlp: 160,
+        heads: 2,
+        n_layers: 3,
+        act,
+        projection: Some(24),
+    };
+    assert_eq!(c, want);
+    let mut g = Graph::new();
+    let mut inputs = BTreeMap::new();
+    let ids = input(&mut g, &mut inputs, golden, "in.ids", DType::I32);
+    let end = input(&mut g, &mut inputs, golden, "in.end", DType::F32);
+    let p = golden.params();
+    let pooled = skip == 1;
+    let x = clip::embed(&mut g, &p, &c, ids, DType::F32);
+    let encoded = clip::encoder(&mut g, &p, &c, x, end, clip::Want { skip, norm, pooled });
+    let mut out = vec![(encoded.hidden, out)];
+    out.extend(encoded.pooled.map(|p| (p, "out.pooled")));
+    out.iter().for_each(|&(node, _)| g.output(node));
+    Recorded {
+        graph: g.finish().unwrap(),
+        inputs,
+        out,
+    }
+}
+
 #[test]
 fn clip_text_encoders() {
     for (name, act) in [("clip_l", Act::QuickGelu), ("clip_g", Act::Gelu)] {
         let golden = Golden::open(name);
-        let detected = clip::Config::detect(&golden.find("")).unwrap();
-        // The activation is told by the width, which a tiny model has not.
-        let c = clip::Config { act, ..detected };
-        let want = clip::Config {
-            vocab: 120,
-            max_tokens: 16,
-            width: 128,
-            mlp: 160,
-            heads: 2,
-            n_layers: 3,
-            act,
-            projection: Some(24),
-        };
-        assert_eq!(c, want);
         for (skip, norm, expected) in [
             (1, true, "out.last"),
             (2, false, "out.penultimate"),
             (2, true, "out.penultimate_normed"),
         ] {
-            let mut g = Graph::new();
-            let mut inputs = BTreeMap::new();
-            let ids = input(&mut g, &mut inputs, &golden, "in.ids", DType::I32);
-            let end = input(&mut g, &mut inputs, &golden, "in.end", DType::F32);
-            let p = golden.params();
-            let pooled = skip == 1;
-            let x = clip::embed(&mut g, &p, &c, ids, DType::F32);
-            let want = clip::Want { skip, norm, pooled };
-            let out = clip::encoder(&mut g, &p, &c, x, end, want);
-            g.output(out.hidden);
-            out.pooled.inspect(|&p| g.output(p));
-            let g = g.finish().unwrap();
-            let values = golden.run(&g, &inputs, skip == 1);
-            golden.close(expected, &values[&out.hidden], &golden.tensor(expected));
-            if let Some(pooled) = out.pooled {
-                golden.close("pooled", &values[&pooled], &golden.tensor("out.pooled"));
+            let r = clip(&golden, act, skip, norm, expected);
+            let values = golden.run(&r.graph, &r.inputs, skip == 1);
+            for (node, name) in r.out {
+                golden.close(name, &values[&node], &golden.tensor(name));
             }
         }
+    }
+}
+
+/// Neither heads nor groups of the tiny models are those of the real ones.
+fn unet(golden: &Golden, c: unet::Config, heads: unet::Heads, dtype: DType) -> Recorded {
+    let c = unet::Config {
+        heads,
+        groups: 4,
+        ..c
+    };
+    let mut g = Graph::new();
+    let mut inputs = BTreeMap::new();
+    let mut get = |g: &mut Graph, n: &str, dtype| input(g, &mut inputs, golden, n, dtype);
+    let nodes = unet::Inputs {
+        x: get(&mut g, "in.x", dtype),
+        t: get(&mut g, "in.t", DType::F32),
+        context: get(&mut g, "in.context", dtype),
+        y: c.adm_in.map(|_| get(&mut g, "in.y", dtype)),
+    };
+    let out = unet::unet(&mut g, &golden.params(), &c, nodes);
+    g.output(out);
+    Recorded {
+        graph: g.finish().unwrap(),
+        inputs,
+        out: vec![(out, "out.x")],
     }
 }
 
@@ -74,33 +115,117 @@ fn stable_diffusion_unet() {
     ] {
         let golden = Golden::open(name);
         let xl = name == "unet_sdxl";
-        let detected = unet::Config::detect(&golden.find("")).unwrap();
-        assert_eq!(detected.heads == unet::Heads::Width(64), xl);
-        assert_eq!(detected.adm_in, xl.then_some(58));
-        assert_eq!(detected.context_dim, 20);
-        let depths: Vec<usize> = detected.input_blocks.iter().map(|b| b.depth).collect();
+        let c = unet::Config::detect(&golden.find("")).unwrap();
+        assert_eq!(c.heads == unet::Heads::Width(64), xl);
+        assert_eq!(c.adm_in, xl.then_some(58));
+        assert_eq!(c.context_dim, 20);
+        let depths: Vec<usize> = c.input_blocks.iter().map(|b| b.depth).collect();
         assert_eq!(depths, depth, "{name}");
-        assert_eq!(detected.middle.is_none(), name == "unet_bk");
-        // Neither heads nor groups of the tiny model are those of the real ones.
-        let c = unet::Config {
-            heads,
-            groups: 4,
-            ..detected
+        assert_eq!(c.middle.is_none(), name == "unet_bk");
+        let r = unet(&golden, c, heads, DType::F32);
+        let values = golden.run(&r.graph, &r.inputs, true);
+        golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
+    }
+}
+
+/// Names of the files, heads, transformers of the blocks down, the middle and the label.
+type Kin = (
+    &'static str,
+    unet::Heads,
+    &'static [usize],
+    Option<(usize, bool)>,
+    Option<usize>,
+);
+
+#[test]
+fn kin_of_the_unet_are_told_by_their_blocks() {
+    use unet::Heads::{Count, Width};
+    let kin: [Kin; 5] = [
+        (
+            "unet_sd2",
+            Width(8),
+            &[1, 1, 0, 0, 0],
+            Some((1, true)),
+            None,
+        ),
+        (
+            "unet_refiner",
+            Width(8),
+            &[0, 0, 0, 2, 2, 0, 0, 0],
+            Some((1, true)),
+            Some(50),
+        ),
+        (
+            "unet_inpaint",
+            Count(2),
+            &[1, 1, 0, 0, 0],
+            Some((1, true)),
+            None,
+        ),
+        ("unet_bk_base", Count(2), &[1, 0, 1], Some((1, true)), None),
+        (
+            "unet_ssd",
+            Width(8),
+            &[0, 0, 0, 2, 2],
+            Some((0, false)),
+            Some(58),
+        ),
+    ];
+    for (name, heads, depths, middle, label) in kin {
+        let golden = Golden::open(name);
+        let c = unet::Config::detect(&golden.find("")).unwrap();
+        assert_eq!(c.in_channels, if name == "unet_inpaint" { 9 } else { 4 });
+        let found: Vec<usize> = c.input_blocks.iter().map(|b| b.depth).collect();
+        assert_eq!(found, depths, "{name}");
+        assert_eq!(c.middle.map(|m| (m.depth, m.second)), middle, "{name}");
+        assert_eq!(c.adm_in, label, "{name}");
+        let r = unet(&golden, c, heads, DType::F32);
+        let values = golden.run(&r.graph, &r.inputs, true);
+        golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
+    }
+}
+
+/// Every adapter of this machine, software ones too, at 16-bit storage.
+#[test]
+fn gpu_text_encoders_and_unets_at_f16() {
+    let adapters = Adapters::enumerate();
+    if let Some(reason) = &adapters.reason {
+        println!("skipped: no GPU adapter ({reason})");
+    }
+    for index in 0..adapters.infos.len() {
+        let options = OpenOptions {
+            adapter: index.to_string(),
+            tier: Some(Tier::F16),
+            cache_dir: None,
         };
-        let mut g = Graph::new();
-        let mut inputs = BTreeMap::new();
-        let mut get = |g: &mut Graph, n: &str| input(g, &mut inputs, &golden, n, DType::F32);
-        let nodes = unet::Inputs {
-            x: get(&mut g, "in.x"),
-            t: get(&mut g, "in.t"),
-            context: get(&mut g, "in.context"),
-            y: xl.then(|| get(&mut g, "in.y")),
-        };
-        let out = unet::unet(&mut g, &golden.params(), &c, nodes);
-        g.output(out);
-        let g = g.finish().unwrap();
-        let values = golden.run(&g, &inputs, true);
-        golden.close("out.x", &values[&out], &golden.tensor("out.x"));
+        let device = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
+        for name in ["clip_l", "clip_g", "unet_sd", "unet_sdxl"] {
+            let golden = Golden::open(name);
+            let r = match name {
+                "clip_l" => clip(&golden, Act::QuickGelu, 1, true, "out.last"),
+                "clip_g" => clip(&golden, Act::Gelu, 1, true, "out.last"),
+                _ => {
+                    let c = unet::Config::detect(&golden.find("")).unwrap();
+                    let heads = match c.adm_in {
+                        None => unet::Heads::Count(2),
+                        Some(_) => unet::Heads::Width(6),
+                    };
+                    unet(&golden, c, heads, DType::F16)
+                }
+            };
+            let values = on(&device, &r.graph, &r.inputs, Arc::new(golden.source()));
+            for (node, name) in &r.out {
+                let expected = golden.tensor(name);
+                let d = Difference::between(&values[node].values, &expected.values);
+                let decibels = -10.0 * d.nmse.log10();
+                println!("{}: {name}: {decibels:.1} dB", golden.name);
+                assert!(
+                    decibels >= 45.0,
+                    "{}: {name}: {decibels:.1} dB",
+                    golden.name
+                );
+            }
+        }
     }
 }
 

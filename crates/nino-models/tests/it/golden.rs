@@ -108,11 +108,25 @@ pub(crate) fn cpu(
     inputs: &BTreeMap<Node, Tensor>,
     source: Arc<dyn ParamSource>,
 ) -> BTreeMap<Node, Tensor> {
-    let cpu = Cpu::new(CpuOptions::default()).unwrap();
-    let fused = rewrite(graph, cpu.rewrites());
-    let plan = Arc::new(Plan::new(fused, cpu.plan_options()).unwrap());
-    let weights = cpu.load(&[&plan], source).unwrap();
-    let mut session = cpu.session(Arc::clone(&plan), &weights).unwrap();
+    on(
+        &Cpu::new(CpuOptions::default()).unwrap(),
+        graph,
+        inputs,
+        source,
+    )
+}
+
+/// Outputs of the graph as a device computes them.
+pub(crate) fn on(
+    device: &dyn Device,
+    graph: &Graph,
+    inputs: &BTreeMap<Node, Tensor>,
+    source: Arc<dyn ParamSource>,
+) -> BTreeMap<Node, Tensor> {
+    let fused = rewrite(graph, device.rewrites());
+    let plan = Arc::new(Plan::new(fused, device.plan_options()).unwrap());
+    let weights = device.load(&[&plan], source).unwrap();
+    let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     session.poison().unwrap();
     for (&node, value) in inputs {
         let bytes = value.encode(graph.dtype(node)).unwrap();

@@ -23,6 +23,16 @@ pub(crate) struct ModelArgs {
     /// quantized while it is loaded
     #[arg(long, value_name = "TYPE")]
     pub(crate) quantize: Option<QuantizeArg>,
+    /// Layer of the text encoders to stop at, counted from the last: 1 or -1 is the last, 2 or -2 the one
+    /// before it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for SD 2.x and SDXL]
+    #[arg(long, value_name = "N", value_parser = clip_skip, allow_negative_numbers = true)]
+    pub(crate) clip_skip: Option<usize>,
+    /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: as its file tells]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) prediction: Option<PredictionArg>,
+    /// Noise levels that end in pure noise, for models trained with zero terminal SNR
+    #[arg(long, requires = "prediction")]
+    pub(crate) zsnr: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,6 +45,22 @@ pub(crate) enum QuantizeArg {
     Q4K,
     /// As the file has them, whatever a profile says
     None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PredictionArg {
+    Eps,
+    V,
+    X0,
+    Lcm,
+}
+
+/// ComfyUI counts -1 to -24; the sign is for taste.
+fn clip_skip(text: &str) -> Result<usize, &'static str> {
+    match text.parse::<i32>().map(i32::unsigned_abs) {
+        Ok(n @ 1..=24) => Ok(n as usize),
+        _ => Err("it is a number from 1 to 24, or from -1 to -24"),
+    }
 }
 
 /// A LoRA file and its strengths.
@@ -76,7 +102,16 @@ impl FromStr for LoraArg {
 
 #[cfg(test)]
 mod tests {
-    use super::LoraArg;
+    use super::{LoraArg, clip_skip};
+
+    #[test]
+    fn clip_skip_counts_either_way() {
+        assert_eq!(clip_skip("2"), Ok(2));
+        assert_eq!(clip_skip("-24"), Ok(24));
+        for wrong in ["0", "25", "-25", "last", "-2147483648"] {
+            assert!(clip_skip(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn strengths_follow_the_file() {

@@ -4,8 +4,9 @@ use super::flags::Flags;
 use crate::generate::metadata::a1111;
 
 /// Fields that are taken over or say nothing of the picture.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "Steps",
+    "Clip skip",
     "Sampler",
     "Schedule type",
     "CFG scale",
@@ -56,6 +57,7 @@ pub(super) fn flags(text: &str) -> Result<Flags, String> {
         ("Size", "size"),
         ("Model", "model"),
         ("VAE", "vae"),
+        ("Clip skip", "clip-skip"),
     ] {
         if let Some(value) = field(key) {
             flags.set(flag, value);

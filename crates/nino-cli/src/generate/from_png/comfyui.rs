@@ -290,7 +290,10 @@ impl Graph {
     /// Text encoders that are files of their own.
     fn encoders(&self, encode: Node<'_>, flags: &mut Flags) -> Result<(), String> {
         let mut node = self.link(encode, "clip")?;
-        while node.class == "LoraLoader" {
+        while matches!(node.class, "LoraLoader" | "CLIPSetLastLayer") {
+            if node.class == "CLIPSetLastLayer" {
+                flags.set("clip-skip", node.text("stop_at_clip_layer")?);
+            }
             node = self.link(node, "clip")?;
         }
         match node.class {

@@ -87,6 +87,7 @@ fn a1111s_lines_become_flags() {
         ("size", "512x768"),
         ("model", "v1-5-pruned-emaonly"),
         ("rng", "philox"),
+        ("clip-skip", "2"),
     ] {
         assert_eq!(one(&flags, flag), value, "{flag}");
     }

@@ -78,6 +78,8 @@ pub(super) fn parameters(request: &GenerateRequest, origin: &Origin<'_>) -> Stri
         .map_or(model.as_str(), |(stem, _)| stem);
     fields.push(("Model", stem.to_owned()));
     fields.extend(origin.vae().map(|vae| ("VAE", vae)));
+    let clip_skip = request.clip_skip.map(|n| ("Clip skip", n.to_string()));
+    fields.extend(clip_skip);
     // A1111 names its own streams of noise: the CPU's is torch's, the GPU's is Philox.
     let rng = match request.seed.rng.name() {
         "torch" => "CPU",

@@ -1,0 +1,76 @@
+//! What a model predicts, and over which noise levels: told by its file as ComfyUI tells it, or by the
+//! user as ComfyUI's `ModelSamplingDiscrete` is.
+
+use super::checkpoint::{Checkpoint, Family};
+use crate::EngineError;
+use nino_models::{FileParams, unet};
+use nino_sample::model::Betas;
+use nino_sample::{ModelSampling, Prediction};
+use nino_weights::TensorReader;
+
+/// The levels of CosXL where its file does not say.
+const EDM_MIN: f64 = 0.002;
+
+pub(super) fn detect(
+    family: Family,
+    reader: &TensorReader,
+    (params, config): &(FileParams, unet::Config),
+    loose: &[String],
+) -> Result<ModelSampling, EngineError> {
+    let has = |name: &str| loose.iter().any(|n| n == name);
+    let number = |name: &str| -> Result<Option<f64>, EngineError> {
+        let Some(entry) = reader.entry(name).ok().filter(|e| e.n_values() == 1) else {
+            return Ok(None);
+        };
+        let mut value = [0.0];
+        reader.read_f32(entry, &mut value)?;
+        Ok(Some(f64::from(value[0])))
+    };
+    Ok(match family {
+        Family::Emoji => ModelSampling::flow(1.0, 1000.0),
+        // An inpainting UNet of SD 2.x always predicts noise; the others' files do not say, but one late
+        // bias tells them apart.
+        Family::Sd2 if config.in_channels == 4 && is_v(reader, params)? => {
+            ModelSampling::stable_diffusion(Prediction::V)
+        }
+        Family::Sdxl => match number("edm_vpred.sigma_max")? {
+            Some(max) => {
+                let min = number("edm_vpred.sigma_min")?.unwrap_or(EDM_MIN);
+                ModelSampling::continuous_edm(Prediction::V, min, max, 1.0)
+            }
+            None if has("v_pred") => discrete(Prediction::V, has("ztsnr")),
+            None => ModelSampling::stable_diffusion(Prediction::Eps),
+        },
+        _ => ModelSampling::stable_diffusion(Prediction::Eps),
+    })
+}
+
+impl Checkpoint {
+    /// Samples it as one that predicts this; `zsnr` ends the levels in pure noise.
+    pub fn set_prediction(&mut self, prediction: Prediction, zsnr: bool) {
+        self.sampling = match prediction {
+            Prediction::Lcm => ModelSampling::lcm(zsnr),
+            _ => discrete(prediction, zsnr),
+        };
+    }
+}
+
+fn discrete(prediction: Prediction, zsnr: bool) -> ModelSampling {
+    ModelSampling::discrete(prediction, Betas::STABLE_DIFFUSION, zsnr)
+}
+
+fn is_v(reader: &TensorReader, params: &FileParams) -> Result<bool, EngineError> {
+    let name = "output_blocks.11.1.transformer_blocks.0.norm1.bias";
+    let Some(entry) = params.index().get(name) else {
+        return Ok(false);
+    };
+    let mut values = vec![0.0; entry.n_values()];
+    reader.read_f32(entry, &mut values)?;
+    let n = values.len() as f64;
+    let mean = values.iter().copied().map(f64::from).sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum();
+    Ok((squares / n).sqrt() > 0.09)
+}
+
+#[cfg(test)]
+mod tests;
