@@ -72,14 +72,11 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         on_event: &mut on_event,
     };
     let device = &*opened.device;
-    let latent = match video {
-        Some(mut frames) => {
-            nino_engine::encode_video(device, &vae, &mut *frames, &options, &mut control)?
-        }
-        None => {
-            let picture = load_picture(&args.picture)?;
-            nino_engine::encode(device, &vae, &picture, &options, &mut control)?
-        }
+    let latent = if let Some(mut frames) = video {
+        nino_engine::encode_video(device, &vae, &mut *frames, &options, &mut control)?
+    } else {
+        let picture = load_picture(&args.picture)?;
+        nino_engine::encode(device, &vae, &picture, &options, &mut control)?
     };
     let name = options
         .format

@@ -22,6 +22,7 @@ use crate::failure::Told;
 use crate::printer::Printer;
 use anyhow::Result;
 use facts::{Config, Facts};
+use nino_gpu::AdapterInfo;
 use rules::Finding;
 use serde::Serialize;
 use verify::Verdict;
@@ -67,6 +68,12 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
 /// The processor's name, as `/proc/cpuinfo` or the like gives it.
 pub(crate) fn cpu_model() -> String {
     system::cpu().model
+}
+
+/// The most memory to plan with on an adapter, when nothing else is said.
+pub(crate) fn adapter_budget(info: &AdapterInfo) -> Option<u64> {
+    let found = adapters::facts(info);
+    budget::adapter(&found, &system::memory(), None).map(|b| b.bytes)
 }
 
 fn gather(choice: &Choice, env: &Env) -> Facts {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
 use nino_engine::Reopening;
-use nino_gpu::{AdapterInfo, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
+use nino_gpu::{AdapterInfo, AdapterKind, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
 use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ pub(crate) fn open_target(target: &Target, choice: &Choice) -> Result<Opened> {
         (cpu.clone(), Opener::Cpu(cpu))
     };
     Ok(Opened {
-        device: budgeted(device, choice),
+        device: budgeted(device, budget(&kind, choice)),
         name: target.name.to_string(),
         model: target.model.clone(),
         tier: target.tier,
@@ -218,12 +218,24 @@ impl From<Tier> for GpuTier {
     }
 }
 
-/// Puts the user's cap into every plan made for the device.
-fn budgeted(device: Arc<dyn Device>, choice: &Choice) -> Arc<dyn Device> {
-    match choice.budget {
+/// The user's cap, or on a card what `nino doctor` says it has: what a card lacks fails half-way, while
+/// an operating system finds a page somewhere.
+fn budget(kind: &Opener, choice: &Choice) -> Option<u64> {
+    let own = || match kind {
+        Opener::Gpu(gpu) if gpu.gpu().info.kind != AdapterKind::Software => {
+            crate::doctor::adapter_budget(&gpu.gpu().info)
+        }
+        _ => None,
+    };
+    choice.budget.map(|b| b.0).or_else(own)
+}
+
+/// Puts the budget into every plan made for the device.
+fn budgeted(device: Arc<dyn Device>, budget: Option<u64>) -> Arc<dyn Device> {
+    match budget {
         Some(budget) => Arc::new(Budgeted {
             device,
-            budget: budget.0 as usize,
+            budget: budget as usize,
         }),
         None => device,
     }

@@ -13,7 +13,7 @@ pub(super) fn found() -> (Vec<Adapter>, Option<String>) {
     }
 }
 
-fn facts(info: &AdapterInfo) -> Adapter {
+pub(super) fn facts(info: &AdapterInfo) -> Adapter {
     Adapter {
         device: format!("gpu:{}", info.index),
         name: info.name.clone(),
