@@ -4,7 +4,6 @@
 mod decode;
 mod generate;
 mod report;
-mod resident;
 #[cfg(test)]
 mod tests;
 mod timing;

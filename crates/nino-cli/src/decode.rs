@@ -28,9 +28,9 @@ use std::time::Instant;
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let format = args.vae.latent_format.as_deref();
-    let options = options(&args.how, format, &choice.settings)?;
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
+    let format = args.vae.latent_format.as_deref();
+    let options = options(&args.how, format, &vae, &choice.settings)?;
     let latent = Latent::open(&args.latent)?;
     let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
     let opened = device::open(&choice)?;
@@ -95,12 +95,12 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
 
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let options = options(&args.how, None, &choice.settings)?;
     let vae = match (&args.vae, &args.spec) {
         (Some(path), _) => VaeFile::open(&lookup::find(Kind::Vae, path, env)?)?,
         (None, Some(name)) => VaeFile::spec(name)?,
         (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
     };
+    let options = options(&args.how, None, &vae, &choice.settings)?;
     let opened = device::open(&choice)?;
     let size = latent_size(args, &vae)?;
     let plan = nino_engine::plan_decode(&*opened.device, &vae, size, &options)?;
@@ -138,15 +138,18 @@ fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage
 fn options(
     how: &HowArgs,
     latent_format: Option<&str>,
+    vae: &VaeFile,
     settings: &Settings,
 ) -> Result<DecodeOptions, Usage> {
+    let tile_size = settings.pick("tile_size", how.tile_size, str::parse)?;
+    let tile_size = tile_size.unwrap_or(Tiling::default_for(vae).size);
     let chunking = match how.chunk {
         ChunkArg::Auto => Chunking::Auto,
         ChunkArg::Frames(n) => Chunking::Frames(n),
     };
     Ok(DecodeOptions {
         precision: precision_of(how.precision, settings)?,
-        tile: tile_of(how.tile, (how.tile_size, how.overlap), settings)?,
+        tile: tile_of(how.tile, (Some(tile_size), how.overlap), settings)?,
         chunking,
         format: format(latent_format)?,
         ..DecodeOptions::default()

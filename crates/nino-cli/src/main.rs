@@ -20,6 +20,7 @@ mod lookup;
 mod plan;
 mod printer;
 mod pull;
+mod resident;
 mod settings;
 mod size;
 mod table;

@@ -72,6 +72,13 @@ pub fn create_video(
     })
 }
 
+/// Whether a file can be made where `path` says, tried out: better now than after an hour's work.
+pub fn can_write(path: &Path) -> Result<(), MediaError> {
+    let probe = Pending::new(path);
+    let made = std::fs::File::create(&probe.temporary);
+    made.map(drop).map_err(io_error(path, "create the file"))
+}
+
 fn extension(path: &Path) -> String {
     path.extension()
         .map_or_else(String::new, |e| e.to_string_lossy().to_ascii_lowercase())

@@ -6,6 +6,7 @@ use nino_dtype::DType;
 use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
+use nino_weights::Entry;
 use nino_weights::names::{self, Component, Net};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub struct VaeFile {
     weights: Weights,
     /// Of a TAESD whose halves are two files, the one that encodes.
     encoder: Option<Box<VaeFile>>,
+    quantized: bool,
 }
 
 enum Weights {
@@ -71,11 +73,13 @@ impl VaeFile {
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let encoder = encoder_beside(&vae, path);
+        let is_quantized = |e: &Entry| e.dtype.is_block() || e.scale.is_some();
         Ok(VaeFile {
             vae,
             name,
             weights: Weights::File(params),
             encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
+            quantized: reader.index().entries().iter().any(is_quantized),
         })
     }
 
@@ -95,6 +99,7 @@ impl VaeFile {
             name: name.to_owned(),
             weights: Weights::None,
             encoder: None,
+            quantized: false,
         })
     }
 
@@ -104,6 +109,11 @@ impl VaeFile {
             weights: Weights::Synthetic(SyntheticParams { seed }),
             ..VaeFile::spec(name)?
         })
+    }
+
+    /// Whether the file holds quantized weights, in the VAE or in the model it came with.
+    pub fn is_quantized(&self) -> bool {
+        self.quantized
     }
 
     /// The weights, for a device to load.

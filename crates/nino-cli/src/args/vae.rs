@@ -95,7 +95,7 @@ pub(crate) struct HowArgs {
     /// auto is exact, whatever the budget; fast blends overlapping tiles [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) tile: Option<TileArg>,
-    /// Side of a fast tile in pixels [default: 768, or the profile's]
+    /// Side of a fast tile in pixels [default: the profile's, or 768, 512 for quantized models]
     #[arg(long, value_name = "PIXELS")]
     pub(crate) tile_size: Option<usize>,
     /// Overlap of fast tiles in pixels [default: 96]

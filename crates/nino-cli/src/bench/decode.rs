@@ -4,8 +4,8 @@
 mod cases;
 mod report;
 
+use super::finish;
 use super::timing::Timing;
-use super::{finish, resident};
 use crate::args::BenchDecodeArgs;
 use crate::decode::precision;
 use crate::device::{self, Choice, Opened};
@@ -13,6 +13,7 @@ use crate::env::Env;
 use crate::failure;
 use crate::interrupt;
 use crate::printer::Printer;
+use crate::resident;
 use anyhow::{Context, Result};
 use cases::{Case, Memory};
 use nino_dtype::DType;

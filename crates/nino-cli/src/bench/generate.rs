@@ -6,13 +6,14 @@ mod network;
 mod report;
 
 use super::timing::Timing;
-use super::{WARM_UP, finish, resident};
+use super::{WARM_UP, finish};
 use crate::args::BenchGenerateArgs;
 use crate::device::{self, Choice, DeviceName, Opened};
 use crate::env::Env;
 use crate::failure;
 use crate::interrupt;
 use crate::printer::Printer;
+use crate::resident;
 use anyhow::{Context, Result};
 use cases::{Case, Parts};
 use network::{Loaded, Network};

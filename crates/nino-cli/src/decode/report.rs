@@ -3,6 +3,7 @@
 use super::device_text;
 use crate::bytes::Bytes;
 use crate::device::Opened;
+use crate::resident;
 use anyhow::Result;
 use nino_engine::{DecodePlan, Decoded, Latent, VaeFile};
 use serde::Serialize;
@@ -125,6 +126,8 @@ pub(super) struct DecodeReport {
     chunk: Option<usize>,
     predicted_peak_bytes: usize,
     measured_peak_bytes: usize,
+    /// Of the whole process, with what the program itself holds; Linux only.
+    resident_peak_bytes: Option<usize>,
     retries: usize,
     recoveries: usize,
     load_ms: f64,
@@ -152,6 +155,7 @@ impl DecodeReport {
             chunk: plan.chunk,
             predicted_peak_bytes: plan.peak_bytes(),
             measured_peak_bytes: decoded.measured_peak,
+            resident_peak_bytes: resident::peak(),
             retries: decoded.retries,
             recoveries: decoded.recoveries,
             load_ms: decoded.load_time.as_secs_f64() * 1e3,

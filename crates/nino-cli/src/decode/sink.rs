@@ -1,7 +1,7 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
 use anyhow::Result;
-use nino_engine::media::{FrameSink, create_video, write_picture};
+use nino_engine::media::{FrameSink, can_write, create_video, write_picture};
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,7 @@ impl Sink {
             output.display(),
             folder.display()
         );
+        can_write(output)?;
         Ok(Sink {
             output: output.to_owned(),
             batch: latent.batch,

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod decode;
 mod doctor;
 mod files;
 mod generate;

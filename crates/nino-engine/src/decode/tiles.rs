@@ -1,5 +1,7 @@
 //! Overlapped tiles, blended by ramps: the quick and inexact way people know.
 
+use crate::VaeFile;
+
 /// Sizes in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
@@ -18,6 +20,15 @@ impl Default for Tiling {
 }
 
 impl Tiling {
+    /// The node pack's defaults, smaller where the model's weights are quantized.
+    pub fn default_for(vae: &VaeFile) -> Tiling {
+        let size = if vae.is_quantized() { 512 } else { 768 };
+        Tiling {
+            size,
+            ..Tiling::default()
+        }
+    }
+
     /// Whether the picture is larger than one tile.
     pub(super) fn needed(self, height: usize, width: usize, scale: usize) -> bool {
         height * scale > self.size || width * scale > self.size

@@ -3,8 +3,8 @@
 use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{
-    Chunking, Control, DecodeOptions, EngineError, Latent, LatentSize, Picture, Strategy, Tile,
-    Tiling, VaeFile, decode, plan_decode,
+    Chunking, Control, DecodeOptions, EngineError, Latent, LatentSize, Picture, Precision,
+    Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
 use nino_graph::{Device, ExecError, ParamSource, ParamSpec, Plan, PlanOptions, Session, Weights};
 use nino_models::kl::{Config, Scale};
@@ -203,19 +203,141 @@ fn memory_does_not_grow_with_the_clip() {
     assert_eq!(peak(5), peak(21));
 }
 
+/// Mean difference of every column to the next.
+fn column_steps(p: &Picture) -> Vec<f64> {
+    let step = |x: usize| {
+        let rows = p.rgb.chunks_exact(p.width * 3);
+        let row = |r: &[u8]| -> f64 {
+            (0..3)
+                .map(|c| f64::from(r[x * 3 + c].abs_diff(r[(x + 1) * 3 + c])))
+                .sum()
+        };
+        rows.map(row).sum::<f64>() / (p.height * 3) as f64
+    };
+    (0..p.width - 1).map(step).collect()
+}
+
+fn turned(p: &Picture) -> Picture {
+    let mut rgb = Vec::with_capacity(p.rgb.len());
+    for x in 0..p.width {
+        for y in 0..p.height {
+            rgb.extend_from_slice(&p.rgb[(y * p.width + x) * 3..][..3]);
+        }
+    }
+    Picture {
+        width: p.height,
+        height: p.width,
+        rgb,
+    }
+}
+
+/// No row or column where a tile begins or ends stands out from those beside it.
 #[test]
 fn fast_tiles_blend_without_borders() {
-    let (vae, latent) = (kl(), smooth(&[1, 4, 16, 16]));
-    let options = DecodeOptions {
-        tile: Tile::Fast(Tiling {
-            size: 40,
-            overlap: 16,
-        }),
-        ..DecodeOptions::default()
+    let taesd = VaeFile::open(&root().join("goldens/models/taesd.safetensors")).unwrap();
+    for (vae, scale) in [(kl(), 4), (taesd, 8)] {
+        let latent = smooth(&[1, 4, 16, 16]);
+        let (size, overlap) = (10 * scale, 4 * scale);
+        let options = DecodeOptions {
+            tile: Tile::Fast(Tiling { size, overlap }),
+            format: nino_engine::LatentFormat::by_name("sd15"),
+            ..DecodeOptions::default()
+        };
+        let (tiled, strategy, ..) = pictures(&cpu(), &vae, &latent, &options);
+        assert_eq!(strategy, Strategy::FastTiles);
+        let side = 16 * scale;
+        assert_eq!((tiled[0].width, tiled[0].height), (side, side));
+        for picture in [&tiled[0], &turned(&tiled[0])] {
+            let steps = column_steps(picture);
+            // Tiles of ten latent pixels begin at 0 and 6.
+            for border in [6 * scale, 10 * scale] {
+                for x in border - 1..=border {
+                    let beside = (x - 3..x).chain(x + 1..=x + 3).map(|i| steps[i]);
+                    let most = beside.fold(0.0, f64::max);
+                    assert!(
+                        steps[x] <= 2.0 * most,
+                        "{} at {x}: {} beside {most}",
+                        vae.name,
+                        steps[x]
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn psnr(a: &Picture, b: &Picture) -> f64 {
+    let pairs = a.rgb.iter().zip(&b.rgb);
+    let square: f64 = pairs
+        .map(|(x, y)| f64::from(x.abs_diff(*y)).powi(2))
+        .sum::<f64>();
+    let mean = square / a.rgb.len() as f64;
+    10.0 * (255.0 * 255.0 / mean.max(1e-9)).log10()
+}
+
+#[test]
+fn exact_tiles_of_any_size_give_the_same_picture() {
+    let (vae, latent) = (kl(), smooth(&[1, 4, 40, 28]));
+    let (whole, _, peak, weights) = pictures(&cpu(), &vae, &latent, &DecodeOptions::default());
+    let mut tried = 0;
+    for share in [0.9, 0.75, 0.6, 0.45, 0.3, 0.2] {
+        let small = Small {
+            cpu: cpu(),
+            budget: weights + ((peak - weights) as f64 * share) as usize,
+        };
+        let size = latent.size();
+        if plan_decode(&small, &vae, size, &DecodeOptions::default()).is_err() {
+            continue;
+        }
+        let (tiled, strategy, small_peak, _) =
+            pictures(&small, &vae, &latent, &DecodeOptions::default());
+        assert_eq!(strategy, Strategy::ExactTiles);
+        assert!(small_peak <= small.budget);
+        let db = psnr(&whole[0], &tiled[0]);
+        assert!(db >= 60.0, "{share}: {db} dB");
+        tried += 1;
+    }
+    assert!(tried >= 3, "{tried} budgets were possible");
+}
+
+/// What the specification promises of memory, from the plans that are then used.
+#[test]
+fn plans_keep_the_promised_budgets() {
+    const MIB: usize = 1 << 20;
+    let plan = |spec: &str, (w, h, frames): (usize, usize, usize), budget, precision| {
+        let vae = VaeFile::spec(spec).unwrap();
+        let size = LatentSize {
+            frames,
+            height: h / 8,
+            width: w / 8,
+        };
+        let options = DecodeOptions {
+            budget,
+            precision,
+            ..DecodeOptions::default()
+        };
+        plan_decode(&cpu(), &vae, size, &options).unwrap()
     };
-    let (tiled, strategy, ..) = pictures(&cpu(), &vae, &latent, &options);
-    assert_eq!(strategy, Strategy::FastTiles);
-    assert_eq!((tiled[0].width, tiled[0].height), (64, 64));
+    let half = plan("sd-vae", (1024, 1024, 1), None, Precision::F16);
+    assert_eq!(half.strategy, Strategy::Untiled);
+    assert!(half.peak_bytes() <= 1280 * MIB, "{}", half.peak_bytes());
+    let small = plan("sd-vae", (512, 512, 1), None, Precision::F32);
+    assert!(small.peak_bytes() <= 1000 * MIB, "{}", small.peak_bytes());
+    for (side, budget) in [(2048, 1024 * MIB), (4096, 2048 * MIB)] {
+        let large = plan("sd-vae", (side, side, 1), Some(budget), Precision::F32);
+        assert!(large.peak_bytes() <= budget);
+    }
+    let clip = |frames| {
+        plan(
+            "wan21-vae",
+            (832, 480, frames),
+            Some(3072 * MIB),
+            Precision::F32,
+        )
+    };
+    let (short, long) = (clip(5), clip(21));
+    assert!(long.peak_bytes() <= 3072 * MIB);
+    assert_eq!(long.peak_bytes(), short.peak_bytes());
 }
 
 #[test]

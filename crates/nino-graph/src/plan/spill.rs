@@ -48,11 +48,12 @@ impl Plan {
         sizes.dedup();
         let mut smallest = whole;
         for size in sizes.into_iter().filter(|&s| s >= MIN_SPILL) {
-            // Large windows mean few, efficient steps: take what the values inside leave.
-            for share in [2, 4, 8, 16] {
+            // Large windows mean few, efficient steps: take what the values inside leave. Attention
+            // wants all keys and values at once, which may be more than half.
+            for sixteenths in [8, 12, 4, 2, 1] {
                 let spill = PlanOptions {
                     spill_above: Some(size),
-                    window: arena / share,
+                    window: arena / 16 * sixteenths,
                     ..options
                 };
                 let Ok(plan) = Plan::new(graph.clone(), spill) else {

@@ -1,0 +1,326 @@
+//! `nino decode`, `encode` and `plan decode` as a user meets them: what is wrong is one sentence with
+//! the numbers, and nothing half-written is left.
+
+use crate::shell::{Said, command, nino};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn golden(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/models");
+    let path = root.join(format!("{name}.safetensors"));
+    path.to_str().unwrap().to_owned()
+}
+
+/// A safetensors file of one f32 tensor.
+fn latent(dir: &Path, key: &str, shape: &[usize], value: impl Fn(usize) -> f32) -> String {
+    let n: usize = shape.iter().product();
+    let header = format!(
+        r#"{{"{key}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[0,{}]}}}}"#,
+        n * 4
+    );
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..n).flat_map(|i| value(i).to_le_bytes()));
+    let path = dir.join("in.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn wave(i: usize) -> f32 {
+    (i as f32 * 0.37).sin()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries.map(|e| e.unwrap().path()).collect()
+}
+
+fn decode(vae: &str, input: &str, output: &Path, more: &[&str]) -> Said {
+    let output = output.to_str().unwrap();
+    let args = [
+        "decode", input, "--vae", vae, "-o", output, "--device", "cpu",
+    ];
+    nino(&[&args[..], more].concat())
+}
+
+#[test]
+fn a_picture_is_decoded_and_encoded_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 6, 4], wave);
+    let (picture, back) = (dir.path().join("a.png"), dir.path().join("a.latent"));
+    let said = decode(&golden("taesd"), &input, &picture, &["--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    for key in [
+        "predicted_peak_bytes",
+        "measured_peak_bytes",
+        "load_ms",
+        "decode_ms",
+    ] {
+        assert!(json[key].as_f64().unwrap() > 0.0, "{key}: {json:#}");
+    }
+    assert_eq!((&json["width"], &json["height"]), (&32.into(), &48.into()));
+    assert_eq!(
+        (&json["retries"], &json["recoveries"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(
+        (&json["strategy"], &json["precision"]),
+        (&"untiled".into(), &"f32".into())
+    );
+    let (picture, back) = (picture.to_str().unwrap(), back.to_str().unwrap());
+    let said = nino(&[
+        "encode",
+        picture,
+        "--vae",
+        &golden("taesd"),
+        "-o",
+        back,
+        "--device",
+        "cpu",
+        "--json",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.json()["shape"], serde_json::json!([1, 4, 6, 4]));
+}
+
+#[test]
+fn a_clip_is_decoded_and_encoded_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
+    for name in ["clip.y4m", "clip.gif", "frames"] {
+        let clip = dir.path().join(name);
+        let said = decode(&golden("wan21"), &input, &clip, &["--json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(said.json()["frames"], 5, "{name}");
+        let back = dir.path().join("back.latent");
+        let said = nino(&[
+            "encode",
+            clip.to_str().unwrap(),
+            "--vae",
+            &golden("wan21"),
+            "-o",
+            back.to_str().unwrap(),
+            "--device",
+            "cpu",
+            "--json",
+        ]);
+        assert_eq!(said.code, 0, "{name}: {}", said.err);
+        assert_eq!(said.json()["shape"], serde_json::json!([1, 4, 2, 2, 3]));
+    }
+}
+
+#[test]
+fn bad_latents_are_one_sentence_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let nan = |i: usize| if i == 5 { f32::NAN } else { 0.5 };
+    let cases: &[(&str, &[usize], fn(usize) -> f32, &str, &[&str])] = &[
+        (
+            "samples",
+            &[1, 16, 4, 4],
+            wave,
+            "taesd",
+            &["16 channels", "takes 4", "hint: "],
+        ),
+        (
+            "samples",
+            &[1, 4, 2, 2],
+            nan,
+            "taesd",
+            &["1 of 16 values", "NaN", "hint: "],
+        ),
+        (
+            "samples",
+            &[1, 4, 0, 4, 4],
+            wave,
+            "wan21",
+            &["[1, 4, 0, 4, 4]", "[b, c, t, h, w]"],
+        ),
+        (
+            "samples",
+            &[4, 4],
+            wave,
+            "taesd",
+            &["[4, 4]", "[b, c, h, w]"],
+        ),
+        (
+            "samples",
+            &[1, 4, 3, 4, 4],
+            wave,
+            "taesd",
+            &["3 latent frames", "single pictures"],
+        ),
+        (
+            "noise",
+            &[1, 4, 4, 4],
+            wave,
+            "taesd",
+            &["holds no latent", "found noise"],
+        ),
+    ];
+    for (key, shape, value, vae, parts) in cases {
+        let input = latent(dir.path(), key, shape, value);
+        let said = decode(&golden(vae), &input, &out.path().join("a.png"), &[]);
+        assert_eq!(said.code, 1, "{shape:?}: {}", said.err);
+        for part in *parts {
+            assert!(
+                said.err.contains(part),
+                "{part:?} is missing from:\n{}",
+                said.err
+            );
+        }
+        let errors = said
+            .err
+            .lines()
+            .filter(|l| l.starts_with("error: "))
+            .count();
+        assert_eq!(errors, 1, "{}", said.err);
+        assert!(files(out.path()).is_empty(), "{:?}", files(out.path()));
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_told_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 4, 4], wave);
+    let file = dir.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    for output in [
+        dir.path().join("no/such/a.png"),
+        file.join("a.png"),
+        "/proc/a.png".into(),
+    ] {
+        if output.starts_with("/proc") && !cfg!(target_os = "linux") {
+            continue;
+        }
+        let said = decode(&golden("taesd"), &input, &output, &[]);
+        assert_eq!(said.code, 1, "{}: {}", output.display(), said.err);
+        assert!(said.err.contains("a.png"), "{}", said.err);
+    }
+    assert_eq!(files(dir.path()).len(), 2, "what was there before");
+}
+
+#[test]
+fn a_budget_below_the_smallest_plan_is_told_with_the_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 32, 32], wave);
+    let output = dir.path().join("a.png");
+    let said = decode(&golden("taesd"), &input, &output, &["--budget", "64KiB"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in ["the plan needs", "65536", "hint: give --budget"] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.err
+        );
+    }
+    assert!(!output.exists());
+}
+
+#[test]
+fn plans_need_no_file_and_no_device() {
+    let plan = |args: &[&str]| {
+        let said = nino(&[&["plan", "decode", "--device", "cpu", "--json"][..], args].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.json()
+    };
+    let json = plan(&["--spec", "taesd", "--size", "512x512"]);
+    for key in [
+        "strategy",
+        "predicted_peak_bytes",
+        "largest_binding_bytes",
+        "weights_bytes",
+        "tile",
+        "chunk",
+        "estimated_ms",
+    ] {
+        assert!(json.get(key).is_some(), "{key} is missing from {json:#}");
+    }
+    let json = plan(&["--spec", "taesd", "--size", "1024x1024", "--tile", "fast"]);
+    assert_eq!(json["tile"]["size"], 768);
+    assert_eq!(json["tile"]["overlap"], 96);
+}
+
+#[test]
+fn quantized_models_get_smaller_fast_tiles() {
+    let dir = tempfile::tempdir().unwrap();
+    let quantized = dir.path().join("q8.gguf");
+    let path = quantized.to_str().unwrap();
+    let said = nino(&["convert", &golden("taew2_2"), path, "--type", "q8_0"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = nino(&[
+        "plan",
+        "decode",
+        "--vae",
+        path,
+        "--size",
+        "1024x1024",
+        "--tile",
+        "fast",
+        "--device",
+        "cpu",
+        "--json",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.json()["tile"]["size"], 512);
+}
+
+/// A decode of many seconds, stopped in the middle.
+#[test]
+fn ctrl_c_stops_within_a_tile_and_leaves_nothing() {
+    if !cfg!(unix) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[64, 4, 64, 64], wave);
+    let output = out.path().join("a.png");
+    let mut child = command(&[
+        "decode",
+        &input,
+        "--vae",
+        &golden("taesd"),
+        "-o",
+        output.to_str().unwrap(),
+        "--device",
+        "cpu",
+        "--tile",
+        "fast",
+        "--tile-size",
+        "256",
+    ])
+    .stdout(Stdio::null())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "it ended too early to be stopped"
+    );
+    let asked = Instant::now();
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(
+        asked.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        asked.elapsed()
+    );
+    // Pictures of the batch that were whole by then stay.
+    let left = files(out.path());
+    let whole = |p: &PathBuf| {
+        p.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("a_"))
+    };
+    assert!(left.iter().all(whole), "{left:?}");
+}

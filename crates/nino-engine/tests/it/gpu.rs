@@ -1,0 +1,68 @@
+//! Every VAE's golden in f16 on every GPU of this machine, against f32 on the CPU.
+
+use super::decode::{kl, smooth};
+use super::{cpu, root, with_control};
+use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
+use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
+use nino_graph::Device;
+
+fn values(device: &dyn Device, vae: &VaeFile, latent: &Latent, precision: Precision) -> Vec<f32> {
+    let options = DecodeOptions {
+        precision,
+        ..DecodeOptions::default()
+    };
+    let plan = plan_decode(device, vae, latent.size(), &options).unwrap();
+    let mut found = Vec::new();
+    let (ran, _) = with_control(|control| {
+        let mut decoder = Decoder::load(device, vae, plan, control)?;
+        decoder.run(latent, control, &mut |band: Band<'_>| {
+            found.extend_from_slice(band.values);
+            Ok(())
+        })
+    });
+    ran.unwrap();
+    found
+}
+
+#[test]
+fn gpu_decodes_in_f16_are_near_f32() {
+    let adapters = Adapters::enumerate();
+    if let Some(reason) = &adapters.reason {
+        println!("skipped: no GPU adapter ({reason})");
+        return;
+    }
+    let golden = |name: &str| {
+        VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors"))).unwrap()
+    };
+    let names = [
+        "kl_flux2", "taesd", "taesd3", "taef2", "wan21", "wan22", "taehv", "taew2_2",
+    ];
+    let mut vaes: Vec<VaeFile> = names.map(golden).into_iter().collect();
+    vaes.push(kl());
+    for index in 0..adapters.infos.len() {
+        let options = OpenOptions {
+            adapter: index.to_string(),
+            tier: None,
+            cache_dir: None,
+        };
+        let gpu = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
+        let mut failures = Vec::new();
+        for vae in &vaes {
+            let z = vae.vae.latent_channels();
+            let latent = match vae.vae.time_scale() {
+                Some(_) => smooth(&[1, z, 2, 3, 4]),
+                None => smooth(&[1, z, 6, 5]),
+            };
+            let exact = values(&cpu(), vae, &latent, Precision::F32);
+            let half = values(&gpu, vae, &latent, Precision::F16);
+            let pairs = exact.iter().zip(&half);
+            let square = pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+            let db = -10.0 * (square / exact.len() as f64).log10();
+            println!("{} on {}: {db:.1} dB", vae.name, adapters.infos[index].name);
+            if db.is_nan() || db < 50.0 {
+                failures.push(format!("{}: {db:.1} dB", vae.name));
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("; "));
+    }
+}
