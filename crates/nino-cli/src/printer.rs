@@ -50,7 +50,8 @@ impl Printer {
         } else {
             ProgressDrawTarget::stderr_with_hz(10)
         };
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed}, {eta} to go  {wide_msg}");
+        let style =
+            ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed}, {eta} to go  {wide_msg}");
         let bar = ProgressBar::with_draw_target(Some(len), target);
         bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }

@@ -248,7 +248,7 @@ fn quantized_models_get_smaller_fast_tiles() {
     let dir = tempfile::tempdir().unwrap();
     let quantized = dir.path().join("q8.gguf");
     let path = quantized.to_str().unwrap();
-    let said = nino(&["convert", &golden("taew2_2"), path, "--type", "q8_0"]);
+    let said = nino(&["convert", &golden("kl_flux2"), path, "--type", "q8_0"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let said = nino(&[
         "plan",
