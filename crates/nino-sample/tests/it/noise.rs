@@ -170,3 +170,27 @@ fn normals_look_normal() {
         assert_eq!(Rng::parse(rng.name()), Some(rng));
     }
 }
+
+/// Written by `goldens/sample/philox.py` on a card.
+#[test]
+fn philox_gives_what_a_card_gives() {
+    let golden = include_str!("../../../../goldens/sample/philox.txt");
+    let mut generator = Philox::new(0);
+    for line in golden.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let n = match words[0] {
+            "then" => words[1].parse().unwrap(),
+            n => {
+                generator = Philox::new(words[1].parse().unwrap());
+                n.parse().unwrap()
+            }
+        };
+        let mut drawn = vec![0.0f32; n];
+        generator.randn(&mut drawn);
+        let at: usize = words[2].parse().unwrap();
+        for (i, word) in words[3..].iter().enumerate() {
+            let (want, got): (f32, f32) = (word.parse().unwrap(), drawn[at + i]);
+            assert!((got - want).abs() < 3e-6, "{line}: value {i} is {got}");
+        }
+    }
+}

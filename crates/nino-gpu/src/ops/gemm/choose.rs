@@ -79,13 +79,16 @@ impl<'a> Gemm<'a> {
         if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 200 {
             return tile(16, 16, 128, 16, 64, 64);
         }
-        let groups = |bn: u32| across * rows.div_ceil(8) * self.n.div_ceil(bn);
-        if groups(64) >= 128 {
+        // A small picture's kernel waits for memory: all nine taps at once, so that it waits less.
+        let groups = across * rows.div_ceil(8) * self.n.div_ceil(64);
+        let nine = gpu.info.max_workgroup_bytes >= 43_008;
+        let few = |tile: Conv3Tile| Conv3Tile { taps: 9, ..tile };
+        if groups >= 128 || !nine {
             tile(8, 16, 64, 16, 64, 32)
-        } else if groups(32) >= 128 {
-            tile(8, 16, 32, 16, 32, 32)
+        } else if groups >= 64 {
+            few(tile(8, 16, 64, 16, 64, 32))
         } else {
-            tile(8, 16, 16, 16, 32, 16)
+            few(tile(8, 16, 16, 16, 32, 16))
         }
     }
 
@@ -110,8 +113,10 @@ impl<'a> Gemm<'a> {
             tile(128, 128, 64, 64, 32)
         } else if tiles(128, 64) >= 64 {
             tile(128, 64, 64, 64, 32)
+        } else if self.m > 32 {
+            tile(32, 64, 64, 16, 32)
         } else {
-            tile(64, 64, 64, 32, 32)
+            tile(32, 32, 128, 16, 16)
         }
     }
 
