@@ -240,6 +240,27 @@ fn odd_sizes_are_rounded_and_ten_thousand_steps_and_no_prompt_are_fine() {
     assert_eq!(pixels(&out).len(), 64 * 64 * 3);
 }
 
+#[test]
+fn a_sampled_latent_outlives_a_picture_that_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (taken, latent, later) = (at("taken.png"), at("taken.latent"), at("later.png"));
+    std::fs::create_dir(&taken).unwrap();
+    let mut args = quick(&["-o", &taken]);
+    args.extend(QUICK);
+    let said = nino(&args);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("nino decode"), "{}", said.err);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let vae = root.join("models/nino-emoji.gguf");
+    let vae = vae.to_str().unwrap();
+    let said = nino(&[
+        "decode", &latent, "--vae", vae, "--device", "cpu", "-o", &later,
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(pixels(Path::new(&later)).len(), 64 * 64 * 3);
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_within_a_step_and_leaves_nothing() {
