@@ -72,9 +72,11 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     for i in 0..count {
         screen.next(i, count);
         let request = seeded(&request, i);
-        let (made, files) = maker
-            .make(&request, i, &mut screen)
-            .with_context(|| output::so_far(i, count))?;
+        let made = maker.make(&request, i, &mut screen);
+        let (made, files) = match count {
+            1 => made?,
+            _ => made.with_context(|| format!("picture {} of {count}", i + 1))?,
+        };
         report.add(&request, &made, files);
         if let Some(picture) = made.pictures.last() {
             screen.finished(picture);

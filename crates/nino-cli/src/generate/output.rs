@@ -83,14 +83,6 @@ fn several(args: &GenerateArgs, path: &Path, i: usize) -> PathBuf {
     }
 }
 
-/// What a failure leaves of a row of pictures.
-pub(super) fn so_far(made: usize, count: usize) -> String {
-    match (made, count) {
-        (_, 1) => "generate".to_owned(),
-        _ => format!("picture {} of {count}", made + 1),
-    }
-}
-
 /// Tells where the sampled latent is, when there is one.
 pub(super) fn rescued(latent: &Path, sampled: bool) -> String {
     if sampled {
