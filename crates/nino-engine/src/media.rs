@@ -2,6 +2,7 @@
 //! whole, so that nothing half-written is left behind.
 
 mod animation;
+mod exif;
 mod mp4;
 mod picture;
 mod source;

@@ -1,6 +1,6 @@
 //! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
 
-use super::{FrameSink, MediaError, PICTURES, Pending, extension, io_error};
+use super::{FrameSink, MediaError, PICTURES, Pending, exif, extension, io_error};
 use crate::{Mask, Picture};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
@@ -22,7 +22,7 @@ pub fn picture_format(path: &Path) -> Result<(), MediaError> {
 }
 
 /// Writes a picture, its format by extension. `text` goes into a PNG's text chunks, where ComfyUI
-/// and A1111 look for prompts; other formats have no place for it.
+/// and A1111 look for prompts; of it, the others have a place for `parameters`.
 pub fn write_picture(
     path: &Path,
     picture: &Picture,
@@ -31,22 +31,25 @@ pub fn write_picture(
     let pending = Pending::new(path);
     let create = io_error(path, "create the file");
     let mut file = BufWriter::new(File::create(&pending.temporary).map_err(create)?);
-    let (w, h) = (picture.width as u32, picture.height as u32);
     let image = |source| MediaError::Image {
         path: path.to_owned(),
         source,
     };
+    let parameters = text.iter().find(|(keyword, _)| *keyword == "parameters");
+    let comment = parameters.map(|(_, text)| exif::write(text));
     match extension(path).as_str() {
         "png" => write_png(&mut file, picture, text).map_err(|e| MediaError::Encode {
             path: path.to_owned(),
             what: e.to_string(),
         })?,
-        "jpg" | "jpeg" => JpegEncoder::new_with_quality(&mut file, 95)
-            .write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
-            .map_err(image)?,
-        "webp" => WebPEncoder::new_lossless(&mut file)
-            .write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
-            .map_err(image)?,
+        "jpg" | "jpeg" => {
+            let encoder = JpegEncoder::new_with_quality(&mut file, 95);
+            write_with(encoder, picture, comment).map_err(image)?;
+        }
+        "webp" => {
+            let encoder = WebPEncoder::new_lossless(&mut file);
+            write_with(encoder, picture, comment).map_err(image)?;
+        }
         found => {
             return Err(MediaError::UnknownFormat {
                 path: path.to_owned(),
@@ -56,6 +59,22 @@ pub fn write_picture(
     }
     file.flush().map_err(io_error(path, "write"))?;
     pending.keep()
+}
+
+/// A comment that is too long for the format is left out.
+fn write_with(
+    mut encoder: impl ImageEncoder,
+    picture: &Picture,
+    comment: Option<Vec<u8>>,
+) -> image::ImageResult<()> {
+    const MOST: usize = 65_000; // a segment of a JPEG
+    if let Some(comment) = comment.filter(|c| c.len() <= MOST) {
+        encoder
+            .set_exif_metadata(comment)
+            .map_err(image::ImageError::Unsupported)?;
+    }
+    let (w, h) = (picture.width as u32, picture.height as u32);
+    encoder.write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
 }
 
 fn write_png(

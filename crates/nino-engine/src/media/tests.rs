@@ -1,7 +1,7 @@
 //! What is written can be read back; what is not finished leaves nothing.
 
 use super::source::read_ppm;
-use super::{MediaError, create_video, load_picture, open_video, write_picture};
+use super::{MediaError, create_video, load_picture, open_video, read_text, write_picture};
 use crate::Picture;
 use image::AnimationDecoder;
 use std::fs::File;
@@ -195,5 +195,29 @@ fn frames_on_a_pipe() {
         b"P6 2 2 255\nab",
     ] {
         assert!(read_ppm(&mut &broken[..]).is_err());
+    }
+}
+
+#[test]
+fn parameters_come_back_from_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let picture = Picture {
+        width: 8,
+        height: 8,
+        rgb: vec![100; 8 * 8 * 3],
+    };
+    let text = [
+        ("parameters", "狐\nSteps: 4".to_owned()),
+        ("prompt", "{}".to_owned()),
+    ];
+    for (name, n) in [("a.png", 2), ("a.jpg", 1), ("a.webp", 1)] {
+        let path = dir.path().join(name);
+        write_picture(&path, &picture, &text).unwrap();
+        let found = read_text(&path).unwrap();
+        assert_eq!(found.len(), n, "{name}");
+        let parameters = found.iter().find(|(k, _)| k == "parameters").unwrap();
+        assert_eq!(parameters.1, text[0].1, "{name}");
+        write_picture(&path, &picture, &[]).unwrap();
+        assert!(read_text(&path).unwrap().is_empty(), "{name}");
     }
 }

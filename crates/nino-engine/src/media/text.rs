@@ -1,12 +1,17 @@
-//! The text a PNG carries: prompts and graphs, where ComfyUI, A1111 and this program leave them.
+//! The text a picture carries: prompts and graphs, where ComfyUI, A1111 and this program leave them.
 
-use super::{MediaError, io_error};
+use super::{MediaError, exif, extension, io_error};
+use image::{ImageDecoder, ImageReader};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Keywords and their texts, in any of PNG's three kinds of text chunk.
+/// Keywords and their texts: in any of PNG's three kinds of text chunk, or A1111's `parameters` in the
+/// EXIF of a JPEG or WebP.
 pub fn read_text(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
+    if matches!(extension(path).as_str(), "jpg" | "jpeg" | "webp") {
+        return read_comment(path);
+    }
     let fail = |what: String| MediaError::Encode {
         path: path.to_owned(),
         what,
@@ -33,4 +38,19 @@ pub fn read_text(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
         found.push((chunk.keyword.clone(), text));
     }
     Ok(found)
+}
+
+fn read_comment(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
+    let fail = |source| MediaError::Image {
+        path: path.to_owned(),
+        source,
+    };
+    let reader = ImageReader::open(path).map_err(io_error(path, "open"))?;
+    let mut decoder = reader.into_decoder().map_err(fail)?;
+    let comment = decoder.exif_metadata().map_err(fail)?;
+    let comment = comment.and_then(|exif| exif::read(&exif));
+    Ok(comment
+        .map(|text| ("parameters".to_owned(), text))
+        .into_iter()
+        .collect())
 }
