@@ -201,3 +201,36 @@ fn whole_decodes_are_timed_with_made_up_weights() {
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("320x320 17 frames"), "{}", said.err);
 }
+
+#[test]
+fn networks_of_a_checkpoint_are_timed() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nino-emoji.gguf");
+    let args = ["bench", "generate", "--device", "cpu", "--model", model];
+    let rest = ["--filter", "text", "--runs", "2"];
+    let more = ["--profile", "--quality", "--json"];
+    let said = nino(&[&args[..], &rest[..], &more[..]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{json:#}");
+    let row = &rows[0];
+    let number = |name: &str| row[name].as_f64().unwrap();
+    assert_eq!(row["runs"], 2);
+    assert!((number("per_second") * number("median_ms") / 1e3 - 1.0).abs() < 1e-6);
+    assert!(number("tflops") > 0.0);
+    assert!(number("planned_bytes") > 0.0);
+    assert!(number("overhead_share") < 1.0);
+    // Q8_0 weights and int8 activations against the same weights in f32.
+    assert!(number("nmse") < 1e-3, "{row:#}");
+    let kinds = row["kinds"].as_array().unwrap();
+    assert!(kinds.iter().any(|k| k["op"] == "attention"), "{row:#}");
+    let share: f64 = kinds.iter().map(|k| k["share"].as_f64().unwrap()).sum();
+    assert!((share - 1.0).abs() < 1e-6, "{row:#}");
+    let said = nino(&["bench", "generate", "--filter", "hologram"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("unet sd15 512x512 batch 2 q8_0"),
+        "{}",
+        said.err
+    );
+}
