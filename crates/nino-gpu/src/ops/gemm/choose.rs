@@ -76,7 +76,7 @@ impl<'a> Gemm<'a> {
             return tile(16, 16, 16, 16, 32, 16);
         }
         let across = conv.output[2].div_ceil(16);
-        if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 200 {
+        if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 120 {
             return tile(16, 16, 128, 16, 64, 64);
         }
         // A small picture's kernel waits for memory: all nine taps at once, so that it waits less.
