@@ -22,8 +22,8 @@ pub(super) enum Parts {
     One(Network),
     Picture {
         text: Vec<Network>,
-        unet: Network,
-        vae: Network,
+        unet: Box<Network>,
+        vae: Box<Network>,
     },
 }
 
@@ -65,8 +65,8 @@ fn made_up() -> Vec<Case> {
         name: format!("picture sd15 512x512 {dtype}"),
         parts: Parts::Picture {
             text: vec![synthetic(clip_l().0, clip_l().1, dtype)],
-            unet: synthetic(sd15().0, sd15().1, dtype),
-            vae: synthetic(vae.0.clone(), vae.1.clone(), DType::F16),
+            unet: Box::new(synthetic(sd15().0, sd15().1, dtype)),
+            vae: Box::new(synthetic(vae.0.clone(), vae.1.clone(), DType::F16)),
         },
     };
     vec![

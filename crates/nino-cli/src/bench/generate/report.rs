@@ -140,7 +140,7 @@ impl Row {
     pub(super) fn profile(&mut self, run: &Profiled<'_>) {
         let ops: Duration = run.times.iter().map(|t| t.time).sum();
         self.overhead_share = Some(1.0 - ms(ops) / ms(run.total));
-        self.kinds = op_rows(run, |graph, node| kind(graph, node));
+        self.kinds = op_rows(run, kind);
         self.shapes = op_rows(run, |graph, node| {
             format!("{} {}", kind(graph, node), sizes(graph, node))
         });
