@@ -16,6 +16,34 @@ struct Node<'a> {
     inputs: &'a Map<String, Value>,
 }
 
+fn sampler_flags(sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
+    expect(sampler, &["KSampler", "KSamplerAdvanced"])?;
+    let is_on = |input: &str| Ok::<bool, String>(sampler.text(input)? == "enable");
+    if sampler.class == "KSamplerAdvanced" {
+        flags.set("seed", sampler.text("noise_seed")?);
+        flags.set("start-at-step", sampler.text("start_at_step")?);
+        flags.set("end-at-step", sampler.text("end_at_step")?);
+        if is_on("return_with_leftover_noise")? {
+            flags.switch("return-with-leftover-noise");
+        }
+        if !is_on("add_noise")? {
+            flags.switch("no-noise");
+        }
+    } else {
+        flags.set("seed", sampler.text("seed")?);
+        flags.set("denoise", sampler.text("denoise")?);
+    }
+    for (input, flag) in [
+        ("steps", "steps"),
+        ("cfg", "cfg"),
+        ("sampler_name", "sampler"),
+        ("scheduler", "scheduler"),
+    ] {
+        flags.set(flag, sampler.text(input)?);
+    }
+    Ok(())
+}
+
 pub(super) fn flags(text: &str) -> Result<Flags, String> {
     // Python writes NaN, which JSON does not have.
     let nodes: Map<String, Value> =
@@ -29,7 +57,7 @@ pub(super) fn flags(text: &str) -> Result<Flags, String> {
     if let Some(first) = graph.second_pass(sampler, &mut flags)? {
         sampler = first;
     }
-    graph.sampler(sampler, &mut flags)?;
+    sampler_flags(sampler, &mut flags)?;
     flags.set("rng", "torch");
     flags.set("prompt", graph.prompt(sampler, "positive")?);
     flags.set("negative", graph.prompt(sampler, "negative")?);
@@ -112,34 +140,6 @@ impl Graph {
         let encode = self.link(sampler, input)?;
         expect(encode, &["CLIPTextEncode"])?;
         encode.text("text")
-    }
-
-    fn sampler(&self, sampler: Node<'_>, flags: &mut Flags) -> Result<(), String> {
-        expect(sampler, &["KSampler", "KSamplerAdvanced"])?;
-        let is_on = |input: &str| Ok::<bool, String>(sampler.text(input)? == "enable");
-        if sampler.class == "KSamplerAdvanced" {
-            flags.set("seed", sampler.text("noise_seed")?);
-            flags.set("start-at-step", sampler.text("start_at_step")?);
-            flags.set("end-at-step", sampler.text("end_at_step")?);
-            if is_on("return_with_leftover_noise")? {
-                flags.switch("return-with-leftover-noise");
-            }
-            if !is_on("add_noise")? {
-                flags.switch("no-noise");
-            }
-        } else {
-            flags.set("seed", sampler.text("seed")?);
-            flags.set("denoise", sampler.text("denoise")?);
-        }
-        for (input, flag) in [
-            ("steps", "steps"),
-            ("cfg", "cfg"),
-            ("sampler_name", "sampler"),
-            ("scheduler", "scheduler"),
-        ] {
-            flags.set(flag, sampler.text(input)?);
-        }
-        Ok(())
     }
 
     /// The first pass, where `sampler` is a second one over its enlarged latent.

@@ -9,6 +9,12 @@ use nino_engine::Picture;
 use nino_engine::media::write_picture;
 use std::ffi::OsString;
 
+/// Flags given, and what they are when read back.
+type Case = (
+    &'static [&'static str],
+    &'static [(&'static str, &'static str)],
+);
+
 #[test]
 fn the_graph_of_a_request_gives_its_flags_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -24,7 +30,7 @@ fn the_graph_of_a_request_gives_its_flags_back() {
     };
     let (image, mask) = (file("i.png"), file("m.png"));
     let model = nino_engine::Checkpoint::spec("sd15").unwrap();
-    let cases: &[(&[&str], &[(&str, &str)])] = &[
+    let cases: &[Case] = &[
         (
             &[
                 "--lora",
