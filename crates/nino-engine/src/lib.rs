@@ -10,8 +10,6 @@ mod encode;
 mod error;
 mod fit;
 mod generate;
-#[cfg(test)]
-mod golden;
 mod latent;
 mod mask;
 pub mod media;
@@ -20,6 +18,8 @@ mod profile;
 mod reopen;
 mod resize;
 mod synthetic;
+#[cfg(test)]
+mod tests;
 mod units;
 mod vae;
 mod values;

@@ -111,12 +111,21 @@ fn a_clip_is_decoded_and_encoded_back() {
     }
 }
 
+/// Key, shape, values, the VAE's golden, and what must be said.
+type BadLatent = (
+    &'static str,
+    &'static [usize],
+    fn(usize) -> f32,
+    &'static str,
+    &'static [&'static str],
+);
+
 #[test]
 fn bad_latents_are_one_sentence_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let out = tempfile::tempdir().unwrap();
     let nan = |i: usize| if i == 5 { f32::NAN } else { 0.5 };
-    let cases: &[(&str, &[usize], fn(usize) -> f32, &str, &[&str])] = &[
+    let cases: &[BadLatent] = &[
         (
             "samples",
             &[1, 16, 4, 4],

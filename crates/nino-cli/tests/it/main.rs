@@ -1,4 +1,5 @@
 //! The binary as a user meets it: exit codes, messages, JSON.
+#![allow(clippy::unwrap_used)]
 
 mod bad_input;
 mod bench;

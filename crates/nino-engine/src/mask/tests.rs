@@ -2,7 +2,7 @@
 
 use super::{Mask, Sides, outpaint};
 use crate::Picture;
-use crate::golden::{close, golden};
+use crate::tests::{close, golden};
 
 fn mask(name: &str) -> Mask {
     let (shape, values) = golden("image/nodes").tensor(name);

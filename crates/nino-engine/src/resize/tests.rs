@@ -2,7 +2,7 @@
 
 use super::Upscale;
 use crate::Latent;
-use crate::golden::{close, golden};
+use crate::tests::{close, golden};
 
 #[test]
 fn latents_are_enlarged_as_comfyui_does() {

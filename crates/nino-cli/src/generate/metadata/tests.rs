@@ -10,10 +10,7 @@ use nino_engine::media::write_picture;
 use std::ffi::OsString;
 
 /// Flags given, and what they are when read back.
-type Case = (
-    &'static [&'static str],
-    &'static [(&'static str, &'static str)],
-);
+type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
 
 #[test]
 fn the_graph_of_a_request_gives_its_flags_back() {

@@ -1,7 +1,7 @@
 //! What an inpaint UNet is told, against ComfyUI.
 
 use super::{BLANK, interleaved, unit};
-use crate::golden::{close, golden};
+use crate::tests::{close, golden};
 use crate::{Latent, Mask, Picture};
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use super::comfy::{NEGATIVE, PROMPT, control, planes};
 use super::made;
 use crate::generate::sample::{self, Work};
 use crate::generate::{Checkpoint, Fill, GenerateRequest, Hires, Inpaint, Start, start, text};
-use crate::golden::{Golden, golden};
+use crate::tests::{Golden, golden};
 use crate::{Latent, Mask, Picture, Upscale};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::ksampler::Window;

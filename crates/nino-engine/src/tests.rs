@@ -1,4 +1,4 @@
-//! Goldens for this crate's own tests.
+//! What the tests of several modules share: goldens and distances.
 
 use crate::Latent;
 use nino_weights::TensorReader;
