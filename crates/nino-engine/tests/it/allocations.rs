@@ -44,7 +44,7 @@ fn a_step_allocates_nothing() {
     let mut counts = Vec::with_capacity(16);
     let mut on_event = |event: Event| match event {
         Event::Stage(stage) => sampling = stage == "sample",
-        Event::Progress { .. } if sampling => counts.push(COUNT.get()),
+        Event::Progress { done: 1.., .. } if sampling => counts.push(COUNT.get()),
         _ => {}
     };
     let control = &mut Control {
