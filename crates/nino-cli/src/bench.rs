@@ -3,6 +3,7 @@
 
 mod decode;
 mod generate;
+mod op_rows;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 pub(crate) use decode::run as decode;
 pub(crate) use generate::run as generate;
+use indicatif::ProgressBar;
 use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};
 use serde::Serialize;
@@ -35,14 +37,37 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
     bar.inc(1);
     let mut report = Report::new(&opened, ceiling);
     bar.suspend(|| printer.text(report.heading()))?;
+    let errors = each(
+        &shapes,
+        &bar,
+        |shape| shape.label(),
+        |shape| one(shape, &opened, args.runs as usize),
+        |row| {
+            report.rows.push(Row::new(&row, &opened, ceiling));
+            Ok(())
+        },
+    )?;
+    report.failures = sentences(&errors);
+    bar.finish_and_clear();
+    let table = report.table();
+    finish(&report, table, report.rows.is_empty(), errors, printer)
+}
+
+/// Measures every case and keeps its row. Gives what went wrong; an error that ends all work is the last.
+fn each<T, R>(
+    cases: &[T],
+    bar: &ProgressBar,
+    name: impl Fn(&T) -> String,
+    mut one: impl FnMut(&T) -> Result<R>,
+    mut keep: impl FnMut(R) -> Result<()>,
+) -> Result<Vec<anyhow::Error>> {
     let mut errors = Vec::new();
-    for shape in shapes {
-        bar.set_message(shape.label());
-        match one(shape, &opened, args.runs as usize) {
-            Ok(row) => report.rows.push(Row::new(&row, &opened, ceiling)),
+    for case in cases {
+        bar.set_message(name(case));
+        match one(case) {
+            Ok(row) => keep(row)?,
             Err(e) => {
                 let over = failure::ends_work(&e);
-                report.failures.push(format!("{e:#}"));
                 errors.push(e);
                 if over {
                     break;
@@ -51,9 +76,11 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
         }
         bar.inc(1);
     }
-    bar.finish_and_clear();
-    let table = report.table();
-    finish(&report, table, report.rows.is_empty(), errors, printer)
+    Ok(errors)
+}
+
+fn sentences(errors: &[anyhow::Error]) -> Vec<String> {
+    errors.iter().map(|e| format!("{e:#}")).collect()
 }
 
 fn one(shape: &Shape, opened: &Opened, runs: usize) -> Result<bench::Row> {

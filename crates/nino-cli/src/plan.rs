@@ -93,8 +93,7 @@ struct StageRow {
 impl StageRow {
     fn new(stage: &StagePlan, ceiling: &Ceiling) -> StageRow {
         let (plan, cost) = (&stage.plan, stage.cost());
-        // Large matrices reach about this much of the peak; see BENCHMARKS.md.
-        let compute = (cost.flops / (ceiling.flops * 0.6)).max(cost.bytes / ceiling.copy_bytes);
+        let compute = ceiling.seconds(cost);
         let streamed = (plan.streamed_bytes() * stage.runs) as f64 / STREAM_BYTES;
         StageRow {
             stage: stage.stage,

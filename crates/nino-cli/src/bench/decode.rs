@@ -4,13 +4,12 @@
 mod cases;
 mod report;
 
-use super::finish;
 use super::timing::Timing;
+use super::{each, finish, sentences};
 use crate::args::BenchDecodeArgs;
 use crate::decode::precision;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
-use crate::failure;
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::resident;
@@ -22,10 +21,8 @@ use nino_engine::{
     plan_decode,
 };
 use report::{Quality, Report, Row};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A card that was idle is slow for its first milliseconds.
-const WARM_UP: Duration = Duration::from_millis(300);
 /// A decode slower than this is not repeated in f32 to judge it.
 const QUALITY_LIMIT: Duration = Duration::from_secs(20);
 
@@ -36,27 +33,21 @@ pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result
     let mut report = Report::new(&opened);
     printer.text(report.heading())?;
     let bar = printer.progress(work.len() as u64);
-    let mut errors = Vec::new();
-    for (case, vae) in &work {
-        bar.set_message(case.name());
-        let measured = one(case, vae, &opened, args)
-            .with_context(|| format!("{} with {} on {}", case.name(), vae.name, opened.name));
-        match measured {
-            Ok(row) => {
-                bar.suspend(|| printer.text(row.line()))?;
-                report.rows.push(row);
-            }
-            Err(e) => {
-                let over = failure::ends_work(&e);
-                report.failures.push(format!("{e:#}"));
-                errors.push(e);
-                if over {
-                    break;
-                }
-            }
-        }
-        bar.inc(1);
-    }
+    let errors = each(
+        &work,
+        &bar,
+        |(case, _)| case.name(),
+        |(case, vae)| {
+            one(case, vae, &opened, args)
+                .with_context(|| format!("{} with {} on {}", case.name(), vae.name, opened.name))
+        },
+        |row| {
+            bar.suspend(|| printer.text(row.line()))?;
+            report.rows.push(row);
+            Ok(())
+        },
+    )?;
+    report.failures = sentences(&errors);
     bar.finish_and_clear();
     finish(
         &report,
@@ -126,18 +117,12 @@ fn timed<'a>(
         })?;
         Ok(time)
     };
-    let started = Instant::now();
-    let first = once(&mut decoder)?;
-    while started.elapsed() < WARM_UP {
-        once(&mut decoder)?;
-    }
-    let runs = (0..args.runs).map(|_| once(&mut decoder));
-    let times = runs.collect::<Result<Vec<_>>>()?;
+    let timing = Timing::measure(args.runs, || once(&mut decoder))?;
     if args.profile {
         decoder.profile = Some(Profile::default());
         once(&mut decoder)?;
     }
-    Ok((Timing::new(first, times), decoder, values))
+    Ok((timing, decoder, values))
 }
 
 /// The same decode in f32 on the same device, compared.

@@ -6,11 +6,10 @@ mod network;
 mod report;
 
 use super::timing::Timing;
-use super::{WARM_UP, finish};
+use super::{each, finish, sentences};
 use crate::args::BenchGenerateArgs;
 use crate::device::{self, Choice, DeviceName, Opened};
 use crate::env::Env;
-use crate::failure;
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::resident;
@@ -21,7 +20,7 @@ use nino_dtype::DType;
 use nino_graph::Device;
 use report::{Report, Row};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::new(&args.device, env)?;
@@ -30,33 +29,27 @@ pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Resu
     let mut report = Report::new(&opened);
     printer.text(report.heading())?;
     let bar = printer.progress(cases.len() as u64);
-    let mut errors = Vec::new();
     let mut bench = Bench {
         opened: &opened,
         args,
         exact: HashMap::new(),
     };
-    for case in &cases {
-        bar.set_message(case.name.clone());
-        let measured = bench
-            .one(case)
-            .with_context(|| format!("{} on {}", case.name, opened.name));
-        match measured {
-            Ok(row) => {
-                bar.suspend(|| printer.text(row.line()))?;
-                report.rows.push(row);
-            }
-            Err(e) => {
-                let over = failure::ends_work(&e);
-                report.failures.push(format!("{e:#}"));
-                errors.push(e);
-                if over {
-                    break;
-                }
-            }
-        }
-        bar.inc(1);
-    }
+    let errors = each(
+        &cases,
+        &bar,
+        |case| case.name.clone(),
+        |case| {
+            bench
+                .one(case)
+                .with_context(|| format!("{} on {}", case.name, opened.name))
+        },
+        |row| {
+            bar.suspend(|| printer.text(row.line()))?;
+            report.rows.push(row);
+            Ok(())
+        },
+    )?;
+    report.failures = sentences(&errors);
     bar.finish_and_clear();
     let table = report.table();
     finish(&report, table, report.rows.is_empty(), errors, printer)
@@ -83,15 +76,8 @@ impl Bench<'_> {
         let device = &*self.opened.device;
         resident::reset_peak();
         let mut loaded = Loaded::new(device, network, device.activation_dtype())?;
-        let started = Instant::now();
-        let first = loaded.once()?;
-        while started.elapsed() < WARM_UP {
-            loaded.once()?;
-        }
-        let times = (0..self.args.runs)
-            .map(|_| loaded.once())
-            .collect::<Result<Vec<_>>>()?;
-        let mut row = Row::new(case, Timing::new(first, times), loaded.flops());
+        let timing = Timing::measure(self.args.runs, || loaded.once())?;
+        let mut row = Row::new(case, timing, loaded.flops());
         row.resident_peak_bytes = resident::peak();
         row.planned_bytes = loaded.planned_bytes();
         row.allocated_bytes = loaded.allocated_bytes();

@@ -1,7 +1,9 @@
 //! Repeated timings of one piece of work: what every bench row says about them.
 
+use super::WARM_UP;
+use anyhow::Result;
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Median and spread of several runs; the first one, which pays for compiling and cold caches, apart.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +18,17 @@ pub(super) struct Timing {
 }
 
 impl Timing {
+    /// The first run apart, more of them until the device is warm, then `runs` that count.
+    pub(super) fn measure(runs: u32, mut once: impl FnMut() -> Result<Duration>) -> Result<Timing> {
+        let started = Instant::now();
+        let first = once()?;
+        while started.elapsed() < WARM_UP {
+            once()?;
+        }
+        let times = (0..runs).map(|_| once()).collect::<Result<Vec<_>>>()?;
+        Ok(Timing::new(first, times))
+    }
+
     /// `times` are of at least one run after the first.
     pub(super) fn new(first: Duration, mut times: Vec<Duration>) -> Timing {
         times.sort_unstable();

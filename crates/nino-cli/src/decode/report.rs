@@ -40,9 +40,6 @@ pub(super) struct PlanReport {
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
         let ceiling = opened.ceiling()?;
-        // Convolutions reach about this much of the peak; see BENCHMARKS.md.
-        let seconds =
-            (plan.cost.flops / (ceiling.flops * 0.6)).max(plan.cost.bytes / ceiling.copy_bytes);
         Ok(PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -58,7 +55,7 @@ impl PlanReport {
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: seconds * 1e3,
+            estimated_ms: ceiling.seconds(plan.cost) * 1e3,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Measured decodes as a table and as JSON.
 
 use super::cases::Case;
+use crate::bench::op_rows::{self, OpRow};
 use crate::bench::report::three;
 use crate::bench::timing::{Timing, ms};
 use crate::bytes::Bytes;
@@ -54,16 +55,6 @@ pub(super) enum Quality {
     TooSlow,
     NotAsked,
     Failed(String),
-}
-
-#[derive(Serialize)]
-struct OpRow {
-    op: &'static str,
-    count: usize,
-    ms: f64,
-    share: f64,
-    gflops: f64,
-    gbytes: f64,
 }
 
 impl Report {
@@ -159,7 +150,7 @@ impl Row {
             resident_peak_bytes: resident,
             host_bytes: plan.host_bytes(),
             quality,
-            ops: decoder.profile.as_ref().map(op_rows).unwrap_or_default(),
+            ops: decoder.profile.as_ref().map(by_kind).unwrap_or_default(),
         }
     }
 
@@ -176,50 +167,21 @@ impl Row {
     }
 
     fn profile_text(&self) -> Option<String> {
-        use Align::{Left, Right};
         if self.ops.is_empty() {
             return None;
-        }
-        let mut table = Table::new(&[
-            ("op", Left),
-            ("count", Right),
-            ("ms", Right),
-            ("share", Right),
-            ("GFLOP/s", Right),
-            ("GB/s", Right),
-        ]);
-        for op in &self.ops {
-            table.push(vec![
-                op.op.to_owned(),
-                op.count.to_string(),
-                three(op.ms),
-                format!("{:.1}%", op.share * 100.0),
-                three(op.gflops),
-                three(op.gbytes),
-            ]);
         }
         Some(format!(
             "\n\n{}, {}\n{}",
             self.case,
             self.vae,
-            table.render()
+            op_rows::table(&self.ops)
         ))
     }
 }
 
-fn op_rows(profile: &Profile) -> Vec<OpRow> {
-    let total = profile.total_time().as_secs_f64();
+fn by_kind(profile: &Profile) -> Vec<OpRow> {
+    let total = profile.total_time();
     let ops = profile.by_time().into_iter();
-    ops.map(|(op, t)| {
-        let seconds = t.time.as_secs_f64();
-        OpRow {
-            op,
-            count: t.count,
-            ms: seconds * 1e3,
-            share: seconds / total,
-            gflops: t.cost.flops / seconds / 1e9,
-            gbytes: t.cost.bytes / seconds / 1e9,
-        }
-    })
-    .collect()
+    ops.map(|(op, t)| OpRow::new(op.to_owned(), t.count, (t.time, total), t.cost))
+        .collect()
 }

@@ -2,6 +2,7 @@
 
 use super::cases::Case;
 use super::network::Profiled;
+use crate::bench::op_rows::{self, OpRow};
 use crate::bench::report::three;
 use crate::bench::timing::{Timing, ms};
 use crate::bytes::Bytes;
@@ -49,17 +50,6 @@ pub(super) struct Row {
     kinds: Vec<OpRow>,
     /// By kind and shape, the longest first.
     shapes: Vec<OpRow>,
-}
-
-#[derive(Serialize)]
-struct OpRow {
-    op: String,
-    count: usize,
-    ms: f64,
-    /// Of all ops.
-    share: f64,
-    gflops: f64,
-    gbytes: f64,
 }
 
 impl Report {
@@ -140,8 +130,8 @@ impl Row {
     pub(super) fn profile(&mut self, run: &Profiled<'_>) {
         let ops: Duration = run.times.iter().map(|t| t.time).sum();
         self.overhead_share = Some(1.0 - ms(ops) / ms(run.total));
-        self.kinds = op_rows(run, kind);
-        self.shapes = op_rows(run, |graph, node| {
+        self.kinds = grouped(run, kind);
+        self.shapes = grouped(run, |graph, node| {
             format!("{} {}", kind(graph, node), sizes(graph, node))
         });
         self.shapes.truncate(LONGEST);
@@ -165,36 +155,13 @@ impl Row {
             "\n\n{}: {:.1}% of the time is not an op's\n{}\n\n{}",
             self.case,
             overhead * 100.0,
-            op_table(&self.kinds),
-            op_table(&self.shapes)
+            op_rows::table(&self.kinds),
+            op_rows::table(&self.shapes)
         ))
     }
 }
 
-fn op_table(rows: &[OpRow]) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new(&[
-        ("op", Left),
-        ("count", Right),
-        ("ms", Right),
-        ("share", Right),
-        ("GFLOP/s", Right),
-        ("GB/s", Right),
-    ]);
-    for op in rows {
-        table.push(vec![
-            op.op.clone(),
-            op.count.to_string(),
-            three(op.ms),
-            format!("{:.1}%", op.share * 100.0),
-            three(op.gflops),
-            three(op.gbytes),
-        ]);
-    }
-    table.render()
-}
-
-fn op_rows(run: &Profiled<'_>, name: impl Fn(&Graph, Node) -> String) -> Vec<OpRow> {
+fn grouped(run: &Profiled<'_>, name: impl Fn(&Graph, Node) -> String) -> Vec<OpRow> {
     let mut sums: BTreeMap<String, (usize, Duration, Cost)> = BTreeMap::new();
     for t in &run.times {
         let sum = sums.entry(name(run.graph, t.node)).or_default();
@@ -205,14 +172,7 @@ fn op_rows(run: &Profiled<'_>, name: impl Fn(&Graph, Node) -> String) -> Vec<OpR
     let total: Duration = run.times.iter().map(|t| t.time).sum();
     let mut rows: Vec<OpRow> = sums
         .into_iter()
-        .map(|(op, (count, time, cost))| OpRow {
-            op,
-            count,
-            ms: ms(time),
-            share: ms(time) / ms(total),
-            gflops: cost.flops / ms(time) / 1e6,
-            gbytes: cost.bytes / ms(time) / 1e6,
-        })
+        .map(|(op, (count, time, cost))| OpRow::new(op, count, (time, total), cost))
         .collect();
     rows.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     rows
