@@ -456,21 +456,22 @@ def taesd_real(name, which):
 # ---- CLIP text encoders
 
 
-def clip(name, hidden_act, seed):
+def clip(name, hidden_act, seed, mlp=160, layers=3, pad=119, project=True):
+    """`project`: whether the pooled vector is projected; SD 2.x's file leaves that out, and pads with zeros."""
     from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 
     config = CLIPTextConfig(
         vocab_size=120,
         hidden_size=128,
-        intermediate_size=160,
-        num_hidden_layers=3,
+        intermediate_size=mlp,
+        num_hidden_layers=layers,
         num_attention_heads=2,
         max_position_embeddings=16,
         projection_dim=24,
         hidden_act=hidden_act,
         bos_token_id=118,
         eos_token_id=119,
-        pad_token_id=119,
+        pad_token_id=pad,
     )
     m = CLIPTextModelWithProjection(config).double()
     fill(m, seed)
@@ -479,23 +480,27 @@ def clip(name, hidden_act, seed):
     ids[:, 0] = 118
     ends = (9, 15)
     for row, end in enumerate(ends):
-        ids[row, end:] = 119
+        ids[row, end:] = pad
+        ids[row, end] = 119
     with torch.no_grad():
         out = m(ids, output_hidden_states=True)
+        pooled = out.text_embeds if project else m.text_model(ids).pooler_output
         normed = m.text_model.final_layer_norm(out.hidden_states[-2])
     weights = {k: v for k, v in m.state_dict().items() if v.is_floating_point()}
+    if not project:
+        del weights["text_projection.weight"]
     end = torch.zeros(2, 1, 16)
     for row, at in enumerate(ends):
         end[row, 0, at] = 1
     tensors = {
         "golden.in.ids": ids.int(),
         "golden.in.end": end,
-        "golden.out.pooled": out.text_embeds.float(),
+        "golden.out.pooled": pooled.float(),
         "golden.out.last": out.last_hidden_state.float(),
         "golden.out.penultimate": out.hidden_states[-2].float(),
         "golden.out.penultimate_normed": normed.float(),
     }
-    for i in range(3):
+    for i in range(layers):
         tensors[f"golden.at.text_model.encoder.layers.{i}"] = out.hidden_states[i + 1].float()
     save(name, weights, tensors)
 
@@ -679,6 +684,7 @@ CROSS, PLAIN = "UNetMidBlock2DCrossAttn", "UNetMidBlock2D"
 GOLDENS = {
     "clip_l": lambda n: clip(n, "quick_gelu", 900),
     "clip_g": lambda n: clip(n, "gelu", 950),
+    "clip_h": lambda n: clip(n, "gelu", 970, mlp=96, layers=4, pad=0, project=False),
     "unet_sd": lambda n: unet(n, False, 1000),
     "unet_sdxl": lambda n: unet(n, True, 1100),
     "unet_bk": lambda n: unet(n, False, 1200, small=True),

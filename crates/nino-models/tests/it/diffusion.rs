@@ -30,19 +30,30 @@ struct Recorded {
     out: Vec<(Node, &'static str)>,
 }
 
-fn clip(golden: &Golden, act: Act, skip: usize, norm: bool, out: &'static str) -> Recorded {
+fn clip(golden: &Golden, skip: usize, norm: bool, out: &'static str) -> Recorded {
     let detected = clip::Config::detect(&golden.find("")).unwrap();
     // The activation is told by the width, which a tiny model has not.
+    let act = if golden.name == "clip_l" {
+        Act::QuickGelu
+    } else {
+        Act::Gelu
+    };
     let c = clip::Config { act, ..detected };
+    // SD 2.x keeps no projection of the pooled vector.
+    let (mlp, n_layers, projection) = if golden.name == "clip_h" {
+        (96, 4, None)
+    } else {
+        (160, 3, Some(24))
+    };
     let want = clip::Config {
         vocab: 120,
         max_tokens: 16,
         width: 128,
-        mlp: 160,
+        mlp,
         heads: 2,
-        n_layers: 3,
+        n_layers,
         act,
-        projection: Some(24),
+        projection,
     };
     assert_eq!(c, want);
     let mut g = Graph::new();
@@ -65,14 +76,14 @@ fn clip(golden: &Golden, act: Act, skip: usize, norm: bool, out: &'static str) -
 
 #[test]
 fn clip_text_encoders() {
-    for (name, act) in [("clip_l", Act::QuickGelu), ("clip_g", Act::Gelu)] {
+    for name in ["clip_l", "clip_h", "clip_g"] {
         let golden = Golden::open(name);
         for (skip, norm, expected) in [
             (1, true, "out.last"),
             (2, false, "out.penultimate"),
             (2, true, "out.penultimate_normed"),
         ] {
-            let r = clip(&golden, act, skip, norm, expected);
+            let r = clip(&golden, skip, norm, expected);
             let values = golden.run(&r.graph, &r.inputs, skip == 1);
             for (node, name) in r.out {
                 golden.close(name, &values[&node], &golden.tensor(name));
@@ -82,9 +93,9 @@ fn clip_text_encoders() {
 }
 
 /// Neither heads nor groups of the tiny models are those of the real ones.
-fn unet(golden: &Golden, c: unet::Config, heads: unet::Heads, dtype: DType) -> Recorded {
+fn unet(golden: &Golden, c: unet::Config, dtype: DType) -> Recorded {
     let c = unet::Config {
-        heads,
+        heads: heads(&golden.name),
         groups: 4,
         ..c
     };
@@ -108,10 +119,10 @@ fn unet(golden: &Golden, c: unet::Config, heads: unet::Heads, dtype: DType) -> R
 
 #[test]
 fn stable_diffusion_unet() {
-    for (name, heads, depth) in [
-        ("unet_sd", unet::Heads::Count(2), &[1, 1, 0, 0, 0][..]),
-        ("unet_sdxl", unet::Heads::Width(6), &[0, 0, 0, 2, 2]),
-        ("unet_bk", unet::Heads::Count(2), &[1, 0, 0]),
+    for (name, depth) in [
+        ("unet_sd", &[1, 1, 0, 0, 0][..]),
+        ("unet_sdxl", &[0, 0, 0, 2, 2]),
+        ("unet_bk", &[1, 0, 0]),
     ] {
         let golden = Golden::open(name);
         let xl = name == "unet_sdxl";
@@ -122,16 +133,24 @@ fn stable_diffusion_unet() {
         let depths: Vec<usize> = c.input_blocks.iter().map(|b| b.depth).collect();
         assert_eq!(depths, depth, "{name}");
         assert_eq!(c.middle.is_none(), name == "unet_bk");
-        let r = unet(&golden, c, heads, DType::F32);
+        let r = unet(&golden, c, DType::F32);
         let values = golden.run(&r.graph, &r.inputs, true);
         golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
     }
 }
 
-/// Names of the files, heads, transformers of the blocks down, the middle and the label.
+/// Heads of the tiny UNets.
+fn heads(name: &str) -> unet::Heads {
+    match name {
+        "unet_sd" | "unet_bk" | "unet_bk_base" | "unet_inpaint" => unet::Heads::Count(2),
+        "unet_sdxl" => unet::Heads::Width(6),
+        _ => unet::Heads::Width(8),
+    }
+}
+
+/// Names of the files, transformers of the blocks down, the middle and the label.
 type Kin = (
     &'static str,
-    unet::Heads,
     &'static [usize],
     Option<(usize, bool)>,
     Option<usize>,
@@ -139,39 +158,19 @@ type Kin = (
 
 #[test]
 fn kin_of_the_unet_are_told_by_their_blocks() {
-    use unet::Heads::{Count, Width};
     let kin: [Kin; 5] = [
-        (
-            "unet_sd2",
-            Width(8),
-            &[1, 1, 0, 0, 0],
-            Some((1, true)),
-            None,
-        ),
+        ("unet_sd2", &[1, 1, 0, 0, 0], Some((1, true)), None),
         (
             "unet_refiner",
-            Width(8),
             &[0, 0, 0, 2, 2, 0, 0, 0],
             Some((1, true)),
             Some(50),
         ),
-        (
-            "unet_inpaint",
-            Count(2),
-            &[1, 1, 0, 0, 0],
-            Some((1, true)),
-            None,
-        ),
-        ("unet_bk_base", Count(2), &[1, 0, 1], Some((1, true)), None),
-        (
-            "unet_ssd",
-            Width(8),
-            &[0, 0, 0, 2, 2],
-            Some((0, false)),
-            Some(58),
-        ),
+        ("unet_inpaint", &[1, 1, 0, 0, 0], Some((1, true)), None),
+        ("unet_bk_base", &[1, 0, 1], Some((1, true)), None),
+        ("unet_ssd", &[0, 0, 0, 2, 2], Some((0, false)), Some(58)),
     ];
-    for (name, heads, depths, middle, label) in kin {
+    for (name, depths, middle, label) in kin {
         let golden = Golden::open(name);
         let c = unet::Config::detect(&golden.find("")).unwrap();
         assert_eq!(c.in_channels, if name == "unet_inpaint" { 9 } else { 4 });
@@ -179,7 +178,7 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
         assert_eq!(found, depths, "{name}");
         assert_eq!(c.middle.map(|m| (m.depth, m.second)), middle, "{name}");
         assert_eq!(c.adm_in, label, "{name}");
-        let r = unet(&golden, c, heads, DType::F32);
+        let r = unet(&golden, c, DType::F32);
         let values = golden.run(&r.graph, &r.inputs, true);
         golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
     }
@@ -199,19 +198,22 @@ fn gpu_text_encoders_and_unets_at_f16() {
             cache_dir: None,
         };
         let device = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
-        for name in ["clip_l", "clip_g", "unet_sd", "unet_sdxl"] {
+        for name in [
+            "clip_l",
+            "clip_h",
+            "clip_g",
+            "unet_sd",
+            "unet_sd2",
+            "unet_sdxl",
+            "unet_refiner",
+            "unet_inpaint",
+        ] {
             let golden = Golden::open(name);
-            let r = match name {
-                "clip_l" => clip(&golden, Act::QuickGelu, 1, true, "out.last"),
-                "clip_g" => clip(&golden, Act::Gelu, 1, true, "out.last"),
-                _ => {
-                    let c = unet::Config::detect(&golden.find("")).unwrap();
-                    let heads = match c.adm_in {
-                        None => unet::Heads::Count(2),
-                        Some(_) => unet::Heads::Width(6),
-                    };
-                    unet(&golden, c, heads, DType::F16)
-                }
+            let r = if name.starts_with("clip") {
+                clip(&golden, 1, true, "out.last")
+            } else {
+                let c = unet::Config::detect(&golden.find("")).unwrap();
+                unet(&golden, c, DType::F16)
             };
             let values = on(&device, &r.graph, &r.inputs, Arc::new(golden.source()));
             for (node, name) in &r.out {
