@@ -63,7 +63,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
-    let video = open_video(&args.picture)?;
+    let mut video = open_video(&args.picture)?;
     let opened = device::open(&choice)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);
@@ -72,8 +72,12 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         on_event: &mut on_event,
     };
     let device = &*opened.device;
-    let latent = if let Some(mut frames) = video {
-        nino_engine::encode_video(device, &vae, &mut *frames, &options, &mut control)?
+    let encoded = if video.is_some() {
+        let mut open = || match video.take() {
+            None => open_video(&args.picture),
+            taken => Ok(taken),
+        };
+        nino_engine::encode_video(device, &vae, &mut open, &options, &mut control)?
     } else {
         let picture = load_picture(&args.picture)?;
         nino_engine::encode(device, &vae, &picture, &options, &mut control)?
@@ -86,9 +90,9 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         .into_iter()
         .map(|name| (nino_engine::FORMAT_KEY.to_owned(), name))
         .collect();
-    latent.save(&args.output, &metadata)?;
+    encoded.latent.save(&args.output, &metadata)?;
     bar.finish_and_clear();
-    let report = EncodeReport::new(&latent, &opened, &args.output, started.elapsed());
+    let report = EncodeReport::new(&encoded, &opened, &args.output, started.elapsed());
     printer.text(&report)?;
     printer.document(&report)
 }

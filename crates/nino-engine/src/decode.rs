@@ -9,19 +9,20 @@ mod carry;
 mod clip;
 mod decoder;
 mod frames;
+pub(crate) mod part;
 mod run;
 mod tiles;
 
 use crate::{EngineError, VaeFile};
 pub(crate) use carry::Carried;
 pub use clip::Chunking;
-pub(crate) use clip::Part;
 use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;
 use nino_graph::{Cost, Device};
 use nino_models::latent::LatentFormat;
+pub(crate) use part::Part;
 pub use run::{Decoded, OnPicture, decode};
 pub use tiles::Tiling;
 
@@ -124,22 +125,12 @@ pub struct DecodePlan {
 impl DecodePlan {
     /// Weights on the device, with the slots of those that stream.
     pub fn weight_bytes(&self) -> usize {
-        self.parts
-            .iter()
-            .map(|p| p.plan.device_bytes() - p.plan.arena_bytes())
-            .max()
-            .unwrap_or(0)
+        part::weight_bytes(&self.parts)
     }
 
     /// Weights and activations on the device: what is then used.
     pub fn peak_bytes(&self) -> usize {
-        let arena = self
-            .parts
-            .iter()
-            .map(|p| p.plan.arena_bytes())
-            .max()
-            .unwrap_or(0);
-        self.weight_bytes() + arena
+        part::peak_bytes(&self.parts)
     }
 
     pub fn largest_binding(&self) -> usize {
@@ -213,16 +204,9 @@ pub fn plan_decode(
             bytes: each.bytes * times,
         };
     }
-    let outside = parts.iter().any(|p| p.plan.host_bytes() > 0);
-    let whole_ops = parts
-        .iter()
-        .flat_map(|p| p.plan.steps())
-        .all(|s| s.last && s.rows.start == 0);
-    let strategy = match (tiling, outside, whole_ops) {
-        (Some(_), ..) => Strategy::FastTiles,
-        (None, true, _) => Strategy::ExactTiles,
-        (None, false, false) => Strategy::RowSplit,
-        (None, false, true) => Strategy::Untiled,
+    let strategy = match tiling {
+        Some(_) => Strategy::FastTiles,
+        None => part::strategy(&parts),
     };
     Ok(DecodePlan {
         strategy,

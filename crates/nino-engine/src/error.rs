@@ -1,5 +1,6 @@
 //! What can go wrong with a request, in sentences with numbers, and what to try.
 
+use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
 use std::path::PathBuf;
 
@@ -107,10 +108,8 @@ pub enum EngineError {
     Codec(#[from] nino_dtype::CodecError),
     #[error(transparent)]
     Media(#[from] crate::media::MediaError),
-    #[error(
-        "{bad} of {all} pixel values are NaN or infinite: the weights or the latent are broken"
-    )]
-    NotFinite { bad: usize, all: usize },
+    #[error("what the VAE gave in {dtype} is NaN or infinite: its weights or its input are broken")]
+    NotFinite { dtype: DType },
 }
 
 impl EngineError {

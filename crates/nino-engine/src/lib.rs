@@ -30,7 +30,7 @@ pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
-pub use encode::{EncodeOptions, encode, encode_video};
+pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
 pub use error::EngineError;
 pub use generate::{
     Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, Hires,

@@ -73,6 +73,18 @@ pub fn create_video(
     })
 }
 
+/// An error unless [`create_video`] can write what the extension says, with what is on this machine.
+pub fn video_format(path: &Path) -> Result<(), MediaError> {
+    match extension(path).as_str() {
+        "mp4" => mp4::is_there(path),
+        found if found.is_empty() || VIDEOS.contains(&found) => Ok(()),
+        found => Err(MediaError::UnknownFormat {
+            path: path.to_owned(),
+            found: found.to_owned(),
+        }),
+    }
+}
+
 /// Whether a file can be made where `path` says, tried out: better now than after an hour's work.
 pub fn can_write(path: &Path) -> Result<(), MediaError> {
     let probe = Pending::new(path);

@@ -4,7 +4,7 @@
 
 use crate::{Cache, Find, Params, Stream, kl, taehv, taesd, wan};
 use nino_dtype::DType;
-use nino_graph::{Graph, GraphError, Node, Shape};
+use nino_graph::{Graph, GraphError, Node, NormKind, Op, Over, Shape, Stats};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vae {
@@ -52,6 +52,9 @@ pub struct Recording {
     pub graph: Graph,
     pub input: Node,
     pub output: Node,
+    /// Mean and deviation of each channel of the output, `[b, c, 2]`: the mean is finite where every
+    /// value is, so the device itself says whether a run went well.
+    pub check: Node,
     /// Empty for images.
     pub caches: Vec<Cache>,
 }
@@ -269,11 +272,19 @@ impl Vae {
             input,
         )?;
         graph.output(output);
+        let check = graph.push(Op::Stats(Stats {
+            x: output,
+            over: Over::Groups(graph.shape(output).last_dim()),
+            kind: NormKind::Layer,
+            eps: 1.0,
+        }));
+        graph.output(check);
         let caches = stream.finish(&mut graph);
         Ok(Recording {
             graph: graph.finish()?,
             input,
             output,
+            check,
             caches,
         })
     }

@@ -71,6 +71,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: norm::group_norm,
     },
     Problem {
+        name: "channel stats",
+        ops: &["stats"],
+        cases: norm::channel_stats,
+    },
+    Problem {
         name: "row norm",
         ops: &["row_norm"],
         cases: norm::row_norm,

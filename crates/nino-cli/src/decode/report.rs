@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::device::Opened;
 use crate::resident;
 use anyhow::Result;
-use nino_engine::{DecodePlan, Decoded, Latent, VaeFile};
+use nino_engine::{DecodePlan, Decoded, Encoded, VaeFile};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -195,12 +195,20 @@ pub(super) struct EncodeReport {
     device: String,
     /// `[b, c, h, w]` or `[b, c, t, h, w]`
     shape: Vec<usize>,
+    strategy: &'static str,
+    precision: String,
+    predicted_peak_bytes: usize,
+    measured_peak_bytes: usize,
+    resident_peak_bytes: Option<usize>,
+    retries: usize,
+    load_ms: f64,
+    encode_ms: f64,
     total_ms: f64,
 }
 
 impl EncodeReport {
     pub(super) fn new(
-        latent: &Latent,
+        encoded: &Encoded,
         opened: &Opened,
         file: &Path,
         total: Duration,
@@ -208,7 +216,15 @@ impl EncodeReport {
         EncodeReport {
             file: file.to_owned(),
             device: device_text(opened),
-            shape: latent.file_shape(),
+            shape: encoded.latent.file_shape(),
+            strategy: encoded.strategy.name(),
+            precision: encoded.dtype.to_string(),
+            predicted_peak_bytes: encoded.predicted_peak,
+            measured_peak_bytes: encoded.measured_peak,
+            resident_peak_bytes: resident::peak(),
+            retries: encoded.retries,
+            load_ms: encoded.load_time.as_secs_f64() * 1e3,
+            encode_ms: encoded.encode_time.as_secs_f64() * 1e3,
             total_ms: total.as_secs_f64() * 1e3,
         }
     }
@@ -216,13 +232,20 @@ impl EncodeReport {
 
 impl fmt::Display for EncodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.file.display())?;
+        writeln!(
+            f,
+            "  latent {:?}, {} in {} on {}",
+            self.shape, self.strategy, self.precision, self.device
+        )?;
         write!(
             f,
-            "{}\n  latent {:?} in {:.2} s on {}",
-            self.file.display(),
-            self.shape,
+            "  {:.2} s (load {:.2}, encode {:.2}), {} used, {} planned",
             self.total_ms / 1e3,
-            self.device
+            self.load_ms / 1e3,
+            self.encode_ms / 1e3,
+            Bytes(self.measured_peak_bytes as u64),
+            Bytes(self.predicted_peak_bytes as u64),
         )
     }
 }

@@ -1,7 +1,9 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
 use anyhow::Result;
-use nino_engine::media::{FrameSink, can_write, create_video, write_picture};
+use nino_engine::media::{
+    FrameSink, can_write, create_video, picture_format, video_format, write_picture,
+};
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +31,10 @@ impl Sink {
             output.display(),
             folder.display()
         );
+        match n_frames {
+            1 => picture_format(output)?,
+            _ => video_format(output)?,
+        }
         can_write(output)?;
         Ok(Sink {
             output: output.to_owned(),

@@ -1,7 +1,7 @@
 //! `nino decode`, `encode` and `plan decode` as a user meets them: what is wrong is one sentence with
 //! the numbers, and nothing half-written is left.
 
-use crate::shell::{Said, command, nino};
+use crate::shell::{Said, command, nino, nino_with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -89,8 +89,13 @@ fn a_picture_is_decoded_and_encoded_back() {
 fn a_clip_is_decoded_and_encoded_back() {
     let dir = tempfile::tempdir().unwrap();
     let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
-    for name in ["clip.y4m", "clip.gif", "frames"] {
+    let there = |program: &str| Command::new(program).arg("-version").output().is_ok();
+    for name in ["clip.y4m", "clip.gif", "frames", "clip.mp4"] {
         let clip = dir.path().join(name);
+        if name == "clip.mp4" && !there("ffmpeg") {
+            println!("skipped: no ffmpeg on the PATH for {name}");
+            continue;
+        }
         let said = decode(&golden("wan21"), &input, &clip, &["--json"]);
         assert_eq!(said.code, 0, "{}", said.err);
         assert_eq!(said.json()["frames"], 5, "{name}");
@@ -108,7 +113,39 @@ fn a_clip_is_decoded_and_encoded_back() {
         ]);
         assert_eq!(said.code, 0, "{name}: {}", said.err);
         assert_eq!(said.json()["shape"], serde_json::json!([1, 4, 2, 2, 3]));
+        if name == "clip.mp4" && there("ffprobe") {
+            let args = "-v error -count_frames -select_streams v -of csv=p=0 -show_entries \
+                        stream=width,height,r_frame_rate,nb_read_frames";
+            let mut probe = Command::new("ffprobe");
+            let found = probe.args(args.split_whitespace()).arg(&clip).output();
+            let found = String::from_utf8(found.unwrap().stdout).unwrap();
+            assert_eq!(found.trim(), "24,16,16/1,5");
+        }
     }
+}
+
+#[test]
+fn formats_that_cannot_be_written_are_told_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
+    let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
+    let output = dir.path().join("a.mp4");
+    let args = [
+        "decode",
+        &input,
+        "--vae",
+        &golden("wan21"),
+        "-o",
+        output.to_str().unwrap(),
+        "--device",
+        "cpu",
+    ];
+    let said = nino_with(&args, &[("PATH", "")]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);
+    assert_eq!(files(dir.path()).len(), 1, "only the latent");
 }
 
 /// Key, shape, values, the VAE's golden, and what must be said.

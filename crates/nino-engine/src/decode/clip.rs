@@ -1,13 +1,12 @@
 //! The graphs a clip is decoded with: its first chunk, the ones like each other after it, and what
 //! is left at the end. A picture is a clip of one chunk.
 
-use super::LatentSize;
+use super::{LatentSize, Part};
 use crate::fit::{budget, fit_shared, fit_within};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
-use nino_graph::{Device, Node, Plan};
-use nino_models::{Cache, Chunk};
-use std::sync::Arc;
+use nino_graph::Device;
+use nino_models::Chunk;
 
 /// Latent frames decoded at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,18 +15,6 @@ pub enum Chunking {
     #[default]
     Auto,
     Frames(usize),
-}
-
-/// One graph, planned, and how often it runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) input: Node,
-    pub(crate) output: Node,
-    pub(crate) caches: Vec<Cache>,
-    /// Frames a run takes: of the latent to decode, of the clip to encode.
-    pub(crate) frames: usize,
-    pub(crate) runs: usize,
 }
 
 /// What every part of one clip has in common.
@@ -87,17 +74,11 @@ impl Recorder<'_> {
             by_frame: true,
         };
         let recording = self.vae.record_decoder(chunk, self.dtype)?;
-        Ok(Part {
-            plan: match self.vae.vae.time_scale() {
-                None => fit_within(self.device, &recording.graph, self.budget)?,
-                // A clip's graphs share their weights.
-                Some(_) => fit_shared(self.device, &recording.graph, self.budget)?,
-            },
-            input: recording.input,
-            output: recording.output,
-            caches: recording.caches,
-            frames,
-            runs,
-        })
+        let plan = match self.vae.vae.time_scale() {
+            None => fit_within(self.device, &recording.graph, self.budget)?,
+            // A clip's graphs share their weights.
+            Some(_) => fit_shared(self.device, &recording.graph, self.budget)?,
+        };
+        Ok(Part::new(plan, recording, frames, runs))
     }
 }

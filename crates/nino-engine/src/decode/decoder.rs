@@ -4,9 +4,8 @@ use super::carry::Carried;
 use super::frames::{Cursor, OnBand};
 use super::{DecodePlan, Part};
 use crate::profile::Profile;
-use crate::values::write;
 use crate::{Control, EngineError, Latent, VaeFile};
-use nino_graph::{Device, RunOptions, Session, Weights};
+use nino_graph::{Device, Session, Weights};
 use std::time::{Duration, Instant};
 
 /// A loaded plan.
@@ -109,8 +108,7 @@ impl<'a> Decoder<'a> {
             carried.enter(&mut *session, part)?;
             for run in 0..part.runs {
                 let tile = crop(latent, at.item, latent_frame, part, start);
-                let profile = self.profile.as_mut();
-                step(&mut *session, part, &tile, profile, control)?;
+                part.run(&mut *session, &tile, self.profile.as_mut(), control)?;
                 latent_frame += part.frames;
                 let from = (start, frame);
                 frame = at.take(&mut *session, part, &self.plan, from, on_band)?;
@@ -128,26 +126,6 @@ impl<'a> Decoder<'a> {
         }
         Ok(())
     }
-}
-
-/// One run of a session with these latent values.
-fn step(
-    session: &mut dyn Session,
-    part: &Part,
-    latent: &[f32],
-    profile: Option<&mut Profile>,
-    control: &mut Control<'_>,
-) -> Result<(), EngineError> {
-    let graph = part.plan.graph();
-    write(session, graph, part.input, latent)?;
-    session.run(RunOptions {
-        cancel: Some(control.cancel),
-        profile: profile.is_some(),
-    })?;
-    if let Some(profile) = profile {
-        profile.add(graph, &session.profile());
-    }
-    Ok(())
 }
 
 /// Latent values of one tile and chunk, `[t, h, w, c]`.

@@ -69,7 +69,6 @@ impl Cursor {
                 session.read_part(part.output, at, bytes)?;
                 let values = &mut values[..rows * width * 3];
                 nino_dtype::decode(dtype, bytes, values)?;
-                finite(values)?;
                 match self.blend(plan, frame) {
                     None => on_band(Band {
                         item: self.item,
@@ -130,16 +129,6 @@ impl Cursor {
         self.tile = 0;
         self.frames = 0;
         Ok(())
-    }
-}
-
-fn finite(values: &[f32]) -> Result<(), EngineError> {
-    match values.iter().filter(|v| !v.is_finite()).count() {
-        0 => Ok(()),
-        bad => Err(EngineError::NotFinite {
-            bad,
-            all: values.len(),
-        }),
     }
 }
 

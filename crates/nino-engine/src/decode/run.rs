@@ -76,11 +76,10 @@ pub fn decode(
                     recoveries,
                 });
             }
-            Err(EngineError::NotFinite { bad, all }) if decoder.plan.dtype != DType::F32 => {
+            Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
                 control.note(format!(
-                    "{bad} of {all} values were not finite in {}: this {} is made again in f32, and \
-                     so is what follows",
-                    decoder.plan.dtype,
+                    "values were not finite in {dtype}: this {} is made again in f32, and so is what \
+                     follows",
                     decoder.plan.stage()
                 ));
                 retries += 1;

@@ -39,14 +39,9 @@ pub(super) fn prepare(
             format: model.latent_format(),
         };
         let size = (picture.width, picture.height);
-        encode_unit(
-            device,
-            &model.vae,
-            size,
-            &unit(picture, gray),
-            &options,
-            control,
-        )
+        let values = unit(picture, gray);
+        let encoded = encode_unit(device, &model.vae, size, &values, &options, control)?;
+        Ok(encoded.latent)
     };
     let (latent, masked) = match &request.start {
         Start::Empty => (None, None),

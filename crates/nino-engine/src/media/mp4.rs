@@ -7,8 +7,37 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 pub(super) struct Mp4 {
-    ffmpeg: Child,
+    // Dropped first: it must not write after its file is removed.
+    ffmpeg: Running,
     pending: Pending,
+}
+
+/// Ends with its owner.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An error unless there is an `ffmpeg` to start.
+pub(super) fn is_there(path: &Path) -> Result<(), MediaError> {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.arg("-version").stdin(Stdio::null());
+    let status = ffmpeg.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.map(drop).map_err(|e| not_started(path, e))
+}
+
+pub(super) fn not_started(path: &Path, error: std::io::Error) -> MediaError {
+    match error.kind() {
+        ErrorKind::NotFound => MediaError::NoFfmpeg {
+            path: path.to_owned(),
+        },
+        _ => io_error(path, "start ffmpeg")(error),
+    }
 }
 
 impl Mp4 {
@@ -53,45 +82,50 @@ impl Mp4 {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn();
-        match ffmpeg {
-            Ok(ffmpeg) => Ok(Mp4 { ffmpeg, pending }),
-            Err(e) if e.kind() == ErrorKind::NotFound => Err(MediaError::NoFfmpeg {
-                path: path.to_owned(),
-            }),
-            Err(source) => Err(io_error(path, "start ffmpeg")(source)),
+        Ok(Mp4 {
+            ffmpeg: Running(ffmpeg.map_err(|e| not_started(path, e))?),
+            pending,
+        })
+    }
+
+    /// Waits for its end; an error with its own words when that is not a good one.
+    fn end(&mut self) -> Result<(), MediaError> {
+        drop(self.ffmpeg.0.stdin.take());
+        let mut said = String::new();
+        if let Some(mut errors) = self.ffmpeg.0.stderr.take() {
+            // What it said is only for the message; a pipe that breaks says nothing.
+            let _ = errors.read_to_string(&mut said);
         }
+        let status = self.ffmpeg.0.wait();
+        let status = status.map_err(io_error(&self.pending.path, "wait for ffmpeg"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(MediaError::Encode {
+            path: self.pending.path.clone(),
+            what: format!("ffmpeg failed ({status}): {}", said.trim()),
+        })
     }
 }
 
 impl FrameSink for Mp4 {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
-        match &mut self.ffmpeg.stdin {
-            Some(pipe) => pipe
-                .write_all(&picture.rgb)
-                .map_err(io_error(&self.pending.path, "give a frame to ffmpeg")),
-            None => Ok(()),
-        }
+        let Some(pipe) = &mut self.ffmpeg.0.stdin else {
+            return Ok(());
+        };
+        let Err(broken) = pipe.write_all(&picture.rgb) else {
+            return Ok(());
+        };
+        // It knows better why it no longer takes frames.
+        self.end()?;
+        Err(io_error(&self.pending.path, "give a frame to ffmpeg")(
+            broken,
+        ))
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
-        drop(self.ffmpeg.stdin.take());
-        let mut said = String::new();
-        if let Some(mut errors) = self.ffmpeg.stderr.take() {
-            // What it said is only for the message; a pipe that breaks says nothing.
-            let _ = errors.read_to_string(&mut said);
-        }
-        let status = self
-            .ffmpeg
-            .wait()
-            .map_err(io_error(&self.pending.path, "wait for ffmpeg"))?;
-        if !status.success() {
-            let what = format!("ffmpeg failed ({status}): {}", said.trim());
-            return Err(MediaError::Encode {
-                path: self.pending.path.clone(),
-                what,
-            });
-        }
-        let Mp4 { ffmpeg: _, pending } = { *self };
+        self.end()?;
+        let Mp4 { ffmpeg: _, pending } = *self;
         pending.keep()
     }
 }

@@ -1,14 +1,14 @@
 //! Videos as frames to encode: folders of pictures, GIF, APNG, animated WebP and Y4M by ourselves,
 //! everything else through the `ffmpeg` on the PATH.
 
-use super::{MediaError, extension, io_error, load_picture, y4m};
+use super::{MediaError, extension, io_error, load_picture, mp4, y4m};
 use crate::Picture;
 use image::AnimationDecoder;
 use image::codecs::gif::GifDecoder;
 use image::codecs::png::PngDecoder;
 use image::codecs::webp::WebPDecoder;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -158,15 +158,7 @@ impl Ffmpeg {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let mut child = match child {
-            Ok(child) => child,
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                return Err(MediaError::NoFfmpeg {
-                    path: path.to_owned(),
-                });
-            }
-            Err(e) => return Err(io_error(path, "start ffmpeg")(e)),
-        };
+        let mut child = child.map_err(|e| mp4::not_started(path, e))?;
         let out: Box<dyn Read> = match child.stdout.take() {
             Some(out) => Box::new(out),
             None => Box::new(std::io::empty()),

@@ -221,3 +221,43 @@ fn parameters_come_back_from_every_format() {
         assert!(read_text(&path).unwrap().is_empty(), "{name}");
     }
 }
+
+/// Lossy, but the frames and their number come back; one that is not finished leaves nothing.
+#[test]
+fn mp4_through_ffmpeg() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("clip.mp4");
+    let frames: Vec<Picture> = (0..5).map(|i| gradient(48, 32, i)).collect();
+    let mut video = match create_video(&path, (48, 32), 5, 12.5) {
+        Err(MediaError::NoFfmpeg { .. }) => {
+            println!("skipped: no ffmpeg on the PATH");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    frames.iter().for_each(|f| video.frame(f).unwrap());
+    video.finish().unwrap();
+    let mut source = open_video(&path).unwrap().unwrap();
+    let mut n = 0;
+    while let Some(frame) = source.next_frame().unwrap() {
+        let db = psnr(&frame, &frames[n]);
+        assert!(db > 25.0, "frame {n}: {db} dB");
+        n += 1;
+    }
+    assert_eq!(n, 5);
+    let names = || -> Vec<_> {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        entries.map(|e| e.unwrap().file_name()).collect()
+    };
+    assert_eq!(names(), ["clip.mp4"]);
+    let mut left = create_video(&dir.path().join("b.mp4"), (48, 32), 5, 12.5).unwrap();
+    left.frame(&frames[0]).unwrap();
+    drop(left);
+    assert_eq!(names(), ["clip.mp4"]);
+    // What ffmpeg cannot do it says itself: this pixel format has no odd sizes.
+    let mut odd = create_video(&dir.path().join("c.mp4"), (47, 31), 5, 12.5).unwrap();
+    let sent = (0..5).try_for_each(|i| odd.frame(&gradient(47, 31, i)));
+    let error = sent.and_then(|()| odd.finish()).unwrap_err().to_string();
+    assert!(error.contains("ffmpeg failed"), "{error}");
+    assert_eq!(names(), ["clip.mp4"]);
+}

@@ -64,7 +64,11 @@ pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
         weights: &|_| DType::F32,
         scale: Scale { shift: 0 },
     };
-    let recording = Vae::Kl(config).decode(chunk, &storage).unwrap();
+    let vae = Vae::Kl(config);
+    let halves = [
+        vae.decode(chunk, &storage).unwrap(),
+        vae.encode(chunk, &storage).unwrap(),
+    ];
     let stored = |s: &[usize]| match *s {
         [cout, kh, kw, cin] => vec![cout, cin, kh, kw],
         // The file's 1×1 convolutions are linears in the graph.
@@ -78,7 +82,8 @@ pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
     };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kl.safetensors");
-    let specs: Vec<_> = recording.graph.params().map(|(_, p)| p.clone()).collect();
+    let params = halves.iter().flat_map(|half| half.graph.params());
+    let specs: Vec<_> = params.map(|(_, p)| p.clone()).collect();
     let new = |p: &ParamSpec| NewTensor {
         name: p.name.clone(),
         dtype: DType::F32,

@@ -15,13 +15,20 @@ use std::sync::Arc;
 
 struct Frames(Vec<Picture>);
 
+/// What opens a clip of these frames, as often as it is wanted.
+pub(crate) fn opens(
+    frames: Vec<Picture>,
+) -> impl FnMut() -> Result<Option<Box<dyn FrameSource>>, MediaError> {
+    move || Ok(Some(Box::new(Frames(frames.clone()))))
+}
+
 impl FrameSource for Frames {
     fn next_frame(&mut self) -> Result<Option<Picture>, MediaError> {
         Ok((!self.0.is_empty()).then(|| self.0.remove(0)))
     }
 }
 
-fn clip(n: usize, (width, height): (usize, usize)) -> Vec<Picture> {
+pub(crate) fn clip(n: usize, (width, height): (usize, usize)) -> Vec<Picture> {
     let pixel = |t: usize, i: usize| ((i * 7 + t * 31) % 251) as u8;
     let frame = |t| Picture {
         width,
@@ -79,21 +86,21 @@ fn a_clip_is_encoded_chunk_by_chunk_as_at_once() {
             encode_video(
                 &cpu(),
                 &vae,
-                &mut Frames(frames),
+                &mut opens(frames),
                 &EncodeOptions::default(),
                 c,
             )
         })
     };
-    let (latent, _) = run(frames.clone());
-    let latent = latent.unwrap();
+    let (encoded, _) = run(frames.clone());
+    let latent = encoded.unwrap().latent;
     assert_eq!(latent.file_shape(), [1, 4, 3, 3, 2]);
     let expected = at_once("goldens/models/wan21.safetensors", &frames);
     let off = nmse(&latent.values, &expected);
     assert!(off < 1e-10, "{off}");
     // Two frames more are no chunk: left out, and said.
     let (longer, events) = run(clip(11, (16, 24)));
-    assert_eq!(longer.unwrap(), latent);
+    assert_eq!(longer.unwrap().latent, latent);
     let said =
         |e: &Event| matches!(e, Event::Note(text) if text.contains("the last 2 are left out"));
     assert!(events.iter().any(said), "{events:?}");
@@ -124,13 +131,13 @@ fn a_tiny_encoder_repeats_the_last_frame() {
             format: nino_engine::LatentFormat::by_name("wan21"),
             ..EncodeOptions::default()
         };
-        with_control(|c| encode_video(&cpu(), &vae, &mut Frames(frames), &options, c)).0
+        with_control(|c| encode_video(&cpu(), &vae, &mut opens(frames), &options, c)).0
     };
     let mut five = clip(5, (16, 16));
-    let short = run(five.clone()).unwrap();
+    let short = run(five.clone()).unwrap().latent;
     assert_eq!(short.frames, 2);
     (0..3).for_each(|_| five.push(five[4].clone()));
-    assert_eq!(run(five).unwrap(), short);
+    assert_eq!(run(five).unwrap().latent, short);
 }
 
 #[test]
@@ -139,7 +146,7 @@ fn clips_that_cannot_be_encoded() {
     let wan = wan();
     let run = |vae: &VaeFile, frames| {
         let options = EncodeOptions::default();
-        let encoded = with_control(|c| encode_video(&cpu(), vae, &mut Frames(frames), &options, c));
+        let encoded = with_control(|c| encode_video(&cpu(), vae, &mut opens(frames), &options, c));
         encoded.0.unwrap_err()
     };
     assert!(matches!(
@@ -237,7 +244,7 @@ fn flux2_latents_are_packed_and_normalized() {
     let picture = Picture::from_unit(shape[2], shape[1], &unit);
     let (encoded, _) =
         with_control(|c| encode(&cpu(), &vae, &picture, &EncodeOptions::default(), c));
-    let encoded = encoded.unwrap();
+    let encoded = encoded.unwrap().latent;
     assert_eq!(encoded.file_shape(), [1, 128, 2, 2]);
     let back = nmse(&encoded.values, &tensor("golden.out.packed").1);
     assert!(back < 0.05, "{back}");

@@ -345,7 +345,7 @@ fn a_picture_is_encoded_and_grayed_under_the_mask() {
     };
     let (encoded, _) =
         with_control(|c| nino_engine::encode(&cpu(), &model.vae, &photo(), &options, c));
-    let encoded = encoded.unwrap();
+    let encoded = encoded.unwrap().latent;
     assert!(nmse(&from(None).values, &encoded.values) < 1e-10);
     let gray = from(Some(Inpaint {
         fill: Fill::Gray,

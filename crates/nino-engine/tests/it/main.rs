@@ -7,6 +7,7 @@ mod allocations;
 mod decode;
 mod emoji;
 mod encode;
+mod finite;
 mod gpu;
 mod image;
 mod lora;

@@ -3,7 +3,7 @@
 use super::ACTIVATIONS;
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{NormKind, Op, RowNorm};
+use nino_graph::{NormKind, Op, Over, RowNorm, Stats};
 
 pub(super) fn group_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -27,6 +27,27 @@ pub(super) fn group_norm(rng: &mut Rng) -> Vec<Case> {
                 out,
                 Class::of(dtype),
             ));
+        }
+    }
+    cases
+}
+
+/// Each channel by itself, as a picture's three are looked at: rows that are no whole words.
+pub(super) fn channel_stats(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, h, w, channels) in [(1, 37, 29, 3), (2, 3, 5, 3), (1, 64, 64, 3), (1, 9, 7, 48)] {
+            let mut c = CaseBuilder::new(rng);
+            let values = Tensor::normal([b, h, w, channels], 0.5, 0.3, c.rng);
+            let x = c.input_of(&values, dtype);
+            let out = c.g.push(Op::Stats(Stats {
+                x,
+                over: Over::Groups(channels),
+                kind: NormKind::Layer,
+                eps: 1.0,
+            }));
+            let name = format!("channel stats {b}x{h}x{w}x{channels} {dtype}");
+            cases.push(c.finish(name, out, Class::of(DType::F32)));
         }
     }
     cases
