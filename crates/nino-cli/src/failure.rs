@@ -1,5 +1,6 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
+use crate::generate::rescue::Rescued;
 use crate::lookup::LookupError;
 use crate::pull::HubError;
 use nino_engine::EngineError;
@@ -77,7 +78,9 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 
 /// What a person can try, for the errors we know a way out of.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
-    error.chain().filter_map(hint).collect()
+    let rescued = error.downcast_ref::<Rescued>();
+    let rescued = rescued.map_or(&[][..], Rescued::hints).iter().cloned();
+    rescued.chain(error.chain().filter_map(hint)).collect()
 }
 
 fn hint(error: &(dyn Error + 'static)) -> Option<String> {

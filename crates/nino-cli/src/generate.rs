@@ -8,6 +8,7 @@ mod model_hash;
 mod output;
 mod report;
 mod request;
+pub(crate) mod rescue;
 mod screen;
 mod start;
 #[cfg(test)]
@@ -31,9 +32,9 @@ use nino_engine::{
 };
 use nino_graph::Device;
 use report::Report;
+use rescue::Rescue;
 use screen::Screen;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()> {
@@ -117,29 +118,20 @@ impl Maker<'_> {
         screen: &mut Screen,
     ) -> Result<(Generated, Vec<PathBuf>)> {
         let output = output::path(self.args, request, i);
-        let rescue = output.with_extension("latent");
-        let kept = output::latent(self.args, i);
-        let latent_file: &Path = kept.as_deref().unwrap_or(&rescue);
-        let about = BTreeMap::from([("prompt".to_owned(), request.prompt.clone())]);
+        let mut rescue = Rescue::new(self.args, self.model, request, (&output, i));
         let mut on_event = |event: Event| screen.hear(event);
         let mut control = Control {
             cancel: interrupt::flag(),
             on_event: &mut on_event,
         };
-        let mut sampled = false;
         let made = nino_engine::generate(
             self.device,
             self.model,
             request,
             &mut control,
-            &mut |latent| {
-                latent.save(latent_file, &about)?;
-                sampled = true;
-                Ok(())
-            },
+            &mut |latent| rescue.keep(latent),
         );
-        let rescued = || output::rescued(latent_file, sampled);
-        let made = made.with_context(rescued)?;
+        let made = made.with_context(|| rescue.told())?;
         let origin = Origin {
             flags: self.flags,
             files: &self.args.model,
@@ -149,11 +141,8 @@ impl Maker<'_> {
             clip_skip: request.clip_skip,
         };
         let text = metadata::text(request, &origin);
-        let files = output::write(&output, &made, &text).with_context(rescued)?;
-        if kept.is_none() {
-            // It served its purpose; one that cannot be removed does no harm.
-            let _ = std::fs::remove_file(&rescue);
-        }
+        let files = output::write(&output, &made, &text).with_context(|| rescue.told())?;
+        rescue.done();
         Ok((made, files))
     }
 }

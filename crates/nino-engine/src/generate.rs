@@ -14,6 +14,7 @@ mod residency;
 mod sample;
 mod spec;
 mod start;
+mod stopped;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -29,6 +30,7 @@ pub use residency::Resident;
 use sample::Work;
 pub use spec::MODEL_SPECS;
 use std::time::{Duration, Instant};
+pub use stopped::{GoOn, Stopped};
 
 /// Pictures, and how they came about.
 #[derive(Debug)]
@@ -42,8 +44,17 @@ pub struct Generated {
     pub sample_time: Duration,
 }
 
-/// Hears the finished latent before it is decoded, so that no sampling is ever lost.
-pub type OnLatent<'a> = dyn FnMut(&Latent) -> Result<(), EngineError> + 'a;
+/// A latent that took long to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// To be decoded: sampled, or the picture a stopped run had come to.
+    pub latent: &'a Latent,
+    pub stopped: Option<&'a Stopped>,
+}
+
+/// Hears the latent before it is decoded, or before an error in the midst of sampling is told, so that no
+/// sampling is ever lost.
+pub type OnLatent<'a> = dyn FnMut(Kept<'_>) -> Result<(), EngineError> + 'a;
 
 pub fn generate(
     device: &dyn Device,
@@ -72,8 +83,11 @@ pub fn generate(
     let planned = sample::plan(work, prompts.0.tokens)?;
     let canvas = start::prepare(device, model, request, control)?;
     let pasted = pasted(request, canvas.mask.as_ref());
-    let sampled = sample::sample(work, &planned, canvas, &prompts, control)?;
-    on_latent(&sampled.latent)?;
+    let sampled = sample::sample(work, &planned, canvas, &prompts, control, on_latent)?;
+    on_latent(Kept {
+        latent: &sampled.latent,
+        stopped: None,
+    })?;
 
     let mut pictures = Vec::new();
     let decoded = decode(

@@ -28,9 +28,25 @@ pub struct Latent {
     pub format: Option<&'static LatentFormat>,
 }
 
+const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
+
+/// In files of stopped runs, beside the picture so far: the same with the noise it still has.
+const NOISY: &str = "noisy_latent";
+
 impl Latent {
     /// Reads `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers).
     pub fn open(path: &Path) -> Result<Latent, EngineError> {
+        Latent::read(path, &NAMES)
+    }
+
+    /// The latent to go on from without new noise: a stopped run's with its noise, else the only one.
+    pub fn open_noisy(path: &Path) -> Result<Latent, EngineError> {
+        let [a, b, c] = NAMES;
+        Latent::read(path, &[NOISY, a, b, c])
+    }
+
+    /// The first of `wanted` that is there.
+    fn read(path: &Path, wanted: &[&str]) -> Result<Latent, EngineError> {
         let reader = nino_weights::open(path)?;
         let names = || {
             reader
@@ -41,7 +57,7 @@ impl Latent {
                 .take(12)
                 .collect()
         };
-        let entry = ["latent_tensor", "samples", "latents"]
+        let entry = wanted
             .iter()
             .find_map(|name| reader.index().get(name))
             .ok_or_else(|| EngineError::NoLatent {
@@ -115,18 +131,32 @@ impl Latent {
         path: &Path,
         metadata: &BTreeMap<String, String>,
     ) -> Result<(), EngineError> {
+        self.save_beside(None, path, metadata)
+    }
+
+    /// The same for a run that stopped: `noisy` is what it goes on from.
+    pub fn save_beside(
+        &self,
+        noisy: Option<&Latent>,
+        path: &Path,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<(), EngineError> {
         let tensor = |name: &str, shape: Vec<usize>| NewTensor {
             name: name.to_owned(),
             dtype: DType::F32,
             shape,
         };
-        let tensors = [
+        let mut tensors = vec![
             tensor("latent_tensor", self.file_shape()),
             tensor("latent_format_version_0", vec![0]),
         ];
+        tensors.extend(noisy.map(|n| tensor(NOISY, n.file_shape())));
         let mut writer = Writer::create(path, &tensors, metadata)?;
-        let bytes: Vec<u8> = self.planes().iter().flat_map(|v| v.to_le_bytes()).collect();
-        writer.write(&bytes)?;
+        for latent in std::iter::once(self).chain(noisy) {
+            let planes = latent.planes();
+            let bytes: Vec<u8> = planes.iter().flat_map(|v| v.to_le_bytes()).collect();
+            writer.write(&bytes)?;
+        }
         Ok(writer.finish()?)
     }
 

@@ -33,9 +33,9 @@ pub use decode::{
 pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
 pub use error::EngineError;
 pub use generate::{
-    Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, Hires,
-    Inpaint, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency, Resident, StagePlan,
-    Start, Told, generate, plan_generate,
+    Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, GoOn,
+    Hires, Inpaint, Kept, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency,
+    Resident, StagePlan, Start, Stopped, Told, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
 pub use mask::{Mask, Sides, outpaint};

@@ -117,4 +117,5 @@ Examples:
   nino generate --from-png cat.png --seed 8                   the same again with another seed
 
 A sampled latent is written beside the picture before it is decoded and removed afterwards: if the
-decode fails, `nino decode` goes on from it.";
+decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, and says what
+to type to look at it and to go on.";

@@ -82,15 +82,3 @@ fn several(args: &GenerateArgs, path: &Path, i: usize) -> PathBuf {
         numbered(path, i)
     }
 }
-
-/// Tells where the sampled latent is, when there is one.
-pub(super) fn rescued(latent: &Path, sampled: bool) -> String {
-    if sampled {
-        format!(
-            "the sampled latent is kept in {}; `nino decode` goes on from it",
-            latent.display()
-        )
-    } else {
-        "no picture was made".to_owned()
-    }
-}

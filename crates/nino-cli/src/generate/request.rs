@@ -36,6 +36,7 @@ pub(super) fn request(
         request.width = rounded("width", size.width);
         request.height = rounded("height", size.height);
     }
+    request.add_noise = !args.sampling.no_noise;
     start::start(&args.start, args.size, model, &mut request)?;
     sampling(&args.sampling, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
@@ -56,7 +57,6 @@ fn sampling(args: &SamplingArgs, request: &mut GenerateRequest) -> Result<(), Us
     request.steps = args.steps.map_or(request.steps, |n| n as usize);
     request.cfg = args.cfg.unwrap_or(request.cfg);
     request.cfg_rescale = args.cfg_rescale as f32;
-    request.add_noise = !args.no_noise;
     request.window = window(args, request.steps)?;
     // All the noise would leave nothing of what it starts from; a mask says itself what stays.
     let some = request.start != Start::Empty

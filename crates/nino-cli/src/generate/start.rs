@@ -64,7 +64,11 @@ fn latent(
     model: &Checkpoint,
     request: &mut GenerateRequest,
 ) -> Result<()> {
-    let latent = Latent::open(path)?;
+    let latent = if request.add_noise {
+        Latent::open(path)?
+    } else {
+        Latent::open_noisy(path)?
+    };
     let scale = model.vae.vae.scale();
     let (width, height) = (latent.width * scale, latent.height * scale);
     if let Some(size) = size

@@ -3,8 +3,11 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used)]
 
-use crate::shell::{command, nino};
+#[cfg(unix)]
+use crate::shell::command;
+use crate::shell::nino;
 use std::path::Path;
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 /// Two steps of 64x64 on the CPU.
@@ -261,31 +264,18 @@ fn a_sampled_latent_outlives_a_picture_that_cannot_be_written() {
     assert_eq!(pixels(Path::new(&later)).len(), 64 * 64 * 3);
 }
 
+/// Runs until the first preview, of the second step, then presses Ctrl-C; the exit code and what was said.
 #[cfg(unix)]
-#[test]
-fn ctrl_c_stops_within_a_step_and_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("a.png");
-    let mut child = command(&[
-        "generate",
-        "a cat",
-        "--device",
-        "cpu",
-        "--size",
-        "64x64",
-        "--steps",
-        "10000",
-        "-o",
-        out.to_str().unwrap(),
-        "--preview",
-        dir.path().join("p.png").to_str().unwrap(),
-    ])
-    .stderr(std::process::Stdio::piped())
-    .stdout(std::process::Stdio::null())
-    .spawn()
-    .unwrap();
+fn interrupted(args: &[&str], preview: &Path) -> (Option<i32>, String) {
+    let mut child = command(args)
+        .args(["--preview", preview.to_str().unwrap()])
+        .args(["--preview-every", "2"])
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let started = Instant::now();
-    while !dir.path().join("p.png").exists() && started.elapsed() < Duration::from_mins(1) {
+    while !preview.exists() && started.elapsed() < Duration::from_mins(1) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let asked = Instant::now();
@@ -295,11 +285,53 @@ fn ctrl_c_stops_within_a_step_and_leaves_nothing() {
         .status()
         .unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130));
     assert!(
         asked.elapsed() < Duration::from_secs(10),
         "{:?}",
         asked.elapsed()
     );
-    assert!(!out.exists() && !out.with_extension("latent").exists());
+    let mut err = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.unwrap(), &mut err).unwrap();
+    (status.code(), err)
+}
+
+/// The words of a command between backticks, in the line that contains `marker`.
+#[cfg(unix)]
+fn quoted(said: &str, marker: &str) -> Vec<String> {
+    let line = said.lines().find(|l| l.contains(marker));
+    let line = line.unwrap_or_else(|| panic!("{marker:?} is missing from:\n{said}"));
+    let command = line.split('`').nth(1).unwrap();
+    command.split(' ').map(str::to_owned).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, preview) = (dir.path().join("a.png"), dir.path().join("p.png"));
+    let mut args = quick(&["--device", "cpu", "--steps", "1000"]);
+    args.extend(["-o", out.to_str().unwrap()]);
+    let first = [&args[..], &["--size", "64x64"]].concat();
+    let (code, said) = interrupted(&first, &preview);
+    assert_eq!(code, Some(130), "{said}");
+    let latent = out.with_extension("latent");
+    assert!(!out.exists() && latent.exists());
+    assert!(said.contains("of 1000 steps"), "{said}");
+    // What it says to type does what it says.
+    let decode = quoted(&said, "shows it");
+    let decode: Vec<&str> = decode.iter().skip(1).map(String::as_str).collect();
+    let shown = nino(&decode);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    assert_eq!(pixels(&out).len(), 64 * 64 * 3);
+    let go_on = quoted(&said, "goes on to the same picture");
+    let go_on: Vec<&str> = go_on.iter().map(String::as_str).collect();
+    let start: usize = go_on[3].parse().unwrap();
+    let end = (start + 2).to_string();
+    let two_more = [&args[..], &go_on, &["--end-at-step", &end]].concat();
+    let went_on = nino(&two_more);
+    assert_eq!(went_on.code, 0, "{}", went_on.err);
+    assert!(
+        latent.exists(),
+        "what a run starts from is not its own to remove"
+    );
 }

@@ -107,6 +107,7 @@ pub struct Preview {
 /// One run of the sampler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
+    pub(super) index: usize,
     pub(super) shape: LatentShape,
     pub(super) steps: usize,
     pub(super) denoise: f64,
@@ -187,6 +188,7 @@ impl GenerateRequest {
     /// The runs of the sampler, in order.
     pub(super) fn passes(&self, model: &Checkpoint) -> Vec<Pass> {
         let first = Pass {
+            index: 0,
             shape: self.latent_shape(model),
             steps: self.steps,
             denoise: self.denoise,
@@ -195,6 +197,7 @@ impl GenerateRequest {
             method: Upscale::default(),
         };
         let second = self.hires.map(|h| Pass {
+            index: 1,
             shape: self.shape_of(model, h.width, h.height),
             steps: h.steps,
             denoise: h.denoise,

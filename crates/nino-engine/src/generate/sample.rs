@@ -4,8 +4,9 @@
 use super::denoise::{self, Conditions, LatentShape, Unet, UnetPlan};
 use super::request::Pass;
 use super::start::Canvas;
+use super::stopped::{self, LastStep};
 use super::text::Conditioning;
-use super::{Checkpoint, GenerateRequest, preview};
+use super::{Checkpoint, GenerateRequest, OnLatent, preview};
 use crate::fit::share_weights;
 use crate::{Control, EngineError, Event, Latent};
 use nino_graph::{Device, Weights};
@@ -79,12 +80,14 @@ fn levels(
     Ok(pass.window.map_or(all.clone(), |w| w.cut(&all)))
 }
 
+/// Runs the passes. Of one that fails, `on_latent` gets what there is.
 pub(super) fn sample(
     work: Work<'_>,
     planned: &Planned,
     mut canvas: Canvas,
     prompts: &(Conditioning, Conditioning),
     control: &mut Control<'_>,
+    on_latent: &mut OnLatent<'_>,
 ) -> Result<Sampled, EngineError> {
     control.stage("load")?;
     let started = Instant::now();
@@ -95,19 +98,30 @@ pub(super) fn sample(
     let load_time = started.elapsed();
 
     let started = Instant::now();
-    let mut latent = None;
+    let mut latent: Option<Latent> = None;
     for (i, planning) in planned.0.iter().enumerate() {
-        if let Some(before) = latent.take() {
-            canvas = canvas.next(&before, planning.pass.shape, planning.pass.method);
+        let shape = planning.pass.shape;
+        if let Some(before) = &latent {
+            canvas = canvas.next(before, shape, planning.pass.method);
         }
-        control.stage(if i == 0 { "sample" } else { "second pass" })?;
         let run = Run {
             work,
             planning,
             canvas: &canvas,
         };
-        let values = run.sample(&weights, prompts, control)?;
-        latent = Some(finished(work.model, planning.pass.shape, &values));
+        let stage = if i == 0 { "sample" } else { "second pass" };
+        let mut last = LastStep::new(shape.batch * shape.image_len());
+        let sampled = control
+            .stage(stage)
+            .and_then(|()| run.sample(&weights, prompts, &mut last, control));
+        match sampled {
+            Ok(values) => latent = Some(work.model.finished(shape, &values)),
+            Err(error) => {
+                let of = (work.model, work.request, &planning.pass);
+                stopped::keep(&last, latent.as_ref(), of, control, on_latent);
+                return Err(error);
+            }
+        }
     }
     let latent = latent.expect("a request has a pass");
     let peak = planned.0.iter().map(|p| p.unet.plan.device_bytes());
@@ -132,6 +146,7 @@ impl Run<'_> {
         &self,
         weights: &Weights,
         (positive, negative): &(Conditioning, Conditioning),
+        last: &mut LastStep,
         control: &mut Control<'_>,
     ) -> Result<Vec<f32>, EngineError> {
         let Work {
@@ -183,6 +198,7 @@ impl Run<'_> {
         control.progress(0, sigmas.len().saturating_sub(1))?;
         let mut trouble = None;
         let mut on_step = |step: &Step<'_>| {
+            last.hear(step);
             self.told(step, control).map_err(|e| {
                 trouble = Some(e);
                 Stop
@@ -234,20 +250,22 @@ fn restore(sampled: &mut [f32], latent: &[f32], mask: &[f32]) {
     }
 }
 
-/// The sampled latent in the VAE's units.
-fn finished(model: &Checkpoint, shape: LatentShape, sampled: &[f32]) -> Latent {
-    let mut latent = Latent {
-        batch: shape.batch,
-        frames: 1,
-        height: shape.height,
-        width: shape.width,
-        channels: shape.channels,
-        values: denoise::channels_last(sampled, shape),
-        is_video: false,
-        format: None,
-    };
-    if let Some(format) = model.latent_format() {
-        latent.scale_to_vae(format);
+impl Checkpoint {
+    /// A sampled latent in the VAE's units.
+    pub(super) fn finished(&self, shape: LatentShape, sampled: &[f32]) -> Latent {
+        let mut latent = Latent {
+            batch: shape.batch,
+            frames: 1,
+            height: shape.height,
+            width: shape.width,
+            channels: shape.channels,
+            values: denoise::channels_last(sampled, shape),
+            is_video: false,
+            format: None,
+        };
+        if let Some(format) = self.latent_format() {
+            latent.scale_to_vae(format);
+        }
+        latent
     }
-    latent
 }

@@ -22,7 +22,7 @@ fn run(steps: usize, cfg: f32) -> (Generated, Latent) {
     let (made, _) = with_control(|control| {
         let request = request(&model, steps, cfg);
         generate(&cpu(), &model, &request, control, &mut |l| {
-            latent = Some(l.clone());
+            latent = Some(l.latent.clone());
             Ok(())
         })
     });

@@ -66,7 +66,7 @@ fn run(loras: &[(&Path, f32, f32)]) -> (Vec<f32>, Picture) {
     let mut latent = Vec::new();
     let (made, _) = with_control(|control| {
         generate(&cpu(), &model, &request, control, &mut |l| {
-            latent.clone_from(&l.values);
+            latent.clone_from(&l.latent.values);
             Ok(())
         })
     });

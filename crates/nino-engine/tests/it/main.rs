@@ -13,6 +13,7 @@ mod image;
 mod lora;
 mod parts;
 mod recover;
+mod stopped;
 
 use nino_cpu::{Cpu, CpuOptions};
 use nino_engine::{Control, Event};

@@ -10,4 +10,5 @@ mod golden;
 mod noise;
 mod paths;
 mod properties;
+mod restart;
 mod sigmas;

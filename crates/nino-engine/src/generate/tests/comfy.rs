@@ -136,7 +136,7 @@ impl Case {
             let planned = sample::plan(work, prompts.0.tokens).unwrap();
             let (sampled, _) = control(|c| {
                 let canvas = start::prepare(&self.device, &self.model, &request, c)?;
-                sample::sample(work, &planned, canvas, &prompts, c)
+                sample::sample(work, &planned, canvas, &prompts, c, &mut |_| Ok(()))
             });
             let key = format!("latent/{sampler}/{scheduler}");
             self.close(&key, &planes(&sampled.latent));

@@ -88,7 +88,7 @@ impl Case {
             let prompts = text::encode(&self.device, &self.model, request, c)?;
             let planned = sample::plan(work, prompts.0.tokens)?;
             let canvas = start::prepare(&self.device, &self.model, request, c)?;
-            sample::sample(work, &planned, canvas, &prompts, c)
+            sample::sample(work, &planned, canvas, &prompts, c, &mut |_| Ok(()))
         });
         let (found, expected) = (planes(&sampled.latent), self.golden.tensor(key).1);
         assert_eq!(found.len(), expected.len(), "{key}");

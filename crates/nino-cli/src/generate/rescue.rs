@@ -1,0 +1,158 @@
+//! The latent that is kept until its picture is written, and what to type when no picture comes of it.
+
+use super::output;
+use crate::args::GenerateArgs;
+use crate::decode::numbered;
+use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Keeps the latent of one request.
+pub(super) struct Rescue<'a> {
+    args: &'a GenerateArgs,
+    model: &'a Checkpoint,
+    request: &'a GenerateRequest,
+    file: PathBuf,
+    /// The user wants the file, picture or not.
+    asked_for: bool,
+    told: Rescued,
+}
+
+/// What became of a run without a picture, in a sentence and hints.
+#[derive(Clone, Debug)]
+pub(crate) struct Rescued {
+    sentence: String,
+    hints: Vec<String>,
+}
+
+impl<'a> Rescue<'a> {
+    /// For picture `i`, which will be `output`.
+    pub(super) fn new(
+        args: &'a GenerateArgs,
+        model: &'a Checkpoint,
+        request: &'a GenerateRequest,
+        (output, i): (&Path, usize),
+    ) -> Rescue<'a> {
+        let asked_for = output::latent(args, i);
+        Rescue {
+            args,
+            model,
+            request,
+            asked_for: asked_for.is_some(),
+            file: asked_for.unwrap_or_else(|| unused(&output.with_extension("latent"))),
+            told: Rescued {
+                sentence: "no picture was made".to_owned(),
+                hints: Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
+        let about = BTreeMap::from([("prompt".to_owned(), self.request.prompt.clone())]);
+        let noisy = kept.stopped.and_then(|s| Some(&s.go_on.as_ref()?.noisy));
+        kept.latent.save_beside(noisy, &self.file, &about)?;
+        let file = self.file.display();
+        self.told = match kept.stopped {
+            None => Rescued {
+                sentence: format!("the sampled latent is kept in {file}"),
+                hints: vec![format!("{} goes on from it", self.decode())],
+            },
+            Some(stopped) => Rescued {
+                sentence: format!(
+                    "{file} keeps the picture as it was after {} of {} steps",
+                    stopped.done, stopped.total
+                ),
+                hints: std::iter::once(format!("{} shows it", self.decode()))
+                    .chain(self.go_on(stopped))
+                    .collect(),
+            },
+        };
+        Ok(())
+    }
+
+    /// For an error.
+    pub(super) fn told(&self) -> Rescued {
+        self.told.clone()
+    }
+
+    /// The picture is there.
+    pub(super) fn done(self) {
+        if !self.asked_for {
+            // It served its purpose; one that cannot be removed does no harm.
+            let _ = std::fs::remove_file(&self.file);
+        }
+    }
+
+    fn decode(&self) -> String {
+        let vae = self.args.model.vae.as_deref().unwrap_or(&self.model.path);
+        format!(
+            "`nino decode {} --vae {} -o {}`",
+            self.file.display(),
+            vae.display(),
+            self.file.with_extension("png").display()
+        )
+    }
+
+    fn go_on(&self, stopped: &Stopped) -> Option<String> {
+        let (args, go_on) = (self.args, stopped.go_on.as_ref()?);
+        let mut with = format!(
+            "--latent {} --start-at-step {} --no-noise",
+            self.file.display(),
+            go_on.start_at_step
+        );
+        if args.sampling.steps.map(|n| n as usize) != Some(go_on.steps) {
+            with = format!("{with} --steps {}", go_on.steps);
+        }
+        if args.sampling.seed != Some(self.request.seed.value) {
+            with = format!("{with} --seed {}", self.request.seed.value);
+        }
+        let second = stopped.pass > 0;
+        let without: Vec<&str> = [
+            ("--image", args.start.image.is_some()),
+            ("--strength", args.sampling.denoise.is_some()),
+            (
+                "--end-at-step",
+                second && args.sampling.end_at_step.is_some(),
+            ),
+            ("--size", second && args.size.is_some()),
+            ("--hires", second),
+            ("--count", args.count > 1),
+        ]
+        .into_iter()
+        .filter_map(|(flag, given)| given.then_some(flag))
+        .collect();
+        let without = match &without[..] {
+            [] => String::new(),
+            flags => format!(" and without {}", flags.join(", ")),
+        };
+        let comes_to = if go_on.same {
+            "goes on to the same picture".to_owned()
+        } else {
+            let sampler = self.request.sampler.name;
+            format!("goes on to a picture much like it ({sampler} does not repeat itself)")
+        };
+        Some(format!(
+            "the same command with `{with}`{without} {comes_to}"
+        ))
+    }
+}
+
+impl Rescued {
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+}
+
+impl fmt::Display for Rescued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+/// A file that is there already may be what a run starts from.
+fn unused(path: &Path) -> PathBuf {
+    let others = (1..).map(|i| numbered(path, i));
+    let mut all = std::iter::once(path.to_owned()).chain(others);
+    all.find(|p| !p.exists()).unwrap_or_else(|| path.to_owned())
+}
