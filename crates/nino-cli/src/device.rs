@@ -2,11 +2,13 @@
 
 mod ceiling;
 mod open;
+mod rates;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use ceiling::Ceiling;
 pub(crate) use open::{Opened, Target, adapters, open, open_target, targets};
+pub(crate) use rates::Rates;
 
 use crate::args::{DeviceArgs, GpuTier, ProfileArgs};
 use crate::bytes::Bytes;

@@ -3,7 +3,7 @@
 use crate::args::PlanGenerateArgs;
 use crate::bytes::Bytes;
 use crate::decode::{device_text, precision_of, tile_of};
-use crate::device::{self, Ceiling, Choice, Opened};
+use crate::device::{self, Choice, Opened, Rates};
 use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
@@ -11,8 +11,13 @@ use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
 };
+use nino_graph::Work;
 use serde::Serialize;
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Instant;
 
 pub(crate) fn generate(args: &PlanGenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
@@ -91,10 +96,10 @@ struct StageRow {
 }
 
 impl StageRow {
-    fn new(stage: &StagePlan, ceiling: &Ceiling) -> StageRow {
-        let (plan, cost) = (&stage.plan, stage.cost());
-        let compute = ceiling.seconds(cost);
-        let streamed = (plan.streamed_bytes() * stage.runs) as f64 / STREAM_BYTES;
+    fn new(stage: &StagePlan, rates: &Rates, file_bytes: f64) -> StageRow {
+        let plan = &stage.plan;
+        let compute = rates.seconds(&stage.work());
+        let streamed = (plan.streamed_bytes() * stage.runs) as f64 / file_bytes;
         StageRow {
             stage: stage.stage,
             strategy: stage.residency.name(),
@@ -112,8 +117,8 @@ impl StageRow {
     }
 }
 
-/// Bytes a second that streamed weights come at: a file in memory on a CPU, a slow bus on a card.
-const STREAM_BYTES: f64 = 2e9;
+/// Bytes a second of a file nobody has measured: a good disk.
+const FILE_BYTES: f64 = 2e9;
 
 impl Report {
     fn new(
@@ -123,11 +128,16 @@ impl Report {
         count: usize,
         opened: &Opened,
     ) -> Result<Report> {
-        let ceiling = opened.ceiling()?;
+        let works: Vec<Work> = plan.stages.iter().map(StagePlan::work).collect();
+        let rates = Rates::measure(opened, &works)?;
+        let file_bytes = match plan.streamed_bytes() {
+            0 => None,
+            _ => read_rate(&model.path),
+        };
         let stages: Vec<StageRow> = plan
             .stages
             .iter()
-            .map(|s| StageRow::new(s, &ceiling))
+            .map(|s| StageRow::new(s, &rates, file_bytes.unwrap_or(FILE_BYTES)))
             .collect();
         Ok(Report {
             model: model.name.clone(),
@@ -186,6 +196,18 @@ impl fmt::Display for Report {
         )?;
         write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
     }
+}
+
+/// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as it is now.
+fn read_rate(path: &Path) -> Option<f64> {
+    const PIECE: u64 = 32 << 20;
+    let mut file = File::open(path).ok()?;
+    let middle = file.metadata().ok()?.len() / 2;
+    file.seek(SeekFrom::Start(middle)).ok()?;
+    let started = Instant::now();
+    let mut bytes = Vec::with_capacity(PIECE as usize);
+    let read = file.take(PIECE).read_to_end(&mut bytes).ok()?;
+    (read > 0).then(|| read as f64 / started.elapsed().as_secs_f64())
 }
 
 fn runs(n: usize) -> String {

@@ -20,7 +20,7 @@ use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;
-use nino_graph::{Cost, Device};
+use nino_graph::{Device, Work};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
 pub use run::{Decoded, OnPicture, decode};
@@ -116,8 +116,8 @@ pub struct DecodePlan {
     pub n_tiles: usize,
     /// Latent frames of a chunk; `None` for images.
     pub chunk: Option<usize>,
-    /// Arithmetic and traffic of one picture or clip.
-    pub cost: Cost,
+    /// Of one picture or clip.
+    pub work: Work,
     /// The graphs to run, in order.
     pub(crate) parts: Vec<Part>,
 }
@@ -195,14 +195,9 @@ pub fn plan_decode(
     }
     .parts(options.chunking)?;
     let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
-    let mut cost = Cost::default();
+    let mut work = Work::default();
     for part in &parts {
-        let each = part.plan.graph().total_cost();
-        let times = (part.runs * n_tiles) as f64;
-        cost += Cost {
-            flops: each.flops * times,
-            bytes: each.bytes * times,
-        };
+        work += part.plan.graph().work().times(part.runs * n_tiles);
     }
     let strategy = match tiling {
         Some(_) => Strategy::FastTiles,
@@ -217,7 +212,7 @@ pub fn plan_decode(
         tiling,
         n_tiles,
         chunk: vae.vae.time_scale().map(|_| parts[0].frames),
-        cost,
+        work,
         parts,
     })
 }

@@ -19,6 +19,7 @@ mod op;
 mod plan;
 mod rewrite;
 mod shape;
+mod work;
 
 pub use cost::Cost;
 pub use device::{
@@ -34,3 +35,4 @@ pub use op::{
 pub use plan::{Fetch, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;
+pub use work::{Kind, Work};

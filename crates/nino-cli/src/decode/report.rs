@@ -2,7 +2,7 @@
 
 use super::device_text;
 use crate::bytes::Bytes;
-use crate::device::Opened;
+use crate::device::{Opened, Rates};
 use crate::resident;
 use anyhow::Result;
 use nino_engine::{DecodePlan, Decoded, Encoded, VaeFile};
@@ -39,7 +39,7 @@ pub(super) struct PlanReport {
 
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
-        let ceiling = opened.ceiling()?;
+        let rates = Rates::measure(opened, [&plan.work])?;
         Ok(PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -55,7 +55,7 @@ impl PlanReport {
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: ceiling.seconds(plan.cost) * 1e3,
+            estimated_ms: rates.seconds(&plan.work) * 1e3,
         })
     }
 }

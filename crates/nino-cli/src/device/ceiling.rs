@@ -3,7 +3,6 @@
 use anyhow::{Context, Result};
 use nino_cpu::Cpu;
 use nino_gpu::Gpu;
-use nino_graph::Cost;
 
 /// Rates a second.
 #[derive(Clone, Copy, Debug)]
@@ -12,16 +11,6 @@ pub(crate) struct Ceiling {
     pub(crate) copy_bytes: f64,
     /// A multiply-add is two.
     pub(crate) flops: f64,
-}
-
-/// Large convolutions and products reach about this much of the peak; see BENCHMARKS.md.
-const REACHED: f64 = 0.6;
-
-impl Ceiling {
-    /// How long this much work takes, about.
-    pub(crate) fn seconds(self, cost: Cost) -> f64 {
-        (cost.flops / (self.flops * REACHED)).max(cost.bytes / self.copy_bytes)
-    }
 }
 
 /// Well beyond any cache.

@@ -4,7 +4,7 @@
 use super::dry::Dry;
 use super::{Checkpoint, GenerateRequest, generate};
 use crate::{Control, EngineError, Strategy};
-use nino_graph::{Cost, Device, Plan};
+use nino_graph::{Device, Plan, Work};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -60,13 +60,9 @@ impl StagePlan {
         }
     }
 
-    /// Arithmetic and traffic of all its runs.
-    pub fn cost(&self) -> Cost {
-        let each = self.plan.graph().total_cost();
-        Cost {
-            flops: each.flops * self.runs as f64,
-            bytes: each.bytes * self.runs as f64,
-        }
+    /// Of all its runs.
+    pub fn work(&self) -> Work {
+        self.plan.graph().work().times(self.runs)
     }
 
     /// Weights and ring.

@@ -143,7 +143,7 @@ impl Row {
             precision: plan.dtype.to_string(),
             chunk: plan.chunk,
             load_ms: ms(decoder.load_time),
-            gflops: plan.cost.flops * latent.batch as f64 / timing.median_ms / 1e6,
+            gflops: plan.work.total().flops * latent.batch as f64 / timing.median_ms / 1e6,
             timing,
             predicted_peak_bytes: plan.peak_bytes(),
             measured_peak_bytes: decoder.measured_peak(),
