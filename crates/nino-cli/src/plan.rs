@@ -70,6 +70,8 @@ struct Report {
     cfg: f32,
     budget_bytes: Option<usize>,
     predicted_peak_bytes: usize,
+    /// Of the budget, what the program itself takes.
+    program_bytes: usize,
     largest_binding_bytes: usize,
     weights_bytes: usize,
     streamed_bytes: usize,
@@ -150,6 +152,7 @@ impl Report {
             cfg: request.cfg,
             budget_bytes: opened.device.plan_options().budget,
             predicted_peak_bytes: plan.peak_bytes(),
+            program_bytes: opened.device.plan_options().reserve,
             largest_binding_bytes: plan.largest_binding(),
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),

@@ -13,6 +13,7 @@ pub(crate) mod part;
 mod run;
 mod tiles;
 
+use crate::fit::Room;
 use crate::{EngineError, VaeFile};
 pub(crate) use carry::Carried;
 pub use clip::Chunking;
@@ -150,6 +151,13 @@ impl DecodePlan {
             .unwrap_or(0)
     }
 
+    /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every frame
+    /// until the last tile is there.
+    pub fn picture_bytes(&self) -> usize {
+        let tiled = self.tiling.map(|_| self.n_frames);
+        frames::picture_bytes(self.width * self.height, tiled)
+    }
+
     /// What is decoded in one piece.
     pub(crate) fn stage(&self) -> &'static str {
         match (self.tiling, self.chunk) {
@@ -186,12 +194,17 @@ pub fn plan_decode(
         height: tile.0,
         width: tile.1,
     };
+    let n_frames = vae.vae.n_frames(size.frames);
+    let pixels = width * height * scale * scale;
     let parts = Recorder {
         device,
         vae,
         size: one,
         dtype,
-        budget: options.budget,
+        room: Room {
+            cap: options.budget,
+            beside: frames::picture_bytes(pixels, tiling.map(|_| n_frames)),
+        },
     }
     .parts(options.chunking)?;
     let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
@@ -208,7 +221,7 @@ pub fn plan_decode(
         dtype,
         width: width * scale,
         height: height * scale,
-        n_frames: vae.vae.n_frames(size.frames),
+        n_frames,
         tiling,
         n_tiles,
         chunk: vae.vae.time_scale().map(|_| parts[0].frames),

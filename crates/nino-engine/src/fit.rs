@@ -5,39 +5,63 @@ use crate::EngineError;
 use nino_graph::{Device, Graph, Plan, PlanOptions, rewrite};
 use std::sync::Arc;
 
-/// For a graph whose weights are its own.
-pub(crate) fn fit(device: &dyn Device, graph: &Graph) -> Result<Arc<Plan>, EngineError> {
-    fit_within(device, graph, None)
+/// What limits a request's plans beside the device itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// The most bytes for one plan.
+    pub(crate) cap: Option<usize>,
+    /// Bytes the request holds outside its plans: they count where the device's memory is the
+    /// program's own.
+    pub(crate) beside: usize,
 }
 
-/// The device's budget or `cap`, whichever is less.
-pub(crate) fn budget(device: &dyn Device, cap: Option<usize>) -> Option<usize> {
-    let own = device.plan_options().budget;
-    own.into_iter().chain(cap).min()
+impl Room {
+    /// The device's options within this room.
+    pub(crate) fn options(self, device: &dyn Device) -> PlanOptions {
+        let own = device.plan_options();
+        let reserve = match own.reserve {
+            0 => 0,
+            reserve => reserve + self.beside,
+        };
+        let cap = self.cap.map(|cap| cap.saturating_add(reserve));
+        PlanOptions {
+            budget: own.budget.into_iter().chain(cap).min(),
+            reserve,
+            ..own
+        }
+    }
+
+    /// What is left for plans; `None` without a budget.
+    pub(crate) fn bytes(self, device: &dyn Device) -> Option<usize> {
+        let options = self.options(device);
+        let budget = options.budget?;
+        Some(budget.saturating_sub(options.reserve))
+    }
+}
+
+/// For a graph whose weights are its own.
+pub(crate) fn fit(device: &dyn Device, graph: &Graph) -> Result<Arc<Plan>, EngineError> {
+    fit_within(device, graph, Room::default())
 }
 
 pub(crate) fn fit_within(
     device: &dyn Device,
     graph: &Graph,
-    cap: Option<usize>,
+    room: Room,
 ) -> Result<Arc<Plan>, EngineError> {
     let graph = rewrite(graph, device.rewrites());
-    let options = PlanOptions {
-        budget: budget(device, cap),
-        ..device.plan_options()
-    };
-    Ok(Arc::new(Plan::within(&graph, options)?))
+    Ok(Arc::new(Plan::within(&graph, room.options(device))?))
 }
 
 /// For one of several graphs that share weights: those stay on the device.
 pub(crate) fn fit_shared(
     device: &dyn Device,
     graph: &Graph,
-    cap: Option<usize>,
+    room: Room,
 ) -> Result<Arc<Plan>, EngineError> {
     let graph = rewrite(graph, device.rewrites());
-    let options = device.plan_options();
-    let Some(budget) = budget(device, cap) else {
+    let options = room.options(device);
+    let Some(left) = room.bytes(device) else {
         return Ok(Arc::new(Plan::new(graph, options)?));
     };
     let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();
@@ -48,7 +72,7 @@ pub(crate) fn fit_shared(
     Ok(Arc::new(Plan::fit(
         &graph,
         limits,
-        budget.saturating_sub(weights),
+        left.saturating_sub(weights),
     )?))
 }
 

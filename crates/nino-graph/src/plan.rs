@@ -25,8 +25,11 @@ pub struct PlanOptions {
     pub max_binding: usize,
     /// The arena is cut into pages of this size; no value crosses a page.
     pub page: usize,
-    /// The most bytes for weights and arena together; [`Plan::within`] searches for a plan that fits.
+    /// The most bytes for weights, arena and `reserve` together; [`Plan::within`] searches for a plan
+    /// that fits.
     pub budget: Option<usize>,
+    /// Bytes of the budget that are in no plan: the program itself, where its memory is the device's.
+    pub reserve: usize,
     /// A step does at most about this much arithmetic (driver watchdogs).
     pub max_step_flops: Option<f64>,
     /// Conv and linear may write over their residual operand.
@@ -47,6 +50,7 @@ impl Default for PlanOptions {
             max_binding: usize::MAX,
             page: usize::MAX,
             budget: None,
+            reserve: 0,
             max_step_flops: None,
             residual_in_place: true,
             spill_above: None,
@@ -120,15 +124,24 @@ pub enum PlanError {
         page: usize,
     },
     #[error(
-        "the plan needs {need} bytes ({weights} of weights, {arena} of activations, most of them at {op}), the budget is {budget}"
+        "the plan needs {need} bytes ({weights} of weights, {arena} of activations, most of them at {op}{}), the budget is {budget}",
+        beside(*reserve)
     )]
     OverBudget {
         need: usize,
         weights: usize,
         arena: usize,
         op: String,
+        reserve: usize,
         budget: usize,
     },
+}
+
+fn beside(reserve: usize) -> String {
+    match reserve {
+        0 => String::new(),
+        bytes => format!(", and {bytes} for the program itself"),
+    }
 }
 
 impl Plan {
@@ -219,21 +232,24 @@ impl Plan {
 
     fn check_budget(&self) -> Result<(), PlanError> {
         match self.options.budget {
-            Some(budget) if self.weight_bytes + self.arena_bytes > budget => {
-                Err(self.over_budget(budget))
-            }
+            Some(budget) if self.needed_bytes() > budget => Err(self.over_budget(budget)),
             _ => Ok(()),
         }
     }
 
     fn over_budget(&self, budget: usize) -> PlanError {
         PlanError::OverBudget {
-            need: self.weight_bytes + self.arena_bytes,
+            need: self.needed_bytes(),
             weights: self.weight_bytes,
             arena: self.arena_bytes,
             op: self.peak_op(),
+            reserve: self.options.reserve,
             budget,
         }
+    }
+
+    fn needed_bytes(&self) -> usize {
+        self.weight_bytes + self.arena_bytes + self.options.reserve
     }
 
     pub fn graph(&self) -> &Graph {

@@ -30,6 +30,8 @@ pub(super) struct PlanReport {
     predicted_peak_bytes: usize,
     weights_bytes: usize,
     host_bytes: usize,
+    /// See [`program_bytes`].
+    program_bytes: usize,
     largest_binding_bytes: usize,
     peak_at: String,
     tile: Option<TileJson>,
@@ -51,6 +53,7 @@ impl PlanReport {
             predicted_peak_bytes: plan.peak_bytes(),
             weights_bytes: plan.weight_bytes(),
             host_bytes: plan.host_bytes(),
+            program_bytes: program_bytes(plan, opened),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
             tile: tile(plan),
@@ -94,12 +97,23 @@ impl fmt::Display for PlanReport {
         }
         writeln!(
             f,
+            "  beside it        {} of the program and its pictures",
+            bytes(self.program_bytes)
+        )?;
+        writeln!(
+            f,
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
         writeln!(f, "  most at          {}", self.peak_at)?;
         write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
     }
+}
+
+/// Host memory of the program, its threads and the pictures it holds. On a CPU it counts towards the
+/// budget.
+fn program_bytes(plan: &DecodePlan, opened: &Opened) -> usize {
+    opened.device.plan_options().reserve + plan.picture_bytes()
 }
 
 fn tile(plan: &DecodePlan) -> Option<TileJson> {
@@ -123,6 +137,8 @@ pub(super) struct DecodeReport {
     chunk: Option<usize>,
     predicted_peak_bytes: usize,
     measured_peak_bytes: usize,
+    /// See [`program_bytes`].
+    program_bytes: usize,
     /// Of the whole process, with what the program itself holds; Linux only.
     resident_peak_bytes: Option<usize>,
     retries: usize,
@@ -152,6 +168,7 @@ impl DecodeReport {
             chunk: plan.chunk,
             predicted_peak_bytes: plan.peak_bytes(),
             measured_peak_bytes: decoded.measured_peak,
+            program_bytes: program_bytes(plan, opened),
             resident_peak_bytes: resident::peak(),
             retries: decoded.retries,
             recoveries: decoded.recoveries,

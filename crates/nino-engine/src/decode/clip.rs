@@ -2,7 +2,7 @@
 //! is left at the end. A picture is a clip of one chunk.
 
 use super::{LatentSize, Part};
-use crate::fit::{budget, fit_shared, fit_within};
+use crate::fit::{Room, fit_shared, fit_within};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
@@ -24,8 +24,7 @@ pub(super) struct Recorder<'a> {
     pub(super) size: LatentSize,
     /// Storage of activations.
     pub(super) dtype: DType,
-    /// See [`super::DecodeOptions::budget`].
-    pub(super) budget: Option<usize>,
+    pub(super) room: Room,
 }
 
 impl Recorder<'_> {
@@ -33,9 +32,7 @@ impl Recorder<'_> {
         let still = self.vae.vae.time_scale().is_none();
         match chunking {
             Chunking::Frames(n) => self.chunks_of(n),
-            Chunking::Auto if still || budget(self.device, self.budget).is_none() => {
-                self.chunks_of(1)
-            }
+            Chunking::Auto if still || self.room.bytes(self.device).is_none() => self.chunks_of(1),
             Chunking::Auto => {
                 for chunk in [8, 4, 2] {
                     match self.chunks_of(chunk) {
@@ -75,9 +72,9 @@ impl Recorder<'_> {
         };
         let recording = self.vae.record_decoder(chunk, self.dtype)?;
         let plan = match self.vae.vae.time_scale() {
-            None => fit_within(self.device, &recording.graph, self.budget)?,
+            None => fit_within(self.device, &recording.graph, self.room)?,
             // A clip's graphs share their weights.
-            Some(_) => fit_shared(self.device, &recording.graph, self.budget)?,
+            Some(_) => fit_shared(self.device, &recording.graph, self.room)?,
         };
         Ok(Part::new(plan, recording, frames, runs))
     }

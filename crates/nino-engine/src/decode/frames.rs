@@ -27,7 +27,17 @@ pub type OnBand<'a> = dyn FnMut(Band<'_>) -> Result<(), EngineError> + 'a;
 /// Bytes of rows taken out at a time, about.
 const BAND_BYTES: usize = 2 << 20;
 
-/// How far a decode has come: what is behind it is not done again, whatever happens to the device.
+/// Host memory for pictures of so many pixels; `tiled` is how many frames wait for their last tile.
+pub(super) fn picture_bytes(pixels: usize, tiled: Option<usize>) -> usize {
+    // The picture and what its file is compressed to, then rows as read and as f32.
+    let whole = pixels * 6 + (3 * BAND_BYTES).min(pixels * 24);
+    whole + tiled.map_or(0, |n_frames| Blend::bytes(pixels, n_frames))
+}
+
+/// How far a decode has come: what is behind it is not given out again, whatever happens to the device.
+/// Pictures and tiles that are done are not computed again either. A clip is, from its start: what its
+/// next frames need of those before was on the device, and to bring it all to the host after every chunk
+/// would cost every clip more than it saves the few that lose their device.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     /// Batch element.
@@ -35,9 +45,11 @@ pub(crate) struct Cursor {
     /// Tile of that element.
     pub(super) tile: usize,
     /// Frames of that tile.
-    pub(super) frames: usize,
-    /// One per frame, only with tiles.
-    blends: Vec<Blend>,
+    frames: usize,
+    /// Rows of the frame after those.
+    rows: usize,
+    /// Only with tiles.
+    blend: Option<Blend>,
 }
 
 impl Cursor {
@@ -62,46 +74,43 @@ impl Cursor {
         let mut bytes = vec![0; n_rows * row];
         let mut values = vec![0.0; n_rows * width * 3];
         for frame in first.max(self.frames)..next {
-            for y in (0..height).step_by(n_rows) {
+            let rows_before = if frame == self.frames { self.rows } else { 0 };
+            for y in (rows_before..height).step_by(n_rows) {
                 let rows = n_rows.min(height - y);
                 let at = ((frame - first) * height + y) * row;
                 let bytes = &mut bytes[..rows * row];
                 session.read_part(part.output, at, bytes)?;
                 let values = &mut values[..rows * width * 3];
                 nino_dtype::decode(dtype, bytes, values)?;
-                match self.blend(plan, frame) {
-                    None => on_band(Band {
+                if let Some(tiling) = plan.tiling {
+                    let blend = self.blend.get_or_insert_with(|| {
+                        Blend::new((plan.width, plan.height), plan.n_frames)
+                    });
+                    let scale = plan.scale();
+                    let at = At {
+                        x: start.0 * scale,
+                        y: start.1 * scale,
+                        width,
+                        height,
+                        frame,
+                    };
+                    blend.add(at, tiling.overlap, y, values);
+                } else {
+                    on_band(Band {
                         item: self.item,
                         frame,
                         width,
                         height,
                         y,
                         values,
-                    })?,
-                    Some((blend, overlap)) => {
-                        let scale = plan.scale();
-                        let at = At {
-                            x: start.0 * scale,
-                            y: start.1 * scale,
-                            width,
-                            height,
-                        };
-                        blend.add(at, overlap, y, values);
-                    }
+                    })?;
                 }
+                self.rows = y + rows;
             }
             self.frames = frame + 1;
+            self.rows = 0;
         }
         Ok(next)
-    }
-
-    fn blend(&mut self, plan: &DecodePlan, frame: usize) -> Option<(&mut Blend, usize)> {
-        let tiling = plan.tiling?;
-        if self.blends.is_empty() {
-            let blend = |_| Blend::new(plan.width, plan.height);
-            self.blends = (0..plan.n_frames).map(blend).collect();
-        }
-        Some((&mut self.blends[frame], tiling.overlap))
     }
 
     pub(super) fn next_tile(&mut self) {
@@ -115,14 +124,15 @@ impl Cursor {
         plan: &DecodePlan,
         on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
-        for (frame, blend) in std::mem::take(&mut self.blends).into_iter().enumerate() {
+        let blend = self.blend.take().into_iter();
+        for (frame, values) in blend.flat_map(Blend::frames).enumerate() {
             on_band(Band {
                 item: self.item,
                 frame,
                 width: plan.width,
                 height: plan.height,
                 y: 0,
-                values: &blend.finish(),
+                values: &values,
             })?;
         }
         self.item += 1;

@@ -54,35 +54,43 @@ impl Tiling {
     }
 }
 
-/// Adds tiles with weights that fall off linearly into the overlap.
+/// Adds tiles of every frame with weights that fall off linearly into the overlap.
 #[derive(Debug)]
 pub(super) struct Blend {
     width: usize,
     height: usize,
-    sum: Vec<f32>,
+    /// `[h, w, 3]` of each frame.
+    sums: Vec<Vec<f32>>,
+    /// `[h, w]`, the same for all frames.
     weight: Vec<f32>,
 }
 
-/// A tile's place in the picture, in pixels.
+/// A tile's place in the clip, in pixels.
 #[derive(Clone, Copy)]
 pub(super) struct At {
     pub(super) x: usize,
     pub(super) y: usize,
     pub(super) width: usize,
     pub(super) height: usize,
+    pub(super) frame: usize,
 }
 
 impl Blend {
-    pub(super) fn new(width: usize, height: usize) -> Blend {
+    pub(super) fn new((width, height): (usize, usize), n_frames: usize) -> Blend {
         Blend {
             width,
             height,
-            sum: vec![0.0; width * height * 3],
+            sums: vec![vec![0.0; width * height * 3]; n_frames],
             weight: vec![0.0; width * height],
         }
     }
 
-    /// Adds rows of a tile, from its row `first` on.
+    /// Memory that [`Blend::new`] takes.
+    pub(super) fn bytes(pixels: usize, n_frames: usize) -> usize {
+        pixels * (3 * n_frames + 1) * size_of::<f32>()
+    }
+
+    /// Adds rows of a tile, from its row `first` on; each row of each frame once.
     pub(super) fn add(&mut self, at: At, overlap: usize, first: usize, values: &[f32]) {
         let ramp = |i: usize, n: usize, start: usize, total: usize| {
             // No fall-off at the picture's own edge.
@@ -98,6 +106,7 @@ impl Blend {
             };
             before.min(after).min(1.0)
         };
+        let sum = &mut self.sums[at.frame];
         for (i, row) in values.chunks_exact(at.width * 3).enumerate() {
             let y = first + i;
             let wy = ramp(y, at.height, at.y, self.height);
@@ -105,18 +114,23 @@ impl Blend {
                 let w = wy * ramp(x, at.width, at.x, self.width);
                 let to = (at.y + y) * self.width + at.x + x;
                 for c in 0..3 {
-                    self.sum[to * 3 + c] += w * row[x * 3 + c];
+                    sum[to * 3 + c] += w * row[x * 3 + c];
                 }
-                self.weight[to] += w;
+                if at.frame == 0 {
+                    self.weight[to] += w;
+                }
             }
         }
     }
 
-    /// The weighted mean, `[h, w, 3]`.
-    pub(super) fn finish(mut self) -> Vec<f32> {
-        for (pixel, w) in self.sum.chunks_exact_mut(3).zip(&self.weight) {
-            pixel.iter_mut().for_each(|v| *v /= w);
-        }
-        self.sum
+    /// The weighted mean of every frame, `[h, w, 3]`.
+    pub(super) fn frames(self) -> impl Iterator<Item = Vec<f32>> {
+        let Blend { sums, weight, .. } = self;
+        sums.into_iter().map(move |mut sum| {
+            for (pixel, w) in sum.chunks_exact_mut(3).zip(&weight) {
+                pixel.iter_mut().for_each(|v| *v /= w);
+            }
+            sum
+        })
     }
 }

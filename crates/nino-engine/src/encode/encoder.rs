@@ -2,7 +2,7 @@
 
 use super::{EncodeOptions, Encoded};
 use crate::decode::{Carried, Part, part};
-use crate::fit::fit;
+use crate::fit::{Room, fit_within};
 use crate::units::from_encoder;
 use crate::values::read;
 use crate::{Control, EngineError, Latent, VaeFile};
@@ -81,7 +81,12 @@ impl<'a> Encoder<'a> {
                 by_frame: true,
             };
             let recording = vae.record_encoder(chunk, dtype)?;
-            let plan = fit(device, &recording.graph)?;
+            // A chunk's frames as bytes, as f32, and once more on their way in.
+            let room = Room {
+                cap: None,
+                beside: frames * width * height * 3 * (1 + 2 * size_of::<f32>()),
+            };
+            let plan = fit_within(device, &recording.graph, room)?;
             Ok(Part::new(plan, recording, frames, 1))
         };
         let mut parts = vec![part(chunks.first, true)?];

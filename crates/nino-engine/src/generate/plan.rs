@@ -3,6 +3,7 @@
 
 use super::dry::Dry;
 use super::{Checkpoint, GenerateRequest, generate};
+use crate::fit::Room;
 use crate::{Control, EngineError, Strategy};
 use nino_graph::{Device, Plan, Work};
 use std::collections::BTreeMap;
@@ -160,7 +161,7 @@ pub fn plan_generate(
         stages: stages.into_values().collect(),
     };
     if pictures > 1 {
-        plan.keep(device.plan_options().budget);
+        plan.keep(Room::default().bytes(device));
     }
     Ok(plan)
 }

@@ -1,19 +1,23 @@
 //! Decoding by the engine: pictures and clips, whole, in little memory, in tiles, and stopped.
 
+use super::gpu::gpus;
 use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{
-    Chunking, Control, DecodeOptions, EngineError, Latent, LatentSize, Picture, Precision,
+    Chunking, Control, DecodeOptions, EngineError, Event, Latent, LatentSize, Picture, Precision,
     Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
-use nino_graph::{Device, ExecError, ParamSource, ParamSpec, Plan, PlanOptions, Session, Weights};
+use nino_graph::{
+    Device, ExecError, Node, OpTime, ParamSource, ParamSpec, Plan, PlanOptions, Rewrites,
+    RunOptions, Session, Weights,
+};
 use nino_models::kl::{Config, Scale};
 use nino_models::{Chunk, Storage, Vae};
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A CPU with less memory.
 struct Small {
@@ -28,6 +32,8 @@ impl Device for Small {
     fn plan_options(&self) -> PlanOptions {
         PlanOptions {
             budget: Some(self.budget),
+            // Of a device with memory of its own, so that small models make a difference.
+            reserve: 0,
             ..self.cpu.plan_options()
         }
     }
@@ -271,6 +277,32 @@ fn fast_tiles_blend_without_borders() {
     }
 }
 
+/// Every frame of a clip waits for its last tile: that is in the plan, and blends as a picture does.
+#[test]
+fn fast_tiles_of_a_clip_blend_every_frame() {
+    let (vae, latent) = (wan(), smooth(&[1, 4, 2, 12, 12]));
+    let whole = pictures(&cpu(), &vae, &latent, &DecodeOptions::default()).0;
+    let (size, overlap) = (64, 32);
+    let options = DecodeOptions {
+        tile: Tile::Fast(Tiling { size, overlap }),
+        ..DecodeOptions::default()
+    };
+    let (tiled, strategy, ..) = pictures(&cpu(), &vae, &latent, &options);
+    assert_eq!((tiled.len(), strategy), (5, Strategy::FastTiles));
+    for (a, b) in whole.iter().zip(&tiled) {
+        let db = psnr(a, b);
+        assert!(db > 20.0, "{db} dB");
+    }
+    let beside = |options| {
+        let plan = plan_decode(&cpu(), &vae, latent.size(), options).unwrap();
+        plan.picture_bytes()
+    };
+    // A frame is three floats a pixel, and one more for all of them.
+    let waiting = 96 * 96 * (5 * 3 + 1) * 4;
+    let more = beside(&options) - beside(&DecodeOptions::default());
+    assert_eq!(more, waiting);
+}
+
 fn psnr(a: &Picture, b: &Picture) -> f64 {
     let pairs = a.rgb.iter().zip(&b.rgb);
     let square: f64 = pairs
@@ -396,20 +428,122 @@ fn wrong_latents_are_told() {
     assert!(error.to_string().contains("budget"), "{error}");
 }
 
+/// A device that is told to stop as its `at`-th run begins.
+struct Stopping<'a> {
+    device: &'a dyn Device,
+    stop: Arc<AtomicBool>,
+    runs: Arc<AtomicUsize>,
+    at: usize,
+}
+
+struct StoppingSession {
+    session: Box<dyn Session>,
+    stop: Arc<AtomicBool>,
+    runs: Arc<AtomicUsize>,
+    at: usize,
+}
+
+impl Device for Stopping<'_> {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+    fn plan_options(&self) -> PlanOptions {
+        self.device.plan_options()
+    }
+    fn rewrites(&self) -> Rewrites {
+        self.device.rewrites()
+    }
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        self.device.load(plans, source)
+    }
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        Ok(Box::new(StoppingSession {
+            session: self.device.session(plan, weights)?,
+            stop: self.stop.clone(),
+            runs: self.runs.clone(),
+            at: self.at,
+        }))
+    }
+}
+
+impl Session for StoppingSession {
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session.write(input, bytes)
+    }
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        if self.runs.fetch_add(1, Ordering::Relaxed) == self.at {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.session.run(options)
+    }
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session.read(output, dst)
+    }
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session.write_part(input, at, bytes)
+    }
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session.read_part(output, at, dst)
+    }
+    fn poison(&mut self) -> Result<(), ExecError> {
+        self.session.poison()
+    }
+    fn arena_bytes(&self) -> usize {
+        self.session.arena_bytes()
+    }
+    fn profile(&self) -> Vec<OpTime> {
+        self.session.profile()
+    }
+}
+
+/// Tiles of a picture and chunks of a clip: what runs when the stop comes is not finished, and nothing
+/// begins after it.
 #[test]
-fn a_stopped_decode_is_stopped() {
-    let stop = AtomicBool::new(true);
-    let mut control = Control {
-        cancel: &stop,
-        on_event: &mut |_| {},
+fn a_decode_stops_within_the_tile_it_is_told_in() {
+    let tiles = DecodeOptions {
+        tile: Tile::Fast(Tiling {
+            size: 40,
+            overlap: 16,
+        }),
+        ..DecodeOptions::default()
     };
-    let result = decode(
-        &cpu(),
-        &kl(),
-        &smooth(&[1, 4, 8, 8]),
-        &DecodeOptions::default(),
-        &mut control,
-        &mut |_, _, _| Ok(()),
-    );
-    assert!(matches!(result, Err(EngineError::Cancelled)));
+    let cases = [
+        (kl(), smooth(&[2, 4, 16, 16]), tiles),
+        (wan(), smooth(&[1, 4, 5, 3, 4]), DecodeOptions::default()),
+    ];
+    let mut devices: Vec<Box<dyn Device>> = vec![Box::new(cpu())];
+    for (_, gpu) in gpus() {
+        devices.push(Box::new(gpu));
+    }
+    for (vae, latent, options) in &cases {
+        for (device, at) in devices.iter().flat_map(|d| [(d, 0), (d, 3)]) {
+            let stopping = Stopping {
+                device: &**device,
+                stop: Arc::default(),
+                runs: Arc::default(),
+                at,
+            };
+            let mut done = Vec::new();
+            let mut control = Control {
+                cancel: &stopping.stop,
+                on_event: &mut |event| {
+                    if let Event::Progress { done: n, .. } = event {
+                        done.push(n);
+                    }
+                },
+            };
+            let result = decode(
+                &stopping,
+                vae,
+                latent,
+                options,
+                &mut control,
+                &mut |_, _, _| Ok(()),
+            );
+            assert!(matches!(result, Err(EngineError::Cancelled)));
+            let runs = stopping.runs.load(Ordering::Relaxed);
+            assert_eq!(runs, at + 1, "{}: runs after the stop", vae.name);
+            assert_eq!(done, (1..=at).collect::<Vec<_>>(), "{}", vae.name);
+        }
+    }
 }

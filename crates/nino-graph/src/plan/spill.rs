@@ -67,7 +67,7 @@ impl Plan {
                 }
             }
         }
-        Err(smallest.over_budget(smallest.weight_bytes() + arena))
+        Err(smallest.over_budget(smallest.weight_bytes() + arena + options.reserve))
     }
 }
 

@@ -43,9 +43,11 @@ impl Plan {
     /// The plan that fits `options.budget`, found in the order of what costs least time: everything on
     /// the device; weights streamed; large values outside the arena; both.
     pub fn within(graph: &Graph, options: PlanOptions) -> Result<Plan, PlanError> {
-        let Some(budget) = options.budget else {
+        let Some(all) = options.budget else {
             return Plan::new(graph.clone(), options);
         };
+        let reserve = options.reserve;
+        let budget = all.saturating_sub(reserve);
         let limits = PlanOptions {
             budget: None,
             ..options
@@ -72,11 +74,12 @@ impl Plan {
                 Ok(plan.streaming(left))
             }
             Err(PlanError::OverBudget { arena, op, .. }) => Err(PlanError::OverBudget {
-                need: least + arena,
+                need: least + arena + reserve,
                 weights: least,
                 arena,
                 op,
-                budget,
+                reserve,
+                budget: all,
             }),
             Err(other) => Err(other),
         }
