@@ -4,7 +4,7 @@
     python goldens/generate/full.py COMFY sd15.safetensors out/ --size 512 [--sampler euler ...] [--picture]
     python goldens/generate/full.py COMFY sd15.safetensors out/ --size 512 --nino target/release/nino
 
-The first call writes `out/comfy-<size>-<sampler>.safetensors` (ComfyUI's own latent format), the second makes the same
+`--lora FILE` (`lora.py` makes one) applies that at strength 0.8 in both. The first call writes `out/comfy-<size>-<sampler>.safetensors` (ComfyUI's own latent format), the second makes the same
 latents with `nino generate --save-latent` and prints the normalized mean square error of each.
 """
 
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 RUNS = {"euler": "normal", "dpmpp_2m": "karras", "euler_ancestral": "normal", "dpmpp_2m_sde": "karras"}
+STRENGTH = 0.8
 
 
 def parse(args):
@@ -24,8 +25,13 @@ def parse(args):
     p.add_argument("--steps", type=int, default=8)
     p.add_argument("--sampler", nargs="*", default=list(RUNS))
     p.add_argument("--picture", action="store_true")
+    p.add_argument("--lora", type=Path)
     p.add_argument("--nino", type=Path)
     return p.parse_args(args)
+
+
+def file(args, who, sampler):
+    return args.out / f"{who}-{args.size}-{sampler}{'-lora' if args.lora else ''}"
 
 
 def comfy(args, oracle):
@@ -34,6 +40,11 @@ def comfy(args, oracle):
 
     start = time.time()
     model, clip, vae = oracle.load(args.checkpoint)
+    if args.lora:
+        from comfy.sd import load_lora_for_models
+        from safetensors.torch import load_file
+
+        model, clip = load_lora_for_models(model, clip, load_file(args.lora), STRENGTH, STRENGTH)
     positive, negative = oracle.encode(clip, oracle.PROMPT), oracle.encode(clip, oracle.NEGATIVE)
     print(f"loaded and encoded in {time.time() - start:.0f} s", flush=True)
     for name in args.sampler:
@@ -43,7 +54,7 @@ def comfy(args, oracle):
         out = {"latent_tensor": latent.contiguous(), "latent_format_version_0": torch.tensor([])}
         if args.picture:
             out["picture"] = vae.decode(latent).contiguous()
-        save_file(out, args.out / f"comfy-{args.size}-{name}.safetensors")
+        save_file(out, f"{file(args, 'comfy', name)}.safetensors")
         print(f"{name}: std {latent.std():.3f}, {time.time() - start:.0f} s", flush=True)
 
 
@@ -51,18 +62,20 @@ def nino(args, oracle):
     from safetensors.numpy import load_file
 
     for name in args.sampler:
-        theirs = load_file(args.out / f"comfy-{args.size}-{name}.safetensors")
-        file = args.out / f"nino-{args.size}-{name}"
+        theirs = load_file(f"{file(args, 'comfy', name)}.safetensors")
+        made = file(args, "nino", name)
         command = [args.nino, "generate", oracle.PROMPT, "--negative", oracle.NEGATIVE, "--model", args.checkpoint,
                    "--seed", oracle.SEED, "--steps", args.steps, "--cfg", 7, "--sampler", name, "--scheduler", RUNS[name],
-                   "--size", f"{args.size}x{args.size}", "--save-latent", f"{file}.safetensors", "-o", f"{file}.png",
+                   "--size", f"{args.size}x{args.size}", "--save-latent", f"{made}.safetensors", "-o", f"{made}.png",
                    "--device", "cpu", "--json"]  # fmt: skip
+        if args.lora:
+            command += ["--lora", f"{args.lora}:{STRENGTH}"]
         subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL)
-        ours, want = load_file(f"{file}.safetensors")["latent_tensor"], theirs["latent_tensor"]
+        ours, want = load_file(f"{made}.safetensors")["latent_tensor"], theirs["latent_tensor"]
         assert ours.shape == want.shape, (ours.shape, want.shape)
         line = f"{name}/{RUNS[name]}: NMSE {((ours - want) ** 2).sum() / (want**2).sum():.2e}, largest {abs(ours - want).max():.2e}"
         if "picture" in theirs:
-            line += f", picture {psnr(f'{file}.png', theirs['picture'][0]):.1f} dB"
+            line += f", picture {psnr(f'{made}.png', theirs['picture'][0]):.1f} dB"
         print(line, flush=True)
 
 

@@ -8,12 +8,15 @@
 text/<case>/context    every 13th number of the conditioning, and `tokens` and `width`, its shape
 text/<case>/pooled     of SDXL: the pooled vector
 y/positive, y/negative of SDXL: the vector beside the timestep, for 64x48 pixels
-first                  the denoised latent of one forward at sigma 10
-latent/<sampler>       after 8 steps at cfg 7
+latent/<sampler>/<scheduler>            after 8 steps at cfg 7
+sampling/<what>/<zsnr>/<sampler>/...    the same through the node ModelSamplingDiscrete
+seen                   what InstructPixToPixConditioning would show an editing model, in the VAE's units
 """
 
+import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import oracle
 import weights
@@ -26,6 +29,15 @@ SIZE = (64, 48)
 TEXT = {f"clip_{n}_model_config": {"num_hidden_layers": 3, "intermediate_size": 256} for n in "lgh"}
 RUNS = {"euler": "normal", "dpmpp_2m": "karras", "euler_ancestral": "normal", "dpmpp_2m_sde": "karras"}
 MORE = {"lcm": "sgm_uniform", "heun": "simple", "dpmpp_sde": "exponential", "uni_pc": "beta", "ddim": "ddim_uniform"}
+
+# What ModelSamplingDiscrete is set to, and how that is sampled.
+SAMPLING = [
+    ("lcm", False, "lcm", "sgm_uniform"),
+    ("lcm", True, "lcm", "simple"),
+    ("v_prediction", True, "euler", "normal"),
+    ("x0", False, "dpmpp_2m", "karras"),
+    ("eps", True, "euler_ancestral", "sgm_uniform"),
+]
 
 CASES = {
     "prompt": oracle.PROMPT,
@@ -47,8 +59,12 @@ FAMILIES = {
     "tiny_sd2": small(supported.SD20, model_channels=64),
     "tiny_sdxl": small(supported.SDXL, model_channels=64, transformer_depth=[0, 2]),
     "tiny_refiner": small(supported.SDXLRefiner, model_channels=64, transformer_depth=[0, 1]),
+    "tiny_edit": small(supported.SD15_instructpix2pix, model_channels=32),
+    # The last: it leaves its levels in the class.
+    "tiny_playground": small(supported.SDXL, model_channels=64, transformer_depth=[0, 2]),
 }
-supported.models[:0] = FAMILIES.values()
+# The first that fits is taken, and an editing model fits SD 1 too.
+supported.models[:0] = reversed(FAMILIES.values())
 
 
 def embeddings():
@@ -80,18 +96,26 @@ def text(out, clip, case, prompt):
         out[f"text/{case}/pooled"] = more["pooled_output"].float().flatten()
 
 
-def first(out, model, positive, negative):
-    """The vectors beside the timestep, and one forward."""
-    inner = model.model
-    x = torch.randn(1, 4, SIZE[1] // 8, SIZE[0] // 8, generator=torch.Generator().manual_seed(oracle.SEED)) * 10
-    more = {}
+def vectors(out, model, positive, negative):
+    """What stands beside the timestep."""
     for kind, ((_, given),) in (("positive", positive), ("negative", negative)):
-        y = inner.encode_adm(pooled_output=given["pooled_output"], width=SIZE[0], height=SIZE[1], prompt_type=kind)
+        given = dict(pooled_output=given["pooled_output"], width=SIZE[0], height=SIZE[1], prompt_type=kind)
+        y = model.model.encode_adm(**given)
         if y is not None:
             out[f"y/{kind}"] = y.flatten()
-            more.setdefault("y", y)
-    with torch.no_grad():
-        out["first"] = inner.apply_model(x, torch.tensor([10.0]), c_crossattn=positive[0][0], **more)
+
+
+def predicting(model, what, zsnr):
+    # The node's file drags this in and uses a constant of it.
+    sys.modules.setdefault("nodes", SimpleNamespace(MAX_RESOLUTION=16384))
+    from comfy_extras.nodes_model_advanced import ModelSamplingDiscrete
+
+    return ModelSamplingDiscrete().patch(model, what, zsnr)[0]
+
+
+def shown(conditioning, picture):
+    """What InstructPixToPixConditioning does."""
+    return [[context, {**more, "concat_latent_image": picture}] for context, more in conditioning]
 
 
 def make(name, folder):
@@ -99,18 +123,29 @@ def make(name, folder):
     weights.write(name, path)
     model, clip, _ = oracle.load(path, [str(HERE / "embeddings")], TEXT, vae=False)
     out = {}
-    for case, prompt in CASES.items():
-        text(out, clip, case, prompt)
-    for layer in (-1, -2, -3, -4):
-        other = clip.clone()
-        other.clip_layer(layer)
-        text(out, other, f"skip{layer}", oracle.NEGATIVE)
     positive, negative = oracle.encode(clip, oracle.PROMPT), oracle.encode(clip, oracle.NEGATIVE)
-    first(out, model, positive, negative)
-    for sampler, scheduler in (RUNS | MORE if name == "tiny_sd1" else RUNS).items():
+    if name not in weights.KIN:
+        for case, prompt in CASES.items():
+            text(out, clip, case, prompt)
+        for layer in (-1, -2, -3, -4):
+            other = clip.clone()
+            other.clip_layer(layer)
+            text(out, other, f"skip{layer}", oracle.NEGATIVE)
+        vectors(out, model, positive, negative)
+    if name == "tiny_edit":
+        generator = torch.Generator().manual_seed(oracle.SEED)
+        out["seen"] = torch.randn(1, 4, SIZE[1] // 8, SIZE[0] // 8, generator=generator) * 4
+        positive, negative = shown(positive, out["seen"]), shown(negative, out["seen"])
+
+    def run(key, model, sampler, scheduler):
         latent = oracle.sample(model, positive, negative, sampler=sampler, scheduler=scheduler, size=SIZE)
-        out[f"latent/{sampler}/{scheduler}"] = latent
-        print(f"{name} {sampler}: deviation {latent.std():.3f}")
+        out[f"{key}/{sampler}/{scheduler}"] = latent
+        print(f"{name} {key} {sampler}: deviation {latent.std():.3f}")
+
+    for sampler, scheduler in (RUNS | MORE if name == "tiny_sd1" else RUNS).items():
+        run("latent", model, sampler, scheduler)
+    for what, zsnr, sampler, scheduler in SAMPLING if name == "tiny_sd1" else []:
+        run(f"sampling/{what}/{zsnr}", predicting(model, what, zsnr), sampler, scheduler)
     save_file({k: v.float().contiguous() for k, v in out.items()}, HERE / f"{name}.safetensors")
 
 

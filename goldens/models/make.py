@@ -534,6 +534,7 @@ def unet_name(n_levels, n_res, attention):
             ("conv_in.", "input_blocks.0.0."),
             ("time_embedding.linear_1", "time_embed.0"),
             ("time_embedding.linear_2", "time_embed.2"),
+            ("time_embedding.cond_proj", "time_embed.cond_proj"),
             ("add_embedding.linear_1", "label_emb.0.0"),
             ("add_embedding.linear_2", "label_emb.0.2"),
             ("conv_norm_out", "out.0"),
@@ -620,9 +621,9 @@ def unet(name, xl, seed, small=False):
     save(name, weights, tensors)
 
 
-def unet_kin(name, seed, widths, depth, mid, n_res=2, n_in=4, linear=False, sizes=0):
+def unet_kin(name, seed, widths, depth, mid, n_res=2, n_in=4, linear=False, sizes=0, guidance=None):
     """The UNet's kin: SD 2.x, the refiner, inpainting, and the distilled ones. `mid` is diffusers' name of the middle
-    block, `sizes` how many numbers the label holds beside the pooled text."""
+    block, `sizes` how many numbers the label holds beside the pooled text, `guidance` the size of its embedding."""
     from diffusers import UNet2DConditionModel
 
     kinds = ["CrossAttnDownBlock2D" if d else "DownBlock2D" for d in depth]
@@ -644,6 +645,7 @@ def unet_kin(name, seed, widths, depth, mid, n_res=2, n_in=4, linear=False, size
         transformer_layers_per_block=[max(d, 1) for d in depth],
         use_linear_projection=linear,
         norm_num_groups=4,
+        time_cond_proj_dim=guidance,
         **extra,
     ).double()
     fill(m, seed)
@@ -656,6 +658,9 @@ def unet_kin(name, seed, widths, depth, mid, n_res=2, n_in=4, linear=False, size
         text, ids = noise(seed + 3, 2, 10), torch.tensor([[768.0, 1024, 0, 8, 6, 7][:sizes]] * 2).double()
         kwargs["added_cond_kwargs"] = {"text_embeds": text, "time_ids": ids}
         tensors["golden.in.y"] = torch.cat([text, m.add_time_proj(ids.flatten()).reshape(2, -1)], -1).float()
+    if guidance:
+        kwargs["timestep_cond"] = noise(seed + 4, 2, guidance)
+        tensors["golden.in.guidance"] = kwargs["timestep_cond"].float()
     found = {}
     first, n = m.down_blocks[0], len(widths) * (n_res + 1)
     watched = {
@@ -691,6 +696,7 @@ GOLDENS = {
     "unet_sd2": lambda n: unet_kin(n, 1200, (16, 24), [1, 0], CROSS, linear=True),
     "unet_refiner": lambda n: unet_kin(n, 1300, (8, 16, 16), [0, 2, 0], CROSS, linear=True, sizes=5),
     "unet_inpaint": lambda n: unet_kin(n, 1400, (16, 16), [1, 0], CROSS, n_in=9),
+    "unet_lcm": lambda n: unet_kin(n, 1600, (16, 16), [1, 0], CROSS, guidance=12),
     "unet_bk_base": lambda n: unet_kin(n, 1500, (16, 24), [1, 1], CROSS, n_res=1),
     "unet_ssd": lambda n: unet_kin(n, 1700, (8, 16), [0, 2], PLAIN, linear=True, sizes=6),
     "kl_sd": lambda n: kl(n, 4, True, False, 100),

@@ -11,7 +11,8 @@ Files, all safetensors of f32:
 noise.safetensors     `torch.randn` on the CPU, and increments of torchsde's tree as k-diffusion scales them.
 sigmas.safetensors    model tables, every scheduler on every model, KSampler's cuts, percent_to_sigma; `bits/` has a
                       checksum of the levels of 1 to 100 steps wherever no `exp`, `log` or `tan` of f32 is taken: torch
-                      leaves those to MKL, whose last bit is its own (and one processor's).
+                      leaves those to MKL, whose last bit is its own (and one processor's). `told/` has one of the
+                      timesteps those levels stand for, under the discrete models.
 paths.safetensors     for each sampler and model: every input the denoiser was given (the sigma, then the latent),
                       and the result.
 
@@ -145,6 +146,10 @@ def sigmas():
         for scheduler in exact:
             levels = [cs.calculate_sigmas(model, scheduler, steps) for steps in range(1, 101)]
             out[f"bits/{scheduler}/{name}"] = [checksum(s) for s in levels]
+        for scheduler in cs.SCHEDULER_NAMES if name in ("eps", "v_zsnr", "lcm") else []:
+            # From 2 steps on: of one, kl_optimal makes 0/0.
+            levels = [cs.calculate_sigmas(model, scheduler, steps)[:-1] for steps in range(2, 101)]
+            out[f"told/{scheduler}/{name}"] = [checksum(torch.stack([model.timestep(s) for s in some])) for some in levels]
     model = models()["eps"]
     for sampler in ["euler", "dpm_2", "uni_pc"]:
         for scheduler in ["normal", "karras", "simple", "beta"]:

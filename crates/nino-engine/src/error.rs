@@ -94,8 +94,17 @@ pub enum EngineError {
     MaskAlone,
     #[error("the latent holds {found} pictures, {wanted} are asked for")]
     LatentBatch { found: usize, wanted: usize },
-    #[error("{model} takes {more} channels beside the latent; known are inpaint models with 5")]
-    InputChannels { model: String, more: usize },
+    #[error(
+        "{model} is {kind}: its UNet takes {more} channels beside the latent, where inpaint models with 5 and \
+         instruct-pix2pix models with 4 are supported"
+    )]
+    InputChannels {
+        model: String,
+        kind: &'static str,
+        more: usize,
+    },
+    #[error("{model} changes whole pictures by the prompt and takes no mask")]
+    EditMask { model: String },
     #[error("could not keep a clip's cached frames in a temporary file: {source}")]
     Carry { source: std::io::Error },
     #[error(transparent)]

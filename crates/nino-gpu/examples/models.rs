@@ -96,6 +96,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
         t: g.input("t", [2], DType::F32),
         context: g.input("context", [2, 77, config.context_dim], dtype),
         y: config.adm_in.map(|n| g.input("y", [2, n], dtype)),
+        guidance: None,
     };
     let out = unet::unet(&mut g, &p, &config, inputs);
     g.output(out);

@@ -6,8 +6,8 @@
 mod tables;
 
 use tables::{
-    FLUX_RGB, FLUX2_RGB, NINO_RGB, SD3_RGB, SD15_RGB, SDXL_RGB, WAN21_MEAN, WAN21_RGB, WAN21_STD,
-    WAN22_MEAN, WAN22_RGB, WAN22_STD,
+    FLUX_RGB, FLUX2_RGB, NINO_RGB, PLAYGROUND_MEAN, PLAYGROUND_RGB, PLAYGROUND_STD, SD3_RGB,
+    SD15_RGB, SDXL_RGB, WAN21_MEAN, WAN21_RGB, WAN21_STD, WAN22_MEAN, WAN22_RGB, WAN22_STD,
 };
 
 /// One latent space.
@@ -45,7 +45,7 @@ const BASE: LatentFormat = LatentFormat {
 };
 
 /// Every known format.
-pub const FORMATS: [LatentFormat; 8] = [
+pub const FORMATS: [LatentFormat; 9] = [
     LatentFormat {
         name: "sd15",
         factor: 0.18215,
@@ -57,6 +57,14 @@ pub const FORMATS: [LatentFormat; 8] = [
         factor: 0.13025,
         rgb: &SDXL_RGB,
         rgb_bias: [0.1084, -0.0175, -0.0011],
+        ..BASE
+    },
+    // SDXL's VAE, with the statistics of Playground 2.5.
+    LatentFormat {
+        name: "playground",
+        factor: 0.5,
+        mean_std: Some((&PLAYGROUND_MEAN, &PLAYGROUND_STD)),
+        rgb: &PLAYGROUND_RGB,
         ..BASE
     },
     LatentFormat {

@@ -22,6 +22,8 @@ pub struct Inputs {
     pub context: Node,
     /// `[b, adm_in]`: SDXL's pooled text and sizes. Given exactly when the config has `adm_in`.
     pub y: Option<Node>,
+    /// `[b, guidance]`: the embedded guidance. Given exactly when the config has `guidance`.
+    pub guidance: Option<Node>,
 }
 
 /// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint).
@@ -78,7 +80,11 @@ fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
         p.linear(g, &format!("{name}.2"), h, width)
     };
     let t = g.timestep_embed(inputs.t, c.model_channels);
-    let t = g.cast(t, g.dtype(inputs.x));
+    let mut t = g.cast(t, g.dtype(inputs.x));
+    if let Some(guidance) = inputs.guidance {
+        let told = p.linear_no_bias(g, "time_embed.cond_proj", guidance, c.model_channels);
+        t = g.add(t, told);
+    }
     let mut emb = mlp(g, "time_embed", t);
     if let Some(y) = inputs.y {
         let label = mlp(g, "label_emb.0", y);

@@ -30,6 +30,11 @@ enum Levels {
     Flux { mu: f64 },
 }
 
+/// Entries of the consistency models' table whose logarithm torch rounds up, having it taken in f32 by MKL.
+/// The middle level of every even number of steps lies half-way between two entries, and which of them is
+/// nearer hangs on the last bit.
+const TORCH_ROUNDS_UP: [usize; 4] = [23, 24, 30, 31];
+
 /// The forward process of the discrete models: `linear` in the square root of beta, or in beta itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Betas {
@@ -73,7 +78,13 @@ impl ModelSampling {
             .chunks_exact(skip)
             .map(|c| f64::from(c[skip - 1]))
             .collect();
-        Self::from_table(Prediction::Lcm, &kept, skip)
+        let mut model = Self::from_table(Prediction::Lcm, &kept, skip);
+        if !zero_terminal_snr && let Levels::Discrete { log_sigmas, .. } = &mut model.levels {
+            for i in TORCH_ROUNDS_UP {
+                log_sigmas[i] = log_sigmas[i].next_up();
+            }
+        }
+        model
     }
 
     /// Playground 2.5 and other EDM models (`Prediction::Edm`), or v-prediction over EDM levels.
@@ -128,6 +139,11 @@ impl ModelSampling {
             .map(|i| model.sigma(i as f32 / 10_000.0))
             .collect();
         model
+    }
+
+    /// Whether it was trained on levels of any value, as EDM models are, not on a table's.
+    pub fn is_continuous(&self) -> bool {
+        matches!(self.levels, Levels::ContinuousEdm | Levels::ContinuousV)
     }
 
     #[must_use]

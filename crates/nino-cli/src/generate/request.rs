@@ -38,12 +38,16 @@ pub(super) fn request(
     }
     request.add_noise = !args.sampling.no_noise;
     start::start(&args.start, args.size, model, &mut request)?;
-    sampling(&args.sampling, &mut request)?;
+    sampling(&args.sampling, model, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)
 }
 
-fn sampling(args: &SamplingArgs, request: &mut GenerateRequest) -> Result<(), Usage> {
+fn sampling(
+    args: &SamplingArgs,
+    model: &Checkpoint,
+    request: &mut GenerateRequest,
+) -> Result<(), Usage> {
     request.seed = Seed {
         value: args.seed.unwrap_or_else(new_seed),
         rng: rng(&args.rng)?,
@@ -58,8 +62,10 @@ fn sampling(args: &SamplingArgs, request: &mut GenerateRequest) -> Result<(), Us
     request.cfg = args.cfg.unwrap_or(request.cfg);
     request.cfg_rescale = args.cfg_rescale as f32;
     request.window = window(args, request.steps)?;
-    // All the noise would leave nothing of what it starts from; a mask says itself what stays.
+    // All the noise would leave nothing of what it starts from; a mask says itself what stays, and an
+    // editing model sees the picture beside the noise.
     let some = request.start != Start::Empty
+        && !model.edits()
         && request.inpaint.is_none()
         && request.window.is_none()
         && request.add_noise;

@@ -9,9 +9,12 @@ struct Facts<'a> {
     /// Pixels it was trained at.
     size: usize,
     few_steps: bool,
+    /// Guidance is told to the UNet, which was made for strong ones too.
+    tells_guidance: bool,
     /// Of a weight, on average.
     bits: f64,
-    paints_over: bool,
+    /// What it does with a picture, and how to give it one.
+    picture: Option<&'static str>,
 }
 
 pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String> {
@@ -20,8 +23,15 @@ pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String>
         family: model.family,
         size: model.defaults().size,
         few_steps: model.wants_few_steps(),
+        tells_guidance: model.tells_guidance(),
         bits: model.unet_bits(),
-        paints_over: model.paints_over(),
+        picture: if model.paints_over() {
+            Some("paints into pictures: give --image and --mask or --outpaint")
+        } else if model.edits() {
+            Some("changes pictures as the prompt says: give --image")
+        } else {
+            None
+        },
     };
     of(request, &facts)
 }
@@ -53,7 +63,7 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     );
     if model.few_steps {
         tip(
-            request.cfg > 2.0,
+            request.cfg > 2.0 && !model.tells_guidance,
             format!(
                 "{name} was distilled to a few steps, for which --cfg {} is too strong: try --cfg 1",
                 request.cfg
@@ -88,9 +98,12 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
         format!("{name} finishes pictures that another model began: give --image or --latent"),
     );
     tip(
-        empty && model.paints_over,
-        format!("{name} paints into pictures: give --image and --mask or --outpaint"),
+        !request.negative.is_empty() && model.tells_guidance,
+        format!("{name} is told the guidance and takes no --negative"),
     );
+    if let Some(what) = model.picture {
+        tip(empty, format!("{name} {what}"));
+    }
     tips
 }
 
@@ -107,8 +120,9 @@ mod tests {
             family: Family::Sdxl,
             size: 1024,
             few_steps,
+            tells_guidance: false,
             bits,
-            paints_over: false,
+            picture: None,
         };
         let plain = facts(false, 16.0);
         let good = GenerateRequest::new(&model, "x");

@@ -4,6 +4,7 @@
 use super::few_steps;
 use super::levels;
 use super::lora::{Applied, LoraSpec, Loras, Source, file_name};
+use super::request::{EDIT_CHANNELS, INPAINT_CHANNELS};
 use super::spec::{Description, MODEL_SPECS};
 use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
@@ -60,6 +61,8 @@ pub struct Checkpoint {
     text: Vec<TextEncoder>,
     pub(super) bpe: Bpe,
     loras: Arc<Loras>,
+    /// The latent space the UNet works in.
+    latent: Option<&'static LatentFormat>,
 }
 
 pub(super) struct TextEncoder {
@@ -81,7 +84,7 @@ impl Checkpoint {
     pub fn open_files(files: ModelFiles<'_>) -> Result<Checkpoint, EngineError> {
         let path = files.model;
         let reader = Arc::new(nino_weights::open(path)?);
-        let (components, loose) = names::canonical(reader.index())?;
+        let (components, _) = names::canonical(reader.index())?;
         let found: Vec<Net> = components.iter().map(|c| c.net).collect();
         let mut unet = None;
         let mut text = Vec::new();
@@ -126,7 +129,12 @@ impl Checkpoint {
             }
             None => Bpe::clip(),
         };
-        let sampling = levels::detect(family, &reader, &unet, &loose)?;
+        let sampling = levels::detect(family, &reader, &unet)?;
+        let latent = if levels::is_playground(family, &reader) {
+            LatentFormat::by_name("playground")
+        } else {
+            family.latent_format()
+        };
         let name = if family == Family::Emoji {
             BUILTIN.to_owned()
         } else {
@@ -159,6 +167,7 @@ impl Checkpoint {
             text,
             bpe,
             loras: Arc::default(),
+            latent,
         })
     }
 
@@ -198,6 +207,7 @@ impl Checkpoint {
             text: found.text.iter().map(encoder).collect(),
             bpe: Bpe::clip(),
             loras: Arc::default(),
+            latent: found.family.latent_format(),
         })
     }
 
@@ -216,8 +226,17 @@ impl Checkpoint {
             scheduler: "normal",
             size: 512,
         };
-        let few = self.names().find_map(few_steps::defaults);
-        let base = few.unwrap_or(base);
+        let base = match self.names().find_map(few_steps::defaults) {
+            _ if self.tells_guidance() => few_steps::TOLD,
+            _ if self.sampling.prediction == Prediction::Edm => Defaults {
+                steps: 25,
+                cfg: 3.0,
+                sampler: "dpmpp_2m",
+                scheduler: "karras",
+                ..base
+            },
+            few => few.unwrap_or(base),
+        };
         match self.family {
             Family::Sd1 => base,
             Family::Sd2 if self.sampling.prediction == Prediction::V => {
@@ -238,7 +257,12 @@ impl Checkpoint {
 
     /// Whether it was distilled to a few steps.
     pub fn wants_few_steps(&self) -> bool {
-        self.names().any(|name| few_steps::defaults(name).is_some())
+        self.tells_guidance() || self.names().any(|name| few_steps::defaults(name).is_some())
+    }
+
+    /// Whether the UNet is told the guidance, instead of being run for a negative prompt too.
+    pub fn tells_guidance(&self) -> bool {
+        self.unet.1.guidance.is_some()
     }
 
     /// The checkpoint's name and its LoRAs'.
@@ -256,16 +280,22 @@ impl Checkpoint {
 
     /// Whether the UNet sees a mask and the picture under it.
     pub fn paints_over(&self) -> bool {
-        self.unet.1.in_channels > self.unet.1.out_channels
+        self.channels_beside() == INPAINT_CHANNELS
     }
 
-    /// The latent space the UNet works in.
+    /// Whether the UNet sees a whole picture, which the prompt says how to change (instruct-pix2pix).
+    pub fn edits(&self) -> bool {
+        self.channels_beside() == EDIT_CHANNELS
+    }
+
+    /// Channels the UNet takes beside the latent.
+    pub(super) fn channels_beside(&self) -> usize {
+        let config = &self.unet.1;
+        config.in_channels.saturating_sub(config.out_channels)
+    }
+
     pub(super) fn latent_format(&self) -> Option<&'static LatentFormat> {
-        match self.family {
-            Family::Sd1 | Family::Sd2 => LatentFormat::by_name("sd15"),
-            Family::Sdxl | Family::SdxlRefiner => LatentFormat::by_name("sdxl"),
-            Family::Emoji => LatentFormat::by_name("nino"),
-        }
+        self.latent
     }
 
     /// How weights are held on a device: as stored, but a model too small for memory to matter is
@@ -313,6 +343,14 @@ impl Family {
             Family::SdxlRefiner => "the SDXL refiner",
             Family::Emoji => "nino-emoji",
         }
+    }
+
+    fn latent_format(self) -> Option<&'static LatentFormat> {
+        LatentFormat::by_name(match self {
+            Family::Sd1 | Family::Sd2 => "sd15",
+            Family::Sdxl | Family::SdxlRefiner => "sdxl",
+            Family::Emoji => "nino",
+        })
     }
 
     /// Widths of its text encoders; empty where the model says itself.

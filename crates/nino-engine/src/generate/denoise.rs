@@ -20,6 +20,7 @@ pub(super) struct UnetPlan {
     t: Node,
     context: Node,
     y: Option<Node>,
+    guidance: Option<Node>,
     out: Node,
     /// Latents a run takes: every picture once, or twice when both prompts share a run.
     rows: usize,
@@ -97,6 +98,9 @@ fn record(
     let t = g.input("t", [rows], DType::F32);
     let context = g.input("context", [rows, tokens, config.context_dim], dtype);
     let y = config.adm_in.map(|n| g.input("y", [rows, n], dtype));
+    let guidance = config
+        .guidance
+        .map(|n| g.input("guidance", [rows, n], dtype));
     let file = model.unet_params();
     let params = file.params(|stored| model.held(stored, device));
     let inputs = unet::Inputs {
@@ -104,6 +108,7 @@ fn record(
         t,
         context,
         y,
+        guidance,
     };
     let out = unet::unet(&mut g, &params, config, inputs);
     g.output(out);
@@ -115,6 +120,7 @@ fn record(
         t,
         context,
         y,
+        guidance,
         out,
         rows,
     })
@@ -140,8 +146,10 @@ pub(super) struct Unet<'a> {
 pub(super) struct Conditions<'a> {
     pub(super) positive: &'a Conditioning,
     pub(super) negative: &'a Conditioning,
-    /// What an inpaint UNet takes beside the latents of a batch, `[b, h, w, c]`.
+    /// What an inpaint or editing UNet takes beside the latents of a batch, `[b, h, w, c]`.
     pub(super) beside: Option<&'a [f32]>,
+    /// For UNets that are told the guidance.
+    pub(super) cfg: f32,
 }
 
 impl<'a> Unet<'a> {
@@ -162,7 +170,7 @@ impl<'a> Unet<'a> {
         };
         let fixed = sets
             .iter()
-            .map(|prompts| plan.fixed(prompts, shape.batch, conditions.beside))
+            .map(|prompts| plan.fixed(prompts, shape.batch, conditions))
             .collect::<Result<_, EngineError>>()?;
         let graph = plan.plan.graph();
         let most = [plan.x, plan.t, plan.out].map(|n| (graph.shape(n).numel(), graph.bytes(n)));
@@ -184,7 +192,7 @@ impl UnetPlan {
         &self,
         prompts: &[&Conditioning],
         batch: usize,
-        beside: Option<&[f32]>,
+        conditions: Conditions<'_>,
     ) -> Result<Vec<(Node, Vec<u8>)>, EngineError> {
         let graph = self.plan.graph();
         let encoded = |node: Node, values: &[f32]| -> Result<(Node, Vec<u8>), EngineError> {
@@ -200,7 +208,12 @@ impl UnetPlan {
         if let Some(y) = self.y {
             fixed.push(encoded(y, &each(|p| &p.vector))?);
         }
-        if let (Some(node), Some(values)) = (self.beside, beside) {
+        if let Some(node) = self.guidance {
+            let size = graph.shape(node).last_dim();
+            let told = guidance_embedding(conditions.cfg, size).repeat(self.rows);
+            fixed.push(encoded(node, &told)?);
+        }
+        if let (Some(node), Some(values)) = (self.beside, conditions.beside) {
             let times = graph.shape(node).numel() / values.len();
             fixed.push(encoded(node, &values.repeat(times))?);
         }
@@ -278,6 +291,19 @@ impl Unet<'_> {
     }
 }
 
+/// Sines and cosines of the guidance, in f32 as the models were trained with: angles are thousands, so
+/// rounding shows.
+fn guidance_embedding(cfg: f32, size: usize) -> Vec<f32> {
+    let half = size / 2;
+    let fall = -(10_000f64.ln() / (half as f64 - 1.0)) as f32;
+    let angle = |i: usize| f64::from((cfg - 1.0) * 1000.0 * (i as f32 * fall).exp());
+    let sines = (0..half).map(|i| angle(i).sin() as f32);
+    let cosines = (0..half).map(|i| angle(i).cos() as f32);
+    let mut out: Vec<f32> = sines.chain(cosines).collect();
+    out.resize(size, 0.0);
+    out
+}
+
 /// `[b, c, h, w]` → `[b, h, w, c]`
 pub(super) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
     let mut out = vec![0.0; values.len()];
@@ -306,6 +332,23 @@ fn channels_first(values: &[f32], shape: LatentShape, out: &mut [f32]) {
     {
         for (at, &v) in image.iter().enumerate() {
             out[at % c * pixels + at / c] = v;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guidance_embedding;
+
+    #[test]
+    fn guidance_is_embedded_as_diffusers_does() {
+        let found = guidance_embedding(8.5, 256);
+        let some: Vec<f32> = [0, 1, 40, 127, 128, 150, 255].map(|i| found[i]).to_vec();
+        let wanted = [
+            -0.85124, 0.84213, -0.68636, 0.68164, -0.52478, 0.86048, 0.73169,
+        ];
+        for (f, w) in some.iter().zip(wanted) {
+            assert!((f - w).abs() < 2e-3, "{some:?}");
         }
     }
 }

@@ -23,6 +23,13 @@ const LCM: Defaults = Defaults {
     ..TURBO
 };
 
+/// Consistency models that are told their guidance, which then costs nothing.
+pub(super) const TOLD: Defaults = Defaults {
+    steps: 4,
+    cfg: 8.0,
+    ..LCM
+};
+
 /// The settings of a distilled model; `None` for all others.
 pub(super) fn defaults(name: &str) -> Option<Defaults> {
     let name = name.to_ascii_lowercase();

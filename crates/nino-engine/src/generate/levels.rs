@@ -8,16 +8,23 @@ use nino_sample::model::Betas;
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::TensorReader;
 
-/// The levels of CosXL where its file does not say.
+/// The least level of CosXL where its file does not say, and of Playground 2.5.
 const EDM_MIN: f64 = 0.002;
+const PLAYGROUND_MAX: f64 = 80.0;
+const PLAYGROUND_SIGMA_DATA: f32 = 0.5;
+
+/// Whether it is Playground 2.5's file.
+pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
+    let has = |name: &str| reader.index().contains(name);
+    family == Family::Sdxl && has("edm_mean") && has("edm_std")
+}
 
 pub(super) fn detect(
     family: Family,
     reader: &TensorReader,
     (params, config): &(FileParams, unet::Config),
-    loose: &[String],
 ) -> Result<ModelSampling, EngineError> {
-    let has = |name: &str| loose.iter().any(|n| n == name);
+    let has = |name: &str| reader.index().contains(name);
     let number = |name: &str| -> Result<Option<f64>, EngineError> {
         let Some(entry) = reader.entry(name).ok().filter(|e| e.n_values() == 1) else {
             return Ok(None);
@@ -33,6 +40,14 @@ pub(super) fn detect(
         Family::Sd2 if config.in_channels == 4 && is_v(reader, params)? => {
             ModelSampling::stable_diffusion(Prediction::V)
         }
+        // Told its guidance: a consistency model.
+        _ if config.guidance.is_some() => ModelSampling::lcm(false),
+        Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(
+            Prediction::Edm,
+            EDM_MIN,
+            PLAYGROUND_MAX,
+            PLAYGROUND_SIGMA_DATA,
+        ),
         Family::Sdxl => match number("edm_vpred.sigma_max")? {
             Some(max) => {
                 let min = number("edm_vpred.sigma_min")?.unwrap_or(EDM_MIN);

@@ -255,10 +255,20 @@ impl GenerateRequest {
         if let Some(inpaint) = &self.inpaint {
             fits("mask", inpaint.mask.width, inpaint.mask.height)?;
         }
-        match model.unet().in_channels - model.unet().out_channels {
-            0 | INPAINT_CHANNELS => Ok(()),
+        if model.edits() && self.inpaint.is_some() {
+            return Err(EngineError::EditMask {
+                model: model.name.clone(),
+            });
+        }
+        match model.channels_beside() {
+            0 | INPAINT_CHANNELS | EDIT_CHANNELS => Ok(()),
             more => Err(EngineError::InputChannels {
                 model: model.name.clone(),
+                kind: match more {
+                    1 => "a depth-to-image model",
+                    3 => "an upscaler",
+                    _ => "of a kind not known here",
+                },
                 more,
             }),
         }
@@ -267,3 +277,5 @@ impl GenerateRequest {
 
 /// A mask and a masked picture: what an inpaint UNet takes beside the latent.
 pub(super) const INPAINT_CHANNELS: usize = 5;
+/// The picture to change: what an instruct-pix2pix UNet takes.
+pub(super) const EDIT_CHANNELS: usize = 4;

@@ -49,7 +49,8 @@ pub(super) fn plan(work: Work<'_>, tokens: usize) -> Result<Planned, EngineError
         model,
         request,
     } = work;
-    let guided = needs_negative(request.cfg) || request.sampler.name.contains("cfg_pp");
+    let guided = (needs_negative(request.cfg) && !model.tells_guidance())
+        || request.sampler.name.contains("cfg_pp");
     let dtype = request.precision.dtype(device);
     let one = |pass: Pass| {
         Ok(Planning {
@@ -168,10 +169,16 @@ impl Run<'_> {
             positive: &positive,
             negative: &negative,
             beside: beside.as_deref(),
+            cfg: request.cfg,
         };
         let mut error = None;
         let network = Unet::new(session, unet, shape, conditions, control.cancel, &mut error)?;
-        let mut denoiser = Guided::new(network, &model.sampling, request.cfg);
+        let cfg = if model.tells_guidance() {
+            1.0
+        } else {
+            request.cfg
+        };
+        let mut denoiser = Guided::new(network, &model.sampling, cfg);
         if request.cfg_rescale > 0.0 {
             denoiser = denoiser.with_rescale(Rescale {
                 multiplier: request.cfg_rescale,

@@ -9,9 +9,10 @@ use nino_weights::{Entry, Format, Index, TensorReader};
 use std::sync::Arc;
 
 /// Names that [`super::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 6] = [
+pub const MODEL_SPECS: [&str; 7] = [
     "sd15",
     "sd15-inpaint",
+    "sd15-edit",
     "sd21",
     "sd21-768",
     "sdxl",
@@ -38,9 +39,9 @@ impl Description {
         };
         Some(match name {
             "sd15" => sd15,
-            "sd15-inpaint" => Description {
+            "sd15-inpaint" | "sd15-edit" => Description {
                 unet: unet::Config {
-                    in_channels: 9,
+                    in_channels: if name == "sd15-edit" { 8 } else { 9 },
                     ..unet::Config::sd15()
                 },
                 ..sd15
@@ -75,7 +76,15 @@ impl Description {
             let t = g.input("t", [1], DType::F32);
             let context = g.input("context", [1, 77, c.context_dim], DType::F32);
             let y = c.adm_in.map(|n| g.input("y", [1, n], DType::F32));
-            unet::unet(g, p, c, unet::Inputs { x, t, context, y });
+            let guidance = None;
+            let inputs = unet::Inputs {
+                x,
+                t,
+                context,
+                y,
+                guidance,
+            };
+            unet::unet(g, p, c, inputs);
         })
     }
 

@@ -1,8 +1,8 @@
 //! What sampling starts from: a latent, where to paint, and what an inpaint UNet is told of both.
 
-use super::Checkpoint;
 use super::denoise::LatentShape;
-use super::request::{Fill, GenerateRequest, INPAINT_CHANNELS, Start};
+use super::request::{Fill, GenerateRequest, Start};
+use super::{Checkpoint, Family};
 use crate::encode::{EncodeOptions, encode_unit};
 use crate::resize::{Upscale, resize};
 use crate::{Control, EngineError, Latent, Mask, Picture};
@@ -16,8 +16,9 @@ pub(super) struct Canvas {
     pub(super) latent: Option<Latent>,
     /// 1 where to paint, in pixels.
     pub(super) mask: Option<Mask>,
-    /// The picture with its masked part grayed, as a latent; for inpaint UNets.
-    masked: Option<Latent>,
+    /// What the UNet sees beside the noise: of an inpaint UNet the picture with its masked part grayed, of
+    /// one that edits the picture. In the VAE's units.
+    seen: Option<Latent>,
 }
 
 /// What ComfyUI tells an inpaint UNet of a picture there is none of.
@@ -32,7 +33,7 @@ pub(super) fn prepare(
 ) -> Result<Canvas, EngineError> {
     let inpaint = request.inpaint.as_ref();
     let mask = inpaint.map(|i| i.mask.clone().grown(i.grow).feathered(i.feather));
-    let told = inpaint.filter(|_| takes_mask(model));
+    let told = inpaint.filter(|_| model.paints_over());
     let mut encode = |picture: &Picture, gray: Option<&Mask>| -> Result<Latent, EngineError> {
         let options = EncodeOptions {
             precision: request.decode.precision,
@@ -43,29 +44,23 @@ pub(super) fn prepare(
         let encoded = encode_unit(device, &model.vae, size, &values, &options, control)?;
         Ok(encoded.latent)
     };
-    let (latent, masked) = match &request.start {
+    let (latent, seen) = match &request.start {
         Start::Empty => (None, None),
+        Start::Latent(latent) if model.edits() => (None, Some(latent.clone())),
+        Start::Picture(picture) if model.edits() => (None, Some(encode(picture, None)?)),
         Start::Latent(latent) => (Some(latent.clone()), told.map(|_| latent.clone())),
         Start::Picture(picture) => {
             let grayed = |i: &super::request::Inpaint| i.mask.clone().rounded();
-            let masked = told
+            let seen = told
                 .map(|i| encode(picture, Some(&grayed(i))))
                 .transpose()?;
             // An inpaint UNet sees the gray beside the noise; the latent stays the picture's.
             let gray = inpaint.filter(|i| i.fill == Fill::Gray && told.is_none());
             let latent = encode(picture, gray.map(grayed).as_ref())?;
-            (Some(latent), masked)
+            (Some(latent), seen)
         }
     };
-    Ok(Canvas {
-        latent,
-        mask,
-        masked,
-    })
-}
-
-fn takes_mask(model: &Checkpoint) -> bool {
-    model.unet().in_channels == model.unet().out_channels + INPAINT_CHANNELS
+    Ok(Canvas { latent, mask, seen })
 }
 
 /// RGB in 0..1; exactly the middle where `gray` is 1.
@@ -80,13 +75,13 @@ fn unit(picture: &Picture, gray: Option<&Mask>) -> Vec<f32> {
 impl Canvas {
     /// The canvas of a pass that goes on from `latent` at another size.
     pub(super) fn next(self, latent: &Latent, shape: LatentShape, how: Upscale) -> Canvas {
-        let masked = self
-            .masked
+        let seen = self
+            .seen
             .map(|m| m.resized(shape.height, shape.width, Upscale::Bilinear));
         Canvas {
             latent: Some(latent.resized(shape.height, shape.width, how)),
             mask: self.mask,
-            masked,
+            seen,
         }
     }
 
@@ -107,17 +102,28 @@ impl Canvas {
         Some(mask.values.repeat(shape.batch * shape.channels))
     }
 
-    /// What an inpaint UNet takes beside the latent: mask and masked picture, `[b, h, w, 5]`.
+    /// What a UNet takes beside the latent: of an inpaint UNet mask and masked picture, `[b, h, w, 5]`, of
+    /// one that edits the picture.
     pub(super) fn beside(
         &self,
         model: &Checkpoint,
         inpaint: Option<&Mask>,
         shape: LatentShape,
     ) -> Option<Vec<f32>> {
-        if !takes_mask(model) {
+        if model.edits() {
+            let pixels = shape.batch * shape.height * shape.width;
+            let Some(seen) = &self.seen else {
+                return Some(vec![0.0; pixels * shape.channels]);
+            };
+            // Only CosXL was trained on the model's units.
+            let scaled = model.family == Family::Sdxl && model.sampling.is_continuous();
+            let seen = model_units(seen, model.latent_format().filter(|_| scaled));
+            return Some(seen.values.repeat(shape.batch / seen.batch));
+        }
+        if !model.paints_over() {
             return None;
         }
-        let (Some(masked), Some(mask)) = (&self.masked, inpaint) else {
+        let (Some(masked), Some(mask)) = (&self.seen, inpaint) else {
             let pixel: Vec<f32> = std::iter::once(1.0).chain(BLANK).collect();
             return Some(pixel.repeat(shape.batch * shape.height * shape.width));
         };

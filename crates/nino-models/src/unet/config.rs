@@ -11,6 +11,8 @@ pub struct Config {
     pub context_dim: usize,
     /// Size of the label vector (SDXL: pooled text and sizes).
     pub adm_in: Option<usize>,
+    /// Size of the embedded guidance that consistency models are told, where they were distilled so.
+    pub guidance: Option<usize>,
     pub heads: Heads,
     /// After the first convolution.
     pub input_blocks: Vec<Block>,
@@ -69,6 +71,7 @@ impl Config {
             model_channels: 320,
             context_dim: 768,
             adm_in: None,
+            guidance: None,
             heads: Heads::Count(8),
             input_blocks: down_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
             middle: Some(middle(1)),
@@ -150,6 +153,7 @@ impl Config {
             model_channels,
             context_dim,
             adm_in: shape("label_emb.0.0.weight").map(|s| s.last_dim()),
+            guidance: shape("time_embed.cond_proj.weight").map(|s| s.last_dim()),
             // The models that cut heads by width also project with linears, not convolutions.
             heads: if proj_in.rank() == 2 {
                 Heads::Width(64)

@@ -107,6 +107,7 @@ fn unet(golden: &Golden, c: unet::Config, dtype: DType) -> Recorded {
         t: get(&mut g, "in.t", DType::F32),
         context: get(&mut g, "in.context", dtype),
         y: c.adm_in.map(|_| get(&mut g, "in.y", dtype)),
+        guidance: c.guidance.map(|_| get(&mut g, "in.guidance", dtype)),
     };
     let out = unet::unet(&mut g, &golden.params(), &c, nodes);
     g.output(out);
@@ -142,7 +143,9 @@ fn stable_diffusion_unet() {
 /// Heads of the tiny UNets.
 fn heads(name: &str) -> unet::Heads {
     match name {
-        "unet_sd" | "unet_bk" | "unet_bk_base" | "unet_inpaint" => unet::Heads::Count(2),
+        "unet_sd" | "unet_bk" | "unet_bk_base" | "unet_inpaint" | "unet_lcm" => {
+            unet::Heads::Count(2)
+        }
         "unet_sdxl" => unet::Heads::Width(6),
         _ => unet::Heads::Width(8),
     }
@@ -158,7 +161,7 @@ type Kin = (
 
 #[test]
 fn kin_of_the_unet_are_told_by_their_blocks() {
-    let kin: [Kin; 5] = [
+    let kin: [Kin; 6] = [
         ("unet_sd2", &[1, 1, 0, 0, 0], Some((1, true)), None),
         (
             "unet_refiner",
@@ -167,6 +170,7 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
             Some(50),
         ),
         ("unet_inpaint", &[1, 1, 0, 0, 0], Some((1, true)), None),
+        ("unet_lcm", &[1, 1, 0, 0, 0], Some((1, true)), None),
         ("unet_bk_base", &[1, 0, 1], Some((1, true)), None),
         ("unet_ssd", &[0, 0, 0, 2, 2], Some((0, false)), Some(58)),
     ];
@@ -178,6 +182,7 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
         assert_eq!(found, depths, "{name}");
         assert_eq!(c.middle.map(|m| (m.depth, m.second)), middle, "{name}");
         assert_eq!(c.adm_in, label, "{name}");
+        assert_eq!(c.guidance, (name == "unet_lcm").then_some(12));
         let r = unet(&golden, c, DType::F32);
         let values = golden.run(&r.graph, &r.inputs, true);
         golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
@@ -207,6 +212,7 @@ fn gpu_text_encoders_and_unets_at_f16() {
             "unet_sdxl",
             "unet_refiner",
             "unet_inpaint",
+            "unet_lcm",
         ] {
             let golden = Golden::open(name);
             let r = if name.starts_with("clip") {
@@ -244,6 +250,7 @@ fn built_in_unets_have_the_published_sizes() {
             t: g.input("t", [2], DType::F32),
             context: g.input("context", [2, 77, c.context_dim], DType::F16),
             y: c.adm_in.map(|n| g.input("y", [2, n], DType::F16)),
+            guidance: None,
         };
         let out = unet::unet(&mut g, &Params::uniform(DType::F16), &c, nodes);
         assert_eq!(*g.shape(out), [2, 16, 16, 4]);

@@ -124,6 +124,7 @@ fn unets() {
             t: g.input("t", [1], DType::F32),
             context: g.input("context", [1, 77, c.context_dim], DType::F16),
             y: c.adm_in.map(|n| g.input("y", [1, n], DType::F16)),
+            guidance: None,
         };
         let out = unet::unet(&mut g, &Params::uniform(DType::F16), &c, inputs);
         assert_eq!(*g.shape(out), [1, 24, 24, 4], "{list}");

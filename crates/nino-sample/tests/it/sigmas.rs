@@ -87,6 +87,42 @@ fn levels_are_comfyuis_to_the_last_bit() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Levels half-way between two timesteps, where MKL's last bit decides which one the network is told.
+const TIES: [(&str, &str, usize); 8] = [
+    ("sgm_uniform", "eps", 54),
+    ("sgm_uniform", "eps", 74),
+    ("normal", "eps", 55),
+    ("normal", "eps", 75),
+    ("sgm_uniform", "v_zsnr", 74),
+    ("normal", "v_zsnr", 75),
+    ("sgm_uniform", "lcm", 98),
+    ("normal", "lcm", 99),
+];
+
+#[test]
+fn networks_are_told_comfyuis_timesteps() {
+    let golden = read("sigmas");
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for name in ["eps", "v_zsnr", "lcm"] {
+        let m = model(name);
+        for scheduler in Scheduler::ALL {
+            let key = format!("told/{}/{name}", scheduler.name());
+            for (expected, steps) in golden[&key].iter().zip(2..) {
+                seen += 1;
+                let levels = scheduler.sigmas(&m, steps).unwrap();
+                let told = levels[..levels.len() - 1].iter().map(|&s| m.timestep(s));
+                let told: Vec<f32> = told.collect();
+                if checksum(&told).to_bits() != expected.to_bits() {
+                    wrong.push((scheduler.name(), name, steps));
+                }
+            }
+        }
+    }
+    assert_eq!(seen, 27 * 99);
+    assert_eq!(wrong, TIES);
+}
+
 #[test]
 fn timesteps_and_percents_are_comfyuis() {
     let golden = read("sigmas");

@@ -6,6 +6,7 @@ const TOP: &[(&str, &str)] = &[
     ("conv_in.*", "input_blocks.0.0.*"),
     ("time_embedding.linear_1.*", "time_embed.0.*"),
     ("time_embedding.linear_2.*", "time_embed.2.*"),
+    ("time_embedding.cond_proj.*", "time_embed.cond_proj.*"),
     ("add_embedding.linear_1.*", "label_emb.0.0.*"),
     ("add_embedding.linear_2.*", "label_emb.0.2.*"),
     ("class_embedding.linear_1.*", "label_emb.0.0.*"),

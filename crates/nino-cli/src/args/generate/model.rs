@@ -55,6 +55,26 @@ pub(crate) enum PredictionArg {
     Lcm,
 }
 
+impl PredictionArg {
+    const ALL: [Self; 4] = [Self::Eps, Self::V, Self::X0, Self::Lcm];
+
+    /// What `ModelSamplingDiscrete` calls it.
+    pub(crate) fn comfy_name(self) -> &'static str {
+        match self {
+            Self::Eps => "eps",
+            Self::V => "v_prediction",
+            Self::X0 => "x0",
+            Self::Lcm => "lcm",
+        }
+    }
+
+    /// The flag's value for a name of `ModelSamplingDiscrete`'s.
+    pub(crate) fn of_comfy(name: &str) -> Option<String> {
+        let found = Self::ALL.into_iter().find(|p| p.comfy_name() == name)?;
+        Some(found.to_possible_value()?.get_name().to_owned())
+    }
+}
+
 /// ComfyUI counts -1 to -24; the sign is for taste.
 fn clip_skip(text: &str) -> Result<usize, &'static str> {
     match text.parse::<i32>().map(i32::unsigned_abs) {

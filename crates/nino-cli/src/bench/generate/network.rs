@@ -72,6 +72,7 @@ impl Network {
                     t: g.input("t", [BATCH], DType::F32),
                     context: g.input("context", context, activations),
                     y: config.adm_in.map(|n| g.input("y", [BATCH, n], activations)),
+                    guidance: None,
                 };
                 unet::unet(&mut g, &params, config, inputs)
             }

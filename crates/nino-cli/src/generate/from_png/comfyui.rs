@@ -2,7 +2,11 @@
 //! node with no counterpart is an error, since a picture without it would be another.
 
 use super::flags::Flags;
+use crate::args::PredictionArg;
 use serde_json::{Map, Value};
+
+/// Shows an editing model its picture.
+const EDIT: &str = "InstructPixToPixConditioning";
 
 struct Graph {
     nodes: Map<String, Value>,
@@ -63,7 +67,7 @@ pub(super) fn flags(text: &str) -> Result<Flags, String> {
     flags.set("negative", graph.prompt(sampler, "negative")?);
     graph.latent(sampler, &mut flags)?;
     graph.model(graph.link(sampler, "model")?, &mut flags)?;
-    graph.encoders(graph.link(sampler, "positive")?, &mut flags)?;
+    graph.encoders(graph.encode(sampler, "positive")?, &mut flags)?;
     let vae = graph.link(decode, "vae")?;
     if vae.class != "CheckpointLoaderSimple" {
         expect(vae, &["VAELoader"])?;
@@ -137,9 +141,17 @@ impl Graph {
     }
 
     fn prompt(&self, sampler: Node<'_>, input: &str) -> Result<String, String> {
-        let encode = self.link(sampler, input)?;
+        self.encode(sampler, input)?.text("text")
+    }
+
+    /// The node that encodes a prompt; an editing model's picture may be added to it.
+    fn encode(&self, sampler: Node<'_>, input: &str) -> Result<Node<'_>, String> {
+        let mut encode = self.link(sampler, input)?;
+        if encode.class == EDIT {
+            encode = self.link(encode, input)?;
+        }
         expect(encode, &["CLIPTextEncode"])?;
-        encode.text("text")
+        Ok(encode)
     }
 
     /// The first pass, where `sampler` is a second one over its enlarged latent.
@@ -198,7 +210,7 @@ impl Graph {
                 flags.set("batch", latent.text("batch_size")?);
             }
             "LoadLatent" => flags.set("latent", latent.text("latent")?),
-            "VAEEncode" => self.picture(latent, flags)?,
+            "VAEEncode" | EDIT => self.picture(latent, flags)?,
             _ => {
                 expect(
                     latent,
@@ -271,6 +283,19 @@ impl Graph {
                 }
                 "RescaleCFG" => {
                     flags.set("cfg-rescale", node.text("multiplier")?);
+                    node = self.link(node, "model")?;
+                }
+                "ModelSamplingDiscrete" => {
+                    let sampling = node.text("sampling")?;
+                    let known = PredictionArg::of_comfy(&sampling);
+                    let unknown = || {
+                        let (id, class) = (node.id, node.class);
+                        format!("sampling {sampling} of node {id} ({class}) has no counterpart")
+                    };
+                    flags.set("prediction", known.ok_or_else(unknown)?);
+                    if node.text("zsnr")? == "true" {
+                        flags.switch("zsnr");
+                    }
                     node = self.link(node, "model")?;
                 }
                 "CheckpointLoaderSimple" => break flags.set("model", node.text("ckpt_name")?),

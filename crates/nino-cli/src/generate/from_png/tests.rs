@@ -137,6 +137,21 @@ fn comfyuis_graphs_become_flags_or_say_why_not() {
             assert_eq!(one(&flags, flag), value, "{flag}");
         }
     }
+    if let Some(text) = workflow("lcm__lcm_basic_example") {
+        let flags = comfyui::flags(&text).unwrap();
+        for (flag, value) in [
+            ("prediction", "lcm"),
+            ("sampler", "lcm"),
+            ("scheduler", "sgm_uniform"),
+            ("lora", "lcm_lora_sdxl.safetensors:1.0:1.0"),
+        ] {
+            assert_eq!(one(&flags, flag), value, "{flag}");
+        }
+        assert!(flags.get("zsnr").is_none());
+        let other = text.replace(r#""sampling": "lcm""#, r#""sampling": "img_to_img""#);
+        let error = comfyui::flags(&other).unwrap_err();
+        assert!(error.contains("img_to_img"), "{error}");
+    }
     if let Some(text) = workflow("inpaint__inpaint_example") {
         let flags = comfyui::flags(&text).unwrap();
         for (flag, value) in [("mask", "alpha"), ("mask-fill", "gray"), ("mask-grow", "6")] {
@@ -145,7 +160,6 @@ fn comfyuis_graphs_become_flags_or_say_why_not() {
     }
     for (name, why) in [
         ("sdxl__sdxl_simple_example", "KSamplerAdvanced"),
-        ("lcm__lcm_basic_example", "ModelSamplingDiscrete"),
         ("sdturbo__sdxlturbo_example", "SamplerCustom"),
     ] {
         if let Some(text) = workflow(name) {

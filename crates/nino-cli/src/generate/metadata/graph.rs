@@ -1,6 +1,7 @@
 //! The run as a graph of ComfyUI's own nodes.
 
 use super::{Origin, start};
+use crate::args::PredictionArg;
 use nino_engine::{GenerateRequest, Hires};
 use serde_json::{Map, Value, json};
 
@@ -74,21 +75,22 @@ struct Loaded {
 pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let mut g = Graph { nodes: Vec::new() };
     let loaded = loaders(&mut g, origin);
-    let [positive, negative] = [&request.prompt, &request.negative].map(|text| {
+    let prompts = [&request.prompt, &request.negative].map(|text| {
         let inputs = vec![
             ("text", value(text.as_str())),
             ("clip", Input::Link(loaded.clip)),
         ];
-        g.add("CLIPTextEncode", inputs)
+        at(g.add("CLIPTextEncode", inputs), 0)
     });
+    let model = predicting(&mut g, origin, loaded.model);
+    let model = rescaled(&mut g, request, model);
+    let started = start::start(&mut g, request, origin, loaded.vae, prompts);
     let sampling = Sampling {
         request,
-        model: rescaled(&mut g, request, loaded.model),
-        positive,
-        negative,
+        model,
+        prompts: started.prompts,
     };
-    let latent = start::latent(&mut g, request, origin, loaded.vae);
-    let mut sampled = sampling.first(&mut g, latent);
+    let mut sampled = sampling.first(&mut g, started.latent);
     if let Some(hires) = &request.hires {
         sampled = sampling.second(&mut g, sampled, hires);
     }
@@ -113,8 +115,8 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
 struct Sampling<'a> {
     request: &'a GenerateRequest,
     model: Link,
-    positive: usize,
-    negative: usize,
+    /// The positive and the negative.
+    prompts: [Link; 2],
 }
 
 impl Sampling<'_> {
@@ -169,11 +171,27 @@ impl Sampling<'_> {
             ("cfg", value(short(self.request.cfg))),
             ("sampler_name", value(self.request.sampler.name)),
             ("scheduler", value(self.request.scheduler.name())),
-            ("positive", link(self.positive, 0)),
-            ("negative", link(self.negative, 0)),
+            ("positive", Input::Link(self.prompts[0])),
+            ("negative", Input::Link(self.prompts[1])),
             ("latent_image", Input::Link(latent)),
         ]
     }
+}
+
+/// What the model was said to predict; of a consistency model also where its file told it, which ComfyUI
+/// does not ask.
+fn predicting(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
+    let said = origin.files.prediction.map(PredictionArg::comfy_name);
+    let told = origin.model.tells_guidance().then_some("lcm");
+    let Some(sampling) = said.or(told) else {
+        return model;
+    };
+    let inputs = vec![
+        ("model", Input::Link(model)),
+        ("sampling", value(sampling)),
+        ("zsnr", value(origin.files.zsnr)),
+    ];
+    at(g.add("ModelSamplingDiscrete", inputs), 0)
 }
 
 fn rescaled(g: &mut Graph, request: &GenerateRequest, model: Link) -> Link {

@@ -6,12 +6,40 @@ use super::{Origin, file_name};
 use nino_engine::{Fill, GenerateRequest, Start};
 use std::path::Path;
 
-pub(super) fn latent(
+/// What the sampler is given.
+pub(super) struct Started {
+    pub(super) latent: Link,
+    /// The positive and the negative, with what an editing model sees.
+    pub(super) prompts: [Link; 2],
+}
+
+pub(super) fn start(
     g: &mut Graph,
     request: &GenerateRequest,
     origin: &Origin<'_>,
     vae: Link,
-) -> Link {
+    prompts: [Link; 2],
+) -> Started {
+    let file = |flag: &str| file_name(Path::new(origin.flags.first(flag).unwrap_or_default()));
+    if !(origin.model.edits() && matches!(request.start, Start::Picture(_))) {
+        let latent = latent(g, request, origin, vae);
+        return Started { latent, prompts };
+    }
+    let (pixels, _) = pixels(g, request, origin, &file("image"));
+    let inputs = vec![
+        ("positive", Input::Link(prompts[0])),
+        ("negative", Input::Link(prompts[1])),
+        ("vae", Input::Link(vae)),
+        ("pixels", Input::Link(pixels)),
+    ];
+    let told = g.add("InstructPixToPixConditioning", inputs);
+    Started {
+        latent: repeated(g, at(told, 2), request.batch),
+        prompts: [at(told, 0), at(told, 1)],
+    }
+}
+
+fn latent(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, vae: Link) -> Link {
     let file = |flag: &str| file_name(Path::new(origin.flags.first(flag).unwrap_or_default()));
     let latent = match &request.start {
         Start::Empty => {
@@ -36,13 +64,13 @@ pub(super) fn latent(
     repeated(g, latent, request.batch)
 }
 
-fn picture(
+/// The picture and its mask, cut and padded.
+fn pixels(
     g: &mut Graph,
     request: &GenerateRequest,
     origin: &Origin<'_>,
-    vae: Link,
     name: &str,
-) -> Link {
+) -> (Link, Link) {
     let loaded = g.add("LoadImage", vec![("image", value(name))]);
     let (mut pixels, mut mask) = (at(loaded, 0), at(loaded, 1));
     match origin.flags.first("mask") {
@@ -75,6 +103,17 @@ fn picture(
         let padded = g.add("ImagePadForOutpaint", inputs);
         (pixels, mask) = (at(padded, 0), at(padded, 1));
     }
+    (pixels, mask)
+}
+
+fn picture(
+    g: &mut Graph,
+    request: &GenerateRequest,
+    origin: &Origin<'_>,
+    vae: Link,
+    name: &str,
+) -> Link {
+    let (pixels, mut mask) = pixels(g, request, origin, name);
     let mut inputs = vec![("pixels", Input::Link(pixels)), ("vae", Input::Link(vae))];
     let latent = match &request.inpaint {
         None => at(g.add("VAEEncode", inputs), 0),

@@ -26,7 +26,8 @@ fn the_graph_of_a_request_gives_its_flags_back() {
         path.to_string_lossy().into_owned()
     };
     let (image, mask) = (file("i.png"), file("m.png"));
-    let model = nino_engine::Checkpoint::spec("sd15").unwrap();
+    let plain = nino_engine::Checkpoint::spec("sd15").unwrap();
+    let editing = nino_engine::Checkpoint::spec("sd15-edit").unwrap();
     let cases: &[Case] = &[
         (
             &[
@@ -126,6 +127,23 @@ fn the_graph_of_a_request_gives_its_flags_back() {
                 ("denoise", ""),
             ],
         ),
+        (
+            &["--prediction", "v", "--zsnr"],
+            &[("prediction", "v"), ("zsnr", "")],
+        ),
+        (
+            &["--prediction", "lcm", "--cfg-rescale", "0.7"],
+            &[("prediction", "lcm"), ("cfg-rescale", "0.7")],
+        ),
+        (
+            &["--model", "sd15-edit", "--image", &image, "--batch", "2"],
+            &[
+                ("model", "sd15-edit"),
+                ("image", "i.png"),
+                ("denoise", "1.0"),
+                ("batch", "2"),
+            ],
+        ),
     ];
     for (args, wanted) in cases {
         let line = [
@@ -141,12 +159,14 @@ fn the_graph_of_a_request_gives_its_flags_back() {
         let Verb::Generate(args) = Cli::try_parse_from(&line).unwrap().verb else {
             panic!()
         };
-        let request = request::request(&args, &model, &Settings::default()).unwrap();
+        let edits = line.iter().any(|arg| arg == "sd15-edit");
+        let model = if edits { &editing } else { &plain };
+        let request = request::request(&args, model, &Settings::default()).unwrap();
         let flags = from_png::Flags::given(&line).unwrap();
         let origin = Origin {
             flags: &flags,
             files: &args.model,
-            model: &model,
+            model,
             model_hash: None,
             device: "cpu",
             clip_skip: request.clip_skip,
@@ -157,8 +177,9 @@ fn the_graph_of_a_request_gives_its_flags_back() {
             ("prompt", "a fox"),
             ("negative", "n"),
             ("seed", "7"),
-            ("model", "sd15"),
+            ("model", model.name.as_str()),
         ];
+        assert_eq!(found.get("zsnr").is_some(), args.model.zsnr);
         for (flag, value) in base.iter().chain(*wanted) {
             let all = found.get(flag).map(|v| v.join("|")).unwrap_or_default();
             assert_eq!(all, *value, "{flag} of {line:?}");

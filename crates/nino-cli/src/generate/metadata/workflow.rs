@@ -111,11 +111,18 @@ fn widgets(node: &Node) -> Vec<Value> {
 fn outputs(class: &str) -> &'static [(&'static str, &'static str)] {
     match class {
         "CheckpointLoaderSimple" => &[("MODEL", "MODEL"), ("CLIP", "CLIP"), ("VAE", "VAE")],
-        "UNETLoader" | "UnetLoaderGGUF" | "RescaleCFG" => &[("MODEL", "MODEL")],
+        "UNETLoader" | "UnetLoaderGGUF" | "RescaleCFG" | "ModelSamplingDiscrete" => {
+            &[("MODEL", "MODEL")]
+        }
         "CLIPLoader" | "DualCLIPLoader" | "CLIPSetLastLayer" => &[("CLIP", "CLIP")],
         "VAELoader" => &[("VAE", "VAE")],
         "LoraLoader" => &[("MODEL", "MODEL"), ("CLIP", "CLIP")],
         "CLIPTextEncode" => &[("CONDITIONING", "CONDITIONING")],
+        "InstructPixToPixConditioning" => &[
+            ("positive", "CONDITIONING"),
+            ("negative", "CONDITIONING"),
+            ("latent", "LATENT"),
+        ],
         "EmptyLatentImage"
         | "KSampler"
         | "KSamplerAdvanced"

@@ -25,9 +25,8 @@ fn found(family: Family, tensors: &[(&str, &[f32])]) -> (Prediction, f32) {
     file.extend(data);
     std::fs::write(&path, file).unwrap();
     let reader = Arc::new(nino_weights::open(&path).unwrap());
-    let loose: Vec<String> = tensors.iter().map(|(n, _)| (*n).to_owned()).collect();
     let unet = (FileParams::new(&reader), unet::Config::sd21());
-    let sampling = detect(family, &reader, &unet, &loose).unwrap();
+    let sampling = detect(family, &reader, &unet).unwrap();
     (sampling.prediction, sampling.sigma_max())
 }
 
@@ -44,6 +43,17 @@ fn sdxl_files_say_v_and_zero_terminal_snr() {
     assert!(what == Prediction::V && max > 4000.0, "{max}");
     let (what, max) = found(Family::Sdxl, &[("edm_vpred.sigma_max", &[120.0])]);
     assert!(what == Prediction::V && (max - 120.0).abs() < 0.01, "{max}");
+}
+
+#[test]
+fn playground_is_known_by_its_statistics() {
+    let both: [(&str, &[f32]); 2] = [("edm_mean", &[0.0; 4]), ("edm_std", &[1.0; 4])];
+    let (what, max) = found(Family::Sdxl, &both);
+    assert!(
+        what == Prediction::Edm && (max - 80.0).abs() < 0.01,
+        "{max}"
+    );
+    assert_eq!(found(Family::Sdxl, &both[..1]).0, Prediction::Eps);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use super::made;
 use crate::generate::sample::{self, Work};
 use crate::generate::text::{self, Conditioning};
-use crate::generate::{Checkpoint, Family, GenerateRequest, start};
+use crate::generate::{Checkpoint, Family, GenerateRequest, Start, start};
 use crate::{Control, EngineError, Event, Latent};
 use nino_cpu::{Cpu, CpuOptions};
-use nino_sample::{Sampler, Scheduler};
+use nino_sample::{Prediction, Sampler, Scheduler};
 use nino_weights::TensorReader;
 use std::sync::atomic::AtomicBool;
 
@@ -36,9 +36,14 @@ struct Case {
 
 impl Case {
     fn new(name: &'static str, family: Family) -> Case {
+        Case::of(name, family, &made::list(name))
+    }
+
+    /// With the weights of a list of its own.
+    fn of(name: &'static str, family: Family, list: &str) -> Case {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.safetensors"));
-        made::write(name, &path);
+        made::write_list(list, &path);
         let model = Checkpoint::open(&path, None).unwrap();
         assert_eq!(model.family, family);
         let golden = made::goldens().join(format!("{name}.safetensors"));
@@ -125,22 +130,32 @@ impl Case {
             self.close("y/negative", &prompts.1.vector);
         }
         for (sampler, scheduler) in runs {
-            let mut request = self.request(PROMPT);
-            request.sampler = Sampler::find(sampler).unwrap();
-            request.scheduler = Scheduler::find(scheduler).unwrap();
-            let work = Work {
-                device: &self.device,
-                model: &self.model,
-                request: &request,
+            let request = GenerateRequest {
+                sampler: Sampler::find(sampler).unwrap(),
+                scheduler: Scheduler::find(scheduler).unwrap(),
+                ..self.request(PROMPT)
             };
-            let planned = sample::plan(work, prompts.0.tokens).unwrap();
-            let (sampled, _) = control(|c| {
-                let canvas = start::prepare(&self.device, &self.model, &request, c)?;
-                sample::sample(work, &planned, canvas, &prompts, c, &mut |_| Ok(()))
-            });
             let key = format!("latent/{sampler}/{scheduler}");
-            self.close(&key, &planes(&sampled.latent));
+            self.close(&key, &self.sample(&request, &prompts));
         }
+    }
+
+    fn sample(
+        &self,
+        request: &GenerateRequest,
+        prompts: &(Conditioning, Conditioning),
+    ) -> Vec<f32> {
+        let work = Work {
+            device: &self.device,
+            model: &self.model,
+            request,
+        };
+        let planned = sample::plan(work, prompts.0.tokens).unwrap();
+        let (sampled, _) = control(|c| {
+            let canvas = start::prepare(&self.device, &self.model, request, c)?;
+            sample::sample(work, &planned, canvas, prompts, c, &mut |_| Ok(()))
+        });
+        planes(&sampled.latent)
     }
 }
 
@@ -166,7 +181,7 @@ pub(super) fn planes(latent: &Latent) -> Vec<f32> {
 
 #[test]
 fn sd1_makes_what_comfyui_makes() {
-    let case = Case::new("tiny_sd1", Family::Sd1);
+    let mut case = Case::new("tiny_sd1", Family::Sd1);
     case.check_texts();
     case.check_paths(&RUNS);
     case.check_paths(&[
@@ -176,11 +191,117 @@ fn sd1_makes_what_comfyui_makes() {
         ("uni_pc", "beta"),
         ("ddim", "ddim_uniform"),
     ]);
+    check_predictions(&mut case);
     for name in ["nobody", "../tiny_sd1"] {
         let (_, events) = case.text(&case.request(&format!("embedding:{name} fox")));
         let told = |e: &Event| matches!(e, Event::Note(n) if n.contains(name));
         assert!(events.iter().any(told), "{name}: {events:?}");
     }
+}
+
+/// What `ModelSamplingDiscrete` makes of it.
+fn check_predictions(case: &mut Case) {
+    let (prompts, _) = control(|c| {
+        let request = case.request(PROMPT);
+        text::encode(&case.device, &case.model, &request, c)
+    });
+    let all = case.golden.index().entries().iter();
+    let keys: Vec<String> = all.map(|e| e.name.clone()).collect();
+    let mut seen = 0;
+    for key in keys.iter().filter(|k| k.starts_with("sampling/")) {
+        let parts: Vec<&str> = key.split('/').collect();
+        let [_, what, zsnr, sampler, scheduler] = parts[..] else {
+            panic!("{key}")
+        };
+        let prediction = match what {
+            "eps" => Prediction::Eps,
+            "v_prediction" => Prediction::V,
+            "x0" => Prediction::X0,
+            "lcm" => Prediction::Lcm,
+            _ => panic!("{key}"),
+        };
+        case.model.set_prediction(prediction, zsnr == "True");
+        let request = GenerateRequest {
+            sampler: Sampler::find(sampler).unwrap(),
+            scheduler: Scheduler::find(scheduler).unwrap(),
+            ..case.request(PROMPT)
+        };
+        case.close(key, &case.sample(&request, &prompts));
+        seen += 1;
+    }
+    assert_eq!(seen, 5);
+}
+
+/// Sees the picture beside the noise.
+#[test]
+fn instruct_pix2pix_makes_what_comfyui_makes() {
+    let first = "model.diffusion_model.input_blocks.0.0.weight 32x";
+    let list = made::list("tiny_sd1");
+    let list = list.replace(&format!("{first}4x3x3"), &format!("{first}8x3x3"));
+    let case = Case::of("tiny_edit", Family::Sd1, &list);
+    assert!(case.model.edits() && !case.model.paints_over());
+    let (prompts, _) = control(|c| {
+        let request = case.request(PROMPT);
+        text::encode(&case.device, &case.model, &request, c)
+    });
+    let planes = case.golden("seen");
+    let (channels, height, width) = (4, 6, 8);
+    let pixels = height * width;
+    let at = |i: usize| planes[i % channels * pixels + i / channels];
+    let seen = Latent {
+        batch: 1,
+        frames: 1,
+        height,
+        width,
+        channels,
+        values: (0..planes.len()).map(at).collect(),
+        is_video: false,
+        format: None,
+    };
+    for (sampler, scheduler) in RUNS {
+        let request = GenerateRequest {
+            sampler: Sampler::find(sampler).unwrap(),
+            scheduler: Scheduler::find(scheduler).unwrap(),
+            start: Start::Latent(seen.clone()),
+            ..case.request(PROMPT)
+        };
+        request.check(&case.model).unwrap();
+        let key = format!("latent/{sampler}/{scheduler}");
+        case.close(&key, &case.sample(&request, &prompts));
+    }
+}
+
+#[test]
+fn playground_makes_what_comfyui_makes() {
+    let list = made::list("tiny_sdxl") + "edm_mean 1x4x1x1\nedm_std 1x4x1x1\n";
+    let case = Case::of("tiny_playground", Family::Sdxl, &list);
+    assert_eq!(case.model.sampling.prediction, Prediction::Edm);
+    assert_eq!(case.model.defaults().scheduler, "karras");
+    case.check_paths(&RUNS);
+}
+
+/// A consistency model that is told its guidance needs one run a step, and no negative prompt.
+#[test]
+fn guidance_is_told_to_models_that_take_it() {
+    let list = made::list("tiny_sd1") + "model.diffusion_model.time_embed.cond_proj.weight 32x16\n";
+    let case = Case::of("tiny_sd1", Family::Sd1, &list);
+    assert_eq!(case.model.sampling.prediction, Prediction::Lcm);
+    let defaults = case.model.defaults();
+    assert_eq!((defaults.sampler, defaults.steps), ("lcm", 4));
+    let latent = |cfg: f32, negative: &str| {
+        let request = GenerateRequest {
+            steps: 2,
+            cfg,
+            negative: negative.to_owned(),
+            sampler: Sampler::find("lcm").unwrap(),
+            ..case.request("a fox")
+        };
+        let (prompts, _) = control(|c| text::encode(&case.device, &case.model, &request, c));
+        case.sample(&request, &prompts)
+    };
+    let strong = latent(8.0, "");
+    assert_ne!(strong, latent(2.0, ""));
+    assert_eq!(strong, latent(8.0, "blurry"));
 }
 
 #[test]

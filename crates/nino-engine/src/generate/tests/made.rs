@@ -24,16 +24,12 @@ pub(super) fn goldens() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/generate")
 }
 
-/// Writes the checkpoint that `goldens/generate/<model>.txt` lists.
-pub(super) fn write(model: &str, path: &Path) {
-    write_list(&list(model), path);
-}
-
-/// Names and shapes, a line each.
+/// Names and shapes of a model, a line each.
 pub(super) fn list(model: &str) -> String {
     std::fs::read_to_string(goldens().join(format!("{model}.txt"))).unwrap()
 }
 
+/// Writes the checkpoint of such a list.
 pub(super) fn write_list(list: &str, path: &Path) {
     let mut tensors = Vec::new();
     for line in list.lines() {
