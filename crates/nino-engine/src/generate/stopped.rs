@@ -68,11 +68,12 @@ impl LastStep {
     }
 
     /// `None` where there is no other way than to begin anew: all is noise, or steps have no place in a schedule, or
-    /// the latent outside a mask is lost.
+    /// the latent outside a mask, or the picture to edit, is lost.
     fn go_on(&self, model: &Checkpoint, request: &GenerateRequest, pass: &Pass) -> Option<GoOn> {
         let (index, _, sigma) = self.at?;
         let restart = request.sampler.restart();
-        if index == 0 || request.inpaint.is_some() || restart == Restart::Never {
+        let begins_elsewhere = request.inpaint.is_some() || model.edits();
+        if index == 0 || begins_elsewhere || restart == Restart::Never {
             return None;
         }
         let levels = |steps, denoise| {
