@@ -44,7 +44,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let args = repeated.as_ref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let model = model::open(&args.model, &choice, env)?;
-    let mut request = request::request(args, &model, &choice.settings)?;
+    let mut request = request::request(args, &model, &choice.settings, env)?;
     request.embeddings = lookup::embeddings(env)?;
     let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
     let tips = tips::tips(&request, &model);
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let device = Resident::new(&*opened.device, &plan);
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
-    request.preview = request::preview(&args.preview, screen.shows_previews())?;
+    request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
     let maker = Maker {
         args,
         model: &model,

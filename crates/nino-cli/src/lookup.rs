@@ -147,6 +147,32 @@ pub(crate) fn find(kind: Kind, name: &Path, env: &Env) -> Result<PathBuf, Lookup
     })
 }
 
+/// Finds a picture or a latent to start from: as given, else in ComfyUI's folders of them, where its
+/// `LoadImage` looks. It writes `name [output]` for a file that is not in `input`.
+pub(crate) fn find_start(name: &Path, env: &Env) -> PathBuf {
+    let Some(comfyui) = env.comfyui.as_ref().filter(|_| !name.exists()) else {
+        return name.to_owned();
+    };
+    let text = name.to_string_lossy();
+    let folders = ["input", "output", "temp"];
+    let marked = folders.iter().find_map(|folder| {
+        let name = text.strip_suffix(&format!(" [{folder}]"))?;
+        Some((*folder, name))
+    });
+    let (folder, file) = marked.unwrap_or((folders[0], &text));
+    // The folder that holds `models`, or that folder itself.
+    let roots = [Some(comfyui.as_path()), comfyui.parent()];
+    let paths = roots
+        .into_iter()
+        .flatten()
+        .map(|r| r.join(folder).join(file));
+    // What is not there is told by whoever opens it.
+    paths
+        .into_iter()
+        .find(|p| p.is_file())
+        .unwrap_or_else(|| name.to_owned())
+}
+
 /// Folders with textual inversions.
 pub(crate) fn embeddings(env: &Env) -> Result<Vec<PathBuf>, LookupError> {
     let places = places::of(Kind::Embedding, env)?;

@@ -9,6 +9,7 @@ mod levels;
 mod lora;
 mod plan;
 mod preview;
+mod remade;
 mod request;
 mod residency;
 mod sample;

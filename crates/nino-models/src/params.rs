@@ -239,16 +239,20 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The type a weight has in the graph: blocks run along its last dimension and have to fill it. Rows
-/// that blocks of 256 do not fill are held in blocks of 32.
+/// The type a weight has in the graph.
 fn storage(wanted: DType, shape: Shape) -> DType {
-    let filled_by = |d: DType| shape.last_dim().is_multiple_of(d.block_len());
     match wanted {
-        d if d.is_block() && !filled_by(d) && filled_by(DType::Q8_0) => DType::Q8_0,
-        d if d.is_block() && !filled_by(d) => DType::F16,
+        d if d.is_block() => in_blocks(d, shape.last_dim()).unwrap_or(DType::F16),
         d if d.is_real() && d != DType::F64 => d,
         _ => DType::F32,
     }
+}
+
+/// Blocks run along a weight's last dimension and have to fill it: rows that blocks of 256 do not fill are
+/// held in blocks of 32, and those that these do not fill in none.
+pub(crate) fn in_blocks(wanted: DType, row: usize) -> Option<DType> {
+    let fills = |d: &DType| row.is_multiple_of(d.block_len());
+    [wanted, DType::Q8_0].into_iter().find(fills)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Parameters of a graph out of a file: found by name, brought to the graph's layout and dtype.
 
+use crate::params::in_blocks;
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape};
 use nino_weights::{Entry, Index, TensorReader};
@@ -94,7 +95,7 @@ impl FileParams {
     }
 
     /// From here on [`FileParams::dtype`] asks for `dtype` where a matrix or a kernel is stored as plain
-    /// numbers and its rows are whole blocks of 32. Tables that rows are picked from stay.
+    /// numbers and blocks fill its rows. Tables that rows are picked from stay.
     pub fn quantize(&mut self, dtype: DType) {
         self.quantize = Some(dtype);
     }
@@ -109,15 +110,17 @@ impl FileParams {
         let plain = matches!(stored, DType::F32 | DType::F16 | DType::BF16);
         match (self.quantize, &entry.shape[..]) {
             // Rows run along the input channels, the second dimension of files.
-            (Some(dtype), [_, cin, ..])
-                if plain
-                    && cin.is_multiple_of(DType::Q8_0.block_len())
-                    && !name.contains("embedding") =>
-            {
-                dtype
+            (Some(dtype), [_, cin, ..]) if plain && !name.contains("embedding") => {
+                in_blocks(dtype, *cin).unwrap_or(stored)
             }
             _ => stored,
         }
+    }
+
+    /// Whether the file has a parameter in the type it is wanted in.
+    pub fn has_as_wanted(&self, param: &ParamSpec) -> bool {
+        let entry = self.entry(&param.name);
+        entry.is_some_and(|e| e.dtype == param.dtype && e.scale.is_none())
     }
 
     /// What the models' `detect` asks.
@@ -146,7 +149,7 @@ impl ParamSource for FileParams {
                 entry.shape, param.shape
             ))
         })?;
-        let as_stored = entry.dtype == param.dtype && entry.scale.is_none();
+        let as_stored = self.has_as_wanted(param);
         match layout {
             Layout::Same if as_stored => self
                 .reader
@@ -159,6 +162,13 @@ impl ParamSource for FileParams {
                     .map_err(|e| fail(e.to_string()))?;
                 channels_last_bytes(&bytes, dst, cin, taps, entry.dtype.block_bytes());
                 Ok(())
+            }
+            _ if entry.scale.is_none() && !entry.dtype.is_block() => {
+                let mut bytes = vec![0; entry.n_values() * entry.dtype.block_bytes()];
+                self.reader
+                    .read(entry, &mut bytes)
+                    .map_err(|e| fail(e.to_string()))?;
+                recoded(entry, &bytes, layout, param, dst).map_err(|e| fail(e.to_string()))
             }
             _ => {
                 let mut values = vec![0.0; entry.n_values()];
@@ -174,6 +184,34 @@ impl ParamSource for FileParams {
             }
         }
     }
+}
+
+/// Plain numbers to another type, row by row, so that there is never a whole weight in f32.
+fn recoded(
+    entry: &Entry,
+    bytes: &[u8],
+    layout: Layout,
+    param: &ParamSpec,
+    dst: &mut [u8],
+) -> Result<(), nino_dtype::CodecError> {
+    let n_rows = if entry.shape.len() < 2 {
+        1
+    } else {
+        entry.shape[0].max(1)
+    };
+    let each = entry.n_values() / n_rows;
+    let (mut values, mut moved) = (vec![0.0; each], vec![0.0; each]);
+    let from = bytes.chunks_exact((bytes.len() / n_rows).max(1));
+    let to = dst.chunks_exact_mut((dst.len() / n_rows).max(1));
+    for (from, to) in from.zip(to) {
+        nino_dtype::decode(entry.dtype, from, &mut values)?;
+        if let Layout::ChannelsLast { cin, taps } = layout {
+            channels_last(&values, &mut moved, cin, taps);
+            std::mem::swap(&mut values, &mut moved);
+        }
+        nino_dtype::encode(param.dtype, &values, to)?;
+    }
+    Ok(())
 }
 
 /// `[cout, cin, taps]` to `[cout, taps, cin]` for values of `size` bytes.

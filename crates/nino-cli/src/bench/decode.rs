@@ -28,7 +28,7 @@ const QUALITY_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::new(&args.device, env)?;
-    let work = cases::chosen(args)?;
+    let work = cases::chosen(args, env)?;
     let opened = device::open(&choice)?;
     let mut report = Report::new(&opened);
     printer.text(report.heading())?;

@@ -3,7 +3,9 @@
 use super::start;
 use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg};
 use crate::decode::{precision_of, tile_of};
+use crate::env::Env;
 use crate::failure::Usage;
+use crate::lookup::{self, Kind};
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
@@ -18,6 +20,7 @@ pub(super) fn request(
     args: &GenerateArgs,
     model: &Checkpoint,
     settings: &Settings,
+    env: &Env,
 ) -> Result<GenerateRequest> {
     let mut request = GenerateRequest::new(model, &args.prompt);
     request.negative.clone_from(&args.negative);
@@ -37,7 +40,7 @@ pub(super) fn request(
         request.height = rounded("height", size.height);
     }
     request.add_noise = !args.sampling.no_noise;
-    start::start(&args.start, args.size, model, &mut request)?;
+    start::start(&args.start, args.size, (model, env), &mut request)?;
     sampling(&args.sampling, model, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)
@@ -124,11 +127,14 @@ fn hires(args: &HiresArgs, request: &GenerateRequest) -> Result<Option<Hires>, U
 }
 
 /// Previews, if anyone sees them.
-pub(super) fn preview(args: &PreviewArgs, seen: bool) -> Result<Option<Preview>> {
+pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Option<Preview>> {
     if !seen {
         return Ok(None);
     }
-    let vae = args.preview_vae.as_deref().map(VaeFile::open).transpose()?;
+    let vae = match &args.preview_vae {
+        Some(name) => Some(VaeFile::open(&lookup::find(Kind::Vae, name, env)?)?),
+        None => None,
+    };
     Ok(Some(Preview {
         every: usize::from(args.preview_every),
         vae: vae.map(Arc::new),

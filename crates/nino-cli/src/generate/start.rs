@@ -2,7 +2,9 @@
 
 use super::request::rounded;
 use crate::args::{FillArg, OutpaintArg, StartArgs};
+use crate::env::Env;
 use crate::failure::Usage;
+use crate::lookup;
 use crate::printer;
 use crate::size::Size;
 use anyhow::Result;
@@ -16,21 +18,22 @@ use std::path::Path;
 pub(super) fn start(
     args: &StartArgs,
     size: Option<Size>,
-    model: &Checkpoint,
+    (model, env): (&Checkpoint, &Env),
     request: &mut GenerateRequest,
 ) -> Result<()> {
     if let Some(path) = &args.latent {
-        return latent(args, path, size, model, request);
+        return latent(args, path, size, (model, env), request);
     }
     let Some(path) = &args.image else {
         return Ok(());
     };
+    let path = &lookup::find_start(path, env);
     let (mut picture, alpha) = load_with_alpha(path)?;
     let mut mask = match &args.mask {
         Some(word) if word.as_os_str() == "alpha" && !word.exists() => {
             Some(alpha.ok_or_else(|| no_alpha(path))?)
         }
-        Some(file) => Some(mask_for(file, picture.width, picture.height)?),
+        Some(file) => Some(mask_for(file, env, picture.width, picture.height)?),
         None => None,
     };
     let (width, height) = match size {
@@ -61,9 +64,10 @@ fn latent(
     args: &StartArgs,
     path: &Path,
     size: Option<Size>,
-    model: &Checkpoint,
+    (model, env): (&Checkpoint, &Env),
     request: &mut GenerateRequest,
 ) -> Result<()> {
+    let path = &lookup::find_start(path, env);
     let latent = if request.add_noise {
         Latent::open(path)?
     } else {
@@ -89,7 +93,7 @@ fn latent(
                 Usage("a latent has no transparency: give --mask a file".to_owned()).into(),
             );
         }
-        request.inpaint = Some(inpaint(args, mask_for(file, width, height)?));
+        request.inpaint = Some(inpaint(args, mask_for(file, env, width, height)?));
     }
     (request.width, request.height) = (width, height);
     request.start = Start::Latent(latent);
@@ -118,7 +122,8 @@ fn inpaint(args: &StartArgs, mask: Mask) -> Inpaint {
 }
 
 /// A mask of another size is stretched, of another shape refused.
-fn mask_for(file: &Path, width: usize, height: usize) -> Result<Mask> {
+fn mask_for(file: &Path, env: &Env, width: usize, height: usize) -> Result<Mask> {
+    let file = &lookup::find_start(file, env);
     let mask = load_mask(file)?;
     if mask.is_empty() {
         printer::note(&format!(

@@ -18,6 +18,37 @@ fn found(kind: Kind, name: &str, env: &Env, root: &Path) -> String {
 }
 
 #[test]
+fn pictures_to_start_from_are_looked_for_where_comfyui_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    touch(
+        root,
+        &[
+            "input/a.png",
+            "input/clipspace/b.png",
+            "output/c.png",
+            "models/vae/v.pt",
+        ],
+    );
+    for comfyui in [root.to_owned(), root.join("models")] {
+        let env = Env {
+            comfyui: Some(comfyui),
+            ..Env::default()
+        };
+        for (name, want) in [
+            ("a.png", "input/a.png"),
+            ("clipspace/b.png [input]", "input/clipspace/b.png"),
+            ("c.png [output]", "output/c.png"),
+        ] {
+            assert_eq!(find_start(Path::new(name), &env), root.join(want));
+        }
+        for unknown in ["c.png", "none.png"] {
+            assert_eq!(find_start(Path::new(unknown), &env), Path::new(unknown));
+        }
+    }
+}
+
+#[test]
 fn names_are_found_with_and_without_extension_in_order_of_places() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();

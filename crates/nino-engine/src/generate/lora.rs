@@ -195,6 +195,11 @@ impl Source {
         Params::new(dtype).with_branches(|name, held| self.branches(name, held))
     }
 
+    /// Whether a parameter has to be made of what the files hold.
+    pub(super) fn makes(&self, param: &ParamSpec) -> bool {
+        !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_as_wanted(param)
+    }
+
     /// How the file has a weight, whatever it becomes while it is loaded.
     fn stored(&self, name: &str) -> DType {
         self.file.find(name).map_or(DType::F32, |(_, dtype)| dtype)

@@ -6,13 +6,12 @@ use super::request::Pass;
 use super::start::Canvas;
 use super::stopped::{self, LastStep};
 use super::text::Conditioning;
-use super::{Checkpoint, GenerateRequest, OnLatent, preview};
+use super::{Checkpoint, GenerateRequest, OnLatent, preview, remade};
 use crate::fit::share_weights;
 use crate::{Control, EngineError, Event, Latent};
 use nino_graph::{Device, Weights};
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Guided, Options, Rescale, Step, Stop, needs_negative, noise};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A request, and what it runs on.
@@ -93,9 +92,8 @@ pub(super) fn sample(
     control.stage("load")?;
     let started = Instant::now();
     let plans: Vec<_> = planned.0.iter().map(|p| &*p.unet.plan).collect();
-    let weights = work
-        .device
-        .load(&plans, Arc::new(work.model.unet_params()))?;
+    let source = remade::source(work.model.unet_params(), &plans);
+    let weights = work.device.load(&plans, source)?;
     let load_time = started.elapsed();
 
     let started = Instant::now();

@@ -19,15 +19,16 @@ fn work_is_the_graphs_cost_by_kind() {
     let work = g.work();
     let of = |kind: Kind| {
         let found = work.kinds().find(|(k, _)| *k == kind);
-        found.unwrap_or_else(|| panic!("no {kind:?}")).1.flops
+        found.unwrap_or_else(|| panic!("no {kind:?}")).1.flops as u64
     };
     let x = DType::F32;
-    let pixels = 64.0;
-    assert_eq!(of(Kind::Conv3x3 { x }), 2.0 * pixels * 64.0 * 9.0 * 64.0);
+    let pixels = 64;
+    assert_eq!(of(Kind::Conv3x3 { x }), 2 * pixels * 64 * 9 * 64);
     let product = |w| of(Kind::Linear { x, w });
-    assert_eq!(product(DType::F16), 2.0 * pixels * 64.0 * 9.0 * 4.0);
-    assert_eq!(product(DType::Q8_0), 2.0 * pixels * 32.0 * 64.0);
-    assert_eq!(of(Kind::Other), pixels * 64.0);
+    assert_eq!(product(DType::F16), 2 * pixels * 64 * 9 * 4);
+    assert_eq!(product(DType::Q8_0), 2 * pixels * 32 * 64);
+    assert_eq!(of(Kind::Other), pixels * 64);
     assert_eq!(work.total(), g.total_cost());
-    assert_eq!(work.times(3).total().flops, 3.0 * g.total_cost().flops);
+    let each = g.total_cost().flops as u64;
+    assert_eq!(work.times(3).total().flops as u64, 3 * each);
 }

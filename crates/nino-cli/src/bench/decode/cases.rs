@@ -1,7 +1,9 @@
 //! The rows of the bench, and the latents they decode.
 
 use crate::args::BenchDecodeArgs;
+use crate::env::Env;
 use crate::failure::Usage;
+use crate::lookup::{self, Kind};
 use anyhow::Result;
 use nino_engine::{EngineError, Latent, Precision, VaeFile};
 use std::path::Path;
@@ -115,9 +117,16 @@ impl Case {
 }
 
 /// The cases that the arguments ask for, each with its VAE.
-pub(super) fn chosen(args: &BenchDecodeArgs) -> Result<Vec<(&'static Case, Arc<VaeFile>)>> {
+pub(super) fn chosen(
+    args: &BenchDecodeArgs,
+    env: &Env,
+) -> Result<Vec<(&'static Case, Arc<VaeFile>)>> {
     let one = match (&args.vae, &args.spec) {
-        (Some(path), _) => Some(Arc::new(VaeFile::open(path)?)),
+        (Some(path), _) => Some(Arc::new(VaeFile::open(&lookup::find(
+            Kind::Vae,
+            path,
+            env,
+        )?)?)),
         (None, Some(name)) => Some(Arc::new(VaeFile::synthetic(name, SEED)?)),
         (None, None) => None,
     };

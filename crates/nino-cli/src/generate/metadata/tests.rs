@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::args::{Cli, Verb};
+use crate::env::Env;
 use crate::generate::{from_png, request};
 use crate::settings::Settings;
 use clap::Parser;
@@ -161,7 +162,8 @@ fn the_graph_of_a_request_gives_its_flags_back() {
         };
         let edits = line.iter().any(|arg| arg == "sd15-edit");
         let model = if edits { &editing } else { &plain };
-        let request = request::request(&args, model, &Settings::default()).unwrap();
+        let request =
+            request::request(&args, model, &Settings::default(), &Env::default()).unwrap();
         let flags = from_png::Flags::given(&line).unwrap();
         let origin = Origin {
             flags: &flags,

@@ -146,6 +146,68 @@ fn both_passes_stream_the_same_weights() {
     );
 }
 
+/// The least budget a request fits into: what each refusal says it needs.
+fn least(model: &Checkpoint, request: &GenerateRequest) -> usize {
+    let mut budget = MIB;
+    loop {
+        match plan_generate(&cpu(Some(budget)), model, request, 1) {
+            Ok(_) => return budget,
+            Err(EngineError::Plan(PlanError::OverBudget { need, .. })) if need > budget => {
+                budget = need;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_second_pass_that_does_not_fit_is_told_before_the_first() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let model = Checkpoint::open(&root.join("models/nino-emoji.gguf"), None).unwrap();
+    let tiles = crate::DecodeOptions {
+        tile: crate::Tile::Fast(crate::Tiling {
+            size: 64,
+            overlap: 16,
+        }),
+        ..crate::DecodeOptions::default()
+    };
+    let first = GenerateRequest {
+        width: 64,
+        height: 64,
+        steps: 2,
+        decode: tiles,
+        ..GenerateRequest::new(&model, "a fox")
+    };
+    let both = GenerateRequest {
+        hires: Some(crate::Hires {
+            width: 1024,
+            height: 1024,
+            method: crate::Upscale::default(),
+            steps: 2,
+            denoise: 0.5,
+        }),
+        ..first.clone()
+    };
+    let device = cpu(Some(least(&model, &first)));
+    let never = AtomicBool::new(false);
+    let mut stages = Vec::new();
+    let mut on_event = |event| {
+        if let crate::Event::Stage(name) = event {
+            stages.push(name);
+        }
+    };
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut on_event,
+    };
+    let made = generate(&device, &model, &both, &mut control, &mut |_| Ok(()));
+    let made = made.map(|_| ());
+    let over = matches!(made, Err(EngineError::Plan(PlanError::OverBudget { .. })));
+    assert!(over, "{made:?}");
+    assert_eq!(stages.first(), Some(&"text"));
+    assert!(!stages.contains(&"sample"), "{stages:?}");
+}
+
 #[test]
 fn quantizing_on_load_is_planned_for() {
     let mut model = Checkpoint::spec("sd15").unwrap();
