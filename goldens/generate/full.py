@@ -64,7 +64,7 @@ def nino(args, oracle):
     for name in args.sampler:
         theirs = load_file(f"{file(args, 'comfy', name)}.safetensors")
         made = file(args, "nino", name)
-        command = [args.nino, "generate", oracle.PROMPT, "--negative", oracle.NEGATIVE, "--model", args.checkpoint,
+        command = [args.nino.resolve(), "generate", oracle.PROMPT, "--negative", oracle.NEGATIVE, "--model", args.checkpoint,
                    "--seed", oracle.SEED, "--steps", args.steps, "--cfg", 7, "--sampler", name, "--scheduler", RUNS[name],
                    "--size", f"{args.size}x{args.size}", "--save-latent", f"{made}.safetensors", "-o", f"{made}.png",
                    "--device", "cpu", "--json"]  # fmt: skip
