@@ -25,12 +25,13 @@ struct P {
 #if MASK
 #bind M MT
 #endif
-// Scores are kept in units of log2, so that exp2 serves.
+// Scores are kept in units of log2, so that exp2 serves; p.scale says so too.
 fn score(s: f32, row: u32, col: u32, head: u32, batch: u32) -> f32 {
-  if (col >= p.m) { return -3.0e38; }
-  var v = s * p.scale * 1.44269504;
+  var v = s * p.scale;
 #if MASK
-  v = max(v + M_1(p.mask_off + batch * p.mask_batch + head * p.mask_head + row * p.mask_row + col) * 1.44269504, -3.0e38);
+  if (col < p.m) {
+    v = max(v + M_1(p.mask_off + batch * p.mask_batch + head * p.mask_head + row * p.mask_row + col) * 1.44269504, -3.0e38);
+  }
 #endif
-  return v;
+  return select(-3.0e38, v, col < p.m);
 }

@@ -1,6 +1,6 @@
 // What happens to an accumulator before it is stored: scale, bias, activation, residual,
 // a second activation.
-fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
+fn biased4(v: vec4<f32>, n: u32) -> vec4<f32> {
   var y = v;
 #if ALPHA
   y = y * p.alpha;
@@ -12,7 +12,17 @@ fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
   for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + BI_1(p.b_off + n + i); } }
 #endif
 #endif
-  y = vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+  return vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+}
+fn posted4(y: vec4<f32>) -> vec4<f32> {
+#if POST
+  return vec4<f32>(post_act(y.x), post_act(y.y), post_act(y.z), post_act(y.w));
+#else
+  return y;
+#endif
+}
+fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
+  var y = biased4(v, n);
 #if RES
 #if VO
   y = y + R_4(p.r_off + z * p.r_batch + m * p.n + n);
@@ -20,16 +30,23 @@ fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
   for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + R_1(p.r_off + z * p.r_batch + m * p.n + n + i); } }
 #endif
 #endif
-#if POST
-  y = vec4<f32>(post_act(y.x), post_act(y.y), post_act(y.z), post_act(y.w));
-#endif
-  return y;
+  return posted4(y);
 }
 #if COOP
 fn store8(m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
   let o = p.o_off + z * p.o_batch + m * p.n + n;
   O_set8(o, finish4(a, m, n, z), finish4(b, m, n + 4u, z));
 }
+#if RES && RT == 1
+// The same in two parts: eight values of the residual, read early, and what is done with them.
+fn res8(m: u32, n: u32, z: u32) -> vec4<u32> { return R[(p.r_off + z * p.r_batch + m * p.n + n) >> 3u]; }
+fn store8_with(r: vec4<u32>, m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
+  let ra = vec4<f32>(R_unpack(r.x), R_unpack(r.y));
+  let rb = vec4<f32>(R_unpack(r.z), R_unpack(r.w));
+  let o = p.o_off + z * p.o_batch + m * p.n + n;
+  O_set8(o, posted4(biased4(a, n) + ra), posted4(biased4(b, n + 4u) + rb));
+}
+#endif
 #endif
 // Four neighbours of a row; VO says that rows are whole groups of four, else they go word by word
 // (16-bit rows then have an even length).

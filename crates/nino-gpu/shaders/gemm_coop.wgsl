@@ -17,6 +17,8 @@ enable wgpu_cooperative_matrix;
 #define TI WM/TS
 #define TJ WN/TS
 #define LS TS/4+1
+// The residual can be read early: f16, and a lane stores once for each matrix.
+#define EARLY RES&&RT==1&&TS*TS/8==SG
 #include gemm_bind
 var<workgroup> As: array<vec4<f16>, ${BM*LD}>;
 var<workgroup> Bs: array<vec4<f16>, ${BN*LD}>;
@@ -106,6 +108,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   // Through shared memory, a matrix at a time: lanes then hold 8 neighbours of a row each.
   let sb = sg * ${TS*LS}u;
   let ls = ${LS}u;
+#if EARLY
+  // All of the residual at once: asked for one by one, each matrix would wait for its own.
+  let rm = m0 + sm + lane / ${TS/8}u;
+  let rn = n0 + sn + (lane % ${TS/8}u) * 8u;
+#for i 0 TI
+#for j 0 TJ
+  let r${i}_${j} = res8(min(rm + ${i*TS}u, p.m - 1u), min(rn + ${j*TS}u, p.n - 8u), wg.z);
+#endfor
+#endfor
+#endif
 #for i 0 TI
 #for j 0 TJ
   coopStoreT(c${i}_${j}, &St[sb], ls);
@@ -117,7 +129,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     let n = n0 + sn + ${j*TS}u + ec * 8u;
     if (m < p.m && n < p.n) {
       let o = sb + er * ${LS}u + ec * 2u;
+#if EARLY
+      store8_with(r${i}_${j}, m, n, wg.z, St[o], St[o + 1u]);
+#else
       store8(m, n, wg.z, St[o], St[o + 1u]);
+#endif
     }
   }
   workgroupBarrier();

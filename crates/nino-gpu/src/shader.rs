@@ -43,6 +43,7 @@ const FILES: &[(&str, &str)] = files![
     "copy",
     "each",
     "epilogue",
+    "gate",
     "gather",
     "gather_nd",
     "gemm",

@@ -157,6 +157,12 @@ impl Graph {
         self.push(Op::Unary(x, act))
     }
 
+    /// The first half of the last axis times the activated second half.
+    #[track_caller]
+    pub fn gate(&mut self, x: Node, act: Act) -> Node {
+        self.push(Op::Gate(x, act))
+    }
+
     #[track_caller]
     pub fn silu(&mut self, x: Node) -> Node {
         self.act(x, Act::Silu)

@@ -39,6 +39,7 @@ impl Graph {
             Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => 8.0 * out,
             Op::Rope(_) | Op::TimestepEmbed(_) => 4.0 * out,
             Op::AvgPool(o) => out * (o.size * o.size) as f64,
+            Op::Gate(..) => 2.0 * out,
             Op::Unary(..) | Op::Binary(_) | Op::Upsample(_) => out,
             _ => 0.0,
         };

@@ -137,6 +137,7 @@ impl Graph {
             Op::Normalize(_) | Op::RowNorm(_) | Op::Rope(_) if i == 0 => same_rows(),
             Op::Softmax(_)
             | Op::Unary(..)
+            | Op::Gate(..)
             | Op::Cast(..)
             | Op::Reduce(_)
             | Op::Gather(_)

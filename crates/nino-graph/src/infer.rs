@@ -50,6 +50,14 @@ pub(crate) fn output(g: &Graph, op: &Op) -> Inferred {
             activation(g, *x)?;
             like(*x)
         }
+        Op::Gate(x, _) => {
+            activation(g, *x)?;
+            let s = g.shape(*x);
+            if s.rank() == 0 || !s.last_dim().is_multiple_of(2) {
+                wrong!("a gate wants two halves, the shape is {s}");
+            }
+            Ok((s.with_last(s.last_dim() / 2), g.dtype(*x)))
+        }
         Op::Attention(o) => attention(g, o),
         Op::Rope(o) => {
             activation(g, o.x)?;

@@ -289,6 +289,8 @@ pub enum Op {
     Attention(Attention),
     Rope(Rope),
     Unary(Node, Act),
+    /// x `[.., 2d]` → `[.., d]`: its first half times the activated second half (GEGLU, `SwiGLU`).
+    Gate(Node, Act),
     Binary(Binary),
     Upsample(Upsample),
     AvgPool(AvgPool),
@@ -306,7 +308,7 @@ pub enum Op {
 
 impl Op {
     /// What [`Op::name`] can say.
-    pub const NAMES: [&str; 22] = [
+    pub const NAMES: [&str; 23] = [
         "linear",
         "matmul",
         "conv",
@@ -317,6 +319,7 @@ impl Op {
         "attention",
         "rope",
         "unary",
+        "gate",
         "binary",
         "upsample",
         "avg_pool",
@@ -343,6 +346,7 @@ impl Op {
             Op::Attention(_) => "attention",
             Op::Rope(_) => "rope",
             Op::Unary(..) => "unary",
+            Op::Gate(..) => "gate",
             Op::Binary(_) => "binary",
             Op::Upsample(_) => "upsample",
             Op::AvgPool(_) => "avg_pool",
@@ -403,7 +407,9 @@ impl Op {
             Op::Rope(o) => map(&mut [&mut o.x, &mut o.table], f),
             Op::Gather(o) => map(&mut [&mut o.table, &mut o.ids], f),
             Op::Concat(o) => o.xs.iter_mut().for_each(|x| *x = f(*x)),
-            Op::Softmax(x) | Op::Unary(x, _) | Op::Reshape(x) | Op::Cast(x, _) => *x = f(*x),
+            Op::Softmax(x) | Op::Unary(x, _) | Op::Gate(x, _) | Op::Reshape(x) | Op::Cast(x, _) => {
+                *x = f(*x);
+            }
             Op::Stats(Stats { x, .. })
             | Op::Upsample(Upsample { x, .. })
             | Op::AvgPool(AvgPool { x, .. })

@@ -91,6 +91,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: elementwise::unary,
     },
     Problem {
+        name: "gate",
+        ops: &["gate"],
+        cases: elementwise::gate,
+    },
+    Problem {
         name: "binary",
         ops: &["binary"],
         cases: elementwise::binary,

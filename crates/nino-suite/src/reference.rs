@@ -77,6 +77,7 @@ fn eval_op(graph: &Graph, node: Node, op: &Op, known: &BTreeMap<Node, Tensor>) -
         ),
         Op::Rope(o) => elementwise::rope(get(o.x), get(o.table), o.layout),
         Op::Unary(x, act) => elementwise::unary(get(*x).clone(), *act),
+        Op::Gate(x, act) => elementwise::gate(get(*x), *act, out),
         Op::Binary(o) => elementwise::binary(get(o.a), get(o.b), o.f, out),
         Op::Upsample(o) => layout::upsample(get(o.x), o, out),
         Op::AvgPool(o) => layout::avg_pool(get(o.x), o.size, out),

@@ -327,7 +327,9 @@ impl Binder<'_> {
             Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => norm::scratch_bytes(last),
             Op::Attention(o) => self.attention(o)?.scratch_bytes(),
             Op::Rope(o) => self.rope(o)?.scratch_bytes(),
-            Op::Unary(..) | Op::Cast(..) | Op::Binary(_) => elementwise::scratch_bytes(),
+            Op::Unary(..) | Op::Gate(..) | Op::Cast(..) | Op::Binary(_) => {
+                elementwise::scratch_bytes()
+            }
             Op::Upsample(_) | Op::AvgPool(_) => resample::scratch_bytes(last),
             Op::Pad(_) | Op::Gather(_) => floats_bytes(last),
             Op::Reduce(_) => Reduce::scratch_bytes(),
@@ -392,6 +394,9 @@ impl Binder<'_> {
             Op::Rope(o) => self.rope(o)?.run(team, rows),
             Op::Unary(x, act) => {
                 elementwise::unary(team, Some(*act), self.view(*x)?, self.out()?, elements);
+            }
+            Op::Gate(x, act) => {
+                elementwise::gate(team, *act, self.view(*x)?, (self.out()?, last), rows);
             }
             Op::Cast(x, _) => elementwise::unary(team, None, self.view(*x)?, self.out()?, elements),
             Op::Binary(o) => {

@@ -36,6 +36,31 @@ pub(crate) unsafe fn unary(
     });
 }
 
+/// Rows of `n`: the first half of x's row times the activated second half.
+pub(crate) unsafe fn gate(
+    team: &Team<'_>,
+    act: Act,
+    x: View,
+    (out, n): (View, usize),
+    rows: Range<usize>,
+) {
+    let level = team.level;
+    by_rows(team, rows, n, |rows, mut scratch| {
+        let (value, gate) = (scratch.floats(CHUNK), scratch.floats(CHUNK));
+        for row in rows {
+            for i in (0..n).step_by(CHUNK) {
+                let len = (n - i).min(CHUNK);
+                let at = row * 2 * n + i;
+                act::map(level, Some(act), x.row(level, at + n, len, gate), gate, len);
+                let first = x.row(level, at, len, value);
+                let to = out.target(row * n + i, value);
+                pair(level, BinaryFn::Mul, (first, 1), (gate, 1), to, len);
+                out.commit(level, row * n + i, len, value);
+            }
+        }
+    });
+}
+
 /// One operand of a binary op, walked along the output's rows.
 #[derive(Clone, Copy)]
 struct Walk {

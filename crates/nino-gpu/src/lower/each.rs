@@ -50,6 +50,15 @@ impl<'a> Lower<'a> {
         self.each(key, &[x], &[self.gpu.base(&x)], self.quads(&[x]))
     }
 
+    pub(super) fn gate(&self, act: Act) -> Launches<'a> {
+        let x = self.operands[0];
+        let width = self.shape().last_dim() as u32;
+        let key = KernelKey::new("gate").with("XT", self.code(&x)?);
+        let key = ActCode::from(Some(act)).constants(key, act::ACT);
+        let whole = width.is_multiple_of(4) && self.quads(&[x]);
+        self.each(key, &[x], &[self.gpu.base(&x), width], whole)
+    }
+
     pub(super) fn binary(&self, o: &Binary) -> Launches<'a> {
         let (a, b) = (self.operands[0], self.operands[1]);
         let dims = six(&self.shape());

@@ -55,6 +55,7 @@ impl<'a> Lower<'a> {
             Op::Attention(o) => self.attention(o),
             Op::Rope(o) => self.rope(o),
             Op::Unary(_, act) => self.unary(Some(*act)),
+            Op::Gate(_, act) => self.gate(*act),
             Op::Cast(..) => self.unary(None),
             Op::Binary(o) => self.binary(o),
             Op::Upsample(o) => self.upsample(o),

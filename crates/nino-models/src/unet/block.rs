@@ -92,9 +92,7 @@ fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> N
 fn feed_forward(g: &mut Graph, p: &Params, x: Node) -> Node {
     let d = g.shape(x).last_dim();
     let wide = p.linear(g, "net.0.proj", x, 8 * d);
-    let halves = g.split(wide, 2, 2);
-    let gate = g.act(halves[1], Act::Gelu);
-    let h = g.mul(halves[0], gate);
+    let h = g.gate(wide, Act::Gelu);
     p.linear(g, "net.2", h, d)
 }
 

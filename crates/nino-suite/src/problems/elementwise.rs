@@ -40,6 +40,22 @@ pub(super) fn unary(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+pub(super) fn gate(rng: &mut Rng) -> Vec<Case> {
+    let shapes: [&[usize]; 4] = [&[2], &[2, 3, 14], &[5, 1, 40], &[1, 7, 2080]];
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for shape in shapes {
+            for act in [Act::Gelu, Act::Silu] {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input(nino_graph::Shape::new(shape), dtype);
+                let out = c.g.gate(x, act);
+                cases.push(c.finish(format!("{act:?} {shape:?} {dtype}"), out, Class::of(dtype)));
+            }
+        }
+    }
+    cases
+}
+
 pub(super) fn binary(rng: &mut Rng) -> Vec<Case> {
     let shapes: [(&[usize], &[usize]); 7] = [
         (&[1], &[1]),

@@ -9,6 +9,15 @@ pub(super) fn unary(mut x: Tensor, act: Act) -> Tensor {
     x
 }
 
+pub(super) fn gate(x: &Tensor, act: Act, out: Shape) -> Tensor {
+    let rows = x.values.chunks_exact(2 * out.last_dim());
+    let gated = rows.flat_map(|row| {
+        let (first, second) = row.split_at(out.last_dim());
+        first.iter().zip(second).map(|(v, g)| v * apply(act, *g))
+    });
+    Tensor::new(out, gated.collect())
+}
+
 fn apply(act: Act, x: f64) -> f64 {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     match act {

@@ -109,7 +109,7 @@ impl<'a> Gemm<'a> {
         let tiles = |bm: u32, bn: u32| self.m.div_ceil(bm) * self.n.div_ceil(bn) * self.batch;
         if gpu.info.coop_size == Some(8) {
             tile(32, 32, 16, 16, 16)
-        } else if tiles(128, 128) >= 256 && gpu.info.max_workgroup_bytes >= 47_104 {
+        } else if tiles(128, 128) >= 128 && gpu.info.max_workgroup_bytes >= 47_104 {
             tile(128, 128, 64, 64, 32)
         } else if tiles(128, 64) >= 64 {
             tile(128, 64, 64, 64, 32)
