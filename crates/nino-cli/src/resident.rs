@@ -10,8 +10,17 @@ pub(crate) fn reset_peak() {
 
 /// Bytes that were resident at most since the start or the last reset.
 pub(crate) fn peak() -> Option<usize> {
+    status("VmHWM:")
+}
+
+/// Bytes that are resident now.
+pub(crate) fn now() -> Option<usize> {
+    status("VmRSS:")
+}
+
+fn status(key: &str) -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix(key))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

@@ -3,6 +3,7 @@
 use super::{Choice, DeviceName};
 use crate::args::GpuTier;
 use crate::device::ceiling::{self, Ceiling};
+use crate::resident;
 use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
@@ -53,6 +54,7 @@ pub(crate) fn open(choice: &Choice) -> Result<Opened> {
     if wanted == DeviceName::Cpu {
         return open_target(&cpu_target(), choice);
     }
+    let before = resident::now();
     match open_gpu(wanted, choice) {
         // With a tier asked for, the CPU would not be what was meant.
         Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
@@ -61,10 +63,20 @@ pub(crate) fn open(choice: &Choice) -> Result<Opened> {
             } else {
                 tracing::warn!("auto takes the CPU: {e:#}");
             }
-            open_target(&cpu_target(), choice)
+            let grown = resident::now()
+                .zip(before)
+                .map(|(now, then)| now.saturating_sub(then));
+            open_beside(&cpu_target(), choice, in_blocks(grown.unwrap_or(0)))
         }
         opened => opened,
     }
+}
+
+/// Graphics drivers stay in memory once they were asked. In blocks, so that plans do not change with
+/// every page of theirs.
+fn in_blocks(bytes: usize) -> usize {
+    const BLOCK: usize = 16 << 20;
+    bytes.next_multiple_of(BLOCK)
 }
 
 fn open_gpu(wanted: DeviceName, choice: &Choice) -> Result<Opened> {
@@ -148,6 +160,11 @@ fn or_none(text: &str) -> &str {
 }
 
 pub(crate) fn open_target(target: &Target, choice: &Choice) -> Result<Opened> {
+    open_beside(target, choice, 0)
+}
+
+/// `drivers`: bytes of this process that a budget for the CPU has to leave to others.
+fn open_beside(target: &Target, choice: &Choice, drivers: usize) -> Result<Opened> {
     let (device, kind): (Arc<dyn Device>, Opener) = if let DeviceName::GpuAt(n) = target.name {
         let options = OpenOptions {
             adapter: n.to_string(),
@@ -171,7 +188,7 @@ pub(crate) fn open_target(target: &Target, choice: &Choice) -> Result<Opened> {
         (cpu.clone(), Opener::Cpu(cpu))
     };
     Ok(Opened {
-        device: budgeted(device, budget(&kind, choice)),
+        device: budgeted(device, budget(&kind, choice), drivers),
         name: target.name.to_string(),
         model: target.model.clone(),
         tier: target.tier,
@@ -231,11 +248,12 @@ fn budget(kind: &Opener, choice: &Choice) -> Option<u64> {
 }
 
 /// Puts the budget into every plan made for the device.
-fn budgeted(device: Arc<dyn Device>, budget: Option<u64>) -> Arc<dyn Device> {
+fn budgeted(device: Arc<dyn Device>, budget: Option<u64>, drivers: usize) -> Arc<dyn Device> {
     match budget {
         Some(budget) => Arc::new(Budgeted {
             device,
             budget: budget as usize,
+            drivers,
         }),
         None => device,
     }
@@ -244,6 +262,7 @@ fn budgeted(device: Arc<dyn Device>, budget: Option<u64>) -> Arc<dyn Device> {
 struct Budgeted {
     device: Arc<dyn Device>,
     budget: usize,
+    drivers: usize,
 }
 
 impl Device for Budgeted {
@@ -256,6 +275,7 @@ impl Device for Budgeted {
         let least = options.budget.map_or(self.budget, |b| b.min(self.budget));
         PlanOptions {
             budget: Some(least),
+            reserve: options.reserve + self.drivers,
             ..options
         }
     }
