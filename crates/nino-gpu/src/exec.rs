@@ -25,6 +25,9 @@ impl GpuDevice {
     }
 }
 
+/// Rows from which block weights are expanded before a product.
+const EXPAND_ROWS: usize = 256;
+
 impl Device for GpuDevice {
     fn name(&self) -> String {
         format!("gpu:{}", self.gpu.info.index)
@@ -50,6 +53,9 @@ impl Device for GpuDevice {
                 AdapterKind::Discrete => 2,
                 _ => 4,
             },
+            // A product decodes a weight once for every tile of rows: above two tiles it is quicker to
+            // do it once for all.
+            expand_rows: (self.gpu.tier >= Tier::F16).then_some(EXPAND_ROWS),
             ..PlanOptions::default()
         }
     }

@@ -43,6 +43,7 @@ const FILES: &[(&str, &str)] = files![
     "copy",
     "each",
     "epilogue",
+    "expand",
     "gate",
     "gather",
     "gather_nd",

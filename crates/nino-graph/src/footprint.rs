@@ -5,6 +5,7 @@
 //! rows of grouped statistics are chunks of positions, whose partial sums go to scratch.
 
 use crate::{Concat, Conv, Graph, Node, Op, Over, Shape};
+use nino_dtype::DType;
 use std::ops::Range;
 
 /// Bytes of one operand (or of the result) that a step touches.
@@ -51,6 +52,20 @@ impl Graph {
                 Over::Groups(groups) => self.op_rows(node) * groups * 2 * 4,
                 Over::Rows => 0,
             },
+            _ => 0,
+        }
+    }
+
+    /// Bytes of an op's block weights in f16, if `least` rows or more share them.
+    pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
+        match self.op(node) {
+            Some(Op::Linear(o))
+                if self.dtype(o.w).is_block()
+                    && self.dtype(o.x) == DType::F16
+                    && self.op_rows(node) >= least =>
+            {
+                self.shape(o.w).numel() * 2
+            }
             _ => 0,
         }
     }

@@ -41,6 +41,19 @@ pub struct PlanOptions {
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
     /// and what it needs on its way there.
     pub fetch_copies: usize,
+    /// Block weights of a linear layer are expanded to f16 in scratch before it runs, where at least
+    /// this many 16-bit rows share them.
+    pub expand_rows: Option<usize>,
+}
+
+impl PlanOptions {
+    /// Bytes an op needs beside its operands and result.
+    fn scratch_bytes(&self, graph: &Graph, node: Node) -> usize {
+        let expanded = self
+            .expand_rows
+            .map_or(0, |least| graph.expanded_bytes(node, least));
+        graph.scratch_bytes(node).max(expanded)
+    }
 }
 
 impl Default for PlanOptions {
@@ -56,6 +69,7 @@ impl Default for PlanOptions {
             spill_above: None,
             window: usize::MAX,
             fetch_copies: SLOTS,
+            expand_rows: None,
         }
     }
 }

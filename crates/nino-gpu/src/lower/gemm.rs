@@ -1,11 +1,14 @@
 //! Linear layers, batched products and convolutions.
 
+use nino_dtype::DType;
 use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp};
 
 use super::{Launches, Lower};
-use crate::kernel::View;
+use crate::GpuError;
+use crate::kernel::{Launch, View, dtype_code, grid};
 use crate::ops::act::ActCode;
 use crate::ops::gemm::{ConvShape, Gemm, Prologue};
+use crate::shader::KernelKey;
 
 /// What both a linear layer and a convolution carry around their product.
 struct Around<'a> {
@@ -20,6 +23,10 @@ impl<'a> Lower<'a> {
     pub(super) fn linear(&self, o: &Linear) -> Launches<'a> {
         let around = self.around(o.x, o.pre.as_ref(), &o.epi)?;
         let w = self.graph.shape(o.w);
+        let expanded = self.scratch.map(|view| View {
+            dtype: DType::F16,
+            ..view
+        });
         let gemm = Gemm {
             m: self.rows.len() as u32,
             n: w[0] as u32,
@@ -28,7 +35,7 @@ impl<'a> Lower<'a> {
             first: self.rows.start as u32,
             w_first: 0,
             x: self.operands[0],
-            w: self.operands[1],
+            w: expanded.unwrap_or(self.operands[1]),
             out: self.out,
             bias: around.bias,
             residual: around.residual,
@@ -40,7 +47,26 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
-        Ok(vec![gemm.best(self.gpu)?])
+        let expand = expanded.map(|to| self.expand(to, w.numel() as u32));
+        let launches = expand.into_iter().chain([gemm.best(self.gpu)]);
+        launches.collect()
+    }
+
+    /// The weights as f16, in scratch.
+    fn expand(&self, to: View<'a>, n: u32) -> Result<Launch<'a>, GpuError> {
+        let from = self.operands[1];
+        let code = dtype_code(from.dtype)
+            .ok_or_else(|| self.unsupported(format!("weights stored as {}", from.dtype)))?;
+        let key = KernelKey::new("expand")
+            .with("OT", self.code(&to)?)
+            .with("WT", code)
+            .with("VEC", 1);
+        Ok(Launch {
+            key,
+            views: vec![to, from],
+            params: vec![0, n, self.gpu.base(&to), self.gpu.base(&from)],
+            groups: grid(u64::from(n / 4).div_ceil(256)),
+        })
     }
 
     pub(super) fn matmul(&self, o: &MatMul) -> Launches<'a> {

@@ -25,7 +25,7 @@ pub(super) fn steps(
             })
             .fold(
                 Need {
-                    binding: graph.scratch_bytes(node),
+                    binding: options.scratch_bytes(graph, node),
                     window: 0,
                 },
                 Need::max,

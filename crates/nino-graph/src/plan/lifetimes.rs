@@ -80,7 +80,7 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
             buffers.len() - 1
         };
         home[i] = Some(at);
-        let bytes = graph.scratch_bytes(node);
+        let bytes = options.scratch_bytes(graph, node);
         if bytes > 0 {
             scratch.push(Buffer {
                 bytes,

@@ -37,7 +37,8 @@ pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
         .filter(|d| d.is_real() && *d != DType::F64)
     {
         for dtype in [DType::F32, DType::F16] {
-            for (m, blocks, n) in [(1, 1, 5), (19, 3, 37), (70, 2, 64)] {
+            // The last has enough rows for weights to be worth decoding once for all.
+            for (m, blocks, n) in [(1, 1, 5), (19, 3, 37), (70, 2, 64), (261, 1, 24)] {
                 let k = if weights.is_block() {
                     weights.block_len() * blocks
                 } else {
