@@ -3,6 +3,7 @@
 
 mod decode;
 mod generate;
+mod head;
 mod op_rows;
 mod report;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A device that can be opened again after its driver gave it up.
 
-use nino_dtype::DType;
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use nino_graph::{Around, Device, ExecError};
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Opens the device anew.
@@ -24,36 +24,12 @@ impl Reopening {
             device: RwLock::new(device),
         }
     }
-
-    fn device(&self) -> Arc<dyn Device> {
-        let device = self.device.read().unwrap_or_else(PoisonError::into_inner);
-        device.clone()
-    }
 }
 
-impl Device for Reopening {
-    fn name(&self) -> String {
-        self.device().name()
-    }
-
-    fn plan_options(&self) -> PlanOptions {
-        self.device().plan_options()
-    }
-
-    fn rewrites(&self) -> Rewrites {
-        self.device().rewrites()
-    }
-
-    fn activation_dtype(&self) -> DType {
-        self.device().activation_dtype()
-    }
-
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.device().load(plans, source)
-    }
-
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.device().session(plan, weights)
+impl Around for Reopening {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        let device = self.device.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&device)
     }
 
     fn reopen(&self) -> Result<(), ExecError> {

@@ -9,6 +9,7 @@
 //! tokens `[b, n, d]`. Convolution weights are `[cout, kh, kw, cin]` (or `[cout, kt, kh, kw, cin]`),
 //! linear weights `[out, in]`.
 
+mod around;
 mod build;
 mod cost;
 mod device;
@@ -21,6 +22,7 @@ mod rewrite;
 mod shape;
 mod work;
 
+pub use around::Around;
 pub use cost::Cost;
 pub use device::{
     Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,

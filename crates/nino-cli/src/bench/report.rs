@@ -1,5 +1,6 @@
 //! Measured rows as a table and as JSON.
 
+use super::head::Head;
 use crate::device::{Ceiling, Opened};
 use crate::table::{Align, Table};
 use nino_suite::bench;
@@ -7,9 +8,8 @@ use serde::Serialize;
 
 #[derive(Serialize)]
 pub(super) struct Report {
-    device: String,
-    model: String,
-    tier: Option<String>,
+    #[serde(flatten)]
+    head: Head,
     /// Bytes a second in GB, reads plus writes.
     copy_gbytes: f64,
     /// Measured peak arithmetic.
@@ -45,9 +45,7 @@ pub(super) struct Row {
 impl Report {
     pub(super) fn new(opened: &Opened, ceiling: Ceiling) -> Report {
         Report {
-            device: opened.name.clone(),
-            model: opened.model.clone(),
-            tier: opened.tier.map(|t| t.to_string()),
+            head: Head::new(opened),
             copy_gbytes: ceiling.copy_bytes / 1e9,
             peak_gflops: ceiling.flops / 1e9,
             rows: Vec::new(),
@@ -56,15 +54,9 @@ impl Report {
     }
 
     pub(super) fn heading(&self) -> String {
-        let tier = self
-            .tier
-            .as_ref()
-            .map(|t| format!(", tier {t}"))
-            .unwrap_or_default();
         format!(
-            "{}  {}{tier}\nmeasured at best: {} GFLOP/s, copy {} GB/s\n",
-            self.device,
-            self.model,
+            "{}\nmeasured at best: {} GFLOP/s, copy {} GB/s\n",
+            self.head,
             three(self.peak_gflops),
             three(self.copy_gbytes)
         )

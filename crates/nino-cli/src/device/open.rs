@@ -6,10 +6,10 @@ use crate::device::ceiling::{self, Ceiling};
 use crate::resident;
 use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
-use nino_dtype::DType;
 use nino_engine::Reopening;
 use nino_gpu::{AdapterInfo, AdapterKind, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use nino_graph::{Around, Device, ExecError, PlanOptions};
+use std::ops::Deref;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
@@ -265,9 +265,9 @@ struct Budgeted {
     drivers: usize,
 }
 
-impl Device for Budgeted {
-    fn name(&self) -> String {
-        self.device.name()
+impl Around for Budgeted {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &*self.device
     }
 
     fn plan_options(&self) -> PlanOptions {
@@ -278,25 +278,5 @@ impl Device for Budgeted {
             reserve: options.reserve + self.drivers,
             ..options
         }
-    }
-
-    fn rewrites(&self) -> Rewrites {
-        self.device.rewrites()
-    }
-
-    fn activation_dtype(&self) -> DType {
-        self.device.activation_dtype()
-    }
-
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.device.load(plans, source)
-    }
-
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.device.session(plan, weights)
-    }
-
-    fn reopen(&self) -> Result<(), ExecError> {
-        self.device.reopen()
     }
 }

@@ -5,7 +5,7 @@
 
 #[cfg(unix)]
 use crate::shell::command;
-use crate::shell::nino;
+use crate::shell::{Folder, nino};
 use std::path::Path;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
@@ -15,11 +15,13 @@ const QUICK: [&str; 8] = [
     "--device", "cpu", "--steps", "2", "--cfg", "1", "--size", "64x64",
 ];
 
+fn a_cat<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["generate", "a cat"], args].concat()
+}
+
+/// The same in a moment.
 fn quick<'a>(args: &[&'a str]) -> Vec<&'a str> {
-    ["generate", "a cat"]
-        .into_iter()
-        .chain(args.iter().copied())
-        .collect()
+    [&a_cat(args)[..], &QUICK].concat()
 }
 
 pub(crate) fn pixels(path: &Path) -> Vec<u8> {
@@ -44,22 +46,17 @@ fn mask(path: &Path, width: u32, height: u32) {
 
 #[test]
 fn a_count_is_as_many_seeds() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let (row, one, preview) = (at("row.png"), at("one.png"), at("preview.png"));
-    let mut args = quick(&["--seed", "5", "--count", "2", "-o", &row, "--json"]);
-    args.extend(QUICK);
-    args.extend(["--preview", &preview]);
-    let said = nino(&args);
+    let dir = Folder::new();
+    let (row, one, preview) = (dir.at("row.png"), dir.at("one.png"), dir.at("preview.png"));
+    let more = ["--seed", "5", "--count", "2", "-o", &row, "--json"];
+    let said = nino(&quick(&[&more[..], &["--preview", &preview]].concat()));
     assert_eq!(said.code, 0, "{}", said.err);
     let json = said.json();
     assert_eq!(json["seeds"], serde_json::json!([5, 6]));
     assert_eq!(json["files"].as_array().unwrap().len(), 2);
-    let mut args = quick(&["--seed", "6", "-o", &one]);
-    args.extend(QUICK);
-    let said = nino(&args);
+    let said = nino(&quick(&["--seed", "6", "-o", &one]));
     assert_eq!(said.code, 0, "{}", said.err);
-    let (first, second) = (at("row_00000.png"), at("row_00001.png"));
+    let (first, second) = (dir.at("row_00000.png"), dir.at("row_00001.png"));
     assert_eq!(pixels(Path::new(&second)), pixels(Path::new(&one)));
     assert_ne!(pixels(Path::new(&first)), pixels(Path::new(&one)));
     assert_eq!(pixels(Path::new(&preview)).len(), 8 * 8 * 3);
@@ -72,11 +69,14 @@ fn a_count_is_as_many_seeds() {
 
 #[test]
 fn a_latent_goes_through_two_runs_and_a_mask() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let (whole, half, both) = (at("whole.png"), at("half.latent"), at("both.png"));
+    let dir = Folder::new();
+    let (whole, half, both) = (
+        dir.at("whole.png"),
+        dir.at("half.latent"),
+        dir.at("both.png"),
+    );
     let go = |more: &[&str]| {
-        let mut args = quick(&[
+        let mut args = a_cat(&[
             "--seed", "5", "--device", "cpu", "--steps", "4", "--cfg", "1",
         ]);
         args.extend(more);
@@ -85,7 +85,7 @@ fn a_latent_goes_through_two_runs_and_a_mask() {
         said
     };
     go(&["--size", "64x64", "-o", &whole]);
-    let first = at("first.png");
+    let first = dir.at("first.png");
     go(&[
         "--size",
         "64x64",
@@ -113,12 +113,12 @@ fn a_latent_goes_through_two_runs_and_a_mask() {
         .max();
     assert!(apart <= Some(1), "{apart:?}");
     // A mask of twice the size fits; one of another shape does not.
-    let (fits, wide) = (at("fits.png"), at("wide.png"));
+    let (fits, wide) = (dir.at("fits.png"), dir.at("wide.png"));
     mask(Path::new(&fits), 128, 128);
     mask(Path::new(&wide), 128, 64);
-    let painted = at("painted.png");
+    let painted = dir.at("painted.png");
     go(&["--latent", &half, "--mask", &fits, "-o", &painted]);
-    let said = nino(&quick(&["--latent", &half, "--mask", &wide]));
+    let said = nino(&a_cat(&["--latent", &half, "--mask", &wide]));
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(
         said.err.contains("128x64") && said.err.contains("64x64"),
@@ -129,7 +129,7 @@ fn a_latent_goes_through_two_runs_and_a_mask() {
 
 #[test]
 fn wrong_requests_are_named() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Folder::new();
     let picture = dir.path().join("picture.png");
     mask(&picture, 64, 64);
     let picture = picture.to_str().unwrap();
@@ -177,7 +177,7 @@ fn wrong_requests_are_named() {
         (&["--count", "0"], &["1..=100000"]),
     ];
     for (args, wanted) in cases {
-        let said = nino(&quick(args));
+        let said = nino(&a_cat(args));
         assert_eq!(said.code, 2, "{args:?}: {}{}", said.out, said.err);
         for part in *wanted {
             assert!(
@@ -191,7 +191,7 @@ fn wrong_requests_are_named() {
 
 #[test]
 fn failures_come_before_the_work() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Folder::new();
     let picture = dir.path().join("picture.png");
     mask(&picture, 64, 64);
     let cases: &[(&[&str], &[&str])] = &[
@@ -205,7 +205,7 @@ fn failures_come_before_the_work() {
         ),
     ];
     for (args, wanted) in cases {
-        let mut args = quick(args);
+        let mut args = a_cat(args);
         args.extend(["--device", "cpu"]);
         let said = nino(&args);
         assert_eq!(said.code, 1, "{args:?}: {}{}", said.out, said.err);
@@ -221,7 +221,7 @@ fn failures_come_before_the_work() {
 
 #[test]
 fn odd_sizes_are_rounded_and_ten_thousand_steps_and_no_prompt_are_fine() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Folder::new();
     let out = dir.path().join("a.png");
     // Without noise to take away there is nothing to do in ten thousand steps.
     let said = nino(&[
@@ -245,13 +245,14 @@ fn odd_sizes_are_rounded_and_ten_thousand_steps_and_no_prompt_are_fine() {
 
 #[test]
 fn a_sampled_latent_outlives_a_picture_that_cannot_be_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let (taken, latent, later) = (at("taken.png"), at("taken.latent"), at("later.png"));
+    let dir = Folder::new();
+    let (taken, latent, later) = (
+        dir.at("taken.png"),
+        dir.at("taken.latent"),
+        dir.at("later.png"),
+    );
     std::fs::create_dir(&taken).unwrap();
-    let mut args = quick(&["-o", &taken]);
-    args.extend(QUICK);
-    let said = nino(&args);
+    let said = nino(&quick(&["-o", &taken]));
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("nino decode"), "{}", said.err);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -307,9 +308,9 @@ fn quoted(said: &str, marker: &str) -> Vec<String> {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Folder::new();
     let (out, preview) = (dir.path().join("a.png"), dir.path().join("p.png"));
-    let mut args = quick(&["--device", "cpu", "--steps", "1000"]);
+    let mut args = a_cat(&["--device", "cpu", "--steps", "1000"]);
     args.extend(["-o", out.to_str().unwrap()]);
     let first = [&args[..], &["--size", "64x64"]].concat();
     let (code, said) = interrupted(&first, &preview);

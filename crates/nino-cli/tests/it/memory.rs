@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::generate::pixels;
-use crate::shell::{nino, nino_with};
+use crate::shell::{Folder, nino, nino_with};
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -60,9 +60,8 @@ fn a_four_gigabyte_card_makes_512_pixels_of_sd_21() {
 
 #[test]
 fn a_picture_within_a_small_budget_is_the_same_picture() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let (whole, small) = (at("whole.png"), at("small.png"));
+    let dir = Folder::new();
+    let (whole, small) = (dir.at("whole.png"), dir.at("small.png"));
     let plan = nino(&verb(&["plan", "generate"], &["--json"])).json();
     let peak = plan["predicted_peak_bytes"].as_u64().unwrap();
     let wanted = peak * 6 / 10;
@@ -87,14 +86,13 @@ fn a_picture_within_a_small_budget_is_the_same_picture() {
 
 #[test]
 fn a_picture_that_cannot_be_written_leaves_its_latent() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let (taken, good, again) = (at("taken.png"), at("good.png"), at("again.png"));
+    let dir = Folder::new();
+    let (taken, good, again) = (dir.at("taken.png"), dir.at("good.png"), dir.at("again.png"));
     std::fs::create_dir(&taken).unwrap();
     let said = nino(&verb(&["generate"], &["--seed", "4", "-o", &taken]));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nino decode"), "{}", said.err);
-    let latent = at("taken.latent");
+    let latent = dir.at("taken.latent");
     let said = nino(&[
         "decode", &latent, "--vae", BUILTIN, "-o", &again, "--device", "cpu",
     ]);
@@ -106,7 +104,7 @@ fn a_picture_that_cannot_be_written_leaves_its_latent() {
 
 #[test]
 fn the_config_file_is_used_and_its_mistakes_are_told() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Folder::new();
     let path = dir.path().join("nino.toml");
     let config = path.to_string_lossy().into_owned();
     let plan = |text: &str, more: &[&str]| {

@@ -1,5 +1,6 @@
 //! Runs `nino` and keeps what it said.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 pub(crate) struct Said {
@@ -12,6 +13,24 @@ impl Said {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out)
             .unwrap_or_else(|e| panic!("not JSON ({e}):\n{}\n{}", self.out, self.err))
+    }
+}
+
+/// A folder that goes when it is dropped.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The file `name` in it, as an argument.
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.path().join(name).to_string_lossy().into_owned()
     }
 }
 

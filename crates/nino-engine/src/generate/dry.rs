@@ -2,11 +2,10 @@
 //!
 //! Planning by running the request itself cannot come to other plans than the run will.
 
-use nino_dtype::DType;
 use nino_graph::{
-    Device, ExecError, Node, OpTime, ParamSource, Plan, PlanOptions, Rewrites, RunOptions, Session,
-    Weights,
+    Around, Device, ExecError, Node, OpTime, ParamSource, Plan, RunOptions, Session, Weights,
 };
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,21 +43,9 @@ impl<'a> Dry<'a> {
     }
 }
 
-impl Device for Dry<'_> {
-    fn name(&self) -> String {
-        self.device.name()
-    }
-
-    fn plan_options(&self) -> PlanOptions {
-        self.device.plan_options()
-    }
-
-    fn rewrites(&self) -> Rewrites {
-        self.device.rewrites()
-    }
-
-    fn activation_dtype(&self) -> DType {
-        self.device.activation_dtype()
+impl Around for Dry<'_> {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        self.device
     }
 
     fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {

@@ -247,6 +247,8 @@ impl Source {
             .map_err(nino_graph::ExecError::Param)?;
         let mut values = vec![0.0; param.shape.numel()];
         nino_dtype::decode(DType::F32, &bytes, &mut values)?;
+        // The largest weights are hundreds of megabytes in f32.
+        drop(bytes);
         for p in placed {
             let reader = &self.loras.files[p.file];
             self.loras

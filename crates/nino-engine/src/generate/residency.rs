@@ -2,8 +2,9 @@
 
 use super::plan::{GeneratePlan, Residency};
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use nino_graph::{Around, Device, ExecError, ParamSource, Plan, Weights};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device that keeps the weights a plan says to keep, for several pictures of one model.
@@ -46,21 +47,9 @@ fn key(plans: &[&Plan]) -> Key {
     params.collect()
 }
 
-impl Device for Resident<'_> {
-    fn name(&self) -> String {
-        self.device.name()
-    }
-
-    fn plan_options(&self) -> PlanOptions {
-        self.device.plan_options()
-    }
-
-    fn rewrites(&self) -> Rewrites {
-        self.device.rewrites()
-    }
-
-    fn activation_dtype(&self) -> DType {
-        self.device.activation_dtype()
+impl Around for Resident<'_> {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        self.device
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
@@ -80,9 +69,5 @@ impl Device for Resident<'_> {
         let kept = self.kept.lock();
         kept.unwrap_or_else(PoisonError::into_inner).clear();
         self.device.reopen()
-    }
-
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.device.session(plan, weights)
     }
 }

@@ -1,6 +1,7 @@
 //! Measured decodes as a table and as JSON.
 
 use super::cases::Case;
+use crate::bench::head::Head;
 use crate::bench::op_rows::{self, OpRow};
 use crate::bench::report::three;
 use crate::bench::timing::{Timing, ms};
@@ -12,9 +13,8 @@ use serde::Serialize;
 
 #[derive(Serialize)]
 pub(super) struct Report {
-    device: String,
-    model: String,
-    tier: Option<String>,
+    #[serde(flatten)]
+    head: Head,
     pub(super) rows: Vec<Row>,
     /// A sentence for each row that could not be measured.
     pub(super) failures: Vec<String>,
@@ -60,18 +60,14 @@ pub(super) enum Quality {
 impl Report {
     pub(super) fn new(opened: &Opened) -> Report {
         Report {
-            device: opened.name.clone(),
-            model: opened.model.clone(),
-            tier: opened.tier.map(|t| t.to_string()),
+            head: Head::new(opened),
             rows: Vec::new(),
             failures: Vec::new(),
         }
     }
 
     pub(super) fn heading(&self) -> String {
-        let tier = self.tier.as_ref();
-        let tier = tier.map(|t| format!(", tier {t}")).unwrap_or_default();
-        format!("{}  {}{tier}\n", self.device, self.model)
+        format!("{}\n", self.head)
     }
 
     pub(super) fn table(&self) -> String {

@@ -2,6 +2,7 @@
 
 use super::cases::Case;
 use super::network::Profiled;
+use crate::bench::head::Head;
 use crate::bench::op_rows::{self, OpRow};
 use crate::bench::report::three;
 use crate::bench::timing::{Timing, ms};
@@ -18,9 +19,8 @@ const LONGEST: usize = 25;
 
 #[derive(Serialize)]
 pub(super) struct Report {
-    device: String,
-    model: String,
-    tier: Option<String>,
+    #[serde(flatten)]
+    head: Head,
     activations: String,
     pub(super) rows: Vec<Row>,
     /// A sentence for each row that could not be measured.
@@ -55,9 +55,7 @@ pub(super) struct Row {
 impl Report {
     pub(super) fn new(opened: &Opened) -> Report {
         Report {
-            device: opened.name.clone(),
-            model: opened.model.clone(),
-            tier: opened.tier.map(|t| t.to_string()),
+            head: Head::new(opened),
             activations: opened.device.activation_dtype().to_string(),
             rows: Vec::new(),
             failures: Vec::new(),
@@ -65,12 +63,7 @@ impl Report {
     }
 
     pub(super) fn heading(&self) -> String {
-        let tier = self.tier.as_ref();
-        let tier = tier.map(|t| format!(", tier {t}")).unwrap_or_default();
-        format!(
-            "{}  {}{tier}, activations {}\n",
-            self.device, self.model, self.activations
-        )
+        format!("{}, activations {}\n", self.head, self.activations)
     }
 
     pub(super) fn table(&self) -> String {

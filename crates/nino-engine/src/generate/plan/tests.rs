@@ -5,18 +5,16 @@ use super::{Residency, plan_generate};
 use crate::{Checkpoint, Control, EngineError, GenerateRequest, generate};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_graph::{
-    Device, ExecError, ParamSource, Plan, PlanError, PlanOptions, Rewrites, Session, Weights,
-};
-use std::sync::Arc;
+use nino_graph::{Around, Device, PlanError, PlanOptions};
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 
 /// The CPU with a budget.
 struct Capped(Cpu, Option<usize>);
 
-impl Device for Capped {
-    fn name(&self) -> String {
-        self.0.name()
+impl Around for Capped {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &self.0 as &dyn Device
     }
 
     fn plan_options(&self) -> PlanOptions {
@@ -24,18 +22,6 @@ impl Device for Capped {
             budget: self.1,
             ..self.0.plan_options()
         }
-    }
-
-    fn rewrites(&self) -> Rewrites {
-        self.0.rewrites()
-    }
-
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.0.load(plans, source)
-    }
-
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.0.session(plan, weights)
     }
 }
 

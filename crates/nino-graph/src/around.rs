@@ -1,0 +1,57 @@
+//! Devices that are another one with something changed.
+
+use crate::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use nino_dtype::DType;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Gives the device inside and overrides what differs from it; see [`Device`] for the contracts.
+pub trait Around: Send + Sync {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_>;
+
+    fn plan_options(&self) -> PlanOptions {
+        self.inner().plan_options()
+    }
+
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        self.inner().load(plans, source)
+    }
+
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        self.inner().session(plan, weights)
+    }
+
+    fn reopen(&self) -> Result<(), ExecError> {
+        self.inner().reopen()
+    }
+}
+
+impl<T: Around> Device for T {
+    fn name(&self) -> String {
+        self.inner().name()
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        Around::plan_options(self)
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        self.inner().rewrites()
+    }
+
+    fn activation_dtype(&self) -> DType {
+        self.inner().activation_dtype()
+    }
+
+    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        Around::load(self, plans, source)
+    }
+
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        Around::session(self, plan, weights)
+    }
+
+    fn reopen(&self) -> Result<(), ExecError> {
+        Around::reopen(self)
+    }
+}
