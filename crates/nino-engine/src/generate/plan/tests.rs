@@ -20,6 +20,8 @@ impl Around for Capped {
     fn plan_options(&self) -> PlanOptions {
         PlanOptions {
             budget: self.1,
+            // Of a device with memory of its own: pictures are not in it.
+            reserve: 0,
             ..self.0.plan_options()
         }
     }
