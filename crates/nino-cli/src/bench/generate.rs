@@ -4,6 +4,8 @@
 mod cases;
 mod network;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use super::timing::Timing;
 use super::{each, finish, sentences};
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::new(&args.device, env)?;
-    let cases = cases::chosen(args)?;
+    let cases = cases::chosen(args, env)?;
     let opened = device::open(&choice)?;
     let mut report = Report::new(&opened);
     printer.text(report.heading())?;

@@ -2,7 +2,9 @@
 
 use super::network::{Kind, Network, Origin};
 use crate::args::BenchGenerateArgs;
+use crate::env::Env;
 use crate::failure::Usage;
+use crate::lookup;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::SyntheticParams;
@@ -28,9 +30,9 @@ pub(super) enum Parts {
 }
 
 /// The cases that the arguments ask for.
-pub(super) fn chosen(args: &BenchGenerateArgs) -> Result<Vec<Case>> {
+pub(super) fn chosen(args: &BenchGenerateArgs, env: &Env) -> Result<Vec<Case>> {
     let all = match &args.model {
-        Some(path) => of_file(path)?,
+        Some(path) => of_file(&lookup::find(lookup::Kind::Model, path, env)?)?,
         None => made_up(),
     };
     let filter = args.filter.as_deref().unwrap_or_default();
@@ -49,7 +51,7 @@ pub(super) fn chosen(args: &BenchGenerateArgs) -> Result<Vec<Case>> {
     Ok(found)
 }
 
-fn made_up() -> Vec<Case> {
+pub(super) fn made_up() -> Vec<Case> {
     let clip_l = || text("clip-l", clip::Config::clip_l());
     let sd15 = || unet_at("sd15", unet::Config::sd15(), 64);
     let sdxl = || unet_at("sdxl", unet::Config::sdxl(), 128);
@@ -113,7 +115,11 @@ fn synthetic(name: String, kind: Kind, dtype: DType) -> Network {
         kind,
         origin: Origin {
             source: Arc::new(SyntheticParams { seed: 1 }),
-            dtype: Arc::new(move |_| dtype),
+            // Tables that rows are picked from stay plain, as `--quantize` leaves them.
+            dtype: Arc::new(move |name| match dtype {
+                d if d.is_block() && name.contains("embedding") => DType::F16,
+                d => d,
+            }),
         },
     }
 }

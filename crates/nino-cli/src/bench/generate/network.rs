@@ -40,7 +40,7 @@ pub(super) struct Network {
 const TOKENS: usize = 77;
 const BATCH: usize = 2;
 
-struct Recorded {
+pub(super) struct Recorded {
     graph: Graph,
     inputs: Vec<(Node, Vec<u8>)>,
     output: Node,
@@ -53,7 +53,7 @@ impl Network {
         changed
     }
 
-    fn record(&self, activations: DType) -> Result<Recorded> {
+    pub(super) fn record(&self, activations: DType) -> Result<Recorded> {
         let params = Params::new(|name: &str| (self.origin.dtype)(name));
         let mut g = Graph::new();
         let output = match &self.kind {
