@@ -58,16 +58,15 @@ impl Graph {
 
     /// Bytes of an op's block weights in f16, if `least` rows or more share them.
     pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
-        match self.op(node) {
-            Some(Op::Linear(o))
-                if self.dtype(o.w).is_block()
-                    && self.dtype(o.x) == DType::F16
-                    && self.op_rows(node) >= least =>
-            {
-                self.shape(o.w).numel() * 2
-            }
-            _ => 0,
-        }
+        let (x, w) = match self.op(node) {
+            Some(Op::Linear(o)) => (o.x, o.w),
+            Some(Op::Conv(o)) => (o.x, o.w),
+            _ => return 0,
+        };
+        let worth = self.dtype(w).is_block()
+            && self.dtype(x) == DType::F16
+            && self.shape(node).rows() >= least;
+        if worth { self.shape(w).numel() * 2 } else { 0 }
     }
 
     /// Bytes touched by the given rows of the op that makes `node`: each operand, then the result.

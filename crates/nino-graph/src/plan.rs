@@ -41,8 +41,8 @@ pub struct PlanOptions {
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
     /// and what it needs on its way there.
     pub fetch_copies: usize,
-    /// Block weights of a linear layer are expanded to f16 in scratch before it runs, where at least
-    /// this many 16-bit rows share them.
+    /// Block weights are expanded to f16 in scratch before the product that wants them, where at least
+    /// this many 16-bit rows or pixels share them.
     pub expand_rows: Option<usize>,
 }
 

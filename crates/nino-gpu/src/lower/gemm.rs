@@ -23,10 +23,7 @@ impl<'a> Lower<'a> {
     pub(super) fn linear(&self, o: &Linear) -> Launches<'a> {
         let around = self.around(o.x, o.pre.as_ref(), &o.epi)?;
         let w = self.graph.shape(o.w);
-        let expanded = self.scratch.map(|view| View {
-            dtype: DType::F16,
-            ..view
-        });
+        let (weights, mut launches) = self.expanded(w.numel())?;
         let gemm = Gemm {
             m: self.rows.len() as u32,
             n: w[0] as u32,
@@ -35,7 +32,7 @@ impl<'a> Lower<'a> {
             first: self.rows.start as u32,
             w_first: 0,
             x: self.operands[0],
-            w: expanded.unwrap_or(self.operands[1]),
+            w: weights,
             out: self.out,
             bias: around.bias,
             residual: around.residual,
@@ -47,26 +44,35 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
-        let expand = expanded.map(|to| self.expand(to, w.numel() as u32));
-        let launches = expand.into_iter().chain([gemm.best(self.gpu)]);
-        launches.collect()
+        launches.push(gemm.best(self.gpu)?);
+        Ok(launches)
     }
 
-    /// The weights as f16, in scratch.
-    fn expand(&self, to: View<'a>, n: u32) -> Result<Launch<'a>, GpuError> {
+    /// The weights to multiply with, and what must run before: where the plan has scratch for it, they
+    /// are expanded to f16 there.
+    fn expanded(&self, n: usize) -> Result<(View<'a>, Vec<Launch<'a>>), GpuError> {
         let from = self.operands[1];
+        let Some(scratch) = self.scratch else {
+            return Ok((from, Vec::new()));
+        };
+        let n = n as u32;
+        let to = View {
+            dtype: DType::F16,
+            ..scratch
+        };
         let code = dtype_code(from.dtype)
             .ok_or_else(|| self.unsupported(format!("weights stored as {}", from.dtype)))?;
         let key = KernelKey::new("expand")
             .with("OT", self.code(&to)?)
             .with("WT", code)
             .with("VEC", 1);
-        Ok(Launch {
+        let expand = Launch {
             key,
             views: vec![to, from],
             params: vec![0, n, self.gpu.base(&to), self.gpu.base(&from)],
             groups: grid(u64::from(n / 4).div_ceil(256)),
-        })
+        };
+        Ok((to, vec![expand]))
     }
 
     pub(super) fn matmul(&self, o: &MatMul) -> Launches<'a> {
@@ -134,6 +140,7 @@ impl<'a> Lower<'a> {
             && shape.pad == [0; 3]
             && up == 1
             && shape.input == shape.output;
+        let (weights, mut launches) = self.expanded(self.graph.shape(o.w).numel())?;
         let gemm = Gemm {
             m: self.rows.len() as u32 * ow,
             n,
@@ -142,7 +149,7 @@ impl<'a> Lower<'a> {
             first: self.rows.start as u32 * ow,
             w_first: 0,
             x: self.operands[0],
-            w: self.operands[1],
+            w: weights,
             out: self.out,
             bias: around.bias,
             residual: around.residual,
@@ -154,7 +161,9 @@ impl<'a> Lower<'a> {
             w_packed: self.packed,
             conv: (!pointwise).then_some(shape),
         };
-        gemm.best_conv(self.gpu, &(self.rows.start as u32..self.rows.end as u32))
+        let rows = self.rows.start as u32..self.rows.end as u32;
+        launches.extend(gemm.best_conv(self.gpu, &rows)?);
+        Ok(launches)
     }
 
     fn around(

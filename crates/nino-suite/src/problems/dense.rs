@@ -147,18 +147,24 @@ pub(super) fn conv_weights(rng: &mut Rng) -> Vec<Case> {
         .chain([DType::Q4_K, DType::Q6_K].map(|d| (d, 256)));
     let mut cases = Vec::new();
     for (weights, cin) in plain.into_iter().chain(blocks) {
-        for k in [1, 3] {
+        // The larger ones have enough pixels for weights to be worth decoding once for all.
+        for (k, h, w, dtype) in [
+            (1, 9, 6, DType::F32),
+            (3, 9, 6, DType::F32),
+            (1, 17, 16, DType::F16),
+            (3, 17, 16, DType::F16),
+        ] {
             let mut c = CaseBuilder::new(rng);
-            let x = c.input([1, 9, 6, cin], DType::F32);
-            let w = c.weight([20, k, k, cin], weights);
-            let out = c.g.conv2d(x, w, None, k / 2);
+            let x = c.input([1, h, w, cin], dtype);
+            let kernel = c.weight([24, k, k, cin], weights);
+            let out = c.g.conv2d(x, kernel, None, k / 2);
             let class = if weights.is_block() {
                 Class::Quant
             } else {
-                Class::Close
+                Class::of(dtype)
             };
             cases.push(c.finish(
-                format!("conv 9x6 {cin}->20 {k}x{k} f32, weights {weights}"),
+                format!("conv {h}x{w} {cin}->24 {k}x{k} {dtype}, weights {weights}"),
                 out,
                 class,
             ));
