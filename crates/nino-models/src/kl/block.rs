@@ -62,6 +62,12 @@ pub(super) fn resnet(
     x: Node,
     cout: usize,
 ) -> Node {
+    // First, so that a wide x need not outlive its norm.
+    let along = if g.shape(x).last_dim() == cout {
+        x
+    } else {
+        s.conv_along(g, p, "nin_shortcut", x, ConvShape::same(cout, 1))
+    };
     let mut h = s.norm(g, p, c, "norm1", x);
     h = g.silu(h);
     h = p.conv(g, "conv1", h, cout, 3);
@@ -70,12 +76,7 @@ pub(super) fn resnet(
     h = g.silu(h);
     h = p.conv(g, "conv2", h, cout, 3);
     h = s.enter(g, h);
-    let x = if g.shape(x).last_dim() == cout {
-        x
-    } else {
-        s.conv_along(g, p, "nin_shortcut", x, ConvShape::same(cout, 1))
-    };
-    let y = g.add(x, h);
+    let y = g.add(along, h);
     p.label(g, y)
 }
 

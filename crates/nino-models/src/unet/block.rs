@@ -17,6 +17,12 @@ pub(super) fn resblock(
     cout: usize,
 ) -> Node {
     let b = g.shape(x)[0];
+    // First, so that a wide x need not outlive its norm.
+    let along = if g.shape(x).last_dim() == cout {
+        x
+    } else {
+        p.conv(g, "skip_connection", x, cout, 1)
+    };
     let mut h = p.group_norm(g, "in_layers.0", x, c.groups, EPS);
     h = g.silu(h);
     h = p.conv(g, "in_layers.2", h, cout, 3);
@@ -26,12 +32,7 @@ pub(super) fn resblock(
     h = p.group_norm(g, "out_layers.0", h, c.groups, EPS);
     h = g.silu(h);
     h = p.conv(g, "out_layers.3", h, cout, 3);
-    let x = if g.shape(x).last_dim() == cout {
-        x
-    } else {
-        p.conv(g, "skip_connection", x, cout, 1)
-    };
-    g.add(x, h)
+    g.add(along, h)
 }
 
 pub(super) fn transformer(

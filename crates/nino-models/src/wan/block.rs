@@ -36,18 +36,19 @@ pub(super) fn residual_block(
     x: Node,
     cout: usize,
 ) -> Node {
+    // First, so that a wide x need not outlive its norm.
+    let along = if g.shape(x).last_dim() == cout {
+        x
+    } else {
+        p.linear(g, "shortcut", x, cout)
+    };
     let mut h = norm(g, p, "residual.0", x);
     h = g.silu(h);
     h = causal_conv(g, p, s, "residual.2", h, cout);
     h = norm(g, p, "residual.3", h);
     h = g.silu(h);
     h = causal_conv(g, p, s, "residual.6", h, cout);
-    let x = if g.shape(x).last_dim() == cout {
-        x
-    } else {
-        p.linear(g, "shortcut", x, cout)
-    };
-    let y = g.add(x, h);
+    let y = g.add(along, h);
     p.label(g, y)
 }
 

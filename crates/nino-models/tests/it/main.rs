@@ -6,6 +6,7 @@
 mod diffusion;
 mod golden;
 mod image;
+mod memory;
 mod names;
 mod real;
 mod video;
