@@ -241,14 +241,11 @@ impl Source {
             dtype: DType::F32,
             ..param.clone()
         };
-        let mut bytes = vec![0; plain.bytes()];
+        // Read into place: the largest weights are hundreds of megabytes in f32.
+        let mut values = vec![0.0f32; param.shape.numel()];
         self.file
-            .read(&plain, &mut bytes)
+            .read(&plain, bytemuck::cast_slice_mut(&mut values))
             .map_err(nino_graph::ExecError::Param)?;
-        let mut values = vec![0.0; param.shape.numel()];
-        nino_dtype::decode(DType::F32, &bytes, &mut values)?;
-        // The largest weights are hundreds of megabytes in f32.
-        drop(bytes);
         for p in placed {
             let reader = &self.loras.files[p.file];
             self.loras

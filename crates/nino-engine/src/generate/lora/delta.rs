@@ -80,6 +80,9 @@ pub(super) fn half(
     Ok(whole)
 }
 
+/// Values of a difference that are computed at a time.
+const BAND: usize = 2 << 20;
+
 /// Computes differences; large products run on all cores.
 #[derive(Default)]
 pub(super) struct Deltas {
@@ -96,6 +99,9 @@ impl Deltas {
         shape: Shape,
         weight: &mut [f32],
     ) -> Result<(), EngineError> {
+        if let (Delta::LowRank(low), None, None) = (&update.delta, update.rows, &update.magnitude) {
+            return self.merge_by_rows(reader, low, strength, shape, weight);
+        }
         let (delta, scale) = self.delta(reader, update)?;
         let columns = weight.len() / shape[0].max(1);
         let mut piece = shape;
@@ -118,6 +124,43 @@ impl Deltas {
         Ok(())
     }
 
+    /// The usual update, a band of rows after the other: a whole difference is as large as its weight.
+    fn merge_by_rows(
+        &self,
+        reader: &TensorReader,
+        low: &LowRank,
+        strength: f32,
+        shape: Shape,
+        weight: &mut [f32],
+    ) -> Result<(), EngineError> {
+        let down = Self::down(reader, low)?;
+        let up = tensor(reader, &low.up)?;
+        let columns = weight.len() / shape[0].max(1);
+        let rows = (BAND / columns.max(1)).max(1);
+        let factor = strength * low.scale;
+        for (up, weight) in up
+            .chunks(rows * low.rank)
+            .zip(weight.chunks_mut(rows * columns))
+        {
+            let mut band = shape;
+            band[0] = up.len() / low.rank.max(1);
+            let delta = to_graph(self.product(up, &down, low.rank)?, band);
+            for (w, d) in weight.iter_mut().zip(&delta) {
+                *w += factor * d;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lower half `[rank, in, taps..]`, spread over the taps where the file has a middle.
+    fn down(reader: &TensorReader, low: &LowRank) -> Result<Vec<f32>, EngineError> {
+        let down = tensor(reader, &low.down)?;
+        Ok(match &low.mid {
+            Some(mid) => spread(&tensor(reader, mid)?, mid, &down, low.rank),
+            None => down,
+        })
+    }
+
     /// The difference `[out, in, taps..]` and the factor the file gives it.
     fn delta(
         &self,
@@ -126,11 +169,7 @@ impl Deltas {
     ) -> Result<(Vec<f32>, f32), EngineError> {
         match &update.delta {
             Delta::LowRank(low) => {
-                let mut down = tensor(reader, &low.down)?;
-                if let Some(mid) = &low.mid {
-                    down = spread(&tensor(reader, mid)?, mid, &down, low.rank);
-                }
-                let up = tensor(reader, &low.up)?;
+                let (up, down) = (tensor(reader, &low.up)?, Self::down(reader, low)?);
                 Ok((self.product(&up, &down, low.rank)?, low.scale))
             }
             Delta::Hadamard(pair) => {
