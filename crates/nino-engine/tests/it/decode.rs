@@ -1,20 +1,19 @@
 //! Decoding by the engine: pictures and clips, whole, in little memory, in tiles, and stopped.
 
 use super::gpu::gpus;
+use super::watched::Watched;
 use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{
     Chunking, Control, DecodeOptions, EngineError, Event, Latent, LatentSize, Picture, Precision,
     Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
-use nino_graph::{
-    Device, ExecError, Node, OpTime, ParamSource, ParamSpec, Plan, PlanOptions, Rewrites,
-    RunOptions, Session, Weights,
-};
+use nino_graph::{Around, Device, ExecError, ParamSpec, Plan, PlanOptions, Session, Weights};
 use nino_models::kl::{Config, Scale};
 use nino_models::{Chunk, Storage, Vae};
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,10 +24,11 @@ struct Small {
     budget: usize,
 }
 
-impl Device for Small {
-    fn name(&self) -> String {
-        "small".to_owned()
+impl Around for Small {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &self.cpu as &dyn Device
     }
+
     fn plan_options(&self) -> PlanOptions {
         PlanOptions {
             budget: Some(self.budget),
@@ -36,12 +36,6 @@ impl Device for Small {
             reserve: 0,
             ..self.cpu.plan_options()
         }
-    }
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.cpu.load(plans, source)
-    }
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.cpu.session(plan, weights)
     }
 }
 
@@ -436,63 +430,22 @@ struct Stopping<'a> {
     at: usize,
 }
 
-struct StoppingSession {
-    session: Box<dyn Session>,
-    stop: Arc<AtomicBool>,
-    runs: Arc<AtomicUsize>,
-    at: usize,
-}
+impl Around for Stopping<'_> {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        self.device
+    }
 
-impl Device for Stopping<'_> {
-    fn name(&self) -> String {
-        self.device.name()
-    }
-    fn plan_options(&self) -> PlanOptions {
-        self.device.plan_options()
-    }
-    fn rewrites(&self) -> Rewrites {
-        self.device.rewrites()
-    }
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.device.load(plans, source)
-    }
     fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        Ok(Box::new(StoppingSession {
+        let (stop, runs, at) = (self.stop.clone(), self.runs.clone(), self.at);
+        Ok(Box::new(Watched {
             session: self.device.session(plan, weights)?,
-            stop: self.stop.clone(),
-            runs: self.runs.clone(),
-            at: self.at,
+            before_run: move || {
+                if runs.fetch_add(1, Ordering::Relaxed) == at {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                Ok(())
+            },
         }))
-    }
-}
-
-impl Session for StoppingSession {
-    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write(input, bytes)
-    }
-    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
-        if self.runs.fetch_add(1, Ordering::Relaxed) == self.at {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-        self.session.run(options)
-    }
-    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read(output, dst)
-    }
-    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write_part(input, at, bytes)
-    }
-    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read_part(output, at, dst)
-    }
-    fn poison(&mut self) -> Result<(), ExecError> {
-        self.session.poison()
-    }
-    fn arena_bytes(&self) -> usize {
-        self.session.arena_bytes()
-    }
-    fn profile(&self) -> Vec<OpTime> {
-        self.session.profile()
     }
 }
 

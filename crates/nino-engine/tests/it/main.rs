@@ -14,6 +14,7 @@ mod lora;
 mod parts;
 mod recover;
 mod stopped;
+mod watched;
 
 use nino_cpu::{Cpu, CpuOptions};
 use nino_engine::{Control, Event};

@@ -1,13 +1,13 @@
 //! Devices that fail on the way: the decode goes on where it was, and nothing is delivered twice.
 
 use super::decode::{kl, smooth, wan};
+use super::watched::Watched;
 use super::{cpu, with_control};
 use nino_engine::{
     DecodeOptions, Decoded, EngineError, Event, Latent, Picture, Reopening, VaeFile, decode,
 };
-use nino_graph::{
-    Device, ExecError, Node, OpTime, ParamSource, Plan, PlanOptions, RunOptions, Session, Weights,
-};
+use nino_graph::{Around, Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,13 +18,6 @@ struct Flaky {
     fails_at: usize,
     how: fn() -> ExecError,
     in_session: bool,
-}
-
-struct FlakySession {
-    session: Box<dyn Session>,
-    calls: Arc<AtomicUsize>,
-    fails_at: usize,
-    how: fn() -> ExecError,
 }
 
 fn lost() -> ExecError {
@@ -41,63 +34,28 @@ fn full() -> ExecError {
     }
 }
 
-impl Device for Flaky {
-    fn name(&self) -> String {
-        "flaky".to_owned()
+impl Around for Flaky {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &self.cpu as &dyn Device
     }
-    fn plan_options(&self) -> PlanOptions {
-        self.cpu.plan_options()
-    }
-    fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        self.cpu.load(plans, source)
-    }
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        let first = self
-            .calls
-            .fetch_add(usize::from(!self.in_session), Ordering::Relaxed);
-        if !self.in_session && first == self.fails_at {
-            return Err((self.how)());
-        }
-        Ok(Box::new(FlakySession {
-            session: self.cpu.session(plan, weights)?,
-            calls: self.calls.clone(),
-            fails_at: if self.in_session {
-                self.fails_at
-            } else {
-                usize::MAX
-            },
-            how: self.how,
-        }))
-    }
-}
 
-impl Session for FlakySession {
-    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write(input, bytes)
-    }
-    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
-        if self.calls.fetch_add(1, Ordering::Relaxed) == self.fails_at {
-            return Err((self.how)());
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let (calls, fails_at, how) = (self.calls.clone(), self.fails_at, self.how);
+        let call = move |may_fail: bool| {
+            let at = calls.fetch_add(1, Ordering::Relaxed);
+            if may_fail && at == fails_at {
+                return Err(how());
+            }
+            Ok(())
+        };
+        let in_session = self.in_session;
+        if !in_session {
+            call(true)?;
         }
-        self.session.run(options)
-    }
-    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read(output, dst)
-    }
-    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write_part(input, at, bytes)
-    }
-    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read_part(output, at, dst)
-    }
-    fn poison(&mut self) -> Result<(), ExecError> {
-        self.session.poison()
-    }
-    fn arena_bytes(&self) -> usize {
-        self.session.arena_bytes()
-    }
-    fn profile(&self) -> Vec<OpTime> {
-        self.session.profile()
+        Ok(Box::new(Watched {
+            session: self.cpu.session(plan, weights)?,
+            before_run: move || call(in_session),
+        }))
     }
 }
 
