@@ -99,8 +99,12 @@ impl Deltas {
         shape: Shape,
         weight: &mut [f32],
     ) -> Result<(), EngineError> {
-        if let (Delta::LowRank(low), None, None) = (&update.delta, update.rows, &update.magnitude) {
-            return self.merge_by_rows(reader, low, strength, shape, weight);
+        if let (Delta::LowRank(low), None) = (&update.delta, &update.magnitude) {
+            let (up, down) = (tensor(reader, &low.up)?, Self::down(reader, low)?);
+            let start = first_row(update.rows, up.len() / low.rank.max(1), shape[0]);
+            let columns = weight.len() / shape[0].max(1);
+            let weight = &mut weight[start * columns..];
+            return self.merge_bands((&up, &down, low.rank), strength * low.scale, shape, weight);
         }
         let (delta, scale) = self.delta(reader, update)?;
         let columns = weight.len() / shape[0].max(1);
@@ -125,26 +129,20 @@ impl Deltas {
     }
 
     /// The usual update, a band of rows after the other: a whole difference is as large as its weight.
-    fn merge_by_rows(
+    fn merge_bands(
         &self,
-        reader: &TensorReader,
-        low: &LowRank,
-        strength: f32,
+        (up, down, rank): (&[f32], &[f32], usize),
+        factor: f32,
         shape: Shape,
         weight: &mut [f32],
     ) -> Result<(), EngineError> {
-        let down = Self::down(reader, low)?;
-        let up = tensor(reader, &low.up)?;
-        let columns = weight.len() / shape[0].max(1);
+        let columns = down.len() / rank.max(1);
         let rows = (BAND / columns.max(1)).max(1);
-        let factor = strength * low.scale;
-        for (up, weight) in up
-            .chunks(rows * low.rank)
-            .zip(weight.chunks_mut(rows * columns))
-        {
+        let bands = up.chunks(rows * rank);
+        for (up, weight) in bands.zip(weight.chunks_mut(rows * columns)) {
             let mut band = shape;
-            band[0] = up.len() / low.rank.max(1);
-            let delta = to_graph(self.product(up, &down, low.rank)?, band);
+            band[0] = up.len() / rank.max(1);
+            let delta = to_graph(self.product(up, down, rank)?, band);
             for (w, d) in weight.iter_mut().zip(&delta) {
                 *w += factor * d;
             }
