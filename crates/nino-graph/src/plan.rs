@@ -54,6 +54,14 @@ impl PlanOptions {
             .map_or(0, |least| graph.expanded_bytes(node, least));
         graph.scratch_bytes(node).max(expanded)
     }
+
+    /// The same without memory that only saves time, if there is any of it.
+    fn frugal(self) -> Option<PlanOptions> {
+        self.expand_rows.map(|_| PlanOptions {
+            expand_rows: None,
+            ..self
+        })
+    }
 }
 
 impl Default for PlanOptions {

@@ -43,6 +43,9 @@ impl Plan {
         if whole.arena_bytes() <= arena {
             return Ok(whole);
         }
+        if let Some(frugal) = options.frugal() {
+            return Plan::fit(graph, frugal, arena);
+        }
         let mut sizes: Vec<usize> = graph.ops().map(|(n, _)| graph.bytes(n)).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();

@@ -56,13 +56,8 @@ impl Plan {
         if whole.device_bytes() <= budget {
             return Ok(whole);
         }
-        if options.expand_rows.is_some() {
-            // Expanded weights only save time.
-            let plain = PlanOptions {
-                expand_rows: None,
-                ..options
-            };
-            return Plan::within(graph, plain);
+        if let Some(frugal) = options.frugal() {
+            return Plan::within(graph, frugal);
         }
         let arena = whole.arena_bytes();
         let streamed = whole.streaming(budget.saturating_sub(arena));

@@ -374,3 +374,33 @@ proptest! {
         prop_assert!(with(need - 1).is_err());
     }
 }
+
+/// Expanded weights are scratch that goes before anything else does.
+#[test]
+fn expanded_weights_give_way_to_a_budget() {
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 256, 256], DType::F16);
+    let w = g.param("w", [256, 256], DType::Q8_0);
+    let out = g.linear(x, w, None);
+    g.output(out);
+    let g = g.finish().unwrap();
+    let quick = PlanOptions {
+        expand_rows: Some(256),
+        ..PlanOptions::default()
+    };
+    let (plain, large) = (
+        Plan::new(g.clone(), PlanOptions::default()).unwrap(),
+        Plan::new(g.clone(), quick).unwrap(),
+    );
+    assert_eq!(
+        large.arena_bytes(),
+        plain.arena_bytes() + 2 * 256 * 256,
+        "scratch for the weights in f16"
+    );
+    let tight = Plan::fit(&g, quick, plain.arena_bytes()).unwrap();
+    assert_eq!(tight.arena_bytes(), plain.arena_bytes());
+    assert_eq!(tight.host_bytes(), 0);
+    let budget = Some(plain.device_bytes());
+    let tight = Plan::within(&g, PlanOptions { budget, ..quick }).unwrap();
+    assert_eq!(tight.device_bytes(), plain.device_bytes());
+}
