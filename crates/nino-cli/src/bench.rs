@@ -49,7 +49,6 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
         },
     )?;
     report.failures = sentences(&errors);
-    bar.finish_and_clear();
     let table = report.table();
     finish(&report, table, report.rows.is_empty(), errors, printer)
 }
@@ -77,6 +76,7 @@ fn each<T, R>(
         }
         bar.inc(1);
     }
+    bar.finish_and_clear();
     Ok(errors)
 }
 

@@ -48,7 +48,6 @@ pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result
         },
     )?;
     report.failures = sentences(&errors);
-    bar.finish_and_clear();
     finish(
         &report,
         report.table(),

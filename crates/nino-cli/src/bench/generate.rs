@@ -52,7 +52,6 @@ pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Resu
         },
     )?;
     report.failures = sentences(&errors);
-    bar.finish_and_clear();
     let table = report.table();
     finish(&report, table, report.rows.is_empty(), errors, printer)
 }
