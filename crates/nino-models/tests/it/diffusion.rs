@@ -189,17 +189,18 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
     }
 }
 
-/// Every adapter of this machine, software ones too, at 16-bit storage.
+/// Every adapter of this machine, software ones too, at 16-bit storage and at its best tier.
 #[test]
 fn gpu_text_encoders_and_unets_at_f16() {
     let adapters = Adapters::enumerate();
     if let Some(reason) = &adapters.reason {
         println!("skipped: no GPU adapter ({reason})");
     }
-    for index in 0..adapters.infos.len() {
+    let infos = adapters.infos.iter();
+    for (index, tier) in infos.flat_map(|a| [(a.index, Some(Tier::F16)), (a.index, None)]) {
         let options = OpenOptions {
             adapter: index.to_string(),
-            tier: Some(Tier::F16),
+            tier,
             cache_dir: None,
         };
         let device = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
@@ -226,7 +227,8 @@ fn gpu_text_encoders_and_unets_at_f16() {
                 let expected = golden.tensor(name);
                 let d = Difference::between(&values[node].values, &expected.values);
                 let decibels = -10.0 * d.nmse.log10();
-                println!("{}: {name}: {decibels:.1} dB", golden.name);
+                let tier = device.gpu().tier;
+                println!("{}: {name} at {tier}: {decibels:.1} dB", golden.name);
                 assert!(
                     decibels >= 45.0,
                     "{}: {name}: {decibels:.1} dB",
