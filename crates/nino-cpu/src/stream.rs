@@ -21,15 +21,17 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// `first` is the first fetch of the first round; later rounds leave out those of steady steps.
     pub(crate) fn start(
         plan: Arc<Plan>,
         source: Arc<dyn ParamSource>,
         level: Level,
+        first: usize,
     ) -> Result<Stream, ExecError> {
         let (send, fetched) = sync_channel(0);
         thread::Builder::new()
             .name("nino-stream".to_owned())
-            .spawn(move || read_on(&plan, &*source, level, &send))
+            .spawn(move || read_on(&plan, first, &*source, level, &send))
             .map_err(|e| ExecError::Device {
                 message: format!("no thread to read weights with: {e}"),
             })?;
@@ -48,6 +50,7 @@ impl Stream {
 /// Until nobody takes them any more, or one cannot be read.
 fn read_on(
     plan: &Plan,
+    first: usize,
     source: &dyn ParamSource,
     level: Level,
     send: &SyncSender<Result<Fetched, ExecError>>,
@@ -56,7 +59,11 @@ fn read_on(
         .into_iter()
         .map(|(node, (_, roles))| (node, roles))
         .collect();
-    for fetch in plan.fetches().iter().cycle() {
+    let every_run = &plan.fetches()[plan.first_fetch(plan.steady_steps())..];
+    let rounds = plan.fetches()[first..]
+        .iter()
+        .chain(every_run.iter().cycle());
+    for fetch in rounds {
         let read = read(plan, fetch, &uses, source, level);
         let failed = read.is_err();
         if send.send(read).is_err() || failed {

@@ -37,6 +37,8 @@ pub(crate) struct GpuSession {
     submitter: Submitter,
     /// Values the plan keeps outside the arena.
     host: Vec<u8>,
+    /// What stays between runs is there: a run begins behind the steps that make it.
+    steady: bool,
     times: Vec<OpTime>,
     weights: Arc<GpuWeights>,
 }
@@ -68,6 +70,7 @@ impl GpuSession {
             steps,
             submitter,
             host,
+            steady: false,
             times,
             weights,
         })
@@ -159,6 +162,7 @@ impl Session for GpuSession {
     }
 
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        self.steady &= !self.plan.keeps(input);
         match self.plan.place(input) {
             Place::Arena(span) => {
                 let (page, offset) = self.at(span.offset + at);
@@ -177,8 +181,11 @@ impl Session for GpuSession {
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.times.clear();
-        let (mut at, mut fetched) = (0, 0);
+        let steady_steps = self.plan.steady_steps();
+        let mut at = if self.steady { steady_steps } else { 0 };
+        let mut fetched = self.plan.first_fetch(at);
         while at < self.steps.len() {
+            self.steady |= at >= steady_steps;
             if options.cancelled() {
                 self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
                 return Err(ExecError::Cancelled);
@@ -211,6 +218,7 @@ impl Session for GpuSession {
                 at += done.map_err(|e| exec_error(e, &self.gpu))?;
             }
         }
+        self.steady = true;
         self.submitter
             .finish(&self.gpu)
             .map_err(|e| exec_error(e, &self.gpu))
@@ -239,6 +247,7 @@ impl Session for GpuSession {
     }
 
     fn poison(&mut self) -> Result<(), ExecError> {
+        self.steady = false;
         self.host.fill(0xff);
         let nan = vec![0xffu8; 16 << 20];
         for page in &self.pages {

@@ -79,10 +79,12 @@ pub struct OpTime {
 
 /// A plan with its arena: write inputs, run, read outputs, again and again.
 pub trait Session {
-    /// Inputs are written before each run: the arena reuses their place once they are consumed.
+    /// Inputs are written before each run: the arena reuses their place once they are consumed. Those
+    /// the plan keeps ([`Plan::keeps`]) stay until they are written again.
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError>;
 
-    /// Runs every step; outputs can be read until the next write or run.
+    /// Runs every step, but not the steady ones again while what they read stays as it is; outputs can
+    /// be read until the next write or run.
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError>;
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError>;
@@ -94,7 +96,8 @@ pub trait Session {
     /// [`Session::read`] of some bytes from `at` on.
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError>;
 
-    /// Fills the arena with NaN, so that a read of a value that is not there shows.
+    /// Fills the arena with NaN, so that a read of a value that is not there shows. Kept inputs are
+    /// gone too.
     fn poison(&mut self) -> Result<(), ExecError>;
 
     /// Bytes allocated for activations: the plan's peak.

@@ -71,6 +71,8 @@ pub struct Graph {
     outputs: Vec<Node>,
     /// (input, output): the output is the input of the next run.
     carried: Vec<(Node, Node)>,
+    /// Inputs that keep their values between runs.
+    kept: Vec<Node>,
     error: Option<GraphError>,
 }
 
@@ -150,7 +152,8 @@ impl Graph {
     pub fn carry(&mut self, input: Node, output: Node) {
         let same =
             self.shape(input) == self.shape(output) && self.dtype(input) == self.dtype(output);
-        if !same || !matches!(self.value(input).def, Def::Input { .. }) {
+        let is_input = matches!(self.value(input).def, Def::Input { .. });
+        if !same || !is_input || self.kept.contains(&input) {
             let what = format!(
                 "{} cannot hold {} for the next run",
                 self.shape(input),
@@ -165,6 +168,44 @@ impl Graph {
     /// Pairs of [`Graph::carry`].
     pub fn carried(&self) -> &[(Node, Node)] {
         &self.carried
+    }
+
+    /// Says that `input` stays as it is until it is written again. What is computed from such inputs and
+    /// parameters alone is steady: a plan with the memory for it keeps it from run to run.
+    #[track_caller]
+    pub fn keep(&mut self, input: Node) {
+        let is_input = matches!(self.value(input).def, Def::Input { .. });
+        if !is_input || self.carried.iter().any(|&(carried, _)| carried == input) {
+            self.mistake("keep", "only inputs that are not carried can be".to_owned());
+        }
+        if !self.kept.contains(&input) {
+            self.kept.push(input);
+        }
+    }
+
+    /// Inputs of [`Graph::keep`].
+    pub fn kept(&self) -> &[Node] {
+        &self.kept
+    }
+
+    /// For each value, whether it is the same in every run until a kept input is written: no other
+    /// input is behind it. Parameters stay in any case and do not count.
+    pub(crate) fn steady(&self) -> Vec<bool> {
+        let mut steady = vec![false; self.len()];
+        if self.kept.is_empty() {
+            return steady;
+        }
+        for (node, value) in self.values() {
+            steady[node.index()] = match &value.def {
+                Def::Input { .. } => self.kept.contains(&node),
+                Def::Op(op) => {
+                    let stays = |n: &Node| steady[n.index()] || self.is_param(*n);
+                    op.operands().iter().all(stays)
+                }
+                Def::Param(_) | Def::Dead => false,
+            };
+        }
+        steady
     }
 
     /// Names a value, so that tests can compare it with a reference's intermediate.

@@ -1,16 +1,18 @@
 //! From a graph to a plan: every value's place in one arena, every op's steps, and what that needs.
 //!
-//! Lifetimes follow the order of recording. Values that are the same bytes (reshapes, in-place
+//! Lifetimes follow the order of recording, behind what stays between runs. Values that are the same bytes (reshapes, in-place
 //! results) share a buffer; buffers that are never alive together share memory.
 
 mod arena;
 mod cut;
 mod lifetimes;
+mod order;
 mod spill;
 mod stream;
 
-use crate::{Cost, Graph, Node, Op, Use};
+use crate::{Cost, Graph, Node, Use};
 use lifetimes::Buffer;
+use order::Order;
 pub use spill::Transfer;
 use std::ops::Range;
 pub use stream::Fetch;
@@ -44,6 +46,9 @@ pub struct PlanOptions {
     /// Block weights are expanded to f16 in scratch before the product that wants them, where at least
     /// this many 16-bit rows or pixels share them.
     pub expand_rows: Option<usize>,
+    /// What is computed from kept inputs and parameters alone has its place for the whole plan, and later
+    /// runs find it there.
+    pub keep_steady: bool,
 }
 
 impl PlanOptions {
@@ -55,8 +60,15 @@ impl PlanOptions {
         graph.scratch_bytes(node).max(expanded)
     }
 
-    /// The same without memory that only saves time, if there is any of it.
-    fn frugal(self) -> Option<PlanOptions> {
+    /// The same with less memory that only saves time, if there is any of it: what saves least goes
+    /// first.
+    fn frugal(self, graph: &Graph) -> Option<PlanOptions> {
+        if self.keep_steady && !graph.kept().is_empty() {
+            return Some(PlanOptions {
+                keep_steady: false,
+                ..self
+            });
+        }
         self.expand_rows.map(|_| PlanOptions {
             expand_rows: None,
             ..self
@@ -78,6 +90,7 @@ impl Default for PlanOptions {
             window: usize::MAX,
             fetch_copies: SLOTS,
             expand_rows: None,
+            keep_steady: true,
         }
     }
 }
@@ -115,6 +128,7 @@ pub struct Step {
 pub struct Plan {
     graph: Graph,
     steps: Vec<Step>,
+    steady_steps: usize,
     places: Vec<Place>,
     scratch: Vec<Span>,
     /// For each op, a window per operand and one for the result; empty where nothing is outside.
@@ -169,7 +183,8 @@ fn beside(reserve: usize) -> String {
 impl Plan {
     pub fn new(graph: Graph, mut options: PlanOptions) -> Result<Plan, PlanError> {
         options.page -= options.page % options.align;
-        let buffers = lifetimes::buffers(&graph, &options);
+        let order = Order::new(&graph, &options);
+        let buffers = lifetimes::buffers(&graph, &order, &options);
         let least = options.spill_above.unwrap_or(usize::MAX);
         let (outside, mut buffers): (Vec<Buffer>, Vec<Buffer>) = buffers
             .into_iter()
@@ -181,15 +196,12 @@ impl Plan {
             .for_each(|n| spilled[n.index()] = true);
         let mut steps = Vec::new();
         let mut largest_binding = 0;
-        for (node, op) in graph.ops() {
-            if matches!(op, Op::Reshape(_)) {
-                continue;
-            }
+        for node in order.ops(&graph) {
             let binding = cut::steps(&graph, node, &options, &spilled, &mut steps)?;
             largest_binding = largest_binding.max(binding);
         }
         let windows = spill::windows(&graph, &steps, &spilled, options.align);
-        buffers.extend(spill::window_buffers(&windows));
+        buffers.extend(spill::window_buffers(&order, &windows));
         if let Some(large) = buffers.iter().find(|b| b.bytes > options.page) {
             let (op, bytes) = (graph.op_label(large.owner), large.bytes);
             return Err(PlanError::ValueTooLarge {
@@ -213,10 +225,11 @@ impl Plan {
             windows: windows.iter().map(|w| vec![None; w.len()]).collect(),
             arena_bytes: packed.bytes,
             host_bytes: host.bytes,
-            peak_node: lifetimes::peak(&graph, &buffers),
+            peak_node: lifetimes::peak(&graph, &order, &buffers),
             largest_binding,
             weight_bytes,
             ring: Ring::default(),
+            steady_steps: steps.iter().filter(|s| order.is_steady(s.node)).count(),
             steps,
             options,
             graph,
@@ -281,6 +294,18 @@ impl Plan {
     /// Steps in the order they run.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// How many of the first steps make values that stay until a kept input is written: a run may begin
+    /// behind them when they ran since.
+    pub fn steady_steps(&self) -> usize {
+        self.steady_steps
+    }
+
+    /// Whether an input keeps its value between runs, because [`Graph::keep`] says so and
+    /// there is memory for it; others are written before each run.
+    pub fn keeps(&self, input: Node) -> bool {
+        self.options.keep_steady && self.graph.kept().contains(&input)
     }
 
     pub fn place(&self, node: Node) -> Place {

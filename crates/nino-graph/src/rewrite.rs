@@ -54,7 +54,10 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
     }
     drop_unused(&mut g);
     if on.epilogue {
-        sweep(&mut g, fuse_epilogue);
+        let steady = g.steady();
+        sweep(&mut g, |g, users, node| {
+            fuse_epilogue(g, users, node, &steady)
+        });
     }
     if on.act_into_norm {
         sweep(&mut g, fuse_act_into_norm);
@@ -99,8 +102,9 @@ fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option
     }
 }
 
-/// `act(f(x))` and `f(x) + y` where f is a conv or a linear.
-fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+/// `act(f(x))` and `f(x) + y` where f is a conv or a linear. One that need not run each time does not
+/// take in what changes.
+fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> Option<()> {
     let (source, extra) = match g.op(node)? {
         Op::Unary(x, act) => (*x, Extra::Act(*act)),
         Op::Binary(o) if o.f == BinaryFn::Add => {
@@ -108,6 +112,7 @@ fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
                 users.single(n)
                     && g.op(n).and_then(epilogue_of).is_some()
                     && g.shape(n) == g.shape(node)
+                    && steady[n.index()] == steady[node.index()]
             };
             // The later of the two, so that its other operand's life is not stretched for nothing.
             let (x, y) = if can(o.b) && (o.b > o.a || !can(o.a)) {
@@ -125,8 +130,10 @@ fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
         }
         _ => return None,
     };
-    if !users.single(source) || g.dtype(source) != g.dtype(node) || g.shape(source) != g.shape(node)
-    {
+    let alike = g.dtype(source) == g.dtype(node)
+        && g.shape(source) == g.shape(node)
+        && steady[source.index()] == steady[node.index()];
+    if !users.single(source) || !alike {
         return None;
     }
     let mut op = g.op(source)?.clone();

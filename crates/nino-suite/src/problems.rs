@@ -185,6 +185,11 @@ pub const PROBLEMS: &[Problem] = &[
         ops: &[],
         cases: graphs::random,
     },
+    Problem {
+        name: "steady graphs",
+        ops: &[],
+        cases: graphs::steady,
+    },
 ];
 
 /// Activation types every op is tried with.

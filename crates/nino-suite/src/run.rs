@@ -3,7 +3,8 @@
 use crate::problems::{PROBLEMS, Problem};
 use crate::{Case, Class, Difference, Tensor, reference};
 use nino_graph::{
-    Device, ExecError, Graph, Node, Plan, PlanError, PlanOptions, Rewrites, RunOptions, rewrite,
+    Device, ExecError, Graph, Node, Plan, PlanError, PlanOptions, Rewrites, RunOptions, Session,
+    rewrite,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +20,17 @@ pub enum Variant {
     Cut,
     /// All fusions, and every value kept outside the arena where that can be.
     Outside,
+    /// The device's fusions, and all inputs but the first stay between runs.
+    Steady,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 4] = [
+    pub const ALL: [Variant; 5] = [
         Variant::Plain,
         Variant::Fused,
         Variant::Cut,
         Variant::Outside,
+        Variant::Steady,
     ];
 }
 
@@ -38,6 +42,8 @@ pub enum RunError {
     Exec(#[from] ExecError),
     #[error("the session allocated {found} bytes for activations, the plan says {planned}")]
     ArenaSize { planned: usize, found: usize },
+    #[error("a run that found what stays between runs gave other bits than the first, {when}")]
+    OtherBits { when: &'static str },
 }
 
 /// What became of one problem on one device.
@@ -85,6 +91,9 @@ pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
         let expected =
             expected.unwrap_or_else(|e| panic!("{}: the reference failed: {e}", case.name));
         for variant in Variant::ALL {
+            if variant == Variant::Steady && case.inputs.len() < 2 {
+                continue;
+            }
             match compare(device, &case, variant, &expected) {
                 Ok(d) if case.class.accepts(&d) => {
                     report.passed += 1;
@@ -127,25 +136,76 @@ pub fn compare(
         });
     }
     let mut worst = Difference::default();
+    let mut run = Run {
+        plan: &plan,
+        session: &mut *session,
+        case,
+    };
     // Twice: a second run must not depend on what the first left behind.
     for _ in 0..2 {
-        session.poison()?;
-        for (&node, tensor) in &case.inputs {
-            let bytes = tensor
-                .encode(plan.graph().dtype(node))
-                .expect("inputs have an encoder");
-            session.write(node, &bytes)?;
-        }
-        session.run(RunOptions::default())?;
-        for &out in plan.graph().outputs() {
-            let mut bytes = vec![0; plan.graph().bytes(out)];
-            session.read(out, &mut bytes)?;
+        run.session.poison()?;
+        run.write(|_| true, false)?;
+        for (out, bytes) in run.outputs()? {
             let found = Tensor::decode(plan.graph().dtype(out), plan.graph().shape(out), &bytes)
                 .expect("an output has a plain dtype");
             worst = worst.worst(Difference::between(&found.values, &expected[&out].values));
         }
     }
+    run.check_steady()?;
     Ok(worst)
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    session: &'a mut dyn Session,
+    case: &'a Case,
+}
+
+impl Run<'_> {
+    /// Writes the inputs that are `chosen`, or other values of their kind.
+    fn write(&mut self, chosen: impl Fn(Node) -> bool, others: bool) -> Result<(), ExecError> {
+        for (&node, tensor) in self.case.inputs.iter().filter(|(n, _)| chosen(**n)) {
+            let mut tensor = tensor.clone();
+            if others {
+                tensor.values.reverse();
+            }
+            let bytes = tensor
+                .encode(self.plan.graph().dtype(node))
+                .expect("inputs have an encoder");
+            self.session.write(node, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Vec<(Node, Vec<u8>)>, ExecError> {
+        self.session.run(RunOptions::default())?;
+        let outputs = self.plan.graph().outputs().iter().map(|&out| {
+            let mut bytes = vec![0; self.plan.graph().bytes(out)];
+            self.session.read(out, &mut bytes)?;
+            Ok((out, bytes))
+        });
+        outputs.collect()
+    }
+
+    /// Runs with other inputs in between leave what stays as it was, and it is made anew when it must.
+    fn check_steady(&mut self) -> Result<(), RunError> {
+        let plan = self.plan;
+        if plan.graph().kept().is_empty() {
+            return Ok(());
+        }
+        self.session.poison()?;
+        self.write(|_| true, false)?;
+        let first = self.outputs()?;
+        for (when, kept) in [("others written", false), ("kept ones written", true)] {
+            self.write(|n| !plan.keeps(n) || kept, true)?;
+            self.outputs()?;
+            self.write(|n| !plan.keeps(n) || kept, false)?;
+            if self.outputs()? != first {
+                return Err(RunError::OtherBits { when });
+            }
+        }
+        Ok(())
+    }
 }
 
 fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, PlanError> {
@@ -153,6 +213,12 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
     match variant {
         Variant::Plain => Plan::new(rewrite(graph, Rewrites::NONE), options),
         Variant::Fused => Plan::new(rewrite(graph, device.rewrites()), options),
+        Variant::Steady => {
+            let mut graph = graph.clone();
+            let inputs: Vec<Node> = graph.inputs().map(|(n, _)| n).collect();
+            inputs.iter().skip(1).for_each(|&n| graph.keep(n));
+            Plan::new(rewrite(&graph, device.rewrites()), options)
+        }
         Variant::Outside => {
             let fused = rewrite(graph, Rewrites::ALL);
             let whole = Plan::new(fused.clone(), options)?;

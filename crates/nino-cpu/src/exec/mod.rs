@@ -35,6 +35,8 @@ pub(crate) struct Session {
     scratch: Vec<Scratch>,
     threads: Arc<Threads>,
     level: Level,
+    /// What stays between runs is there: a run begins behind the steps that make it.
+    steady: bool,
     times: Vec<OpTime>,
 }
 
@@ -84,10 +86,10 @@ impl Session {
             scratch: Vec::new(),
             threads,
             level,
+            steady: false,
             times: Vec::new(),
         };
         let need = session.scratch_bytes()?;
-        session.fetched.clear();
         session.start_stream()?;
         let threads = session.threads.count();
         session.scratch = (0..threads)
@@ -103,11 +105,30 @@ impl Session {
         Ok(session)
     }
 
-    /// Begins to read what the first ops need.
+    /// Begins to read what the first ops of the next run need.
     fn start_stream(&mut self) -> Result<(), ExecError> {
+        self.fetched.clear();
         if !self.plan.fetches().is_empty() {
-            let source = self.weights.source.clone();
-            self.stream = Some(Stream::start(self.plan.clone(), source, self.level)?);
+            let (plan, source) = (self.plan.clone(), self.weights.source.clone());
+            let first = plan.first_fetch(self.first_step());
+            self.stream = Some(Stream::start(plan, source, self.level, first)?);
+        }
+        Ok(())
+    }
+
+    /// Where a run begins.
+    fn first_step(&self) -> usize {
+        if self.steady {
+            self.plan.steady_steps()
+        } else {
+            0
+        }
+    }
+
+    /// The next run begins with the first step again.
+    fn forget_steady(&mut self) -> Result<(), ExecError> {
+        if std::mem::take(&mut self.steady) {
+            self.start_stream()?;
         }
         Ok(())
     }
@@ -134,8 +155,10 @@ impl Session {
 
     fn run_steps(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         let mut spent = Duration::ZERO;
-        let mut next = 0;
-        for i in 0..self.plan.steps().len() {
+        let first = self.first_step();
+        let mut next = self.plan.first_fetch(first);
+        for i in first..self.plan.steps().len() {
+            self.steady |= i == self.plan.steady_steps();
             if options.cancelled() {
                 return Err(ExecError::Cancelled);
             }
@@ -153,6 +176,7 @@ impl Session {
                 }
             }
         }
+        self.steady = true;
         Ok(())
     }
 
@@ -216,6 +240,9 @@ impl nino_graph::Session for Session {
     }
 
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        if self.plan.keeps(input) {
+            self.forget_steady()?;
+        }
         match self.plan.place(input) {
             Place::Arena(span) => {
                 let value = &mut self.arena.as_mut_slice()[span.offset..span.offset + span.bytes];
@@ -241,7 +268,6 @@ impl nino_graph::Session for Session {
         let ran = self.run_steps(options);
         if ran.is_err() && self.stream.take().is_some() {
             // The thread is somewhere in the middle: the next run begins with a new one.
-            self.fetched.clear();
             self.start_stream()?;
         }
         ran
@@ -283,7 +309,7 @@ impl nino_graph::Session for Session {
     fn poison(&mut self) -> Result<(), ExecError> {
         // All ones is NaN in f32, f16 and bf16.
         self.arena.as_mut_slice().fill(0xff);
-        Ok(())
+        self.forget_steady()
     }
 
     fn arena_bytes(&self) -> usize {

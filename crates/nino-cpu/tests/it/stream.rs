@@ -160,3 +160,82 @@ fn a_read_that_fails_is_told_by_the_run() {
         "{error}"
     );
 }
+
+/// Products of `y` beside those of `x`; `y` may stay between runs.
+fn two_inputs(keep: bool) -> (Graph, [Node; 3]) {
+    let (mut g, f) = (Graph::new(), DType::F32);
+    let [x, y] = ["x", "y"].map(|name| g.input(name, [4, 256], f));
+    if keep {
+        g.keep(y);
+    }
+    let mut h = x;
+    for i in 0..5 {
+        let [a, b] = [("a", h), ("b", y)].map(|(name, from)| {
+            let w = g.param(&format!("{i}.{name}"), [256, 256], f);
+            g.linear(from, w, None)
+        });
+        let product = g.mul(a, b);
+        h = g.add(product, x);
+    }
+    g.output(h);
+    (g.finish().unwrap(), [x, y, h])
+}
+
+#[test]
+fn what_stays_between_runs_is_neither_read_nor_computed_again() {
+    let cpu = cpu();
+    let wave = |seed: usize| -> Vec<u8> {
+        let values = (0..4 * 256).map(|i| ((i * 3 + seed * 17) as f32 * 0.21).sin());
+        values.flat_map(f32::to_le_bytes).collect()
+    };
+    let session = |keep: bool, stream: bool| {
+        let source = Arc::new(Waves::default());
+        let (graph, [x, y, out]) = two_inputs(keep);
+        let mut plan = Plan::new(graph, cpu.plan_options()).unwrap();
+        if stream {
+            plan = plan.streaming(0);
+        }
+        let plan = Arc::new(plan);
+        let weights = cpu.load(&[&plan], source.clone()).unwrap();
+        let mut session = cpu.session(plan.clone(), &weights).unwrap();
+        let run = move |at: usize, kept: Option<usize>, cancel: bool| {
+            session.write(x, &wave(at)).unwrap();
+            if let Some(kept) = kept {
+                session.write(y, &wave(kept)).unwrap();
+            }
+            let cancel = AtomicBool::new(cancel);
+            let options = RunOptions {
+                cancel: Some(&cancel),
+                profile: true,
+            };
+            session.run(options).ok()?;
+            let mut found = vec![0; plan.graph().bytes(out)];
+            session.read(out, &mut found).unwrap();
+            Some((found, session.profile().len()))
+        };
+        (run, source)
+    };
+    let fresh = |x: usize, y: usize| session(false, false).0(x, Some(y), false).unwrap().0;
+    for stream in [false, true] {
+        let (mut run, source) = session(true, stream);
+        let mut check = |x: usize, written: Option<usize>, y: usize, ops: usize| {
+            let (found, timed) = run(x, written, false).unwrap();
+            assert_eq!(timed, ops, "ops of run {x}, streamed: {stream}");
+            assert!(found == fresh(x, y), "run {x}, streamed: {stream}");
+        };
+        check(1, Some(50), 50, 20);
+        let after_one = source.reads.load(Ordering::Relaxed);
+        check(2, None, 50, 15);
+        check(3, None, 50, 15);
+        let each = (source.reads.load(Ordering::Relaxed) - after_one) / 2;
+        assert!(each <= if stream { 6 } else { 0 }, "{each} reads a run");
+        check(4, Some(51), 51, 20);
+        check(5, None, 51, 15);
+        assert!(run(6, None, true).is_none(), "stopped behind what stays");
+        let (found, timed) = run(7, None, false).unwrap();
+        assert!(timed == 15 && found == fresh(7, 51));
+        assert!(run(8, Some(52), true).is_none(), "stopped before it");
+        let (found, timed) = run(9, None, false).unwrap();
+        assert!(timed == 20 && found == fresh(9, 52));
+    }
+}

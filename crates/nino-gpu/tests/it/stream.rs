@@ -3,7 +3,7 @@
 use crate::devices;
 use nino_dtype::DType;
 use nino_graph::{
-    Device, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, RunOptions, rewrite,
+    Device, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, PlanOptions, RunOptions, rewrite,
 };
 use std::sync::Arc;
 
@@ -73,5 +73,98 @@ fn gpu_streamed_weights_give_the_same_bits() {
         assert!(none == 0 && fetches >= 5, "{fetches} fetches");
         assert_eq!(resident[0], resident[1]);
         assert!(streamed.iter().all(|found| *found == resident[0]));
+    }
+}
+
+/// Keys and values of a context that stays are sent and computed once, also when they are streamed or
+/// kept outside the arena.
+#[test]
+fn gpu_what_stays_between_runs_gives_the_same_bits() {
+    for device in devices(None) {
+        let dtype = device.activation_dtype();
+        let graph = |keep: bool| {
+            let mut g = Graph::new();
+            let (x, context) = (
+                g.input("x", [1, 12, 128], dtype),
+                g.input("context", [1, 7, 256], dtype),
+            );
+            if keep {
+                g.keep(context);
+            }
+            let mut h = x;
+            for i in 0..3 {
+                let [q, k, v] = [("q", h), ("k", context), ("v", context)].map(|(name, from)| {
+                    let shape = [128, g.shape(from).last_dim()];
+                    let w = g.param(&format!("{i}.{name}"), shape, DType::F32);
+                    let y = g.linear(from, w, None);
+                    g.reshape(y, [1, g.shape(from)[1], 4, 32])
+                });
+                let y = g.attention(q, k, v, None);
+                let y = g.reshape(y, [1, 12, 128]);
+                h = g.add(h, y);
+            }
+            g.output(h);
+            (
+                rewrite(&g.finish().unwrap(), device.rewrites()),
+                [x, context, h],
+            )
+        };
+        let wave = |graph: &Graph, node: Node, seed: usize| {
+            let values: Vec<f32> = (0..graph.shape(node).numel())
+                .map(|i| ((i * 3 + seed * 17) as f32 * 0.21).sin())
+                .collect();
+            let mut bytes = vec![0; graph.bytes(node)];
+            nino_dtype::encode(graph.dtype(node), &values, &mut bytes).unwrap();
+            bytes
+        };
+        // Each run's x, and its context where that is written.
+        let runs = [
+            (1, Some(50)),
+            (2, None),
+            (3, None),
+            (4, Some(51)),
+            (5, None),
+        ];
+        let found = |keep: bool, change: &dyn Fn(PlanOptions) -> PlanOptions, stream: bool| {
+            let (graph, [x, context, out]) = graph(keep);
+            let mut plan = Plan::new(graph.clone(), change(device.plan_options())).unwrap();
+            if stream {
+                plan = plan.streaming(0);
+                assert!(plan.fetches().len() > 5);
+            }
+            assert_eq!(plan.steady_steps() > 0, keep);
+            let plan = Arc::new(plan);
+            let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
+            let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
+            session.poison().unwrap();
+            let mut told = 0;
+            runs.map(|(seed, written)| {
+                session.write(x, &wave(&graph, x, seed)).unwrap();
+                told = written.unwrap_or(told);
+                if written.is_some() || !keep {
+                    session
+                        .write(context, &wave(&graph, context, told))
+                        .unwrap();
+                }
+                session.run(RunOptions::default()).unwrap();
+                let mut found = vec![0; graph.bytes(out)];
+                session.read(out, &mut found).unwrap();
+                found
+            })
+        };
+        let same = |options| options;
+        let outside = |options| PlanOptions {
+            spill_above: Some(1),
+            window: 1 << 20,
+            ..options
+        };
+        let expected = found(false, &same, false);
+        assert_ne!(expected[0], expected[1]);
+        assert!(found(true, &same, false) == expected, "in the arena");
+        assert!(found(true, &same, true) == expected, "streamed");
+        assert!(
+            found(true, &outside, false) == expected,
+            "outside the arena"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Which values share a buffer, and from which op to which op each buffer is alive.
 
 use super::PlanOptions;
+use super::order::Order;
 use crate::{Def, Graph, Node, Op};
 
-/// Memory that must not be shared with another buffer from `start` to `end` (op positions).
+/// Memory that must not be shared with another buffer from `start` to `end` (positions in [`Order`]).
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     pub(super) bytes: usize,
@@ -20,15 +21,16 @@ pub(super) struct Buffer {
     pub(super) window_of: Option<(Node, usize)>,
 }
 
-pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
-    let last_use = last_uses(graph);
+pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Vec<Buffer> {
+    let last_use = last_uses(graph, order);
     // Value -> index of its buffer.
     let mut home: Vec<Option<usize>> = vec![None; graph.len()];
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut scratch = Vec::new();
-    for (node, value) in graph.values() {
-        let i = node.index();
-        let shared = match &value.def {
+    for &node in order.nodes() {
+        let (i, at) = (node.index(), order.at(node));
+        let def = &graph.value(node).def;
+        let shared = match def {
             Def::Param(_) | Def::Dead => continue,
             Def::Input { .. } => None,
             Def::Op(Op::Reshape(x)) => match home[x.index()] {
@@ -37,12 +39,13 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 None => continue,
             },
             Def::Op(op) => {
-                let next = carried(graph, node, &home, &buffers);
-                if let Some(at) = next {
-                    let read = last_reads(graph, &home, at).max(buffers[at].owner.index());
-                    buffers[at].gap = (read + 1 < i).then(|| (read + 1, i - 1));
+                let next = carried(graph, order, node, &home, &buffers);
+                if let Some(shared) = next {
+                    let written = order.at(buffers[shared].owner);
+                    let read = last_read(graph, order, &home, shared).max(written);
+                    buffers[shared].gap = (read + 1 < at).then(|| (read + 1, at - 1));
                 }
-                next.or_else(|| in_place(graph, options, node, op, &home, &buffers))
+                next.or_else(|| in_place(graph, options, (node, at), op, &home, &buffers))
             }
         };
         // What the next run finds again is not overwritten before this one ends.
@@ -50,21 +53,20 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
             .carried()
             .iter()
             .any(|&(input, output)| input == node || output == node);
-        let end = if kept {
+        let end = if kept || order.must_stay(graph, node, last_use[i]) {
             graph.len()
         } else {
-            last_use[i].max(i)
+            last_use[i].max(at)
         };
-        let at = if let Some(at) = shared {
-            buffers[at].end = buffers[at].end.max(end);
-            buffers[at].values.push(node);
-            at
+        home[i] = Some(if let Some(shared) = shared {
+            buffers[shared].end = buffers[shared].end.max(end);
+            buffers[shared].values.push(node);
+            shared
         } else {
             // Inputs are written before the first op.
-            let start = if matches!(value.def, Def::Input { .. }) {
-                0
-            } else {
-                i
+            let start = match def {
+                Def::Input { .. } => 0,
+                _ => at,
             };
             let bytes = graph.bytes(node);
             buffers.push(Buffer {
@@ -78,14 +80,13 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
                 window_of: None,
             });
             buffers.len() - 1
-        };
-        home[i] = Some(at);
+        });
         let bytes = options.scratch_bytes(graph, node);
         if bytes > 0 {
             scratch.push(Buffer {
                 bytes,
-                start: i,
-                end: i,
+                start: at,
+                end: at,
                 owner: node,
                 values: vec![],
                 scratch_of: Some(node),
@@ -99,20 +100,27 @@ pub(super) fn buffers(graph: &Graph, options: &PlanOptions) -> Vec<Buffer> {
 }
 
 /// The buffer of the input that this value is carried to, when nothing reads it any more.
-fn carried(graph: &Graph, node: Node, home: &[Option<usize>], buffers: &[Buffer]) -> Option<usize> {
+fn carried(
+    graph: &Graph,
+    order: &Order,
+    node: Node,
+    home: &[Option<usize>],
+    buffers: &[Buffer],
+) -> Option<usize> {
     let &(input, _) = graph.carried().iter().find(|(_, output)| *output == node)?;
-    let at = home[input.index()]?;
-    let read_later = graph
-        .ops()
-        .any(|(n, op)| n >= node && op.operands().iter().any(|&x| home[x.index()] == Some(at)));
-    (!read_later && buffers[at].values == [input]).then_some(at)
+    let shared = home[input.index()]?;
+    let read_later = last_read(graph, order, home, shared) >= order.at(node);
+    (!read_later && buffers[shared].values == [input]).then_some(shared)
 }
 
-/// The last op that reads a value of buffer `at`.
-fn last_reads(graph: &Graph, home: &[Option<usize>], at: usize) -> usize {
-    let reads = |op: &Op| op.operands().iter().any(|&x| home[x.index()] == Some(at));
+/// The last op that reads a value of a buffer.
+fn last_read(graph: &Graph, order: &Order, home: &[Option<usize>], buffer: usize) -> usize {
+    let reads = |op: &Op| {
+        let mut operands = op.operands().into_iter();
+        operands.any(|x| home[x.index()] == Some(buffer))
+    };
     let readers = graph.ops().filter(|(_, op)| reads(op));
-    readers.map(|(n, _)| n.index()).last().unwrap_or(0)
+    readers.map(|(n, _)| order.at(n)).max().unwrap_or(0)
 }
 
 impl Buffer {
@@ -138,7 +146,7 @@ impl Buffer {
 }
 
 /// The op during which most bytes are alive.
-pub(super) fn peak(graph: &Graph, buffers: &[Buffer]) -> Option<Node> {
+pub(super) fn peak(graph: &Graph, order: &Order, buffers: &[Buffer]) -> Option<Node> {
     let alive = |i: usize| -> usize {
         buffers
             .iter()
@@ -146,15 +154,19 @@ pub(super) fn peak(graph: &Graph, buffers: &[Buffer]) -> Option<Node> {
             .map(|b| b.bytes)
             .sum()
     };
-    graph.ops().map(|(n, _)| n).max_by_key(|n| alive(n.index()))
+    graph
+        .ops()
+        .map(|(n, _)| n)
+        .max_by_key(|&n| alive(order.at(n)))
 }
 
 /// Position of the last op that reads each value; outputs live to the end.
-fn last_uses(graph: &Graph) -> Vec<usize> {
+fn last_uses(graph: &Graph, order: &Order) -> Vec<usize> {
     let mut last = vec![0; graph.len()];
     for (node, op) in graph.ops() {
         for operand in op.operands() {
-            last[operand.index()] = node.index();
+            let last = &mut last[operand.index()];
+            *last = (*last).max(order.at(node));
         }
     }
     for out in graph.outputs() {
@@ -174,7 +186,7 @@ fn last_uses(graph: &Graph) -> Vec<usize> {
 fn in_place(
     graph: &Graph,
     options: &PlanOptions,
-    node: Node,
+    (node, now): (Node, usize),
     op: &Op,
     home: &[Option<usize>],
     buffers: &[Buffer],
@@ -199,7 +211,7 @@ fn in_place(
         let fits = graph.shape(x) == graph.shape(node)
             && graph.bytes(x) == graph.bytes(node)
             && buffers[at].bytes == graph.bytes(node)
-            && buffers[at].end <= node.index()
+            && buffers[at].end <= now
             && others == 1;
         fits.then_some(at)
     })

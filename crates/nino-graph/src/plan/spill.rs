@@ -2,6 +2,7 @@
 //! through, and the search for how much must stay outside to fit a budget.
 
 use super::lifetimes::Buffer;
+use super::order::Order;
 use super::{Place, Plan, PlanError, PlanOptions, Step};
 use crate::{Graph, Node};
 use std::ops::Range;
@@ -43,7 +44,7 @@ impl Plan {
         if whole.arena_bytes() <= arena {
             return Ok(whole);
         }
-        if let Some(frugal) = options.frugal() {
+        if let Some(frugal) = options.frugal(graph) {
             return Plan::fit(graph, frugal, arena);
         }
         let mut sizes: Vec<usize> = graph.ops().map(|(n, _)| graph.bytes(n)).collect();
@@ -98,18 +99,23 @@ pub(super) fn windows(
     windows
 }
 
-pub(super) fn window_buffers(windows: &[Vec<usize>]) -> impl Iterator<Item = Buffer> {
+pub(super) fn window_buffers(
+    order: &Order,
+    windows: &[Vec<usize>],
+) -> impl Iterator<Item = Buffer> {
     windows.iter().enumerate().flat_map(|(node, sizes)| {
+        let node = Node(node as u32);
+        let at = order.at(node);
         let with_bytes = sizes.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
         with_bytes.map(move |(i, &bytes)| Buffer {
             bytes,
-            start: node,
-            end: node,
-            owner: Node(node as u32),
+            start: at,
+            end: at,
+            owner: node,
             values: Vec::new(),
             scratch_of: None,
             gap: None,
-            window_of: Some((Node(node as u32), i)),
+            window_of: Some((node, i)),
         })
     })
 }

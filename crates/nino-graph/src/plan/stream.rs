@@ -56,7 +56,7 @@ impl Plan {
         if whole.device_bytes() <= budget {
             return Ok(whole);
         }
-        if let Some(frugal) = options.frugal() {
+        if let Some(frugal) = options.frugal(graph) {
             return Plan::within(graph, frugal);
         }
         let arena = whole.arena_bytes();
@@ -98,6 +98,11 @@ impl Plan {
     /// Parameters to fetch in a run, in the order they are used; empty when all of them stay.
     pub fn fetches(&self) -> &[Fetch] {
         &self.ring.fetches
+    }
+
+    /// The first fetch of a run that begins at `step`.
+    pub fn first_fetch(&self, step: usize) -> usize {
+        self.fetches().partition_point(|f| f.steps.end <= step)
     }
 
     /// Bytes of one of the ring's two slots; 0 when nothing is fetched.
@@ -169,12 +174,11 @@ fn ring(graph: &Graph, steps: &[Step], options: &PlanOptions, budget: usize) -> 
         }
     }
     match best {
-        Some((_, streamed, mut taken)) if slot_saves(&groups, &taken, options, streamed) => {
-            taken.sort_unstable();
+        Some((_, streamed, taken)) if slot_saves(&groups, &taken, options, streamed) => {
             let chosen: Vec<&Group> = taken.iter().map(|&i| &groups[i]).collect();
             Ring {
-                fetches: fetches(&chosen, steps),
                 slot_bytes: chosen.iter().map(|g| g.slot).max().unwrap_or(0),
+                fetches: fetches(chosen, steps),
                 streamed,
             }
         }
@@ -188,23 +192,25 @@ fn slot_saves(groups: &[Group], taken: &[usize], options: &PlanOptions, streamed
     options.fetch_copies * slot < streamed
 }
 
-fn fetches(groups: &[&Group], steps: &[Step]) -> Vec<Fetch> {
+fn fetches(mut groups: Vec<&Group>, steps: &[Step]) -> Vec<Fetch> {
     let mut at: BTreeMap<Node, Range<usize>> = BTreeMap::new();
     for (i, step) in steps.iter().enumerate() {
         at.entry(step.node).or_insert(i..i).end = i + 1;
     }
+    let steps_of = |group: &Group| at.get(&group.node).cloned().unwrap_or(0..0);
+    groups.sort_by_key(|group| steps_of(group).start);
     let numbered = groups.iter().enumerate();
     numbered
         .map(|(k, group)| Fetch {
             node: group.node,
-            steps: at.get(&group.node).cloned().unwrap_or(0..0),
+            steps: steps_of(group),
             slot: k % SLOTS,
             params: group.params.clone(),
         })
         .collect()
 }
 
-/// What can be fetched, in the order of use: large parameters that one op reads and no one else.
+/// What can be fetched, in the order of recording, so that plans of one network choose alike: large parameters that one op reads and no one else.
 fn groups(graph: &Graph, options: &PlanOptions) -> Vec<Group> {
     let mut readers: BTreeMap<Node, usize> = BTreeMap::new();
     for (_, op) in graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))) {

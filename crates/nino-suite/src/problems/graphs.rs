@@ -6,37 +6,57 @@ use nino_dtype::DType;
 use nino_graph::{Act, Node, UpsampleMode};
 
 pub(super) fn random(rng: &mut Rng) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for i in 0..24 {
-        let dtype = if i % 3 == 2 { DType::F16 } else { DType::F32 };
-        let mut c = CaseBuilder::new(rng);
-        let (h, w, channels) = (
-            3 + c.rng.below(6),
-            2 + c.rng.below(7),
-            4 * (1 + c.rng.below(5)),
-        );
-        let x = c.input([1, h, w, channels], dtype);
-        let mut alive = vec![x];
-        for _ in 0..6 + c.rng.below(10) {
-            let next = step(&mut c, &alive, channels);
-            alive.push(next);
-        }
-        // Everything still standing takes part in the result.
-        let mut out = alive[alive.len() - 1];
-        for &other in alive.iter().rev().skip(1).step_by(2) {
-            if c.g.shape(other) == c.g.shape(out) {
-                out = c.g.add(out, other);
-            }
-        }
-        // Rounding at every op adds up along the chain.
-        let class = if dtype == DType::F32 {
-            Class::Close
-        } else {
-            Class::Quant
-        };
-        cases.push(c.finish(format!("random graph {i} {dtype}"), out, class));
+    (0..24).map(|i| graph(rng, i, 0)).collect()
+}
+
+/// Some of their inputs stay between runs.
+pub(super) fn steady(rng: &mut Rng) -> Vec<Case> {
+    (0..9).map(|i| graph(rng, i, 2)).collect()
+}
+
+fn graph(rng: &mut Rng, i: usize, kept: usize) -> Case {
+    let dtype = if i % 3 == 2 { DType::F16 } else { DType::F32 };
+    let mut c = CaseBuilder::new(rng);
+    let (h, w, channels) = (
+        3 + c.rng.below(6),
+        2 + c.rng.below(7),
+        4 * (1 + c.rng.below(5)),
+    );
+    let x = c.input([1, h, w, channels], dtype);
+    let mut alive = Vec::new();
+    for _ in 0..kept {
+        let input = c.input([1, h, w, channels], dtype);
+        c.g.keep(input);
+        alive.push(input);
     }
-    cases
+    if kept > 0 {
+        grow(&mut c, &mut alive, channels, 4);
+    }
+    alive.push(x);
+    let more = 6 + c.rng.below(10);
+    grow(&mut c, &mut alive, channels, more);
+    // Everything still standing takes part in the result.
+    let mut out = alive[alive.len() - 1];
+    for &other in alive.iter().rev().skip(1).step_by(2) {
+        if c.g.shape(other) == c.g.shape(out) {
+            out = c.g.add(out, other);
+        }
+    }
+    // Rounding at every op adds up along the chain.
+    let class = if dtype == DType::F32 {
+        Class::Close
+    } else {
+        Class::Quant
+    };
+    let name = if kept > 0 { "steady" } else { "random" };
+    c.finish(format!("{name} graph {i} {dtype}"), out, class)
+}
+
+fn grow(c: &mut CaseBuilder<'_>, alive: &mut Vec<Node>, channels: usize, ops: usize) {
+    for _ in 0..ops {
+        let next = step(c, alive, channels);
+        alive.push(next);
+    }
 }
 
 /// One more op over a value chosen among those alive; every op here keeps its operand's scale.
