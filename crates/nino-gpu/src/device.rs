@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{Adapters, WANTED};
 use crate::pipeline::Pipelines;
+use crate::vulkan::Vulkan;
 use crate::{AdapterInfo, GpuError, Tier};
 
 /// How to open a device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// `auto`, an index, or part of a name; empty means `auto`.
     pub adapter: String,
@@ -18,6 +19,19 @@ pub struct OpenOptions {
     pub tier: Option<Tier>,
     /// Folder for compiled pipelines between runs.
     pub cache_dir: Option<std::path::PathBuf>,
+    /// Record dispatches here rather than in wgpu's passes, where the device is a Vulkan one.
+    pub record: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            adapter: String::new(),
+            tier: None,
+            cache_dir: None,
+            record: true,
+        }
+    }
 }
 
 /// An open device.
@@ -30,6 +44,8 @@ pub struct Gpu {
     pub(crate) features: wgpu::Features,
     pub(crate) limits: wgpu::Limits,
     pub(crate) pipelines: Pipelines,
+    /// Set where dispatches are recorded rather than encoded in wgpu's passes.
+    pub(crate) vulkan: Option<Arc<Vulkan>>,
     adapter: wgpu::Adapter,
     lost: Arc<OnceLock<String>>,
     stray: Arc<Mutex<Option<String>>>,
@@ -58,7 +74,7 @@ impl Gpu {
             features = features - wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         }
         let limits = adapter.limits();
-        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+        let desc = wgpu::DeviceDescriptor {
             label: Some("nino"),
             required_features: features,
             required_limits: limits.clone(),
@@ -66,12 +82,11 @@ impl Gpu {
             experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             trace: wgpu::Trace::Off,
-        });
-        let (device, queue) =
-            pollster::block_on(request).map_err(|e| GpuError::DeviceCreation {
-                adapter: info.name.clone(),
-                reason: e.to_string(),
-            })?;
+        };
+        let (device, queue, vulkan) = open_device(&adapter, &desc, options).map_err(|reason| {
+            let adapter = info.name.clone();
+            GpuError::DeviceCreation { adapter, reason }
+        })?;
         let lost = Arc::new(OnceLock::new());
         let flag = Arc::clone(&lost);
         device.set_device_lost_callback(move |reason, message| {
@@ -95,6 +110,7 @@ impl Gpu {
             features,
             limits,
             pipelines,
+            vulkan,
             adapter,
             lost,
             stray,
@@ -105,6 +121,11 @@ impl Gpu {
     /// Why the device is gone, if it is.
     pub fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
+    }
+
+    /// Whether dispatches are recorded once and replayed, rather than encoded in wgpu's passes.
+    pub fn records(&self) -> bool {
+        self.vulkan.is_some()
     }
 
     /// Gives the device up: from here on every call answers that it is lost.
@@ -180,7 +201,7 @@ impl Gpu {
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_DST
             | wgpu::BufferUsages::COPY_SRC;
-        self.raw_buffer(what, bytes.next_multiple_of(16) + 16, usage, false)
+        self.raw_buffer(what, bytes.next_multiple_of(16) + 16, usage)
     }
 
     pub(crate) fn raw_buffer(
@@ -188,7 +209,6 @@ impl Gpu {
         what: &str,
         size: u64,
         usage: wgpu::BufferUsages,
-        mapped: bool,
     ) -> Result<wgpu::Buffer, GpuError> {
         let limit = self.limits.max_buffer_size;
         if size > limit {
@@ -198,14 +218,18 @@ impl Gpu {
                 limit,
             });
         }
-        self.scoped(what, size, || {
-            self.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(what),
-                size,
-                usage,
-                mapped_at_creation: mapped,
-            })
-        })
+        let desc = wgpu::BufferDescriptor {
+            label: Some(what),
+            size,
+            usage,
+            mapped_at_creation: false,
+        };
+        match &self.vulkan {
+            Some(vulkan) if usage.contains(wgpu::BufferUsages::STORAGE) => {
+                vulkan.buffer(self, &desc)
+            }
+            _ => self.scoped(what, size, || self.device.create_buffer(&desc)),
+        }
     }
 
     pub fn write(&self, buffer: &wgpu::Buffer, offset: u64, bytes: &[u8]) -> Result<(), GpuError> {
@@ -242,7 +266,7 @@ impl Gpu {
             return Ok(kept);
         }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        self.raw_buffer("readback", size.next_multiple_of(1 << 16), usage, false)
+        self.raw_buffer("readback", size.next_multiple_of(1 << 16), usage)
     }
 
     /// Writes any byte range of a buffer; words only partly covered keep their other bytes.
@@ -319,6 +343,26 @@ impl Gpu {
         }
         self.check_lost()
     }
+}
+
+type Opened = (wgpu::Device, wgpu::Queue, Option<Arc<Vulkan>>);
+
+fn open_device(
+    adapter: &wgpu::Adapter,
+    desc: &wgpu::DeviceDescriptor<'_>,
+    options: &OpenOptions,
+) -> Result<Opened, String> {
+    let needed = wgpu::Features::IMMEDIATES | wgpu::Features::TIMESTAMP_QUERY;
+    if options.record && desc.required_features.contains(needed) {
+        match Vulkan::open(adapter, desc, options.cache_dir.as_deref()) {
+            Ok(Some((device, queue, vulkan))) => return Ok((device, queue, Some(vulkan))),
+            Ok(None) => {}
+            Err(reason) => tracing::debug!(%reason, "not opened for recording"),
+        }
+    }
+    let opened = pollster::block_on(adapter.request_device(desc));
+    let (device, queue) = opened.map_err(|e| e.to_string())?;
+    Ok((device, queue, None))
 }
 
 fn pick_tier(info: &AdapterInfo, wanted: Option<Tier>) -> Result<Tier, GpuError> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use nino_dtype::DType;
 
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Code, Pipeline};
 use crate::shader::KernelKey;
+use crate::vulkan::Bound;
 use crate::{Gpu, GpuError};
 
 /// Part of a tensor in a buffer. Kernels index elements of the whole tensor; `first` is the
@@ -36,19 +37,34 @@ impl<'a> View<'a> {
 pub struct Launch<'a> {
     pub key: KernelKey,
     pub views: Vec<View<'a>>,
+    /// How many of the views, counted from the first, the kernel writes; it only reads the others.
+    pub writes: usize,
     pub params: Vec<u32>,
     pub groups: [u32; 3],
 }
 
-/// A launch with its pipeline and bind group made.
+/// A launch with its kernel compiled and bound to its views.
 #[derive(Debug)]
 pub struct Dispatch {
-    pub(crate) pipeline: Arc<Pipeline>,
-    bind_group: wgpu::BindGroup,
+    body: Body,
     pub(crate) params: Vec<u8>,
-    groups: [u32; 3],
+    pub(crate) groups: [u32; 3],
     /// Where its parameters are in the table of a device without immediates.
     pub(crate) slot: u32,
+}
+
+#[derive(Debug)]
+enum Body {
+    Pass(Arc<Pipeline>, wgpu::BindGroup),
+    Recorded(Bound),
+}
+
+/// A view as a kernel is bound to it: from an aligned offset, whole 16-byte words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding<'a> {
+    pub(crate) buffer: &'a wgpu::Buffer,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The number of a storage type in shader constants (`DT` in access.wgsl, `WT` in weight.wgsl).
@@ -97,35 +113,7 @@ impl Gpu {
             "{}: bindings of kernel and launch differ",
             pipeline.label
         );
-        let align = self.offset_alignment();
-        let mut entries = Vec::with_capacity(launch.views.len());
-        for (i, view) in launch.views.iter().enumerate() {
-            let offset = view.offset / align * align;
-            let end = (view.offset + view.bytes)
-                .next_multiple_of(16)
-                .min(view.buffer.size());
-            let bytes = (end - offset).max(16);
-            let limit = self.limits.max_storage_buffer_binding_size;
-            if bytes > limit {
-                let what = pipeline.label.clone();
-                return Err(GpuError::BindingTooLarge { what, bytes, limit });
-            }
-            entries.push(wgpu::BindGroupEntry {
-                binding: i as u32,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: view.buffer,
-                    offset,
-                    size: wgpu::BufferSize::new(bytes),
-                }),
-            });
-        }
-        let bind_group = self.scoped(&pipeline.label, 0, || {
-            self.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                label: None,
-                layout: &pipeline.layout,
-                entries: &entries,
-            })
-        })?;
+        let bindings = self.bindings(&pipeline.label, &launch.views)?;
         let max = self.limits.max_compute_workgroups_per_dimension;
         if launch.groups.iter().any(|&g| g > max) {
             return Err(GpuError::Unsupported {
@@ -134,30 +122,103 @@ impl Gpu {
             });
         }
         let params = launch.params.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let groups = launch.groups;
+        let body = match (&pipeline.code, &self.vulkan) {
+            (Code::Vulkan(raw), Some(vulkan)) => {
+                self.check_lost()?;
+                Body::Recorded(vulkan.bind(raw, launch, &bindings)?)
+            }
+            (Code::Wgpu { layout, .. }, _) => {
+                let group = self.bind_group(&pipeline.label, layout, &bindings)?;
+                Body::Pass(pipeline, group)
+            }
+            (Code::Vulkan(_), None) => unreachable!("compiled without a Vulkan device"),
+        };
         Ok(Dispatch {
-            pipeline,
-            bind_group,
+            body,
             params,
-            groups,
+            groups: launch.groups,
             slot: 0,
+        })
+    }
+
+    fn bindings<'a>(&self, what: &str, views: &[View<'a>]) -> Result<Vec<Binding<'a>>, GpuError> {
+        let align = self.offset_alignment();
+        let limit = self.limits.max_storage_buffer_binding_size;
+        let bind = |view: &View<'a>| {
+            let offset = view.offset / align * align;
+            let end = (view.offset + view.bytes)
+                .next_multiple_of(16)
+                .min(view.buffer.size());
+            let bytes = (end - offset).max(16);
+            if bytes > limit {
+                let what = what.to_owned();
+                return Err(GpuError::BindingTooLarge { what, bytes, limit });
+            }
+            let buffer = view.buffer;
+            Ok(Binding {
+                buffer,
+                offset,
+                bytes,
+            })
+        };
+        views.iter().map(bind).collect()
+    }
+
+    fn bind_group(
+        &self,
+        what: &str,
+        layout: &wgpu::BindGroupLayout,
+        bindings: &[Binding<'_>],
+    ) -> Result<wgpu::BindGroup, GpuError> {
+        let mut entries = Vec::with_capacity(bindings.len());
+        for (i, b) in bindings.iter().enumerate() {
+            entries.push(wgpu::BindGroupEntry {
+                binding: i as u32,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: b.buffer,
+                    offset: b.offset,
+                    size: wgpu::BufferSize::new(b.bytes),
+                }),
+            });
+        }
+        self.scoped(what, 0, || {
+            self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout,
+                entries: &entries,
+            })
         })
     }
 }
 
 impl Dispatch {
-    /// Records the dispatch. Without immediates, `uniforms` is the table its parameters are in and
+    /// What it is where dispatches are recorded for Vulkan.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "windows")), allow(dead_code))]
+    pub(crate) fn recorded(&self) -> Option<&Bound> {
+        match &self.body {
+            Body::Recorded(bound) => Some(bound),
+            Body::Pass(..) => None,
+        }
+    }
+
+    /// Records the dispatch in a pass of wgpu. Without immediates, `uniforms` is the table its parameters are in and
     /// where.
     pub(crate) fn encode(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
         uniforms: Option<(&wgpu::BindGroup, u32)>,
     ) {
+        let Body::Pass(pipeline, bind_group) = &self.body else {
+            return;
+        };
+        let Code::Wgpu { raw, .. } = &pipeline.code else {
+            return;
+        };
         if self.groups.contains(&0) {
             return;
         }
-        pass.set_pipeline(&self.pipeline.raw);
-        pass.set_bind_group(0, &self.bind_group, &[]);
+        pass.set_pipeline(raw);
+        pass.set_bind_group(0, bind_group, &[]);
         match uniforms {
             Some((group, offset)) => pass.set_bind_group(1, group, &[offset]),
             None => pass.set_immediates(0, &self.params),

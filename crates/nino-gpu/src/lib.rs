@@ -6,18 +6,25 @@ mod adapter;
 mod device;
 mod error;
 mod exec;
+mod hazard;
 mod kernel;
 mod lower;
 mod memory;
 pub mod ops;
+mod passes;
 mod pipeline;
 mod profile;
-#[allow(dead_code)] // until the recorder launches these
+#[allow(dead_code, unused_imports)] // until the recorder launches these
 mod ptx;
 mod roofline;
 mod session;
 mod shader;
 mod submit;
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "windows")),
+    path = "vulkan/absent.rs"
+)]
+mod vulkan;
 mod weights;
 
 pub use adapter::{AdapterInfo, AdapterKind, Adapters, Tier};

@@ -10,10 +10,19 @@ use crate::{Gpu, GpuError};
 /// A kernel ready to dispatch.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) raw: wgpu::ComputePipeline,
-    pub(crate) layout: wgpu::BindGroupLayout,
+    pub(crate) code: Code,
     pub(crate) label: String,
     pub(crate) n_bindings: u32,
+}
+
+/// A kernel compiled by wgpu for its passes, or for recording.
+#[derive(Debug)]
+pub(crate) enum Code {
+    Wgpu {
+        raw: wgpu::ComputePipeline,
+        layout: wgpu::BindGroupLayout,
+    },
+    Vulkan(Arc<crate::vulkan::Pipeline>),
 }
 
 /// Bytes of parameters a dispatch may carry: the immediates every desktop driver offers.
@@ -67,16 +76,21 @@ impl Pipelines {
         let Some((cache, path)) = &self.disk else {
             return;
         };
-        let Some(data) = cache.get_data() else { return };
-        let partial = path.with_extension("partial");
-        let written = path
-            .parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::write(&partial, data))
-            .and_then(|()| std::fs::rename(&partial, path));
-        if let Err(e) = written {
-            tracing::debug!(path = %path.display(), error = %e, "pipeline cache not saved");
+        if let Some(data) = cache.get_data() {
+            replace(path, &data);
         }
+    }
+}
+
+pub(crate) fn replace(path: &Path, data: &[u8]) {
+    let partial = path.with_extension("partial");
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&partial, data))
+        .and_then(|()| std::fs::rename(&partial, path));
+    if let Err(e) = written {
+        tracing::debug!(path = %path.display(), error = %e, "pipeline cache not saved");
     }
 }
 
@@ -87,7 +101,18 @@ impl Gpu {
             return Ok(Arc::clone(found));
         }
         let assembled = assemble(key, self.pipelines.immediates)?;
-        let compiled = self.scoped("kernel", 0, || self.compile(key, &assembled));
+        let compiled = match &self.vulkan {
+            Some(vulkan) => self.check_lost().and_then(|()| {
+                let label = key.label();
+                let code = vulkan.compile(&label, &assembled)?;
+                Ok(Pipeline {
+                    code: Code::Vulkan(Arc::new(code)),
+                    label,
+                    n_bindings: assembled.n_bindings,
+                })
+            }),
+            None => self.scoped("kernel", 0, || self.compile(key, &assembled)),
+        };
         let compiled = compiled.map_err(|e| match e {
             GpuError::Validation { reason, .. } => GpuError::Kernel {
                 kernel: key.label(),
@@ -130,7 +155,10 @@ impl Gpu {
 
     /// Keeps compiled kernels for the next process.
     pub fn save_pipelines(&self) {
-        self.pipelines.save();
+        match &self.vulkan {
+            Some(vulkan) => vulkan.save(),
+            None => self.pipelines.save(),
+        }
     }
 
     /// Group 1 of every kernel where parameters are not immediates: a uniform at a dynamic offset.
@@ -221,8 +249,7 @@ impl Gpu {
                 cache: self.pipelines.disk.as_ref().map(|(cache, _)| cache),
             });
         Pipeline {
-            raw,
-            layout,
+            code: Code::Wgpu { raw, layout },
             label,
             n_bindings: assembled.n_bindings,
         }

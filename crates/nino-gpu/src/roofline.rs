@@ -29,6 +29,7 @@ impl Gpu {
         let copy = Launch {
             key: KernelKey::new("copy"),
             views: vec![View::whole(&to, DType::F32), View::whole(&from, DType::F32)],
+            writes: 1,
             params: vec![words, groups * 256],
             groups: [groups, 1, 1],
         };
@@ -61,6 +62,7 @@ impl Gpu {
         let launch = Launch {
             key,
             views: vec![View::whole(out, DType::F32)],
+            writes: 1,
             params: vec![steps, 0.5f32.to_bits(), 1],
             groups: [groups, 1, 1],
         };

@@ -18,6 +18,8 @@ use crate::{Gpu, GpuError};
 /// Dispatches of one step, and what crosses between host and arena around it.
 #[derive(Debug)]
 pub(crate) struct StepRun {
+    /// Its number in the session.
+    pub(crate) index: usize,
     pub(crate) node: Node,
     pub(crate) dispatches: Vec<Dispatch>,
     pub(crate) flops: f64,
@@ -155,6 +157,13 @@ impl GpuSession {
     }
 }
 
+impl Drop for GpuSession {
+    fn drop(&mut self) {
+        // wgpu does not know what recorded commands use.
+        let _ = self.gpu.wait();
+    }
+}
+
 impl Session for GpuSession {
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
         self.place(input, bytes.len())?;
@@ -181,6 +190,10 @@ impl Session for GpuSession {
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.times.clear();
+        // An earlier run may have ended early.
+        self.submitter
+            .finish(&self.gpu)
+            .map_err(|e| exec_error(e, &self.gpu))?;
         let steady_steps = self.plan.steady_steps();
         let mut at = if self.steady { steady_steps } else { 0 };
         let mut fetched = self.plan.first_fetch(at);
@@ -277,7 +290,7 @@ fn pages(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
     let starts = (0..total.max(1)).step_by(page);
     let size = |start: usize| ((total - start).min(page).next_multiple_of(16)).max(16) as u64;
     starts
-        .map(|start| gpu.raw_buffer("arena", size(start), usage, false))
+        .map(|start| gpu.raw_buffer("arena", size(start), usage))
         .collect()
 }
 
@@ -311,8 +324,8 @@ fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<StepRun>, Exe
     keys.dedup();
     gpu.prepare(&keys).map_err(fail)?;
     let mut slots = 0..;
-    let steps = plan.steps().iter().zip(launches);
-    let steps = steps.map(|(step, launches)| {
+    let steps = plan.steps().iter().zip(launches).enumerate();
+    let steps = steps.map(|(index, (step, launches))| {
         let cost = plan.step_cost(step);
         let (bring, take) = plan.transfers(step);
         let dispatches = launches
@@ -326,6 +339,7 @@ fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<StepRun>, Exe
             .for_each(|(d, slot)| d.slot = slot);
         let (flops, bytes) = (cost.flops, cost.bytes);
         Ok(StepRun {
+            index,
             node: step.node,
             dispatches,
             flops,

@@ -1,18 +1,17 @@
-//! Recording and submitting steps: submits short enough for driver watchdogs, two in flight, and
-//! device times per step when profiling.
+//! Submitting steps: submits short enough for driver watchdogs, two in flight, and device times per
+//! step when profiling.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::kernel::Dispatch;
+use crate::passes::Passes;
 use crate::session::StepRun;
+use crate::vulkan::Recorder;
 use crate::{AdapterKind, Gpu, GpuError, Tier};
 
 /// Estimated seconds of work per submit; watchdogs reset a device after 2 to 10.
 const SUBMIT_SECONDS: f64 = 0.1;
-
-/// Parameters of a dispatch in the uniform table: one dynamic offset apart.
-const SLOT: u32 = 256;
 
 #[derive(Debug)]
 pub(crate) struct Submitter {
@@ -22,8 +21,14 @@ pub(crate) struct Submitter {
     correction: f64,
     in_flight: VecDeque<(wgpu::SubmissionIndex, f64, Instant)>,
     last_done: Option<Instant>,
-    /// Parameters of all dispatches where the device has no immediates.
-    table: Option<wgpu::BindGroup>,
+    way: Way,
+}
+
+/// How dispatches get to the device.
+#[derive(Debug)]
+enum Way {
+    Passes(Passes),
+    Recorded(Recorder),
 }
 
 impl Submitter {
@@ -37,10 +42,9 @@ impl Submitter {
             (AdapterKind::Discrete, _) => (2e12, 1e11),
             (_, _) => (5e11, 2e10),
         };
-        let table = if gpu.pipelines.immediates {
-            None
-        } else {
-            Some(table(gpu, dispatches)?)
+        let way = match &gpu.vulkan {
+            Some(vulkan) => Way::Recorded(Recorder::new(vulkan)?),
+            None => Way::Passes(Passes::new(gpu, dispatches)?),
         };
         Ok(Submitter {
             flops_rate,
@@ -48,7 +52,7 @@ impl Submitter {
             correction: 1.0,
             in_flight: VecDeque::new(),
             last_done: None,
-            table,
+            way,
         })
     }
 
@@ -56,8 +60,23 @@ impl Submitter {
         (step.flops / self.flops_rate + step.bytes / self.bytes_rate) * self.correction
     }
 
-    /// Submits the first of `steps`, as many as fit one submit, and says how many.
-    pub(crate) fn submit(&mut self, gpu: &Gpu, steps: &[StepRun]) -> Result<usize, GpuError> {
+    fn seconds(&self, steps: &[StepRun]) -> f64 {
+        steps.iter().map(|s| self.estimate(s)).sum()
+    }
+
+    /// How many of the first `steps` make one submit: those recorded together before, while that is
+    /// still about right.
+    fn cut(&self, steps: &[StepRun]) -> usize {
+        if let Way::Recorded(recorder) = &self.way
+            && let Some(n) = recorder.recorded(steps[0].index)
+            && n <= steps.len()
+        {
+            let seconds = self.seconds(&steps[..n]);
+            let (least, most) = (0.5 * SUBMIT_SECONDS, 1.5 * SUBMIT_SECONDS);
+            if (n == 1 || seconds <= most) && (n == steps.len() || seconds >= least) {
+                return n;
+            }
+        }
         let (mut seconds, mut n) = (0.0, 0);
         for step in steps {
             seconds += self.estimate(step);
@@ -66,17 +85,18 @@ impl Submitter {
             }
             n += 1;
         }
-        let estimate: f64 = steps[..n].iter().map(|s| self.estimate(s)).sum();
-        let index = gpu.scoped("submit", 0, || {
-            let mut encoder = gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            self.record(
-                &mut encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-                &steps[..n],
-            );
-            gpu.queue.submit([encoder.finish()])
-        })?;
+        n
+    }
+
+    /// Submits the first of `steps`, as many as fit one submit, and says how many.
+    pub(crate) fn submit(&mut self, gpu: &Gpu, steps: &[StepRun]) -> Result<usize, GpuError> {
+        let n = self.cut(steps);
+        let steps = &steps[..n];
+        let estimate = self.seconds(steps);
+        let index = match &mut self.way {
+            Way::Passes(passes) => passes.submit(gpu, steps),
+            Way::Recorded(recorder) => recorder.submit(gpu, steps),
+        }?;
         self.in_flight.push_back((index, estimate, Instant::now()));
         while self.in_flight.len() > 2 {
             self.retire(gpu)?;
@@ -120,18 +140,11 @@ impl Submitter {
         self.finish(gpu)
     }
 
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, steps: &[StepRun]) {
-        for dispatch in steps.iter().flat_map(|s| &s.dispatches) {
-            let slot = self.table.as_ref().map(|t| (t, dispatch.slot * SLOT));
-            dispatch.encode(pass, slot);
-        }
-    }
-
-    /// Runs steps one pass each and gives the device's seconds for each; wall time where the
+    /// Runs steps one after another and gives the device's seconds for each; wall time where the
     /// device has no timestamps.
     pub(crate) fn profile(&mut self, gpu: &Gpu, steps: &[StepRun]) -> Result<Vec<f64>, GpuError> {
         self.finish(gpu)?;
-        if !gpu.features.contains(wgpu::Features::TIMESTAMP_QUERY) {
+        if !gpu.has_timestamps() {
             let timed = steps.iter().map(|step| {
                 let start = Instant::now();
                 self.run(gpu, std::slice::from_ref(step))?;
@@ -155,66 +168,11 @@ impl Submitter {
     }
 
     fn timed(&self, gpu: &Gpu, steps: &[StepRun]) -> Result<Vec<f64>, GpuError> {
-        let count = steps.len() as u32 * 2;
-        let bytes = u64::from(count) * 8;
-        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
-        let ticks = gpu.raw_buffer("timestamps", bytes, usage, false)?;
-        gpu.scoped("profile", 0, || {
-            let set = gpu.device.create_query_set(&wgpu::QuerySetDescriptor {
-                label: None,
-                ty: wgpu::QueryType::Timestamp,
-                count,
-            });
-            let mut encoder = gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            for (i, step) in steps.iter().enumerate() {
-                let writes = wgpu::ComputePassTimestampWrites {
-                    query_set: &set,
-                    beginning_of_pass_write_index: Some(i as u32 * 2),
-                    end_of_pass_write_index: Some(i as u32 * 2 + 1),
-                };
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-                    label: None,
-                    timestamp_writes: Some(writes),
-                });
-                self.record(&mut pass, std::slice::from_ref(step));
-            }
-            encoder.resolve_query_set(&set, 0..count, &ticks, 0);
-            gpu.queue.submit([encoder.finish()]);
-        })?;
-        let raw = gpu.read(&ticks, 0, bytes as usize)?;
-        let ticks: Vec<u64> = raw
-            .chunks_exact(8)
-            .map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default()))
-            .collect();
-        let period = f64::from(gpu.queue.get_timestamp_period()) * 1e-9;
-        let pairs = ticks.chunks_exact(2);
-        Ok(pairs
-            .map(|t| t[1].saturating_sub(t[0]) as f64 * period)
-            .collect())
+        let parts = steps.iter().map(|s| s.dispatches.iter());
+        match (&self.way, &gpu.vulkan) {
+            (Way::Passes(passes), _) => passes.timed(gpu, parts),
+            (Way::Recorded(_), Some(vulkan)) => vulkan.timed(gpu, parts),
+            (Way::Recorded(_), None) => Ok(Vec::new()),
+        }
     }
-}
-
-/// The parameters of all dispatches, each at its slot.
-pub(crate) fn table<'a>(
-    gpu: &Gpu,
-    dispatches: impl Iterator<Item = &'a Dispatch>,
-) -> Result<wgpu::BindGroup, GpuError> {
-    let mut bytes = Vec::new();
-    for dispatch in dispatches {
-        bytes.resize((dispatch.slot * SLOT) as usize, 0);
-        bytes.extend(&dispatch.params);
-    }
-    bytes.resize(
-        bytes
-            .len()
-            .next_multiple_of(SLOT as usize)
-            .max(SLOT as usize),
-        0,
-    );
-    let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-    let buffer = gpu.raw_buffer("parameters", bytes.len() as u64, usage, false)?;
-    gpu.write(&buffer, 0, &bytes)?;
-    gpu.uniform_group(&buffer)
 }

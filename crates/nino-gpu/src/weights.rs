@@ -105,26 +105,25 @@ impl Gpu {
         // 16 bytes more than whole words: unaligned block reads look one word ahead.
         let size = (bytes as u64).next_multiple_of(16) + 16;
         let buffer = self
-            .raw_buffer(&spec.name, size, usage, true)
+            .raw_buffer(&spec.name, size, usage)
             .map_err(|e| exec_error(e, self))?;
-        let mapped = buffer.slice(..).get_mapped_range_mut();
-        let mut view = mapped.map_err(|e| {
-            let what = spec.name.clone();
-            exec_error(
-                GpuError::Validation {
-                    what,
-                    reason: e.to_string(),
-                },
-                self,
-            )
-        })?;
-        let pointer = view.slice(..).as_raw_element_ptr();
-        // SAFETY: the mapping is `size` initialized bytes (wgpu zeroes them), lives as long as
-        // `view`, and nothing else refers to it meanwhile.
+        let staging = self.scoped(&spec.name, size, || {
+            let size = wgpu::BufferSize::new(size)?;
+            self.queue.write_buffer_with(&buffer, 0, size)
+        });
+        let staging = staging.and_then(|view| {
+            view.ok_or_else(|| GpuError::Validation {
+                what: spec.name.clone(),
+                reason: "no memory to stage it in".to_owned(),
+            })
+        });
+        let mut view = staging.map_err(|e| exec_error(e, self))?;
+        view.slice(bytes..).fill(0);
+        let pointer = view.slice(..bytes).as_raw_element_ptr();
+        // SAFETY: the mapping is at least `bytes` long, is memory the driver handed out, lives as
+        // long as `view`, and nothing else refers to it meanwhile.
         let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
         self.fill(spec, source, packed, dst)?;
-        drop(view);
-        buffer.unmap();
         Ok(buffer)
     }
 

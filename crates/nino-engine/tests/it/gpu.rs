@@ -35,8 +35,7 @@ pub(crate) fn gpus() -> Vec<(String, GpuDevice)> {
     let open = |index: usize| {
         let options = OpenOptions {
             adapter: index.to_string(),
-            tier: None,
-            cache_dir: None,
+            ..OpenOptions::default()
         };
         GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
     };

@@ -38,6 +38,7 @@ impl<'a> Lower<'a> {
         Ok(vec![Launch {
             key,
             views,
+            writes: 1,
             params: all,
             groups: grid(lanes.div_ceil(256)),
         }])

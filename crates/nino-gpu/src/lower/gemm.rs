@@ -69,6 +69,7 @@ impl<'a> Lower<'a> {
         let expand = Launch {
             key,
             views: vec![to, from],
+            writes: 1,
             params: vec![0, n, self.gpu.base(&to), self.gpu.base(&from)],
             groups: grid(u64::from(n / 4).div_ceil(256)),
         };

@@ -83,6 +83,7 @@ impl<'a> Lower<'a> {
         Ok(vec![Launch {
             key,
             views: bound,
+            writes: 1,
             params: all,
             groups,
         }])
@@ -126,6 +127,7 @@ impl<'a> Lower<'a> {
                 .with("XT", self.code(&x)?)
                 .with("V", v as i64),
             views: vec![scratch, x],
+            writes: 1,
             params,
             groups: [self.rows.len() as u32, 1, 1],
         }];
@@ -141,6 +143,7 @@ impl<'a> Lower<'a> {
             launches.push(Launch {
                 key: KernelKey::new("stats_final").with("RMS", o.kind == NormKind::Rms),
                 views: vec![self.out, scratch],
+                writes: 1,
                 params,
                 groups: [(shape[0] * groups) as u32, 1, 1],
             });
@@ -226,6 +229,7 @@ impl<'a> Lower<'a> {
                 launches.push(Launch {
                     key,
                     views,
+                    writes: 1,
                     params,
                     groups: grid(u64::from(rows)),
                 });

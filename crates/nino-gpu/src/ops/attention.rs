@@ -204,6 +204,7 @@ impl<'a> Attention<'a> {
         Ok(Launch {
             key,
             views,
+            writes: 1,
             params,
             groups,
         })

@@ -254,6 +254,7 @@ impl<'a> Gemm<'a> {
         Ok(Launch {
             key,
             views,
+            writes: 1,
             params: self.params(gpu),
             groups,
         })

@@ -5,6 +5,7 @@
 
 mod large;
 mod open;
+mod record;
 mod spill;
 mod stream;
 mod suite;
@@ -21,7 +22,7 @@ fn devices(tier: Option<Tier>) -> Vec<GpuDevice> {
         let options = OpenOptions {
             adapter: index.to_string(),
             tier,
-            cache_dir: None,
+            ..OpenOptions::default()
         };
         GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
     };

@@ -10,7 +10,7 @@ fn gpu_names_that_match_nothing_are_errors() {
         let options = OpenOptions {
             adapter: adapter.to_owned(),
             tier,
-            cache_dir: None,
+            ..OpenOptions::default()
         };
         Gpu::open_in(&adapters, &options).map(|g| g.info.name)
     };
@@ -97,8 +97,8 @@ fn gpu_damaged_pipeline_cache_is_ignored() {
             let adapter = info.index.to_string();
             Gpu::open(&OpenOptions {
                 adapter,
-                tier: None,
                 cache_dir: Some(dir.clone()),
+                ..OpenOptions::default()
             })
             .unwrap()
         };

@@ -201,7 +201,7 @@ fn gpu_text_encoders_and_unets_at_f16() {
         let options = OpenOptions {
             adapter: index.to_string(),
             tier,
-            cache_dir: None,
+            ..OpenOptions::default()
         };
         let device = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
         for name in [

@@ -1,0 +1,100 @@
+//! Recorded dispatches give what wgpu's passes give, bit for bit: run after run, cut or whole, and
+//! when every step is timed.
+
+use nino_dtype::DType;
+use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
+use nino_graph::{
+    Device, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, RunOptions, rewrite,
+};
+use std::sync::Arc;
+
+struct Waves;
+
+impl ParamSource for Waves {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        let seed: usize = param.name.bytes().map(usize::from).sum();
+        let values: Vec<f32> = (0..param.shape.numel())
+            .map(|i| ((i * 11 + seed * 5) as f32 * 0.41).sin() * 0.1)
+            .collect();
+        nino_dtype::encode(param.dtype, &values, dst).map_err(|e| ParamError {
+            name: param.name.clone(),
+            what: e.to_string(),
+        })
+    }
+}
+
+/// Branches that need not wait for each other, and joins that must wait for all of them.
+fn graph(activations: DType) -> (Graph, Node, Node) {
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 70, 64], activations);
+    let mut h = x;
+    for layer in 0..3 {
+        let branch = |g: &mut Graph, name: &str| {
+            let w = g.param(&format!("{layer}.{name}"), [64, 64], DType::F16);
+            g.linear(h, w, None)
+        };
+        let [a, b, c] = ["q", "k", "v"].map(|name| branch(&mut g, name));
+        let ab = g.add(a, b);
+        let c = g.silu(c);
+        let joined = g.add(ab, c);
+        h = g.add(joined, h);
+    }
+    g.output(h);
+    (g.finish().unwrap(), x, h)
+}
+
+fn results(device: &GpuDevice, whole: bool) -> Vec<Vec<u8>> {
+    let (graph, x, out) = graph(device.activation_dtype());
+    let mut options = device.plan_options();
+    if !whole {
+        options.max_step_flops = Some(1e5);
+    }
+    let plan = Arc::new(Plan::new(rewrite(&graph, device.rewrites()), options).unwrap());
+    let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
+    let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
+    let values: Vec<f32> = (0..graph.shape(x).numel())
+        .map(|i| (i as f32 * 0.13).cos())
+        .collect();
+    let mut bytes = vec![0; graph.bytes(x)];
+    nino_dtype::encode(graph.dtype(x), &values, &mut bytes).unwrap();
+    let once = |profile| {
+        session.poison().unwrap();
+        session.write(x, &bytes).unwrap();
+        let options = RunOptions {
+            profile,
+            ..RunOptions::default()
+        };
+        session.run(options).unwrap();
+        let timed = if profile { plan.steps().len() } else { 0 };
+        assert_eq!(session.profile().len(), timed);
+        let mut found = vec![0; graph.bytes(out)];
+        session.read(out, &mut found).unwrap();
+        found
+    };
+    [false, false, true, false].map(once).to_vec()
+}
+
+#[test]
+fn gpu_recorded_dispatches_give_the_bits_of_passes() {
+    let adapters = Adapters::enumerate();
+    for info in &adapters.infos {
+        let open = |record| {
+            let options = OpenOptions {
+                adapter: info.index.to_string(),
+                record,
+                ..OpenOptions::default()
+            };
+            GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
+        };
+        let (passes, recorded) = (open(false), open(true));
+        assert!(!passes.gpu().records());
+        assert_eq!(recorded.gpu().records(), info.backend == "vulkan");
+        let expected = results(&passes, true);
+        assert!(expected[0].iter().any(|&byte| byte != expected[0][0]));
+        for whole in [true, false] {
+            for found in results(&recorded, whole) {
+                assert!(found == expected[0], "{}, whole: {whole}", info.name);
+            }
+        }
+    }
+}
