@@ -46,26 +46,34 @@ impl LatentShape {
     }
 }
 
+/// What a UNet is planned for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) shape: LatentShape,
+    /// Of a prompt.
+    pub(super) tokens: usize,
+    /// With a negative prompt.
+    pub(super) guided: bool,
+    pub(super) dtype: DType,
+}
+
 /// Both prompts in one run where everything fits the device; else in one or two runs, by which moves
 /// less to and from it.
 pub(super) fn plan(
     device: &dyn Device,
     model: &Checkpoint,
-    shape: LatentShape,
-    tokens: usize,
-    guided: bool,
-    dtype: DType,
+    wanted: Wanted,
 ) -> Result<UnetPlan, EngineError> {
-    let record = |rows: usize| record(device, model, shape, tokens, rows, dtype);
-    if !guided {
-        return record(shape.batch);
+    let record = |prompts: usize| record(device, model, wanted, prompts);
+    if !wanted.guided {
+        return record(1);
     }
-    let both = match record(2 * shape.batch) {
+    let both = match record(2) {
         Ok(both) if moved(&both.plan, 1) == (0, 0) => return Ok(both),
-        Err(EngineError::Plan(PlanError::OverBudget { .. })) => return record(shape.batch),
+        Err(EngineError::Plan(PlanError::OverBudget { .. })) => return record(1),
         both => both?,
     };
-    match record(shape.batch) {
+    match record(1) {
         Ok(one) if moved(&one.plan, 2) < moved(&both.plan, 1) => Ok(one),
         _ => Ok(both),
     }
@@ -76,14 +84,20 @@ fn moved(plan: &Plan, runs: usize) -> (usize, usize) {
     (plan.host_bytes(), plan.streamed_bytes() * runs)
 }
 
+/// Runs of so many prompts.
 fn record(
     device: &dyn Device,
     model: &Checkpoint,
-    shape: LatentShape,
-    tokens: usize,
-    rows: usize,
-    dtype: DType,
+    wanted: Wanted,
+    prompts: usize,
 ) -> Result<UnetPlan, EngineError> {
+    let Wanted {
+        shape,
+        tokens,
+        guided,
+        dtype,
+    } = wanted;
+    let rows = prompts * shape.batch;
     let config = model.unet();
     let mut g = Graph::new();
     let x = g.input(
@@ -101,6 +115,11 @@ fn record(
     let guidance = config
         .guidance
         .map(|n| g.input("guidance", [rows, n], dtype));
+    // Prompts that take turns would be computed anew in each run.
+    if prompts == 2 || !guided {
+        let fixed = [Some(context), y, guidance, beside];
+        fixed.into_iter().flatten().for_each(|n| g.keep(n));
+    }
     let file = model.unet_params();
     let params = file.params(|stored| model.held(stored, device));
     let inputs = unet::Inputs {
@@ -135,8 +154,9 @@ pub(super) struct Unet<'a> {
     /// Why the last forward stopped.
     error: &'a mut Option<EngineError>,
     /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for each.
-    /// Written before every run, because the arena reuses the place of an input.
     fixed: Vec<Vec<(Node, Vec<u8>)>>,
+    /// The set that inputs which stay between runs hold.
+    written: Option<usize>,
     values: Vec<f32>,
     bytes: Vec<u8>,
 }
@@ -181,6 +201,7 @@ impl<'a> Unet<'a> {
             cancel,
             error,
             fixed,
+            written: None,
             values: vec![0.0; most.iter().map(|m| m.0).max().unwrap_or(0)],
             bytes: vec![0; most.iter().map(|m| m.1).max().unwrap_or(0)],
         })
@@ -265,8 +286,11 @@ impl Unet<'_> {
         self.values[..numel(t)].fill(timestep);
         self.write(t)?;
         for (node, bytes) in &self.fixed[set] {
-            self.session.write(*node, bytes)?;
+            if self.written != Some(set) || !self.plan.plan.keeps(*node) {
+                self.session.write(*node, bytes)?;
+            }
         }
+        self.written = Some(set);
         self.session.run(RunOptions {
             cancel: Some(self.cancel),
             profile: false,

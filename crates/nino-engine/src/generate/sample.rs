@@ -1,7 +1,7 @@
 //! The sampling stage: a UNet on the device, moved through the noise levels of a request; once, or a second
 //! time over the enlarged latent.
 
-use super::denoise::{self, Conditions, LatentShape, Unet, UnetPlan};
+use super::denoise::{self, Conditions, LatentShape, Unet, UnetPlan, Wanted};
 use super::request::Pass;
 use super::start::Canvas;
 use super::stopped::{self, LastStep};
@@ -55,7 +55,16 @@ pub(super) fn plan(work: Work<'_>, tokens: usize) -> Result<Planned, EngineError
         Ok(Planning {
             pass,
             sigmas: levels(model, request, &pass)?,
-            unet: denoise::plan(device, model, pass.shape, tokens, guided, dtype)?,
+            unet: denoise::plan(
+                device,
+                model,
+                Wanted {
+                    shape: pass.shape,
+                    tokens,
+                    guided,
+                    dtype,
+                },
+            )?,
         })
     };
     let passes: Result<Vec<_>, EngineError> = request.passes(model).into_iter().map(one).collect();

@@ -210,7 +210,7 @@ fn fetches(mut groups: Vec<&Group>, steps: &[Step]) -> Vec<Fetch> {
         .collect()
 }
 
-/// What can be fetched, in the order of recording, so that plans of one network choose alike: large parameters that one op reads and no one else.
+/// What can be fetched, in the order of the parameters, so that plans of one network choose alike: large parameters that one op reads and no one else.
 fn groups(graph: &Graph, options: &PlanOptions) -> Vec<Group> {
     let mut readers: BTreeMap<Node, usize> = BTreeMap::new();
     for (_, op) in graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))) {
@@ -258,6 +258,7 @@ fn groups(graph: &Graph, options: &PlanOptions) -> Vec<Group> {
             });
         }
     }
+    groups.sort_by_key(|g| g.params[0].0);
     groups
 }
 

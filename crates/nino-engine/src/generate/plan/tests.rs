@@ -27,6 +27,22 @@ impl Around for Capped {
     }
 }
 
+/// The same without memory for what stays between runs.
+struct Frugal(Capped);
+
+impl Around for Frugal {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &self.0 as &dyn Device
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            keep_steady: false,
+            ..Around::plan_options(&self.0)
+        }
+    }
+}
+
 fn cpu(budget: Option<usize>) -> Capped {
     Capped(Cpu::new(CpuOptions::default()).unwrap(), budget)
 }
@@ -211,4 +227,54 @@ fn quantizing_on_load_is_planned_for() {
     model.quantize(DType::Q4_K);
     let q4 = unet(&model);
     assert!(q4 < q8, "{q4}");
+}
+
+/// Keys and values of the prompt in every cross-attention, and the embedded label.
+#[test]
+fn what_the_prompt_gives_is_computed_once_for_all_steps() {
+    for (name, steps) in [("sd15", 2 * 16), ("sdxl", 2 * 70 + 2)] {
+        let model = Checkpoint::spec(name).unwrap();
+        let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
+        let unet = plan.stages.iter().find(|s| s.stage == "unet").unwrap();
+        assert_eq!(unet.plan.steady_steps(), steps, "{name}");
+    }
+}
+
+/// Pictures in turn, with the memory to keep what stays between steps and without it.
+#[test]
+fn keeping_what_stays_does_not_change_a_latent() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let model = Checkpoint::open(&root.join("models/nino-emoji.gguf"), None).unwrap();
+    let request = |prompt: &str, cfg: f32| GenerateRequest {
+        width: 64,
+        height: 64,
+        steps: 3,
+        cfg,
+        batch: 2,
+        ..GenerateRequest::new(&model, prompt)
+    };
+    let latents = |device: &dyn Device, steady: bool| {
+        let requests = [("a fox", 4.0), ("a red sun", 1.0)];
+        requests.map(|(prompt, cfg)| {
+            let request = request(prompt, cfg);
+            let plan = plan_generate(device, &model, &request, 1).unwrap();
+            let unet = plan.stages.iter().find(|s| s.stage == "unet").unwrap();
+            assert_eq!(unet.plan.steady_steps() > 0, steady);
+            let never = AtomicBool::new(false);
+            let mut control = Control {
+                cancel: &never,
+                on_event: &mut |_| {},
+            };
+            let mut latent = None;
+            let made = generate(device, &model, &request, &mut control, &mut |l| {
+                latent = Some(l.latent.values.clone());
+                Ok(())
+            });
+            made.unwrap();
+            latent.unwrap()
+        })
+    };
+    let kept = latents(&cpu(None), true);
+    assert_ne!(kept[0], kept[1]);
+    assert!(kept == latents(&Frugal(cpu(None)), false));
 }
