@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{Adapters, WANTED};
 use crate::pipeline::Pipelines;
+use crate::ptx::Target;
 use crate::vulkan::Vulkan;
 use crate::{AdapterInfo, GpuError, Tier};
 
@@ -21,6 +22,8 @@ pub struct OpenOptions {
     pub cache_dir: Option<std::path::PathBuf>,
     /// Record dispatches here rather than in wgpu's passes, where the device is a Vulkan one.
     pub record: bool,
+    /// Use kernels in PTX where dispatches are recorded and the driver takes them.
+    pub ptx: bool,
 }
 
 impl Default for OpenOptions {
@@ -30,6 +33,7 @@ impl Default for OpenOptions {
             tier: None,
             cache_dir: None,
             record: true,
+            ptx: true,
         }
     }
 }
@@ -46,14 +50,13 @@ pub struct Gpu {
     pub(crate) pipelines: Pipelines,
     /// Set where dispatches are recorded rather than encoded in wgpu's passes.
     pub(crate) vulkan: Option<Arc<Vulkan>>,
+    /// What kernels in PTX may use, where the device takes them.
+    pub(crate) ptx: Option<Target>,
     adapter: wgpu::Adapter,
     lost: Arc<OnceLock<String>>,
     stray: Arc<Mutex<Option<String>>>,
-    readback: Mutex<Option<wgpu::Buffer>>,
+    pub(crate) readback: Mutex<Option<wgpu::Buffer>>,
 }
-
-/// The largest buffer kept for the next read.
-const KEPT_READBACK: u64 = 8 << 20;
 
 impl Gpu {
     pub fn open(options: &OpenOptions) -> Result<Gpu, GpuError> {
@@ -102,7 +105,7 @@ impl Gpu {
         let raw_info = adapter.get_info();
         let pipelines = Pipelines::new(&device, features, &raw_info, options.cache_dir.as_deref());
         tracing::debug!(adapter = %info.name, %tier, "gpu opened");
-        Ok(Gpu {
+        let mut gpu = Gpu {
             info,
             tier,
             device,
@@ -111,11 +114,24 @@ impl Gpu {
             limits,
             pipelines,
             vulkan,
+            ptx: None,
             adapter,
             lost,
             stray,
             readback: Mutex::default(),
-        })
+        };
+        gpu.ptx = gpu.probe_ptx();
+        if gpu.ptx.is_none() && gpu.lost().is_some() {
+            let ptx = false;
+            return Gpu::open_in(
+                adapters,
+                &OpenOptions {
+                    ptx,
+                    ..options.clone()
+                },
+            );
+        }
+        Ok(gpu)
     }
 
     /// Why the device is gone, if it is.
@@ -232,102 +248,6 @@ impl Gpu {
         }
     }
 
-    pub fn write(&self, buffer: &wgpu::Buffer, offset: u64, bytes: &[u8]) -> Result<(), GpuError> {
-        // wgpu wants whole words; buffers have slack at the end.
-        let whole = bytes.len() / 4 * 4;
-        self.scoped("upload", bytes.len() as u64, || {
-            self.queue.write_buffer(buffer, offset, &bytes[..whole]);
-            if whole < bytes.len() {
-                let mut tail = [0u8; 4];
-                tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-                self.queue
-                    .write_buffer(buffer, offset + whole as u64, &tail);
-            }
-        })
-    }
-
-    /// Copies `bytes` from `offset` (a multiple of 4) back to the host and waits for them.
-    pub fn read(
-        &self,
-        buffer: &wgpu::Buffer,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<Vec<u8>, GpuError> {
-        let mut read = vec![0; bytes];
-        self.read_within(buffer, offset, &mut read)?;
-        Ok(read)
-    }
-
-    /// A buffer to read back through: the last one where it is large enough, since making and
-    /// mapping one takes longer than the copy.
-    fn readback(&self, size: u64) -> Result<wgpu::Buffer, GpuError> {
-        let kept = self.readback.lock().ok().and_then(|mut kept| kept.take());
-        if let Some(kept) = kept.filter(|kept| kept.size() >= size) {
-            return Ok(kept);
-        }
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        self.raw_buffer("readback", size.next_multiple_of(1 << 16), usage)
-    }
-
-    /// Writes any byte range of a buffer; words only partly covered keep their other bytes.
-    pub(crate) fn write_within(
-        &self,
-        buffer: &wgpu::Buffer,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), GpuError> {
-        let (head, tail) = ((offset % 4) as usize, (offset + bytes.len() as u64) % 4);
-        if head == 0 && tail == 0 {
-            return self.write(buffer, offset, bytes);
-        }
-        let start = offset - head as u64;
-        let whole = (head + bytes.len()).next_multiple_of(4);
-        let mut words = vec![0; whole];
-        words[..4].copy_from_slice(&self.read(buffer, start, 4)?);
-        let last = whole - 4;
-        words[last..].copy_from_slice(&self.read(buffer, start + last as u64, 4)?);
-        words[head..head + bytes.len()].copy_from_slice(bytes);
-        self.write(buffer, start, &words)
-    }
-
-    /// Reads any byte range of a buffer.
-    pub(crate) fn read_within(
-        &self,
-        buffer: &wgpu::Buffer,
-        offset: u64,
-        dst: &mut [u8],
-    ) -> Result<(), GpuError> {
-        if dst.is_empty() {
-            return Ok(());
-        }
-        let head = (offset % 4) as usize;
-        let size = ((head + dst.len()) as u64).next_multiple_of(4);
-        let staging = self.readback(size)?;
-        self.scoped("readback", size, || {
-            let mut encoder = self
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(buffer, offset - head as u64, &staging, 0, size);
-            self.queue.submit([encoder.finish()]);
-            staging.slice(..size).map_async(wgpu::MapMode::Read, |_| {});
-        })?;
-        self.wait()?;
-        let mapped = staging.slice(..size).get_mapped_range();
-        let view = mapped.map_err(|e| GpuError::Validation {
-            what: "readback".to_owned(),
-            reason: e.to_string(),
-        })?;
-        dst.copy_from_slice(&view[head..head + dst.len()]);
-        drop(view);
-        staging.unmap();
-        if staging.size() <= KEPT_READBACK
-            && let Ok(mut kept) = self.readback.lock()
-        {
-            *kept = Some(staging);
-        }
-        Ok(())
-    }
-
     /// Blocks until everything submitted has run.
     pub fn wait(&self) -> Result<(), GpuError> {
         self.poll(wgpu::PollType::wait_indefinitely())
@@ -353,11 +273,13 @@ fn open_device(
     options: &OpenOptions,
 ) -> Result<Opened, String> {
     let needed = wgpu::Features::IMMEDIATES | wgpu::Features::TIMESTAMP_QUERY;
-    if options.record && desc.required_features.contains(needed) {
-        match Vulkan::open(adapter, desc, options.cache_dir.as_deref()) {
+    let record = options.record && desc.required_features.contains(needed);
+    let ways = [(record && options.ptx, true), (record, false)];
+    for (_, ptx) in ways.into_iter().filter(|(wanted, _)| *wanted) {
+        match Vulkan::open(adapter, desc, options.cache_dir.as_deref(), ptx) {
             Ok(Some((device, queue, vulkan))) => return Ok((device, queue, Some(vulkan))),
-            Ok(None) => {}
-            Err(reason) => tracing::debug!(%reason, "not opened for recording"),
+            Ok(None) => break,
+            Err(reason) => tracing::debug!(%reason, ptx, "not opened for recording"),
         }
     }
     let opened = pollster::block_on(adapter.request_device(desc));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nino_dtype::DType;
 
 use crate::pipeline::{Code, Pipeline};
+use crate::ptx::PtxKey;
 use crate::shader::KernelKey;
 use crate::vulkan::Bound;
 use crate::{Gpu, GpuError};
@@ -32,15 +33,37 @@ impl<'a> View<'a> {
     }
 }
 
+/// The code of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kernel {
+    Shader(KernelKey),
+    Ptx(PtxKey),
+}
+
+impl From<KernelKey> for Kernel {
+    fn from(key: KernelKey) -> Kernel {
+        Kernel::Shader(key)
+    }
+}
+
 /// What to run; `dispatch` turns it into something that can be replayed.
 #[derive(Debug)]
 pub struct Launch<'a> {
-    pub key: KernelKey,
+    pub(crate) kernel: Kernel,
     pub views: Vec<View<'a>>,
     /// How many of the views, counted from the first, the kernel writes; it only reads the others.
     pub writes: usize,
     pub params: Vec<u32>,
     pub groups: [u32; 3],
+}
+
+impl Launch<'_> {
+    pub(crate) fn label(&self) -> String {
+        match &self.kernel {
+            Kernel::Shader(key) => key.label(),
+            Kernel::Ptx(key) => format!("{key:?}"),
+        }
+    }
 }
 
 /// A launch with its kernel compiled and bound to its views.
@@ -106,7 +129,27 @@ impl Gpu {
     }
 
     pub fn dispatch(&self, launch: &Launch<'_>) -> Result<Dispatch, GpuError> {
-        let pipeline = self.pipeline(&launch.key)?;
+        let max = self.limits.max_compute_workgroups_per_dimension;
+        if launch.groups.iter().any(|&g| g > max) {
+            return Err(GpuError::Unsupported {
+                op: launch.label(),
+                why: format!("grid {:?} exceeds {max} workgroups", launch.groups),
+            });
+        }
+        let body = match &launch.kernel {
+            Kernel::Shader(key) => self.bound(key, launch)?,
+            Kernel::Ptx(key) => Body::Recorded(self.for_ptx(*key)?.bind_ptx(*key, launch)?),
+        };
+        Ok(Dispatch {
+            body,
+            params: launch.params.iter().flat_map(|w| w.to_le_bytes()).collect(),
+            groups: launch.groups,
+            slot: 0,
+        })
+    }
+
+    fn bound(&self, key: &KernelKey, launch: &Launch<'_>) -> Result<Body, GpuError> {
+        let pipeline = self.pipeline(key)?;
         assert_eq!(
             pipeline.n_bindings as usize,
             launch.views.len(),
@@ -114,15 +157,7 @@ impl Gpu {
             pipeline.label
         );
         let bindings = self.bindings(&pipeline.label, &launch.views)?;
-        let max = self.limits.max_compute_workgroups_per_dimension;
-        if launch.groups.iter().any(|&g| g > max) {
-            return Err(GpuError::Unsupported {
-                op: pipeline.label.clone(),
-                why: format!("grid {:?} exceeds {max} workgroups", launch.groups),
-            });
-        }
-        let params = launch.params.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let body = match (&pipeline.code, &self.vulkan) {
+        Ok(match (&pipeline.code, &self.vulkan) {
             (Code::Vulkan(raw), Some(vulkan)) => {
                 self.check_lost()?;
                 Body::Recorded(vulkan.bind(raw, launch, &bindings)?)
@@ -132,12 +167,6 @@ impl Gpu {
                 Body::Pass(pipeline, group)
             }
             (Code::Vulkan(_), None) => unreachable!("compiled without a Vulkan device"),
-        };
-        Ok(Dispatch {
-            body,
-            params,
-            groups: launch.groups,
-            slot: 0,
         })
     }
 

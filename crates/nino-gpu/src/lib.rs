@@ -14,12 +14,12 @@ pub mod ops;
 mod passes;
 mod pipeline;
 mod profile;
-#[allow(dead_code, unused_imports)] // until the recorder launches these
 mod ptx;
 mod roofline;
 mod session;
 mod shader;
 mod submit;
+mod transfer;
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "windows")),
     path = "vulkan/absent.rs"

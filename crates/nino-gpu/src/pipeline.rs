@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::kernel::{Kernel, Launch};
+use crate::ptx::PtxKey;
 use crate::shader::{Assembled, KernelKey, assemble};
+use crate::vulkan::Vulkan;
 use crate::{Gpu, GpuError};
 
 /// A kernel ready to dispatch.
@@ -127,16 +130,36 @@ impl Gpu {
         Ok(compiled)
     }
 
+    /// Compiles a launch's kernel, so that its dispatch need not.
+    pub fn prepare_launch(&self, launch: &Launch<'_>) -> Result<(), GpuError> {
+        self.prepare_kernel(&launch.kernel)
+    }
+
+    fn prepare_kernel(&self, kernel: &Kernel) -> Result<(), GpuError> {
+        match kernel {
+            Kernel::Shader(key) => self.pipeline(key).map(|_| ()),
+            Kernel::Ptx(key) => self.for_ptx(*key)?.compile_ptx(*key),
+        }
+    }
+
+    /// The device, for a PTX kernel.
+    pub(crate) fn for_ptx(&self, key: PtxKey) -> Result<&Arc<Vulkan>, GpuError> {
+        self.vulkan.as_ref().ok_or_else(|| GpuError::Unsupported {
+            op: format!("{key:?}"),
+            why: "the device takes no PTX".to_owned(),
+        })
+    }
+
     /// Compiles kernels on all cores, so that a first run need not wait for one after another.
-    pub fn prepare(&self, keys: &[KernelKey]) -> Result<(), GpuError> {
+    pub(crate) fn prepare(&self, kernels: &[Kernel]) -> Result<(), GpuError> {
         let next = std::sync::atomic::AtomicUsize::new(0);
         let n_threads = std::thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(keys.len());
+            .min(kernels.len());
         let work = || {
-            while let Some(key) = keys.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-            {
-                self.pipeline(key)?;
+            let relaxed = std::sync::atomic::Ordering::Relaxed;
+            while let Some(kernel) = kernels.get(next.fetch_add(1, relaxed)) {
+                self.prepare_kernel(kernel)?;
             }
             Ok(())
         };

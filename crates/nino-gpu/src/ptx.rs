@@ -1,7 +1,41 @@
 //! Kernels in PTX for NVIDIA devices whose Vulkan driver takes them (VK_NVX_binary_import): the
 //! instructions that fill shared memory and feed the matrix units, which SPIR-V cannot say.
 
+#[allow(dead_code)] // the kernels that need all of it are to come
 pub(crate) mod asm;
+mod probe;
+
+/// What a kernel may use, as PTX names it; a device takes all targets up to its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Target {
+    /// Ampere and everything after it: `mma`, `cp.async`.
+    Sm80,
+    /// Hopper alone: `wgmma`.
+    Sm90a,
+}
+
+impl Target {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Target::Sm80 => "sm_80",
+            Target::Sm90a => "sm_90a",
+        }
+    }
+}
+
+/// What to write a kernel for: two keys are equal where the texts would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum PtxKey {
+    Probe(Target),
+}
+
+impl PtxKey {
+    pub(crate) fn kernel(self) -> PtxKernel {
+        match self {
+            PtxKey::Probe(target) => probe::kernel(target),
+        }
+    }
+}
 
 /// A kernel as text. Its parameters are the addresses of a launch's views (`.u64` each, of the byte
 /// the view starts with), then the launch's words (`.u32` each).

@@ -27,7 +27,7 @@ impl Gpu {
         let words = (bytes / 16) as u32;
         let groups = (words / 256).clamp(1, 8192);
         let copy = Launch {
-            key: KernelKey::new("copy"),
+            kernel: KernelKey::new("copy").into(),
             views: vec![View::whole(&to, DType::F32), View::whole(&from, DType::F32)],
             writes: 1,
             params: vec![words, groups * 256],
@@ -60,7 +60,7 @@ impl Gpu {
             flops = f64::from(256 / lanes) * 16.0 * 2.0 * f64::from(side).powi(3);
         }
         let launch = Launch {
-            key,
+            kernel: key.into(),
             views: vec![View::whole(out, DType::F32)],
             writes: 1,
             params: vec![steps, 0.5f32.to_bits(), 1],

@@ -319,10 +319,11 @@ fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<StepRun>, Exe
         let lower = lower(gpu, plan, memory, fetch, step)?;
         launches.push(lower.launches().map_err(fail)?);
     }
-    let mut keys: Vec<_> = launches.iter().flatten().map(|l| l.key.clone()).collect();
-    keys.sort();
-    keys.dedup();
-    gpu.prepare(&keys).map_err(fail)?;
+    let kernels = launches.iter().flatten().map(|l| l.kernel.clone());
+    let mut kernels: Vec<_> = kernels.collect();
+    kernels.sort();
+    kernels.dedup();
+    gpu.prepare(&kernels).map_err(fail)?;
     let mut slots = 0..;
     let steps = plan.steps().iter().zip(launches).enumerate();
     let steps = steps.map(|(index, (step, launches))| {

@@ -75,7 +75,7 @@ fn main() {
         );
         let begin = Instant::now();
         // Drivers compile one kernel at a time, so this gains nothing from threads.
-        let made = gpu.prepare(std::slice::from_ref(&job.launch.key));
+        let made = gpu.prepare_launch(&job.launch);
         let compile = begin.elapsed().as_secs_f64();
         let timed = made.and_then(|()| run_timed(gpu, job, small));
         report(gpu, job, timed, compile, start.elapsed().as_secs_f64());

@@ -36,7 +36,7 @@ impl<'a> Lower<'a> {
         let mut views = vec![self.out];
         views.extend(inputs);
         Ok(vec![Launch {
-            key,
+            kernel: key.into(),
             views,
             writes: 1,
             params: all,

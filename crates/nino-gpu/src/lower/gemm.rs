@@ -67,7 +67,7 @@ impl<'a> Lower<'a> {
             .with("WT", code)
             .with("VEC", 1);
         let expand = Launch {
-            key,
+            kernel: key.into(),
             views: vec![to, from],
             writes: 1,
             params: vec![0, n, self.gpu.base(&to), self.gpu.base(&from)],

@@ -81,7 +81,7 @@ impl<'a> Lower<'a> {
         .with("OT", self.code(&self.out)?);
         let groups = [(lanes * stride).div_ceil(256), last - first, 1];
         Ok(vec![Launch {
-            key,
+            kernel: key.into(),
             views: bound,
             writes: 1,
             params: all,
@@ -123,9 +123,10 @@ impl<'a> Lower<'a> {
         params.extend([self.gpu.base(&x), self.gpu.base(&scratch)]);
         params.extend([lanes as u32, (256 / lanes).max(1) as u32]);
         let mut launches = vec![Launch {
-            key: KernelKey::new("stats_part")
+            kernel: KernelKey::new("stats_part")
                 .with("XT", self.code(&x)?)
-                .with("V", v as i64),
+                .with("V", v as i64)
+                .into(),
             views: vec![scratch, x],
             writes: 1,
             params,
@@ -141,7 +142,9 @@ impl<'a> Lower<'a> {
                 o.eps.to_bits(),
             ]);
             launches.push(Launch {
-                key: KernelKey::new("stats_final").with("RMS", o.kind == NormKind::Rms),
+                kernel: KernelKey::new("stats_final")
+                    .with("RMS", o.kind == NormKind::Rms)
+                    .into(),
                 views: vec![self.out, scratch],
                 writes: 1,
                 params,
@@ -227,7 +230,7 @@ impl<'a> Lower<'a> {
             if rows > 0 {
                 let (key, views) = (key.clone(), views.clone());
                 launches.push(Launch {
-                    key,
+                    kernel: key.into(),
                     views,
                     writes: 1,
                     params,

@@ -202,7 +202,7 @@ impl<'a> Attention<'a> {
         });
         params.push((self.scale * std::f32::consts::LOG2_E).to_bits());
         Ok(Launch {
-            key,
+            kernel: key.into(),
             views,
             writes: 1,
             params,

@@ -2,7 +2,7 @@
 //! what comes before and after fused. One description, two kernels: `gemm` (f32 tiles, any device)
 //! and `gemm_coop` (cooperative matrices).
 
-use crate::kernel::{Launch, View, dtype_code, grid};
+use crate::kernel::{Kernel, Launch, View, dtype_code, grid};
 use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
 use crate::{Gpu, GpuError};
@@ -157,7 +157,9 @@ impl<'a> Gemm<'a> {
         let patches = shape.output[2].div_ceil(tile.tx) * (y.1 - y.0).div_ceil(tile.ty);
         let groups = [self.n.div_ceil(tile.bn), patches, images];
         let mut launch = self.launch(gpu, &key, groups)?;
-        launch.key = launch.key.with("CONV", 2);
+        if let Kernel::Shader(key) = &mut launch.kernel {
+            key.consts.insert("CONV", 2);
+        }
         // The kernel counts rows of an image, and reads the first image where `ot` is.
         launch.params[0] = y.1;
         launch.params[3] = y.0;
@@ -252,7 +254,7 @@ impl<'a> Gemm<'a> {
             key = conv.constants(key);
         }
         Ok(Launch {
-            key,
+            kernel: key.into(),
             views,
             writes: 1,
             params: self.params(gpu),

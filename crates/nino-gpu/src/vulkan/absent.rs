@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::kernel::{Binding, Dispatch, Launch};
+use crate::ptx::PtxKey;
 use crate::session::StepRun;
 use crate::shader::Assembled;
 use crate::{Gpu, GpuError};
@@ -27,6 +28,7 @@ impl Vulkan {
         _: &wgpu::Adapter,
         _: &wgpu::DeviceDescriptor<'_>,
         _: Option<&Path>,
+        _: bool,
     ) -> Result<Option<(wgpu::Device, wgpu::Queue, Arc<Vulkan>)>, String> {
         Ok(None)
     }
@@ -50,6 +52,18 @@ impl Vulkan {
         _: &[Binding<'_>],
     ) -> Result<Bound, GpuError> {
         match **self {}
+    }
+
+    pub(crate) fn takes_ptx(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn compile_ptx(&self, _: PtxKey) -> Result<(), GpuError> {
+        match *self {}
+    }
+
+    pub(crate) fn bind_ptx(&self, _: PtxKey, _: &Launch<'_>) -> Result<Bound, GpuError> {
+        match *self {}
     }
 
     pub(crate) fn save(&self) {

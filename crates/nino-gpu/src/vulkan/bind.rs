@@ -5,20 +5,34 @@ use std::sync::{Arc, PoisonError};
 
 use ash::vk;
 
+use super::cuda::Function;
 use super::{Api, Pipeline, Vulkan, gpu_error};
 use crate::GpuError;
 use crate::hazard::Touch;
 use crate::kernel::{Binding, Launch};
+use crate::ptx::PtxKey;
 
 /// What a recording needs of one dispatch.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    pub(super) pipeline: Arc<Pipeline>,
-    pub(super) set: vk::DescriptorSet,
+    pub(super) work: Work,
     pub(super) touches: Vec<Touch>,
-    _pool: Arc<SetPool>,
     /// wgpu does not see that these are used, so they are kept here.
     _buffers: Vec<wgpu::Buffer>,
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Shader {
+        pipeline: Arc<Pipeline>,
+        set: vk::DescriptorSet,
+        _pool: Arc<SetPool>,
+    },
+    Ptx {
+        function: Function,
+        addresses: Vec<u64>,
+        words: Vec<u32>,
+    },
 }
 
 /// Sets of one pool, and storage buffers in all of them.
@@ -48,7 +62,7 @@ impl Vulkan {
         assert!(
             pipeline.writes <= launch.writes,
             "{}: writes more than its launch says",
-            launch.key.label()
+            launch.label()
         );
         let handles = bindings.iter().map(|b| handle(b.buffer));
         let handles = handles.collect::<Result<Vec<vk::Buffer>, _>>()?;
@@ -77,12 +91,33 @@ impl Vulkan {
         // SAFETY: a new set of the layout these bindings were counted for, in no use yet; offsets
         // are aligned and ranges inside their buffers (`Gpu::bindings`).
         unsafe { self.device.update_descriptor_sets(&writes, &[]) };
+        let pipeline = Arc::clone(pipeline);
         Ok(Bound {
-            pipeline: Arc::clone(pipeline),
-            set,
+            work: Work::Shader {
+                pipeline,
+                set,
+                _pool: pool,
+            },
             touches: touches(launch, &handles),
-            _pool: pool,
             _buffers: bindings.iter().map(|b| b.buffer.clone()).collect(),
+        })
+    }
+
+    pub(crate) fn bind_ptx(&self, key: PtxKey, launch: &Launch<'_>) -> Result<Bound, GpuError> {
+        let cuda = self.cuda(key)?;
+        let function = cuda.function(key)?;
+        let handles = launch.views.iter().map(|v| handle(v.buffer));
+        let handles = handles.collect::<Result<Vec<vk::Buffer>, _>>()?;
+        let starts = launch.views.iter().zip(&handles);
+        let addresses = starts.map(|(view, &buffer)| cuda.address(buffer) + view.offset);
+        Ok(Bound {
+            work: Work::Ptx {
+                function,
+                addresses: addresses.collect(),
+                words: launch.params.clone(),
+            },
+            touches: touches(launch, &handles),
+            _buffers: launch.views.iter().map(|v| v.buffer.clone()).collect(),
         })
     }
 

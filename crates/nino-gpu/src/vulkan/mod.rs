@@ -4,6 +4,7 @@
 //! where one dispatch needs another.
 
 mod bind;
+mod cuda;
 mod open;
 mod pipeline;
 mod record;
@@ -13,6 +14,7 @@ use std::sync::{Mutex, Weak};
 
 use ash::vk;
 
+use crate::ptx::PtxKey;
 use crate::{Gpu, GpuError};
 
 pub(crate) use bind::Bound;
@@ -32,6 +34,8 @@ pub(crate) struct Vulkan {
     cache_file: Option<PathBuf>,
     /// Where the next descriptor set is taken from; dispatches keep it.
     sets: Mutex<Weak<bind::SetPool>>,
+    /// Where the driver takes PTX.
+    cuda: Option<cuda::Cuda>,
     /// Last, so that it is dropped after all that needs it.
     owner: wgpu::Device,
 }
@@ -44,12 +48,31 @@ impl std::fmt::Debug for Vulkan {
 
 impl Drop for Vulkan {
     fn drop(&mut self) {
+        if let Some(cuda) = &self.cuda {
+            cuda.clear();
+        }
         // SAFETY: `owner` keeps the device alive, and nothing else refers to the cache any more.
         unsafe { self.device.destroy_pipeline_cache(self.cache, None) };
     }
 }
 
 impl Vulkan {
+    /// Whether kernels in PTX can be launched.
+    pub(crate) fn takes_ptx(&self) -> bool {
+        self.cuda.is_some()
+    }
+
+    pub(crate) fn compile_ptx(&self, key: PtxKey) -> Result<(), GpuError> {
+        self.cuda(key)?.function(key).map(|_| ())
+    }
+
+    fn cuda(&self, key: PtxKey) -> Result<&cuda::Cuda, GpuError> {
+        self.cuda.as_ref().ok_or_else(|| GpuError::Unsupported {
+            op: format!("{key:?}"),
+            why: "the device takes no PTX".to_owned(),
+        })
+    }
+
     /// A buffer that wgpu takes for initialized: it does not see what kernels write, and would
     /// clear before the first copy.
     pub(crate) fn buffer(
@@ -65,6 +88,9 @@ impl Vulkan {
         ] {
             usage.set(hal, desc.usage.contains(wanted));
         }
+        // Gives the buffer an address, which nothing else wgpu offers without ray tracing does.
+        let scratch = wgpu::BufferUses::ACCELERATION_STRUCTURE_SCRATCH;
+        usage.set(scratch, self.cuda.is_some());
         let what = desc.label.unwrap_or("buffer");
         gpu.check_lost()?;
         // SAFETY: the handle is used only while `hal` keeps it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use super::bind::Work;
 use super::{Api, Vulkan, gpu_error};
 use crate::hazard::Hazards;
 use crate::kernel::Dispatch;
@@ -133,43 +134,66 @@ impl Vulkan {
     ) {
         let mut hazards = Hazards::default();
         let mut bound = vk::Pipeline::null();
-        let compute = vk::PipelineBindPoint::COMPUTE;
+        // Of which stage a PTX kernel is, the extension does not say.
+        let mut stages = vk::PipelineStageFlags::COMPUTE_SHADER;
         for dispatch in dispatches.filter(|d| !d.groups.contains(&0)) {
             let Some(kernel) = dispatch.recorded() else {
                 continue;
             };
-            let pipeline = &kernel.pipeline;
+            if matches!(kernel.work, Work::Ptx { .. }) {
+                stages = EVERYTHING;
+            }
             if hazards.barrier_before(&kernel.touches) {
-                self.barrier(commands, vk::PipelineStageFlags::COMPUTE_SHADER);
+                self.barrier(commands, stages);
             }
-            let device = &self.device;
-            let [x, y, z] = dispatch.groups;
-            // SAFETY: `commands` is being recorded; pipeline, layout and set agree, since they were
-            // made for the same kernel; the parameters fit the layout's range.
-            unsafe {
-                if bound != pipeline.raw {
-                    device.cmd_bind_pipeline(commands, compute, pipeline.raw);
-                    bound = pipeline.raw;
+            match (&kernel.work, &self.cuda) {
+                (Work::Shader { pipeline, set, .. }, _) => {
+                    if bound != pipeline.raw {
+                        let point = vk::PipelineBindPoint::COMPUTE;
+                        // SAFETY: `commands` is being recorded; dispatches keep their pipelines.
+                        unsafe {
+                            self.device.cmd_bind_pipeline(commands, point, pipeline.raw);
+                        }
+                        bound = pipeline.raw;
+                    }
+                    self.dispatch(commands, pipeline.layout, *set, dispatch);
                 }
-                device.cmd_bind_descriptor_sets(
-                    commands,
-                    compute,
-                    pipeline.layout,
-                    0,
-                    &[kernel.set],
-                    &[],
-                );
-                if !dispatch.params.is_empty() {
-                    device.cmd_push_constants(
-                        commands,
-                        pipeline.layout,
-                        vk::ShaderStageFlags::COMPUTE,
-                        0,
-                        &dispatch.params,
-                    );
+                (
+                    Work::Ptx {
+                        function,
+                        addresses,
+                        words,
+                    },
+                    Some(cuda),
+                ) => {
+                    cuda.launch(commands, *function, (addresses, words), dispatch.groups);
+                    // What a launch leaves bound, the extension does not say either.
+                    bound = vk::Pipeline::null();
                 }
-                device.cmd_dispatch(commands, x, y, z);
+                (Work::Ptx { .. }, None) => unreachable!("bound on another device"),
             }
+        }
+    }
+
+    fn dispatch(
+        &self,
+        commands: vk::CommandBuffer,
+        layout: vk::PipelineLayout,
+        set: vk::DescriptorSet,
+        dispatch: &Dispatch,
+    ) {
+        let device = &self.device;
+        let point = vk::PipelineBindPoint::COMPUTE;
+        let [x, y, z] = dispatch.groups;
+        // SAFETY: `commands` is being recorded; pipeline, layout and set agree, since they were made
+        // for the same kernel; the parameters fit the layout's range.
+        unsafe {
+            device.cmd_bind_descriptor_sets(commands, point, layout, 0, &[set], &[]);
+            if !dispatch.params.is_empty() {
+                let stage = vk::ShaderStageFlags::COMPUTE;
+                device.cmd_push_constants(commands, layout, stage, 0, &dispatch.params);
+            }
+            device.cmd_dispatch(commands, x, y, z);
         }
     }
 
