@@ -222,7 +222,6 @@ impl Gpu {
 
 impl Dispatch {
     /// What it is where dispatches are recorded for Vulkan.
-    #[cfg_attr(not(any(target_os = "linux", target_os = "windows")), allow(dead_code))]
     pub(crate) fn recorded(&self) -> Option<&Bound> {
         match &self.body {
             Body::Recorded(bound) => Some(bound),

@@ -2,6 +2,11 @@
 //!
 //! `Adapters` says what there is, `Gpu` is an open device, kernels are WGSL under `shaders/`.
 
+#![cfg_attr(
+    not(any(target_os = "linux", target_os = "windows")),
+    allow(dead_code) // what only recordings for Vulkan use
+)]
+
 mod adapter;
 mod device;
 mod error;

@@ -103,7 +103,9 @@ impl Recorder {
         // SAFETY: a new buffer, begun and ended here.
         unsafe { device.begin_command_buffer(commands, &begin) }?;
         let dispatches = steps.iter().flat_map(|s| &s.dispatches);
-        self.vulkan.record(commands, dispatches);
+        let barriers = self.vulkan.record(commands, dispatches);
+        let n: usize = steps.iter().map(|s| s.dispatches.len()).sum();
+        tracing::debug!(dispatches = n, barriers, "recorded");
         // SAFETY: as above.
         unsafe { device.end_command_buffer(commands) }?;
         Ok(commands)
@@ -126,12 +128,14 @@ impl Vulkan {
         }
     }
 
-    /// Records dispatches with barriers between those that need them; none before the first.
+    /// Records dispatches with barriers between those that need them, none before the first, and
+    /// says how many.
     fn record<'a>(
         &self,
         commands: vk::CommandBuffer,
         dispatches: impl Iterator<Item = &'a Dispatch>,
-    ) {
+    ) -> usize {
+        let mut barriers = 0;
         let mut hazards = Hazards::default();
         let mut bound = vk::Pipeline::null();
         // Of which stage a PTX kernel is, the extension does not say.
@@ -145,6 +149,7 @@ impl Vulkan {
             }
             if hazards.barrier_before(&kernel.touches) {
                 self.barrier(commands, stages);
+                barriers += 1;
             }
             match (&kernel.work, &self.cuda) {
                 (Work::Shader { pipeline, set, .. }, _) => {
@@ -173,6 +178,7 @@ impl Vulkan {
                 (Work::Ptx { .. }, None) => unreachable!("bound on another device"),
             }
         }
+        barriers
     }
 
     fn dispatch(
