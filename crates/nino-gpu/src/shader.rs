@@ -62,6 +62,8 @@ const FILES: &[(&str, &str)] = files![
     "resample",
     "rope",
     "rows",
+    "rows_bind",
+    "rows_held",
     "stats_final",
     "stats_part",
     "timestep",

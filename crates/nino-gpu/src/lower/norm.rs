@@ -8,6 +8,9 @@ use crate::kernel::{Launch, View, grid};
 use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
 
+/// Rows of a workgroup of `rows_held.wgsl`.
+const HELD_ROWS: u32 = 4;
+
 impl<'a> Lower<'a> {
     pub(super) fn normalize(&self, o: &Normalize) -> Launches<'a> {
         let shape = self.shape();
@@ -191,6 +194,27 @@ impl<'a> Lower<'a> {
             .with("XT", self.code(&self.operands[0])?))
     }
 
+    /// The norm kernel that keeps a row in a subgroup's registers, where it fits there. The width of
+    /// subgroups must be known.
+    fn held(&self, key: &KernelKey, views: &[View<'a>], d: u32) -> Option<KernelKey> {
+        let info = &self.gpu.info;
+        let lanes = self.gpu.subgroup_size();
+        let held = d.div_ceil(8 * lanes);
+        let whole = |v: &View<'_>| self.gpu.base(v).is_multiple_of(8);
+        let halves = |v: &View<'_>| v.dtype.block_bytes() == 2 && whole(v);
+        let fits = self.gpu.tier >= Tier::Subgroup
+            && info.subgroup_min == info.subgroup_max
+            && key.consts.get("MODE") == Some(&1)
+            && d.is_multiple_of(8)
+            && held <= 8
+            && views[..2].iter().all(halves)
+            && views[2..].iter().all(whole);
+        let consts = key.consts.clone();
+        let file = "rows_held";
+        let key = KernelKey { file, consts };
+        fits.then(|| key.with("VEC", 1).with("SG", lanes).with("HELD", held))
+    }
+
     /// A workgroup per row. 16-bit rows of odd length share words with their neighbours, so even
     /// and odd rows take turns.
     fn by_rows(
@@ -213,6 +237,7 @@ impl<'a> Lower<'a> {
         views.extend(inputs);
         let vec = d.is_multiple_of(4) && self.quads(&views[usize::from(stats)..]);
         let key = key.with("VEC", vec);
+        let held = (!stats).then(|| self.held(&key, &views, d)).flatten();
         let shares = !stats && !vec && self.out.dtype.block_bytes() == 2;
         let step = if shares { 2 } else { 1 };
         let mut launches = Vec::new();
@@ -228,13 +253,17 @@ impl<'a> Lower<'a> {
             params.extend(offsets);
             params.push(rows_per);
             if rows > 0 {
-                let (key, views) = (key.clone(), views.clone());
+                let views = views.clone();
+                let (key, groups) = match &held {
+                    Some(key) => (key.clone(), rows.div_ceil(HELD_ROWS)),
+                    None => (key.clone(), rows),
+                };
                 launches.push(Launch {
                     kernel: key.into(),
                     views,
                     writes: 1,
                     params,
-                    groups: grid(u64::from(rows)),
+                    groups: grid(u64::from(groups)),
                 });
             }
         }

@@ -61,6 +61,7 @@ pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
                 (1, 1, 1, false),
                 (2, 5, 33, true),
                 (1, 9, 320, false),
+                (2, 5, 72, true),
                 (1, 3, 1281, true),
             ] {
                 let mut c = CaseBuilder::new(rng);

@@ -1,0 +1,65 @@
+// Parameters and bindings of row kernels, and what they do to a value once its row is known.
+struct P {
+  rows: u32, first: u32, step: u32, o_off: u32, x_off: u32, d: u32, eps: f32,
+  w_off: u32, b_off: u32, sc_off: u32, sh_off: u32, rows_per: u32, // modulation: one row per rows_per
+}
+#params
+#include io
+#bind O OT
+#bind X XT
+#if WEIGHT
+#bind W WT
+#endif
+#if BIAS
+#bind BI BT
+#endif
+#if SCALE
+#bind SC SCT
+#endif
+#if SHIFT
+#bind SH SHT
+#endif
+#if MODE < 2
+fn result(x: f32, i: u32, mean: f32, rstd: f32, b: u32) -> f32 {
+#if MODE == 0
+  return exp(x - mean) * rstd;
+#else
+  var y = (x - mean) * rstd;
+#if WEIGHT
+  y = y * W_1(p.w_off + i);
+#endif
+#if BIAS
+  y = y + BI_1(p.b_off + i);
+#endif
+#if SCALE
+  y = y * (1.0 + SC_1(p.sc_off + b * p.d + i));
+#endif
+#if SHIFT
+  y = y + SH_1(p.sh_off + b * p.d + i);
+#endif
+  return y;
+#endif
+}
+#if VEC
+fn result4(x: vec4<f32>, i: u32, mean: f32, rstd: f32, b: u32) -> vec4<f32> {
+#if MODE == 0
+  return exp(x - mean) * rstd;
+#else
+  var y = (x - mean) * rstd;
+#if WEIGHT
+  y = y * W_4(p.w_off + i);
+#endif
+#if BIAS
+  y = y + BI_4(p.b_off + i);
+#endif
+#if SCALE
+  y = y * (1.0 + SC_4(p.sc_off + b * p.d + i));
+#endif
+#if SHIFT
+  y = y + SH_4(p.sh_off + b * p.d + i);
+#endif
+  return y;
+#endif
+}
+#endif
+#endif
