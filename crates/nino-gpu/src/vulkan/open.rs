@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
 use ash::vk;
-use wgpu::hal::vulkan::CreateDeviceCallback;
+use wgpu::hal::vulkan::Adapter;
 
 use super::cuda::{self, Cuda};
 use super::{Api, Vulkan, pipeline};
@@ -27,18 +27,15 @@ impl Vulkan {
         let capabilities = hal.physical_device_capabilities();
         let has = |name: &&'static CStr| capabilities.supports_extension(name);
         let ptx = ptx && cuda::EXTENSIONS.iter().all(has);
-        let mut addresses =
-            vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
-        let callback = ptx.then(|| {
-            let add: Box<CreateDeviceCallback<'_>> = Box::new(|args| {
-                args.extensions.extend(cuda::EXTENSIONS);
-                *args.create_info = args.create_info.push_next(&mut addresses);
-            });
-            add
-        });
+        let mut extensions = hal.required_device_extensions(features);
+        extensions.extend(cuda::EXTENSIONS.iter().filter(|_| ptx));
+        let family = queue_family(&hal);
+        let raw = create_device(&hal, &extensions, features, family)?;
         let hints = &desc.memory_hints;
-        // SAFETY: features and limits are the adapter's own; the callback adds extensions it has.
-        let opened = unsafe { hal.open_with_callback(features, limits, hints, callback) };
+        // SAFETY: the device was made from this adapter with these extensions, features and queue.
+        let opened = unsafe {
+            hal.device_from_raw(raw, None, &extensions, features, limits, hints, family, 0)
+        };
         let opened = opened.map_err(|e| e.to_string())?;
         let version = hal.physical_device_capabilities().properties().api_version;
         drop(hal);
@@ -50,7 +47,6 @@ impl Vulkan {
             return Err("the device is lost".to_owned());
         };
         let raw = hal.raw_device().clone();
-        let family = hal.queue_family_index();
         let cuda = ptx.then(|| Cuda::new(hal.shared_instance().raw_instance(), &raw));
         drop(hal);
         let cache_file = cache_dir.map(|dir| dir.join(pipeline::cache_name(&adapter.get_info())));
@@ -73,4 +69,49 @@ impl Vulkan {
         };
         Ok(Some((device, queue, Arc::new(vulkan))))
     }
+}
+
+const NVIDIA: u32 = 0x10de;
+
+/// The first family, as wgpu takes it; on NVIDIA's devices one that cannot draw, since kernels of a
+/// queue that can have 64 KiB of shared memory a multiprocessor, and on a compute queue all of it (228 on
+/// an H200: four workgroups of 48 KiB instead of one).
+fn queue_family(adapter: &Adapter) -> u32 {
+    let capabilities = adapter.physical_device_capabilities();
+    if capabilities.properties().vendor_id != NVIDIA {
+        return 0;
+    }
+    let instance = adapter.shared_instance().raw_instance();
+    // SAFETY: the physical device is the instance's own.
+    let families = unsafe {
+        instance.get_physical_device_queue_family_properties(adapter.raw_physical_device())
+    };
+    let computes = |f: &vk::QueueFamilyProperties| {
+        let wanted = vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER;
+        let draws = f.queue_flags.contains(vk::QueueFlags::GRAPHICS);
+        f.queue_flags.contains(wanted) && !draws && f.timestamp_valid_bits > 0
+    };
+    families.iter().position(computes).unwrap_or(0) as u32
+}
+
+/// As wgpu creates a device, with the family and the extensions given.
+fn create_device(
+    adapter: &Adapter,
+    extensions: &[&'static CStr],
+    features: wgpu::Features,
+    family: u32,
+) -> Result<ash::Device, String> {
+    let mut enabled = adapter.physical_device_features(extensions, features);
+    let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+    let queues = [vk::DeviceQueueCreateInfo::default()
+        .queue_family_index(family)
+        .queue_priorities(&[1.0])];
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(&names);
+    let info = enabled.add_to_device_create(info);
+    let instance = adapter.shared_instance().raw_instance();
+    // SAFETY: everything `info` points to outlives the call, and the adapter has what it asks for.
+    let device = unsafe { instance.create_device(adapter.raw_physical_device(), &info, None) };
+    device.map_err(|e| e.to_string())
 }
