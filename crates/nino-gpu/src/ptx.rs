@@ -1,8 +1,9 @@
 //! Kernels in PTX for NVIDIA devices whose Vulkan driver takes them (VK_NVX_binary_import): the
 //! instructions that fill shared memory and feed the matrix units, which SPIR-V cannot say.
 
-#[allow(dead_code)] // the kernels that need all of it are to come
 pub(crate) mod asm;
+pub(crate) mod attention;
+pub(crate) mod gemm;
 mod probe;
 
 /// What a kernel may use, as PTX names it; a device takes all targets up to its own.
@@ -26,13 +27,17 @@ impl Target {
 /// What to write a kernel for: two keys are equal where the texts would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PtxKey {
+    Attention(attention::AttentionKernel),
     Probe(Target),
+    Gemm(gemm::GemmKernel),
 }
 
 impl PtxKey {
     pub(crate) fn kernel(self) -> PtxKernel {
         match self {
+            PtxKey::Attention(attention) => attention.kernel(),
             PtxKey::Probe(target) => probe::kernel(target),
+            PtxKey::Gemm(gemm) => gemm.kernel(),
         }
     }
 }

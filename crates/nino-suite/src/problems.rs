@@ -41,6 +41,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: dense::linear_weights,
     },
     Problem {
+        name: "products of whole lines",
+        ops: &["linear", "conv"],
+        cases: dense::whole_lines,
+    },
+    Problem {
         name: "matmul",
         ops: &["matmul"],
         cases: dense::matmul,

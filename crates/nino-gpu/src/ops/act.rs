@@ -2,6 +2,7 @@
 
 use nino_graph::Act;
 
+use crate::ptx::gemm::Act as PtxAct;
 use crate::shader::KernelKey;
 
 /// The constants that stand for an activation.
@@ -31,6 +32,16 @@ impl From<Option<Act>> for ActCode {
 }
 
 impl ActCode {
+    /// The same in a PTX kernel, where those know it.
+    pub(crate) fn ptx(self) -> Option<PtxAct> {
+        match self.code {
+            0 => Some(PtxAct::None),
+            1 => Some(PtxAct::Silu),
+            5 => Some(PtxAct::Relu),
+            _ => None,
+        }
+    }
+
     /// Defines `name`, `name_A` and `name_B`, given as one array.
     pub(crate) fn constants(self, key: KernelKey, names: [&'static str; 3]) -> KernelKey {
         key.with(names[0], self.code)

@@ -1,6 +1,8 @@
 //! Attention over `[b, n, heads, hd]` without ever storing the scores. One launch is some query
 //! rows of one batch element, or all of several.
 
+mod ptx;
+
 use nino_dtype::DType;
 
 use crate::kernel::{Launch, View, dtype_code};
@@ -46,6 +48,9 @@ impl<'a> Attention<'a> {
     /// The best kernel for this attention on this device.
     pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
         if self.coop_fits(gpu) {
+            if let Some(launch) = self.ptx(gpu) {
+                return Ok(launch);
+            }
             return self.coop(gpu, self.coop_tile(gpu));
         }
         if self.wide_fits(gpu) {

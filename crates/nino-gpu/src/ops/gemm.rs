@@ -8,6 +8,7 @@ use crate::shader::KernelKey;
 use crate::{Gpu, GpuError};
 
 mod choose;
+mod hopper;
 
 pub(crate) use choose::{packed_channels, packs_weights};
 

@@ -4,7 +4,7 @@
 use super::asm::{Asm, Entry, op};
 use super::{PtxKernel, PtxKey, Target};
 use crate::kernel::{Kernel, Launch, View};
-use crate::{Gpu, GpuError};
+use crate::{Gpu, GpuError, Tier};
 
 const THREADS: u32 = 128;
 const GROUPS: u32 = 2;
@@ -38,9 +38,8 @@ pub(super) fn kernel(target: Target) -> PtxKernel {
 
 impl Gpu {
     /// Whether kernels may use Hopper's matrix instructions.
-    #[allow(dead_code)] // the kernels that need it are to come
     pub(crate) fn has_wgmma(&self) -> bool {
-        self.ptx == Some(Target::Sm90a)
+        self.tier >= Tier::Coop && self.ptx == Some(Target::Sm90a)
     }
 
     /// The best target whose probe compiles, runs and gives the right numbers.

@@ -3,7 +3,7 @@
 use super::ACTIVATIONS;
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{Attention, Conv, MatMul, Op};
+use nino_graph::{Act, Attention, Conv, MatMul, Op, UpsampleMode};
 
 pub(super) fn linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -59,6 +59,63 @@ pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
                     class,
                 ));
             }
+        }
+    }
+    cases
+}
+
+/// 16-bit products of whole 128-byte lines, with all that may be around them: kernels for matrix
+/// units are choosy.
+pub(super) fn whole_lines(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let around = [
+        (false, None, false, None),
+        (true, None, true, None),
+        (true, Some(Act::Silu), false, None),
+        (true, None, true, Some(Act::Relu)),
+    ];
+    // (rows or picture, channels, kernel, stride, upsampling)
+    let sizes = [
+        ([1, 3], 64, 24, 0, 1, 1),
+        ([7, 19], 192, 72, 0, 1, 1),
+        ([13, 11], 64, 40, 3, 1, 1),
+        ([9, 10], 128, 72, 3, 2, 1),
+        ([5, 6], 64, 136, 3, 1, 2),
+        ([6, 9], 128, 64, 1, 1, 1),
+    ];
+    for ([h, w], cin, cout, k, stride, up) in sizes {
+        for (biased, act, add, post) in around {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([2, h, w, cin], DType::F16);
+            let bias = biased.then(|| c.param([cout], DType::F32, 0.0, 0.5));
+            let mut out = if k == 0 {
+                let weights = c.weight([cout, cin], DType::F16);
+                c.g.linear(x, weights, bias)
+            } else {
+                let weights = c.weight([cout, k, k, cin], DType::F16);
+                let x = match up {
+                    1 => x,
+                    _ => c.g.upsample(x, up, UpsampleMode::Nearest),
+                };
+                let pad = [k / 2; 4];
+                let conv = Conv::plain(x, weights, bias, [1, stride, stride], pad);
+                c.g.push(Op::Conv(conv))
+            };
+            if let Some(act) = act {
+                out = c.g.act(out, act);
+            }
+            if add {
+                let residual = c.input(c.g.shape(out), DType::F16);
+                out = c.g.add(residual, out);
+            }
+            if let Some(post) = post {
+                out = c.g.act(out, post);
+            }
+            let name = format!(
+                "{k}x{k} over 2x{h}x{w}x{cin} to {cout}, stride {stride}, up {up}, \
+                 bias {biased}, {act:?}, add {add}, {post:?}"
+            );
+            cases.push(c.finish(name, out, Class::of(DType::F16)));
         }
     }
     cases
@@ -207,11 +264,20 @@ pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
         (1, 20, 45, 1, 80),
         (1, 40, 40, 1, 512),
         (1, 75, 33, 2, 256),
+        (2, 66, 200, 2, 64),
+        (1, 40, 100, 1, 160),
+        (1, 130, 97, 46, 40),
+        (1, 130, 97, 46, 72),
     ];
     for dtype in ACTIVATIONS {
         for (b, n, m, heads, hd) in sizes {
+            // Many heads make some devices choose other tiles of halves; one case shows those.
+            let many = heads > 40;
+            if many && dtype != DType::F16 {
+                continue;
+            }
             for mask in [None, Some([1, 1, n, m]), Some([b, heads, 1, m])] {
-                if mask.is_some() && (n == 1 || hd > 100) {
+                if mask.is_some() && (n == 1 || hd > 100 || many) {
                     continue;
                 }
                 let mut c = CaseBuilder::new(rng);

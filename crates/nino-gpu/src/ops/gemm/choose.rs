@@ -5,6 +5,7 @@ use std::ops::Range;
 use nino_dtype::DType;
 use nino_graph::{Conv, Graph};
 
+use super::hopper;
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
 use crate::kernel::{Launch, View};
 use crate::{Gpu, GpuError, Tier};
@@ -14,6 +15,9 @@ impl<'a> Gemm<'a> {
     pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
         if self.out.dtype.block_bytes() == 2 && !self.n.is_multiple_of(2) {
             return self.words(gpu);
+        }
+        if let Some(launch) = self.hopper(gpu) {
+            return Ok(launch);
         }
         if self.coop_fits(gpu) {
             return self.coop(gpu, self.coop_tile(gpu));
@@ -32,6 +36,9 @@ impl<'a> Gemm<'a> {
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
     pub fn best_conv(&self, gpu: &Gpu, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
+        if let Some(launch) = self.hopper(gpu) {
+            return Ok(vec![launch]);
+        }
         // Packed weights were only made for convolutions that pass this test.
         let Some(conv) = self
             .conv
@@ -159,6 +166,7 @@ pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
         return false;
     };
     gpu.tier >= Tier::Coop
+        && !(gpu.has_wgmma() && hopper::takes_channels(cin))
         && [conv.x, conv.w]
             .iter()
             .all(|&n| graph.dtype(n) == DType::F16)

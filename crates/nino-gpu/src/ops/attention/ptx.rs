@@ -1,0 +1,173 @@
+//! Attention on NVIDIA's matrix units through `ptx::attention`: whether it can, and with which
+//! tiles.
+
+use std::f32::consts::LOG2_E;
+
+use nino_dtype::DType;
+
+use super::Attention;
+use crate::Gpu;
+use crate::kernel::{Kernel, Launch, View};
+use crate::ptx::attention::AttentionKernel;
+use crate::ptx::{PtxKey, Target};
+
+/// Most keys of a tile; prompts of 77 tokens are one.
+const SINGLE: u32 = 80;
+
+/// Multiprocessors of the device the choice of rows was measured on, an H200.
+const MULTIPROCESSORS: u32 = 132;
+
+impl<'a> Attention<'a> {
+    /// The launch in PTX, where this device and this attention allow it.
+    pub(super) fn ptx(&self, gpu: &Gpu) -> Option<Launch<'a>> {
+        let views = [self.out, self.q, self.k, self.v];
+        let stored = |v: &View<'_>| v.dtype == DType::F16 && v.offset.is_multiple_of(16);
+        let fits = gpu.ptx >= Some(Target::Sm80)
+            && self.mask.is_none()
+            && self.hd.is_multiple_of(8)
+            && (8..=160).contains(&self.hd)
+            && self.scale > 0.0
+            && views.iter().all(stored);
+        if !fits {
+            return None;
+        }
+        let wide = wide(self.rows, self.heads * self.batch);
+        let kernel = kernel(self.hd, self.m, wide);
+        Some(Launch {
+            kernel: Kernel::Ptx(PtxKey::Attention(kernel)),
+            views: views.to_vec(),
+            writes: 1,
+            params: self.ptx_words()?,
+            groups: [self.rows.div_ceil(kernel.rows()), self.heads, self.batch],
+        })
+    }
+
+    /// In the order of `ptx::attention::Word`; nothing where a start is not a multiple of eight
+    /// values.
+    fn ptx_words(&self) -> Option<Vec<u32>> {
+        let width = self.heads * self.hd;
+        let at = |view: &View<'_>, row: u32| {
+            let at = row.wrapping_mul(width).wrapping_sub(view.first as u32);
+            at.is_multiple_of(8).then_some(at)
+        };
+        let row = self.batch_idx * self.n + self.first;
+        let key = self.batch_idx * self.m;
+        Some(vec![
+            self.rows,
+            self.m,
+            width,
+            at(&self.out, row)?,
+            at(&self.q, row)?,
+            at(&self.k, key)?,
+            at(&self.v, key)?,
+            self.n * width,
+            self.m * width,
+            (self.scale * LOG2_E).to_bits(),
+        ])
+    }
+}
+
+/// Whether workgroups should take 128 rows rather than 64: a tenth less time a row, unless the
+/// busiest multiprocessor gets more rows that way.
+fn wide(rows: u32, heads: u32) -> bool {
+    let busiest = |block: u32| (rows.div_ceil(block) * heads).div_ceil(MULTIPROCESSORS) * block;
+    busiest(128) * 10 <= busiest(64) * 11
+}
+
+fn kernel(hd: u32, m: u32, wide: bool) -> AttentionKernel {
+    let make = |warps, warp_rows, keys, stages, per_sm| AttentionKernel {
+        hd,
+        warps,
+        warp_rows,
+        keys,
+        stages,
+        per_sm,
+    };
+    if m <= SINGLE && hd <= 128 {
+        let keys = m.next_multiple_of(16).max(32);
+        return make(4, 16, keys, 1, if hd <= 64 { 5 } else { 3 });
+    }
+    match (hd, wide) {
+        (..=64, true) => make(4, 32, 64, 2, 2),
+        (..=64, false) => make(4, 16, 64, 2, 4),
+        (65..=128, true) => make(4, 32, 32, 2, 2),
+        (65..=96, false) => make(4, 16, 64, 2, 3),
+        (97..=128, false) => make(4, 16, 32, 2, 3),
+        (129.., _) => make(2, 16, 32, 2, 4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::ptx::attention::WORDS;
+
+    fn kernels() -> impl Iterator<Item = AttentionKernel> {
+        let sizes = (8..=160).step_by(8);
+        sizes.flat_map(|hd| {
+            let few = [1, 33, 77, 81, 4096].map(|m| kernel(hd, m, false));
+            few.into_iter().chain([kernel(hd, 4096, true)])
+        })
+    }
+
+    #[test]
+    fn every_head_size_has_kernels_that_fit() {
+        let mut texts = BTreeMap::new();
+        for kernel in kernels() {
+            let made = kernel.kernel();
+            assert!(made.shared <= 48 << 10, "{}: {}", made.name, made.shared);
+            let rows = kernel.rows() * kernel.hd * 2;
+            assert!(rows <= made.shared, "{}: the output has no room", made.name);
+            assert!(made.text.contains(&format!(".entry {}(", made.name)));
+            assert!(made.text.contains(&format!("word{}", WORDS - 1)));
+            assert!(!made.text.contains(&format!("word{WORDS}")));
+            let before = texts.insert(made.name.clone(), (kernel, made.text.clone()));
+            assert!(
+                before.is_none_or(|b| b == (kernel, made.text)),
+                "{}",
+                made.name
+            );
+        }
+        assert!(texts.len() > 80);
+    }
+
+    /// The faster one of each pair measured on an H200.
+    #[test]
+    fn rows_are_chosen_as_measured() {
+        let slower = [(1024, 40), (4096, 10), (576, 40), (2304, 16), (1536, 24)];
+        assert!(slower.iter().all(|&(rows, heads)| !wide(rows, heads)));
+        let faster = [
+            (4096, 20),
+            (2304, 20),
+            (6144, 20),
+            (4096, 8),
+            (4096, 32),
+            (4608, 24),
+        ];
+        assert!(faster.iter().all(|&(rows, heads)| wide(rows, heads)));
+    }
+
+    /// Each row's products: both of 16 keys at a time, of 16 columns or the last 8.
+    #[test]
+    fn a_tile_multiplies_every_key_and_value_once() {
+        for kernel in kernels() {
+            let made = kernel.kernel();
+            let tiles = kernel.stages;
+            let blocks = kernel.warp_rows / 16;
+            let whole = made.text.matches("mma.sync.aligned.m16n8k16").count() as u32;
+            let half = made.text.matches("mma.sync.aligned.m16n8k8").count() as u32;
+            let keys = kernel.keys / 8 * (kernel.hd / 16);
+            let values = kernel.keys / 16 * (kernel.hd / 8);
+            assert_eq!(whole, tiles * blocks * (keys + values), "{}", made.name);
+            let odd = kernel.hd / 8 % 2;
+            assert_eq!(
+                half,
+                tiles * blocks * kernel.keys / 8 * odd,
+                "{}",
+                made.name
+            );
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Products on Hopper's own matrix instructions: whether one can, and with which tile.
+
+use nino_dtype::DType;
+
+use super::{ConvShape, Gemm};
+use crate::Gpu;
+use crate::kernel::{Kernel, Launch, View};
+use crate::ptx::PtxKey;
+use crate::ptx::gemm::{GemmKernel, Tile, Window};
+
+/// Multiprocessors of an H100 or H200.
+const MULTIPROCESSORS: u32 = 132;
+
+/// Tiles with what a multiprocessor does when it holds one workgroup, two, and so on, in the
+/// same unit (TFLOP/s a multiprocessor, measured on an H200).
+const TILES: [(Tile, &[f32]); 4] = [
+    (tile(1, 128, 64, 2, 4), &[2.1, 3.4, 4.3, 4.6]),
+    (tile(2, 160, 32, 2, 2), &[2.2, 4.3]),
+    (tile(1, 64, 64, 3, 4), &[1.4, 2.3, 2.9, 3.3]),
+    (tile(1, 32, 64, 4, 4), &[0.9, 1.5, 2.0, 2.2]),
+];
+
+const fn tile(blocks: u32, bn: u32, bk: u32, stages: u32, per_sm: u32) -> Tile {
+    Tile {
+        groups: 1,
+        blocks,
+        bn,
+        bk,
+        stages,
+        per_sm,
+    }
+}
+
+/// K is read in whole lines of 64 values.
+const LINE: u32 = 64;
+
+/// Whether convolutions over so many channels run here, and so have their weights as stored.
+pub(super) fn takes_channels(c: usize) -> bool {
+    c.is_multiple_of(LINE as usize)
+}
+
+impl<'a> Gemm<'a> {
+    /// The launch on Hopper's matrix units, where this device and this product allow it.
+    pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
+        let fits = gpu.has_wgmma()
+            && self.batch == 1
+            && self.n.is_multiple_of(8)
+            && self.k.is_multiple_of(LINE)
+            && self.prologue.is_none()
+            && self.alpha.to_bits() == 1.0f32.to_bits()
+            && !self.w_kn
+            && !self.w_packed;
+        let (act, post) = (self.act.ptx()?, self.post.ptx()?);
+        let window = match &self.conv {
+            Some(conv) => Some(window(conv)?),
+            None => None,
+        };
+        let halves = [Some(self.out), Some(self.x), Some(self.w), self.residual];
+        let stored = |v: Option<View<'a>>, as_type: DType| {
+            v.is_none_or(|v| v.dtype == as_type && v.offset.is_multiple_of(16))
+        };
+        let stored = halves.iter().all(|v| stored(*v, DType::F16)) && stored(self.bias, DType::F32);
+        if !fits || !stored {
+            return None;
+        }
+        let views = [
+            Some(self.out),
+            Some(self.x),
+            Some(self.w),
+            self.bias,
+            self.residual,
+        ];
+        let views = views.into_iter().flatten().collect();
+        let words = self.hopper_words()?;
+        let tile = hopper_tile(self.m, self.n);
+        let kernel = GemmKernel {
+            tile,
+            window,
+            bias: self.bias.is_some(),
+            act,
+            residual: self.residual.is_some(),
+            post,
+        };
+        Some(Launch {
+            kernel: Kernel::Ptx(PtxKey::Gemm(kernel)),
+            views,
+            writes: 1,
+            params: words,
+            groups: [self.m.div_ceil(tile.bm()), self.n.div_ceil(tile.bn), 1],
+        })
+    }
+
+    /// In the order of `ptx::gemm::word`; nothing where a start is not a multiple of eight values.
+    fn hopper_words(&self) -> Option<Vec<u32>> {
+        let at = |view: &View<'_>, row: u32, width: u32| {
+            let first = u32::try_from(view.first).ok()?;
+            let at = row.wrapping_mul(width).wrapping_sub(first);
+            at.is_multiple_of(8).then_some(at)
+        };
+        let row = if self.conv.is_some() { 0 } else { self.first };
+        let residual = self.residual.as_ref();
+        let mut words = vec![
+            self.m,
+            self.n,
+            self.k,
+            at(&self.x, row, self.k)?,
+            at(&self.out, self.first, self.n)?,
+            residual.map_or(Some(0), |r| at(r, self.first, self.n))?,
+        ];
+        if let Some(c) = &self.conv {
+            let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
+            words.extend([self.first, c.c, h, w, oh, ow]);
+            words.extend([c.pad[1], c.pad[2]].map(|p| p as u32));
+        }
+        Some(words)
+    }
+}
+
+/// A convolution whose frames are pictures of their own, with whole lines of channels.
+fn window(conv: &ConvShape) -> Option<Window> {
+    let ([kt, kh, kw], [st, sh, sw]) = (conv.kernel, conv.stride);
+    let pictures = [kt, st] == [1; 2] && conv.pad[0] == 0 && conv.input[0] == conv.output[0];
+    let fits = pictures && takes_channels(conv.c as usize) && conv.upsample <= 2;
+    fits.then_some(Window {
+        size: [kh, kw],
+        stride: [sh, sw],
+        dilation: [conv.dilation[1], conv.dilation[2]],
+        upsample: conv.upsample,
+    })
+}
+
+/// The tile whose busiest multiprocessor is done first.
+fn hopper_tile(m: u32, n: u32) -> Tile {
+    let time = |tile: &Tile, rates: &[f32]| {
+        let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(n.div_ceil(tile.bn));
+        let each = workgroups.div_ceil(u64::from(MULTIPROCESSORS)) as usize;
+        let at_once = rates.len();
+        let full = (each / at_once * at_once) as f32 / rates[at_once - 1];
+        let rest = match each % at_once {
+            0 => 0.0,
+            rest => rest as f32 / rates[rest - 1],
+        };
+        (full + rest) * (tile.bm() * tile.bn) as f32
+    };
+    let (mut best, mut least) = (TILES[0].0, f32::INFINITY);
+    for (tile, rates) in TILES {
+        let time = time(&tile, rates);
+        if time < least {
+            (best, least) = (tile, time);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As measured on an H200: the fastest of the tiles, or within a tenth of it.
+    #[test]
+    fn tiles_are_chosen_as_measured() {
+        let chosen = |m, n| {
+            let tile = hopper_tile(m, n);
+            (tile.bm(), tile.bn)
+        };
+        assert_eq!(chosen(2048, 10240), (64, 128));
+        assert_eq!(chosen(2048, 1280), (64, 128));
+        assert_eq!(chosen(8192, 640), (128, 160));
+        assert_eq!(chosen(32768, 320), (128, 160));
+        assert_eq!(chosen(262_144, 128), (64, 128));
+        assert_eq!(chosen(512, 1280), (64, 32));
+        assert_eq!(chosen(128, 1280), (64, 32));
+    }
+}

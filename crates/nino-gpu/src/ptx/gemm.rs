@@ -1,0 +1,316 @@
+//! Linear layers and convolutions on Hopper's matrix units (`wgmma`): O[m, n] = sum over k of
+//! A[m, k] W[n, k], f16 with f32 sums.
+//!
+//! All threads copy the next K steps of both operands into a ring in shared memory while warp
+//! groups of 128 threads multiply out of it, each blocks of 64 rows by the whole width of the tile.
+//! 48 KiB of shared memory hold two steps; several workgroups a multiprocessor hide the rest.
+
+use super::PtxKernel;
+use super::asm::{Asm, Entry, Reg, op};
+
+mod copy;
+mod epilogue;
+
+use copy::{Copies, Pixels};
+
+/// What a kernel is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GemmKernel {
+    pub(crate) tile: Tile,
+    /// Rows of A are a convolution's windows.
+    pub(crate) window: Option<Window>,
+    pub(crate) bias: bool,
+    /// After the bias.
+    pub(crate) act: Act,
+    pub(crate) residual: bool,
+    /// After the residual.
+    pub(crate) post: Act,
+}
+
+/// The activations these kernels know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Act {
+    #[default]
+    None,
+    Relu,
+    Silu,
+}
+
+/// Shape of the tile a workgroup makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tile {
+    /// Warp groups, and blocks of 64 rows each of them has.
+    pub(crate) groups: u32,
+    pub(crate) blocks: u32,
+    pub(crate) bn: u32,
+    /// 32 or 64: a row of a step is one swizzled line of 64 or 128 bytes.
+    pub(crate) bk: u32,
+    pub(crate) stages: u32,
+    pub(crate) per_sm: u32,
+}
+
+/// A convolution's window over a picture. K is `[kh, kw, c]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Window {
+    pub(crate) size: [u32; 2],
+    pub(crate) stride: [u32; 2],
+    pub(crate) dilation: [u32; 2],
+    /// 1 or 2.
+    pub(crate) upsample: u32,
+}
+
+/// The words of a launch, by number.
+pub(crate) mod word {
+    pub(crate) const M: usize = 0;
+    pub(crate) const N: usize = 1;
+    pub(crate) const K: usize = 2;
+    /// Elements from where a view starts to the launch's first row; for windows, to pixel 0.
+    pub(crate) const X_AT: usize = 3;
+    pub(crate) const OUT_AT: usize = 4;
+    pub(crate) const RESIDUAL_AT: usize = 5;
+    pub(crate) const ROWS: usize = 6;
+    /// The first output pixel, channels, sizes after upsampling, output sizes, padding.
+    pub(crate) const FIRST: usize = 6;
+    pub(crate) const C: usize = 7;
+    pub(crate) const H: usize = 8;
+    pub(crate) const W: usize = 9;
+    pub(crate) const OUT_H: usize = 10;
+    pub(crate) const OUT_W: usize = 11;
+    pub(crate) const PAD_Y: usize = 12;
+    pub(crate) const PAD_X: usize = 13;
+    pub(crate) const WINDOWS: usize = 14;
+}
+
+impl Tile {
+    pub(crate) fn bm(&self) -> u32 {
+        64 * self.groups * self.blocks
+    }
+
+    fn threads(&self) -> u32 {
+        128 * self.groups
+    }
+
+    /// Bytes of a row of a step.
+    fn line(&self) -> u32 {
+        self.bk * 2
+    }
+
+    fn stage_bytes(&self) -> u32 {
+        (self.bm() + self.bn) * self.line()
+    }
+}
+
+/// What every part of a kernel needs.
+struct Frame {
+    tile: Tile,
+    tid: Reg,
+    shared: Reg,
+    m: Reg,
+    n: Reg,
+    k: Reg,
+    /// First row and column of the tile.
+    m0: Reg,
+    n0: Reg,
+}
+
+impl GemmKernel {
+    fn name(&self) -> String {
+        let Tile {
+            groups,
+            blocks,
+            bn,
+            bk,
+            stages,
+            per_sm,
+        } = self.tile;
+        let tile = format!("{groups}_{blocks}_{bn}_{bk}_{stages}_{per_sm}");
+        let window = self.window.map_or(String::new(), |w| {
+            let ([kh, kw], [sh, sw], [dh, dw]) = (w.size, w.stride, w.dilation);
+            format!("_window_{kh}_{kw}_{sh}_{sw}_{dh}_{dw}_{}", w.upsample)
+        });
+        let bias = if self.bias { "_bias" } else { "" };
+        let residual = if self.residual { "_residual" } else { "" };
+        let (act, post) = (self.act, self.post);
+        format!("gemm_{tile}{window}{bias}{residual}_{act:?}_{post:?}")
+    }
+
+    pub(crate) fn kernel(&self) -> PtxKernel {
+        let tile = self.tile;
+        let mut a = Asm::default();
+        let frame = Frame::new(&mut a, tile);
+        let sums = self.main_loop(&mut a, &frame);
+        self.epilogue(&mut a, &frame, &sums);
+        a.finish(Entry {
+            name: &self.name(),
+            target: "sm_90a",
+            views: 3 + usize::from(self.bias) + usize::from(self.residual),
+            words: if self.window.is_some() {
+                word::WINDOWS
+            } else {
+                word::ROWS
+            },
+            threads: tile.threads(),
+            shared: tile.stage_bytes() * tile.stages,
+            per_sm: tile.per_sm,
+        })
+    }
+
+    /// Gives the sums of each block of 64 rows.
+    fn main_loop(&self, a: &mut Asm, f: &Frame) -> Vec<Vec<Reg>> {
+        let Frame { tile, k, .. } = *f;
+        let stage = tile.stage_bytes();
+        let weights = Copies::rows(a, f, (2, None), (f.n0, f.n, tile.bn), tile.bm());
+        let pixels = self.window.map(|window| Pixels::new(a, f, window));
+        let rows = pixels.as_ref().map_or_else(
+            || Copies::rows(a, f, (1, Some(word::X_AT)), (f.m0, f.m, tile.bm()), 0),
+            |pixels| pixels.copies.clone(),
+        );
+        let copy = |a: &mut Asm, to: Reg| {
+            rows.step(a, to);
+            weights.step(a, to);
+            if let Some(pixels) = &pixels {
+                pixels.step(a);
+            }
+        };
+
+        let sums: Vec<Vec<Reg>> = (0..tile.blocks)
+            .map(|_| (0..tile.bn / 2).map(|_| a.f32()).collect())
+            .collect();
+        for sum in sums.iter().flatten() {
+            op!(a, "mov.f32 {sum}, 0f00000000");
+        }
+        let operands = Operands::new(a, f);
+
+        let (steps, next, write) = (a.b32(), a.b32(), a.b32());
+        op!(a, "div.u32 {steps}, {k}, {}", tile.bk);
+        op!(a, "mov.u32 {write}, 0");
+        op!(a, "mov.u32 {next}, 0");
+        let fill = |a: &mut Asm| {
+            let (done, skip) = (a.pred(), a.label());
+            op!(a, "setp.ge.u32 {done}, {next}, {steps}");
+            op!(a, "@{done} bra {skip}");
+            copy(a, write);
+            a.place(&skip);
+            op!(a, "cp.async.commit_group");
+            op!(a, "add.u32 {next}, {next}, 1");
+            op!(a, "add.u32 {write}, {write}, {stage}");
+            let wrap = a.pred();
+            op!(a, "setp.eq.u32 {wrap}, {write}, {}", stage * tile.stages);
+            op!(a, "@{wrap} mov.u32 {write}, 0");
+        };
+        for _ in 0..tile.stages - 1 {
+            fill(a);
+        }
+        let (step, read, again) = (a.b32(), a.b64(), a.label());
+        op!(a, "mov.u32 {step}, 0");
+        op!(a, "mov.u64 {read}, 0");
+        a.place(&again);
+        op!(a, "cp.async.wait_group {}", tile.stages - 2);
+        op!(a, "fence.proxy.async.shared::cta");
+        // Everybody's copies are there, and everybody is done with the step before.
+        op!(a, "bar.sync 0");
+        fill(a);
+        operands.multiply(a, tile, read, &sums);
+        op!(a, "add.u64 {read}, {read}, {}", stage / 16);
+        let (wrap, more) = (a.pred(), a.pred());
+        op!(
+            a,
+            "setp.eq.u64 {wrap}, {read}, {}",
+            stage * tile.stages / 16
+        );
+        op!(a, "@{wrap} mov.u64 {read}, 0");
+        op!(a, "add.u32 {step}, {step}, 1");
+        op!(a, "setp.lt.u32 {more}, {step}, {steps}");
+        op!(a, "@{more} bra {again}");
+        sums
+    }
+}
+
+impl Frame {
+    fn new(a: &mut Asm, tile: Tile) -> Frame {
+        let (m, n, k) = (a.word(word::M), a.word(word::N), a.word(word::K));
+        let (m0, n0, tid, shared) = (a.b32(), a.b32(), a.b32(), a.b32());
+        op!(a, "mov.u32 {m0}, %ctaid.x");
+        op!(a, "mul.lo.u32 {m0}, {m0}, {}", tile.bm());
+        op!(a, "mov.u32 {n0}, %ctaid.y");
+        op!(a, "mul.lo.u32 {n0}, {n0}, {}", tile.bn);
+        op!(a, "mov.u32 {tid}, %tid.x");
+        op!(a, "mov.u32 {shared}, shared");
+        Frame {
+            tile,
+            tid,
+            shared,
+            m,
+            n,
+            k,
+            m0,
+            n0,
+        }
+    }
+}
+
+/// Both operands in shared memory as the matrix units are told of them.
+struct Operands {
+    rows: Reg,
+    weights: Reg,
+}
+
+impl Operands {
+    fn new(a: &mut Asm, f: &Frame) -> Operands {
+        let Frame { tile, shared, .. } = *f;
+        let (group, at) = (a.b32(), a.b32());
+        op!(a, "shr.u32 {group}, {}, 7", f.tid);
+        let own = 64 * tile.blocks * tile.line();
+        op!(a, "mad.lo.u32 {at}, {group}, {own}, {shared}");
+        let rows = descriptor(a, tile, at);
+        op!(a, "add.u32 {at}, {shared}, {}", tile.bm() * tile.line());
+        let weights = descriptor(a, tile, at);
+        Operands { rows, weights }
+    }
+
+    /// Adds the product of the step `read` (in units of 16 bytes) to `sums`.
+    fn multiply(&self, a: &mut Asm, tile: Tile, read: Reg, sums: &[Vec<Reg>]) {
+        op!(a, "wgmma.fence.sync.aligned");
+        let (rows, weights) = (a.b64(), a.b64());
+        op!(a, "add.u64 {rows}, {}, {read}", self.rows);
+        op!(a, "add.u64 {weights}, {}, {read}", self.weights);
+        for part in 0..tile.bk / 16 {
+            let w = a.b64();
+            op!(a, "add.u64 {w}, {weights}, {}", part * 2);
+            for (block, sums) in (0..).zip(sums) {
+                let x = a.b64();
+                op!(
+                    a,
+                    "add.u64 {x}, {rows}, {}",
+                    part * 2 + block * 4 * tile.line()
+                );
+                let list: Vec<String> = sums.iter().map(Reg::to_string).collect();
+                let (list, bn) = (list.join(", "), tile.bn);
+                let shape = format!("m64n{bn}k16.f32.f16.f16");
+                op!(
+                    a,
+                    "wgmma.mma_async.sync.aligned.{shape} {{{list}}}, {x}, {w}, 1, 1, 1, 0, 0"
+                );
+            }
+        }
+        op!(a, "wgmma.commit_group.sync.aligned");
+        op!(a, "wgmma.wait_group.sync.aligned 0");
+    }
+}
+
+/// An operand whose K is contiguous: rows of one swizzled line, eight to an atom, from a multiple of
+/// 1024 on.
+fn descriptor(a: &mut Asm, tile: Tile, at: Reg) -> Reg {
+    // Swizzles by number: lines of 128 bytes are 1, of 64 bytes 2.
+    let mode: u64 = if tile.line() == 128 { 1 } else { 2 };
+    let constant = mode << 62 | u64::from(tile.line() * 8 / 16) << 32 | 1 << 16;
+    let (d, low) = (a.b64(), a.b32());
+    op!(a, "and.b32 {low}, {at}, 0x3ffff");
+    op!(a, "shr.u32 {low}, {low}, 4");
+    op!(a, "cvt.u64.u32 {d}, {low}");
+    op!(a, "or.b64 {d}, {d}, {constant:#x}");
+    d
+}
+
+#[cfg(test)]
+mod tests;

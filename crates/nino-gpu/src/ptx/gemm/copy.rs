@@ -1,0 +1,272 @@
+//! What a thread copies of each operand in a K step: 16 bytes of some rows, swizzled.
+
+use super::{Frame, Window, word};
+use crate::ptx::asm::{Asm, Reg, op};
+
+/// One operand's copies by one thread.
+#[derive(Clone)]
+pub(super) struct Copies {
+    copies: Vec<Copy>,
+    line: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Copy {
+    /// Moves on with every step.
+    from: Reg,
+    to: Reg,
+    /// Whether this thread takes part.
+    when: Option<Reg>,
+    /// Bytes read of the 16; the rest is zero.
+    bytes: Option<Reg>,
+}
+
+/// Which 16 bytes of which rows are this thread's: one chunk of every `each`-th row.
+struct Share {
+    chunk: Reg,
+    row: Reg,
+    each: u32,
+    /// Where its first chunk goes in the ring's first step.
+    to: Reg,
+}
+
+impl Share {
+    fn new(a: &mut Asm, f: &Frame, rows_before: u32) -> Share {
+        let line = f.tile.line();
+        let chunks = line / 16;
+        let (chunk, row, swizzled, t, to) = (a.b32(), a.b32(), a.b32(), a.b32(), a.b32());
+        op!(a, "and.b32 {chunk}, {}, {}", f.tid, chunks - 1);
+        op!(a, "shr.u32 {row}, {}, {}", f.tid, chunks.trailing_zeros());
+        // A line's chunks are permuted by bits 7 and up of the address.
+        if line == 128 {
+            op!(a, "and.b32 {t}, {row}, 7");
+        } else {
+            op!(a, "shr.u32 {t}, {row}, 1");
+            op!(a, "and.b32 {t}, {t}, 3");
+        }
+        op!(a, "xor.b32 {swizzled}, {chunk}, {t}");
+        op!(a, "mad.lo.u32 {to}, {row}, {line}, {}", f.shared);
+        op!(a, "mad.lo.u32 {to}, {swizzled}, 16, {to}");
+        op!(a, "add.u32 {to}, {to}, {}", rows_before * line);
+        Share {
+            chunk,
+            row,
+            each: f.tile.threads() / chunks,
+            to,
+        }
+    }
+
+    /// The row of a pass, where it goes, and whether there is one for this thread.
+    fn pass(&self, a: &mut Asm, f: &Frame, pass: u32, rows: u32) -> (Reg, Reg, Option<Reg>) {
+        let (row, to) = (a.b32(), a.b32());
+        op!(a, "add.u32 {row}, {}, {}", self.row, pass * self.each);
+        op!(
+            a,
+            "add.u32 {to}, {}, {}",
+            self.to,
+            pass * self.each * f.tile.line()
+        );
+        let when = (rows < (pass + 1) * self.each).then(|| {
+            let when = a.pred();
+            op!(a, "setp.lt.u32 {when}, {row}, {rows}");
+            when
+        });
+        (row, to, when)
+    }
+}
+
+impl Copies {
+    /// Rows `first..` of a matrix with K values a row, `rows` of them; those beyond `limit` repeat
+    /// the last. The matrix is a view, from the element the word says on.
+    pub(super) fn rows(
+        a: &mut Asm,
+        f: &Frame,
+        (view, at): (usize, Option<usize>),
+        (first, limit, rows): (Reg, Reg, u32),
+        rows_before: u32,
+    ) -> Copies {
+        let base = a.view(view);
+        if let Some(at) = at {
+            let (at, wide) = (a.word(at), a.b64());
+            op!(a, "mul.wide.u32 {wide}, {at}, 2");
+            op!(a, "add.u64 {base}, {base}, {wide}");
+        }
+        let share = Share::new(a, f, rows_before);
+        let (last, wide) = (a.b32(), a.b64());
+        op!(a, "sub.u32 {last}, {limit}, 1");
+        op!(a, "mul.wide.u32 {wide}, {}, 16", share.chunk);
+        op!(a, "add.u64 {base}, {base}, {wide}");
+        let copies = (0..rows.div_ceil(share.each)).map(|pass| {
+            let (row, to, when) = share.pass(a, f, pass, rows);
+            let from = a.b64();
+            op!(a, "add.u32 {row}, {row}, {first}");
+            op!(a, "min.u32 {row}, {row}, {last}");
+            op!(a, "mul.wide.u32 {from}, {row}, {}", f.k);
+            op!(a, "shl.b64 {from}, {from}, 1");
+            op!(a, "add.u64 {from}, {from}, {base}");
+            Copy {
+                from,
+                to,
+                when,
+                bytes: None,
+            }
+        });
+        let copies = copies.collect();
+        let line = f.tile.line();
+        Copies { copies, line }
+    }
+
+    /// Copies a step to `write` bytes into the ring, and moves on.
+    pub(super) fn step(&self, a: &mut Asm, write: Reg) {
+        for copy in &self.copies {
+            let (to, from) = (a.b32(), copy.from);
+            op!(a, "add.u32 {to}, {}, {write}", copy.to);
+            let when = copy.when.map_or(String::new(), |p| format!("@{p} "));
+            let bytes = copy.bytes.map_or(String::new(), |b| format!(", {b}"));
+            op!(
+                a,
+                "{when}cp.async.cg.shared.global.L2::128B [{to}], [{from}], 16{bytes}"
+            );
+            op!(a, "add.u64 {from}, {from}, {}", self.line);
+        }
+    }
+}
+
+/// A convolution's rows: a pixel's channels under one place of the window after another.
+pub(super) struct Pixels {
+    pub(super) copies: Copies,
+    window: Window,
+    base: Reg,
+    places: Vec<Place>,
+    size: [Reg; 2],
+    /// Row of the picture before upsampling, and channels.
+    width: Reg,
+    c: Reg,
+    /// Steps left at this place of the window, steps at each, and the place.
+    left: Reg,
+    each: Reg,
+    y: Reg,
+    x: Reg,
+}
+
+/// An output pixel: the corner of its window, and its frame's first pixel.
+struct Place {
+    y: Reg,
+    x: Reg,
+    frame: Reg,
+}
+
+impl Pixels {
+    pub(super) fn new(a: &mut Asm, f: &Frame, window: Window) -> Pixels {
+        let rows = f.tile.bm();
+        let share = Share::new(a, f, 0);
+        let base = a.view(1);
+        let wide = a.b64();
+        // The first element may lie after the tensor's: 64 bits keep the sign.
+        let at = a.word(word::X_AT);
+        op!(a, "mul.wide.s32 {wide}, {at}, 2");
+        op!(a, "add.s64 {base}, {base}, {wide}");
+        op!(a, "mul.wide.u32 {wide}, {}, 16", share.chunk);
+        op!(a, "add.u64 {base}, {base}, {wide}");
+        let [first, c, h, w] = [word::FIRST, word::C, word::H, word::W].map(|i| a.word(i));
+        let [out_h, out_w, pad_y, pad_x] =
+            [word::OUT_H, word::OUT_W, word::PAD_Y, word::PAD_X].map(|i| a.word(i));
+        let (out_area, area, width) = (a.b32(), a.b32(), a.b32());
+        op!(a, "mul.lo.u32 {out_area}, {out_h}, {out_w}");
+        op!(a, "div.u32 {width}, {w}, {}", window.upsample);
+        op!(a, "div.u32 {area}, {h}, {}", window.upsample);
+        op!(a, "mul.lo.u32 {area}, {area}, {width}");
+        let mut places = Vec::new();
+        let mut copies = Vec::new();
+        for pass in 0..rows.div_ceil(share.each) {
+            let (row, to, when) = share.pass(a, f, pass, rows);
+            let (frame, y, x, beyond) = (a.b32(), a.b32(), a.b32(), a.pred());
+            op!(a, "add.u32 {row}, {row}, {}", f.m0);
+            op!(a, "setp.ge.u32 {beyond}, {row}, {}", f.m);
+            op!(a, "add.u32 {row}, {row}, {first}");
+            op!(a, "div.u32 {frame}, {row}, {out_area}");
+            op!(a, "mul.lo.u32 {x}, {frame}, {out_area}");
+            op!(a, "sub.u32 {row}, {row}, {x}");
+            op!(a, "mul.lo.u32 {frame}, {frame}, {area}");
+            op!(a, "div.u32 {y}, {row}, {out_w}");
+            op!(a, "mul.lo.u32 {x}, {y}, {out_w}");
+            op!(a, "sub.u32 {x}, {row}, {x}");
+            op!(a, "mul.lo.u32 {y}, {y}, {}", window.stride[0]);
+            op!(a, "mul.lo.u32 {x}, {x}, {}", window.stride[1]);
+            op!(a, "sub.u32 {y}, {y}, {pad_y}");
+            op!(a, "sub.u32 {x}, {x}, {pad_x}");
+            // Rows beyond the last are outside every picture.
+            op!(a, "@{beyond} mov.u32 {y}, 0x40000000");
+            places.push(Place { y, x, frame });
+            copies.push(Copy {
+                from: a.b64(),
+                to,
+                when,
+                bytes: Some(a.b32()),
+            });
+        }
+        let (left, each, y, x) = (a.b32(), a.b32(), a.b32(), a.b32());
+        op!(a, "div.u32 {each}, {c}, {}", f.tile.bk);
+        op!(a, "mov.u32 {left}, {each}");
+        op!(a, "mov.u32 {y}, 0");
+        op!(a, "mov.u32 {x}, 0");
+        let line = f.tile.line();
+        let pixels = Pixels {
+            copies: Copies { copies, line },
+            window,
+            base,
+            places,
+            size: [h, w],
+            width,
+            c,
+            left,
+            each,
+            y,
+            x,
+        };
+        pixels.look(a);
+        pixels
+    }
+
+    /// Points the copies at the pixels under this place of the window.
+    fn look(&self, a: &mut Asm) {
+        let [h, w] = self.size;
+        for (place, copy) in self.places.iter().zip(&self.copies.copies) {
+            let (y, x, inside, wide) = (a.b32(), a.b32(), a.pred(), a.b64());
+            op!(a, "add.u32 {y}, {}, {}", place.y, self.y);
+            op!(a, "add.u32 {x}, {}, {}", place.x, self.x);
+            // Coordinates left of zero are large as unsigned numbers.
+            op!(a, "setp.lt.u32 {inside}, {y}, {h}");
+            op!(a, "setp.lt.and.u32 {inside}, {x}, {w}, {inside}");
+            if self.window.upsample == 2 {
+                op!(a, "shr.u32 {y}, {y}, 1");
+                op!(a, "shr.u32 {x}, {x}, 1");
+            }
+            op!(a, "mad.lo.u32 {y}, {y}, {}, {x}", self.width);
+            op!(a, "add.u32 {y}, {y}, {}", place.frame);
+            op!(a, "selp.b32 {y}, {y}, {}, {inside}", place.frame);
+            op!(a, "mul.wide.u32 {wide}, {y}, {}", self.c);
+            op!(a, "shl.b64 {wide}, {wide}, 1");
+            op!(a, "add.u64 {}, {}, {wide}", copy.from, self.base);
+            if let Some(bytes) = copy.bytes {
+                op!(a, "selp.b32 {bytes}, 16, 0, {inside}");
+            }
+        }
+    }
+
+    /// After a step: on to the window's next place when this one's channels are through.
+    pub(super) fn step(&self, a: &mut Asm) {
+        let ([_, kw], [dh, dw]) = (self.window.size, self.window.dilation);
+        let (more, within, stay) = (a.pred(), a.pred(), a.label());
+        op!(a, "sub.u32 {}, {}, 1", self.left, self.left);
+        op!(a, "setp.ne.u32 {more}, {}, 0", self.left);
+        op!(a, "@{more} bra {stay}");
+        op!(a, "mov.u32 {}, {}", self.left, self.each);
+        op!(a, "add.u32 {}, {}, {dw}", self.x, self.x);
+        op!(a, "setp.lt.u32 {within}, {}, {}", self.x, kw * dw);
+        op!(a, "@!{within} mov.u32 {}, 0", self.x);
+        op!(a, "@!{within} add.u32 {}, {}, {dh}", self.y, self.y);
+        self.look(a);
+        a.place(&stay);
+    }
+}

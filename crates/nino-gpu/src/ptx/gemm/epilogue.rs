@@ -1,0 +1,211 @@
+//! From sums to the result: bias, activation, residual, f16, and stores of 16 bytes.
+
+use super::{Act, Frame, GemmKernel, word};
+use crate::ptx::asm::{Asm, Reg, op};
+
+impl GemmKernel {
+    /// A thread has two neighbours of every eight columns, in two rows of each block; four lanes
+    /// exchange theirs so that each has eight neighbours of one row to read and write.
+    pub(super) fn epilogue(&self, a: &mut Asm, f: &Frame, sums: &[Vec<Reg>]) {
+        let tile = f.tile;
+        let lane = Lane::new(a);
+        let bias = self.bias.then(|| Bias::new(a, f, &lane));
+        let out = offset(a, 0, word::OUT_AT);
+        let residual = self
+            .residual
+            .then(|| offset(a, 3 + usize::from(self.bias), word::RESIDUAL_AT));
+        // Warp group, warp and lane / 4 say the row.
+        let (row, t) = (a.b32(), a.b32());
+        op!(a, "shr.u32 {t}, {}, 7", f.tid);
+        op!(a, "mad.lo.u32 {row}, {t}, {}, {}", 64 * tile.blocks, f.m0);
+        op!(a, "shr.u32 {t}, {}, 5", f.tid);
+        op!(a, "and.b32 {t}, {t}, 3");
+        op!(a, "mad.lo.u32 {row}, {t}, 16, {row}");
+        op!(a, "shr.u32 {t}, {}, 2", f.tid);
+        op!(a, "and.b32 {t}, {t}, 7");
+        op!(a, "add.u32 {row}, {row}, {t}");
+        let column = a.b32();
+        op!(a, "mad.lo.u32 {column}, {}, 8, {}", lane.of_four, f.n0);
+
+        for (block, sums) in (0..).zip(sums) {
+            for half in 0..2 {
+                let (r, e, at, valid) = (a.b32(), a.b32(), a.b64(), a.pred());
+                op!(a, "add.u32 {r}, {row}, {}", block * 64 + half * 8);
+                op!(a, "setp.lt.u32 {valid}, {r}, {}", f.m);
+                op!(a, "mad.lo.u32 {e}, {r}, {}, {column}", f.n);
+                op!(a, "mul.wide.u32 {at}, {e}, 2");
+                let inside: Vec<Reg> = (0..tile.bn / 32)
+                    .map(|quarter| {
+                        let (inside, c) = (a.pred(), a.b32());
+                        op!(a, "add.u32 {c}, {column}, {}", quarter * 32);
+                        op!(a, "setp.lt.and.u32 {inside}, {c}, {}, {valid}", f.n);
+                        inside
+                    })
+                    .collect();
+                // All reads before the first write: the result may lie where the residual does.
+                let added: Vec<Option<[Reg; 4]>> = (0u32..)
+                    .zip(&inside)
+                    .map(|(quarter, inside)| {
+                        let from = residual.map(|base| {
+                            let from = a.b64();
+                            op!(a, "add.u64 {from}, {base}, {at}");
+                            from
+                        })?;
+                        let words = [(); 4].map(|()| a.b32());
+                        for word in words {
+                            op!(a, "mov.b32 {word}, 0");
+                        }
+                        let [w0, w1, w2, w3] = words;
+                        op!(
+                            a,
+                            "@{inside} ld.global.v4.b32 {{{w0}, {w1}, {w2}, {w3}}}, [{from}+{}]",
+                            quarter * 64
+                        );
+                        Some(words)
+                    })
+                    .collect();
+                let to = a.b64();
+                op!(a, "add.u64 {to}, {out}, {at}");
+                for (quarter, inside) in (0..).zip(&inside) {
+                    let added = added[quarter].map(|words| lane.exchange(a, words));
+                    let words = [0, 1, 2, 3].map(|j| {
+                        let eight = quarter * 4 + j;
+                        let at = eight * 4 + half as usize * 2;
+                        let mut pair = [sums[at], sums[at + 1]];
+                        if let Some(bias) = &bias {
+                            pair = add(a, pair, bias.values[eight]);
+                        }
+                        pair = pair.map(|v| activate(a, self.act, v));
+                        if let Some(words) = added {
+                            let values = unpack(a, words[j]);
+                            pair = add(a, pair, values);
+                        }
+                        pair = pair.map(|v| activate(a, self.post, v));
+                        let word = a.b32();
+                        op!(a, "cvt.rn.f16x2.f32 {word}, {}, {}", pair[1], pair[0]);
+                        word
+                    });
+                    let [w0, w1, w2, w3] = lane.exchange(a, words);
+                    op!(
+                        a,
+                        "@{inside} st.global.v4.b32 [{to}+{}], {{{w0}, {w1}, {w2}, {w3}}}",
+                        quarter * 64
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A view's address from the element on that a word says.
+fn offset(a: &mut Asm, view: usize, word: usize) -> Reg {
+    let (base, at, wide) = (a.view(view), a.word(word), a.b64());
+    op!(a, "mul.wide.u32 {wide}, {at}, 2");
+    op!(a, "add.u64 {base}, {base}, {wide}");
+    base
+}
+
+fn add(a: &mut Asm, to: [Reg; 2], what: [Reg; 2]) -> [Reg; 2] {
+    [0, 1].map(|i| {
+        let sum = a.f32();
+        op!(a, "add.f32 {sum}, {}, {}", to[i], what[i]);
+        sum
+    })
+}
+
+fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
+    let out = a.f32();
+    match act {
+        Act::None => return value,
+        Act::Relu => op!(a, "max.f32 {out}, {value}, 0f00000000"),
+        Act::Silu => {
+            // x / (1 + 2^(-x log2 e))
+            op!(a, "mul.f32 {out}, {value}, 0fbfb8aa3b");
+            op!(a, "ex2.approx.f32 {out}, {out}");
+            op!(a, "add.f32 {out}, {out}, 0f3f800000");
+            op!(a, "div.approx.f32 {out}, {value}, {out}");
+        }
+    }
+    out
+}
+
+/// Two f16 of a word as f32.
+fn unpack(a: &mut Asm, word: Reg) -> [Reg; 2] {
+    let halves = [a.b16(), a.b16()];
+    op!(a, "mov.b32 {{{}, {}}}, {word}", halves[0], halves[1]);
+    halves.map(|half| {
+        let value = a.f32();
+        op!(a, "cvt.f32.f16 {value}, {half}");
+        value
+    })
+}
+
+/// The two values, f32, of every eight columns that a thread adds to.
+struct Bias {
+    values: Vec<[Reg; 2]>,
+}
+
+impl Bias {
+    fn new(a: &mut Asm, f: &Frame, lane: &Lane) -> Bias {
+        let (base, wide, column) = (a.view(3), a.b64(), a.b32());
+        op!(a, "mad.lo.u32 {column}, {}, 2, {}", lane.of_four, f.n0);
+        op!(a, "mul.wide.u32 {wide}, {column}, 4");
+        op!(a, "add.u64 {base}, {base}, {wide}");
+        let values = (0..f.tile.bn / 8).map(|eight| {
+            let (pair, inside, c) = ([a.f32(), a.f32()], a.pred(), a.b32());
+            op!(a, "add.u32 {c}, {column}, {}", eight * 8);
+            op!(a, "setp.lt.u32 {inside}, {c}, {}", f.n);
+            let [first, second] = pair;
+            op!(a, "mov.f32 {first}, 0f00000000");
+            op!(a, "mov.f32 {second}, 0f00000000");
+            op!(
+                a,
+                "@{inside} ld.global.v2.f32 {{{first}, {second}}}, [{base}+{}]",
+                eight * 32
+            );
+            pair
+        });
+        let values = values.collect();
+        Bias { values }
+    }
+}
+
+/// A lane among the four that share rows.
+struct Lane {
+    of_four: Reg,
+    odd: Reg,
+    high: Reg,
+}
+
+impl Lane {
+    fn new(a: &mut Asm) -> Lane {
+        let (of_four, bit, odd, high) = (a.b32(), a.b32(), a.pred(), a.pred());
+        op!(a, "mov.u32 {of_four}, %tid.x");
+        op!(a, "and.b32 {of_four}, {of_four}, 3");
+        op!(a, "and.b32 {bit}, {of_four}, 1");
+        op!(a, "setp.ne.u32 {odd}, {bit}, 0");
+        op!(a, "setp.ge.u32 {high}, {of_four}, 2");
+        Lane { of_four, odd, high }
+    }
+
+    /// Transposes four words of four lanes: lane i's word j becomes lane j's word i.
+    fn exchange(&self, a: &mut Asm, words: [Reg; 4]) -> [Reg; 4] {
+        let swap = |a: &mut Asm, p: Reg, distance: u32, low: Reg, high: Reg| {
+            let (send, got, first, second) = (a.b32(), a.b32(), a.b32(), a.b32());
+            op!(a, "selp.b32 {send}, {low}, {high}, {p}");
+            op!(
+                a,
+                "shfl.sync.bfly.b32 {got}, {send}, {distance}, 0x1f, 0xffffffff"
+            );
+            op!(a, "selp.b32 {first}, {got}, {low}, {p}");
+            op!(a, "selp.b32 {second}, {high}, {got}, {p}");
+            (first, second)
+        };
+        let [a0, a1, a2, a3] = words;
+        let (b0, b1) = swap(a, self.odd, 1, a0, a1);
+        let (b2, b3) = swap(a, self.odd, 1, a2, a3);
+        let (c0, c2) = swap(a, self.high, 2, b0, b2);
+        let (c1, c3) = swap(a, self.high, 2, b1, b3);
+        [c0, c1, c2, c3]
+    }
+}

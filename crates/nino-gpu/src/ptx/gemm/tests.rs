@@ -1,0 +1,73 @@
+use super::*;
+
+fn kernels() -> Vec<GemmKernel> {
+    let tile = |blocks, bn, bk, stages, per_sm| Tile {
+        groups: 1,
+        blocks,
+        bn,
+        bk,
+        stages,
+        per_sm,
+    };
+    let window = |upsample, stride| {
+        Some(Window {
+            size: [3, 3],
+            stride: [stride; 2],
+            dilation: [1; 2],
+            upsample,
+        })
+    };
+    let mut found = Vec::new();
+    for tile in [tile(1, 128, 64, 2, 4), tile(2, 160, 32, 2, 2)] {
+        for window in [None, window(1, 1), window(2, 1), window(1, 2)] {
+            for (bias, residual) in [(false, false), (true, false), (true, true)] {
+                for act in [Act::None, Act::Silu] {
+                    let post = Act::None;
+                    found.push(GemmKernel {
+                        tile,
+                        window,
+                        bias,
+                        act,
+                        residual,
+                        post,
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_kernel_has_its_own_name_and_fits_the_shared_memory() {
+    let texts: Vec<PtxKernel> = kernels().iter().map(GemmKernel::kernel).collect();
+    let names: std::collections::BTreeSet<&str> = texts.iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(names.len(), texts.len());
+    for kernel in &texts {
+        assert!(
+            kernel.shared <= 48 << 10,
+            "{}: {}",
+            kernel.name,
+            kernel.shared
+        );
+        assert!(kernel.text.contains(&format!(".entry {}(", kernel.name)));
+    }
+}
+
+/// A workgroup's rows and columns are copied once a step, 16 bytes at a time.
+#[test]
+fn a_step_copies_every_chunk_once() {
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        let text = kernel.kernel().text;
+        let copies = text.matches("cp.async.cg").count() as u32;
+        let chunks = (tile.bm() + tile.bn) * tile.line() / 16;
+        // Once for each stage ahead and once in the loop.
+        assert_eq!(
+            copies * tile.threads(),
+            chunks * tile.stages,
+            "{}",
+            kernel.name()
+        );
+    }
+}
