@@ -6,6 +6,9 @@ pub(crate) mod attention;
 pub(crate) mod gemm;
 mod probe;
 
+/// Of the device that tiles were chosen on, an H200; on another one only the choice could be better.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+
 /// What a kernel may use, as PTX names it; a device takes all targets up to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Target {

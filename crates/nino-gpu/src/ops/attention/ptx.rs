@@ -9,13 +9,10 @@ use super::Attention;
 use crate::Gpu;
 use crate::kernel::{Kernel, Launch, View};
 use crate::ptx::attention::AttentionKernel;
-use crate::ptx::{PtxKey, Target};
+use crate::ptx::{MULTIPROCESSORS, PtxKey, Target};
 
 /// Most keys of a tile; prompts of 77 tokens are one.
 const SINGLE: u32 = 80;
-
-/// Multiprocessors of the device the choice of rows was measured on, an H200.
-const MULTIPROCESSORS: u32 = 132;
 
 impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.

@@ -5,11 +5,8 @@ use nino_dtype::DType;
 use super::{ConvShape, Gemm};
 use crate::Gpu;
 use crate::kernel::{Kernel, Launch, View};
-use crate::ptx::PtxKey;
 use crate::ptx::gemm::{GemmKernel, Tile, Window};
-
-/// Multiprocessors of an H100 or H200.
-const MULTIPROCESSORS: u32 = 132;
+use crate::ptx::{MULTIPROCESSORS, PtxKey};
 
 /// Tiles with what a multiprocessor does when it holds one workgroup, two, and so on, in the
 /// same unit (TFLOP/s a multiprocessor, measured on an H200).
