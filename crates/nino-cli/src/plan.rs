@@ -91,6 +91,8 @@ struct StageRow {
     weights_bytes: usize,
     /// In every run.
     streamed_bytes: usize,
+    /// In the first run alone.
+    streamed_once_bytes: usize,
     host_bytes: usize,
     largest_binding_bytes: usize,
     peak_at: String,
@@ -101,7 +103,7 @@ impl StageRow {
     fn new(stage: &StagePlan, rates: &Rates, stream: Stream) -> StageRow {
         let plan = &stage.plan;
         let compute = rates.seconds(&stage.work());
-        let fetching = (plan.streamed_bytes() * stage.runs) as f64 / stream.bytes;
+        let fetching = plan.streamed_in(stage.runs) as f64 / stream.bytes;
         let seconds = if stream.hides {
             compute.max(fetching)
         } else {
@@ -115,6 +117,7 @@ impl StageRow {
             predicted_peak_bytes: plan.device_bytes(),
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),
+            streamed_once_bytes: plan.streamed_in(1) - plan.streamed_bytes(),
             host_bytes: plan.host_bytes(),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
@@ -208,6 +211,9 @@ impl fmt::Display for Report {
             )?;
             if s.streamed_bytes > 0 {
                 write!(f, ", {} streamed each run", bytes(s.streamed_bytes))?;
+            }
+            if s.streamed_once_bytes > 0 {
+                write!(f, ", {} streamed once", bytes(s.streamed_once_bytes))?;
             }
             if s.host_bytes > 0 {
                 write!(f, ", {} of values outside", bytes(s.host_bytes))?;

@@ -80,8 +80,11 @@ pub(crate) fn fit_shared(
 /// load of weights serves them and none finds more on the device than it planned for.
 pub(crate) fn share_weights(plans: &mut [&mut Arc<Plan>]) {
     let weights = |p: &Plan| p.device_bytes() - p.arena_bytes();
-    let least = plans.iter().map(|p| weights(p)).min().unwrap_or(0);
-    for plan in plans.iter_mut().filter(|p| weights(p) > least) {
-        **plan = Arc::new(Plan::clone(plan).streaming(least));
+    let tightest = plans.iter().min_by_key(|p| weights(p));
+    let Some(tightest) = tightest.map(|p| Arc::clone(p)) else {
+        return;
+    };
+    for plan in plans.iter_mut().filter(|p| !Arc::ptr_eq(p, &tightest)) {
+        **plan = Arc::new(Plan::clone(plan).streaming_like(&tightest));
     }
 }

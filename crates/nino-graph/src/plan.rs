@@ -7,16 +7,17 @@ mod arena;
 mod cut;
 mod lifetimes;
 mod order;
+mod ring;
 mod spill;
 mod stream;
 
 use crate::{Cost, Graph, Node, Use};
 use lifetimes::Buffer;
 use order::Order;
+use ring::{Ring, SLOTS};
 pub use spill::Transfer;
 use std::ops::Range;
 pub use stream::Fetch;
-use stream::{Ring, SLOTS};
 
 /// Limits and preferences of the device a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -99,7 +99,7 @@ impl GeneratePlan {
     /// Bytes of weights brought to the device while the stages run, all runs together.
     pub fn streamed_bytes(&self) -> usize {
         let each = self.stages.iter();
-        each.map(|s| s.plan.streamed_bytes() * s.runs).sum()
+        each.map(|s| s.plan.streamed_in(s.runs)).sum()
     }
 
     /// Keeps what fits beside every stage, the largest first.
@@ -135,9 +135,10 @@ pub fn plan_generate(
     let mut stages: BTreeMap<(usize, usize), StagePlan> = BTreeMap::new();
     for opened in dry.sessions() {
         let (order, stage) = stage(&opened.plan);
-        let residency = match opened.plan.streamed_bytes() {
-            0 => Residency::InTurn,
-            _ => Residency::Streamed,
+        let residency = if opened.plan.fetches().is_empty() {
+            Residency::InTurn
+        } else {
+            Residency::Streamed
         };
         let same = stages
             .values_mut()

@@ -1,19 +1,26 @@
 //! Streamed parameters: nothing over budget, nothing missing, and more memory never costs traffic.
 
-use super::{SLOTS, spread};
+use super::super::ring::{SLOTS, spread};
 use crate::{Graph, Plan, PlanError, PlanOptions};
 use nino_dtype::DType;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Linears of the given widths, one after the other.
-fn chain(widths: &[usize]) -> Graph {
+/// Linears of the given widths, one after the other; gated by those of an input that stays, if wanted.
+fn chain(widths: &[usize], gated: bool) -> Graph {
     let mut g = Graph::new();
     let mut x = g.input("x", [4, widths[0]], DType::F32);
+    let gate = gated.then(|| g.input("gate", [4, 128], DType::F32));
+    gate.into_iter().for_each(|gate| g.keep(gate));
     for (i, pair) in widths.windows(2).enumerate() {
         let w = g.param(&format!("{i}.weight"), [pair[1], pair[0]], DType::F32);
         let b = g.param(&format!("{i}.bias"), [pair[1]], DType::F32);
         x = g.linear(x, w, Some(b));
+        if let Some(gate) = gate {
+            let w = g.param(&format!("{i}.gate"), [pair[1], 128], DType::F32);
+            let gate = g.linear(gate, w, None);
+            x = g.mul(x, gate);
+        }
     }
     g.output(x);
     g.finish().unwrap()
@@ -49,13 +56,18 @@ fn check(plan: &Plan) {
         assert!(end <= plan.slot_bytes());
     }
     let bytes: usize = fetched.iter().map(|&p| plan.graph().bytes(p)).sum();
-    assert_eq!(bytes, plan.streamed_bytes());
+    assert_eq!(bytes, plan.streamed_in(1));
     assert_eq!(bytes + plan.resident_bytes(), plan.weight_bytes());
+    let later = &plan.fetches()[plan.first_fetch(plan.steady_steps())..];
+    let again = later.iter().flat_map(|f| &f.params);
+    let again: usize = again.map(|(p, _)| plan.graph().bytes(*p)).sum();
+    assert_eq!(again, plan.streamed_bytes());
+    assert_eq!(bytes + again, plan.streamed_in(2));
 }
 
 #[test]
 fn what_does_not_fit_streams_through_two_slots() {
-    let g = chain(&[256; 17]);
+    let g = chain(&[256; 17], false);
     let whole = Plan::within(&g, PlanOptions::default()).unwrap();
     assert!(whole.fetches().is_empty() && whole.slot_bytes() == 0);
     let budget = whole.device_bytes() / 4;
@@ -71,6 +83,40 @@ fn what_does_not_fit_streams_through_two_slots() {
         matches!(error, PlanError::OverBudget { need, .. } if need > weights),
         "{error}"
     );
+}
+
+/// Weights that only steady steps read are fetched once: that is worth keeping what they make.
+#[test]
+fn what_is_fetched_once_goes_first() {
+    let g = chain(&[256; 13], true);
+    let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+    let budget = whole.device_bytes() / 2;
+    let plan = within(&g, budget).unwrap();
+    check(&plan);
+    assert!(plan.steady_steps() > 0 && plan.device_bytes() <= budget);
+    let (once, other) = plan
+        .fetches()
+        .split_at(plan.first_fetch(plan.steady_steps()));
+    assert_eq!(once.len(), 12, "all of the gates");
+    assert!(!other.is_empty());
+    let plain = PlanOptions {
+        keep_steady: false,
+        budget: Some(budget),
+        ..PlanOptions::default()
+    };
+    let without = Plan::within(&g, plain).unwrap();
+    assert!(plan.streamed_bytes() < without.streamed_bytes());
+    // One load of weights serves both when one streams what the other does.
+    let names = |p: &Plan| -> BTreeSet<String> {
+        let params = p.fetches().iter().flat_map(|f| &f.params);
+        params
+            .map(|(n, _)| format!("{:?}", p.graph().value(*n).def))
+            .collect()
+    };
+    assert_ne!(names(&plan), names(&without));
+    let alike = without.streaming_like(&plan);
+    check(&alike);
+    assert_eq!(names(&plan), names(&alike));
 }
 
 #[test]
@@ -99,8 +145,8 @@ fn any_beginning_of_the_order_is_spread() {
 
 proptest! {
     #[test]
-    fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), share in 0.0f64..1.2) {
-        let g = chain(&widths);
+    fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), gated: bool, share in 0.0f64..1.2) {
+        let g = chain(&widths, gated);
         let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
         let all = whole.device_bytes();
         let mut last: Option<usize> = None;
