@@ -203,7 +203,11 @@ impl Session for GpuSession {
                 self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
                 return Err(ExecError::Cancelled);
             }
-            let end = self.send_weights(at, &mut fetched)?;
+            let mut end = self.send_weights(at, &mut fetched)?;
+            if at < steady_steps {
+                // Later runs begin here: what is recorded now serves them too.
+                end = end.min(steady_steps);
+            }
             let crosses = |s: &StepRun| !s.bring.is_empty() || s.take.is_some();
             if crosses(&self.steps[at]) {
                 self.run_with_transfers(at)?;
