@@ -25,6 +25,14 @@ impl Target {
             Target::Sm90a => "sm_90a",
         }
     }
+
+    /// Bytes of shared memory that a kernel may use. More than 48 KiB are there on compute queues.
+    pub(crate) const fn shared(self) -> u32 {
+        match self {
+            Target::Sm80 => 48 << 10,
+            Target::Sm90a => 108 << 10,
+        }
+    }
 }
 
 /// What to write a kernel for: two keys are equal where the texts would be.
@@ -53,6 +61,6 @@ pub(crate) struct PtxKernel {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) threads: u32,
-    /// Bytes of shared memory, 48 KiB at most: drivers lose the device above that.
+    /// Bytes of shared memory, `Target::shared` at most: a device is lost above what it has.
     pub(crate) shared: u32,
 }

@@ -3,7 +3,7 @@
 //!
 //! All threads copy the next K steps of both operands into a ring in shared memory while warp
 //! groups of 128 threads multiply out of it, each blocks of 64 rows by the whole width of the tile.
-//! 48 KiB of shared memory hold two steps; several workgroups a multiprocessor hide the rest.
+//! Several workgroups a multiprocessor hide what one waits for.
 
 use super::PtxKernel;
 use super::asm::{Asm, Entry, Reg, op};
@@ -98,6 +98,11 @@ impl Tile {
     fn stage_bytes(&self) -> u32 {
         (self.bm() + self.bn) * self.line()
     }
+
+    /// Bytes of shared memory.
+    pub(crate) fn shared(&self) -> u32 {
+        self.stage_bytes() * self.stages
+    }
 }
 
 /// What every part of a kernel needs.
@@ -150,7 +155,7 @@ impl GemmKernel {
                 word::ROWS
             },
             threads: tile.threads(),
-            shared: tile.stage_bytes() * tile.stages,
+            shared: tile.shared(),
             per_sm: tile.per_sm,
         })
     }
@@ -195,7 +200,7 @@ impl GemmKernel {
             op!(a, "add.u32 {next}, {next}, 1");
             op!(a, "add.u32 {write}, {write}, {stage}");
             let wrap = a.pred();
-            op!(a, "setp.eq.u32 {wrap}, {write}, {}", stage * tile.stages);
+            op!(a, "setp.eq.u32 {wrap}, {write}, {}", tile.shared());
             op!(a, "@{wrap} mov.u32 {write}, 0");
         };
         for _ in 0..tile.stages - 1 {
@@ -213,11 +218,7 @@ impl GemmKernel {
         operands.multiply(a, tile, read, &sums);
         op!(a, "add.u64 {read}, {read}, {}", stage / 16);
         let (wrap, more) = (a.pred(), a.pred());
-        op!(
-            a,
-            "setp.eq.u64 {wrap}, {read}, {}",
-            stage * tile.stages / 16
-        );
+        op!(a, "setp.eq.u64 {wrap}, {read}, {}", tile.shared() / 16);
         op!(a, "@{wrap} mov.u64 {read}, 0");
         op!(a, "add.u32 {step}, {step}, 1");
         op!(a, "setp.lt.u32 {more}, {step}, {steps}");

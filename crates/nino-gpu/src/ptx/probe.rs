@@ -9,7 +9,8 @@ use crate::{Gpu, GpuError, Tier};
 const THREADS: u32 = 128;
 const GROUPS: u32 = 2;
 
-/// Every thread writes its number times word 0, plus word 1.
+/// Every thread writes its number times word 0, plus word 1, by way of the last of the shared memory
+/// that a kernel may use.
 pub(super) fn kernel(target: Target) -> PtxKernel {
     let mut a = Asm::default();
     let (out, scale, start) = (a.view(0), a.word(0), a.word(1));
@@ -23,6 +24,16 @@ pub(super) fn kernel(target: Target) -> PtxKernel {
     op!(a, "mov.u32 {block}, %ctaid.x");
     op!(a, "mad.lo.u32 {thread}, {block}, {THREADS}, {thread}");
     op!(a, "mad.lo.u32 {value}, {thread}, {scale}, {start}");
+    let place = a.b32();
+    op!(a, "mov.u32 {place}, %tid.x");
+    op!(a, "shl.b32 {place}, {place}, 2");
+    let shared = a.b32();
+    op!(a, "mov.u32 {shared}, shared");
+    op!(a, "add.u32 {place}, {place}, {shared}");
+    let last = target.shared() - THREADS * 4;
+    op!(a, "st.shared.u32 [{place}+{last}], {value}");
+    op!(a, "bar.sync 0");
+    op!(a, "ld.shared.u32 {value}, [{place}+{last}]");
     op!(a, "mad.wide.u32 {address}, {thread}, 4, {out}");
     op!(a, "st.global.u32 [{address}], {value}");
     a.finish(Entry {
@@ -31,7 +42,7 @@ pub(super) fn kernel(target: Target) -> PtxKernel {
         views: 1,
         words: 2,
         threads: THREADS,
-        shared: 0,
+        shared: target.shared(),
         per_sm: 1,
     })
 }
