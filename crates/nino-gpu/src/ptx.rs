@@ -26,11 +26,12 @@ impl Target {
         }
     }
 
-    /// Bytes of shared memory that a kernel may use. More than 48 KiB are there on compute queues.
+    /// Bytes of shared memory that a kernel may use. More than 48 KiB are there on compute queues,
+    /// where the driver then gives a multiprocessor one workgroup.
     pub(crate) const fn shared(self) -> u32 {
         match self {
             Target::Sm80 => 48 << 10,
-            Target::Sm90a => 108 << 10,
+            Target::Sm90a => 200 << 10,
         }
     }
 }
