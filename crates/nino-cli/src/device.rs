@@ -67,6 +67,7 @@ pub(crate) struct Choice {
     pub(crate) budget: Option<Bytes>,
     pub(crate) threads: Option<usize>,
     pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) no_ptx: bool,
     /// For the flags of single verbs.
     pub(crate) settings: Settings,
 }
@@ -91,6 +92,7 @@ impl Choice {
                 .pick("threads", args.threads, threads)?
                 .map(usize::from),
             cache_dir: env.cache_dir.clone(),
+            no_ptx: env.no_ptx,
             settings,
         };
         if choice.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {

@@ -18,6 +18,8 @@ pub(crate) struct Env {
     pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
     pub(crate) cache_dir: Option<PathBuf>,
+    /// No kernels in PTX, to see whether those are what goes wrong.
+    pub(crate) no_ptx: bool,
     pub(crate) hf_endpoint: Option<String>,
     pub(crate) hf_token: Option<String>,
     /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
@@ -65,6 +67,7 @@ impl Env {
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| base.map(|b| b.join("nino"))),
+            no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
             hf_endpoint: var("HF_ENDPOINT"),
             hf_token: var("HF_TOKEN"),
             hf_cache: var("HF_HUB_CACHE")
@@ -122,6 +125,7 @@ const KNOWN: &[Known] = &[
     known("NINO_OVERLAP", "default of --overlap"),
     known("NINO_QUANTIZE", "default of --quantize"),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
+    known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
     known("NINO_MODELS", "folders where model files are found by name"),
     known(
         "NINO_COMFYUI",

@@ -170,6 +170,7 @@ fn open_beside(target: &Target, choice: &Choice, drivers: usize) -> Result<Opene
             adapter: n.to_string(),
             tier: target.tier.map(Tier::from),
             cache_dir: choice.cache_dir.as_ref().map(|dir| dir.join("kernels")),
+            ptx: !choice.no_ptx,
             ..OpenOptions::default()
         };
         let gpu = GpuDevice::new(Gpu::open(&options)?);

@@ -45,3 +45,14 @@ fn empty_means_not_set_and_the_cache_has_a_place() {
     let env = Env::from(|name| (name == "NINO_CACHE").then(|| "here".to_owned())).unwrap();
     assert_eq!(env.cache_dir.unwrap().to_str(), Some("here"));
 }
+
+#[test]
+fn ptx_is_there_unless_0() {
+    let said = |value: &str| {
+        let value = value.to_owned();
+        Env::from(|name| (name == "NINO_PTX").then(|| value.clone()))
+    };
+    assert!(said("0").unwrap().no_ptx);
+    assert!(!said("1").unwrap().no_ptx);
+    assert!(!Env::from(|_| None).unwrap().no_ptx);
+}
