@@ -66,6 +66,7 @@ impl Device for GpuDevice {
         Rewrites {
             norm_into_linear: false,
             norm_into_conv: self.gpu.tier < Tier::Coop,
+            gate_into_linear: self.gpu.has_wgmma(),
             ..Rewrites::ALL
         }
     }

@@ -20,6 +20,7 @@ impl Graph {
                 bias,
                 ..Epilogue::default()
             },
+            gate: None,
         }))
     }
 

@@ -30,7 +30,7 @@ impl Graph {
         let out = self.shape(node).numel() as f64;
         let numel = |n: Node| self.shape(n).numel() as f64;
         let flops = match op {
-            Op::Linear(o) => 2.0 * out * self.shape(o.x).last_dim() as f64,
+            Op::Linear(o) => 2.0 * (self.shape(node).rows() * self.shape(o.w).numel()) as f64,
             Op::MatMul(o) => 2.0 * out * self.shape(o.a).last_dim() as f64,
             Op::Conv(o) => 2.0 * out * self.shape(o.w)[1..].iter().product::<usize>() as f64,
             Op::Attention(o) => 4.0 * out * self.shape(o.k)[1] as f64,

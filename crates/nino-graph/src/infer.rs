@@ -186,6 +186,11 @@ fn linear(g: &Graph, o: &Linear) -> Inferred {
     }
     let shape = x.with_last(w[0]);
     epilogue(g, shape, &o.epi)?;
+    let shape = match o.gate {
+        Some(_) if !w[0].is_multiple_of(2) => wrong!("{} columns cannot be halved", w[0]),
+        Some(_) => x.with_last(w[0] / 2),
+        None => shape,
+    };
     Ok((shape, g.dtype(o.x)))
 }
 

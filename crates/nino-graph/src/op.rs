@@ -59,6 +59,8 @@ pub struct Linear {
     pub w: Node,
     pub pre: Option<Prologue>,
     pub epi: Epilogue,
+    /// As `Op::Gate` after it: the first half of what it gives, times this of the second half.
+    pub gate: Option<Act>,
 }
 
 /// Batched product of activations: a `[.., m, k]`, b `[.., k, n]` (or `[.., n, k]` when

@@ -5,7 +5,7 @@
 //! and nodes keep their numbers.
 
 use crate::{
-    Act, BinaryFn, Def, Epilogue, Graph, Node, NormKind, Op, Over, Prologue, Shape, Stats,
+    Act, BinaryFn, Def, Epilogue, Graph, Linear, Node, NormKind, Op, Over, Prologue, Shape, Stats,
     UpsampleMode,
 };
 use nino_dtype::DType;
@@ -19,6 +19,9 @@ pub struct Rewrites {
     pub norm_into_linear: bool,
     /// Bias, activation and residual add into the conv or linear before them.
     pub epilogue: bool,
+    /// Gate into the linear before it, where that is of f16, K in whole lines of 64: for devices with
+    /// a kernel for it.
+    pub gate_into_linear: bool,
     /// Activation into the norm before it.
     pub act_into_norm: bool,
     /// Nearest upsample into the conv that follows.
@@ -28,7 +31,9 @@ pub struct Rewrites {
 }
 
 impl Rewrites {
+    /// What every device takes.
     pub const ALL: Rewrites = Rewrites {
+        gate_into_linear: false,
         norm_into_conv: true,
         norm_into_linear: true,
         epilogue: true,
@@ -37,6 +42,7 @@ impl Rewrites {
         drop_no_ops: true,
     };
     pub const NONE: Rewrites = Rewrites {
+        gate_into_linear: false,
         norm_into_conv: false,
         norm_into_linear: false,
         epilogue: false,
@@ -58,6 +64,9 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
         sweep(&mut g, |g, users, node| {
             fuse_epilogue(g, users, node, &steady)
         });
+    }
+    if on.gate_into_linear {
+        sweep(&mut g, fuse_gate);
     }
     if on.act_into_norm {
         sweep(&mut g, fuse_act_into_norm);
@@ -171,6 +180,37 @@ fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
         Op::Conv(o) => Some(&mut o.epi),
         _ => None,
     }
+}
+
+fn fuse_gate(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+    let &Op::Gate(x, act) = g.op(node)? else {
+        return None;
+    };
+    let &Op::Linear(linear) = g.op(x)? else {
+        return None;
+    };
+    let [n, k] = *g.shape(linear.w) else {
+        return None;
+    };
+    let bias = Epilogue {
+        bias: linear.epi.bias,
+        ..Epilogue::default()
+    };
+    let fits = matches!(act, Act::Gelu | Act::Silu)
+        && [linear.x, linear.w]
+            .iter()
+            .all(|&n| g.dtype(n) == DType::F16)
+        && bias.bias.is_none_or(|b| g.dtype(b) == DType::F32)
+        && linear.epi == bias
+        && linear.pre.is_none()
+        && n.is_multiple_of(16)
+        && k.is_multiple_of(64);
+    if !fits || !users.single(x) {
+        return None;
+    }
+    let gate = Some(act);
+    replace(g, node, Op::Linear(Linear { gate, ..linear }), x);
+    Some(())
 }
 
 fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {

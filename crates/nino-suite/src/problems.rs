@@ -176,6 +176,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: fused::epilogue,
     },
     Problem {
+        name: "gate after linear",
+        ops: &["linear", "gate"],
+        cases: fused::gate_into_linear,
+    },
+    Problem {
         name: "computed bias",
         ops: &["conv", "linear"],
         cases: fused::computed_bias,

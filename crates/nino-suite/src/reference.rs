@@ -57,7 +57,11 @@ fn eval_op(graph: &Graph, node: Node, op: &Op, known: &BTreeMap<Node, Tensor>) -
     match op {
         Op::Linear(o) => {
             let x = norm::prologue(get(o.x), o.pre.as_ref(), &get);
-            dense::epilogue(dense::linear(&x, get(o.w)), &o.epi, &get)
+            let all = dense::epilogue(dense::linear(&x, get(o.w)), &o.epi, &get);
+            match o.gate {
+                Some(act) => elementwise::gate(&all, act, out),
+                None => all,
+            }
         }
         Op::MatMul(o) => dense::matmul(get(o.a), get(o.b), o, out),
         Op::Conv(o) => {

@@ -203,6 +203,7 @@ impl Scene {
                     prologue: None,
                     act: ActCode::default(),
                     post: ActCode::default(),
+                    gate: None,
                     alpha: 1.0,
                     w_kn: false,
                     w_packed: false,

@@ -37,6 +37,7 @@ impl ActCode {
         match self.code {
             0 => Some(PtxAct::None),
             1 => Some(PtxAct::Silu),
+            2 => Some(PtxAct::Gelu),
             5 => Some(PtxAct::Relu),
             _ => None,
         }

@@ -55,6 +55,8 @@ pub struct Gemm<'a> {
     pub prologue: Option<Prologue<'a>>,
     pub act: ActCode,
     pub post: ActCode,
+    /// The result is the first half of the columns times this of the second half.
+    pub gate: Option<ActCode>,
     pub alpha: f32,
     pub w_kn: bool,
     /// W is packed for the 3x3 kernel (`Conv3Tile::packed`).

@@ -10,8 +10,10 @@ use super::asm::{Asm, Entry, Reg, op};
 
 mod copy;
 mod epilogue;
+mod operands;
 
-use copy::{Copies, Pixels};
+use copy::{Copies, Matrix, Pixels};
+use operands::Operands;
 
 /// What a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +27,9 @@ pub(crate) struct GemmKernel {
     pub(crate) residual: bool,
     /// After the residual.
     pub(crate) post: Act,
+    /// Half of a tile's columns are of the second half of W, and what is stored is the first half times
+    /// this of the second: no residual then. N is the width of what is stored.
+    pub(crate) gate: Option<Act>,
 }
 
 /// The activations these kernels know.
@@ -34,6 +39,7 @@ pub(crate) enum Act {
     None,
     Relu,
     Silu,
+    Gelu,
 }
 
 /// Shape of the tile a workgroup makes.
@@ -135,14 +141,20 @@ impl GemmKernel {
         });
         let bias = if self.bias { "_bias" } else { "" };
         let residual = if self.residual { "_residual" } else { "" };
+        let gate = self.gate.map_or(String::new(), |g| format!("_gate_{g:?}"));
         let (act, post) = (self.act, self.post);
-        format!("gemm_{tile}{window}{bias}{residual}_{act:?}_{post:?}")
+        format!("gemm_{tile}{window}{bias}{residual}_{act:?}_{post:?}{gate}")
+    }
+
+    /// Columns of a tile's result.
+    pub(crate) fn columns(&self) -> u32 {
+        self.tile.bn / if self.gate.is_some() { 2 } else { 1 }
     }
 
     pub(crate) fn kernel(&self) -> PtxKernel {
         let tile = self.tile;
         let mut a = Asm::default();
-        let frame = Frame::new(&mut a, tile);
+        let frame = Frame::new(&mut a, tile, self.columns());
         let sums = self.main_loop(&mut a, &frame);
         self.epilogue(&mut a, &frame, &sums);
         a.finish(Entry {
@@ -164,10 +176,26 @@ impl GemmKernel {
     fn main_loop(&self, a: &mut Asm, f: &Frame) -> Vec<Vec<Reg>> {
         let Frame { tile, k, .. } = *f;
         let stage = tile.stage_bytes();
-        let weights = Copies::rows(a, f, (2, None), (f.n0, f.n, tile.bn), tile.bm());
+        let weights = Matrix {
+            view: 2,
+            at: None,
+            first: f.n0,
+            limit: f.n,
+            rows: tile.bn,
+            halves: self.gate.is_some(),
+        };
+        let weights = Copies::rows(a, f, weights, tile.bm());
+        let rows = Matrix {
+            view: 1,
+            at: Some(word::X_AT),
+            first: f.m0,
+            limit: f.m,
+            rows: tile.bm(),
+            halves: false,
+        };
         let pixels = self.window.map(|window| Pixels::new(a, f, window));
         let rows = pixels.as_ref().map_or_else(
-            || Copies::rows(a, f, (1, Some(word::X_AT)), (f.m0, f.m, tile.bm()), 0),
+            || Copies::rows(a, f, rows, 0),
             |pixels| pixels.copies.clone(),
         );
         let copy = |a: &mut Asm, to: Reg| {
@@ -228,13 +256,13 @@ impl GemmKernel {
 }
 
 impl Frame {
-    fn new(a: &mut Asm, tile: Tile) -> Frame {
+    fn new(a: &mut Asm, tile: Tile, columns: u32) -> Frame {
         let (m, n, k) = (a.word(word::M), a.word(word::N), a.word(word::K));
         let (m0, n0, tid, shared) = (a.b32(), a.b32(), a.b32(), a.b32());
         op!(a, "mov.u32 {m0}, %ctaid.x");
         op!(a, "mul.lo.u32 {m0}, {m0}, {}", tile.bm());
         op!(a, "mov.u32 {n0}, %ctaid.y");
-        op!(a, "mul.lo.u32 {n0}, {n0}, {}", tile.bn);
+        op!(a, "mul.lo.u32 {n0}, {n0}, {columns}");
         op!(a, "mov.u32 {tid}, %tid.x");
         op!(a, "mov.u32 {shared}, shared");
         Frame {
@@ -248,69 +276,6 @@ impl Frame {
             n0,
         }
     }
-}
-
-/// Both operands in shared memory as the matrix units are told of them.
-struct Operands {
-    rows: Reg,
-    weights: Reg,
-}
-
-impl Operands {
-    fn new(a: &mut Asm, f: &Frame) -> Operands {
-        let Frame { tile, shared, .. } = *f;
-        let (group, at) = (a.b32(), a.b32());
-        op!(a, "shr.u32 {group}, {}, 7", f.tid);
-        let own = 64 * tile.blocks * tile.line();
-        op!(a, "mad.lo.u32 {at}, {group}, {own}, {shared}");
-        let rows = descriptor(a, tile, at);
-        op!(a, "add.u32 {at}, {shared}, {}", tile.bm() * tile.line());
-        let weights = descriptor(a, tile, at);
-        Operands { rows, weights }
-    }
-
-    /// Adds the product of the step `read` (in units of 16 bytes) to `sums`.
-    fn multiply(&self, a: &mut Asm, tile: Tile, read: Reg, sums: &[Vec<Reg>]) {
-        op!(a, "wgmma.fence.sync.aligned");
-        let (rows, weights) = (a.b64(), a.b64());
-        op!(a, "add.u64 {rows}, {}, {read}", self.rows);
-        op!(a, "add.u64 {weights}, {}, {read}", self.weights);
-        for part in 0..tile.bk / 16 {
-            let w = a.b64();
-            op!(a, "add.u64 {w}, {weights}, {}", part * 2);
-            for (block, sums) in (0..).zip(sums) {
-                let x = a.b64();
-                op!(
-                    a,
-                    "add.u64 {x}, {rows}, {}",
-                    part * 2 + block * 4 * tile.line()
-                );
-                let list: Vec<String> = sums.iter().map(Reg::to_string).collect();
-                let (list, bn) = (list.join(", "), tile.bn);
-                let shape = format!("m64n{bn}k16.f32.f16.f16");
-                op!(
-                    a,
-                    "wgmma.mma_async.sync.aligned.{shape} {{{list}}}, {x}, {w}, 1, 1, 1, 0, 0"
-                );
-            }
-        }
-        op!(a, "wgmma.commit_group.sync.aligned");
-        op!(a, "wgmma.wait_group.sync.aligned 0");
-    }
-}
-
-/// An operand whose K is contiguous: rows of one swizzled line, eight to an atom, from a multiple of
-/// 1024 on.
-fn descriptor(a: &mut Asm, tile: Tile, at: Reg) -> Reg {
-    // Swizzles by number: lines of 128 bytes are 1, of 64 bytes 2.
-    let mode: u64 = if tile.line() == 128 { 1 } else { 2 };
-    let constant = mode << 62 | u64::from(tile.line() * 8 / 16) << 32 | 1 << 16;
-    let (d, low) = (a.b64(), a.b32());
-    op!(a, "and.b32 {low}, {at}, 0x3ffff");
-    op!(a, "shr.u32 {low}, {low}, 4");
-    op!(a, "cvt.u64.u32 {d}, {low}");
-    op!(a, "or.b64 {d}, {d}, {constant:#x}");
-    d
 }
 
 #[cfg(test)]

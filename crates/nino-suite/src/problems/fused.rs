@@ -96,6 +96,32 @@ pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// GEGLU and SwiGLU after a linear layer.
+pub(super) fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (rows, k, n, biased, act) in [
+            (37, 128, 72, true, Act::Gelu),
+            (70, 64, 200, false, Act::Gelu),
+            (130, 192, 64, true, Act::Silu),
+            (5, 24, 6, true, Act::Gelu),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([2, rows, k], dtype);
+            let weights = c.weight([2 * n, k], dtype);
+            let bias = biased.then(|| c.param([2 * n], DType::F32, 0.0, 0.5));
+            let both = c.g.linear(x, weights, bias);
+            let out = c.g.gate(both, act);
+            cases.push(c.finish(
+                format!("linear [2,{rows},{k}]->2x{n}, bias {biased}, gate {act:?} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
 /// A bias that an op computed (a VAE held at another scale has these).
 pub(super) fn computed_bias(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();

@@ -19,6 +19,12 @@ impl<'a> Gemm<'a> {
         if let Some(launch) = self.hopper(gpu) {
             return Ok(launch);
         }
+        if self.gate.is_some() {
+            return Err(GpuError::Unsupported {
+                op: "linear".to_owned(),
+                why: "gated, and not for Hopper's kernel".to_owned(),
+            });
+        }
         if self.coop_fits(gpu) {
             return self.coop(gpu, self.coop_tile(gpu));
         }

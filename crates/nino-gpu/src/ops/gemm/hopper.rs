@@ -47,7 +47,9 @@ impl<'a> Gemm<'a> {
     pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
         let fits = gpu.has_wgmma()
             && self.batch == 1
-            && self.n.is_multiple_of(8)
+            && self
+                .n
+                .is_multiple_of(if self.gate.is_some() { 16 } else { 8 })
             && self.k.is_multiple_of(LINE)
             && self.prologue.is_none()
             && self.alpha.to_bits() == 1.0f32.to_bits()
@@ -74,8 +76,12 @@ impl<'a> Gemm<'a> {
             self.residual,
         ];
         let views = views.into_iter().flatten().collect();
+        let gate = match self.gate {
+            Some(gate) => Some(gate.ptx()?),
+            None => None,
+        };
         let words = self.hopper_words()?;
-        let tile = hopper_tile(self.m, self.n, self.k);
+        let tile = hopper_tile(self.m, self.n, self.k, gate.is_some());
         let kernel = GemmKernel {
             tile,
             window,
@@ -83,13 +89,15 @@ impl<'a> Gemm<'a> {
             act,
             residual: self.residual.is_some(),
             post,
+            gate,
         };
+        let columns = self.n.div_ceil(tile.bn);
         Some(Launch {
             kernel: Kernel::Ptx(PtxKey::Gemm(kernel)),
             views,
             writes: 1,
             params: words,
-            groups: [self.m.div_ceil(tile.bm()), self.n.div_ceil(tile.bn), 1],
+            groups: [self.m.div_ceil(tile.bm()), columns, 1],
         })
     }
 
@@ -102,13 +110,14 @@ impl<'a> Gemm<'a> {
         };
         let row = if self.conv.is_some() { 0 } else { self.first };
         let residual = self.residual.as_ref();
+        let width = self.n / if self.gate.is_some() { 2 } else { 1 };
         let mut words = vec![
             self.m,
-            self.n,
+            width,
             self.k,
             at(&self.x, row, self.k)?,
-            at(&self.out, self.first, self.n)?,
-            residual.map_or(Some(0), |r| at(r, self.first, self.n))?,
+            at(&self.out, self.first, width)?,
+            residual.map_or(Some(0), |r| at(r, self.first, width))?,
         ];
         if let Some(c) = &self.conv {
             let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
@@ -132,8 +141,8 @@ fn window(conv: &ConvShape) -> Option<Window> {
     })
 }
 
-/// The tile whose busiest multiprocessor is done first.
-fn hopper_tile(m: u32, n: u32, k: u32) -> Tile {
+/// The tile whose busiest multiprocessor is done first. Halves of a gated one are of whole 32 columns.
+fn hopper_tile(m: u32, n: u32, k: u32, gated: bool) -> Tile {
     let time = |tile: &Tile, rates: &[f32]| {
         let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(n.div_ceil(tile.bn));
         let each = workgroups.div_ceil(u64::from(MULTIPROCESSORS)) as usize;
@@ -146,7 +155,8 @@ fn hopper_tile(m: u32, n: u32, k: u32) -> Tile {
         (full + rest) * (tile.bm() * tile.bn) as f32
     };
     let (mut best, mut least) = (TILES[0].0, f32::INFINITY);
-    for (tile, rates) in TILES.iter().filter(|(t, _)| t.per_sm > 1 || k >= DEEP) {
+    let fits = |t: &Tile| (t.per_sm > 1 || k >= DEEP) && (!gated || t.bn.is_multiple_of(64));
+    for (tile, rates) in TILES.iter().filter(|(t, _)| fits(t)) {
         let time = time(tile, rates);
         if time < least {
             (best, least) = (*tile, time);
@@ -164,7 +174,7 @@ mod tests {
     #[test]
     fn tiles_are_chosen_as_measured() {
         let chosen = |m, n, k| {
-            let tile = hopper_tile(m, n, k);
+            let tile = hopper_tile(m, n, k, false);
             (tile.bm(), tile.bn)
         };
         assert_eq!(chosen(2048, 10240, 1280), (64, 128));

@@ -21,6 +21,19 @@ struct Copy {
     bytes: Option<Reg>,
 }
 
+/// A matrix with K values a row: a view, from the element that a word says on. Of it `rows` rows from
+/// `first` on are wanted; those beyond `limit` repeat the last.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix {
+    pub(super) view: usize,
+    pub(super) at: Option<usize>,
+    pub(super) first: Reg,
+    pub(super) limit: Reg,
+    pub(super) rows: u32,
+    /// Half of the rows lie `limit` rows further on.
+    pub(super) halves: bool,
+}
+
 /// Which 16 bytes of which rows are this thread's: one chunk of every `each`-th row.
 struct Share {
     chunk: Reg,
@@ -76,15 +89,15 @@ impl Share {
 }
 
 impl Copies {
-    /// Rows `first..` of a matrix with K values a row, `rows` of them; those beyond `limit` repeat
-    /// the last. The matrix is a view, from the element the word says on.
-    pub(super) fn rows(
-        a: &mut Asm,
-        f: &Frame,
-        (view, at): (usize, Option<usize>),
-        (first, limit, rows): (Reg, Reg, u32),
-        rows_before: u32,
-    ) -> Copies {
+    pub(super) fn rows(a: &mut Asm, f: &Frame, matrix: Matrix, rows_before: u32) -> Copies {
+        let Matrix {
+            view,
+            at,
+            first,
+            limit,
+            rows,
+            halves,
+        } = matrix;
         let base = a.view(view);
         if let Some(at) = at {
             let (at, wide) = (a.word(at), a.b64());
@@ -99,8 +112,17 @@ impl Copies {
         let copies = (0..rows.div_ceil(share.each)).map(|pass| {
             let (row, to, when) = share.pass(a, f, pass, rows);
             let from = a.b64();
+            let second = halves.then(|| {
+                let second = a.pred();
+                op!(a, "setp.ge.u32 {second}, {row}, {}", rows / 2);
+                op!(a, "@{second} sub.u32 {row}, {row}, {}", rows / 2);
+                second
+            });
             op!(a, "add.u32 {row}, {row}, {first}");
             op!(a, "min.u32 {row}, {row}, {last}");
+            if let Some(second) = second {
+                op!(a, "@{second} add.u32 {row}, {row}, {limit}");
+            }
             op!(a, "mul.wide.u32 {from}, {row}, {}", f.k);
             op!(a, "shl.b64 {from}, {from}, 1");
             op!(a, "add.u64 {from}, {from}, {base}");

@@ -9,7 +9,7 @@ impl GemmKernel {
     pub(super) fn epilogue(&self, a: &mut Asm, f: &Frame, sums: &[Vec<Reg>]) {
         let tile = f.tile;
         let lane = Lane::new(a);
-        let bias = self.bias.then(|| Bias::new(a, f, &lane));
+        let bias = self.bias.then(|| Bias::new(a, f, &lane, self.columns()));
         let out = offset(a, 0, word::OUT_AT);
         let residual = self
             .residual
@@ -34,7 +34,7 @@ impl GemmKernel {
                 op!(a, "setp.lt.u32 {valid}, {r}, {}", f.m);
                 op!(a, "mad.lo.u32 {e}, {r}, {}, {column}", f.n);
                 op!(a, "mul.wide.u32 {at}, {e}, 2");
-                let inside: Vec<Reg> = (0..tile.bn / 32)
+                let inside: Vec<Reg> = (0..self.columns() / 32)
                     .map(|quarter| {
                         let (inside, c) = (a.pred(), a.b32());
                         op!(a, "add.u32 {c}, {column}, {}", quarter * 32);
@@ -69,13 +69,22 @@ impl GemmKernel {
                 for (quarter, inside) in (0..).zip(&inside) {
                     let added = added[quarter].map(|words| lane.exchange(a, words));
                     let words = [0, 1, 2, 3].map(|j| {
+                        let biased = |a: &mut Asm, eight: usize| {
+                            let at = eight * 4 + half as usize * 2;
+                            let pair = [sums[at], sums[at + 1]];
+                            match &bias {
+                                Some(bias) => add(a, pair, bias.values[eight]),
+                                None => pair,
+                            }
+                        };
                         let eight = quarter * 4 + j;
-                        let at = eight * 4 + half as usize * 2;
-                        let mut pair = [sums[at], sums[at + 1]];
-                        if let Some(bias) = &bias {
-                            pair = add(a, pair, bias.values[eight]);
+                        let pair = biased(a, eight);
+                        let mut pair = pair.map(|v| activate(a, self.act, v));
+                        if let Some(gate) = self.gate {
+                            let second = biased(a, eight + self.columns() as usize / 8);
+                            let second = second.map(|v| activate(a, gate, v));
+                            pair = multiply(a, pair, second);
                         }
-                        pair = pair.map(|v| activate(a, self.act, v));
                         if let Some(words) = added {
                             let values = unpack(a, words[j]);
                             pair = add(a, pair, values);
@@ -113,6 +122,14 @@ fn add(a: &mut Asm, to: [Reg; 2], what: [Reg; 2]) -> [Reg; 2] {
     })
 }
 
+fn multiply(a: &mut Asm, x: [Reg; 2], y: [Reg; 2]) -> [Reg; 2] {
+    [0, 1].map(|i| {
+        let product = a.f32();
+        op!(a, "mul.f32 {product}, {}, {}", x[i], y[i]);
+        product
+    })
+}
+
 fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
     let out = a.f32();
     match act {
@@ -125,8 +142,44 @@ fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
             op!(a, "add.f32 {out}, {out}, 0f3f800000");
             op!(a, "div.approx.f32 {out}, {value}, {out}");
         }
+        Act::Gelu => {
+            let erf = erf_of_root_half(a, value);
+            op!(a, "fma.rn.f32 {out}, {erf}, {value}, {value}");
+            op!(a, "mul.f32 {out}, {out}, 0f3f000000");
+        }
     }
     out
+}
+
+/// erf(x / sqrt 2) by Abramowitz and Stegun 7.1.26, as `act.wgsl` has it.
+fn erf_of_root_half(a: &mut Asm, x: Reg) -> Reg {
+    let bits = |v: f32| format!("0f{:08x}", v.to_bits());
+    let (z, size, t, y, e) = (a.f32(), a.f32(), a.f32(), a.f32(), a.f32());
+    op!(
+        a,
+        "mul.f32 {z}, {x}, {}",
+        bits(std::f32::consts::FRAC_1_SQRT_2)
+    );
+    op!(a, "abs.f32 {size}, {z}");
+    op!(
+        a,
+        "fma.rn.f32 {t}, {size}, {}, {}",
+        bits(0.327_591_1),
+        bits(1.0)
+    );
+    op!(a, "rcp.approx.f32 {t}, {t}");
+    op!(a, "mov.f32 {y}, {}", bits(1.061_405_4));
+    for factor in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        op!(a, "fma.rn.f32 {y}, {y}, {t}, {}", bits(factor));
+    }
+    op!(a, "mul.f32 {y}, {y}, {t}");
+    op!(a, "mul.f32 {e}, {z}, {z}");
+    op!(a, "mul.f32 {e}, {e}, {}", bits(-std::f32::consts::LOG2_E));
+    op!(a, "ex2.approx.f32 {e}, {e}");
+    op!(a, "neg.f32 {e}, {e}");
+    op!(a, "fma.rn.f32 {y}, {y}, {e}, {}", bits(1.0));
+    op!(a, "copysign.f32 {y}, {z}, {y}");
+    y
 }
 
 /// Two f16 of a word as f32.
@@ -146,21 +199,29 @@ struct Bias {
 }
 
 impl Bias {
-    fn new(a: &mut Asm, f: &Frame, lane: &Lane) -> Bias {
+    fn new(a: &mut Asm, f: &Frame, lane: &Lane, columns: u32) -> Bias {
         let (base, wide, column) = (a.view(3), a.b64(), a.b32());
         op!(a, "mad.lo.u32 {column}, {}, 2, {}", lane.of_four, f.n0);
         op!(a, "mul.wide.u32 {wide}, {column}, 4");
         op!(a, "add.u64 {base}, {base}, {wide}");
+        let second = a.b64();
+        op!(a, "mul.wide.u32 {second}, {}, 4", f.n);
+        op!(a, "add.u64 {second}, {second}, {base}");
         let values = (0..f.tile.bn / 8).map(|eight| {
+            // A gated tile's later columns are of the second half.
+            let (base, eight) = match eight.checked_sub(columns / 8) {
+                Some(eight) => (second, eight),
+                None => (base, eight),
+            };
             let (pair, inside, c) = ([a.f32(), a.f32()], a.pred(), a.b32());
             op!(a, "add.u32 {c}, {column}, {}", eight * 8);
             op!(a, "setp.lt.u32 {inside}, {c}, {}", f.n);
-            let [first, second] = pair;
+            let [first, last] = pair;
             op!(a, "mov.f32 {first}, 0f00000000");
-            op!(a, "mov.f32 {second}, 0f00000000");
+            op!(a, "mov.f32 {last}, 0f00000000");
             op!(
                 a,
-                "@{inside} ld.global.v2.f32 {{{first}, {second}}}, [{base}+{}]",
+                "@{inside} ld.global.v2.f32 {{{first}, {last}}}, [{base}+{}]",
                 eight * 32
             );
             pair

@@ -23,14 +23,20 @@ fn kernels() -> Vec<GemmKernel> {
             for (bias, residual) in [(false, false), (true, false), (true, true)] {
                 for act in [Act::None, Act::Silu] {
                     let post = Act::None;
-                    found.push(GemmKernel {
+                    let kernel = GemmKernel {
                         tile,
                         window,
                         bias,
                         act,
                         residual,
                         post,
-                    });
+                        gate: None,
+                    };
+                    found.push(kernel);
+                    if window.is_none() && !residual && tile.bn == 128 {
+                        let gate = Some(Act::Gelu);
+                        found.push(GemmKernel { gate, ..kernel });
+                    }
                 }
             }
         }
