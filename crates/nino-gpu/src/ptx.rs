@@ -5,6 +5,8 @@ pub(crate) mod asm;
 pub(crate) mod attention;
 pub(crate) mod gemm;
 mod probe;
+mod softmax;
+pub(crate) mod wide;
 
 /// Of the device that tiles were chosen on, an H200; on another one only the choice could be better.
 pub(crate) const MULTIPROCESSORS: u32 = 132;
@@ -31,7 +33,7 @@ impl Target {
     pub(crate) const fn shared(self) -> u32 {
         match self {
             Target::Sm80 => 48 << 10,
-            Target::Sm90a => 200 << 10,
+            Target::Sm90a => 227 << 10,
         }
     }
 }
@@ -42,6 +44,7 @@ pub(crate) enum PtxKey {
     Attention(attention::AttentionKernel),
     Probe(Target),
     Gemm(gemm::GemmKernel),
+    Wide(wide::WideKernel),
 }
 
 impl PtxKey {
@@ -50,6 +53,7 @@ impl PtxKey {
             PtxKey::Attention(attention) => attention.kernel(),
             PtxKey::Probe(target) => probe::kernel(target),
             PtxKey::Gemm(gemm) => gemm.kernel(),
+            PtxKey::Wide(wide) => wide.kernel(),
         }
     }
 }

@@ -53,6 +53,9 @@ impl<'a> Attention<'a> {
             }
             return self.coop(gpu, self.coop_tile(gpu));
         }
+        if let Some(launch) = self.ptx_wide(gpu) {
+            return Ok(launch);
+        }
         if self.wide_fits(gpu) {
             return self.wide(gpu);
         }

@@ -40,6 +40,12 @@ impl fmt::Display for Reg {
     }
 }
 
+/// Registers as an operand of several.
+pub(crate) fn list(regs: &[Reg]) -> String {
+    let names: Vec<String> = regs.iter().map(Reg::to_string).collect();
+    format!("{{{}}}", names.join(", "))
+}
+
 /// What the driver is told about a kernel beside its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {

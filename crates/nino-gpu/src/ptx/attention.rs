@@ -2,8 +2,7 @@
 //! k, v `[b, m, heads, hd]`, all f16. A workgroup takes some query rows of one head and goes over
 //! tiles of keys, the last one first, so that only the tile before the loop has keys to mask.
 //!
-//! Scores, their exponentials and the sums stay in registers, in the layout of `mma`'s fragments:
-//! a lane holds columns `2 (lane % 4)` and the next of rows `lane / 4` and `lane / 4 + 8`.
+//! Scores, their exponentials and the sums stay in registers, in the layout of `mma`'s fragments.
 //! Views: out, q, k, v. Words: see `Word`. Grid: blocks of rows, heads, batch elements.
 
 mod copy;
@@ -12,6 +11,7 @@ mod swizzle;
 mod tile;
 
 use super::asm::{Asm, Entry, Reg, op};
+use super::softmax::{Softmax, Sums, sums};
 use super::{PtxKernel, Target};
 use copy::Copies;
 use swizzle::Swizzle;
@@ -115,17 +115,13 @@ struct Writer {
     /// of a fragment are: 8 rows, their next 8 columns, the next 8 rows, their next 8 columns; of
     /// values, 8 rows and the next 8 rows come before the next 8 columns.
     fragments: [Reg; 2],
-    scale: Reg,
     /// 0.0
     zero: Reg,
     /// Of each 16 rows and each step of 16 columns: fragments of queries.
     q: Vec<Vec<Vec<Reg>>>,
     /// Of each 16 rows and each 8 columns: sums of values.
     out: Vec<Sums>,
-    /// Of each row of the lane: what is added to a score times `scale` before it becomes an
-    /// exponent of two, and the sum of the exponentials this lane made.
-    shift: Vec<Reg>,
-    sum: Vec<Reg>,
+    softmax: Softmax,
 }
 
 impl Writer {
@@ -160,9 +156,8 @@ impl Writer {
         op!(a, "mov.f32 {zero}, 0f00000000");
         let blocks = kernel.warp_rows / 16;
         Writer {
-            out: sums(&mut a, blocks, kernel.chunks()),
-            shift: (0..2 * blocks).map(|_| a.f32()).collect(),
-            sum: (0..2 * blocks).map(|_| a.f32()).collect(),
+            out: (0..blocks).map(|_| sums(&mut a, kernel.chunks())).collect(),
+            softmax: Softmax::new(&mut a, lane, scale, blocks),
             q: Vec::new(),
             kernel,
             swizzle,
@@ -171,7 +166,6 @@ impl Writer {
             lane,
             row,
             fragments,
-            scale,
             zero,
         }
     }
@@ -234,20 +228,4 @@ impl Writer {
         );
         element
     }
-}
-
-/// Of each 8 columns, the four sums of a lane, as `mma` leaves them.
-type Sums = Vec<[Reg; 4]>;
-
-/// Of each block of 16 rows.
-fn sums(a: &mut Asm, blocks: u32, columns: u32) -> Vec<Sums> {
-    let mut four = || [a.f32(), a.f32(), a.f32(), a.f32()];
-    let mut block = || (0..columns).map(|_| four()).collect();
-    (0..blocks).map(|_| block()).collect()
-}
-
-/// Registers as an operand of several.
-fn list(regs: &[Reg]) -> String {
-    let names: Vec<String> = regs.iter().map(Reg::to_string).collect();
-    format!("{{{}}}", names.join(", "))
 }

@@ -9,6 +9,7 @@ use super::Attention;
 use crate::Gpu;
 use crate::kernel::{Kernel, Launch, View};
 use crate::ptx::attention::AttentionKernel;
+use crate::ptx::wide::WideKernel;
 use crate::ptx::{MULTIPROCESSORS, PtxKey, Target};
 
 /// Most keys of a tile; prompts of 77 tokens are one.
@@ -17,25 +18,39 @@ const SINGLE: u32 = 80;
 impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.
     pub(super) fn ptx(&self, gpu: &Gpu) -> Option<Launch<'a>> {
-        let views = [self.out, self.q, self.k, self.v];
-        let stored = |v: &View<'_>| v.dtype == DType::F16 && v.offset.is_multiple_of(16);
         let fits = gpu.ptx >= Some(Target::Sm80)
-            && self.mask.is_none()
             && self.hd.is_multiple_of(8)
-            && (8..=160).contains(&self.hd)
-            && self.scale > 0.0
-            && views.iter().all(stored);
+            && (8..=160).contains(&self.hd);
         if !fits {
             return None;
         }
         let wide = wide(self.rows, self.heads * self.batch);
         let kernel = kernel(self.hd, self.m, wide);
+        let groups = [self.rows.div_ceil(kernel.rows()), self.heads, self.batch];
+        self.ptx_launch(PtxKey::Attention(kernel), groups)
+    }
+
+    /// The same for heads that only `ptx::wide` can take.
+    pub(super) fn ptx_wide(&self, gpu: &Gpu) -> Option<Launch<'a>> {
+        if !gpu.has_wgmma() || self.hd <= 160 {
+            return None;
+        }
+        let kernel = wide_kernel(self.hd, self.rows, self.heads * self.batch)?;
+        let parts = self.heads * kernel.parts();
+        let groups = [self.rows.div_ceil(kernel.rows()), parts, self.batch];
+        self.ptx_launch(PtxKey::Wide(kernel), groups)
+    }
+
+    fn ptx_launch(&self, key: PtxKey, groups: [u32; 3]) -> Option<Launch<'a>> {
+        let views = [self.out, self.q, self.k, self.v];
+        let stored = |v: &View<'_>| v.dtype == DType::F16 && v.offset.is_multiple_of(16);
+        let fits = self.mask.is_none() && self.scale > 0.0 && views.iter().all(stored);
         Some(Launch {
-            kernel: Kernel::Ptx(PtxKey::Attention(kernel)),
+            kernel: Kernel::Ptx(key),
             views: views.to_vec(),
             writes: 1,
-            params: self.ptx_words()?,
-            groups: [self.rows.div_ceil(kernel.rows()), self.heads, self.batch],
+            params: self.ptx_words().filter(|_| fits)?,
+            groups,
         })
     }
 
@@ -64,11 +79,25 @@ impl<'a> Attention<'a> {
     }
 }
 
+/// Rows of the busiest multiprocessor, where a workgroup takes `block` of them.
+fn busiest(rows: u32, heads: u32, block: u32) -> u32 {
+    (rows.div_ceil(block) * heads).div_ceil(MULTIPROCESSORS) * block
+}
+
 /// Whether workgroups should take 128 rows rather than 64: a tenth less time a row, unless the
 /// busiest multiprocessor gets more rows that way.
 fn wide(rows: u32, heads: u32) -> bool {
-    let busiest = |block: u32| (rows.div_ceil(block) * heads).div_ceil(MULTIPROCESSORS) * block;
-    busiest(128) * 10 <= busiest(64) * 11
+    busiest(rows, heads, 128) * 10 <= busiest(rows, heads, 64) * 11
+}
+
+/// The same choice for wide heads: an eighth less time a row.
+fn wide_kernel(hd: u32, rows: u32, heads: u32) -> Option<WideKernel> {
+    let large = WideKernel::new(hd, 2)?;
+    let parts = heads * large.parts();
+    if busiest(rows, parts, 128) * 7 <= busiest(rows, parts, 64) * 8 {
+        return Some(large);
+    }
+    WideKernel::new(hd, 1)
 }
 
 fn kernel(hd: u32, m: u32, wide: bool) -> AttentionKernel {
@@ -144,6 +173,20 @@ mod tests {
             (4608, 24),
         ];
         assert!(faster.iter().all(|&(rows, heads)| wide(rows, heads)));
+    }
+
+    #[test]
+    fn rows_of_wide_heads_are_chosen_as_measured() {
+        let groups = |hd, rows, heads| wide_kernel(hd, rows, heads).map(|k| k.groups);
+        let smaller = [(512, 1024, 1), (512, 4096, 1), (512, 9216, 1)];
+        let larger = [(512, 16384, 1), (512, 4096, 2), (256, 4096, 8)];
+        for (hd, rows, heads) in smaller {
+            assert_eq!(groups(hd, rows, heads), Some(1), "{hd} {rows} {heads}");
+        }
+        for (hd, rows, heads) in larger {
+            assert_eq!(groups(hd, rows, heads), Some(2), "{hd} {rows} {heads}");
+        }
+        assert_eq!(groups(200, 4096, 1), None);
     }
 
     /// Each row's products: both of 16 keys at a time, of 16 columns or the last 8.

@@ -1,7 +1,7 @@
 //! Rows of queries to start with, rows of the output in the end.
 
 use super::{Word, Writer};
-use crate::ptx::asm::{Reg, op};
+use crate::ptx::asm::{Reg, list, op};
 
 impl Writer {
     /// Rows beyond the last one hold the last one's values; they are never stored. The output may
@@ -44,25 +44,13 @@ impl Writer {
 
     /// Sums of values over sums of exponentials, through shared memory, as whole chunks.
     pub(super) fn store(&mut self) {
-        let factors = self.factors();
+        let factors = self.softmax.factors(&mut self.a);
         // Every warp has read the last tile; from here a warp keeps to its own part.
         op!(self.a, "bar.sync 0");
         let part = self.part();
         self.put(part, &factors);
         op!(self.a, "bar.warp.sync 0xffffffff");
         self.write(part);
-    }
-
-    /// Of each row of the lane, what its sums are to be multiplied by.
-    fn factors(&mut self) -> Vec<Reg> {
-        for sum in self.sum.clone() {
-            for lanes in [1, 2] {
-                let other = self.shuffle(sum, lanes);
-                op!(self.a, "add.f32 {sum}, {sum}, {other}");
-            }
-            op!(self.a, "rcp.approx.ftz.f32 {sum}, {sum}");
-        }
-        self.sum.clone()
     }
 
     /// Address of the warp's part of shared memory.
@@ -130,7 +118,7 @@ impl Writer {
             if total < (round + 1) * 32 {
                 op!(a, "setp.lt.and.u32 {inside}, {index}, {total}, {inside}");
             }
-            let chunk = super::list(&[a.b32(), a.b32(), a.b32(), a.b32()]);
+            let chunk = list(&[a.b32(), a.b32(), a.b32(), a.b32()]);
             op!(a, "@{inside} ld.shared.v4.b32 {chunk}, [{from}]");
             op!(a, "@{inside} st.global.v4.b32 [{address}], {chunk}");
         }
