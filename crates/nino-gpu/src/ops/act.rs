@@ -39,6 +39,10 @@ impl ActCode {
             1 => Some(PtxAct::Silu),
             2 => Some(PtxAct::Gelu),
             5 => Some(PtxAct::Relu),
+            9 => Some(PtxAct::Affine {
+                mul: self.a.to_bits(),
+                add: self.b.to_bits(),
+            }),
             _ => None,
         }
     }

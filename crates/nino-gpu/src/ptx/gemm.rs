@@ -40,6 +40,21 @@ pub(crate) enum Act {
     Relu,
     Silu,
     Gelu,
+    /// `x * mul + add`, given as the bits of both.
+    Affine {
+        mul: u32,
+        add: u32,
+    },
+}
+
+impl Act {
+    /// Its part of a kernel's name.
+    fn tag(self) -> String {
+        match self {
+            Act::Affine { mul, add } => format!("affine_{mul:x}_{add:x}"),
+            other => format!("{other:?}").to_lowercase(),
+        }
+    }
 }
 
 /// Shape of the tile a workgroup makes.
@@ -141,9 +156,11 @@ impl GemmKernel {
         });
         let bias = if self.bias { "_bias" } else { "" };
         let residual = if self.residual { "_residual" } else { "" };
-        let gate = self.gate.map_or(String::new(), |g| format!("_gate_{g:?}"));
-        let (act, post) = (self.act, self.post);
-        format!("gemm_{tile}{window}{bias}{residual}_{act:?}_{post:?}{gate}")
+        let gate = self
+            .gate
+            .map_or(String::new(), |g| format!("_gate_{}", g.tag()));
+        let (act, post) = (self.act.tag(), self.post.tag());
+        format!("gemm_{tile}{window}{bias}{residual}_{act}_{post}{gate}")
     }
 
     /// Columns of a tile's result.

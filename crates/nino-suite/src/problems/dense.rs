@@ -68,11 +68,16 @@ pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
 /// units are choosy.
 pub(super) fn whole_lines(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
+    let halved = Act::Affine {
+        mul: 0.5,
+        add: 0.25,
+    };
     let around = [
         (false, None, false, None),
         (true, None, true, None),
         (true, Some(Act::Silu), false, None),
         (true, None, true, Some(Act::Relu)),
+        (true, Some(halved), true, None),
     ];
     // (rows or picture, channels, kernel, stride, upsampling)
     let sizes = [

@@ -134,6 +134,9 @@ fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
     let out = a.f32();
     match act {
         Act::None => return value,
+        Act::Affine { mul, add } => {
+            op!(a, "fma.rn.f32 {out}, {value}, 0f{mul:08x}, 0f{add:08x}");
+        }
         Act::Relu => op!(a, "max.f32 {out}, {value}, 0f00000000"),
         Act::Silu => {
             // x / (1 + 2^(-x log2 e))

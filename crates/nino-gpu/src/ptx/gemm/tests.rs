@@ -21,7 +21,11 @@ fn kernels() -> Vec<GemmKernel> {
     for tile in [tile(1, 128, 64, 3, 3), tile(2, 160, 32, 2, 2)] {
         for window in [None, window(1, 1), window(2, 1), window(1, 2)] {
             for (bias, residual) in [(false, false), (true, false), (true, true)] {
-                for act in [Act::None, Act::Silu] {
+                let affine = Act::Affine {
+                    mul: 0.03125f32.to_bits(),
+                    add: 0,
+                };
+                for act in [Act::None, Act::Silu, affine] {
                     let post = Act::None;
                     let kernel = GemmKernel {
                         tile,
@@ -51,6 +55,8 @@ fn every_kernel_has_its_own_name() {
     assert_eq!(names.len(), texts.len());
     for kernel in &texts {
         assert!(kernel.text.contains(&format!(".entry {}(", kernel.name)));
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        assert!(kernel.name.chars().all(plain), "{}", kernel.name);
     }
 }
 
