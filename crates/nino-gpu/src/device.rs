@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{Adapters, WANTED};
 use crate::pipeline::Pipelines;
-use crate::ptx::Target;
 use crate::vulkan::Vulkan;
 use crate::{AdapterInfo, GpuError, Tier};
+use nino_ptx::Target;
 
 /// How to open a device.
 #[derive(Clone, Debug)]

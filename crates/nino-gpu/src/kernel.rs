@@ -5,10 +5,10 @@ use std::sync::Arc;
 use nino_dtype::DType;
 
 use crate::pipeline::{Code, Pipeline};
-use crate::ptx::PtxKey;
 use crate::shader::KernelKey;
 use crate::vulkan::Bound;
 use crate::{Gpu, GpuError};
+use nino_ptx::PtxKey;
 
 /// Part of a tensor in a buffer. Kernels index elements of the whole tensor; `first` is the
 /// element the part starts with, so a part can be bound when the whole is too large to be.

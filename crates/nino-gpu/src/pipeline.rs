@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::kernel::{Kernel, Launch};
-use crate::ptx::PtxKey;
 use crate::shader::{Assembled, KernelKey, assemble};
 use crate::vulkan::Vulkan;
 use crate::{Gpu, GpuError};
+use nino_ptx::PtxKey;
 
 /// A kernel ready to dispatch.
 #[derive(Debug)]

@@ -6,14 +6,15 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("nino-dtype", &[]),
+    ("nino-ptx", &[]),
     ("nino-sample", &[]),
     ("nino-text", &[]),
     ("nino-graph", &["nino-dtype"]),
     ("nino-weights", &["nino-dtype"]),
     ("nino-cpu", &["nino-dtype", "nino-graph"]),
-    ("nino-gpu", &["nino-dtype", "nino-graph"]),
+    ("nino-gpu", &["nino-dtype", "nino-graph", "nino-ptx"]),
     ("nino-models", &["nino-dtype", "nino-graph", "nino-weights"]),
     (
         "nino-suite",

@@ -2,8 +2,8 @@
 
 use nino_graph::Act;
 
-use crate::ptx::gemm::Act as PtxAct;
 use crate::shader::KernelKey;
+use nino_ptx::gemm::Act as PtxAct;
 
 /// The constants that stand for an activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::kernel::{Binding, Dispatch, Launch};
-use crate::ptx::PtxKey;
 use crate::session::StepRun;
 use crate::shader::Assembled;
 use crate::{Gpu, GpuError};
+use nino_ptx::PtxKey;
 
 /// Never made here.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::{Api, Pipeline, Vulkan, gpu_error};
 use crate::GpuError;
 use crate::hazard::Touch;
 use crate::kernel::{Binding, Launch};
-use crate::ptx::PtxKey;
+use nino_ptx::PtxKey;
 
 /// What a recording needs of one dispatch.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use ash::{khr, nvx, vk};
 
 use crate::GpuError;
-use crate::ptx::PtxKey;
+use nino_ptx::PtxKey;
 
 /// The extensions this needs; the second for the addresses.
 pub(super) const EXTENSIONS: [&std::ffi::CStr; 2] =

@@ -14,8 +14,8 @@ use std::sync::{Mutex, Weak};
 
 use ash::vk;
 
-use crate::ptx::PtxKey;
 use crate::{Gpu, GpuError};
+use nino_ptx::PtxKey;
 
 pub(crate) use bind::Bound;
 pub(crate) use pipeline::Pipeline;

@@ -8,9 +8,9 @@ use nino_dtype::DType;
 use super::Attention;
 use crate::Gpu;
 use crate::kernel::{Kernel, Launch, View};
-use crate::ptx::attention::AttentionKernel;
-use crate::ptx::wide::WideKernel;
-use crate::ptx::{MULTIPROCESSORS, PtxKey, Target};
+use nino_ptx::attention::AttentionKernel;
+use nino_ptx::wide::WideKernel;
+use nino_ptx::{MULTIPROCESSORS, PtxKey, Target};
 
 /// Most keys of a tile; prompts of 77 tokens are one.
 const SINGLE: u32 = 80;
@@ -128,7 +128,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::ptx::attention::WORDS;
+    use nino_ptx::attention::WORDS;
 
     fn kernels() -> impl Iterator<Item = AttentionKernel> {
         let sizes = (8..=160).step_by(8);

@@ -5,8 +5,8 @@ use nino_dtype::DType;
 use super::{ConvShape, Gemm};
 use crate::Gpu;
 use crate::kernel::{Kernel, Launch, View};
-use crate::ptx::gemm::{GemmKernel, Tile, Window};
-use crate::ptx::{MULTIPROCESSORS, PtxKey};
+use nino_ptx::gemm::{GemmKernel, Tile, Window};
+use nino_ptx::{MULTIPROCESSORS, PtxKey};
 
 /// Tiles with what a multiprocessor does when it holds one workgroup, two, and so on, in the
 /// same unit (TFLOP/s a multiprocessor, measured on an H200). The driver gives a multiprocessor one
@@ -168,7 +168,7 @@ fn hopper_tile(m: u32, n: u32, k: u32, gated: bool) -> Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ptx::Target;
+    use nino_ptx::Target;
 
     /// As measured on an H200: the fastest of the tiles, or within a tenth of it.
     #[test]

@@ -18,23 +18,23 @@ use swizzle::Swizzle;
 
 /// A kernel for heads of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AttentionKernel {
+pub struct AttentionKernel {
     /// A multiple of 8, 160 at most.
-    pub(crate) hd: u32,
-    pub(crate) warps: u32,
+    pub hd: u32,
+    pub warps: u32,
     /// Query rows of a warp, 16 or 32. Fragments of keys and values serve all of them.
-    pub(crate) warp_rows: u32,
+    pub warp_rows: u32,
     /// Keys of a tile, a multiple of 16.
-    pub(crate) keys: u32,
+    pub keys: u32,
     /// Tiles in shared memory: 2, or 1 where one tile holds all keys.
-    pub(crate) stages: u32,
+    pub stages: u32,
     /// Workgroups a multiprocessor should hold.
-    pub(crate) per_sm: u32,
+    pub per_sm: u32,
 }
 
 /// The launch's words, in their order. Offsets and strides count elements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Word {
+pub enum Word {
     /// Query rows of the launch.
     Rows,
     /// Keys of a batch element.
@@ -52,15 +52,15 @@ pub(crate) enum Word {
     Scale,
 }
 
-pub(crate) const WORDS: usize = Word::Scale as usize + 1;
+pub const WORDS: usize = Word::Scale as usize + 1;
 
 impl AttentionKernel {
     /// Query rows of a workgroup.
-    pub(crate) fn rows(&self) -> u32 {
+    pub fn rows(&self) -> u32 {
         self.warps * self.warp_rows
     }
 
-    pub(crate) fn kernel(&self) -> PtxKernel {
+    pub fn kernel(&self) -> PtxKernel {
         let Self { hd, keys, .. } = *self;
         let name = format!(
             "attention_{hd}_{}x{}_{keys}x{}_{}",

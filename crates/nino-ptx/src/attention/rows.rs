@@ -1,7 +1,7 @@
 //! Rows of queries to start with, rows of the output in the end.
 
 use super::{Word, Writer};
-use crate::ptx::asm::{Reg, list, op};
+use crate::asm::{Reg, list, op};
 
 impl Writer {
     /// Rows beyond the last one hold the last one's values; they are never stored. The output may

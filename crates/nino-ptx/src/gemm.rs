@@ -17,24 +17,24 @@ use operands::Operands;
 
 /// What a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct GemmKernel {
-    pub(crate) tile: Tile,
+pub struct GemmKernel {
+    pub tile: Tile,
     /// Rows of A are a convolution's windows.
-    pub(crate) window: Option<Window>,
-    pub(crate) bias: bool,
+    pub window: Option<Window>,
+    pub bias: bool,
     /// After the bias.
-    pub(crate) act: Act,
-    pub(crate) residual: bool,
+    pub act: Act,
+    pub residual: bool,
     /// After the residual.
-    pub(crate) post: Act,
+    pub post: Act,
     /// Half of a tile's columns are of the second half of W, and what is stored is the first half times
     /// this of the second: no residual then. N is the width of what is stored.
-    pub(crate) gate: Option<Act>,
+    pub gate: Option<Act>,
 }
 
 /// The activations these kernels know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Act {
+pub enum Act {
     #[default]
     None,
     Relu,
@@ -59,51 +59,51 @@ impl Act {
 
 /// Shape of the tile a workgroup makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Tile {
+pub struct Tile {
     /// Warp groups, and blocks of 64 rows each of them has.
-    pub(crate) groups: u32,
-    pub(crate) blocks: u32,
-    pub(crate) bn: u32,
+    pub groups: u32,
+    pub blocks: u32,
+    pub bn: u32,
     /// 32 or 64: a row of a step is one swizzled line of 64 or 128 bytes.
-    pub(crate) bk: u32,
-    pub(crate) stages: u32,
-    pub(crate) per_sm: u32,
+    pub bk: u32,
+    pub stages: u32,
+    pub per_sm: u32,
 }
 
 /// A convolution's window over a picture. K is `[kh, kw, c]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Window {
-    pub(crate) size: [u32; 2],
-    pub(crate) stride: [u32; 2],
-    pub(crate) dilation: [u32; 2],
+pub struct Window {
+    pub size: [u32; 2],
+    pub stride: [u32; 2],
+    pub dilation: [u32; 2],
     /// 1 or 2.
-    pub(crate) upsample: u32,
+    pub upsample: u32,
 }
 
 /// The words of a launch, by number.
-pub(crate) mod word {
-    pub(crate) const M: usize = 0;
-    pub(crate) const N: usize = 1;
-    pub(crate) const K: usize = 2;
+pub mod word {
+    pub const M: usize = 0;
+    pub const N: usize = 1;
+    pub const K: usize = 2;
     /// Elements from where a view starts to the launch's first row; for windows, to pixel 0.
-    pub(crate) const X_AT: usize = 3;
-    pub(crate) const OUT_AT: usize = 4;
-    pub(crate) const RESIDUAL_AT: usize = 5;
-    pub(crate) const ROWS: usize = 6;
+    pub const X_AT: usize = 3;
+    pub const OUT_AT: usize = 4;
+    pub const RESIDUAL_AT: usize = 5;
+    pub const ROWS: usize = 6;
     /// The first output pixel, channels, sizes after upsampling, output sizes, padding.
-    pub(crate) const FIRST: usize = 6;
-    pub(crate) const C: usize = 7;
-    pub(crate) const H: usize = 8;
-    pub(crate) const W: usize = 9;
-    pub(crate) const OUT_H: usize = 10;
-    pub(crate) const OUT_W: usize = 11;
-    pub(crate) const PAD_Y: usize = 12;
-    pub(crate) const PAD_X: usize = 13;
-    pub(crate) const WINDOWS: usize = 14;
+    pub const FIRST: usize = 6;
+    pub const C: usize = 7;
+    pub const H: usize = 8;
+    pub const W: usize = 9;
+    pub const OUT_H: usize = 10;
+    pub const OUT_W: usize = 11;
+    pub const PAD_Y: usize = 12;
+    pub const PAD_X: usize = 13;
+    pub const WINDOWS: usize = 14;
 }
 
 impl Tile {
-    pub(crate) fn bm(&self) -> u32 {
+    pub fn bm(&self) -> u32 {
         64 * self.groups * self.blocks
     }
 
@@ -121,7 +121,7 @@ impl Tile {
     }
 
     /// Bytes of shared memory.
-    pub(crate) fn shared(&self) -> u32 {
+    pub fn shared(&self) -> u32 {
         self.stage_bytes() * self.stages
     }
 }
@@ -164,11 +164,11 @@ impl GemmKernel {
     }
 
     /// Columns of a tile's result.
-    pub(crate) fn columns(&self) -> u32 {
+    pub fn columns(&self) -> u32 {
         self.tile.bn / if self.gate.is_some() { 2 } else { 1 }
     }
 
-    pub(crate) fn kernel(&self) -> PtxKernel {
+    pub fn kernel(&self) -> PtxKernel {
         let tile = self.tile;
         let mut a = Asm::default();
         let frame = Frame::new(&mut a, tile, self.columns());

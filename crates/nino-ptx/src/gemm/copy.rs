@@ -1,7 +1,7 @@
 //! What a thread copies of each operand in a K step: 16 bytes of some rows, swizzled.
 
 use super::{Frame, Window, word};
-use crate::ptx::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, op};
 
 /// One operand's copies by one thread.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Tiles of keys and values on their way into shared memory.
 
 use super::{Word, Writer};
-use crate::ptx::asm::{Reg, op};
+use crate::asm::{Reg, op};
 
 /// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
 /// first.

@@ -23,10 +23,10 @@ mod tile;
 
 /// A kernel for heads of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct WideKernel {
-    pub(crate) hd: u32,
+pub struct WideKernel {
+    pub hd: u32,
     /// Warp groups of 64 query rows each, 1 or 2.
-    pub(crate) groups: u32,
+    pub groups: u32,
 }
 
 /// Query rows of a warp group.
@@ -44,19 +44,19 @@ const COLUMNS: u32 = 256;
 
 impl WideKernel {
     /// For heads of whole lines whose parts have whole lines too.
-    pub(crate) fn new(hd: u32, groups: u32) -> Option<WideKernel> {
+    pub fn new(hd: u32, groups: u32) -> Option<WideKernel> {
         let kernel = WideKernel { hd, groups };
         let fits = (64..=2 * COLUMNS).contains(&hd) && hd.is_multiple_of(64 * kernel.parts());
         fits.then_some(kernel)
     }
 
     /// Query rows of a workgroup.
-    pub(crate) fn rows(self) -> u32 {
+    pub fn rows(self) -> u32 {
         self.groups * GROUP_ROWS
     }
 
     /// Workgroups that share the columns of a head's values.
-    pub(crate) fn parts(self) -> u32 {
+    pub fn parts(self) -> u32 {
         self.hd.div_ceil(COLUMNS)
     }
 
@@ -96,7 +96,7 @@ impl WideKernel {
         self.slots() - 2
     }
 
-    pub(crate) fn kernel(self) -> PtxKernel {
+    pub fn kernel(self) -> PtxKernel {
         let mut writer = Writer::new(self);
         writer.body();
         writer.a.finish(Entry {

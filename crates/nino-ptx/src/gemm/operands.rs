@@ -1,7 +1,7 @@
 //! Both operands in shared memory, and the product of a step.
 
 use super::{Frame, Tile};
-use crate::ptx::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, op};
 
 /// Both operands in shared memory as the matrix units are told of them.
 pub(super) struct Operands {

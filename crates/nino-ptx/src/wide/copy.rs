@@ -2,7 +2,7 @@
 //! chunks of 16 bytes.
 
 use super::{KEYS, LINE, SLOT, VALUE_KEYS, Word, Writer};
-use crate::ptx::asm::{Reg, op};
+use crate::asm::{Reg, op};
 
 /// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
 /// first.

@@ -1,7 +1,7 @@
 //! From sums to the result: bias, activation, residual, f16, and stores of 16 bytes.
 
 use super::{Act, Frame, GemmKernel, word};
-use crate::ptx::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, op};
 
 impl GemmKernel {
     /// A thread has two neighbours of every eight columns, in two rows of each block; four lanes

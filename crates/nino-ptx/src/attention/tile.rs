@@ -1,8 +1,8 @@
 //! One tile of keys: scores, their exponentials, and the values these weigh.
 
 use super::Writer;
-use crate::ptx::asm::{Reg, list, op};
-use crate::ptx::softmax::{Sums, sums};
+use crate::asm::{Reg, list, op};
+use crate::softmax::{Sums, sums};
 
 /// Keys are multiplied as they lie, values transposed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::copy::Copies;
 use super::{LINE, Word, Writer};
-use crate::ptx::asm::{list, op};
+use crate::asm::{list, op};
 
 impl Writer {
     /// Rows beyond the last one hold the last one's values; they are never stored.

@@ -1,19 +1,23 @@
 //! Kernels in PTX for NVIDIA devices whose Vulkan driver takes them (VK_NVX_binary_import): the
 //! instructions that fill shared memory and feed the matrix units, which SPIR-V cannot say.
+//!
+//! This crate only writes text; `nino-gpu` chooses, compiles and launches.
 
-pub(crate) mod asm;
-pub(crate) mod attention;
-pub(crate) mod gemm;
+mod asm;
+pub mod attention;
+pub mod gemm;
 mod probe;
 mod softmax;
-pub(crate) mod wide;
+pub mod wide;
+
+pub use probe::PROBE_THREADS;
 
 /// Of the device that tiles were chosen on, an H200; on another one only the choice could be better.
-pub(crate) const MULTIPROCESSORS: u32 = 132;
+pub const MULTIPROCESSORS: u32 = 132;
 
 /// What a kernel may use, as PTX names it; a device takes all targets up to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Target {
+pub enum Target {
     /// Ampere and everything after it: `mma`, `cp.async`.
     Sm80,
     /// Hopper alone: `wgmma`.
@@ -21,7 +25,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Target::Sm80 => "sm_80",
             Target::Sm90a => "sm_90a",
@@ -30,7 +34,7 @@ impl Target {
 
     /// Bytes of shared memory that a kernel may use. More than 48 KiB are there on compute queues,
     /// where the driver then gives a multiprocessor one workgroup.
-    pub(crate) const fn shared(self) -> u32 {
+    pub const fn shared(self) -> u32 {
         match self {
             Target::Sm80 => 48 << 10,
             Target::Sm90a => 227 << 10,
@@ -40,7 +44,7 @@ impl Target {
 
 /// What to write a kernel for: two keys are equal where the texts would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum PtxKey {
+pub enum PtxKey {
     Attention(attention::AttentionKernel),
     Probe(Target),
     Gemm(gemm::GemmKernel),
@@ -48,7 +52,7 @@ pub(crate) enum PtxKey {
 }
 
 impl PtxKey {
-    pub(crate) fn kernel(self) -> PtxKernel {
+    pub fn kernel(self) -> PtxKernel {
         match self {
             PtxKey::Attention(attention) => attention.kernel(),
             PtxKey::Probe(target) => probe::kernel(target),
@@ -61,11 +65,11 @@ impl PtxKey {
 /// A kernel as text. Its parameters are the addresses of a launch's views (`.u64` each, of the byte
 /// the view starts with), then the launch's words (`.u32` each).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PtxKernel {
+pub struct PtxKernel {
     /// The entry's name, different for different texts.
-    pub(crate) name: String,
-    pub(crate) text: String,
-    pub(crate) threads: u32,
+    pub name: String,
+    pub text: String,
+    pub threads: u32,
     /// Bytes of shared memory, `Target::shared` at most: a device is lost above what it has.
-    pub(crate) shared: u32,
+    pub shared: u32,
 }

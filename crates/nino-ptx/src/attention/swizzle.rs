@@ -1,7 +1,7 @@
 //! How rows of heads lie in shared memory.
 
 use super::AttentionKernel;
-use crate::ptx::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, op};
 
 /// Rows lie in shared memory without padding. A row's chunks are permuted, so that the same chunk
 /// of 8 consecutive rows lies in 8 different eighths of 128 bytes, as `ldmatrix` wants it.

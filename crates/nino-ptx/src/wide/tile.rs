@@ -2,7 +2,7 @@
 
 use super::copy::Copies;
 use super::{KEYS, LINE, SLOT, VALUE_KEYS, Writer};
-use crate::ptx::asm::{Reg, list, op};
+use crate::asm::{Reg, list, op};
 
 impl Writer {
     pub(super) fn tile(&mut self, copies: &mut Copies) {
