@@ -11,12 +11,8 @@ mod error;
 mod fit;
 mod generate;
 mod latent;
-mod mask;
-pub mod media;
-mod picture;
 mod profile;
 mod reopen;
-mod resize;
 mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -38,15 +34,14 @@ pub use generate::{
     Resident, StagePlan, Start, Stopped, Told, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
-pub use mask::{Mask, Sides, outpaint};
+pub use nino_media as media;
+pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::{
     Error as SampleError, Prediction, Rng, Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
-pub use picture::Picture;
 pub use profile::{OpTotal, Profile};
 pub use reopen::{Open, Reopening};
-pub use resize::Upscale;
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

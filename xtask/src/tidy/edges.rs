@@ -6,8 +6,9 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("nino-dtype", &[]),
+    ("nino-media", &[]),
     ("nino-ptx", &[]),
     ("nino-sample", &[]),
     ("nino-text", &[]),
@@ -28,6 +29,7 @@ const EDGES: [(&str, &[&str]); 15] = [
             "nino-weights",
             "nino-cpu",
             "nino-gpu",
+            "nino-media",
             "nino-models",
             "nino-sample",
             "nino-text",

@@ -4,9 +4,9 @@ use super::denoise::LatentShape;
 use super::request::{Fill, GenerateRequest, Start};
 use super::{Checkpoint, Family};
 use crate::encode::{EncodeOptions, encode_unit};
-use crate::resize::{Upscale, resize};
 use crate::{Control, EngineError, Latent, Mask, Picture};
 use nino_graph::Device;
+use nino_media::{Upscale, resize};
 use nino_models::latent::LatentFormat;
 
 /// Everything a pass begins with.

@@ -2,7 +2,7 @@
 
 use super::{BLANK, interleaved, unit};
 use crate::tests::{close, golden};
-use crate::{Latent, Mask, Picture};
+use crate::{Latent, Mask, Picture, Upscale};
 use std::path::Path;
 
 /// The golden's stand-in for a VAE: the mean of every square of eight, and the first channel doubled.
@@ -57,4 +57,26 @@ fn an_inpaint_unet_is_told_what_comfyui_tells_it() {
         none.values[..5],
         [1.0, BLANK[0], BLANK[1], BLANK[2], BLANK[3]]
     );
+}
+
+#[test]
+fn latents_are_enlarged_as_comfyui_does() {
+    let nodes = golden("image/nodes");
+    let latent = nodes.latent("latent");
+    let mut worst = Vec::new();
+    for how in Upscale::ALL {
+        for (h, w) in [(10, 12), (8, 9), (3, 4), (7, 6)] {
+            let expected: Latent = nodes.latent(&format!("upscale/{}/{h}x{w}", how.name()));
+            let found = latent.resized(h, w, how);
+            assert_eq!(
+                (found.height, found.width),
+                (expected.height, expected.width)
+            );
+            let error = close(&found.values, &expected.values);
+            if error > 2e-6 {
+                worst.push(format!("{} {h}x{w}: {error:.1e}", how.name()));
+            }
+        }
+    }
+    assert!(worst.is_empty(), "{worst:?}");
 }

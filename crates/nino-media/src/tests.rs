@@ -6,6 +6,7 @@ use crate::Picture;
 use image::AnimationDecoder;
 use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
 fn gradient(width: usize, height: usize, shift: usize) -> Picture {
     let rgb = (0..width * height)
@@ -260,4 +261,21 @@ fn mp4_through_ffmpeg() {
     let error = sent.and_then(|()| odd.finish()).unwrap_err().to_string();
     assert!(error.contains("ffmpeg failed"), "{error}");
     assert_eq!(names(), ["clip.mp4"]);
+}
+
+/// Shape and values of a tensor of `goldens/image/nodes.safetensors`.
+pub(crate) fn golden(name: &str) -> (Vec<usize>, Vec<f32>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens");
+    let file = nino_weights::open(root.join("image/nodes.safetensors")).unwrap();
+    let entry = file.entry(name).unwrap();
+    let mut values = vec![0.0; entry.n_values()];
+    file.read_f32(entry, &mut values).unwrap();
+    (entry.shape.clone(), values)
+}
+
+/// The largest difference.
+pub(crate) fn apart(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    let pairs = found.iter().zip(expected);
+    pairs.map(|(f, e)| (f - e).abs()).fold(0.0, f32::max)
 }

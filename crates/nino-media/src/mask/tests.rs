@@ -2,10 +2,10 @@
 
 use super::{Mask, Sides, outpaint};
 use crate::Picture;
-use crate::tests::{close, golden};
+use crate::tests::{apart, golden};
 
 fn mask(name: &str) -> Mask {
-    let (shape, values) = golden("image/nodes").tensor(name);
+    let (shape, values) = golden(name);
     let [.., height, width] = shape[..] else {
         panic!("{name}: {shape:?}")
     };
@@ -20,7 +20,7 @@ fn mask(name: &str) -> Mask {
 fn masks_are_stretched_as_comfyui_does() {
     let whole = mask("mask");
     for (h, w) in [(4, 5), (26, 20)] {
-        let error = close(
+        let error = apart(
             &whole.resized(w, h).values,
             &mask(&format!("mask/{h}x{w}")).values,
         );
@@ -44,7 +44,7 @@ fn masks_grow_as_comfyui_grows_them() {
 
 #[test]
 fn outpainting_pads_and_feathers_as_comfyui_does() {
-    let (shape, values) = golden("image/nodes").tensor("pixels");
+    let (shape, values) = golden("pixels");
     let picture = Picture::from_unit(shape[2], shape[1], &values);
     let add = Sides {
         left: 8,
@@ -54,18 +54,14 @@ fn outpainting_pads_and_feathers_as_comfyui_does() {
     };
     let (padded, found) = outpaint(&picture, add, 5);
     let expected = mask("outpaint/mask");
-    assert!(close(&found.values, &expected.values) < 1e-6);
-    let (_, values) = golden("image/nodes").tensor("outpaint/picture");
+    assert!(apart(&found.values, &expected.values) < 1e-6);
+    let (_, values) = golden("outpaint/picture");
     let expected = Picture::from_unit(40, 32, &values);
     assert_eq!((padded.width, padded.height), (40, 32));
-    let apart = padded
-        .rgb
-        .iter()
-        .zip(&expected.rgb)
-        .map(|(a, b)| a.abs_diff(*b))
-        .max();
+    let pairs = padded.rgb.iter().zip(&expected.rgb);
+    let most = pairs.map(|(a, b)| a.abs_diff(*b)).max();
     // The gray is 127.5, a byte either side.
-    assert!(apart <= Some(1), "{apart:?}");
+    assert!(most <= Some(1), "{most:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Picture {
     }
 
     /// Rows from `y` on, from values in 0..1.
-    pub(crate) fn set_rows(&mut self, y: usize, values: &[f32]) {
+    pub fn set_rows(&mut self, y: usize, values: &[f32]) {
         let rows = &mut self.rgb[y * self.width * 3..];
         for (byte, v) in rows.iter_mut().zip(values) {
             *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
@@ -61,7 +61,7 @@ impl Picture {
     }
 
     /// This picture where `mask` is 1, `original` where it is 0; all of one size.
-    pub(crate) fn painted_over(mut self, original: &Picture, mask: &Mask) -> Picture {
+    pub fn painted_over(mut self, original: &Picture, mask: &Mask) -> Picture {
         for (i, (new, &old)) in self.rgb.iter_mut().zip(&original.rgb).enumerate() {
             let paint = mask.values[i / 3];
             let mixed = f32::from(*new) * paint + f32::from(old) * (1.0 - paint);

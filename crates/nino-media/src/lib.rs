@@ -1,19 +1,24 @@
-//! Pictures and videos as files. Every format is written beside its place and moved there when it is
-//! whole, so that nothing half-written is left behind.
+//! Pictures, masks and clips, in memory and as files. Every format is written beside its place and
+//! moved there when it is whole, so that nothing half-written is left behind.
 
 mod animation;
 mod exif;
+mod mask;
 mod mp4;
 mod picture;
+mod resize;
 mod source;
+mod still;
 mod text;
 mod y4m;
 
-use crate::Picture;
-pub use picture::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
+pub use mask::{Mask, Sides, outpaint};
+pub use picture::Picture;
+pub use resize::{Size, Upscale, resize};
 pub use source::{FrameSource, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
+pub use still::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
 pub use text::read_text;
 
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +63,7 @@ pub fn create_video(
     fps: f64,
 ) -> Result<Box<dyn FrameSink>, MediaError> {
     Ok(match extension(path).as_str() {
-        "" => Box::new(picture::Folder::create(path)?),
+        "" => Box::new(still::Folder::create(path)?),
         "y4m" => Box::new(y4m::Y4m::create(path, size, fps)?),
         "gif" => Box::new(animation::Gif::create(path, fps)?),
         "apng" | "png" => Box::new(animation::Apng::create(path, size, n_frames, fps)?),

@@ -37,10 +37,10 @@ impl Upscale {
 }
 
 /// Height, width, channels.
-pub(crate) type Size = (usize, usize, usize);
+pub type Size = (usize, usize, usize);
 
 /// Resizes `values` of size `(h, w, c)` to `height` by `width`.
-pub(crate) fn resize(
+pub fn resize(
     values: &[f32],
     (h, w, c): Size,
     (height, width): (usize, usize),
