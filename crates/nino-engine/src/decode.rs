@@ -24,6 +24,7 @@ use nino_dtype::DType;
 use nino_graph::{Device, Work};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
+pub(crate) use run::MAX_RECOVERIES;
 pub use run::{Decoded, OnPicture, decode};
 pub use tiles::Tiling;
 

@@ -2,12 +2,12 @@
 
 mod encoder;
 
-use crate::decode::{Precision, Strategy};
+use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use encoder::{Chunks, Encoder};
 use nino_dtype::DType;
-use nino_graph::Device;
+use nino_graph::{Device, ExecError};
 use nino_models::latent::LatentFormat;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Encoded {
     pub measured_peak: usize,
     /// Times it was encoded again in f32 because values were not finite.
     pub retries: usize,
+    /// Times the device was lost, and it was encoded again on a new one.
+    pub recoveries: usize,
     pub load_time: Duration,
     pub encode_time: Duration,
 }
@@ -62,7 +64,7 @@ pub(crate) fn encode_unit(
 ) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
     let frames = values.repeat(Chunks::of(vae).first);
-    until_finite("picture", options, control, |options, control| {
+    until_done(device, "picture", options, control, |options, control| {
         let mut encoder = Encoder::load(device, vae, size, options, control)?;
         control.stage("encode")?;
         encoder.step(&frames, control)?;
@@ -86,35 +88,53 @@ pub fn encode_video(
             vae: vae.name.clone(),
         });
     }
-    until_finite("clip", options, control, |options, control| {
+    until_done(device, "clip", options, control, |options, control| {
         let mut source = open()?.ok_or(EngineError::NoFrames)?;
         encode_frames(device, vae, &mut *source, options, control)
     })
 }
 
-/// Encodes; once more in f32 when values were not finite in less.
-fn until_finite(
+/// Encodes; once more in f32 when values were not finite in less, and again on a new device where one
+/// was lost.
+fn until_done(
+    device: &dyn Device,
     what: &str,
     options: &EncodeOptions,
     control: &mut Control<'_>,
     mut encode: impl FnMut(&EncodeOptions, &mut Control<'_>) -> Result<Encoded, EngineError>,
 ) -> Result<Encoded, EngineError> {
-    match encode(options, control) {
-        Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
-            control.note(format!(
-                "values were not finite in {dtype}: this {what} is encoded again in f32"
-            ));
-            let options = EncodeOptions {
-                precision: Precision::F32,
-                ..*options
-            };
-            let encoded = encode(&options, control)?;
-            Ok(Encoded {
-                retries: 1,
-                ..encoded
-            })
+    let mut options = *options;
+    let (mut retries, mut recoveries) = (0, 0);
+    loop {
+        match encode(&options, control) {
+            Ok(encoded) => {
+                return Ok(Encoded {
+                    retries,
+                    recoveries,
+                    ..encoded
+                });
+            }
+            Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
+                control.note(format!(
+                    "values were not finite in {dtype}: this {what} is encoded again in f32"
+                ));
+                options.precision = Precision::F32;
+                retries += 1;
+            }
+            Err(error @ EngineError::Exec(ExecError::DeviceLost { .. }))
+                if recoveries < MAX_RECOVERIES =>
+            {
+                if let Err(why) = device.reopen() {
+                    tracing::warn!("{why}");
+                    return Err(error);
+                }
+                control.note(format!(
+                    "{error}; the device was opened again: this {what} is encoded again"
+                ));
+                recoveries += 1;
+            }
+            Err(error) => return Err(error),
         }
-        other => other,
     }
 }
 

@@ -97,8 +97,8 @@ pub fn decode(
     }
 }
 
-/// How often a decode is taken up again.
-const MAX_RECOVERIES: usize = 4;
+/// How often a decode or an encode is taken up again.
+pub(crate) const MAX_RECOVERIES: usize = 4;
 
 /// What stays the same while plans and devices come and go.
 struct Job<'a> {

@@ -171,6 +171,7 @@ impl<'a> Encoder<'a> {
             predicted_peak: part::peak_bytes(&self.parts),
             measured_peak: part::weight_bytes(&self.parts) + self.arena,
             retries: 0,
+            recoveries: 0,
             load_time: self.load_time,
             encode_time: self.started.elapsed(),
         })

@@ -1,10 +1,12 @@
 //! Devices that fail on the way: the decode goes on where it was, and nothing is delivered twice.
 
 use super::decode::{kl, smooth, wan};
+use super::encode::{clip, opens};
 use super::watched::Watched;
 use super::{cpu, with_control};
 use nino_engine::{
-    DecodeOptions, Decoded, EngineError, Event, Latent, Picture, Reopening, VaeFile, decode,
+    DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture, Reopening, VaeFile,
+    decode, encode, encode_video,
 };
 use nino_graph::{Around, Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
 use std::ops::Deref;
@@ -128,6 +130,30 @@ fn memory_that_is_not_there_lowers_the_plan() {
         assert!(decoded.plan.peak_bytes() <= whole / 4 * 3, "{notes:?}");
         assert_eq!(decoded.measured_peak, decoded.plan.peak_bytes());
         assert!(found == expected);
+    }
+}
+
+#[test]
+fn a_lost_device_costs_no_encode() {
+    let options = EncodeOptions::default();
+    let picture = &clip(1, (32, 24))[0];
+    let on = |device: &dyn Device, video: bool| {
+        let (encoded, events) = with_control(|control| {
+            if video {
+                let open = &mut opens(clip(5, (32, 24)));
+                return encode_video(device, &wan(), open, &options, control);
+            }
+            encode(device, &kl(), picture, &options, control)
+        });
+        let notes = events.iter().filter(|e| matches!(e, Event::Note(_)));
+        (encoded.unwrap(), notes.count())
+    };
+    for (video, fails_at) in [(false, 0), (true, 1)] {
+        let (expected, notes) = on(&cpu(), video);
+        let (found, more) = on(&flaky(fails_at, lost, true), video);
+        assert_eq!((expected.recoveries, found.recoveries), (0, 1));
+        assert_eq!(more, notes + 1, "the loss is told");
+        assert_eq!(found.latent.values, expected.latent.values);
     }
 }
 
