@@ -42,8 +42,8 @@ impl<'a> Gemm<'a> {
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
     pub fn best_conv(&self, gpu: &Gpu, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
-        if let Some(launch) = self.hopper(gpu) {
-            return Ok(vec![launch]);
+        if let Some(launches) = self.hopper_pieces(gpu) {
+            return Ok(launches);
         }
         // Packed weights were only made for convolutions that pass this test.
         let Some(conv) = self
