@@ -132,6 +132,10 @@ impl EngineError {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
                 Some(format!("plan for less: --budget {}", free.unwrap_or_else(|| "2GiB".to_owned())))
             }
+            EngineError::Exec(ExecError::Unsupported { .. })
+            | EngineError::Plan(PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. }) => {
+                Some("--tile fast decodes in pieces, and --device cpu has no such limit".to_owned())
+            }
             EngineError::Channels { found: 128, .. } => Some("128 channels are Flux.2: use that model's VAE".to_owned()),
             EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
             EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
@@ -190,3 +194,6 @@ fn some(names: &[String]) -> String {
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
+
+#[cfg(test)]
+mod tests;

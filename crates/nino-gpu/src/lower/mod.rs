@@ -38,8 +38,10 @@ impl<'a> Lower<'a> {
         let Some(op) = self.graph.op(self.node) else {
             return Ok(Vec::new());
         };
-        if self.graph.shape(self.node).numel() > u32::MAX as usize / 2 {
-            return Err(self.unsupported("more than 2^31 values".to_owned()));
+        let n_values = self.graph.shape(self.node).numel();
+        if n_values > u32::MAX as usize / 2 {
+            let why = format!("it makes {n_values} values, and kernels count 2^31 at most");
+            return Err(self.unsupported(why));
         }
         if self.rows.is_empty() {
             return Ok(Vec::new());
