@@ -108,6 +108,14 @@ impl Asm {
         reg
     }
 
+    /// The address of a view of f16, from the element on that a word says.
+    pub(crate) fn view_from(&mut self, index: usize, word: usize) -> Reg {
+        let (base, at, bytes) = (self.view(index), self.word(word), self.b64());
+        op!(self, "mul.wide.u32 {bytes}, {at}, 2");
+        op!(self, "add.u64 {base}, {base}, {bytes}");
+        base
+    }
+
     /// A word of the launch.
     pub(crate) fn word(&mut self, index: usize) -> Reg {
         let reg = self.b32();

@@ -14,6 +14,7 @@
 use super::asm::{Asm, Entry, Reg, op};
 use super::attention::{WORDS, Word};
 use super::softmax::{Softmax, Sums, sums};
+use super::wgmma::descriptor;
 use super::{PtxKernel, Target};
 use copy::Copies;
 
@@ -147,10 +148,10 @@ impl Writer {
             "mad.lo.u32 {at}, {group}, {}, {shared}",
             GROUP_ROWS * LINE
         );
-        let queries = descriptor(&mut a, at, 1);
+        let queries = descriptor(&mut a, at, LINE, 1);
         op!(a, "add.u32 {at}, {shared}, {}", kernel.query_bytes());
-        let keys = descriptor(&mut a, at, 1);
-        let values = descriptor(&mut a, at, VALUE_KEYS * LINE / 16);
+        let keys = descriptor(&mut a, at, LINE, 1);
+        let values = descriptor(&mut a, at, LINE, VALUE_KEYS * LINE / 16);
 
         let bits = a.word(Word::Scale as usize);
         let scale = a.f32();
@@ -217,19 +218,6 @@ impl Writer {
         op!(self.a, "@{} bra {again}", copies.more);
         self.store();
     }
-}
-
-/// Lines of 128 swizzled bytes, eight to an atom, atoms of the same columns one after the other.
-/// `beside` leads to the next 64 columns, in units of 16 bytes, where columns are not what a product
-/// sums over.
-fn descriptor(a: &mut Asm, at: Reg, beside: u32) -> Reg {
-    let constant = 1_u64 << 62 | u64::from(8 * LINE / 16) << 32 | u64::from(beside) << 16;
-    let (d, low) = (a.b64(), a.b32());
-    op!(a, "and.b32 {low}, {at}, 0x3ffff");
-    op!(a, "shr.u32 {low}, {low}, 4");
-    op!(a, "cvt.u64.u32 {d}, {low}");
-    op!(a, "or.b64 {d}, {d}, {constant:#x}");
-    d
 }
 
 #[cfg(test)]

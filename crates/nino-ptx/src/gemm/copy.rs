@@ -98,12 +98,10 @@ impl Copies {
             rows,
             halves,
         } = matrix;
-        let base = a.view(view);
-        if let Some(at) = at {
-            let (at, wide) = (a.word(at), a.b64());
-            op!(a, "mul.wide.u32 {wide}, {at}, 2");
-            op!(a, "add.u64 {base}, {base}, {wide}");
-        }
+        let base = match at {
+            Some(word) => a.view_from(view, word),
+            None => a.view(view),
+        };
         let share = Share::new(a, f, rows_before);
         let (last, wide) = (a.b32(), a.b64());
         op!(a, "sub.u32 {last}, {limit}, 1");

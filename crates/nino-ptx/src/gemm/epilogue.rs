@@ -1,7 +1,7 @@
 //! From sums to the result: bias, activation, residual, f16, and stores of 16 bytes.
 
 use super::{Act, Frame, GemmKernel, word};
-use crate::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, list, op};
 
 impl GemmKernel {
     /// A thread has two neighbours of every eight columns, in two rows of each block; four lanes
@@ -10,10 +10,10 @@ impl GemmKernel {
         let tile = f.tile;
         let lane = Lane::new(a);
         let bias = self.bias.then(|| Bias::new(a, f, &lane, self.columns()));
-        let out = offset(a, 0, word::OUT_AT);
+        let out = a.view_from(0, word::OUT_AT);
         let residual = self
             .residual
-            .then(|| offset(a, 3 + usize::from(self.bias), word::RESIDUAL_AT));
+            .then(|| a.view_from(3 + usize::from(self.bias), word::RESIDUAL_AT));
         // Warp group, warp and lane / 4 say the row.
         let (row, t) = (a.b32(), a.b32());
         op!(a, "shr.u32 {t}, {}, 7", f.tid);
@@ -43,25 +43,11 @@ impl GemmKernel {
                     })
                     .collect();
                 // All reads before the first write: the result may lie where the residual does.
-                let added: Vec<Option<[Reg; 4]>> = (0u32..)
+                let added: Vec<Option<[Reg; 4]>> = (0..)
                     .zip(&inside)
-                    .map(|(quarter, inside)| {
-                        let from = residual.map(|base| {
-                            let from = a.b64();
-                            op!(a, "add.u64 {from}, {base}, {at}");
-                            from
-                        })?;
-                        let words = [(); 4].map(|()| a.b32());
-                        for word in words {
-                            op!(a, "mov.b32 {word}, 0");
-                        }
-                        let [w0, w1, w2, w3] = words;
-                        op!(
-                            a,
-                            "@{inside} ld.global.v4.b32 {{{w0}, {w1}, {w2}, {w3}}}, [{from}+{}]",
-                            quarter * 64
-                        );
-                        Some(words)
+                    .map(|(quarter, &inside)| {
+                        let base = residual?;
+                        Some(read_four(a, inside, (base, at), quarter * 64))
                     })
                     .collect();
                 let to = a.b64();
@@ -69,64 +55,73 @@ impl GemmKernel {
                 for (quarter, inside) in (0..).zip(&inside) {
                     let added = added[quarter].map(|words| lane.exchange(a, words));
                     let words = [0, 1, 2, 3].map(|j| {
-                        let biased = |a: &mut Asm, eight: usize| {
+                        let eight = quarter * 4 + j;
+                        let pair = |a: &mut Asm, eight: usize| {
                             let at = eight * 4 + half as usize * 2;
                             let pair = [sums[at], sums[at + 1]];
                             match &bias {
-                                Some(bias) => add(a, pair, bias.values[eight]),
+                                Some(bias) => both(a, "add", pair, bias.values[eight]),
                                 None => pair,
                             }
                         };
-                        let eight = quarter * 4 + j;
-                        let pair = biased(a, eight);
-                        let mut pair = pair.map(|v| activate(a, self.act, v));
-                        if let Some(gate) = self.gate {
-                            let second = biased(a, eight + self.columns() as usize / 8);
-                            let second = second.map(|v| activate(a, gate, v));
-                            pair = multiply(a, pair, second);
-                        }
-                        if let Some(words) = added {
-                            let values = unpack(a, words[j]);
-                            pair = add(a, pair, values);
-                        }
-                        pair = pair.map(|v| activate(a, self.post, v));
-                        let word = a.b32();
-                        op!(a, "cvt.rn.f16x2.f32 {word}, {}, {}", pair[1], pair[0]);
-                        word
+                        self.word(a, eight, pair, added.map(|words| words[j]))
                     });
-                    let [w0, w1, w2, w3] = lane.exchange(a, words);
+                    let four = list(&lane.exchange(a, words));
                     op!(
                         a,
-                        "@{inside} st.global.v4.b32 [{to}+{}], {{{w0}, {w1}, {w2}, {w3}}}",
+                        "@{inside} st.global.v4.b32 [{to}+{}], {four}",
                         quarter * 64
                     );
                 }
             }
         }
     }
+
+    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with their bias,
+    /// `added` is the residual's.
+    fn word(
+        &self,
+        a: &mut Asm,
+        eight: usize,
+        pair: impl Fn(&mut Asm, usize) -> [Reg; 2],
+        added: Option<Reg>,
+    ) -> Reg {
+        let mut made = pair(a, eight).map(|v| activate(a, self.act, v));
+        if let Some(gate) = self.gate {
+            let second = pair(a, eight + self.columns() as usize / 8);
+            let second = second.map(|v| activate(a, gate, v));
+            made = both(a, "mul", made, second);
+        }
+        if let Some(word) = added {
+            let values = unpack(a, word);
+            made = both(a, "add", made, values);
+        }
+        made = made.map(|v| activate(a, self.post, v));
+        let word = a.b32();
+        op!(a, "cvt.rn.f16x2.f32 {word}, {}, {}", made[1], made[0]);
+        word
+    }
 }
 
-/// A view's address from the element on that a word says.
-fn offset(a: &mut Asm, view: usize, word: usize) -> Reg {
-    let (base, at, wide) = (a.view(view), a.word(word), a.b64());
-    op!(a, "mul.wide.u32 {wide}, {at}, 2");
-    op!(a, "add.u64 {base}, {base}, {wide}");
-    base
+/// 16 bytes at `base + at`, `plus` further on; zero where not `inside`.
+fn read_four(a: &mut Asm, inside: Reg, (base, at): (Reg, Reg), plus: u32) -> [Reg; 4] {
+    let from = a.b64();
+    op!(a, "add.u64 {from}, {base}, {at}");
+    let words = [(); 4].map(|()| a.b32());
+    for word in words {
+        op!(a, "mov.b32 {word}, 0");
+    }
+    let four = list(&words);
+    op!(a, "@{inside} ld.global.v4.b32 {four}, [{from}+{plus}]");
+    words
 }
 
-fn add(a: &mut Asm, to: [Reg; 2], what: [Reg; 2]) -> [Reg; 2] {
+/// `add` or `mul` of both.
+fn both(a: &mut Asm, how: &str, x: [Reg; 2], y: [Reg; 2]) -> [Reg; 2] {
     [0, 1].map(|i| {
-        let sum = a.f32();
-        op!(a, "add.f32 {sum}, {}, {}", to[i], what[i]);
-        sum
-    })
-}
-
-fn multiply(a: &mut Asm, x: [Reg; 2], y: [Reg; 2]) -> [Reg; 2] {
-    [0, 1].map(|i| {
-        let product = a.f32();
-        op!(a, "mul.f32 {product}, {}, {}", x[i], y[i]);
-        product
+        let made = a.f32();
+        op!(a, "{how}.f32 {made}, {}, {}", x[i], y[i]);
+        made
     })
 }
 

@@ -1,7 +1,8 @@
 //! Both operands in shared memory, and the product of a step.
 
 use super::{Frame, Tile};
-use crate::asm::{Asm, Reg, op};
+use crate::asm::{Asm, Reg, list, op};
+use crate::wgmma::descriptor;
 
 /// Both operands in shared memory as the matrix units are told of them.
 pub(super) struct Operands {
@@ -16,9 +17,9 @@ impl Operands {
         op!(a, "shr.u32 {group}, {}, 7", f.tid);
         let own = 64 * tile.blocks * tile.line();
         op!(a, "mad.lo.u32 {at}, {group}, {own}, {shared}");
-        let rows = descriptor(a, tile, at);
+        let rows = descriptor(a, at, tile.line(), 1);
         op!(a, "add.u32 {at}, {shared}, {}", tile.bm() * tile.line());
-        let weights = descriptor(a, tile, at);
+        let weights = descriptor(a, at, tile.line(), 1);
         Operands { rows, weights }
     }
 
@@ -38,30 +39,15 @@ impl Operands {
                     "add.u64 {x}, {rows}, {}",
                     part * 2 + block * 4 * tile.line()
                 );
-                let list: Vec<String> = sums.iter().map(Reg::to_string).collect();
-                let (list, bn) = (list.join(", "), tile.bn);
+                let (sums, bn) = (list(sums), tile.bn);
                 let shape = format!("m64n{bn}k16.f32.f16.f16");
                 op!(
                     a,
-                    "wgmma.mma_async.sync.aligned.{shape} {{{list}}}, {x}, {w}, 1, 1, 1, 0, 0"
+                    "wgmma.mma_async.sync.aligned.{shape} {sums}, {x}, {w}, 1, 1, 1, 0, 0"
                 );
             }
         }
         op!(a, "wgmma.commit_group.sync.aligned");
         op!(a, "wgmma.wait_group.sync.aligned 0");
     }
-}
-
-/// An operand whose K is contiguous: rows of one swizzled line, eight to an atom, from a multiple of
-/// 1024 on.
-fn descriptor(a: &mut Asm, tile: Tile, at: Reg) -> Reg {
-    // Swizzles by number: lines of 128 bytes are 1, of 64 bytes 2.
-    let mode: u64 = if tile.line() == 128 { 1 } else { 2 };
-    let constant = mode << 62 | u64::from(tile.line() * 8 / 16) << 32 | 1 << 16;
-    let (d, low) = (a.b64(), a.b32());
-    op!(a, "and.b32 {low}, {at}, 0x3ffff");
-    op!(a, "shr.u32 {low}, {low}, 4");
-    op!(a, "cvt.u64.u32 {d}, {low}");
-    op!(a, "or.b64 {d}, {d}, {constant:#x}");
-    d
 }
