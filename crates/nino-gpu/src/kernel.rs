@@ -31,6 +31,19 @@ impl<'a> View<'a> {
             first: 0,
         }
     }
+
+    /// Whether a PTX kernel can read it as `dtype`, 16 bytes at a time.
+    pub(crate) fn is_whole(&self, dtype: DType) -> bool {
+        self.dtype == dtype && self.offset.is_multiple_of(16)
+    }
+
+    /// Elements from where it starts to a row of its tensor, as PTX kernels are told; nothing where
+    /// that is no multiple of eight. Wraps below zero when the view starts later.
+    pub(crate) fn start_of_row(&self, row: u32, width: u32) -> Option<u32> {
+        let first = u32::try_from(self.first).ok()?;
+        let at = row.wrapping_mul(width).wrapping_sub(first);
+        at.is_multiple_of(8).then_some(at)
+    }
 }
 
 /// The code of a launch.

@@ -85,6 +85,13 @@ impl Pipelines {
     }
 }
 
+pub(crate) fn no_ptx(key: PtxKey) -> GpuError {
+    GpuError::Unsupported {
+        op: format!("{key:?}"),
+        why: "the device takes no PTX".to_owned(),
+    }
+}
+
 pub(crate) fn replace(path: &Path, data: &[u8]) {
     let partial = path.with_extension("partial");
     let written = path
@@ -144,10 +151,7 @@ impl Gpu {
 
     /// The device, for a PTX kernel.
     pub(crate) fn for_ptx(&self, key: PtxKey) -> Result<&Arc<Vulkan>, GpuError> {
-        self.vulkan.as_ref().ok_or_else(|| GpuError::Unsupported {
-            op: format!("{key:?}"),
-            why: "the device takes no PTX".to_owned(),
-        })
+        self.vulkan.as_ref().ok_or_else(|| no_ptx(key))
     }
 
     /// Compiles kernels on all cores, so that a first run need not wait for one after another.

@@ -73,15 +73,8 @@ impl Mask {
         if by == 0 {
             return self;
         }
-        let whole = self.rounded();
-        let (width, height) = (whole.width, whole.height);
-        let rows = grow_rows(&whole.values, width, by);
-        let columns = grow_rows(&transposed(&rows, width), height, by);
-        Mask {
-            width,
-            height,
-            values: transposed(&columns, height),
-        }
+        self.rounded()
+            .both_ways(|values, width| grow_rows(values, width, by))
     }
 
     /// Its border softened over about `by` pixels to each side.
@@ -89,13 +82,16 @@ impl Mask {
         if by == 0 {
             return self;
         }
-        let (width, height) = (self.width, self.height);
-        let rows = blur_rows(&self.values, width, by);
-        let columns = blur_rows(&transposed(&rows, width), height, by);
+        self.both_ways(|values, width| blur_rows(values, width, by))
+    }
+
+    /// What is done to rows of so many values, done to rows and then to columns.
+    fn both_ways(self, rows: impl Fn(&[f32], usize) -> Vec<f32>) -> Mask {
+        let across = rows(&self.values, self.width);
+        let down = rows(&transposed(&across, self.width), self.height);
         Mask {
-            width,
-            height,
-            values: transposed(&columns, height),
+            values: transposed(&down, self.height),
+            ..self
         }
     }
 }

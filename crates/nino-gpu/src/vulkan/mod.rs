@@ -14,6 +14,7 @@ use std::sync::{Mutex, Weak};
 
 use ash::vk;
 
+use crate::pipeline::no_ptx;
 use crate::{Gpu, GpuError};
 use nino_ptx::PtxKey;
 
@@ -67,10 +68,7 @@ impl Vulkan {
     }
 
     fn cuda(&self, key: PtxKey) -> Result<&cuda::Cuda, GpuError> {
-        self.cuda.as_ref().ok_or_else(|| GpuError::Unsupported {
-            op: format!("{key:?}"),
-            why: "the device takes no PTX".to_owned(),
-        })
+        self.cuda.as_ref().ok_or_else(|| no_ptx(key))
     }
 
     /// A buffer that wgpu takes for initialized: it does not see what kernels write, and would

@@ -9,6 +9,7 @@ mod record;
 mod spill;
 mod stream;
 mod suite;
+mod waves;
 
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};
 

@@ -1,27 +1,11 @@
 //! Recorded dispatches give what wgpu's passes give, bit for bit: run after run, cut or whole, and
 //! when every step is timed.
 
+use crate::waves::Waves;
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
-use nino_graph::{
-    Device, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, RunOptions, rewrite,
-};
+use nino_graph::{Device, Graph, Node, Plan, RunOptions, rewrite};
 use std::sync::Arc;
-
-struct Waves;
-
-impl ParamSource for Waves {
-    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
-        let seed: usize = param.name.bytes().map(usize::from).sum();
-        let values: Vec<f32> = (0..param.shape.numel())
-            .map(|i| ((i * 11 + seed * 5) as f32 * 0.41).sin() * 0.1)
-            .collect();
-        nino_dtype::encode(param.dtype, &values, dst).map_err(|e| ParamError {
-            name: param.name.clone(),
-            what: e.to_string(),
-        })
-    }
-}
 
 /// Branches that need not wait for each other, and joins that must wait for all of them.
 fn graph(activations: DType) -> (Graph, Node, Node) {

@@ -1,21 +1,11 @@
 //! Values kept outside the arena pass through windows of rows: same result as a plan that fits.
 
 use crate::devices;
+use crate::waves::Waves;
 use nino_dtype::DType;
-use nino_graph::{Conv, Device, Epilogue, Graph, Node, Op, ParamError, ParamSource, ParamSpec};
+use nino_graph::{Conv, Device, Epilogue, Graph, Node, Op};
 use nino_graph::{Plan, PlanOptions, RunOptions};
 use std::sync::Arc;
-
-struct Waves;
-
-impl ParamSource for Waves {
-    fn read(&self, _: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
-        for (i, word) in dst.chunks_exact_mut(2).enumerate() {
-            word.copy_from_slice(&half::f16::from_f32((i as f32).sin() * 0.1).to_le_bytes());
-        }
-        Ok(())
-    }
-}
 
 /// Two convolutions with an activation between, of rows that are no whole words.
 fn graph() -> (Graph, Node, Node) {

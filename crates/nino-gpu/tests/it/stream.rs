@@ -1,26 +1,10 @@
 //! Weights that stream through the ring give what resident ones give, bit for bit, run after run.
 
 use crate::devices;
+use crate::waves::Waves;
 use nino_dtype::DType;
-use nino_graph::{
-    Device, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, PlanOptions, RunOptions, rewrite,
-};
+use nino_graph::{Device, Graph, Node, Plan, PlanOptions, RunOptions, rewrite};
 use std::sync::Arc;
-
-struct Waves;
-
-impl ParamSource for Waves {
-    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
-        let seed: usize = param.name.bytes().map(usize::from).sum();
-        let values: Vec<f32> = (0..param.shape.numel())
-            .map(|i| ((i * 13 + seed * 7) as f32 * 0.37).sin() * 0.05)
-            .collect();
-        nino_dtype::encode(param.dtype, &values, dst).map_err(|e| ParamError {
-            name: param.name.clone(),
-            what: e.to_string(),
-        })
-    }
-}
 
 /// Convolutions and linears in several encodings, one of them packed where kernels want it so.
 fn graph(activations: DType) -> (Graph, Node, Node) {

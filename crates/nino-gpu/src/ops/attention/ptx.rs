@@ -7,7 +7,7 @@ use nino_dtype::DType;
 
 use super::Attention;
 use crate::Gpu;
-use crate::kernel::{Kernel, Launch, View};
+use crate::kernel::{Kernel, Launch};
 use nino_ptx::attention::AttentionKernel;
 use nino_ptx::wide::WideKernel;
 use nino_ptx::{MULTIPROCESSORS, PtxKey, Target};
@@ -43,8 +43,8 @@ impl<'a> Attention<'a> {
 
     fn ptx_launch(&self, key: PtxKey, groups: [u32; 3]) -> Option<Launch<'a>> {
         let views = [self.out, self.q, self.k, self.v];
-        let stored = |v: &View<'_>| v.dtype == DType::F16 && v.offset.is_multiple_of(16);
-        let fits = self.mask.is_none() && self.scale > 0.0 && views.iter().all(stored);
+        let stored = views.iter().all(|v| v.is_whole(DType::F16));
+        let fits = self.mask.is_none() && self.scale > 0.0 && stored;
         Some(Launch {
             kernel: Kernel::Ptx(key),
             views: views.to_vec(),
@@ -58,20 +58,16 @@ impl<'a> Attention<'a> {
     /// values.
     fn ptx_words(&self) -> Option<Vec<u32>> {
         let width = self.heads * self.hd;
-        let at = |view: &View<'_>, row: u32| {
-            let at = row.wrapping_mul(width).wrapping_sub(view.first as u32);
-            at.is_multiple_of(8).then_some(at)
-        };
         let row = self.batch_idx * self.n + self.first;
         let key = self.batch_idx * self.m;
         Some(vec![
             self.rows,
             self.m,
             width,
-            at(&self.out, row)?,
-            at(&self.q, row)?,
-            at(&self.k, key)?,
-            at(&self.v, key)?,
+            self.out.start_of_row(row, width)?,
+            self.q.start_of_row(row, width)?,
+            self.k.start_of_row(key, width)?,
+            self.v.start_of_row(key, width)?,
             self.n * width,
             self.m * width,
             (self.scale * LOG2_E).to_bits(),

@@ -6,7 +6,7 @@ use nino_dtype::DType;
 
 use super::{ConvShape, Gemm};
 use crate::Gpu;
-use crate::kernel::{Kernel, Launch, View};
+use crate::kernel::{Kernel, Launch};
 use nino_ptx::gemm::{GemmKernel, Tile, Window};
 use nino_ptx::{MULTIPROCESSORS, PtxKey};
 
@@ -77,10 +77,8 @@ impl<'a> Gemm<'a> {
             None => None,
         };
         let halves = [Some(self.out), Some(self.x), Some(self.w), self.residual];
-        let stored = |v: Option<View<'a>>, as_type: DType| {
-            v.is_none_or(|v| v.dtype == as_type && v.offset.is_multiple_of(16))
-        };
-        let stored = halves.iter().all(|v| stored(*v, DType::F16)) && stored(self.bias, DType::F32);
+        let stored = halves.iter().flatten().all(|v| v.is_whole(DType::F16))
+            && self.bias.is_none_or(|v| v.is_whole(DType::F32));
         if !fits || !stored {
             return None;
         }
@@ -119,11 +117,6 @@ impl<'a> Gemm<'a> {
 
     /// In the order of `ptx::gemm::word`; nothing where a start is not a multiple of eight values.
     fn hopper_words(&self) -> Option<Vec<u32>> {
-        let at = |view: &View<'_>, row: u32, width: u32| {
-            let first = u32::try_from(view.first).ok()?;
-            let at = row.wrapping_mul(width).wrapping_sub(first);
-            at.is_multiple_of(8).then_some(at)
-        };
         let row = if self.conv.is_some() { 0 } else { self.first };
         let residual = self.residual.as_ref();
         let width = self.n / if self.gate.is_some() { 2 } else { 1 };
@@ -131,9 +124,9 @@ impl<'a> Gemm<'a> {
             self.m,
             width,
             self.k,
-            at(&self.x, row, self.k)?,
-            at(&self.out, self.first, width)?,
-            residual.map_or(Some(0), |r| at(r, self.first, width))?,
+            self.x.start_of_row(row, self.k)?,
+            self.out.start_of_row(self.first, width)?,
+            residual.map_or(Some(0), |r| r.start_of_row(self.first, width))?,
         ];
         if let Some(c) = &self.conv {
             let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
