@@ -1,9 +1,8 @@
-// a F b with broadcasting: F is 0 add, 1 sub, 2 mul, 3 div. Output dimensions d0 (outermost) to d5;
-// strides are 0 where an operand repeats. SAME: the shapes are equal; LASTB: b is only the last
-// dimension (d5 long).
+// a F b with broadcasting: F is 0 add, 1 sub, 2 mul, 3 div. Output dimensions d0 (outermost) to d4
+// and d; strides are 0 where an operand repeats. SAME: the shapes are equal.
 struct P {
-  lo: u32, hi: u32, o_off: u32, a_off: u32, b_off: u32,
-  d1: u32, d2: u32, d3: u32, d4: u32, d5: u32,
+  lo: u32, len: u32, row: u32, d: u32, o_off: u32, a_off: u32, b_off: u32,
+  d1: u32, d2: u32, d3: u32, d4: u32,
   a0: u32, a1: u32, a2: u32, a3: u32, a4: u32, a5: u32,
   b0: u32, b1: u32, b2: u32, b3: u32, b4: u32, b5: u32,
 }
@@ -24,9 +23,9 @@ fn apply4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
 #endif
 }
 fn indices(i: u32) -> vec2<u32> {
-  var r = i;
+  var r = row_of(i);
   var at = vec2<u32>(p.a_off, p.b_off);
-  let x5 = r % p.d5; r = r / p.d5;
+  let x5 = col_of(i);
   let x4 = r % p.d4; r = r / p.d4;
   let x3 = r % p.d3; r = r / p.d3;
   let x2 = r % p.d2; r = r / p.d2;

@@ -1,5 +1,5 @@
 // Weights of any storage type as f16.
-struct P { lo: u32, hi: u32, o_off: u32, w_off: u32 }
+struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, w_off: u32 }
 #params
 #include io
 #bind O OT

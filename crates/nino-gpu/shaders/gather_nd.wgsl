@@ -2,8 +2,8 @@
 // sum of stride_k * clamp(x_k / div_k - pad_k). MODE of the one padded axis AX: 1 constant,
 // 2 replicate, 3 reflect.
 struct P {
-  lo: u32, hi: u32, o_off: u32, x_off: u32,
-  d1: u32, d2: u32, d3: u32, d4: u32, d5: u32,
+  lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32,
+  d1: u32, d2: u32, d3: u32, d4: u32,
   s0: u32, s1: u32, s2: u32, s3: u32, s4: u32, s5: u32,
   before: i32, size: i32, fill: f32, // the padded axis: values in front, input size
   divh: u32, divw: u32, // nearest upsampling of x3 and x4
@@ -25,8 +25,8 @@ fn pad_index(x: u32) -> i32 {
 }
 // The input element, or 0xffffffff where the constant goes.
 fn source(i: u32) -> u32 {
-  var r = i;
-  var x5 = r % p.d5; r = r / p.d5;
+  var r = row_of(i);
+  var x5 = col_of(i);
   var x4 = r % p.d4; r = r / p.d4;
   var x3 = r % p.d3; r = r / p.d3;
   var x2 = r % p.d2; r = r / p.d2;

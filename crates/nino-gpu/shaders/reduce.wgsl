@@ -1,14 +1,15 @@
-// One axis reduced to size 1: input (outer, n, inner), output (outer, inner). F: 0 sum, 1 mean, 2 max.
-struct P { lo: u32, hi: u32, o_off: u32, x_off: u32, n: u32, inner: u32 }
+// One axis reduced to size 1: input (outer, n, d), output (outer, d): what is
+// behind the axis is a row. F: 0 sum, 1 mean, 2 max.
+struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32, n: u32 }
 #params
 #include io
 #bind O OT
 #bind X XT
 fn value(i: u32) -> f32 {
-  let base = p.x_off + i / p.inner * p.n * p.inner + i % p.inner;
+  let base = p.x_off + i + row_of(i) * (p.n - 1u) * p.d;
   var v = X_1(base);
   for (var k = 1u; k < p.n; k++) {
-    let x = X_1(base + k * p.inner);
+    let x = X_1(base + k * p.d);
 #if F == 2
     v = max(v, x);
 #else

@@ -1,21 +1,22 @@
 // Bilinear upsampling with half-pixel centers (BILINEAR), or the mean of size x size windows, of
-// [.., h, w, c].
-struct P { lo: u32, hi: u32, o_off: u32, x_off: u32, h: u32, w: u32, c: u32, oh: u32, ow: u32, fh: u32, fw: u32 }
+// [.., h, w, d].
+struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32, h: u32, w: u32, oh: u32, ow: u32, fh: u32, fw: u32 }
 #params
 #include io
 #bind O OT
 #bind X XT
-fn at(n: u32, y: u32, x: u32, c: u32) -> u32 { return p.x_off + ((n * p.h + y) * p.w + x) * p.c + c; }
+fn at(n: u32, y: u32, x: u32, c: u32) -> u32 { return p.x_off + ((n * p.h + y) * p.w + x) * p.d + c; }
 #for v 0 2
 #if v == 0
 fn value(i: u32) -> f32 {
 #else
 fn value4(i: u32) -> vec4<f32> {
 #endif
-  let c = i % p.c;
-  let ox = i / p.c % p.ow;
-  let oy = i / p.c / p.ow % p.oh;
-  let n = i / p.c / p.ow / p.oh;
+  let r = row_of(i);
+  let c = col_of(i);
+  let ox = r % p.ow;
+  let oy = r / p.ow % p.oh;
+  let n = r / p.ow / p.oh;
 #if BILINEAR
   let sy = max((f32(oy) + 0.5) / f32(p.fh) - 0.5, 0.0);
   let sx = max((f32(ox) + 0.5) / f32(p.fw) - 0.5, 0.0);

@@ -1,15 +1,15 @@
-// Rotates pairs of x [b, n, heads, hd] by T [n, hd/2, 2] of (cos, sin); pairs are neighbours, or
+// Rotates pairs of x [b, n, heads, d] by T [n, d/2, 2] of (cos, sin); pairs are neighbours, or
 // halves apart with HALVES.
-struct P { lo: u32, hi: u32, o_off: u32, x_off: u32, t_off: u32, n: u32, heads: u32, hd: u32 }
+struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32, t_off: u32, n: u32, heads: u32 }
 #params
 #include io
 #bind O OT
 #bind X XT
 #bind T 0
 fn value(i: u32) -> f32 {
-  let d = i % p.hd;
-  let pos = i / p.hd / p.heads % p.n;
-  let half = p.hd / 2u;
+  let d = col_of(i);
+  let pos = row_of(i) / p.heads % p.n;
+  let half = p.d / 2u;
 #if HALVES
   let pair = d % half;
   let second = d >= half;

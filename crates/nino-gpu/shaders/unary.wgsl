@@ -1,5 +1,5 @@
 // act(x), and casts between activation types.
-struct P { lo: u32, hi: u32, o_off: u32, x_off: u32 }
+struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32 }
 #params
 #include io
 #include act

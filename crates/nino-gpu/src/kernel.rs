@@ -37,12 +37,19 @@ impl<'a> View<'a> {
         self.dtype == dtype && self.offset.is_multiple_of(16)
     }
 
-    /// Elements from where it starts to a row of its tensor, as PTX kernels are told; nothing where
-    /// that is no multiple of eight. Wraps below zero when the view starts later.
+    /// Elements from where it starts to a row of its tensor that it has, as PTX kernels are told;
+    /// nothing where that is no multiple of eight.
     pub(crate) fn start_of_row(&self, row: u32, width: u32) -> Option<u32> {
-        let first = u32::try_from(self.first).ok()?;
-        let at = row.wrapping_mul(width).wrapping_sub(first);
+        // Row and start may be beyond 32 bits; what is between them is not.
+        let at = row.wrapping_mul(width).wrapping_sub(self.first as u32);
         at.is_multiple_of(8).then_some(at)
+    }
+
+    /// The same to the tensor's first element, which lies before it or where it starts: a signed
+    /// number, and nothing where 32 bits do not hold it.
+    pub(crate) fn start_of_tensor(&self) -> Option<u32> {
+        let before = i32::try_from(self.first).ok()?;
+        (before % 8 == 0).then_some(before.wrapping_neg() as u32)
     }
 }
 

@@ -10,8 +10,9 @@ use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
 
 impl<'a> Lower<'a> {
-    /// A launch of a kernel that includes `each.wgsl`: `params` follow lo, hi and the output's
-    /// offset; `vec` says four neighbours can be made at once if the output allows.
+    /// A launch of a kernel that includes `each.wgsl`, with rows of the output's last dimension:
+    /// `params` follow the output's offset; `vec` says four neighbours can be made at once if the
+    /// output allows.
     pub(super) fn each(
         &self,
         key: KernelKey,
@@ -19,10 +20,24 @@ impl<'a> Lower<'a> {
         params: &[u32],
         vec: bool,
     ) -> Launches<'a> {
+        self.each_row(self.shape().last_dim(), key, inputs, params, vec)
+    }
+
+    /// The same with rows of `d` elements, one of which starts where the step does.
+    pub(super) fn each_row(
+        &self,
+        d: usize,
+        key: KernelKey,
+        inputs: &[View<'a>],
+        params: &[u32],
+        vec: bool,
+    ) -> Launches<'a> {
         let range = self.elements();
+        let d = d.max(1);
+        debug_assert!(range.start.is_multiple_of(d), "{range:?} in rows of {d}");
         let aligned = range.start.is_multiple_of(4) && range.end.is_multiple_of(4);
         let vec = vec && aligned && self.quads(&[self.out]);
-        let len = u64::from(range.end - range.start);
+        let len = range.len() as u64;
         let lanes = if vec {
             len / 4
         } else if self.out.dtype.block_bytes() == 4 {
@@ -30,7 +45,11 @@ impl<'a> Lower<'a> {
         } else {
             len / 2 + 1
         };
-        let mut all = vec![range.start, range.end, self.gpu.base(&self.out)];
+        // The first element wraps where the tensor has more than 32 bits count.
+        let mut all = [range.start, range.len(), range.start / d, d]
+            .map(|v| v as u32)
+            .to_vec();
+        all.push(self.gpu.base(&self.out));
         all.extend(params);
         let key = key.with("OT", self.code(&self.out)?).with("VEC", vec);
         let mut views = vec![self.out];
@@ -53,11 +72,10 @@ impl<'a> Lower<'a> {
 
     pub(super) fn gate(&self, act: Act) -> Launches<'a> {
         let x = self.operands[0];
-        let width = self.shape().last_dim() as u32;
         let key = KernelKey::new("gate").with("XT", self.code(&x)?);
         let key = ActCode::from(Some(act)).constants(key, act::ACT);
-        let whole = width.is_multiple_of(4) && self.quads(&[x]);
-        self.each(key, &[x], &[self.gpu.base(&x), width], whole)
+        let whole = self.shape().last_dim().is_multiple_of(4) && self.quads(&[x]);
+        self.each(key, &[x], &[self.gpu.base(&x)], whole)
     }
 
     pub(super) fn binary(&self, o: &Binary) -> Launches<'a> {
@@ -83,7 +101,7 @@ impl<'a> Lower<'a> {
             .with("AONE", stride_a[5] == 0)
             .with("BONE", stride_b[5] == 0);
         let mut params = vec![self.gpu.base(&a), self.gpu.base(&b)];
-        params.extend(&dims[1..]);
+        params.extend(&dims[1..5]);
         params.extend(stride_a);
         params.extend(stride_b);
         self.each(key, &[a, b], &params, vec)
@@ -100,7 +118,6 @@ impl<'a> Lower<'a> {
             self.gpu.base(&table),
             shape[1] as u32,
             shape[2] as u32,
-            shape[3] as u32,
         ];
         self.each(key, &[x, table], &params, false)
     }
@@ -109,12 +126,7 @@ impl<'a> Lower<'a> {
         let t = self.operands[0];
         let half = o.dim as f32 / 2.0;
         let rate = -o.max_period.ln() / (half - o.shift);
-        let params = [
-            self.gpu.base(&t),
-            o.dim as u32,
-            u32::from(!o.cos_first),
-            rate.to_bits(),
-        ];
+        let params = [self.gpu.base(&t), u32::from(!o.cos_first), rate.to_bits()];
         self.each(KernelKey::new("timestep"), &[t], &params, false)
     }
 
@@ -139,7 +151,6 @@ impl<'a> Lower<'a> {
             self.gpu.base(&x),
             input[3],
             input[4],
-            input[5],
             output[3],
             output[4],
             factor[0] as u32,
@@ -165,21 +176,22 @@ impl<'a> Lower<'a> {
         let key = KernelKey::new("reduce")
             .with("XT", self.code(&x)?)
             .with("F", f);
-        let params = [self.gpu.base(&x), shape[o.axis] as u32, inner as u32];
-        self.each(key, &[x], &params, false)
+        let params = [self.gpu.base(&x), shape[o.axis] as u32];
+        self.each_row(inner, key, &[x], &params, false)
     }
 }
 
-/// Strides of an operand in the dimensions of the result: 0 where it repeats.
+/// Strides of an operand in the dimensions of the result: 0 where it repeats. They wrap, as the
+/// offsets do that they are part of.
 fn broadcast(shape: Shape, dims: &[u32; 6]) -> [u32; 6] {
     let own = six(&shape);
     let mut strides = [0; 6];
-    let mut step = 1;
+    let mut step = 1u32;
     for i in (0..6).rev() {
         if own[i] == dims[i] && own[i] > 1 {
             strides[i] = step;
         }
-        step *= own[i];
+        step = step.wrapping_mul(own[i]);
     }
     strides
 }

@@ -9,7 +9,7 @@ use crate::shader::KernelKey;
 
 /// How the one source of `gather_nd.wgsl` is indexed.
 struct Source {
-    /// Strides of the input by output dimension.
+    /// Strides of the input by output dimension; they and the offset may wrap.
     strides: [u32; 6],
     /// Elements added to every index.
     offset: u32,
@@ -45,7 +45,7 @@ impl<'a> Lower<'a> {
             .with("AX", axis as i64)
             .with("NEAREST", source.nearest != [1, 1]);
         let mut params = vec![self.gpu.base(&x).wrapping_add(source.offset)];
-        params.extend(&dims[1..]);
+        params.extend(&dims[1..5]);
         params.extend(source.strides);
         match &source.pad {
             Some((axis, pad)) => {
@@ -118,6 +118,14 @@ impl<'a> Lower<'a> {
         let shape = self.shape();
         let inner: usize = shape[o.axis + 1..].iter().product();
         let sizes: Vec<usize> = o.xs.iter().map(|&x| self.graph.shape(x)[o.axis]).collect();
+        // One division finds the place in a block; where a block is too long to be divided by, or
+        // begins before the step, its rows are counted.
+        let block = shape[o.axis] * inner;
+        let by_rows =
+            block > u32::MAX as usize || !self.elements().start.is_multiple_of(block.max(1));
+        let d = if by_rows { shape.last_dim() } else { block };
+        let unit = if by_rows { shape.last_dim().max(1) } else { 1 };
+        let units = |n: usize| (n * inner / unit) as u32;
         let mut launches = Vec::new();
         let mut base = 0;
         for (group, sizes) in sizes.chunks(CONCAT_INPUTS).enumerate() {
@@ -125,14 +133,16 @@ impl<'a> Lower<'a> {
             let views = &self.operands[first..first + sizes.len()];
             let quads = sizes.iter().all(|n| (n * inner).is_multiple_of(4))
                 && (base * inner).is_multiple_of(4)
-                && (shape[o.axis] * inner).is_multiple_of(4)
+                && block.is_multiple_of(4)
                 && self.quads(views);
-            let key = KernelKey::new("concat").with("N", sizes.len() as i64);
-            let mut params = vec![inner as u32, shape[o.axis] as u32, base as u32];
+            let key = KernelKey::new("concat")
+                .with("N", sizes.len() as i64)
+                .with("ROWS", by_rows);
+            let mut params = vec![units(shape[o.axis]), units(base)];
             for (view, &n) in views.iter().zip(sizes) {
-                params.extend([self.gpu.base(view), n as u32]);
+                params.extend([self.gpu.base(view), units(n)]);
             }
-            launches.extend(self.each(key, views, &params, quads)?);
+            launches.extend(self.each_row(d, key, views, &params, quads)?);
             base += sizes.iter().sum::<usize>();
         }
         Ok(launches)
@@ -146,12 +156,7 @@ impl<'a> Lower<'a> {
         let per_row = table.dtype.bytes_for(d).unwrap_or(1).max(1);
         let rows = table.bytes as usize / per_row;
         let key = KernelKey::new("gather").with("WT", code);
-        let params = [
-            self.gpu.base(&table),
-            self.gpu.base(&ids),
-            d as u32,
-            rows as u32,
-        ];
+        let params = [self.gpu.base(&table), self.gpu.base(&ids), rows as u32];
         self.each(
             key,
             &[table, ids],

@@ -71,7 +71,7 @@ impl<'a> Lower<'a> {
             kernel: key.into(),
             views: vec![to, from],
             writes: 1,
-            params: vec![0, n, self.gpu.base(&to), self.gpu.base(&from)],
+            params: vec![0, n, 0, n, self.gpu.base(&to), self.gpu.base(&from)],
             groups: grid(u64::from(n / 4).div_ceil(256)),
         };
         Ok((to, vec![expand]))

@@ -38,14 +38,11 @@ impl<'a> Lower<'a> {
         let Some(op) = self.graph.op(self.node) else {
             return Ok(Vec::new());
         };
-        let n_values = self.graph.shape(self.node).numel();
-        if n_values > u32::MAX as usize / 2 {
-            let why = format!("it makes {n_values} values, and kernels count 2^31 at most");
-            return Err(self.unsupported(why));
-        }
-        if self.rows.is_empty() {
+        if self.rows.is_empty() || matches!(op, Op::Reshape(_)) {
             return Ok(Vec::new());
         }
+        let mut used = op.operands().into_iter().chain([self.node]);
+        used.try_for_each(|node| self.count(node))?;
         match op {
             Op::Linear(o) => self.linear(o),
             Op::MatMul(o) => self.matmul(o),
@@ -73,6 +70,26 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// Whether kernels can count a value's parts. They know rows and columns by number, some as signed
+    /// ones; elements only as offsets, which wrap and are small again once a binding's start is taken
+    /// off. Where blocks are stored, the number of the element says the block.
+    fn count(&self, node: Node) -> Result<(), GpuError> {
+        let shape = self.graph.shape(node);
+        let most = i32::MAX as usize;
+        let (rows, columns, values) = (shape.rows(), shape.last_dim(), shape.numel());
+        let whole = if self.graph.dtype(node).is_block() {
+            values
+        } else {
+            0
+        };
+        if [rows, columns, whole].iter().all(|&n| n <= most) {
+            return Ok(());
+        }
+        Err(self.unsupported(format!(
+            "{shape} is {rows} rows of {columns} values, and kernels count {most} at most"
+        )))
+    }
+
     fn unsupported(&self, why: String) -> GpuError {
         GpuError::Unsupported {
             op: self.graph.op_label(self.node),
@@ -97,10 +114,11 @@ impl<'a> Lower<'a> {
         views.iter().all(|v| self.gpu.base(v).is_multiple_of(4))
     }
 
-    /// Elements of the result that this step makes, when rows are equal pieces of it.
-    fn elements(&self) -> Range<u32> {
+    /// Elements of the result that this step makes, when rows are equal pieces of it. Such a piece is
+    /// one or more whole rows of its last dimension, whatever the op.
+    fn elements(&self) -> Range<usize> {
         let each = self.shape().numel() / self.graph.op_rows(self.node).max(1);
-        (self.rows.start * each) as u32..(self.rows.end * each) as u32
+        self.rows.start * each..self.rows.end * each
     }
 }
 
@@ -112,3 +130,6 @@ fn six(shape: &[usize]) -> [u32; 6] {
     }
     dims
 }
+
+#[cfg(test)]
+mod tests;

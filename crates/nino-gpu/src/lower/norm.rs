@@ -11,6 +11,9 @@ use crate::shader::KernelKey;
 /// Rows of a workgroup of `rows_held.wgsl`.
 const HELD_ROWS: u32 = 4;
 
+/// Workgroups in one dimension that every device takes.
+const MOST_GROUPS: u32 = 65_535;
+
 impl<'a> Lower<'a> {
     pub(super) fn normalize(&self, o: &Normalize) -> Launches<'a> {
         let shape = self.shape();
@@ -70,7 +73,8 @@ impl<'a> Lower<'a> {
         let (first, last) = (lo / rows_per, hi.div_ceil(rows_per));
         let lanes = c / 8;
         // About 16 positions a lane: enough to keep loads in flight, enough lanes to fill a GPU.
-        let stride = rows_per.min(hi - lo).div_ceil(16);
+        let most = MOST_GROUPS * 256 / lanes;
+        let stride = rows_per.min(hi - lo).div_ceil(16).min(most);
         let mut all = vec![lo, hi, self.gpu.base(&self.out)];
         all.extend(params);
         all.extend([lanes, stride, first]);

@@ -203,7 +203,7 @@ impl<'a> Attention<'a> {
             }
             None => params.extend([0, 0, 0]),
         }
-        params.extend([self.n * width, self.m * width]);
+        params.extend([self.n, self.m].map(|rows| rows.wrapping_mul(width)));
         params.push(match &self.mask {
             Some((_, [mb, mh, mn, mm])) if *mb > 1 => mh * mn * mm,
             _ => 0,

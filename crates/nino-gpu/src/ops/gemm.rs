@@ -279,7 +279,9 @@ impl<'a> Gemm<'a> {
         p.push(row(base(self.residual.as_ref()), n));
         p.push(base(self.bias.as_ref()));
         let batched = |v: u32| if self.batch > 1 { v } else { 0 };
-        p.extend([m * k, n * k, m * n, m * n].map(batched));
+        // Offsets: they wrap.
+        let sizes = [(m, k), (n, k), (m, n), (m, n)];
+        p.extend(sizes.map(|(rows, width)| batched(rows.wrapping_mul(width))));
         match &self.conv {
             Some(c) => {
                 p.extend(c.input);

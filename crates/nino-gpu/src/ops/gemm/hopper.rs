@@ -117,14 +117,17 @@ impl<'a> Gemm<'a> {
 
     /// In the order of `ptx::gemm::word`; nothing where a start is not a multiple of eight values.
     fn hopper_words(&self) -> Option<Vec<u32>> {
-        let row = if self.conv.is_some() { 0 } else { self.first };
+        let x = match &self.conv {
+            Some(_) => self.x.start_of_tensor()?,
+            None => self.x.start_of_row(self.first, self.k)?,
+        };
         let residual = self.residual.as_ref();
         let width = self.n / if self.gate.is_some() { 2 } else { 1 };
         let mut words = vec![
             self.m,
             width,
             self.k,
-            self.x.start_of_row(row, self.k)?,
+            x,
             self.out.start_of_row(self.first, width)?,
             residual.map_or(Some(0), |r| r.start_of_row(self.first, width))?,
         ];
