@@ -276,7 +276,10 @@ impl Dispatch {
     }
 }
 
-/// Splits a count of workgroups over x and y, since a dimension holds 65535 at most.
+/// Workgroups in one dimension that every device takes.
+pub(crate) const MOST_GROUPS: u32 = 65_535;
+
+/// Splits a count of workgroups over x and y, since a dimension holds `MOST_GROUPS`.
 pub(crate) fn grid(groups: u64) -> [u32; 3] {
     const WIDTH: u64 = 32768;
     if groups <= WIDTH {

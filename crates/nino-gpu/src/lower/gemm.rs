@@ -5,7 +5,7 @@ use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp};
 
 use super::{Launches, Lower};
 use crate::GpuError;
-use crate::kernel::{Launch, View, dtype_code, grid};
+use crate::kernel::{Launch, MOST_GROUPS, View, dtype_code, grid};
 use crate::ops::act::ActCode;
 use crate::ops::gemm::{ConvShape, Gemm, Prologue};
 use crate::shader::KernelKey;
@@ -45,7 +45,7 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
-        launches.push(gemm.best(self.gpu)?);
+        launches.extend(gemm.best_pieces(self.gpu)?);
         Ok(launches)
     }
 
@@ -103,9 +103,8 @@ impl<'a> Lower<'a> {
             conv: None,
         };
         let whole = self.rows.start.is_multiple_of(m) && self.rows.end.is_multiple_of(m);
-        if whole && self.rows.len() / m <= 65535 {
-            let launch = gemm(self.rows.clone(), self.rows.len() / m).best(self.gpu)?;
-            return Ok(vec![launch]);
+        if whole && self.rows.len() / m <= MOST_GROUPS as usize {
+            return gemm(self.rows.clone(), self.rows.len() / m).best_pieces(self.gpu);
         }
         let batches = self.rows.start / m..self.rows.end.div_ceil(m);
         let cut = |b: usize| self.rows.start.max(b * m)..self.rows.end.min((b + 1) * m);

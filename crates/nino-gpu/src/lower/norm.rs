@@ -4,15 +4,12 @@ use nino_graph::{NormKind, Normalize, Over, RowNorm, Stats, stat_chunks};
 
 use super::{Launches, Lower};
 use crate::Tier;
-use crate::kernel::{Launch, View, grid};
+use crate::kernel::{Launch, MOST_GROUPS, View, grid};
 use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
 
 /// Rows of a workgroup of `rows_held.wgsl`.
 const HELD_ROWS: u32 = 4;
-
-/// Workgroups in one dimension that every device takes.
-const MOST_GROUPS: u32 = 65_535;
 
 impl<'a> Lower<'a> {
     pub(super) fn normalize(&self, o: &Normalize) -> Launches<'a> {

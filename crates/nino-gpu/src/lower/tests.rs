@@ -7,7 +7,7 @@ use nino_dtype::DType;
 use nino_graph::{Graph, Node, Op};
 
 use super::Lower;
-use crate::kernel::{Launch, View};
+use crate::kernel::{Launch, MOST_GROUPS, View};
 use crate::ops::gemm::packs_weights;
 use crate::{Adapters, Gpu, OpenOptions, Tier};
 
@@ -84,6 +84,55 @@ fn gpu_more_rows_than_kernels_count_are_refused() {
             if let Err(e) = launches {
                 assert!(e.to_string().contains("2147483648"), "{e}");
             }
+        }
+    }
+}
+
+/// Launches of a convolution of 4096 × 4096 pixels, and which rows each makes: nothing runs.
+#[test]
+fn gpu_products_of_many_rows_are_launches_that_devices_take() {
+    let adapters = Adapters::enumerate();
+    for info in &adapters.infos {
+        let options = OpenOptions {
+            adapter: info.index.to_string(),
+            ..OpenOptions::default()
+        };
+        let gpu = Gpu::open_in(&adapters, &options).unwrap();
+        let buffer = gpu.buffer("one", 16).unwrap();
+        let view = View::whole(&buffer, DType::F16);
+        for (cout, side) in [(32, 1), (32, 3), (4, 3)] {
+            let mut g = Graph::new();
+            let x = g.input("x", [1, 4096, 4096, 16], DType::F16);
+            let w = g.param("w", [cout, side, side, 16], DType::F16);
+            let node = g.conv2d(x, w, None, side / 2);
+            let lower = Lower {
+                gpu: &gpu,
+                graph: &g,
+                node,
+                rows: 0..4096,
+                last: true,
+                operands: vec![view; 2],
+                out: view,
+                scratch: None,
+                packed: false,
+            };
+            let launches = lower.launches().unwrap();
+            let mut next = 0;
+            for launch in &launches {
+                assert!(launch.groups.iter().all(|&n| n <= MOST_GROUPS));
+                // The 3x3 kernel counts rows of the picture and is told the last, others pixels and how
+                // many.
+                let label = launch.label();
+                let (first, len) = (launch.params[3], launch.params[0]);
+                let (first, len) = if label.starts_with("conv3") {
+                    (first * 4096, (len - first) * 4096)
+                } else {
+                    (first, len)
+                };
+                assert_eq!(first, next, "{label}");
+                next += len;
+            }
+            assert_eq!(next, 4096 * 4096, "{cout} channels, {side}");
         }
     }
 }

@@ -7,10 +7,27 @@ use nino_graph::{Conv, Graph};
 
 use super::hopper;
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
-use crate::kernel::{Launch, View};
+use crate::kernel::{Launch, MOST_GROUPS, View};
 use crate::{Gpu, GpuError, Tier};
 
+/// Rows of a launch, whatever its tile: what the most workgroups of the lowest one make.
+const MOST_ROWS: u32 = MOST_GROUPS * 32;
+
 impl<'a> Gemm<'a> {
+    /// As [`Gemm::best`], in as many launches as its rows take.
+    pub fn best_pieces(&self, gpu: &Gpu) -> Result<Vec<Launch<'a>>, GpuError> {
+        if self.batch > 1 {
+            return Ok(vec![self.best(gpu)?]);
+        }
+        let piece = |start: u32| Gemm {
+            m: MOST_ROWS.min(self.m - start),
+            first: self.first + start,
+            ..self.clone()
+        };
+        let starts = (0..self.m).step_by(MOST_ROWS as usize);
+        starts.map(|start| piece(start).best(gpu)).collect()
+    }
+
     /// The best kernel for this product on this device.
     pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
         if self.out.dtype.block_bytes() == 2 && !self.n.is_multiple_of(2) {
@@ -51,21 +68,25 @@ impl<'a> Gemm<'a> {
             .as_ref()
             .filter(|c| c.is_plain_3x3() && (self.coop_fits(gpu) || self.narrow_fits(gpu, c)))
         else {
-            return Ok(vec![self.best(gpu)?]);
+            return self.best_pieces(gpu);
         };
         let height = conv.output[1];
         let tile = self.conv3_tile(gpu, conv, rows.end - rows.start);
-        if rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height) {
-            let images = [rows.start / height, (rows.end - rows.start) / height];
+        let most = tile.most_rows(conv.output[2]);
+        let n_images = (rows.end - rows.start) / height;
+        let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
+        if whole && height <= most && n_images <= MOST_GROUPS {
+            let images = [rows.start / height, n_images];
             return Ok(vec![self.conv3(gpu, tile, images, (0, height))?]);
         }
-        let part = |image: u32| {
+        let parts = |image: u32| {
             let from = rows.start.max(image * height) - image * height;
             let to = rows.end.min((image + 1) * height) - image * height;
-            self.conv3(gpu, tile, [image, 1], (from, to))
+            let starts = (from..to).step_by(most as usize);
+            starts.map(move |y| self.conv3(gpu, tile, [image, 1], (y, to.min(y + most))))
         };
         (rows.start / height..rows.end.div_ceil(height))
-            .map(part)
+            .flat_map(parts)
             .collect()
     }
 
@@ -183,6 +204,13 @@ pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
         && cin.is_multiple_of(packed_channels(gpu))
         && cout.is_multiple_of(8)
         && cout >= 16
+}
+
+impl Conv3Tile {
+    /// Rows of a picture that one launch makes of so many columns.
+    fn most_rows(&self, columns: u32) -> u32 {
+        (MOST_GROUPS / columns.div_ceil(self.tx)).max(1) * self.ty
+    }
 }
 
 impl ConvShape {
