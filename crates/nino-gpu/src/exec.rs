@@ -38,10 +38,13 @@ impl Device for GpuDevice {
         let align = self.gpu.offset_alignment().max(256) as usize;
         // A binding reaches from an aligned offset to a whole 16-byte word.
         let max_binding = limits.max_storage_buffer_binding_size as usize - 16;
+        let page = (limits.max_buffer_size as usize).min(1 << 40) / align * align;
         PlanOptions {
             align,
             max_binding: max_binding / align * align,
-            page: (limits.max_buffer_size as usize).min(1 << 40) / align * align,
+            page,
+            // What lies across pages passes through them in pieces that keep a device busy.
+            window: page / 4,
             max_step_flops: match self.gpu.info.kind {
                 AdapterKind::Software => None,
                 AdapterKind::Discrete if self.gpu.tier >= Tier::Coop => Some(4e12),

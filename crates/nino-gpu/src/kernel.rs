@@ -37,19 +37,17 @@ impl<'a> View<'a> {
         self.dtype == dtype && self.offset.is_multiple_of(16)
     }
 
-    /// Elements from where it starts to a row of its tensor that it has, as PTX kernels are told;
+    /// Elements from where it starts to a row of its tensor that is in it, as PTX kernels are told;
     /// nothing where that is no multiple of eight.
     pub(crate) fn start_of_row(&self, row: u32, width: u32) -> Option<u32> {
-        // Row and start may be beyond 32 bits; what is between them is not.
-        let at = row.wrapping_mul(width).wrapping_sub(self.first as u32);
+        let at = (u64::from(row) * u64::from(width)).wrapping_sub(self.first) as u32;
         at.is_multiple_of(8).then_some(at)
     }
 
-    /// The same to the tensor's first element, which lies before it or where it starts: a signed
-    /// number, and nothing where 32 bits do not hold it.
+    /// Eights of elements from where it starts back to its tensor's first, below zero.
     pub(crate) fn start_of_tensor(&self) -> Option<u32> {
-        let before = i32::try_from(self.first).ok()?;
-        (before % 8 == 0).then_some(before.wrapping_neg() as u32)
+        let eights = i32::try_from(self.first / 8).ok()?;
+        self.first.is_multiple_of(8).then_some(-eights as u32)
     }
 }
 

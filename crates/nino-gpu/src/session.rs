@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nino_graph::{Def, ExecError, Fetch, Node, OpTime, Place, Plan, RunOptions, Session, Transfer};
+use nino_graph::{
+    Def, ExecError, Fetch, Node, OpTime, Outside, Place, Plan, RunOptions, Session, Transfer,
+};
 
 use crate::Gpu;
 use crate::exec::exec_error;
@@ -12,8 +14,10 @@ use crate::submit::Submitter;
 use crate::weights::GpuWeights;
 
 mod build;
+mod outside;
 
 use build::{Memory, build, pages, slots};
+use outside::{Kept, Window};
 
 /// Dispatches of one step, and what crosses between host and arena around it.
 #[derive(Debug)]
@@ -37,8 +41,8 @@ pub(crate) struct GpuSession {
     slots: Vec<wgpu::Buffer>,
     steps: Vec<StepRun>,
     submitter: Submitter,
-    /// Values the plan keeps outside the arena.
-    host: Vec<u8>,
+    /// Values that pass through the arena.
+    kept: Kept,
     /// What stays between runs is there: a run begins behind the steps that make it.
     steady: bool,
     times: Vec<OpTime>,
@@ -52,7 +56,7 @@ impl GpuSession {
         weights: Arc<GpuWeights>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
-        let pages = pages(&gpu, &plan).map_err(fail)?;
+        let pages = pages(&gpu, plan.paged_bytes().max(1), plan.options().page).map_err(fail)?;
         let slots = slots(&gpu, &plan).map_err(fail)?;
         let memory = Memory {
             weights: &weights,
@@ -62,7 +66,7 @@ impl GpuSession {
         let steps = build(&gpu, &plan, memory)?;
         let submitter =
             Submitter::new(&gpu, steps.iter().flat_map(|s| &s.dispatches)).map_err(fail)?;
-        let host = vec![0; plan.host_bytes()];
+        let kept = Kept::new(&gpu, &plan).map_err(fail)?;
         let times = Vec::new();
         Ok(GpuSession {
             gpu,
@@ -71,7 +75,7 @@ impl GpuSession {
             slots,
             steps,
             submitter,
-            host,
+            kept,
             steady: false,
             times,
             weights,
@@ -88,8 +92,8 @@ impl GpuSession {
         let graph = self.plan.graph();
         let (place, bytes) = (self.plan.place(node), graph.bytes(node));
         match place {
-            Place::Arena(_) | Place::Host(_) if bytes == len => Ok(place),
-            Place::Arena(_) | Place::Host(_) => Err(ExecError::WrongSize {
+            Place::Arena(_) | Place::Across(_) | Place::Host(_) if bytes == len => Ok(place),
+            Place::Arena(_) | Place::Across(_) | Place::Host(_) => Err(ExecError::WrongSize {
                 name: format!("value {}", node.index()),
                 expected: bytes,
                 found: len,
@@ -132,28 +136,26 @@ impl GpuSession {
         Ok(())
     }
 
-    /// Steps whose operands are outside the arena run one at a time with copies around them.
+    /// Steps whose operands pass through the arena run one at a time, with copies around them.
     fn run_with_transfers(&mut self, at: usize) -> Result<(), ExecError> {
-        let step = &self.steps[at];
+        let (page, pages) = (self.plan.options().page, &self.pages);
+        let window = |t: &Transfer| Window {
+            buffer: &pages[t.arena / page],
+            offset: (t.arena % page) as u64,
+        };
+        let (gpu, step) = (&self.gpu, &self.steps[at]);
+        let fail = |e| exec_error(e, gpu);
         for t in &step.bring {
-            let (page, offset) = self.at(t.arena);
-            let bytes = &self.host[t.host.clone()];
-            self.gpu
-                .write_within(page, offset, bytes)
-                .map_err(|e| exec_error(e, &self.gpu))?;
+            self.kept.bring(gpu, t, window(t)).map_err(fail)?;
         }
-        let take = step.take.clone();
+        let Some(t) = &step.take else {
+            return self.submitter.run(gpu, &self.steps[at..=at]).map_err(fail);
+        };
+        self.kept.bring_edges(gpu, t, window(t)).map_err(fail)?;
         self.submitter
-            .run(&self.gpu, &self.steps[at..=at])
-            .map_err(|e| exec_error(e, &self.gpu))?;
-        if let Some(t) = take {
-            let page = self.plan.options().page;
-            let (page, offset) = (&self.pages[t.arena / page], (t.arena % page) as u64);
-            self.gpu
-                .read_within(page, offset, &mut self.host[t.host])
-                .map_err(|e| exec_error(e, &self.gpu))?;
-        }
-        Ok(())
+            .submit(gpu, &self.steps[at..=at])
+            .map_err(fail)?;
+        self.kept.take(gpu, t, window(t)).map_err(fail)
     }
 }
 
@@ -172,20 +174,19 @@ impl Session for GpuSession {
 
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         self.steady &= !self.plan.keeps(input);
-        match self.plan.place(input) {
+        let gpu = &self.gpu;
+        let fail = |e| exec_error(e, gpu);
+        let (outside, span) = match self.plan.place(input) {
             Place::Arena(span) => {
                 let (page, offset) = self.at(span.offset + at);
-                self.gpu
-                    .write_within(page, offset, bytes)
-                    .map_err(|e| exec_error(e, &self.gpu))
+                return gpu.write_within(page, offset, bytes).map_err(fail);
             }
-            Place::Host(span) => {
-                let start = span.offset + at;
-                self.host[start..start + bytes.len()].copy_from_slice(bytes);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+            Place::Across(span) => (Outside::Across, span),
+            Place::Host(span) => (Outside::Host, span),
+            Place::Param | Place::Nowhere => return Ok(()),
+        };
+        let written = self.kept.write(gpu, outside, span.offset + at, bytes);
+        written.map_err(fail)
     }
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
@@ -247,27 +248,25 @@ impl Session for GpuSession {
     }
 
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        match self.plan.place(output) {
+        let fail = |e| exec_error(e, &self.gpu);
+        let (outside, span) = match self.plan.place(output) {
             Place::Arena(span) => {
                 let (page, offset) = self.at(span.offset + at);
-                self.gpu
-                    .read_within(page, offset, dst)
-                    .map_err(|e| exec_error(e, &self.gpu))?;
+                return self.gpu.read_within(page, offset, dst).map_err(fail);
             }
-            Place::Host(span) => {
-                let start = span.offset + at;
-                dst.copy_from_slice(&self.host[start..start + dst.len()]);
-            }
-            _ => {}
-        }
-        Ok(())
+            Place::Across(span) => (Outside::Across, span),
+            Place::Host(span) => (Outside::Host, span),
+            Place::Param | Place::Nowhere => return Ok(()),
+        };
+        let read = self.kept.read(&self.gpu, outside, span.offset + at, dst);
+        read.map_err(fail)
     }
 
     fn poison(&mut self) -> Result<(), ExecError> {
         self.steady = false;
-        self.host.fill(0xff);
+        self.kept.forget();
         let nan = vec![0xffu8; 16 << 20];
-        for page in &self.pages {
+        for page in self.pages.iter().chain(self.kept.buffers()) {
             for offset in (0..page.size()).step_by(nan.len()) {
                 let len = (page.size() - offset).min(nan.len() as u64) as usize;
                 let written = self.gpu.write(page, offset, &nan[..len]);

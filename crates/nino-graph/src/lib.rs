@@ -34,7 +34,7 @@ pub use op::{
     NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
     RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
 };
-pub use plan::{Fetch, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
+pub use plan::{Fetch, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;
 pub use work::{Kind, Work};

@@ -5,6 +5,7 @@
 
 mod arena;
 mod cut;
+mod homes;
 mod lifetimes;
 mod order;
 mod ring;
@@ -12,10 +13,12 @@ mod spill;
 mod stream;
 
 use crate::{Cost, Graph, Node, Use};
+use arena::Packed;
+use homes::Homes;
 use lifetimes::Buffer;
 use order::Order;
 use ring::{Ring, SLOTS};
-pub use spill::Transfer;
+pub use spill::{Outside, Transfer};
 use std::ops::Range;
 pub use stream::Fetch;
 
@@ -26,7 +29,8 @@ pub struct PlanOptions {
     pub align: usize,
     /// The most bytes one operand of one step may cover.
     pub max_binding: usize,
-    /// The arena is cut into pages of this size; no value crosses a page.
+    /// The arena is cut into pages of this size. A value that is larger lies across pages of its own and
+    /// passes through the others by rows.
     pub page: usize,
     /// The most bytes for weights, arena and `reserve` together; [`Plan::within`] searches for a plan
     /// that fits.
@@ -39,7 +43,7 @@ pub struct PlanOptions {
     pub residual_in_place: bool,
     /// Values of at least this many bytes stay outside the arena and pass through it by rows.
     pub spill_above: Option<usize>,
-    /// The most bytes one step may bring into the arena from outside.
+    /// The most bytes one step may bring from outside, or from across pages.
     pub window: usize,
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
     /// and what it needs on its way there.
@@ -107,6 +111,8 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Arena(Span),
+    /// In the arena, across pages that are for such values: each step brings in the rows it needs.
+    Across(Span),
     /// Outside the arena: each step brings in the rows it needs.
     Host(Span),
     /// A parameter, or a view of one ([`Graph::root`] tells which).
@@ -134,7 +140,8 @@ pub struct Plan {
     scratch: Vec<Span>,
     /// For each op, a window per operand and one for the result; empty where nothing is outside.
     windows: Vec<Vec<Option<Span>>>,
-    arena_bytes: usize,
+    paged_bytes: usize,
+    across_bytes: usize,
     host_bytes: usize,
     peak_node: Option<Node>,
     largest_binding: usize,
@@ -186,24 +193,22 @@ impl Plan {
         options.page -= options.page % options.align;
         let order = Order::new(&graph, &options);
         let buffers = lifetimes::buffers(&graph, &order, &options);
-        let least = options.spill_above.unwrap_or(usize::MAX);
-        let (outside, mut buffers): (Vec<Buffer>, Vec<Buffer>) = buffers
-            .into_iter()
-            .partition(|b| b.bytes >= least && b.scratch_of.is_none());
-        let mut spilled = vec![false; graph.len()];
-        outside
-            .iter()
-            .flat_map(|b| &b.values)
-            .for_each(|n| spilled[n.index()] = true);
+        let homes = Homes::new(&graph, buffers, &options);
         let mut steps = Vec::new();
         let mut largest_binding = 0;
         for node in order.ops(&graph) {
-            let binding = cut::steps(&graph, node, &options, &spilled, &mut steps)?;
+            let binding = cut::steps(&graph, node, &options, &homes.passes, &mut steps)?;
             largest_binding = largest_binding.max(binding);
         }
-        let windows = spill::windows(&graph, &steps, &spilled, options.align);
-        buffers.extend(spill::window_buffers(&order, &windows));
-        if let Some(large) = buffers.iter().find(|b| b.bytes > options.page) {
+        let windows = spill::windows(&graph, &steps, &homes.passes, options.align);
+        let Homes {
+            mut paged,
+            across,
+            host,
+            ..
+        } = homes;
+        paged.extend(spill::window_buffers(&order, &windows));
+        if let Some(large) = paged.iter().find(|b| b.bytes > options.page) {
             let (op, bytes) = (graph.op_label(large.owner), large.bytes);
             return Err(PlanError::ValueTooLarge {
                 op,
@@ -211,22 +216,21 @@ impl Plan {
                 page: options.page,
             });
         }
-        let packed = arena::pack(&buffers, &options);
-        let host = arena::pack(
-            &outside,
-            &PlanOptions {
-                page: usize::MAX,
-                ..options
-            },
-        );
+        let packed = arena::pack(&paged, &options);
+        let one_page = PlanOptions {
+            page: usize::MAX,
+            ..options
+        };
+        let [packed_across, packed_host] = [&across, &host].map(|b| arena::pack(b, &one_page));
         let weight_bytes = graph.params().map(|(_, p)| p.bytes()).sum();
         let mut plan = Plan {
             places: vec![Place::Nowhere; graph.len()],
             scratch: vec![Span::default(); graph.len()],
             windows: windows.iter().map(|w| vec![None; w.len()]).collect(),
-            arena_bytes: packed.bytes,
-            host_bytes: host.bytes,
-            peak_node: lifetimes::peak(&graph, &order, &buffers),
+            paged_bytes: packed.bytes,
+            across_bytes: packed_across.bytes,
+            host_bytes: packed_host.bytes,
+            peak_node: lifetimes::peak(&graph, &order, [&paged, &across]),
             largest_binding,
             weight_bytes,
             ring: Ring::default(),
@@ -235,11 +239,7 @@ impl Plan {
             options,
             graph,
         };
-        for (buffer, &offset) in buffers.iter().zip(&packed.offsets) {
-            for &n in &buffer.values {
-                let bytes = plan.graph.bytes(n);
-                plan.places[n.index()] = Place::Arena(Span { offset, bytes });
-            }
+        for (buffer, &offset) in paged.iter().zip(&packed.offsets) {
             let span = Span {
                 offset,
                 bytes: buffer.bytes,
@@ -251,12 +251,9 @@ impl Plan {
                 plan.windows[n.index()][i] = Some(span);
             }
         }
-        for (buffer, &offset) in outside.iter().zip(&host.offsets) {
-            for &n in &buffer.values {
-                let bytes = plan.graph.bytes(n);
-                plan.places[n.index()] = Place::Host(Span { offset, bytes });
-            }
-        }
+        plan.put(&paged, &packed, Place::Arena);
+        plan.put(&across, &packed_across, Place::Across);
+        plan.put(&host, &packed_host, Place::Host);
         for (n, _) in plan.graph.values() {
             if plan.graph.is_param(n) {
                 plan.places[n.index()] = Place::Param;
@@ -264,6 +261,15 @@ impl Plan {
         }
         plan.check_budget()?;
         Ok(plan)
+    }
+
+    fn put(&mut self, buffers: &[Buffer], packed: &Packed, place: fn(Span) -> Place) {
+        for (buffer, &offset) in buffers.iter().zip(&packed.offsets) {
+            for &n in &buffer.values {
+                let bytes = self.graph.bytes(n);
+                self.places[n.index()] = place(Span { offset, bytes });
+            }
+        }
     }
 
     fn check_budget(&self) -> Result<(), PlanError> {
@@ -277,7 +283,7 @@ impl Plan {
         PlanError::OverBudget {
             need: self.needed_bytes(),
             weights: self.weight_bytes,
-            arena: self.arena_bytes,
+            arena: self.arena_bytes(),
             op: self.peak_op(),
             reserve: self.options.reserve,
             budget,
@@ -285,7 +291,7 @@ impl Plan {
     }
 
     fn needed_bytes(&self) -> usize {
-        self.weight_bytes + self.arena_bytes + self.options.reserve
+        self.weight_bytes + self.arena_bytes() + self.options.reserve
     }
 
     pub fn graph(&self) -> &Graph {
@@ -313,8 +319,8 @@ impl Plan {
         self.places[node.index()]
     }
 
-    /// Where a whole value lies in the arena; `None` for parameters, values kept outside and values
-    /// that are not there. A step finds its operands with [`Plan::locate`].
+    /// Where a whole value lies in the arena's pages; `None` for parameters, values that pass through them
+    /// and values that are not there. A step finds its operands with [`Plan::locate`].
     pub fn span(&self, node: Node) -> Option<Span> {
         match self.place(node) {
             Place::Arena(span) => Some(span),
@@ -329,7 +335,17 @@ impl Plan {
 
     /// Bytes of the arena: what a session allocates for activations, no more and no less.
     pub fn arena_bytes(&self) -> usize {
-        self.arena_bytes
+        self.paged_bytes + self.across_bytes
+    }
+
+    /// Bytes of the arena's pages that values do not cross.
+    pub fn paged_bytes(&self) -> usize {
+        self.paged_bytes
+    }
+
+    /// Bytes of the arena for values larger than a page.
+    pub fn across_bytes(&self) -> usize {
+        self.across_bytes
     }
 
     /// Bytes kept outside the arena.
@@ -342,7 +358,7 @@ impl Plan {
     pub fn locate(&self, node: Node, i: usize, used: &Use) -> Option<usize> {
         match self.place(used.node) {
             Place::Arena(span) => Some(span.offset + used.bytes.start),
-            Place::Host(_) => {
+            Place::Across(_) | Place::Host(_) => {
                 let window = (*self.windows[node.index()].get(i)?)?;
                 // Keeps the alignment the bytes have in the whole value.
                 Some(window.offset + used.bytes.start % self.options.align)

@@ -85,7 +85,8 @@ pub mod word {
     pub const M: usize = 0;
     pub const N: usize = 1;
     pub const K: usize = 2;
-    /// Elements from where a view starts to the launch's first row; for windows, to pixel 0.
+    /// Elements from where a view starts to the launch's first row. For windows, eights of elements to
+    /// pixel 0 of a tensor that may begin far before the view: signed.
     pub const X_AT: usize = 3;
     pub const OUT_AT: usize = 4;
     pub const RESIDUAL_AT: usize = 5;

@@ -20,16 +20,19 @@ pub enum Variant {
     Cut,
     /// All fusions, and every value kept outside the arena where that can be.
     Outside,
+    /// All fusions, and buffers so small that the larger values lie across several, where that can be.
+    Across,
     /// The device's fusions, and all inputs but the first stay between runs.
     Steady,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 5] = [
+    pub const ALL: [Variant; 6] = [
         Variant::Plain,
         Variant::Fused,
         Variant::Cut,
         Variant::Outside,
+        Variant::Across,
         Variant::Steady,
     ];
 }
@@ -91,7 +94,12 @@ pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
         let expected =
             expected.unwrap_or_else(|e| panic!("{}: the reference failed: {e}", case.name));
         for variant in Variant::ALL {
-            if variant == Variant::Steady && case.inputs.len() < 2 {
+            let applies = match variant {
+                Variant::Steady => case.inputs.len() >= 2,
+                Variant::Across => across(device, &case.graph).is_some(),
+                _ => true,
+            };
+            if !applies {
                 continue;
             }
             match compare(device, &case, variant, &expected) {
@@ -235,6 +243,8 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
                 .find_map(|w| Plan::new(fused.clone(), with(w)).ok());
             Ok(found.unwrap_or(whole))
         }
+        Variant::Across => across(device, graph)
+            .map_or_else(|| Plan::new(rewrite(graph, Rewrites::ALL), options), Ok),
         Variant::Cut => {
             let fused = rewrite(graph, Rewrites::ALL);
             let whole = Plan::new(fused.clone(), options)?;
@@ -255,4 +265,21 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
             })
         }
     }
+}
+
+/// A plan whose larger values lie across pages, on a device that has pages and where no op needs such a
+/// value whole.
+fn across(device: &dyn Device, graph: &Graph) -> Option<Plan> {
+    let options = device.plan_options();
+    let fused = rewrite(graph, Rewrites::ALL);
+    let largest = fused.ops().map(|(n, _)| fused.bytes(n)).max()?;
+    let page = (largest / 2).next_multiple_of(options.align);
+    let small = PlanOptions {
+        page,
+        max_binding: page,
+        window: usize::MAX,
+        ..options
+    };
+    let plan = (options.page < usize::MAX).then(|| Plan::new(fused, small).ok())??;
+    (plan.across_bytes() > 0).then_some(plan)
 }

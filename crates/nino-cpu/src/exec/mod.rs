@@ -219,15 +219,17 @@ impl Session {
         if result {
             if let Some(t) = out {
                 // SAFETY: the plan keeps windows within the arena, and no kernel runs now.
-                let bytes = unsafe { std::slice::from_raw_parts(arena.add(t.arena), t.host.len()) };
-                outside.write(t.host.start as u64, bytes)?;
+                let bytes =
+                    unsafe { std::slice::from_raw_parts(arena.add(t.arena), t.bytes.len()) };
+                outside.write(t.bytes.start as u64, bytes)?;
             }
             return Ok(());
         }
         for t in operands {
             // SAFETY: as above.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(arena.add(t.arena), t.host.len()) };
-            outside.read(t.host.start as u64, bytes)?;
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(arena.add(t.arena), t.bytes.len()) };
+            outside.read(t.bytes.start as u64, bytes)?;
         }
         Ok(())
     }
@@ -258,7 +260,7 @@ impl nino_graph::Session for Session {
                     what: "a parameter as an input".to_owned(),
                 });
             }
-            Place::Nowhere => {}
+            Place::Across(_) | Place::Nowhere => {}
         }
         Ok(())
     }
@@ -297,7 +299,7 @@ impl nino_graph::Session for Session {
                     });
                 }
             },
-            Place::Nowhere => {
+            Place::Across(_) | Place::Nowhere => {
                 return Err(ExecError::NotInPlan {
                     what: self.plan.graph().op_label(output),
                 });

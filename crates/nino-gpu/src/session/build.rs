@@ -11,14 +11,13 @@ use crate::lower::Lower;
 use crate::weights::GpuWeights;
 use crate::{Gpu, GpuError};
 
-/// The arena, in as many buffers as it has pages; only the last is smaller.
-pub(super) fn pages(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
+/// Memory for values, in as many buffers as it has pages; only the last is smaller.
+pub(super) fn pages(gpu: &Gpu, total: usize, page: usize) -> Result<Vec<wgpu::Buffer>, GpuError> {
     let usage =
         wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-    let (total, page) = (plan.arena_bytes(), plan.options().page);
-    let starts = (0..total.max(1)).step_by(page);
-    let size = |start: usize| ((total - start).min(page).next_multiple_of(16)).max(16) as u64;
-    starts
+    let size = |start: usize| (total - start).min(page).next_multiple_of(16) as u64;
+    (0..total)
+        .step_by(page)
         .map(|start| gpu.raw_buffer("arena", size(start), usage))
         .collect()
 }

@@ -146,10 +146,11 @@ impl Buffer {
 }
 
 /// The op during which most bytes are alive.
-pub(super) fn peak(graph: &Graph, order: &Order, buffers: &[Buffer]) -> Option<Node> {
+pub(super) fn peak(graph: &Graph, order: &Order, buffers: [&[Buffer]; 2]) -> Option<Node> {
     let alive = |i: usize| -> usize {
         buffers
-            .iter()
+            .into_iter()
+            .flatten()
             .filter(|b| b.alive_at(i))
             .map(|b| b.bytes)
             .sum()

@@ -1,5 +1,5 @@
-//! Values kept outside the arena (host memory, or a file on a CPU): the windows their rows pass
-//! through, and the search for how much must stay outside to fit a budget.
+//! Values kept outside the arena (host memory, or a file on a CPU) or across its pages: the windows their
+//! rows pass through, and the search for how much must stay outside to fit a budget.
 
 use super::lifetimes::Buffer;
 use super::order::Order;
@@ -7,11 +7,20 @@ use super::{Place, Plan, PlanError, PlanOptions, Step};
 use crate::{Graph, Node};
 use std::ops::Range;
 
+/// Where values that pass through windows are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// In the arena, across pages.
+    Across,
+    Host,
+}
+
 /// Rows of a value on their way in or out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Byte range outside.
-    pub host: Range<usize>,
+    pub outside: Outside,
+    /// Which bytes of what is kept there.
+    pub bytes: Range<usize>,
     /// Where they are in the arena during the step.
     pub arena: usize,
 }
@@ -24,12 +33,14 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(i, used)| {
-                let Place::Host(span) = self.place(used.node) else {
-                    return None;
+                let (outside, span) = match self.place(used.node) {
+                    Place::Across(span) => (Outside::Across, span),
+                    Place::Host(span) => (Outside::Host, span),
+                    _ => return None,
                 };
-                let host = span.offset + used.bytes.start..span.offset + used.bytes.end;
                 Some(Transfer {
-                    host,
+                    outside,
+                    bytes: span.offset + used.bytes.start..span.offset + used.bytes.end,
                     arena: self.locate(step.node, i, used)?,
                 })
             })

@@ -122,7 +122,7 @@ impl Plan {
     /// Everything on the device while the plan runs: parameters that stay, the ring, the arena.
     pub fn device_bytes(&self) -> usize {
         let ring = self.options.fetch_copies * self.ring.slot_bytes;
-        self.resident_bytes() + ring + self.arena_bytes
+        self.resident_bytes() + ring + self.arena_bytes()
     }
 }
 

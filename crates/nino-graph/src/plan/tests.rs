@@ -1,8 +1,8 @@
 //! Planning: lifetimes, packing and cutting.
 
 use crate::{
-    Act, Graph, Node, Op, Place, Plan, PlanError, PlanOptions, Rewrites, Step, UpsampleMode,
-    rewrite,
+    Act, Graph, Node, Op, Outside, Place, Plan, PlanError, PlanOptions, Rewrites, Step,
+    UpsampleMode, rewrite,
 };
 use nino_dtype::DType;
 use proptest::prelude::*;
@@ -360,11 +360,11 @@ fn what_does_not_fit_passes_through_windows() {
         let (loads, store) = plan.transfers(step);
         assert_eq!(loads.len(), 2, "the conv's input and its residual");
         let store = store.unwrap();
-        written += store.host.len();
+        written += store.bytes.len();
         let mut spans: Vec<_> = loads
             .iter()
             .chain([&store])
-            .map(|t| (t.arena, t.arena + t.host.len()))
+            .map(|t| (t.arena, t.arena + t.bytes.len()))
             .collect();
         spans.sort_unstable();
         assert!(spans.windows(2).all(|w| w[0].1 <= w[1].0), "{spans:?}");
@@ -378,6 +378,44 @@ fn what_does_not_fit_passes_through_windows() {
         error.contains("4096") || error.contains("budget"),
         "{error}"
     );
+}
+
+/// What no page holds lies across pages of its own, which count as the arena's; where the budget is less
+/// than that, it goes outside.
+#[test]
+fn values_larger_than_a_page_lie_across_pages() {
+    let (g, out) = block(64, 64, 32);
+    let g = rewrite(&g, Rewrites::ALL);
+    let value = g.bytes(out);
+    let pages = PlanOptions {
+        page: value / 4,
+        max_binding: value / 8,
+        ..PlanOptions::default()
+    };
+    let plan = Plan::new(g.clone(), pages).unwrap();
+    assert!(matches!(plan.place(out), Place::Across(_)));
+    assert_eq!(plan.host_bytes(), 0);
+    assert!(plan.across_bytes() >= value);
+    assert_eq!(plan.arena_bytes(), plan.paged_bytes() + plan.across_bytes());
+    assert_eq!(
+        plan.device_bytes(),
+        plan.arena_bytes() + plan.weight_bytes()
+    );
+    for step in plan.steps().iter().filter(|s| s.node == out) {
+        let (loads, store) = plan.transfers(step);
+        for t in loads.iter().chain(&store) {
+            assert_eq!(t.outside, Outside::Across);
+            let (first, last) = (t.arena, t.arena + t.bytes.len() - 1);
+            assert!(first / pages.page == last / pages.page && last < plan.paged_bytes());
+            assert!(t.bytes.end <= plan.across_bytes());
+        }
+    }
+    let less = PlanOptions {
+        budget: Some(plan.device_bytes() - 1),
+        ..pages
+    };
+    let outside = Plan::within(&g, less).unwrap();
+    assert!(outside.host_bytes() > 0 && outside.device_bytes() < plan.device_bytes());
 }
 
 proptest! {

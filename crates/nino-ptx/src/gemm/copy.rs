@@ -182,9 +182,8 @@ impl Pixels {
         let share = Share::new(a, f, 0);
         let base = a.view(1);
         let wide = a.b64();
-        // The first element may lie after the tensor's: 64 bits keep the sign.
         let at = a.word(word::X_AT);
-        op!(a, "mul.wide.s32 {wide}, {at}, 2");
+        op!(a, "mul.wide.s32 {wide}, {at}, 16");
         op!(a, "add.s64 {base}, {base}, {wide}");
         op!(a, "mul.wide.u32 {wide}, {}, 16", share.chunk);
         op!(a, "add.u64 {base}, {base}, {wide}");
