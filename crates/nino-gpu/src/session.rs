@@ -1,7 +1,7 @@
 //! A plan with its arena on the device: dispatches are made once and replayed every run.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nino_graph::{
     Def, ExecError, Fetch, Node, OpTime, Outside, Place, Plan, RunOptions, Session, Transfer,
@@ -211,7 +211,13 @@ impl Session for GpuSession {
             }
             let crosses = |s: &StepRun| !s.bring.is_empty() || s.take.is_some();
             if crosses(&self.steps[at]) {
+                let begun = Instant::now();
                 self.run_with_transfers(at)?;
+                if options.profile {
+                    self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
+                    let (node, time) = (self.steps[at].node, begun.elapsed());
+                    self.times.push(OpTime { node, time });
+                }
                 at += 1;
                 continue;
             }
