@@ -7,14 +7,13 @@
 
 mod copy;
 mod rows;
-mod swizzle;
 mod tile;
 
 use super::asm::{Asm, Entry, Reg, op};
 use super::softmax::{Softmax, Sums, sums};
 use super::{PtxKernel, Target};
+use crate::swizzle::Swizzle;
 use copy::Copies;
-use swizzle::Swizzle;
 
 /// A kernel for heads of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,7 +126,7 @@ struct Writer {
 impl Writer {
     fn new(kernel: AttentionKernel) -> Writer {
         let mut a = Asm::default();
-        let swizzle = Swizzle::new(&kernel);
+        let swizzle = Swizzle::new(kernel.row_bytes());
         let [tid, lane, row] = [a.b32(), a.b32(), a.b32()];
         op!(a, "mov.u32 {tid}, %tid.x");
         op!(a, "and.b32 {lane}, {tid}, 31");

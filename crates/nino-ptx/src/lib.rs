@@ -8,6 +8,7 @@ pub mod attention;
 pub mod gemm;
 mod probe;
 mod softmax;
+mod swizzle;
 mod wgmma;
 pub mod wide;
 

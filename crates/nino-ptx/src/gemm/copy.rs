@@ -2,6 +2,7 @@
 
 use super::{Frame, Window, word};
 use crate::asm::{Asm, Reg, op};
+use crate::swizzle::Swizzle;
 
 /// One operand's copies by one thread.
 #[derive(Clone)]
@@ -47,19 +48,11 @@ impl Share {
     fn new(a: &mut Asm, f: &Frame, rows_before: u32) -> Share {
         let line = f.tile.line();
         let chunks = line / 16;
-        let (chunk, row, swizzled, t, to) = (a.b32(), a.b32(), a.b32(), a.b32(), a.b32());
+        let (chunk, row) = (a.b32(), a.b32());
         op!(a, "and.b32 {chunk}, {}, {}", f.tid, chunks - 1);
         op!(a, "shr.u32 {row}, {}, {}", f.tid, chunks.trailing_zeros());
-        // A line's chunks are permuted by bits 7 and up of the address.
-        if line == 128 {
-            op!(a, "and.b32 {t}, {row}, 7");
-        } else {
-            op!(a, "shr.u32 {t}, {row}, 1");
-            op!(a, "and.b32 {t}, {t}, 3");
-        }
-        op!(a, "xor.b32 {swizzled}, {chunk}, {t}");
-        op!(a, "mad.lo.u32 {to}, {row}, {line}, {}", f.shared);
-        op!(a, "mad.lo.u32 {to}, {swizzled}, 16, {to}");
+        let to = Swizzle::new(line).offset(a, row, chunk);
+        op!(a, "add.u32 {to}, {to}, {}", f.shared);
         op!(a, "add.u32 {to}, {to}, {}", rows_before * line);
         Share {
             chunk,

@@ -3,6 +3,7 @@
 
 use super::{KEYS, LINE, SLOT, VALUE_KEYS, Word, Writer};
 use crate::asm::{Reg, op};
+use crate::swizzle::Swizzle;
 
 /// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
 /// first.
@@ -34,14 +35,11 @@ impl Copies {
         let lines = w.kernel.threads() / 8;
         let times = KEYS / lines;
         let a = &mut w.a;
-        let [line, chunk, turn, within] = [a.b32(), a.b32(), a.b32(), a.b32()];
+        let [line, chunk] = [a.b32(), a.b32()];
         op!(a, "shr.u32 {line}, {}, 3", w.tid);
         op!(a, "and.b32 {chunk}, {}, 7", w.tid);
-        // A line's chunks are permuted by bits 7 and up of the address.
-        op!(a, "and.b32 {turn}, {line}, 7");
-        op!(a, "xor.b32 {turn}, {turn}, {chunk}");
-        op!(a, "mad.lo.u32 {within}, {line}, {LINE}, {}", w.shared);
-        op!(a, "mad.lo.u32 {within}, {turn}, 16, {within}");
+        let within = Swizzle::new(LINE).offset(a, line, chunk);
+        op!(a, "add.u32 {within}, {within}, {}", w.shared);
 
         let [left, before, valid] = [a.b32(), a.b32(), a.b32()];
         op!(a, "sub.u32 {left}, {m}, 1");
