@@ -165,6 +165,7 @@ pub(crate) const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
     .union(wgpu::Features::PIPELINE_CACHE)
+    .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
     .union(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
 
 fn describe(index: usize, adapter: &wgpu::Adapter) -> AdapterInfo {

@@ -248,6 +248,12 @@ impl Gpu {
         }
     }
 
+    /// Whether buffers can lie in host memory and be copied from and to.
+    pub(crate) fn has_host_buffers(&self) -> bool {
+        self.features
+            .contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
+    }
+
     /// Blocks until everything submitted has run.
     pub fn wait(&self) -> Result<(), GpuError> {
         self.poll(wgpu::PollType::wait_indefinitely())

@@ -51,11 +51,6 @@ impl Device for GpuDevice {
                 AdapterKind::Discrete => Some(4e11),
                 _ => Some(1e11),
             },
-            // Two on the card; where it shares the system's memory, so does what is on its way.
-            fetch_copies: match self.gpu.info.kind {
-                AdapterKind::Discrete => 2,
-                _ => 4,
-            },
             // A product decodes a weight once for every tile of rows: above two tiles it is quicker to
             // do it once for all.
             expand_rows: (self.gpu.tier >= Tier::F16).then_some(EXPAND_ROWS),

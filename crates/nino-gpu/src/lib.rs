@@ -8,6 +8,7 @@
 )]
 
 mod adapter;
+mod block;
 mod device;
 mod error;
 mod exec;

@@ -8,6 +8,7 @@ use nino_graph::{
 };
 
 use crate::Gpu;
+use crate::block::Window;
 use crate::exec::exec_error;
 use crate::kernel::Dispatch;
 use crate::submit::Submitter;
@@ -17,7 +18,7 @@ mod build;
 mod outside;
 
 use build::{Memory, build, pages, slots};
-use outside::{Kept, Window};
+use outside::Kept;
 
 /// Dispatches of one step, and what crosses between host and arena around it.
 #[derive(Debug)]
@@ -128,9 +129,13 @@ impl GpuSession {
             let missing = || ExecError::NotInPlan {
                 what: format!("weight {:?}", spec.name),
             };
-            let bytes = self.weights.outside.get(&spec.name).ok_or_else(missing)?;
-            self.gpu
-                .write(&self.slots[fetch.slot], span.offset as u64, bytes)
+            let block = self.weights.outside.get(&spec.name).ok_or_else(missing)?;
+            let to = Window {
+                buffer: &self.slots[fetch.slot],
+                offset: span.offset as u64,
+            };
+            block
+                .bring(&self.gpu, &(0..spec.bytes()), to)
                 .map_err(|e| exec_error(e, &self.gpu))?;
         }
         Ok(())
@@ -270,16 +275,15 @@ impl Session for GpuSession {
 
     fn poison(&mut self) -> Result<(), ExecError> {
         self.steady = false;
-        self.kept.forget();
         let nan = vec![0xffu8; 16 << 20];
-        for page in self.pages.iter().chain(self.kept.buffers()) {
+        let fail = |e| exec_error(e, &self.gpu);
+        for page in &self.pages {
             for offset in (0..page.size()).step_by(nan.len()) {
                 let len = (page.size() - offset).min(nan.len() as u64) as usize;
-                let written = self.gpu.write(page, offset, &nan[..len]);
-                written.map_err(|e| exec_error(e, &self.gpu))?;
+                self.gpu.write(page, offset, &nan[..len]).map_err(fail)?;
             }
         }
-        Ok(())
+        self.kept.poison(&self.gpu, &nan).map_err(fail)
     }
 
     fn arena_bytes(&self) -> usize {

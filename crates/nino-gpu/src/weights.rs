@@ -1,11 +1,12 @@
 //! Parameters on the device: each in a buffer of its own, filled through mapped staging. Those that
-//! a plan streams stay in ordinary host memory, as the kernels want them.
+//! a plan streams stay in host memory, as the kernels want them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use nino_graph::{Def, ExecError, Graph, Node, Op, ParamSource, ParamSpec, Plan};
 
+use crate::block::Block;
 use crate::exec::exec_error;
 use crate::ops::gemm::{packed_channels, packs_weights};
 use crate::{Gpu, GpuError};
@@ -15,7 +16,7 @@ use crate::{Gpu, GpuError};
 pub(crate) struct GpuWeights {
     pub(crate) buffers: HashMap<String, Arc<wgpu::Buffer>>,
     /// Parameters that pass through a plan's slots.
-    pub(crate) outside: HashMap<String, Vec<u8>>,
+    pub(crate) outside: HashMap<String, Block>,
     /// 3x3 weights stored in the order the convolution kernel reads them.
     packed: HashSet<String>,
 }
@@ -42,25 +43,32 @@ impl Gpu {
             packed: self.packable(plans),
             ..GpuWeights::default()
         };
+        let fail = |e| exec_error(e, self);
         let mut staged = 0;
         for (spec, streamed) in wanted(plans) {
             let packed = weights.packed.contains(&spec.name);
+            let bytes = spec.bytes();
             if streamed {
-                let bytes = self.read_one(spec, source, packed)?;
-                weights.outside.insert(spec.name.clone(), bytes);
-                continue;
+                let mut block = Block::on_host(self, bytes).map_err(fail)?;
+                match &mut block {
+                    Block::Buffer(buffer) => self.load(spec, source, packed, buffer)?,
+                    Block::Bytes(all) => self.fill(spec, source, packed, all)?,
+                }
+                weights.outside.insert(spec.name.clone(), block);
+            } else {
+                let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
+                // 16 bytes more than whole words: unaligned block reads look one word ahead.
+                let size = (bytes as u64).next_multiple_of(16) + 16;
+                let buffer = self.raw_buffer(&spec.name, size, usage).map_err(fail)?;
+                self.load(spec, source, packed, &buffer)?;
+                weights.buffers.insert(spec.name.clone(), Arc::new(buffer));
             }
-            if weights.buffers.contains_key(&spec.name) {
-                continue;
-            }
-            let buffer = self.load_one(spec, source, packed)?;
-            staged += buffer.size();
+            staged += bytes as u64;
             if staged > STAGING_BYTES {
                 self.queue.submit([]);
-                self.wait().map_err(|e| exec_error(e, self))?;
+                self.wait().map_err(fail)?;
                 staged = 0;
             }
-            weights.buffers.insert(spec.name.clone(), Arc::new(buffer));
         }
         self.queue.submit([]);
         self.wait().map_err(|e| exec_error(e, self))?;
@@ -94,22 +102,18 @@ impl Gpu {
         &yes - &no
     }
 
-    fn load_one(
+    /// Fills a buffer with a parameter and zeros.
+    fn load(
         &self,
         spec: &ParamSpec,
         source: &dyn ParamSource,
         packed: bool,
-    ) -> Result<wgpu::Buffer, ExecError> {
-        let bytes = spec.bytes();
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-        // 16 bytes more than whole words: unaligned block reads look one word ahead.
-        let size = (bytes as u64).next_multiple_of(16) + 16;
-        let buffer = self
-            .raw_buffer(&spec.name, size, usage)
-            .map_err(|e| exec_error(e, self))?;
+        buffer: &wgpu::Buffer,
+    ) -> Result<(), ExecError> {
+        let (bytes, size) = (spec.bytes(), buffer.size());
         let staging = self.scoped(&spec.name, size, || {
             let size = wgpu::BufferSize::new(size)?;
-            self.queue.write_buffer_with(&buffer, 0, size)
+            self.queue.write_buffer_with(buffer, 0, size)
         });
         let staging = staging.and_then(|view| {
             view.ok_or_else(|| GpuError::Validation {
@@ -123,19 +127,7 @@ impl Gpu {
         // SAFETY: the mapping is at least `bytes` long, is memory the driver handed out, lives as
         // long as `view`, and nothing else refers to it meanwhile.
         let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
-        self.fill(spec, source, packed, dst)?;
-        Ok(buffer)
-    }
-
-    fn read_one(
-        &self,
-        spec: &ParamSpec,
-        source: &dyn ParamSource,
-        packed: bool,
-    ) -> Result<Vec<u8>, ExecError> {
-        let mut bytes = vec![0; spec.bytes()];
-        self.fill(spec, source, packed, &mut bytes)?;
-        Ok(bytes)
+        self.fill(spec, source, packed, dst)
     }
 
     /// The parameter's bytes in the order the kernels read them.

@@ -5,67 +5,48 @@ use std::ops::Range;
 
 use nino_graph::{Outside, Plan, Transfer};
 
+use crate::block::{Block, Window};
 use crate::{Gpu, GpuError};
-
-/// Copies between buffers are of whole words.
-const WORD: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Kept {
-    host: Vec<u8>,
-    across: Vec<wgpu::Buffer>,
-    /// Bytes of each of `across` but the last.
-    page: usize,
-}
-
-/// A place in a window.
-#[derive(Clone, Copy)]
-pub(super) struct Window<'a> {
-    pub(super) buffer: &'a wgpu::Buffer,
-    pub(super) offset: u64,
+    host: Blocks,
+    across: Blocks,
 }
 
 impl Kept {
     pub(super) fn new(gpu: &Gpu, plan: &Plan) -> Result<Kept, GpuError> {
         let page = plan.options().page;
+        let host_page = page.min(HOST_PAGE);
+        let blocks = |total, page, make: fn(&Gpu, usize) -> Result<Block, GpuError>| {
+            let sizes = pieces(&(0..total), page).map(|p| make(gpu, p.bytes.len()));
+            let blocks = sizes.collect::<Result<_, _>>()?;
+            Ok(Blocks { blocks, page })
+        };
         Ok(Kept {
-            host: vec![0; plan.host_bytes()],
-            across: super::build::pages(gpu, plan.across_bytes(), page)?,
-            page,
+            host: blocks(plan.host_bytes(), host_page, Block::on_host)?,
+            across: blocks(plan.across_bytes(), page, Block::on_device)?,
         })
     }
 
-    pub(super) fn buffers(&self) -> &[wgpu::Buffer] {
-        &self.across
-    }
-
-    pub(super) fn forget(&mut self) {
-        self.host.fill(0xff);
-    }
-
     pub(super) fn bring(&self, gpu: &Gpu, t: &Transfer, to: Window<'_>) -> Result<(), GpuError> {
-        match t.outside {
-            Outside::Host => gpu.write_within(to.buffer, to.offset, &self.host[t.bytes.clone()]),
-            Outside::Across => self.copy(gpu, &t.bytes, to, Way::In),
+        let Blocks { blocks, page } = self.blocks(t.outside);
+        for p in pieces(&t.bytes, *page) {
+            blocks[p.block].bring(gpu, &p.bytes, to.further(p.ahead))?;
         }
+        Ok(())
     }
 
-    /// Brings what shares a word with the first and the last byte that a step will make: words go back
-    /// whole.
+    /// Brings what shares a word with bytes that a step will make and [`Kept::take`] takes back.
     pub(super) fn bring_edges(
         &self,
         gpu: &Gpu,
         t: &Transfer,
         to: Window<'_>,
     ) -> Result<(), GpuError> {
-        if t.outside == Outside::Host {
-            return Ok(());
-        }
-        for edge in [t.bytes.start, t.bytes.end] {
-            if !edge.is_multiple_of(WORD) {
-                let offset = to.offset + edge as u64 - t.bytes.start as u64;
-                self.copy(gpu, &(edge..edge), Window { offset, ..to }, Way::In)?;
-            }
+        let Blocks { blocks, page } = self.blocks(t.outside);
+        for p in pieces(&t.bytes, *page) {
+            blocks[p.block].bring_edges(gpu, &p.bytes, to.further(p.ahead))?;
         }
         Ok(())
     }
@@ -76,12 +57,11 @@ impl Kept {
         t: &Transfer,
         from: Window<'_>,
     ) -> Result<(), GpuError> {
-        match t.outside {
-            Outside::Host => {
-                gpu.read_within(from.buffer, from.offset, &mut self.host[t.bytes.clone()])
-            }
-            Outside::Across => self.copy(gpu, &t.bytes, from, Way::Out),
+        let Blocks { blocks, page } = self.blocks_mut(t.outside);
+        for p in pieces(&t.bytes, *page) {
+            blocks[p.block].take(gpu, &p.bytes, from.further(p.ahead))?;
         }
+        Ok(())
     }
 
     pub(super) fn write(
@@ -91,12 +71,10 @@ impl Kept {
         at: usize,
         bytes: &[u8],
     ) -> Result<(), GpuError> {
-        if outside == Outside::Host {
-            self.host[at..at + bytes.len()].copy_from_slice(bytes);
-            return Ok(());
-        }
-        for (buffer, offset, part) in self.pieces(&(at..at + bytes.len())) {
-            gpu.write_within(buffer, offset, &bytes[part.start - at..part.end - at])?;
+        let Blocks { blocks, page } = self.blocks_mut(outside);
+        for p in pieces(&(at..at + bytes.len()), *page) {
+            let bytes = &bytes[p.ahead..p.ahead + p.bytes.len()];
+            blocks[p.block].write(gpu, p.bytes.start, bytes)?;
         }
         Ok(())
     }
@@ -108,70 +86,74 @@ impl Kept {
         at: usize,
         dst: &mut [u8],
     ) -> Result<(), GpuError> {
-        if outside == Outside::Host {
-            dst.copy_from_slice(&self.host[at..at + dst.len()]);
-            return Ok(());
-        }
-        for (buffer, offset, part) in self.pieces(&(at..at + dst.len())) {
-            gpu.read_within(buffer, offset, &mut dst[part.start - at..part.end - at])?;
+        let Blocks { blocks, page } = self.blocks(outside);
+        for p in pieces(&(at..at + dst.len()), *page) {
+            let dst = &mut dst[p.ahead..p.ahead + p.bytes.len()];
+            blocks[p.block].read(gpu, p.bytes.start, dst)?;
         }
         Ok(())
     }
 
-    /// Every word that has some of `bytes` (one that has their start, if they are none). A byte lies in
-    /// the window at the same place of a word as here (`Plan::locate`).
-    fn copy(
-        &self,
-        gpu: &Gpu,
-        bytes: &Range<usize>,
-        window: Window<'_>,
-        way: Way,
-    ) -> Result<(), GpuError> {
-        let start = bytes.start / WORD * WORD;
-        let end = bytes.end.max(start + 1).next_multiple_of(WORD);
-        let first = window.offset - (bytes.start - start) as u64;
-        gpu.scoped("copies across buffers", (end - start) as u64, || {
-            let mut encoder = gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            for (buffer, offset, part) in self.pieces(&(start..end)) {
-                let inside = first + (part.start - start) as u64;
-                let ((src, src_at), (dst, dst_at)) = match way {
-                    Way::In => ((buffer, offset), (window.buffer, inside)),
-                    Way::Out => ((window.buffer, inside), (buffer, offset)),
-                };
-                encoder.copy_buffer_to_buffer(src, src_at, dst, dst_at, part.len() as u64);
+    /// Puts `nan` everywhere.
+    pub(super) fn poison(&mut self, gpu: &Gpu, nan: &[u8]) -> Result<(), GpuError> {
+        for block in [&mut self.host, &mut self.across]
+            .into_iter()
+            .flat_map(|b| &mut b.blocks)
+        {
+            for p in pieces(&(0..block.len()), nan.len()) {
+                block.write(gpu, p.ahead, &nan[..p.bytes.len()])?;
             }
-            gpu.queue.submit([encoder.finish()]);
-        })
+        }
+        Ok(())
     }
 
-    /// The buffers a range lies in, where it starts in each, and which part of it that is.
-    fn pieces(
-        &self,
-        range: &Range<usize>,
-    ) -> impl Iterator<Item = (&wgpu::Buffer, u64, Range<usize>)> {
-        pieces(range, self.page).map(|part| {
-            (
-                &self.across[part.start / self.page],
-                (part.start % self.page) as u64,
-                part,
-            )
-        })
+    fn blocks(&self, outside: Outside) -> &Blocks {
+        match outside {
+            Outside::Host => &self.host,
+            Outside::Across => &self.across,
+        }
+    }
+
+    fn blocks_mut(&mut self, outside: Outside) -> &mut Blocks {
+        match outside {
+            Outside::Host => &mut self.host,
+            Outside::Across => &mut self.across,
+        }
     }
 }
 
-#[derive(Clone, Copy)]
-enum Way {
-    In,
-    Out,
+/// Host memory that the device reaches is easier to get in small pieces.
+const HOST_PAGE: usize = 256 << 20;
+
+/// One range of bytes in blocks of `page`; only the last is smaller.
+#[derive(Debug)]
+struct Blocks {
+    blocks: Vec<Block>,
+    page: usize,
 }
 
-/// A range cut where pages end.
-fn pieces(range: &Range<usize>, page: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+/// Some bytes of a range, all in one block.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    block: usize,
+    /// Of the block.
+    bytes: Range<usize>,
+    /// How far they are from the range's start.
+    ahead: usize,
+}
+
+/// A range cut where blocks of `page` bytes end.
+fn pieces(range: &Range<usize>, page: usize) -> impl Iterator<Item = Piece> + use<> {
     let Range { start, end } = *range;
-    let first = start / page;
-    (first..end.div_ceil(page)).map(move |i| start.max(i * page)..end.min((i + 1) * page))
+    (start / page..end.div_ceil(page)).map(move |block| {
+        let first = block * page;
+        let (from, to) = (start.max(first), end.min(first + page));
+        Piece {
+            block,
+            bytes: from - first..to - first,
+            ahead: from - start,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -179,15 +161,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut_where_pages_end() {
-        let cut = |start, end| {
-            let parts = pieces(&(start..end), 100).map(|p| (p.start, p.end));
-            parts.collect::<Vec<_>>()
+    fn ranges_are_cut_where_blocks_end() {
+        let cut = |start, end| pieces(&(start..end), 100).collect::<Vec<_>>();
+        let piece = |block, bytes, ahead| Piece {
+            block,
+            bytes,
+            ahead,
         };
-        assert_eq!(cut(0, 100), [(0, 100)]);
-        assert_eq!(cut(50, 60), [(50, 60)]);
-        assert_eq!(cut(50, 250), [(50, 100), (100, 200), (200, 250)]);
-        assert_eq!(cut(100, 101), [(100, 101)]);
+        assert_eq!(cut(0, 100), [piece(0, 0..100, 0)]);
+        assert_eq!(cut(50, 60), [piece(0, 50..60, 0)]);
+        let three = [
+            piece(0, 50..100, 0),
+            piece(1, 0..100, 50),
+            piece(2, 0..50, 150),
+        ];
+        assert_eq!(cut(50, 250), three);
+        assert_eq!(cut(100, 101), [piece(1, 0..1, 0)]);
         assert!(cut(0, 0).is_empty());
     }
 }
