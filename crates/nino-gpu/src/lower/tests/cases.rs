@@ -260,6 +260,24 @@ pub(super) const CASES: &[Case] = &[
         let x = image(g, h, t);
         conv(g, x, 32, 3, |o| o.upsample = 2)
     }),
+    // Whole lines of channels, as kernels in PTX want them.
+    case("conv of lines", W * 64, 7, |g, h, t| {
+        let x = g.input("x", [1, h, W, 64], t);
+        conv(g, x, 64, 3, |_| {})
+    }),
+    case(
+        "conv of lines after upsampling",
+        4 * W * 64,
+        7,
+        |g, h, t| {
+            let x = g.input("x", [1, h, W, 64], t);
+            conv(g, x, 64, 3, |o| o.upsample = 2)
+        },
+    ),
+    case("linear of lines", W * 64, PIXELS, |g, h, t| {
+        let x = g.input("x", [1, h, W, 64], t);
+        linear(g, x, 64)
+    }),
     case("conv to a picture", 4 * W * C, 7, |g, h, t| {
         let x = g.input("x", [1, h, 4 * W, C], t);
         conv(g, x, 3, 3, |_| {})

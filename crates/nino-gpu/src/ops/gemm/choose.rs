@@ -19,13 +19,17 @@ impl<'a> Gemm<'a> {
         if self.batch > 1 {
             return Ok(vec![self.best(gpu)?]);
         }
-        let piece = |start: u32| Gemm {
+        self.pieces().map(|piece| piece.best(gpu)).collect()
+    }
+
+    /// Cut by rows, so that each is one launch.
+    fn pieces(&self) -> impl Iterator<Item = Gemm<'a>> {
+        let starts = (0..self.m).step_by(MOST_ROWS as usize);
+        starts.map(|start| Gemm {
             m: MOST_ROWS.min(self.m - start),
             first: self.first + start,
             ..self.clone()
-        };
-        let starts = (0..self.m).step_by(MOST_ROWS as usize);
-        starts.map(|start| piece(start).best(gpu)).collect()
+        })
     }
 
     /// The best kernel for this product on this device.
@@ -59,7 +63,8 @@ impl<'a> Gemm<'a> {
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
     pub fn best_conv(&self, gpu: &Gpu, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
-        if let Some(launches) = self.hopper_pieces(gpu) {
+        let hopper: Option<Vec<_>> = self.pieces().map(|piece| piece.hopper(gpu)).collect();
+        if let Some(launches) = hopper {
             return Ok(launches);
         }
         // Packed weights were only made for convolutions that pass this test.

@@ -1,12 +1,10 @@
 //! Products on Hopper's own matrix instructions: whether one can, and with which tile.
 
-use std::ops::Range;
-
 use nino_dtype::DType;
 
 use super::{ConvShape, Gemm};
 use crate::Gpu;
-use crate::kernel::{Kernel, Launch};
+use crate::kernel::{Kernel, Launch, MOST_GROUPS};
 use nino_ptx::gemm::{GemmKernel, Tile, Window};
 use nino_ptx::{MULTIPROCESSORS, PtxKey};
 
@@ -36,6 +34,9 @@ const fn tile(groups: u32, blocks: u32, bn: u32, bk: u32, stages: u32, per_sm: u
     }
 }
 
+/// Rows of the lowest tile.
+const LOWEST: u32 = 64;
+
 /// K is read in whole lines of 64 values.
 const LINE: u32 = 64;
 
@@ -44,24 +45,11 @@ pub(super) fn takes_channels(c: usize) -> bool {
     c.is_multiple_of(LINE as usize)
 }
 
-/// Rows of a launch: what 65,535 workgroups of the lowest tile make.
-const MOST_ROWS: u32 = 65_535 * 64;
-
 impl<'a> Gemm<'a> {
-    /// As [`Gemm::hopper`], in as many launches as it takes.
-    pub(super) fn hopper_pieces(&self, gpu: &Gpu) -> Option<Vec<Launch<'a>>> {
-        let piece = |rows: Range<u32>| Gemm {
-            m: rows.end - rows.start,
-            first: self.first + rows.start,
-            ..self.clone()
-        };
-        pieces(self.m).map(|rows| piece(rows).hopper(gpu)).collect()
-    }
-
     /// The launch on Hopper's matrix units, where this device and this product allow it.
     pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
         let fits = gpu.has_wgmma()
-            && self.m <= MOST_ROWS
+            && self.m <= MOST_GROUPS * LOWEST
             && self.batch == 1
             && self
                 .n
@@ -140,11 +128,6 @@ impl<'a> Gemm<'a> {
     }
 }
 
-fn pieces(m: u32) -> impl Iterator<Item = Range<u32>> {
-    let starts = (0..m).step_by(MOST_ROWS as usize);
-    starts.map(move |start| start..(start + MOST_ROWS).min(m))
-}
-
 /// A convolution whose frames are pictures of their own, with whole lines of channels.
 fn window(conv: &ConvShape) -> Option<Window> {
     let ([kt, kh, kw], [st, sh, sw]) = (conv.kernel, conv.stride);
@@ -206,25 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn launches_have_as_many_workgroups_as_devices_allow() {
-        for m in [1, 4096, MOST_ROWS, MOST_ROWS + 1, 2048 * 2048, 4096 * 4096] {
-            let pieces: Vec<_> = pieces(m).collect();
-            assert_eq!(pieces[0].start, 0);
-            assert_eq!(pieces[pieces.len() - 1].end, m);
-            assert!(pieces.windows(2).all(|p| p[0].end == p[1].start));
-            for rows in &pieces {
-                let tile = hopper_tile(rows.len() as u32, 128, 1152, false);
-                assert!((rows.len() as u32).div_ceil(tile.bm()) <= 65_535, "{m}");
-            }
-        }
-        assert_eq!(pieces(2048 * 2048).count(), 2);
-    }
-
-    #[test]
     fn tiles_fit_a_multiprocessor() {
         for (tile, rates) in TILES {
             assert_eq!(rates.len(), tile.per_sm as usize);
             assert!(tile.shared() <= Target::Sm90a.shared(), "{tile:?}");
+            assert!(tile.bm() >= LOWEST, "{tile:?}");
             assert!(tile.per_sm == 1 || tile.shared() <= 48 << 10, "{tile:?}");
         }
     }
