@@ -11,10 +11,10 @@ pub(crate) fn install(verbose: u8, env: &Env) -> Result<()> {
     let level = match verbose {
         0 => "warn",
         1 => {
-            "warn,nino=debug,nino_graph=debug,nino_cpu=debug,nino_gpu=debug,nino_weights=debug,nino_suite=debug"
+            "warn,nino=debug,nino_graph=debug,nino_cpu=debug,nino_gpu=debug,nino_weights=debug,nino_suite=debug,nino_engine=debug"
         }
         _ => {
-            "info,nino=trace,nino_graph=trace,nino_cpu=trace,nino_gpu=trace,nino_weights=trace,nino_suite=trace"
+            "info,nino=trace,nino_graph=trace,nino_cpu=trace,nino_gpu=trace,nino_weights=trace,nino_suite=trace,nino_engine=trace"
         }
     };
     let filter = match &env.log {

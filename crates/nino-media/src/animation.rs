@@ -2,6 +2,7 @@
 
 use super::{FrameSink, MediaError, Pending, io_error};
 use crate::Picture;
+use crate::still::PNG_EFFORT;
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
@@ -81,6 +82,7 @@ impl Apng {
             let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, height as u32);
             encoder.set_color(png::ColorType::Rgb);
             encoder.set_depth(png::BitDepth::Eight);
+            encoder.set_deflate_compression(PNG_EFFORT);
             encoder.set_animated(n_frames as u32, 0)?;
             encoder.set_frame_delay(100, (fps * 100.0).round() as u16)?;
             encoder.write_header()

@@ -77,6 +77,9 @@ fn write_with(
     encoder.write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
 }
 
+/// As ComfyUI has it: against the default of 6, a quarter of the time for files a twentieth larger.
+pub(crate) const PNG_EFFORT: png::DeflateCompression = png::DeflateCompression::Level(4);
+
 fn write_png(
     file: impl Write,
     picture: &Picture,
@@ -85,6 +88,7 @@ fn write_png(
     let mut encoder = png::Encoder::new(file, picture.width as u32, picture.height as u32);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_deflate_compression(PNG_EFFORT);
     for (keyword, value) in text {
         if value.is_ascii() {
             encoder.add_text_chunk((*keyword).to_owned(), value.clone())?;

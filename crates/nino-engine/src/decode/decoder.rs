@@ -97,6 +97,7 @@ impl<'a> Decoder<'a> {
         let mut carried = Carried::default();
         let (mut latent_frame, mut frame) = (0, 0);
         for i in 0..self.plan.parts.len() {
+            let begun = Instant::now();
             let mut session = match self.kept.take() {
                 Some(session) => session,
                 None => self
@@ -106,9 +107,12 @@ impl<'a> Decoder<'a> {
             let part = &self.plan.parts[i];
             self.arena = self.arena.max(session.arena_bytes());
             carried.enter(&mut *session, part)?;
+            tracing::debug!(part = i, took = ?begun.elapsed(), "session ready");
             for run in 0..part.runs {
                 let tile = crop(latent, at.item, latent_frame, part, start);
+                let begun = Instant::now();
                 part.run(&mut *session, &tile, self.profile.as_mut(), control)?;
+                let ran = begun.elapsed();
                 latent_frame += part.frames;
                 let from = (start, frame);
                 frame = at.take(&mut *session, part, &self.plan, from, on_band)?;
@@ -117,6 +121,8 @@ impl<'a> Decoder<'a> {
                 } else if i + 1 < self.plan.parts.len() {
                     carried.leave(&mut *session, part)?;
                 }
+                let all = begun.elapsed();
+                tracing::debug!(part = i, run, took = ?ran, with_pictures = ?all, "decoded");
                 done += 1;
                 control.progress(done, total)?;
             }

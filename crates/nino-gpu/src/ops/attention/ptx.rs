@@ -68,8 +68,8 @@ impl<'a> Attention<'a> {
             self.q.start_of_row(row, width)?,
             self.k.start_of_row(key, width)?,
             self.v.start_of_row(key, width)?,
-            self.n * width,
-            self.m * width,
+            self.n.wrapping_mul(width),
+            self.m.wrapping_mul(width),
             (self.scale * LOG2_E).to_bits(),
         ])
     }
