@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nino_graph::{
-    Def, ExecError, Fetch, Node, OpTime, Outside, Place, Plan, RunOptions, Session, Transfer,
+    Aside, Def, ExecError, Fetch, Node, OpTime, Outside, Place, Plan, RunOptions, Session, Transfer,
 };
 
 use crate::Gpu;
-use crate::block::Window;
+use crate::block::{Block, Window};
 use crate::exec::exec_error;
 use crate::kernel::Dispatch;
 use crate::submit::Submitter;
@@ -271,6 +271,36 @@ impl Session for GpuSession {
         };
         let read = self.kept.read(&self.gpu, outside, span.offset + at, dst);
         read.map_err(fail)
+    }
+
+    fn set_aside(&mut self, output: Node) -> Result<Option<Aside>, ExecError> {
+        let Place::Arena(span) = self.plan.place(output) else {
+            return Ok(None);
+        };
+        let fail = |e| exec_error(e, &self.gpu);
+        let (buffer, offset) = self.at(span.offset);
+        let mut block = Block::on_host(&self.gpu, span.bytes).map_err(fail)?;
+        let taken = block.take(&self.gpu, &(0..span.bytes), Window { buffer, offset });
+        taken.map_err(fail)?;
+        Ok(Some(Aside(Box::new(block))))
+    }
+
+    fn take_back(&mut self, input: Node, value: &Aside) -> Result<(), ExecError> {
+        let missing = || ExecError::NotInPlan {
+            what: format!("value {} from another session", input.index()),
+        };
+        let block: &Block = value.0.downcast_ref().ok_or_else(missing)?;
+        self.steady &= !self.plan.keeps(input);
+        let (gpu, bytes) = (&self.gpu, self.plan.graph().bytes(input));
+        let fail = |e| exec_error(e, gpu);
+        if let Place::Arena(span) = self.plan.place(input) {
+            let (buffer, offset) = self.at(span.offset);
+            let window = Window { buffer, offset };
+            return block.bring(gpu, &(0..bytes), window).map_err(fail);
+        }
+        let mut read = vec![0; bytes];
+        block.read(gpu, 0, &mut read).map_err(fail)?;
+        self.write_part(input, 0, &read)
     }
 
     fn poison(&mut self) -> Result<(), ExecError> {

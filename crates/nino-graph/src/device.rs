@@ -96,6 +96,19 @@ pub trait Session {
     /// [`Session::read`] of some bytes from `at` on.
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError>;
 
+    /// Copies an output to where another session of this device can take it from, with no way through
+    /// the host's own memory; `None` where there is no such place.
+    fn set_aside(&mut self, _output: Node) -> Result<Option<Aside>, ExecError> {
+        Ok(None)
+    }
+
+    /// [`Session::write`] of what a session of this device has set aside.
+    fn take_back(&mut self, input: Node, _value: &Aside) -> Result<(), ExecError> {
+        Err(ExecError::NotInPlan {
+            what: format!("value {} from another session", input.index()),
+        })
+    }
+
     /// Fills the arena with NaN, so that a read of a value that is not there shows. Kept inputs are
     /// gone too.
     fn poison(&mut self) -> Result<(), ExecError>;
@@ -106,6 +119,10 @@ pub trait Session {
     /// Times of the last profiled run, in step order; empty without one.
     fn profile(&self) -> Vec<OpTime>;
 }
+
+/// A value between two sessions of a device, which alone knows where it is.
+#[derive(Debug)]
+pub struct Aside(pub Box<dyn Any + Send>);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {

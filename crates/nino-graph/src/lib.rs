@@ -25,7 +25,7 @@ mod work;
 pub use around::Around;
 pub use cost::Cost;
 pub use device::{
-    Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
+    Aside, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
 };
 pub use footprint::{Use, stat_chunks};
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Value};

@@ -1,11 +1,11 @@
 //! Cached frames on their way from one graph of a clip to the next.
 //!
-//! Both sessions of such a step would not fit side by side, so the frames wait outside: in memory
-//! when they are few, else in a temporary file without a name.
+//! Both sessions of such a step would not fit side by side, so the frames wait outside: where the device
+//! sets them aside, else in memory when they are few, else in a temporary file without a name.
 
 use super::Part;
 use crate::EngineError;
-use nino_graph::{Node, Session};
+use nino_graph::{Aside, Node, Session};
 use nino_models::Cache;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,8 +19,10 @@ const IN_MEMORY: usize = 32 << 20;
 /// What the graph before has kept, by layer.
 #[derive(Default)]
 pub(crate) struct Carried {
-    /// Where each layer's frames begin in the store, and their bytes.
-    layers: BTreeMap<String, (usize, usize)>,
+    /// Layers' frames that the device has.
+    aside: BTreeMap<String, Aside>,
+    /// Where each other layer's frames begin in the store.
+    layers: BTreeMap<String, usize>,
     store: Store,
     piece: Vec<u8>,
 }
@@ -46,8 +48,12 @@ impl Carried {
         self.piece.resize(PIECE, 0);
         for cache in &part.caches {
             let Some(input) = cache.input else { continue };
+            if let Some(value) = self.aside.get(&cache.name) {
+                session.take_back(input, value)?;
+                continue;
+            }
             let bytes = part.plan.graph().bytes(input);
-            let from = self.layers.get(&cache.name).map(|&(start, _)| start);
+            let from = self.layers.get(&cache.name).copied();
             for at in (0..bytes).step_by(PIECE) {
                 let piece = &mut self.piece[..PIECE.min(bytes - at)];
                 match from {
@@ -88,20 +94,26 @@ impl Carried {
         session: &mut dyn Session,
         part: &Part,
     ) -> Result<(), EngineError> {
+        *self = Carried::default();
+        let mut left = Vec::new();
+        for cache in &part.caches {
+            match session.set_aside(cache.output)? {
+                Some(value) => drop(self.aside.insert(cache.name.clone(), value)),
+                None => left.push(cache),
+            }
+        }
         self.piece.resize(PIECE, 0);
         let size = |node: Node| part.plan.graph().bytes(node);
-        let total: usize = part.caches.iter().map(|c| size(c.output)).sum();
-        self.store = Store::new(total)?;
-        self.layers.clear();
+        self.store = Store::new(left.iter().map(|c| size(c.output)).sum())?;
         let mut end = 0;
-        for Cache { name, output, .. } in &part.caches {
+        for Cache { name, output, .. } in left {
             let bytes = size(*output);
             for at in (0..bytes).step_by(PIECE) {
                 let piece = &mut self.piece[..PIECE.min(bytes - at)];
                 session.read_part(*output, at, piece)?;
                 self.store.append(piece)?;
             }
-            self.layers.insert(name.clone(), (end, bytes));
+            self.layers.insert(name.clone(), end);
             end += bytes;
         }
         Ok(())

@@ -34,7 +34,12 @@ impl Recorder<'_> {
             Chunking::Frames(n) => self.chunks_of(n),
             Chunking::Auto if still || self.room.bytes(self.device).is_none() => self.chunks_of(1),
             Chunking::Auto => {
-                for chunk in [8, 4, 2] {
+                for most in [8, 4, 2] {
+                    // As equal as can be: less memory, and seldom a last graph for a rest.
+                    let chunk = self
+                        .size
+                        .frames
+                        .div_ceil(self.size.frames.div_ceil(most).max(1));
                     match self.chunks_of(chunk) {
                         Ok(parts) if parts.iter().all(|p| p.plan.host_bytes() == 0) => {
                             return Ok(parts);
