@@ -1,7 +1,7 @@
 //! Profiles whole networks with made-up weights: where the time of a step goes.
 //!
 //! `models [--adapter NAME] [--runs N] [--top N] [--lower] NAME..` with names `vae:512`, `vae:1024`,
-//! `sd15:512`, `sdxl:1024`: seconds to start, median of whole runs (write, run, read), then the
+//! `wan21-vae:320` (or another VAE's name; of a clip, two latent frames), `sd15:512`, `sdxl:1024`: seconds to start, median of whole runs (write, run, read), then the
 //! device's time by op. `--lower` only makes the session, to see that every kernel compiles.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -64,27 +64,26 @@ fn main() {
 }
 
 fn record(model: &str, side: usize, dtype: DType) -> Graph {
-    let (height, width) = (side / 8, side / 8);
-    if model == "vae" {
+    let name = if model == "vae" { "sd-vae" } else { model };
+    if let Some(vae) = Vae::spec(name) {
         let storage = Storage {
             activations: dtype,
             weights: &|_| DType::F16,
             scale: kl::Scale::default(),
         };
+        let clip = vae.time_scale().is_some();
+        let side = side / vae.scale();
         let chunk = Chunk {
             batch: 1,
-            frames: 1,
-            height,
-            width,
-            first: true,
+            frames: if clip { 2 } else { 1 },
+            height: side,
+            width: side,
+            first: !clip,
             by_frame: false,
         };
-        return Vae::spec("sd-vae")
-            .unwrap()
-            .decode(chunk, &storage)
-            .unwrap()
-            .graph;
+        return vae.decode(chunk, &storage).unwrap().graph;
     }
+    let (height, width) = (side / 8, side / 8);
     let config = match model {
         "sdxl" => unet::Config::sdxl(),
         _ => unet::Config::sd15(),

@@ -1,5 +1,5 @@
-// 3x3 convolution, stride 1, on cooperative matrices, f16 in, f32 accumulate. A workgroup makes a
-// TY x TX patch of one image for BN output channels. BK input channels of the patch and its border
+// 3x3 convolution, stride 1, on cooperative matrices, f16 in, f32 accumulate; over KT frames, from an
+// image's own on, where it is of clips. A workgroup makes a TY x TX patch of one image for BN output channels. BK input channels of the patch and its border
 // are read into shared memory once and serve all nine taps: a matrix of 16 neighbouring pixels is
 // the same memory, shifted. That leaves an ninth of the reads (and of the norm prologue's work) of an
 // implicit GEMM. Weights pass through shared memory TPS taps at a time.
@@ -41,9 +41,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   var c${i}_${j} = coop_mat${TS}x${TS}<f32, C>();
 #endfor
 #endfor
+#if KT > 1
+  // p.t frames make p.rows_per.
+  let source = image / p.rows_per * (p.t - p.rows_per) + image;
+  let frame_size = (p.h / ${UP}u) * (p.w / ${UP}u) * p.c;
+#else
+  let source = image;
+#endif
 #for i 0 NA
   var av${i}: mat2x4<f16>;
-  let ao${i} = halo(t + ${i*NT}u, y0, x0, image);
+  let ao${i} = halo(t + ${i*NT}u, y0, x0, source);
 #endfor
 #for i 0 NB
   var bv${i}: mat2x4<f16>;
@@ -51,7 +58,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
   // First stage.
 #for i 0 NA
-  av${i} = a_chunk(t + ${i*NT}u, ao${i}, 0u, image);
+  av${i} = a_chunk(t + ${i*NT}u, ao${i}, 0u, 0u, image);
 #endfor
 #for i 0 NB
   bv${i} = b_chunk(t + ${i*NT}u, bo${i}, 0u, 0u, n0);
@@ -65,18 +72,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   workgroupBarrier();
   var c0 = 0u;
   var g = 0u;
-  let stages = ((p.c + ${BK-1}u) / ${BK}u) * ${NG}u;
+  var ahead = 0u; // elements from the image's own frame to that of the stage
+  var first_g = 0u; // groups of taps before that frame's
+  let stages = ((p.c + ${BK-1}u) / ${BK}u) * ${NG*KT}u;
   for (var s = 1u; s <= stages; s++) {
     let gc = g;
     g += 1u;
     if (g == ${NG}u) { g = 0u; c0 += ${BK}u; }
+#if KT > 1
+    if (c0 >= p.c) { c0 = 0u; ahead += frame_size; first_g += ${NG}u; }
+#endif
     if (s < stages) {
 #for i 0 NB
-      bv${i} = b_chunk(t + ${i*NT}u, bo${i}, g, c0, n0);
+      bv${i} = b_chunk(t + ${i*NT}u, bo${i}, first_g + g, c0, n0);
 #endfor
       if (g == 0u) {
 #for i 0 NA
-        av${i} = a_chunk(t + ${i*NT}u, ao${i}, c0, image);
+        av${i} = a_chunk(t + ${i*NT}u, ao${i}, ahead, c0, image);
 #endfor
       }
     }
@@ -175,7 +187,7 @@ fn halo(i: u32, y0: u32, x0: u32, image: u32) -> u32 {
   return p.x_off + ((image * p.h + u32(y)) * p.w + u32(x)) * p.c + (i % ${CH}u) * 8u;
 #endif
 }
-fn a_chunk(i: u32, off: u32, c0: u32, image: u32) -> mat2x4<f16> {
+fn a_chunk(i: u32, off: u32, ahead: u32, c0: u32, image: u32) -> mat2x4<f16> {
   var v = mat2x4<f16>();
 #if CE
   let inside = off != NONE && c0 + (i % ${CH}u) * 8u < p.c;
@@ -183,7 +195,7 @@ fn a_chunk(i: u32, off: u32, c0: u32, image: u32) -> mat2x4<f16> {
   let inside = off != NONE;
 #endif
   if (inside) {
-    v = X[(off + c0) >> 3u];
+    v = X[(off + ahead + c0) >> 3u];
 #if PRO
     v = pro8(v, image / p.rows_per, c0 + (i % ${CH}u) * 8u);
 #endif
@@ -198,7 +210,8 @@ fn a_put(i: u32, v: mat2x4<f16>) {
   }
 }
 // Chunk i of the weights of a stage: 8 channels of tap i / (BN * CH) and row i / CH % BN.
-// WPACK: weights are [cin / BK, tap, cout, BK], so that a stage reads whole runs of memory.
+// WPACK: weights are [cin / BK, tap, cout, BK], so that a stage reads whole runs of memory. Taps are those
+// of all frames.
 fn weight_at(i: u32, n0: u32) -> u32 {
   let n = n0 + i / ${CH}u % ${BN}u;
 #if WPACK
@@ -218,7 +231,7 @@ fn b_chunk(i: u32, off: u32, g: u32, c0: u32, n0: u32) -> mat2x4<f16> {
   if (i >= ${BN*TPS*CH}u) { return mat2x4<f16>(); }
 #endif
 #if WPACK
-  return w8(off + (c0 * 9u + g * ${TPS*BK}u) * p.n);
+  return w8(off + (c0 * ${9*KT}u + g * ${TPS*BK}u) * p.n);
 #else
   return w8(off + g * ${TPS}u * p.c + c0);
 #endif

@@ -70,11 +70,11 @@ pub struct Tile {
     pub per_sm: u32,
 }
 
-/// A convolution's window over a picture. K is `[kh, kw, c]`.
+/// A convolution's window over frames, which are not padded, and their pixels. K is `[kt, kh, kw, c]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {
-    pub size: [u32; 2],
-    pub stride: [u32; 2],
+    pub size: [u32; 3],
+    pub stride: [u32; 3],
     pub dilation: [u32; 2],
     /// 1 or 2.
     pub upsample: u32,
@@ -101,6 +101,17 @@ pub mod word {
     pub const PAD_Y: usize = 12;
     pub const PAD_X: usize = 13;
     pub const WINDOWS: usize = 14;
+    /// Frames of a batch element, and of its result: where windows reach over several.
+    pub const FRAMES: usize = 14;
+    pub const OUT_FRAMES: usize = 15;
+    pub const CLIPS: usize = 16;
+}
+
+impl Window {
+    /// Whether it leads from other frames than a pixel's own.
+    pub fn is_over_frames(&self) -> bool {
+        self.size[0] > 1 || self.stride[0] > 1
+    }
 }
 
 impl Tile {
@@ -152,8 +163,9 @@ impl GemmKernel {
         } = self.tile;
         let tile = format!("{groups}_{blocks}_{bn}_{bk}_{stages}_{per_sm}");
         let window = self.window.map_or(String::new(), |w| {
-            let ([kh, kw], [sh, sw], [dh, dw]) = (w.size, w.stride, w.dilation);
-            format!("_window_{kh}_{kw}_{sh}_{sw}_{dh}_{dw}_{}", w.upsample)
+            let ([kt, kh, kw], [st, sh, sw], [dh, dw]) = (w.size, w.stride, w.dilation);
+            let frames = format!("{kt}_{kh}_{kw}_{st}_{sh}_{sw}");
+            format!("_window_{frames}_{dh}_{dw}_{}", w.upsample)
         });
         let bias = if self.bias { "_bias" } else { "" };
         let residual = if self.residual { "_residual" } else { "" };
@@ -179,10 +191,10 @@ impl GemmKernel {
             name: &self.name(),
             target: "sm_90a",
             views: 3 + usize::from(self.bias) + usize::from(self.residual),
-            words: if self.window.is_some() {
-                word::WINDOWS
-            } else {
-                word::ROWS
+            words: match self.window {
+                Some(window) if window.is_over_frames() => word::CLIPS,
+                Some(_) => word::WINDOWS,
+                None => word::ROWS,
             },
             threads: tile.threads(),
             shared: tile.shared(),

@@ -130,7 +130,7 @@ impl<'a> Gemm<'a> {
         self.launch(gpu, &key, groups)
     }
 
-    /// The cooperative kernel for 3x3 convolutions: rows `y.0 .. y.1` of `images` images from
+    /// The cooperative kernel for 3x3 convolutions, of pictures or over frames: rows `y.0 .. y.1` of `images` images from
     /// image `first_image` on.
     pub fn conv3(
         &self,
@@ -169,7 +169,7 @@ impl<'a> Gemm<'a> {
         launch.params[6] = gpu.base(&self.out);
         launch.params[7] = self.residual.as_ref().map_or(0, |r| gpu.base(r));
         launch.params[17] = first_image;
-        launch.params[27] = shape.input[0];
+        launch.params[27] = shape.output[0];
         Ok(launch)
     }
 

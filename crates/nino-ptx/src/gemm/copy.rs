@@ -152,8 +152,9 @@ pub(super) struct Pixels {
     base: Reg,
     places: Vec<Place>,
     size: [Reg; 2],
-    /// Row of the picture before upsampling, and channels.
+    /// Row and pixels of the picture before upsampling, and channels.
     width: Reg,
+    area: Reg,
     c: Reg,
     /// Steps left at this place of the window, steps at each, and the place.
     left: Reg,
@@ -162,7 +163,7 @@ pub(super) struct Pixels {
     x: Reg,
 }
 
-/// An output pixel: the corner of its window, and its frame's first pixel.
+/// An output pixel: the corner of its window, and the first pixel of the frame that is looked at.
 struct Place {
     y: Reg,
     x: Reg,
@@ -188,6 +189,9 @@ impl Pixels {
         op!(a, "div.u32 {width}, {w}, {}", window.upsample);
         op!(a, "div.u32 {area}, {h}, {}", window.upsample);
         op!(a, "mul.lo.u32 {area}, {area}, {width}");
+        let clip = window
+            .is_over_frames()
+            .then(|| [word::FRAMES, word::OUT_FRAMES].map(|i| a.word(i)));
         let mut places = Vec::new();
         let mut copies = Vec::new();
         for pass in 0..rows.div_ceil(share.each) {
@@ -199,12 +203,20 @@ impl Pixels {
             op!(a, "div.u32 {frame}, {row}, {out_area}");
             op!(a, "mul.lo.u32 {x}, {frame}, {out_area}");
             op!(a, "sub.u32 {row}, {row}, {x}");
+            if let Some([frames, out_frames]) = clip {
+                let clip = a.b32();
+                op!(a, "div.u32 {clip}, {frame}, {out_frames}");
+                op!(a, "mul.lo.u32 {x}, {clip}, {out_frames}");
+                op!(a, "sub.u32 {frame}, {frame}, {x}");
+                op!(a, "mul.lo.u32 {frame}, {frame}, {}", window.stride[0]);
+                op!(a, "mad.lo.u32 {frame}, {clip}, {frames}, {frame}");
+            }
             op!(a, "mul.lo.u32 {frame}, {frame}, {area}");
             op!(a, "div.u32 {y}, {row}, {out_w}");
             op!(a, "mul.lo.u32 {x}, {y}, {out_w}");
             op!(a, "sub.u32 {x}, {row}, {x}");
-            op!(a, "mul.lo.u32 {y}, {y}, {}", window.stride[0]);
-            op!(a, "mul.lo.u32 {x}, {x}, {}", window.stride[1]);
+            op!(a, "mul.lo.u32 {y}, {y}, {}", window.stride[1]);
+            op!(a, "mul.lo.u32 {x}, {x}, {}", window.stride[2]);
             op!(a, "sub.u32 {y}, {y}, {pad_y}");
             op!(a, "sub.u32 {x}, {x}, {pad_x}");
             // Rows beyond the last are outside every picture.
@@ -230,6 +242,7 @@ impl Pixels {
             places,
             size: [h, w],
             width,
+            area,
             c,
             left,
             each,
@@ -268,7 +281,7 @@ impl Pixels {
 
     /// After a step: on to the window's next place when this one's channels are through.
     pub(super) fn step(&self, a: &mut Asm) {
-        let ([_, kw], [dh, dw]) = (self.window.size, self.window.dilation);
+        let ([kt, kh, kw], [dh, dw]) = (self.window.size, self.window.dilation);
         let (more, within, stay) = (a.pred(), a.pred(), a.label());
         op!(a, "sub.u32 {}, {}, 1", self.left, self.left);
         op!(a, "setp.ne.u32 {more}, {}, 0", self.left);
@@ -278,6 +291,13 @@ impl Pixels {
         op!(a, "setp.lt.u32 {within}, {}, {}", self.x, kw * dw);
         op!(a, "@!{within} mov.u32 {}, 0", self.x);
         op!(a, "@!{within} add.u32 {}, {}, {dh}", self.y, self.y);
+        if kt > 1 {
+            op!(a, "setp.lt.u32 {within}, {}, {}", self.y, kh * dh);
+            op!(a, "@!{within} mov.u32 {}, 0", self.y);
+            for Place { frame, .. } in &self.places {
+                op!(a, "@!{within} add.u32 {frame}, {frame}, {}", self.area);
+            }
+        }
         self.look(a);
         a.place(&stay);
     }

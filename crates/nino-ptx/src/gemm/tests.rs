@@ -9,17 +9,23 @@ fn kernels() -> Vec<GemmKernel> {
         stages,
         per_sm,
     };
-    let window = |upsample, stride| {
+    let window = |frames, upsample, stride| {
         Some(Window {
-            size: [3, 3],
-            stride: [stride; 2],
+            size: [frames, 3, 3],
+            stride: [1, stride, stride],
             dilation: [1; 2],
             upsample,
         })
     };
     let mut found = Vec::new();
     for tile in [tile(1, 128, 64, 3, 3), tile(2, 160, 32, 2, 2)] {
-        for window in [None, window(1, 1), window(2, 1), window(1, 2)] {
+        let windows = [
+            window(1, 1, 1),
+            window(1, 2, 1),
+            window(1, 1, 2),
+            window(3, 1, 1),
+        ];
+        for window in [None].into_iter().chain(windows) {
             for (bias, residual) in [(false, false), (true, false), (true, true)] {
                 let affine = Act::Affine {
                     mul: 0.03125f32.to_bits(),

@@ -256,6 +256,21 @@ pub(super) fn causal_conv(rng: &mut Rng) -> Vec<Case> {
             ));
         }
     }
+    // Channels of whole lines of memory, which some devices have kernels for.
+    for (b, t, k, stride, cin, cout) in [
+        (2, 4, 3, 1, 32, 40),
+        (1, 5, 3, 2, 64, 96),
+        (2, 5, 1, 1, 96, 32),
+        (2, 4, 3, 1, 16, 4),
+    ] {
+        let mut c = CaseBuilder::new(rng);
+        let x = c.input([b, t, 6, 7, cin], DType::F16);
+        let w = c.weight([cout, 3, k, k, cin], DType::F16);
+        let bias = Some(c.param([cout], DType::F32, 0.0, 0.5));
+        let out = c.g.causal_conv(x, w, bias, [stride, 1, 1], [k / 2; 4]);
+        let name = format!("causal conv {b}x{t} frames 3x{k}x{k} s{stride} {cin} to {cout} f16");
+        cases.push(c.finish(name, out, Class::of(DType::F16)));
+    }
     cases
 }
 

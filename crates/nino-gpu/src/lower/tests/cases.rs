@@ -274,6 +274,11 @@ pub(super) const CASES: &[Case] = &[
             conv(g, x, 64, 3, |o| o.upsample = 2)
         },
     ),
+    case("conv of frames of lines", 4 * W * 32, 7, |g, n, t| {
+        let x = g.input("x", [1, n, 4, W, 32], t);
+        let w = g.param("w", [32, 3, 3, 3, 32], t);
+        g.causal_conv(x, w, None, [1; 3], [1; 4])
+    }),
     case("linear of lines", W * 64, PIXELS, |g, h, t| {
         let x = g.input("x", [1, h, W, 64], t);
         linear(g, x, 64)

@@ -194,7 +194,7 @@ pub(crate) fn packed_channels(gpu: &Gpu) -> usize {
 /// run on the 3x3 kernel whatever rows it is cut into.
 pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
     let (x, w) = (graph.shape(conv.x), graph.shape(conv.w));
-    let Some([cout, kt, kh, kw, cin]) = w.as_video() else {
+    let Some([cout, _, kh, kw, cin]) = w.as_video() else {
         return false;
     };
     gpu.tier >= Tier::Coop
@@ -203,7 +203,7 @@ pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
             .iter()
             .all(|&n| graph.dtype(n) == DType::F16)
         && x.as_video().is_some()
-        && [kt, kh, kw] == [1, 3, 3]
+        && [kh, kw] == [3, 3]
         && conv.stride == [1; 3]
         && conv.dilation == [1; 2]
         && cin.is_multiple_of(packed_channels(gpu))
@@ -219,7 +219,11 @@ impl Conv3Tile {
 }
 
 impl ConvShape {
+    /// Over any number of frames, which are not padded.
     fn is_plain_3x3(&self) -> bool {
-        self.kernel == [1, 3, 3] && self.stride == [1; 3] && self.dilation == [1; 3]
+        self.kernel[1..] == [3, 3]
+            && self.stride == [1; 3]
+            && self.dilation == [1; 3]
+            && self.pad[0] == 0
     }
 }

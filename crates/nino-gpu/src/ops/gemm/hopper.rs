@@ -12,12 +12,14 @@ use nino_ptx::{MULTIPROCESSORS, PtxKey};
 /// same unit (TFLOP/s a multiprocessor, measured on an H200). The driver gives a multiprocessor one
 /// workgroup where that has more than 48 KiB of shared memory, so such a tile has many steps on
 /// their way instead.
-const TILES: [(Tile, &[f32]); 5] = [
+const TILES: [(Tile, &[f32]); 7] = [
     (tile(1, 1, 128, 64, 2, 4), &[2.1, 3.4, 4.3, 4.6]),
     (tile(1, 2, 160, 32, 2, 2), &[2.2, 4.3]),
     (tile(1, 1, 64, 64, 3, 4), &[1.4, 2.3, 2.9, 3.3]),
     (tile(1, 1, 32, 64, 4, 4), &[0.9, 1.5, 2.0, 2.2]),
+    (tile(2, 1, 96, 32, 3, 2), &[2.4, 3.4]),
     (tile(2, 1, 160, 64, 5, 1), &[3.9]),
+    (tile(2, 1, 192, 64, 4, 1), &[3.9]),
 ];
 
 /// Values of K from which filling many steps pays.
@@ -37,8 +39,8 @@ const fn tile(groups: u32, blocks: u32, bn: u32, bk: u32, stages: u32, per_sm: u
 /// Rows of the lowest tile.
 const LOWEST: u32 = 64;
 
-/// K is read in whole lines of 64 values.
-const LINE: u32 = 64;
+/// K is read in whole lines of at least so many values.
+const LINE: u32 = 32;
 
 /// Whether convolutions over so many channels run here, and so have their weights as stored.
 pub(super) fn takes_channels(c: usize) -> bool {
@@ -83,7 +85,8 @@ impl<'a> Gemm<'a> {
             None => None,
         };
         let words = self.hopper_words()?;
-        let tile = hopper_tile(self.m, self.n, self.k, gate.is_some());
+        let channels = self.conv.as_ref().map_or(self.k, |c| c.c);
+        let tile = hopper_tile([self.m, self.n, self.k], channels, gate.is_some())?;
         let kernel = GemmKernel {
             tile,
             window,
@@ -123,26 +126,29 @@ impl<'a> Gemm<'a> {
             let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
             words.extend([self.first, c.c, h, w, oh, ow]);
             words.extend([c.pad[1], c.pad[2]].map(|p| p as u32));
+            if window(c).is_some_and(|w| w.is_over_frames()) {
+                words.extend([c.input[0], c.output[0]]);
+            }
         }
         Some(words)
     }
 }
 
-/// A convolution whose frames are pictures of their own, with whole lines of channels.
+/// A convolution whose frames are not padded, with whole lines of channels.
 fn window(conv: &ConvShape) -> Option<Window> {
-    let ([kt, kh, kw], [st, sh, sw]) = (conv.kernel, conv.stride);
-    let pictures = [kt, st] == [1; 2] && conv.pad[0] == 0 && conv.input[0] == conv.output[0];
-    let fits = pictures && takes_channels(conv.c as usize) && conv.upsample <= 2;
+    let frames = conv.pad[0] == 0 && conv.dilation[0] == 1;
+    let fits = frames && takes_channels(conv.c as usize) && conv.upsample <= 2;
     fits.then_some(Window {
-        size: [kh, kw],
-        stride: [sh, sw],
+        size: conv.kernel,
+        stride: conv.stride,
         dilation: [conv.dilation[1], conv.dilation[2]],
         upsample: conv.upsample,
     })
 }
 
-/// The tile whose busiest multiprocessor is done first. Halves of a gated one are of whole 32 columns.
-fn hopper_tile(m: u32, n: u32, k: u32, gated: bool) -> Tile {
+/// The tile whose busiest multiprocessor is done first, of those whose steps `channels` are. Halves of a
+/// gated one are of whole 32 columns.
+fn hopper_tile([m, n, k]: [u32; 3], channels: u32, gated: bool) -> Option<Tile> {
     let time = |tile: &Tile, rates: &[f32]| {
         let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(n.div_ceil(tile.bn));
         let each = workgroups.div_ceil(u64::from(MULTIPROCESSORS)) as usize;
@@ -154,15 +160,15 @@ fn hopper_tile(m: u32, n: u32, k: u32, gated: bool) -> Tile {
         };
         (full + rest) * (tile.bm() * tile.bn) as f32
     };
-    let (mut best, mut least) = (TILES[0].0, f32::INFINITY);
-    let fits = |t: &Tile| (t.per_sm > 1 || k >= DEEP) && (!gated || t.bn.is_multiple_of(64));
-    for (tile, rates) in TILES.iter().filter(|(t, _)| fits(t)) {
-        let time = time(tile, rates);
-        if time < least {
-            (best, least) = (*tile, time);
-        }
-    }
-    best
+    let fits = |t: &Tile| {
+        channels.is_multiple_of(t.bk)
+            && (t.per_sm > 1 || k >= DEEP)
+            && (!gated || t.bn.is_multiple_of(64))
+    };
+    let fitting = TILES.iter().filter(|(tile, _)| fits(tile));
+    let times = fitting.map(|(tile, rates)| (*tile, time(tile, rates)));
+    let best = times.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    best.map(|(tile, _)| tile)
 }
 
 #[cfg(test)]
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn tiles_are_chosen_as_measured() {
         let chosen = |m, n, k| {
-            let tile = hopper_tile(m, n, k, false);
+            let tile = hopper_tile([m, n, k], k, false).unwrap();
             (tile.bm(), tile.bn)
         };
         assert_eq!(chosen(2048, 10240, 1280), (64, 128));
@@ -186,6 +192,9 @@ mod tests {
         assert_eq!(chosen(4096, 512, 4608), (64, 128));
         assert_eq!(chosen(512, 1280, 1280), (64, 32));
         assert_eq!(chosen(128, 1280, 11520), (64, 32));
+        // Windows over frames of 96 and 192 channels.
+        assert_eq!(chosen(819_200, 96, 27 * 96), (128, 96));
+        assert_eq!(chosen(204_800, 192, 27 * 192), (128, 192));
     }
 
     #[test]
