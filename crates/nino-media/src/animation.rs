@@ -1,11 +1,11 @@
 //! Animated pictures: GIF, APNG and lossless WebP.
 
-use super::{FrameSink, MediaError, Pending, io_error};
+use super::{FrameSink, MediaError, Pending, deflate, io_error};
 use crate::Picture;
-use crate::still::PNG_EFFORT;
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
+use png::chunk;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -64,8 +64,14 @@ impl FrameSink for Gif {
     }
 }
 
+/// An animated PNG: its head by the `png` crate, the chunks of each frame by hand.
 pub(super) struct Apng {
     writer: png::Writer<BufWriter<File>>,
+    size: (usize, usize),
+    /// Hundredths of a frame a second.
+    rate: u16,
+    /// Of the next chunk that has a number.
+    sequence: u32,
     pending: Pending,
 }
 
@@ -82,20 +88,53 @@ impl Apng {
             let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, height as u32);
             encoder.set_color(png::ColorType::Rgb);
             encoder.set_depth(png::BitDepth::Eight);
-            encoder.set_deflate_compression(PNG_EFFORT);
             encoder.set_animated(n_frames as u32, 0)?;
-            encoder.set_frame_delay(100, (fps * 100.0).round() as u16)?;
             encoder.write_header()
         })();
         let writer = writer.map_err(|e: png::EncodingError| encode(path, &e))?;
-        Ok(Apng { writer, pending })
+        Ok(Apng {
+            writer,
+            size: (width, height),
+            rate: (fps * 100.0).round() as u16,
+            sequence: 0,
+            pending,
+        })
+    }
+
+    fn numbered(&mut self, name: chunk::ChunkType, data: &[u8]) -> Result<(), png::EncodingError> {
+        let data = [&self.sequence.to_be_bytes(), data].concat();
+        self.sequence += 1;
+        self.writer.write_chunk(name, &data)
+    }
+
+    fn write(&mut self, picture: &Picture) -> Result<(), png::EncodingError> {
+        let first = self.sequence == 0;
+        let size = [picture.width as u32, picture.height as u32];
+        let mut control = size.map(u32::to_be_bytes).concat();
+        control.extend([0; 8]); // at the top left
+        control.extend([100, self.rate].map(u16::to_be_bytes).concat());
+        control.extend([0; 2]); // neither cleared nor blended
+        self.numbered(chunk::fcTL, &control)?;
+        deflate::zlib(picture, |piece| {
+            if first {
+                self.writer.write_chunk(chunk::IDAT, piece)
+            } else {
+                self.numbered(chunk::fdAT, piece)
+            }
+        })
     }
 }
 
 impl FrameSink for Apng {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
-        self.writer
-            .write_image_data(&picture.rgb)
+        let ((w, h), (width, height)) = ((picture.width, picture.height), self.size);
+        if (w, h) != (width, height) {
+            return Err(MediaError::Encode {
+                path: self.pending.path.clone(),
+                what: format!("a frame of {w} x {h} in an animation of {width} x {height}"),
+            });
+        }
+        self.write(picture)
             .map_err(|e| encode(&self.pending.path, &e))
     }
 

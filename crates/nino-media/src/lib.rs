@@ -2,6 +2,7 @@
 //! moved there when it is whole, so that nothing half-written is left behind.
 
 mod animation;
+mod deflate;
 mod exif;
 mod mask;
 mod mp4;

@@ -146,6 +146,29 @@ fn videos_come_back_frame_by_frame() {
     assert!(open_video(&still).unwrap().is_none());
 }
 
+/// Their data are in several chunks a frame, all numbered in one sequence.
+#[test]
+fn apng_of_larger_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.apng");
+    let frames: Vec<Picture> = (0..3).map(|i| gradient(300, 400, i)).collect();
+    let mut sink = create_video(&path, (300, 400), frames.len(), 12.5).unwrap();
+    let error = sink.frame(&gradient(300, 399, 0)).unwrap_err().to_string();
+    assert!(error.contains("300 x 399"), "{error}");
+    frames.iter().for_each(|f| sink.frame(f).unwrap());
+    sink.finish().unwrap();
+    let file = BufReader::new(File::open(&path).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut back = vec![0; reader.output_buffer_size().unwrap()];
+    for frame in &frames {
+        reader.next_frame(&mut back).unwrap();
+        assert!(back == frame.rgb);
+        let control = reader.info().frame_control.unwrap();
+        assert_eq!((control.delay_num, control.delay_den), (100, 1250));
+    }
+    reader.finish().unwrap();
+}
+
 #[test]
 fn y4m_of_other_kinds_and_broken_ones() {
     let dir = tempfile::tempdir().unwrap();
