@@ -124,6 +124,9 @@ fn exec_hint(error: &ExecError) -> Option<&'static str> {
         ExecError::OutOfMemory { .. } => Some(
             "close programs that use the device, or lower --budget so that the plan is smaller",
         ),
+        ExecError::HostMemory { .. } => {
+            Some("close programs, or raise --budget if the device has more memory")
+        }
         ExecError::DeviceLost { .. } => Some(
             "`nino doctor` lists known driver trouble; a lower --gpu-tier or --device cpu may work",
         ),

@@ -132,6 +132,9 @@ impl EngineError {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
                 Some(format!("plan for less: --budget {}", free.unwrap_or_else(|| "2GiB".to_owned())))
             }
+            EngineError::Exec(ExecError::HostMemory { .. }) => {
+                Some("raise --budget if the device has more, or decode in pieces: --tile fast".to_owned())
+            }
             EngineError::Exec(ExecError::Unsupported { .. })
             | EngineError::Plan(PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. }) => {
                 Some("--tile fast decodes in pieces, and --device cpu has no such limit".to_owned())

@@ -48,16 +48,7 @@ impl Block {
                 Err(other) => return Err(other),
             }
         }
-        let mut ordinary = Vec::new();
-        if ordinary.try_reserve_exact(bytes).is_err() {
-            return Err(GpuError::OutOfMemory {
-                what: "host memory".to_owned(),
-                wanted: size,
-                free: crate::memory::host().and_then(|m| m.free),
-            });
-        }
-        ordinary.resize(bytes, 0);
-        Ok(Block::Bytes(ordinary))
+        Ok(Block::Bytes(vec![0; bytes]))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -23,6 +23,8 @@ pub enum GpuError {
         wanted: u64,
         free: Option<u64>,
     },
+    #[error("{wanted} bytes would have to wait in the host's memory, of which {free} are free")]
+    HostMemory { wanted: u64, free: u64 },
     #[error("GPU device lost: {reason}")]
     DeviceLost { reason: String },
     #[error("{what}: one binding of {bytes} bytes exceeds the device's limit of {limit}")]

@@ -101,6 +101,7 @@ pub(crate) fn exec_error(e: GpuError, gpu: &Gpu) -> ExecError {
         GpuError::OutOfMemory { what, wanted, free } => {
             ExecError::OutOfMemory { what, wanted, free }
         }
+        GpuError::HostMemory { wanted, free } => ExecError::HostMemory { wanted, free },
         GpuError::DeviceLost { reason } => ExecError::DeviceLost { reason },
         GpuError::Unsupported { op, why } => ExecError::Unsupported {
             op,

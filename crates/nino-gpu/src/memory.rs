@@ -1,6 +1,8 @@
 //! Memory of an adapter: how much, how much is free, and who says so. The sources disagree on
 //! unified-memory machines, so all are kept and the budget takes the smallest.
 
+use crate::GpuError;
+
 /// One source's figures in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReading {
@@ -67,6 +69,15 @@ pub fn host() -> Option<MemoryReading> {
         total: field("MemTotal:")?,
         free: field("MemAvailable:"),
     })
+}
+
+/// Whether the host has so many bytes to spare, as far as it says: before the first is taken.
+pub(crate) fn ask_host(bytes: usize) -> Result<(), GpuError> {
+    let wanted = bytes as u64;
+    match host().and_then(|m| m.free) {
+        Some(free) if wanted > free => Err(GpuError::HostMemory { wanted, free }),
+        _ => Ok(()),
+    }
 }
 
 fn amdgpu(pci_bus: &str, kind: &str, source: MemorySource) -> Option<MemoryReading> {

@@ -57,6 +57,7 @@ impl GpuSession {
         weights: Arc<GpuWeights>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
+        let kept = Kept::new(&gpu, &plan).map_err(fail)?;
         let pages = pages(&gpu, plan.paged_bytes().max(1), plan.options().page).map_err(fail)?;
         let slots = slots(&gpu, &plan).map_err(fail)?;
         let memory = Memory {
@@ -67,7 +68,6 @@ impl GpuSession {
         let steps = build(&gpu, &plan, memory)?;
         let submitter =
             Submitter::new(&gpu, steps.iter().flat_map(|s| &s.dispatches)).map_err(fail)?;
-        let kept = Kept::new(&gpu, &plan).map_err(fail)?;
         let times = Vec::new();
         Ok(GpuSession {
             gpu,

@@ -8,6 +8,7 @@ use nino_graph::{Def, ExecError, Graph, Node, Op, ParamSource, ParamSpec, Plan};
 
 use crate::block::Block;
 use crate::exec::exec_error;
+use crate::memory::ask_host;
 use crate::ops::gemm::{packed_channels, packs_weights};
 use crate::{Gpu, GpuError};
 
@@ -44,6 +45,8 @@ impl Gpu {
             ..GpuWeights::default()
         };
         let fail = |e| exec_error(e, self);
+        let outside = wanted(plans).filter(|(_, streamed)| *streamed);
+        ask_host(outside.map(|(spec, _)| spec.bytes()).sum()).map_err(fail)?;
         let mut staged = 0;
         for (spec, streamed) in wanted(plans) {
             let packed = weights.packed.contains(&spec.name);

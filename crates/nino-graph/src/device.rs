@@ -134,6 +134,8 @@ pub enum ExecError {
         wanted: u64,
         free: Option<u64>,
     },
+    #[error("{wanted} bytes would have to wait in the host's memory, of which {free} are free")]
+    HostMemory { wanted: u64, free: u64 },
     #[error("the device was lost: {reason}")]
     DeviceLost { reason: String },
     #[error("{op} is not supported on {device}: {why}")]

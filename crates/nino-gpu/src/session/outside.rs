@@ -6,6 +6,7 @@ use std::ops::Range;
 use nino_graph::{Outside, Plan, Transfer};
 
 use crate::block::{Block, Window};
+use crate::memory::ask_host;
 use crate::{Gpu, GpuError};
 
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn new(gpu: &Gpu, plan: &Plan) -> Result<Kept, GpuError> {
+        ask_host(plan.host_bytes())?;
         let page = plan.options().page;
         let host_page = page.min(HOST_PAGE);
         let blocks = |total, page, make: fn(&Gpu, usize) -> Result<Block, GpuError>| {

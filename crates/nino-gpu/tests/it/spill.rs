@@ -69,3 +69,24 @@ fn gpu_values_that_pass_through_the_arena_give_the_same_result() {
         assert_eq!(whole, parts);
     }
 }
+
+/// Two terabytes beside the arena are refused before anything is made.
+#[test]
+fn gpu_what_the_host_cannot_hold_is_refused() {
+    let mut g = Graph::new();
+    let x = g.input("x", [1 << 20, 1 << 20], DType::F16);
+    let out = g.silu(x);
+    g.output(out);
+    let graph = g.finish().unwrap();
+    for device in devices(None) {
+        let options = PlanOptions {
+            spill_above: Some(1 << 30),
+            ..device.plan_options()
+        };
+        let plan = Arc::new(Plan::new(graph.clone(), options).unwrap());
+        let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
+        let error = device.session(plan, &weights).err().map(|e| e.to_string());
+        let error = error.expect("no host has that much");
+        assert!(error.contains("2199023255552 bytes"), "{error}");
+    }
+}
