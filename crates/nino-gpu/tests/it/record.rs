@@ -27,13 +27,29 @@ fn graph(activations: DType) -> (Graph, Node, Node) {
     (g.finish().unwrap(), x, h)
 }
 
-fn results(device: &GpuDevice, whole: bool) -> Vec<Vec<u8>> {
+/// How the same plan is made.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Whole,
+    Cut,
+    /// Values in host memory.
+    Outside,
+    /// Values across buffers.
+    Across,
+}
+
+fn results(device: &GpuDevice, how: How) -> Vec<Vec<u8>> {
     let (graph, x, out) = graph(device.activation_dtype());
     let mut options = device.plan_options();
-    if !whole {
-        options.max_step_flops = Some(1e5);
+    match how {
+        How::Whole => {}
+        How::Cut => options.max_step_flops = Some(1e5),
+        How::Outside => options.spill_above = Some(1),
+        How::Across => (options.page, options.max_binding) = (8192, 8192),
     }
     let plan = Arc::new(Plan::new(rewrite(&graph, device.rewrites()), options).unwrap());
+    assert_eq!(plan.host_bytes() > 0, matches!(how, How::Outside));
+    assert_eq!(plan.across_bytes() > 0, matches!(how, How::Across));
     let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
     let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     let values: Vec<f32> = (0..graph.shape(x).numel())
@@ -73,11 +89,13 @@ fn gpu_recorded_dispatches_give_the_bits_of_passes() {
         let (passes, recorded) = (open(false), open(true));
         assert!(!passes.gpu().records());
         assert_eq!(recorded.gpu().records(), info.backend == "vulkan");
-        let expected = results(&passes, true);
+        let expected = results(&passes, How::Whole);
         assert!(expected[0].iter().any(|&byte| byte != expected[0][0]));
-        for whole in [true, false] {
-            for found in results(&recorded, whole) {
-                assert!(found == expected[0], "{}, whole: {whole}", info.name);
+        for how in [How::Whole, How::Cut, How::Outside, How::Across] {
+            for device in [&recorded, &passes] {
+                for found in results(device, how) {
+                    assert!(found == expected[0], "{}, {how:?}", info.name);
+                }
             }
         }
     }
