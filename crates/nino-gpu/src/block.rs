@@ -85,7 +85,9 @@ impl Block {
         }
         for edge in [bytes.start, bytes.end] {
             if !edge.is_multiple_of(WORD) {
-                self.bring(gpu, &(edge..edge), to.further(edge - bytes.start))?;
+                let word = edge / WORD * WORD;
+                let offset = to.offset + word as u64 - bytes.start as u64;
+                self.bring(gpu, &(word..word + WORD), Window { offset, ..to })?;
             }
         }
         Ok(())
@@ -129,17 +131,19 @@ impl Block {
 
 const COPIES: wgpu::BufferUsages = wgpu::BufferUsages::COPY_SRC.union(wgpu::BufferUsages::COPY_DST);
 
-/// Submits the copy of every word that has some of `bytes` (the one their start is in, if they are none):
-/// from where in the block, to where in the window, how many bytes. A byte lies at the same place of a word
-/// in both (`Plan::locate`).
+/// Submits the copy of every word that has some of `bytes`: from where in the block, to where in the
+/// window, how many bytes. A byte lies at the same place of a word in both (`Plan::locate`).
 fn copy(
     gpu: &Gpu,
     bytes: &Range<usize>,
     window: Window<'_>,
     record: impl FnOnce(&mut wgpu::CommandEncoder, u64, u64, u64),
 ) -> Result<(), GpuError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
     let start = bytes.start / WORD * WORD;
-    let end = bytes.end.max(start + 1).next_multiple_of(WORD);
+    let end = bytes.end.next_multiple_of(WORD);
     let inside = window.offset - (bytes.start - start) as u64;
     let size = (end - start) as u64;
     gpu.scoped("a copy", size, || {

@@ -15,6 +15,6 @@ mod tolerance;
 pub use case::{Case, CaseBuilder, MapSource};
 pub use problems::{PROBLEMS, Problem};
 pub use rng::Rng;
-pub use run::{Report, RunError, Variant, compare, verify, verify_problem};
+pub use run::{Report, RunError, Variant, compare, variants, verify, verify_problem};
 pub use tensor::Tensor;
 pub use tolerance::{Class, Difference};

@@ -146,6 +146,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: layout::concat,
     },
     Problem {
+        name: "joined values",
+        ops: &["concat"],
+        cases: layout::join,
+    },
+    Problem {
         name: "slice",
         ops: &["slice"],
         cases: layout::slice,

@@ -93,15 +93,7 @@ pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
         let expected = reference::eval(&case.graph, &case.inputs, &case.params);
         let expected =
             expected.unwrap_or_else(|e| panic!("{}: the reference failed: {e}", case.name));
-        for variant in Variant::ALL {
-            let applies = match variant {
-                Variant::Steady => case.inputs.len() >= 2,
-                Variant::Across => across(device, &case.graph).is_some(),
-                _ => true,
-            };
-            if !applies {
-                continue;
-            }
+        for variant in variants(device, &case) {
             match compare(device, &case, variant, &expected) {
                 Ok(d) if case.class.accepts(&d) => {
                     report.passed += 1;
@@ -125,6 +117,16 @@ pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
         }
     }
     report
+}
+
+/// How a case can be planned for a device.
+pub fn variants(device: &dyn Device, case: &Case) -> Vec<Variant> {
+    let applies = |variant: &Variant| match variant {
+        Variant::Steady => case.inputs.len() >= 2,
+        Variant::Across => across(device, &case.graph).is_some(),
+        _ => true,
+    };
+    Variant::ALL.into_iter().filter(applies).collect()
 }
 
 /// Runs one case and gives the distance of its outputs from the expected values.

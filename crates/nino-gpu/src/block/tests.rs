@@ -1,7 +1,7 @@
 //! Bytes pass through windows whatever kind of block they are in.
 
 use super::*;
-use crate::OpenOptions;
+use crate::{Adapters, OpenOptions};
 
 const BYTES: usize = 1024;
 
@@ -11,14 +11,24 @@ fn numbers(n: usize, from: usize) -> Vec<u8> {
 
 #[test]
 fn gpu_bytes_pass_through_windows() {
-    let Ok(gpu) = Gpu::open(&OpenOptions::default()) else {
-        println!("skipped: no Vulkan device");
-        return;
-    };
+    let adapters = Adapters::enumerate();
+    if let Some(reason) = &adapters.reason {
+        println!("skipped: no GPU adapter ({reason})");
+    }
+    for info in &adapters.infos {
+        let options = OpenOptions {
+            adapter: info.index.to_string(),
+            ..OpenOptions::default()
+        };
+        check(&Gpu::open_in(&adapters, &options).unwrap());
+    }
+}
+
+fn check(gpu: &Gpu) {
     assert!(gpu.has_host_buffers());
     let blocks = [
-        Block::on_device(&gpu, BYTES).unwrap(),
-        Block::on_host(&gpu, BYTES).unwrap(),
+        Block::on_device(gpu, BYTES).unwrap(),
+        Block::on_host(gpu, BYTES).unwrap(),
         Block::Bytes(vec![0; BYTES]),
     ];
     assert!(matches!(blocks[1], Block::Buffer(_)));
@@ -30,21 +40,24 @@ fn gpu_bytes_pass_through_windows() {
             offset,
         };
         let all = numbers(BYTES, 0);
-        block.write(&gpu, 0, &all).unwrap();
+        block.write(gpu, 0, &all).unwrap();
+        // A step of an op can need nothing of an operand.
+        block.bring(gpu, &(BYTES..BYTES), at(0)).unwrap();
+        block.take(gpu, &(BYTES..BYTES), at(512)).unwrap();
         // Ends in the middle of words.
         let bytes = 301..403;
-        block.bring(&gpu, &bytes, at(45)).unwrap();
+        block.bring(gpu, &bytes, at(45)).unwrap();
         let mut found = vec![0; bytes.len()];
         gpu.read_within(&window, 45, &mut found).unwrap();
         assert_eq!(found, all[bytes.clone()]);
         // A step makes these and nothing around them.
         gpu.write(&window, 0, &[0xee; 512]).unwrap();
-        block.bring_edges(&gpu, &bytes, at(45)).unwrap();
+        block.bring_edges(gpu, &bytes, at(45)).unwrap();
         let made = numbers(bytes.len(), 5000);
         gpu.write_within(&window, 45, &made).unwrap();
-        block.take(&gpu, &bytes, at(45)).unwrap();
+        block.take(gpu, &bytes, at(45)).unwrap();
         let mut found = vec![0; BYTES];
-        block.read(&gpu, 0, &mut found).unwrap();
+        block.read(gpu, 0, &mut found).unwrap();
         assert_eq!(found[..301], all[..301]);
         assert_eq!(found[bytes], made);
         assert_eq!(found[403..], all[403..]);

@@ -98,6 +98,25 @@ pub(super) fn concat(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// A concat whose operands lie in different steps where it is cut, of values that ops have made.
+pub(super) fn join(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for sizes in [[2, 3], [5, 1], [1, 6]] {
+            let mut c = CaseBuilder::new(rng);
+            let parts = sizes.map(|n| {
+                let x = c.input([1, n, 4, 64], dtype);
+                c.g.silu(x)
+            });
+            let joined = c.g.concat(&parts, 1);
+            let out = c.g.silu(joined);
+            let name = format!("joined {sizes:?} {dtype}");
+            cases.push(c.finish(name, out, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
 pub(super) fn slice(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
