@@ -20,6 +20,11 @@ const WINDOW: usize = 32 << 10;
 
 const PIXEL: usize = 3;
 
+/// Memory for the bands being made, beside the stream: a band as filtered, and deflate's tables.
+pub fn work_bytes() -> usize {
+    rayon::current_num_threads() * (BAND_BYTES + (384 << 10))
+}
+
 /// Gives the zlib stream of `picture` piece by piece; stops at the first error of `take`.
 pub(crate) fn zlib<E: From<io::Error>>(
     picture: &Picture,

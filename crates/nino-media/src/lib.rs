@@ -13,6 +13,7 @@ mod still;
 mod text;
 mod y4m;
 
+pub use deflate::work_bytes as png_work_bytes;
 pub use mask::{Mask, Sides, outpaint};
 pub use picture::Picture;
 pub use resize::{Size, Upscale, resize};

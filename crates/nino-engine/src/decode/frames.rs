@@ -29,8 +29,10 @@ const BAND_BYTES: usize = 2 << 20;
 
 /// Host memory for pictures of so many pixels; `tiled` is how many frames wait for their last tile.
 pub(super) fn picture_bytes(pixels: usize, tiled: Option<usize>) -> usize {
-    // The picture and what its file is compressed to, then rows as read and as f32.
-    let whole = pixels * 6 + (3 * BAND_BYTES).min(pixels * 24);
+    // The picture and what its file is compressed to, then rows as read and as f32, or what it is
+    // compressed with.
+    let rows = (3 * BAND_BYTES).min(pixels * 24);
+    let whole = pixels * 6 + rows.max(crate::media::png_work_bytes().min(pixels * 24));
     whole + tiled.map_or(0, |n_frames| Blend::bytes(pixels, n_frames))
 }
 
