@@ -80,6 +80,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
             width: side,
             first: !clip,
             by_frame: false,
+            by_tap: false,
         };
         return vae.decode(chunk, &storage).unwrap().graph;
     }

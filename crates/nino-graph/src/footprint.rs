@@ -4,7 +4,7 @@
 //! A row is a contiguous piece of the output: one image row of a conv, one token of a linear. The
 //! rows of grouped statistics are chunks of positions, whose partial sums go to scratch.
 
-use crate::{Concat, Conv, Graph, Node, Op, Over, Shape};
+use crate::{Concat, Conv, Graph, Node, Op, Over, PadMode, Shape};
 use nino_dtype::DType;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl Graph {
             },
             Op::Conv(_) | Op::Upsample(_) | Op::AvgPool(_) | Op::Attention(_) => leading(out, 2),
             Op::Reduce(o) => out[..o.axis].iter().product(),
-            Op::Permute(_) => 1,
+            Op::Permute(o) => kept_in_front(self.shape(o.x), &o.perm),
             _ => out.rows(),
         }
     }
@@ -155,6 +155,7 @@ impl Graph {
             | Op::Cast(..)
             | Op::Reduce(_)
             | Op::Gather(_)
+            | Op::Permute(_)
             | Op::TimestepEmbed(_) => same_rows(),
             Op::Attention(_) if i == 0 => same_rows(),
             Op::Attention(_) if i < 3 => self.cut(
@@ -187,6 +188,10 @@ impl Graph {
                 if o.axis + 1 == x.rank() {
                     return same_rows();
                 }
+                if let PadMode::Constant(_) = o.mode {
+                    let rows = part_rows((o.axis, o.before), x, out, rows);
+                    return self.cut(operand, x.rows(), &rows);
+                }
                 let block: usize = out[o.axis..out.rank() - 1].iter().product();
                 let outer: usize = x[..o.axis].iter().product();
                 self.cut(
@@ -199,23 +204,47 @@ impl Graph {
         }
     }
 
-    /// Rows of one operand of a concat that lie in the given output rows, as one covering range.
+    /// Rows of one operand of a concat that lie in the given output rows.
     fn concat_rows(&self, o: &Concat, i: usize, out: Shape, rows: &Range<usize>) -> Range<usize> {
         if o.axis + 1 == out.rank() {
             return rows.clone();
         }
-        let inner: usize = out[o.axis + 1..out.rank() - 1].iter().product();
         let before: usize = o.xs[..i].iter().map(|&x| self.shape(x)[o.axis]).sum();
-        let (block, mine) = (out[o.axis] * inner, self.shape(o.xs[i])[o.axis] * inner);
-        // Output row -> number of this operand's rows before it.
-        let at = |r: usize| r / block * mine + (r % block).saturating_sub(before * inner).min(mine);
-        at(rows.start)..at(rows.end)
+        part_rows((o.axis, before), self.shape(o.xs[i]), out, rows)
     }
+}
+
+/// Rows of `x` that lie in the given rows of `out`, which has it from `before` on along `axis`, as one
+/// covering range.
+fn part_rows(
+    (axis, before): (usize, usize),
+    x: Shape,
+    out: Shape,
+    rows: &Range<usize>,
+) -> Range<usize> {
+    let inner: usize = out[axis + 1..out.rank() - 1].iter().product();
+    let (block, mine) = (out[axis] * inner, x[axis] * inner);
+    // Output row -> number of rows of `x` before it.
+    let at = |r: usize| r / block * mine + (r % block).saturating_sub(before * inner).min(mine);
+    let part = at(rows.start)..at(rows.end);
+    // None are none at the start: behind the last there may be no memory.
+    if part.is_empty() { 0..0 } else { part }
 }
 
 /// Product of all but the last `tail` dimensions.
 fn leading(s: Shape, tail: usize) -> usize {
     s[..s.rank().saturating_sub(tail)].iter().product()
+}
+
+/// Product of the dimensions that a permutation leaves in front, up to the result's last. Those of size 1
+/// may be anywhere.
+fn kept_in_front(x: Shape, perm: &[usize]) -> usize {
+    let long = |d: &usize| x[*d] > 1;
+    let before = (0..x.rank()).filter(long);
+    let after = perm.iter().copied().filter(long);
+    let kept = before.zip(after).take_while(|(a, b)| a == b);
+    let kept = kept.map(|(d, _)| d).take_while(|d| perm.last() != Some(d));
+    kept.map(|d| x[d]).product()
 }
 
 fn batch_and_positions(x: Shape) -> (usize, usize) {

@@ -4,6 +4,7 @@
 //! `mid.conv_in.weight` and `.bias`, shaped by the model, stored as the file has them, and records
 //! the convolution. One root per graph: a name declared twice is the same parameter.
 
+use crate::stream::join;
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Shape};
 use std::cell::RefCell;
@@ -27,6 +28,7 @@ type Branches<'a> = dyn Fn(&str, DType) -> Vec<Branch> + 'a;
 struct Root<'a> {
     dtype: Box<dyn Fn(&str) -> DType + 'a>,
     branches: Option<Box<Branches<'a>>>,
+    by_tap: bool,
     declared: RefCell<HashMap<String, Node>>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Params<'a> {
             root: Rc::new(Root {
                 dtype: Box::new(dtype),
                 branches: None,
+                by_tap: false,
                 declared: RefCell::default(),
             }),
         }
@@ -81,13 +84,21 @@ impl<'a> Params<'a> {
     /// The same with branches beside the weights that `branches` names; for a fresh root.
     #[must_use]
     pub fn with_branches(self, branches: impl Fn(&str, DType) -> Vec<Branch> + 'a) -> Params<'a> {
-        let root = Rc::try_unwrap(self.root).map(|root| Root {
-            branches: Some(Box::new(branches)),
-            ..root
-        });
+        let branches: Option<Box<Branches<'a>>> = Some(Box::new(branches));
+        self.changed(|root| Root { branches, ..root })
+    }
+
+    /// The same with convolutions over frames as sums over them, or not; for a fresh root.
+    #[must_use]
+    pub fn by_tap(self, by_tap: bool) -> Params<'a> {
+        self.changed(|root| Root { by_tap, ..root })
+    }
+
+    fn changed(self, change: impl FnOnce(Root<'a>) -> Root<'a>) -> Params<'a> {
+        let root = Rc::try_unwrap(self.root).map(change);
         Params {
             prefix: self.prefix,
-            root: Rc::new(root.unwrap_or_else(|_| panic!("branches after layers"))),
+            root: Rc::new(root.unwrap_or_else(|_| panic!("changed after layers"))),
         }
     }
 
@@ -132,7 +143,11 @@ impl<'a> Params<'a> {
         let bias = c
             .bias
             .then(|| self.vector(g, &format!("{name}.bias"), c.cout));
-        let mut y = g.causal_conv(x, w, bias, c.stride, c.pad);
+        let mut y = if self.root.by_tap && c.kernel[0] > 1 {
+            taps(g, x, (w, bias), &c)
+        } else {
+            g.causal_conv(x, w, bias, c.stride, c.pad)
+        };
         let shape = g.shape(w);
         for b in self.branches(name, g.dtype(w)) {
             let mut narrow = shape;
@@ -253,6 +268,27 @@ fn storage(wanted: DType, shape: Shape) -> DType {
 pub(crate) fn in_blocks(wanted: DType, row: usize) -> Option<DType> {
     let fills = |d: &DType| row.is_multiple_of(d.block_len());
     [wanted, DType::Q8_0].into_iter().find(fills)
+}
+
+/// A convolution over frames as a sum over the frames of its window.
+#[track_caller]
+fn taps(g: &mut Graph, x: Node, (w, bias): (Node, Option<Node>), c: &ConvShape) -> Node {
+    let ([kt, ..], [step, sh, sw]) = (c.kernel, c.stride);
+    let n = g.shape(x)[1].saturating_sub(kt) / step + 1;
+    let mut sum = None;
+    for tap in 0..kt {
+        let frames = if step == 1 {
+            g.slice(x, 1, tap, tap + n)
+        } else {
+            let at = (0..n).map(|i| i * step + tap);
+            let frames: Vec<Node> = at.map(|t| g.slice(x, 1, t, t + 1)).collect();
+            join(g, &frames)
+        };
+        let w = g.slice(w, 1, tap, tap + 1);
+        let y = g.causal_conv(frames, w, bias.filter(|_| tap == 0), [1, sh, sw], c.pad);
+        sum = Some(sum.map_or(y, |sum| g.add(y, sum)));
+    }
+    sum.unwrap_or(x)
 }
 
 #[cfg(test)]

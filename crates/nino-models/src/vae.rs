@@ -35,6 +35,9 @@ pub struct Chunk {
     pub first: bool,
     /// Video layers run on one frame after the other: same values, less memory.
     pub by_frame: bool,
+    /// Convolutions over frames are sums over them, so that no op needs several frames at once: for devices
+    /// that bind less than those are.
+    pub by_tap: bool,
 }
 
 /// Storage of activations and weights.
@@ -265,12 +268,8 @@ impl Vae {
         let mut graph = Graph::new();
         let input = graph.input("x", shape, storage.activations);
         let mut stream = Stream::new(chunk.first);
-        let output = body(
-            &mut graph,
-            &Params::new(storage.weights),
-            &mut stream,
-            input,
-        )?;
+        let params = Params::new(storage.weights).by_tap(chunk.by_tap);
+        let output = body(&mut graph, &params, &mut stream, input)?;
         graph.output(output);
         let check = graph.push(Op::Stats(Stats {
             x: output,

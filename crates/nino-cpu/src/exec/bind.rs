@@ -435,11 +435,13 @@ impl Binder<'_> {
                 );
             }
             Op::Permute(o) => {
+                let each = shape.rows() / self.session.plan.graph().op_rows(node);
                 layout::permute(
                     team,
                     (self.view(o.x)?, self.shape(o.x)),
                     (self.out()?, shape),
                     &o.perm,
+                    rows.start * each..rows.end * each,
                 );
             }
             Op::Gather(o) => {

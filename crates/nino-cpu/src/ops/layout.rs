@@ -144,6 +144,7 @@ pub(crate) unsafe fn permute(
     (x, x_shape): (View, Shape),
     (out, shape): (View, Shape),
     perm: &[usize],
+    rows: Range<usize>,
 ) {
     let own = x_shape.strides();
     let mut strides = [0; 6];
@@ -164,7 +165,7 @@ pub(crate) unsafe fn permute(
         }
         at
     };
-    by_rows(team, 0..shape.rows(), n, |rows, _| {
+    by_rows(team, rows, n, |rows, _| {
         if step == 1 {
             for row in rows {
                 std::ptr::copy_nonoverlapping(x.at(from(row)), out.at(row * n), n * size);

@@ -1,6 +1,7 @@
 //! The graphs a clip is decoded with: its first chunk, the ones like each other after it, and what
 //! is left at the end. A picture is a clip of one chunk.
 
+use super::part::planned;
 use super::{LatentSize, Part};
 use crate::fit::{Room, fit_shared, fit_within};
 use crate::{EngineError, VaeFile};
@@ -74,13 +75,17 @@ impl Recorder<'_> {
             width,
             first,
             by_frame: true,
+            by_tap: false,
         };
-        let recording = self.vae.record_decoder(chunk, self.dtype)?;
-        let plan = match self.vae.vae.time_scale() {
-            None => fit_within(self.device, &recording.graph, self.room)?,
-            // A clip's graphs share their weights.
-            Some(_) => fit_shared(self.device, &recording.graph, self.room)?,
-        };
+        let (plan, recording) = planned(chunk, |chunk| {
+            let recording = self.vae.record_decoder(chunk, self.dtype)?;
+            let plan = match self.vae.vae.time_scale() {
+                None => fit_within(self.device, &recording.graph, self.room)?,
+                // A clip's graphs share their weights.
+                Some(_) => fit_shared(self.device, &recording.graph, self.room)?,
+            };
+            Ok((plan, recording))
+        })?;
         Ok(Part::new(plan, recording, frames, runs))
     }
 }

@@ -4,8 +4,8 @@ use super::Strategy;
 use crate::profile::Profile;
 use crate::values::{read, write};
 use crate::{Control, EngineError};
-use nino_graph::{Node, Plan, RunOptions, Session};
-use nino_models::{Cache, Recording};
+use nino_graph::{Node, Plan, PlanError, RunOptions, Session};
+use nino_models::{Cache, Chunk, Recording};
 use std::sync::Arc;
 
 /// One graph, planned, and how often it runs.
@@ -61,6 +61,21 @@ impl Part {
         Err(EngineError::NotFinite {
             dtype: graph.dtype(self.output),
         })
+    }
+}
+
+/// What `plan` makes of a chunk; where the device does not bind the frames of a window at once, of the chunk
+/// with each of them on its own.
+pub(crate) fn planned<T>(
+    chunk: Chunk,
+    plan: impl Fn(Chunk) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    match plan(chunk) {
+        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) => plan(Chunk {
+            by_tap: true,
+            ..chunk
+        }),
+        planned => planned,
     }
 }
 

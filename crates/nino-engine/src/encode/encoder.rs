@@ -79,14 +79,18 @@ impl<'a> Encoder<'a> {
                 width,
                 first,
                 by_frame: true,
+                by_tap: false,
             };
-            let recording = vae.record_encoder(chunk, dtype)?;
             // A chunk's frames as bytes, as f32, and once more on their way in.
             let room = Room {
                 cap: None,
                 beside: frames * width * height * 3 * (1 + 2 * size_of::<f32>()),
             };
-            let plan = fit_within(device, &recording.graph, room)?;
+            let (plan, recording) = part::planned(chunk, |chunk| {
+                let recording = vae.record_encoder(chunk, dtype)?;
+                let plan = fit_within(device, &recording.graph, room)?;
+                Ok((plan, recording))
+            })?;
             Ok(Part::new(plan, recording, frames, 1))
         };
         let mut parts = vec![part(chunks.first, true)?];

@@ -58,6 +58,7 @@ pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
         width: 8,
         first: true,
         by_frame: true,
+        by_tap: false,
     };
     let storage = Storage {
         activations: DType::F32,

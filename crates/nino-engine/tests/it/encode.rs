@@ -50,6 +50,7 @@ fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
         width: frames[0].width,
         first: true,
         by_frame: false,
+        by_tap: false,
     };
     let storage = Storage {
         activations: DType::F32,

@@ -2,10 +2,13 @@
 
 use super::decode::{kl, smooth};
 use super::{cpu, root, with_control};
+use nino_dtype::DType;
 use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
-use nino_graph::Device;
-use nino_models::Vae;
+use nino_graph::{Around, Device, Plan, PlanOptions, rewrite};
+use nino_models::kl::Scale;
+use nino_models::{Chunk, Storage, Vae};
+use std::ops::Deref;
 
 fn values(device: &dyn Device, vae: &VaeFile, latent: &Latent, precision: Precision) -> Vec<f32> {
     let options = DecodeOptions {
@@ -23,6 +26,14 @@ fn values(device: &dyn Device, vae: &VaeFile, latent: &Latent, precision: Precis
     });
     ran.unwrap();
     found
+}
+
+/// In dB, of values from 0 to 1.
+fn psnr(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let pairs = a.iter().zip(b);
+    let square = pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+    -10.0 * (square / a.len() as f64).log10()
 }
 
 /// Every GPU of this machine with its name; says so when there is none.
@@ -74,14 +85,62 @@ fn gpu_decodes_in_f16_are_near_f32() {
             };
             let exact = values(&cpu(), vae, &latent, Precision::F32);
             let half = values(&gpu, vae, &latent, Precision::F16);
-            let pairs = exact.iter().zip(&half);
-            let square = pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
-            let db = -10.0 * (square / exact.len() as f64).log10();
+            let db = psnr(&exact, &half);
             println!("{} on {name}: {db:.1} dB", vae.name);
             if db.is_nan() || db < 50.0 {
                 failures.push(format!("{}: {db:.1} dB", vae.name));
             }
         }
         assert!(failures.is_empty(), "{}", failures.join("; "));
+    }
+}
+
+/// A device that binds less than the frames of a window.
+struct Narrow<'a>(&'a GpuDevice, usize);
+
+impl Around for Narrow<'_> {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        self.0 as &dyn Device
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        let options = self.0.plan_options();
+        PlanOptions {
+            max_binding: self.1,
+            ..options
+        }
+    }
+}
+
+#[test]
+fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
+    for (name, limit, frames) in [("wan21", 64 << 10, 2), ("wan22", 160 << 10, 1)] {
+        let vae =
+            VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors"))).unwrap();
+        let latent = smooth(&[1, vae.vae.latent_channels(), frames, 12, 10]);
+        let chunk = Chunk {
+            batch: 1,
+            frames: 1,
+            height: 12,
+            width: 10,
+            first: true,
+            by_frame: true,
+            by_tap: false,
+        };
+        for (gpu_name, gpu) in gpus() {
+            let narrow = Narrow(&gpu, limit);
+            let storage = Storage {
+                activations: gpu.activation_dtype(),
+                weights: &|_| DType::F16,
+                scale: Scale { shift: 0 },
+            };
+            let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
+            let windows = rewrite(&windows, gpu.rewrites());
+            assert!(Plan::new(windows, Device::plan_options(&narrow)).is_err());
+            let whole = values(&gpu, &vae, &latent, Precision::Auto);
+            let found = values(&narrow, &vae, &latent, Precision::Auto);
+            let db = psnr(&found, &whole);
+            assert!(db >= 55.0, "{name} on {gpu_name}: {db:.1} dB");
+        }
     }
 }

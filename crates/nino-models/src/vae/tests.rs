@@ -17,6 +17,7 @@ fn chunk(frames: usize, height: usize, width: usize, first: bool) -> Chunk {
         width,
         first,
         by_frame: true,
+        by_tap: false,
     }
 }
 

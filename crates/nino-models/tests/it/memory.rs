@@ -18,6 +18,7 @@ fn a_picture_of_1024_in_f16_takes_a_gigabyte_and_a_quarter() {
         width: 128,
         first: true,
         by_frame: false,
+        by_tap: false,
     };
     let vae = Vae::spec("sd-vae").unwrap();
     let graph = vae.decode(chunk, &storage).unwrap().graph;

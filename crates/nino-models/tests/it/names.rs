@@ -94,6 +94,7 @@ fn autoencoders() {
             width: size,
             first: !video,
             by_frame: true,
+            by_tap: false,
         };
         let decode = vae.decode(chunk(1, 1), &storage).unwrap();
         let frames = vae.time_scale().unwrap_or(1);

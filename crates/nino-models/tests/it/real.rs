@@ -42,6 +42,7 @@ fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Rec
         width: input.shape[2],
         first: true,
         by_frame: false,
+        by_tap: false,
     };
     let r = record(&vae, chunk, &storage);
     let inputs = BTreeMap::from([(r.input, input.clone())]);

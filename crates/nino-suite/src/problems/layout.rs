@@ -136,7 +136,9 @@ pub(super) fn slice(rng: &mut Rng) -> Vec<Case> {
 
 pub(super) fn permute(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
-    let perms: [(&[usize], &[usize]); 5] = [
+    let perms: [(&[usize], &[usize]); 7] = [
+        (&[6, 5, 1, 8, 4], &[0, 2, 1, 4, 3]),
+        (&[1, 4, 3, 1, 5], &[3, 1, 0, 2, 4]),
         (&[5, 7], &[1, 0]),
         (&[2, 3, 4, 5], &[0, 2, 1, 3]),
         (&[2, 3, 4, 5], &[3, 1, 0, 2]),

@@ -87,6 +87,7 @@ impl Network {
                     width: *side,
                     first: true,
                     by_frame: false,
+                    by_tap: false,
                 };
                 let storage = Storage {
                     activations,
