@@ -25,6 +25,8 @@ mod roofline;
 mod session;
 mod shader;
 mod submit;
+#[cfg(test)]
+mod testing;
 mod transfer;
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "windows")),

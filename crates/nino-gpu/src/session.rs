@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nino_graph::{
-    Aside, Def, ExecError, Fetch, Node, OpTime, Outside, Place, Plan, RunOptions, Session, Transfer,
+    Aside, Def, ExecError, Fetch, Node, OpTime, Place, Plan, RunOptions, Session, Transfer,
 };
 
 use crate::Gpu;
@@ -83,10 +83,8 @@ impl GpuSession {
         })
     }
 
-    /// The page a byte of the arena is on, and its offset there.
-    fn at(&self, offset: usize) -> (&wgpu::Buffer, u64) {
-        let page = self.plan.options().page;
-        (&self.pages[offset / page], (offset % page) as u64)
+    fn at(&self, offset: usize) -> Window<'_> {
+        window(&self.pages, self.plan.options().page, offset)
     }
 
     fn place(&self, node: Node, len: usize) -> Result<Place, ExecError> {
@@ -144,10 +142,7 @@ impl GpuSession {
     /// Steps whose operands pass through the arena run one at a time, with copies around them.
     fn run_with_transfers(&mut self, at: usize) -> Result<(), ExecError> {
         let (page, pages) = (self.plan.options().page, &self.pages);
-        let window = |t: &Transfer| Window {
-            buffer: &pages[t.arena / page],
-            offset: (t.arena % page) as u64,
-        };
+        let window = |t: &Transfer| window(pages, page, t.arena);
         let (gpu, step) = (&self.gpu, &self.steps[at]);
         let fail = |e| exec_error(e, gpu);
         for t in &step.bring {
@@ -161,6 +156,14 @@ impl GpuSession {
             .submit(gpu, &self.steps[at..=at])
             .map_err(fail)?;
         self.kept.take(gpu, t, window(t)).map_err(fail)
+    }
+}
+
+/// The page a byte of the arena is on, and its offset there.
+fn window(pages: &[wgpu::Buffer], page: usize, at: usize) -> Window<'_> {
+    Window {
+        buffer: &pages[at / page],
+        offset: (at % page) as u64,
     }
 }
 
@@ -180,18 +183,16 @@ impl Session for GpuSession {
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         self.steady &= !self.plan.keeps(input);
         let gpu = &self.gpu;
-        let fail = |e| exec_error(e, gpu);
-        let (outside, span) = match self.plan.place(input) {
-            Place::Arena(span) => {
-                let (page, offset) = self.at(span.offset + at);
-                return gpu.write_within(page, offset, bytes).map_err(fail);
-            }
-            Place::Across(span) => (Outside::Across, span),
-            Place::Host(span) => (Outside::Host, span),
-            Place::Param | Place::Nowhere => return Ok(()),
+        let place = self.plan.place(input);
+        let written = if let Place::Arena(span) = place {
+            let to = self.at(span.offset + at);
+            gpu.write_within(to.buffer, to.offset, bytes)
+        } else if let Some((outside, span)) = place.outside() {
+            self.kept.write(gpu, outside, span.offset + at, bytes)
+        } else {
+            Ok(())
         };
-        let written = self.kept.write(gpu, outside, span.offset + at, bytes);
-        written.map_err(fail)
+        written.map_err(|e| exec_error(e, gpu))
     }
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
@@ -259,18 +260,17 @@ impl Session for GpuSession {
     }
 
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        let fail = |e| exec_error(e, &self.gpu);
-        let (outside, span) = match self.plan.place(output) {
-            Place::Arena(span) => {
-                let (page, offset) = self.at(span.offset + at);
-                return self.gpu.read_within(page, offset, dst).map_err(fail);
-            }
-            Place::Across(span) => (Outside::Across, span),
-            Place::Host(span) => (Outside::Host, span),
-            Place::Param | Place::Nowhere => return Ok(()),
+        let gpu = &self.gpu;
+        let place = self.plan.place(output);
+        let read = if let Place::Arena(span) = place {
+            let from = self.at(span.offset + at);
+            gpu.read_within(from.buffer, from.offset, dst)
+        } else if let Some((outside, span)) = place.outside() {
+            self.kept.read(gpu, outside, span.offset + at, dst)
+        } else {
+            Ok(())
         };
-        let read = self.kept.read(&self.gpu, outside, span.offset + at, dst);
-        read.map_err(fail)
+        read.map_err(|e| exec_error(e, gpu))
     }
 
     fn set_aside(&mut self, output: Node) -> Result<Option<Aside>, ExecError> {
@@ -278,9 +278,8 @@ impl Session for GpuSession {
             return Ok(None);
         };
         let fail = |e| exec_error(e, &self.gpu);
-        let (buffer, offset) = self.at(span.offset);
         let mut block = Block::on_host(&self.gpu, span.bytes).map_err(fail)?;
-        let taken = block.take(&self.gpu, &(0..span.bytes), Window { buffer, offset });
+        let taken = block.take(&self.gpu, &(0..span.bytes), self.at(span.offset));
         taken.map_err(fail)?;
         Ok(Some(Aside(Box::new(block))))
     }
@@ -294,9 +293,8 @@ impl Session for GpuSession {
         let (gpu, bytes) = (&self.gpu, self.plan.graph().bytes(input));
         let fail = |e| exec_error(e, gpu);
         if let Place::Arena(span) = self.plan.place(input) {
-            let (buffer, offset) = self.at(span.offset);
-            let window = Window { buffer, offset };
-            return block.bring(gpu, &(0..bytes), window).map_err(fail);
+            let to = self.at(span.offset);
+            return block.bring(gpu, &(0..bytes), to).map_err(fail);
         }
         let mut read = vec![0; bytes];
         block.read(gpu, 0, &mut read).map_err(fail)?;

@@ -45,10 +45,11 @@ impl Gpu {
             ..GpuWeights::default()
         };
         let fail = |e| exec_error(e, self);
-        let outside = wanted(plans).filter(|(_, streamed)| *streamed);
+        let wanted: Vec<_> = wanted(plans).collect();
+        let outside = wanted.iter().filter(|(_, streamed)| *streamed);
         ask_host(outside.map(|(spec, _)| spec.bytes()).sum()).map_err(fail)?;
         let mut staged = 0;
-        for (spec, streamed) in wanted(plans) {
+        for (spec, streamed) in wanted {
             let packed = weights.packed.contains(&spec.name);
             let bytes = spec.bytes();
             if streamed {

@@ -121,6 +121,17 @@ pub enum Place {
     Nowhere,
 }
 
+impl Place {
+    /// Where a value is kept that passes through windows.
+    pub fn outside(self) -> Option<(Outside, Span)> {
+        match self {
+            Place::Across(span) => Some((Outside::Across, span)),
+            Place::Host(span) => Some((Outside::Host, span)),
+            Place::Arena(_) | Place::Param | Place::Nowhere => None,
+        }
+    }
+}
+
 /// Some rows of one op; a whole op is one step unless a limit cut it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {

@@ -1,7 +1,7 @@
 //! Bytes pass through windows whatever kind of block they are in.
 
 use super::*;
-use crate::{Adapters, OpenOptions};
+use crate::testing::gpus;
 
 const BYTES: usize = 1024;
 
@@ -11,17 +11,7 @@ fn numbers(n: usize, from: usize) -> Vec<u8> {
 
 #[test]
 fn gpu_bytes_pass_through_windows() {
-    let adapters = Adapters::enumerate();
-    if let Some(reason) = &adapters.reason {
-        println!("skipped: no GPU adapter ({reason})");
-    }
-    for info in &adapters.infos {
-        let options = OpenOptions {
-            adapter: info.index.to_string(),
-            ..OpenOptions::default()
-        };
-        check(&Gpu::open_in(&adapters, &options).unwrap());
-    }
+    gpus(None).iter().for_each(check);
 }
 
 fn check(gpu: &Gpu) {

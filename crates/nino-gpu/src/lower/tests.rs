@@ -9,7 +9,8 @@ use nino_graph::{Graph, Node, Op};
 use super::Lower;
 use crate::kernel::{Launch, MOST_GROUPS, View};
 use crate::ops::gemm::packs_weights;
-use crate::{Adapters, Gpu, OpenOptions, Tier};
+use crate::testing::gpus;
+use crate::{Gpu, Tier};
 
 mod cases;
 
@@ -24,25 +25,12 @@ const LEAST: usize = 1024;
 
 #[test]
 fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
-    let adapters = Adapters::enumerate();
-    if let Some(reason) = &adapters.reason {
-        println!("skipped: no GPU adapter ({reason})");
-    }
     let mut failures = Vec::new();
-    for info in &adapters.infos {
-        let highest = info.tiers.last().copied().unwrap_or(Tier::F32);
-        for tier in [Tier::F32, highest] {
-            let options = OpenOptions {
-                adapter: info.index.to_string(),
-                tier: Some(tier),
-                ..OpenOptions::default()
-            };
-            let gpu = Gpu::open_in(&adapters, &options).unwrap();
-            for case in CASES {
-                for dtype in [DType::F16, DType::F32] {
-                    if let Err(why) = check(&gpu, case, dtype) {
-                        failures.push(format!("{} {tier} {dtype}: {why}", case.name));
-                    }
+    for gpu in [Some(Tier::F32), None].into_iter().flat_map(gpus) {
+        for case in CASES {
+            for dtype in [DType::F16, DType::F32] {
+                if let Err(why) = check(&gpu, case, dtype) {
+                    failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.tier));
                 }
             }
         }
@@ -52,13 +40,7 @@ fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
 
 #[test]
 fn gpu_more_rows_than_kernels_count_are_refused() {
-    let adapters = Adapters::enumerate();
-    for info in &adapters.infos {
-        let options = OpenOptions {
-            adapter: info.index.to_string(),
-            ..OpenOptions::default()
-        };
-        let gpu = Gpu::open_in(&adapters, &options).unwrap();
+    for gpu in gpus(None) {
         let buffer = gpu.buffer("one", 16).unwrap();
         for (n, fits) in [(1 << 31, false), ((1 << 31) - 1, true)] {
             let mut g = Graph::new();
@@ -91,13 +73,7 @@ fn gpu_more_rows_than_kernels_count_are_refused() {
 /// Launches of a convolution of 4096 × 4096 pixels, and which rows each makes: nothing runs.
 #[test]
 fn gpu_products_of_many_rows_are_launches_that_devices_take() {
-    let adapters = Adapters::enumerate();
-    for info in &adapters.infos {
-        let options = OpenOptions {
-            adapter: info.index.to_string(),
-            ..OpenOptions::default()
-        };
-        let gpu = Gpu::open_in(&adapters, &options).unwrap();
+    for gpu in gpus(None) {
         let buffer = gpu.buffer("one", 16).unwrap();
         let view = View::whole(&buffer, DType::F16);
         for (cout, side) in [(32, 1), (32, 3), (4, 3)] {

@@ -3,7 +3,7 @@
 
 use super::lifetimes::Buffer;
 use super::order::Order;
-use super::{Place, Plan, PlanError, PlanOptions, Step};
+use super::{Plan, PlanError, PlanOptions, Step};
 use crate::{Graph, Node};
 use std::ops::Range;
 
@@ -33,11 +33,7 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(i, used)| {
-                let (outside, span) = match self.place(used.node) {
-                    Place::Across(span) => (Outside::Across, span),
-                    Place::Host(span) => (Outside::Host, span),
-                    _ => return None,
-                };
+                let (outside, span) = self.place(used.node).outside()?;
                 Some(Transfer {
                     outside,
                     bytes: span.offset + used.bytes.start..span.offset + used.bytes.end,

@@ -84,7 +84,7 @@ impl<'a> Gemm<'a> {
             Some(gate) => Some(gate.ptx()?),
             None => None,
         };
-        let words = self.hopper_words()?;
+        let words = self.hopper_words(window.as_ref())?;
         let channels = self.conv.as_ref().map_or(self.k, |c| c.c);
         let tile = hopper_tile([self.m, self.n, self.k], channels, gate.is_some())?;
         let kernel = GemmKernel {
@@ -107,7 +107,7 @@ impl<'a> Gemm<'a> {
     }
 
     /// In the order of `ptx::gemm::word`; nothing where a start is not a multiple of eight values.
-    fn hopper_words(&self) -> Option<Vec<u32>> {
+    fn hopper_words(&self, window: Option<&Window>) -> Option<Vec<u32>> {
         let x = match &self.conv {
             Some(_) => self.x.start_of_tensor()?,
             None => self.x.start_of_row(self.first, self.k)?,
@@ -126,7 +126,7 @@ impl<'a> Gemm<'a> {
             let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
             words.extend([self.first, c.c, h, w, oh, ow]);
             words.extend([c.pad[1], c.pad[2]].map(|p| p as u32));
-            if window(c).is_some_and(|w| w.is_over_frames()) {
+            if window.is_some_and(Window::is_over_frames) {
                 words.extend([c.input[0], c.output[0]]);
             }
         }
