@@ -1,8 +1,9 @@
 // 3x3 convolution, stride 1, on cooperative matrices, f16 in, f32 accumulate; over KT frames, from an
-// image's own on, where it is of clips. A workgroup makes a TY x TX patch of one image for BN output channels. BK input channels of the patch and its border
-// are read into shared memory once and serve all nine taps: a matrix of 16 neighbouring pixels is
-// the same memory, shifted. That leaves an ninth of the reads (and of the norm prologue's work) of an
-// implicit GEMM. Weights pass through shared memory TPS taps at a time.
+// image's own on, where it is of clips. A workgroup makes a TY x TX patch of one image for BN output
+// channels. BK input channels of the patch and its border are read into shared memory once and serve
+// all nine taps: a matrix of 16 neighbouring pixels is the same memory, shifted. That leaves an ninth
+// of the reads (and of the norm prologue's work) of an implicit GEMM. Weights pass through shared
+// memory TPS taps at a time.
 // Wants cin and cout to be multiples of 8; sizes need fit no tile.
 enable f16;
 enable wgpu_cooperative_matrix;
