@@ -36,6 +36,11 @@ pub enum Shape {
         c: usize,
         h: usize,
     },
+    /// RMS norm over the channels of each of h × h pixels, and SiLU.
+    RmsNormSilu {
+        c: usize,
+        h: usize,
+    },
 }
 
 /// The list `nino bench ops` runs. `weights: None` means the device's own activation type.
@@ -75,6 +80,10 @@ pub const SHAPES: &[Shape] = &[
         hd: 512,
     },
     Shape::GroupNormSilu { c: 256, h: 512 },
+    // The widths of the Wan VAE.
+    Shape::RmsNormSilu { c: 96, h: 512 },
+    Shape::RmsNormSilu { c: 192, h: 512 },
+    Shape::RmsNormSilu { c: 384, h: 256 },
     // The linears of Stable Diffusion 1.5's attention blocks.
     Shape::Linear {
         m: 4096,
@@ -168,6 +177,7 @@ impl Shape {
             Shape::Linear { .. } => "matmul",
             Shape::Attention { .. } => "attention",
             Shape::GroupNormSilu { .. } => "group_norm_silu",
+            Shape::RmsNormSilu { .. } => "rms_norm_silu",
         }
     }
 
@@ -177,7 +187,9 @@ impl Shape {
             Shape::Conv3x3 { c, h } => format!("3x3 {c}@{h}x{h}"),
             Shape::Linear { m, k, n, .. } => format!("{m}x{k}x{n}"),
             Shape::Attention { heads, n, hd } => format!("{heads} heads {n}x{hd}"),
-            Shape::GroupNormSilu { c, h } => format!("{c}@{h}x{h}"),
+            Shape::GroupNormSilu { c, h } | Shape::RmsNormSilu { c, h } => {
+                format!("{c}@{h}x{h}")
+            }
         }
     }
 
@@ -217,6 +229,12 @@ impl Shape {
                 let weight = c.param([channels], DType::F32, 1.0, 0.2);
                 let bias = c.param([channels], DType::F32, 0.0, 0.2);
                 let norm = c.g.group_norm(x, 32, weight, bias, 1e-6);
+                c.g.silu(norm)
+            }
+            Shape::RmsNormSilu { c: channels, h } => {
+                let x = c.input([1, h, h, channels], dtype);
+                let weight = c.param([channels], DType::F32, 1.0, 0.2);
+                let norm = c.g.rms_norm(x, Some(weight), 1e-6);
                 c.g.silu(norm)
             }
         };

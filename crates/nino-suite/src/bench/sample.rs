@@ -73,9 +73,18 @@ fn value(shape: &Shape, inputs: &[&Tensor], params: &[Tensor], i: usize) -> f64 
             let var = members().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n;
             let y = (inputs[0].values[i] - mean) / (var + 1e-6).sqrt() * params[0].values[channel]
                 + params[1].values[channel];
-            y / (1.0 + (-y).exp())
+            silu(y)
+        }
+        Shape::RmsNormSilu { c, .. } => {
+            let pixel = inputs[0].row(i / c);
+            let rms = (dot(pixel, pixel) / c as f64 + 1e-6).sqrt();
+            silu(pixel[i % c] / rms * params[0].values[i % c])
         }
     }
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
