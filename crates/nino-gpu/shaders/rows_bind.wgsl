@@ -5,6 +5,9 @@ struct P {
 }
 #params
 #include io
+#if MODE == 1
+#include act
+#endif
 #bind O OT
 #bind X XT
 #if WEIGHT
@@ -37,7 +40,7 @@ fn result(x: f32, i: u32, mean: f32, rstd: f32, b: u32) -> f32 {
 #if SHIFT
   y = y + SH_1(p.sh_off + b * p.d + i);
 #endif
-  return y;
+  return epi_act(y);
 #endif
 }
 #if VEC
@@ -58,7 +61,7 @@ fn result4(x: vec4<f32>, i: u32, mean: f32, rstd: f32, b: u32) -> vec4<f32> {
 #if SHIFT
   y = y + SH_4(p.sh_off + b * p.d + i);
 #endif
-  return y;
+  return vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
 #endif
 }
 #endif

@@ -114,6 +114,7 @@ impl Graph {
             bias,
             scale: None,
             shift: None,
+            act: None,
         }))
     }
 
@@ -127,6 +128,7 @@ impl Graph {
             bias: None,
             scale: None,
             shift: None,
+            act: None,
         }))
     }
 

@@ -1,6 +1,6 @@
 //! What an op costs: arithmetic and memory traffic, from shapes alone.
 
-use crate::{Graph, Node, Op};
+use crate::{Act, Graph, Node, Op};
 use std::ops::AddAssign;
 
 /// Arithmetic and least memory traffic of one op.
@@ -29,6 +29,8 @@ impl Graph {
         }
         let out = self.shape(node).numel() as f64;
         let numel = |n: Node| self.shape(n).numel() as f64;
+        // As an op of its own counts it.
+        let each = |act: Option<Act>| f64::from(u8::from(act.is_some()));
         let flops = match op {
             Op::Linear(o) => 2.0 * (self.shape(node).rows() * self.shape(o.w).numel()) as f64,
             Op::MatMul(o) => 2.0 * out * self.shape(o.a).last_dim() as f64,
@@ -36,7 +38,9 @@ impl Graph {
             Op::Attention(o) => 4.0 * out * self.shape(o.k)[1] as f64,
             Op::Stats(o) => 3.0 * numel(o.x),
             Op::Reduce(o) => numel(o.x),
-            Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => 8.0 * out,
+            Op::Normalize(o) => (8.0 + each(o.norm.act)) * out,
+            Op::RowNorm(o) => (8.0 + each(o.act)) * out,
+            Op::Softmax(_) => 8.0 * out,
             Op::Rope(_) | Op::TimestepEmbed(_) => 4.0 * out,
             Op::AvgPool(o) => out * (o.size * o.size) as f64,
             Op::Gate(..) => 2.0 * out,

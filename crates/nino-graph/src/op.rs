@@ -125,7 +125,7 @@ pub struct Normalize {
 }
 
 /// Layer or RMS norm over the last dimension in one op:
-/// `act(norm(x) · weight + bias) · (1 + scale) + shift`.
+/// `act((norm(x) · weight + bias) · (1 + scale) + shift)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowNorm {
     pub x: Node,
@@ -137,6 +137,7 @@ pub struct RowNorm {
     pub scale: Option<Node>,
     /// `[b, d]`
     pub shift: Option<Node>,
+    pub act: Option<Act>,
 }
 
 /// q `[b, n, heads, hd]`, k and v `[b, m, heads, hd]` → `[b, n, heads, hd]`.

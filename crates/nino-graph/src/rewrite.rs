@@ -220,6 +220,7 @@ fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
     let mut op = g.op(x)?.clone();
     match &mut op {
         Op::Normalize(o) if users.single(x) && o.norm.act.is_none() => o.norm.act = Some(act),
+        Op::RowNorm(o) if users.single(x) && o.act.is_none() => o.act = Some(act),
         _ => return None,
     }
     replace(g, node, op, x);
@@ -252,7 +253,7 @@ fn fuse_norm(g: &mut Graph, users: &Users, node: Node, on: Rewrites) -> Option<(
                 stats: norm,
                 weight: n.weight,
                 bias: n.bias,
-                act: None,
+                act: n.act,
             });
             let stats = Stats {
                 x: n.x,

@@ -86,6 +86,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: norm::row_norm,
     },
     Problem {
+        name: "row norm and activation",
+        ops: &["row_norm"],
+        cases: norm::row_norm_act,
+    },
+    Problem {
         name: "softmax",
         ops: &["softmax"],
         cases: norm::softmax,
@@ -174,6 +179,11 @@ pub const PROBLEMS: &[Problem] = &[
         name: "norm into conv",
         ops: &["conv", "linear"],
         cases: fused::norm_into_conv,
+    },
+    Problem {
+        name: "activation into norm",
+        ops: &["row_norm", "unary"],
+        cases: fused::act_into_norm,
     },
     Problem {
         name: "epilogue",

@@ -385,6 +385,7 @@ impl Binder<'_> {
                     bias: self.vector(o.bias)?,
                     scale: o.scale.map(|n| self.view(n)).transpose()?,
                     shift: o.shift.map(|n| self.view(n)).transpose()?,
+                    act: o.act,
                     rows_per_batch: self.rows_per_batch(o.x),
                 };
                 norm.run(team, rows);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nino_graph::NormKind;
+use nino_graph::{Act, NormKind};
 
 use super::{by_rows, stats};
 use crate::act::{self, Scaled};
@@ -47,7 +47,7 @@ pub(crate) unsafe fn normalize(
     });
 }
 
-/// `norm(x) · weight + bias`, then `· (1 + scale) + shift`.
+/// `act((norm(x) · weight + bias) · (1 + scale) + shift)`.
 #[derive(Clone, Copy)]
 pub(crate) struct RowNorm {
     pub x: View,
@@ -61,6 +61,7 @@ pub(crate) struct RowNorm {
     /// `[b, n]`
     pub scale: Option<View>,
     pub shift: Option<View>,
+    pub act: Option<Act>,
     pub rows_per_batch: usize,
 }
 
@@ -86,7 +87,7 @@ impl RowNorm {
                     add,
                     mean,
                     rstd,
-                    act: None,
+                    act: self.act,
                 };
                 act::scale_map(level, &scaled, src, self.out.target(row * n, buf), n);
                 self.out.commit(level, row * n, n, buf);

@@ -165,7 +165,8 @@ impl<'a> Lower<'a> {
 
     pub(super) fn row_norm(&self, o: &RowNorm) -> Launches<'a> {
         let shape = self.shape();
-        let mut key = self.row_key(1, o.kind == NormKind::Rms)?;
+        let key = self.row_key(1, o.kind == NormKind::Rms)?;
+        let mut key = ActCode::from(o.act).constants(key, act::ACT);
         let names = [
             ("WEIGHT", "WT"),
             ("BIAS", "BT"),

@@ -49,6 +49,6 @@ fn gpu_other_ops_agree_with_the_reference() {
 #[test]
 fn gpu_rows_agree_at_the_lowest_tier() {
     check(Some(Tier::F32), |name| {
-        ["row norm", "softmax"].contains(&name)
+        name.starts_with("row norm") || name == "softmax"
     });
 }

@@ -1,7 +1,7 @@
 //! Planning: lifetimes, packing and cutting.
 
 use crate::{
-    Act, Graph, Node, Op, Outside, Place, Plan, PlanError, PlanOptions, Rewrites, Step,
+    Act, Graph, Node, Op, Outside, PadMode, Place, Plan, PlanError, PlanOptions, Rewrites, Step,
     UpsampleMode, rewrite,
 };
 use nino_dtype::DType;
@@ -82,6 +82,36 @@ fn fusing_a_residual_block_leaves_statistics_and_one_conv() {
     assert_eq!(conv.pre.and_then(|p| p.act), Some(Act::Silu));
     assert!(conv.epi.residual.is_some());
     assert_eq!(rewrite(&g, Rewrites::NONE).ops().count(), 5);
+}
+
+#[test]
+fn an_activation_goes_into_the_row_norm_that_nothing_else_reads() {
+    let fused = |read_twice: bool, on: Rewrites| {
+        let mut g = Graph::new();
+        let x = g.input("x", [1, 4, 5, 48], DType::F16);
+        let norm = g.rms_norm(x, None, 1e-6);
+        let mut out = g.silu(norm);
+        if read_twice {
+            out = g.add(out, norm);
+        }
+        out = g.pad(out, 1, 2, 0, PadMode::Constant(0.0));
+        g.output(out);
+        let g = rewrite(&g.finish().unwrap(), on);
+        let act = g.ops().find_map(|(_, op)| match op {
+            Op::RowNorm(o) => Some(o.act),
+            _ => None,
+        });
+        (act.unwrap(), g.total_cost())
+    };
+    let (act, cost) = fused(false, Rewrites::ALL);
+    assert_eq!(act, Some(Act::Silu));
+    let (act, apart) = fused(false, Rewrites::NONE);
+    assert_eq!(act, None);
+    assert!((cost.flops - apart.flops).abs() < 0.5);
+    // The pass that is not made: written and read.
+    let saved = 2.0 * 2.0 * (4 * 5 * 48) as f64;
+    assert!((apart.bytes - cost.bytes - saved).abs() < 0.5);
+    assert_eq!(fused(true, Rewrites::ALL).0, None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Act, Binary, BinaryFn, Op, ReduceFn, RopeLayout, TimestepEmbed};
 
-const ACTS: [Act; 10] = [
+pub(super) const ACTS: [Act; 10] = [
     Act::Silu,
     Act::Gelu,
     Act::GeluTanh,

@@ -54,6 +54,34 @@ pub(super) fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// Norms of rows with what follows: read by one, by several, and by a convolution that takes all.
+pub(super) fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for after in ["nothing", "another reader", "conv"] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, 6, 7, 48], dtype);
+            let weight = c.param([48], DType::F32, 1.0, 0.3);
+            let norm = c.g.rms_norm(x, Some(weight), 1e-6);
+            let act = c.g.silu(norm);
+            let out = match after {
+                "conv" => {
+                    let kernel = c.weight([20, 3, 3, 48], DType::F32);
+                    c.g.conv2d(act, kernel, None, 1)
+                }
+                "another reader" => c.g.add(norm, act),
+                _ => act,
+            };
+            cases.push(c.finish(
+                format!("rms norm+silu, {after} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
+        }
+    }
+    cases
+}
+
 pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {

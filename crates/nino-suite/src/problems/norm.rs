@@ -1,6 +1,7 @@
 //! Norms and softmax, also of values far from zero, where a careless variance cancels.
 
 use super::ACTIVATIONS;
+use super::elementwise::ACTS;
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{NormKind, Op, Over, RowNorm, Stats};
@@ -80,6 +81,7 @@ pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
                     bias,
                     scale,
                     shift,
+                    act: None,
                 }));
                 cases.push(c.finish(
                     format!("{kind:?} norm [{b},{n},{d}] modulated {modulated} {dtype}"),
@@ -87,6 +89,41 @@ pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
                     Class::of(dtype),
                 ));
             }
+        }
+    }
+    cases
+}
+
+/// The widths are those of rows that share a workgroup on a GPU, whole and not.
+pub(super) fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
+    let widths = [96, 192, 384, 160, 64, 24, 8, 100, 33, 2560];
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (i, (act, d)) in ACTS.into_iter().zip(widths).enumerate() {
+            let (kind, b, n) = if i % 3 == 1 {
+                (NormKind::Layer, 2, 1 + i)
+            } else {
+                (NormKind::Rms, 1, 67)
+            };
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, n, d], dtype);
+            let weight = Some(c.param([d], DType::F32, 1.0, 0.3));
+            let shift = (b > 1).then(|| c.input([b, d], dtype));
+            let out = c.g.push(Op::RowNorm(RowNorm {
+                x,
+                kind,
+                eps: 1e-5,
+                weight,
+                bias: None,
+                scale: None,
+                shift,
+                act: Some(act),
+            }));
+            cases.push(c.finish(
+                format!("{kind:?} norm [{b},{n},{d}] {act:?} {dtype}"),
+                out,
+                Class::of(dtype),
+            ));
         }
     }
     cases

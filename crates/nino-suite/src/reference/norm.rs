@@ -89,7 +89,10 @@ pub(super) fn row_norm<'a>(
             *v = ((*v - mean) * rstd * w + b) * (1.0 + scale) + shift;
         }
     }
-    out
+    match o.act {
+        Some(act) => elementwise::unary(out, act),
+        None => out,
+    }
 }
 
 pub(super) fn softmax(x: &Tensor) -> Tensor {

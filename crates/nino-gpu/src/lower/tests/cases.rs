@@ -96,6 +96,7 @@ fn row_norm(g: &mut Graph, x: Node) -> Node {
         bias: Some(g.param("bias", [d], DType::F32)),
         scale: Some(g.input("scale", [b, d], dtype)),
         shift: Some(g.input("shift", [b, d], dtype)),
+        act: Some(Act::Silu),
     };
     g.push(Op::RowNorm(row))
 }
