@@ -29,7 +29,8 @@ unsafe fn identity<S: Simd>(x: S::V) -> S::V {
 
 #[inline(always)]
 unsafe fn relu<S: Simd>(x: S::V) -> S::V {
-    S::max(x, S::zero())
+    // In this order NaN stays NaN, which tells of overflows.
+    S::max(S::zero(), x)
 }
 
 vector_fns! {

@@ -20,7 +20,7 @@ fn activate(code: u32, x: f32, a: f32, b: f32) -> f32 {
     case 2u: { return act_gelu(x); }
     case 3u: { return act_gelu_tanh(x); }
     case 4u: { return act_quick_gelu(x); }
-    case 5u: { return max(x, 0.0); }
+    case 5u: { return select(x, 0.0, x < 0.0); } // not max: NaN stays NaN, which tells of overflows
     case 6u: { return sigmoid(x); }
     case 7u: { return tanh_safe(x); }
     case 8u: { return clamp(x, a, b); }

@@ -146,9 +146,9 @@ fn what_overflows_f16_is_kept_in_range_or_made_again_in_f32() {
     }
 }
 
-/// The golden of Wan 2.1 with its first convolutions so strong that f16 does not hold the result.
-fn loud_wan() -> VaeFile {
-    let path = root().join("goldens/models/wan21.safetensors");
+/// A golden with some convolutions so strong that f16 does not hold the result.
+fn loud(golden: &str, convs: [&str; 2]) -> VaeFile {
+    let path = root().join(format!("goldens/models/{golden}.safetensors"));
     let reader = nino_weights::open(&path).unwrap();
     let index = reader.index();
     let of_model = |name: &str| !name.starts_with("golden.");
@@ -166,13 +166,13 @@ fn loud_wan() -> VaeFile {
         })
         .collect();
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("wan.safetensors");
+    let file = dir.path().join(format!("{golden}.safetensors"));
     let mut writer = Writer::create(&file, &new, &BTreeMap::new()).unwrap();
     for entry in entries {
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values).unwrap();
-        let first = ["encoder.conv1.weight", "decoder.conv1.weight"].contains(&&*entry.name);
-        let gain = if first { 1e6 } else { 1.0 };
+        let is_loud = convs.contains(&&*entry.name);
+        let gain = if is_loud { 1e6 } else { 1.0 };
         let bytes = values.iter().flat_map(|v| (v * gain).to_le_bytes());
         writer.write(&bytes.collect::<Vec<u8>>()).unwrap();
     }
@@ -182,7 +182,7 @@ fn loud_wan() -> VaeFile {
 
 #[test]
 fn a_clip_that_overflows_f16_is_made_again_in_f32() {
-    let vae = loud_wan();
+    let vae = loud("wan21", ["encoder.conv1.weight", "decoder.conv1.weight"]);
     let latent = smooth(&[1, 4, 3, 3, 4]);
     for (name, device) in devices() {
         let (exact, ..) = run(&*device, &vae, &latent, Precision::F32);
@@ -208,6 +208,20 @@ fn a_clip_that_overflows_f16_is_made_again_in_f32() {
             with(Precision::F32).0.unwrap().latent,
             "{name}"
         );
+    }
+}
+
+/// A network of ReLUs, which must not make a number of what is none.
+#[test]
+fn a_tiny_autoencoder_that_overflows_f16_is_made_again_in_f32() {
+    let vae = loud("taesd", ["encoder.0.weight", "decoder.1.weight"]);
+    let latent = smooth(&[1, 4, 4, 4]);
+    for (name, device) in devices() {
+        let (exact, ..) = run(&*device, &vae, &latent, Precision::F32);
+        let (found, decoded, events) = run(&*device, &vae, &latent, Precision::F16);
+        assert_eq!(decoded.unwrap().retries, 1, "{name}");
+        assert_eq!(said_again(&events), 1, "{name}");
+        assert!(found == exact, "{name}");
     }
 }
 

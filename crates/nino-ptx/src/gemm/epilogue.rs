@@ -132,7 +132,7 @@ fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
         Act::Affine { mul, add } => {
             op!(a, "fma.rn.f32 {out}, {value}, 0f{mul:08x}, 0f{add:08x}");
         }
-        Act::Relu => op!(a, "max.f32 {out}, {value}, 0f00000000"),
+        Act::Relu => op!(a, "max.NaN.f32 {out}, {value}, 0f00000000"),
         Act::Silu => {
             // x / (1 + 2^(-x log2 e))
             op!(a, "mul.f32 {out}, {value}, 0fbfb8aa3b");
