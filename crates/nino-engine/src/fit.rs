@@ -2,7 +2,7 @@
 //! kept outside.
 
 use crate::EngineError;
-use nino_graph::{Device, Graph, Plan, PlanOptions, rewrite};
+use nino_graph::{Device, Graph, Plan, PlanError, PlanOptions, rewrite};
 use std::sync::Arc;
 
 /// What limits a request's plans beside the device itself.
@@ -69,11 +69,12 @@ pub(crate) fn fit_shared(
         budget: None,
         ..options
     };
-    Ok(Arc::new(Plan::fit(
-        &graph,
-        limits,
-        left.saturating_sub(weights),
-    )?))
+    let mut plan = Plan::fit(&graph, limits, left.saturating_sub(weights));
+    if let (Err(PlanError::OverBudget { budget, .. }), Some(all)) = (&mut plan, options.budget) {
+        // Weights alone may be more than it.
+        *budget = all;
+    }
+    Ok(Arc::new(plan?))
 }
 
 /// For plans of one network that run one after the other: all stream what the tightest does, so that one

@@ -6,7 +6,7 @@ use super::{LatentSize, Part};
 use crate::fit::{Room, fit_shared, fit_within};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
-use nino_graph::Device;
+use nino_graph::{Device, PlanError};
 use nino_models::Chunk;
 
 /// Latent frames decoded at a time.
@@ -32,8 +32,10 @@ impl Recorder<'_> {
     pub(super) fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
         let still = self.vae.vae.time_scale().is_none();
         match chunking {
-            Chunking::Frames(n) => self.chunks_of(n),
-            Chunking::Auto if still || self.room.bytes(self.device).is_none() => self.chunks_of(1),
+            Chunking::Frames(n) => self.chunks_or_need(n),
+            Chunking::Auto if still || self.room.bytes(self.device).is_none() => {
+                self.chunks_or_need(1)
+            }
             Chunking::Auto => {
                 for most in [8, 4, 2] {
                     // As equal as can be: less memory, and seldom a last graph for a rest.
@@ -48,25 +50,47 @@ impl Recorder<'_> {
                         _ => {}
                     }
                 }
-                self.chunks_of(1)
+                self.chunks_or_need(1)
             }
         }
     }
 
     fn chunks_of(&self, chunk: usize) -> Result<Vec<Part>, EngineError> {
-        let chunk = chunk.clamp(1, self.size.frames.max(1));
-        let rest = self.size.frames.saturating_sub(chunk);
-        let mut parts = vec![self.part(chunk, true, 1)?];
-        if rest / chunk > 0 {
-            parts.push(self.part(chunk, false, rest / chunk)?);
-        }
-        if !rest.is_multiple_of(chunk) {
-            parts.push(self.part(rest % chunk, false, 1)?);
-        }
-        Ok(parts)
+        let spans = self.spans(chunk);
+        spans.map(|span| self.part(span)).collect()
     }
 
-    fn part(&self, frames: usize, first: bool, runs: usize) -> Result<Part, EngineError> {
+    /// The same, with the error of the graph that needs most.
+    fn chunks_or_need(&self, chunk: usize) -> Result<Vec<Part>, EngineError> {
+        let need = |error: &EngineError| match error {
+            EngineError::Plan(PlanError::OverBudget { need, .. }) => *need,
+            _ => usize::MAX,
+        };
+        let (mut parts, mut worst) = (Vec::new(), None);
+        for span in self.spans(chunk) {
+            match self.part(span) {
+                Ok(part) => parts.push(part),
+                Err(e) if worst.as_ref().is_some_and(|w| need(w) >= need(&e)) => {}
+                Err(e) => worst = Some(e),
+            }
+        }
+        worst.map_or(Ok(parts), Err)
+    }
+
+    /// Frames, whether they are the first, and how often there are as many.
+    fn spans(&self, chunk: usize) -> impl Iterator<Item = (usize, bool, usize)> {
+        let chunk = chunk.clamp(1, self.size.frames.max(1));
+        let rest = self.size.frames.saturating_sub(chunk);
+        let last = usize::from(!rest.is_multiple_of(chunk));
+        let spans = [
+            (chunk, true, 1),
+            (chunk, false, rest / chunk),
+            (rest % chunk, false, last),
+        ];
+        spans.into_iter().filter(|(_, _, runs)| *runs > 0)
+    }
+
+    fn part(&self, (frames, first, runs): (usize, bool, usize)) -> Result<Part, EngineError> {
         let (height, width) = (self.size.height, self.size.width);
         let chunk = Chunk {
             batch: 1,

@@ -45,40 +45,119 @@ impl Plan {
         (transfers.into_iter().flatten().collect(), out)
     }
 
-    /// The plan whose arena takes at most `arena` bytes and keeps as little as possible outside.
+    /// The plan whose arena takes at most `arena` bytes and keeps as little as possible outside. The error
+    /// tells the least that would do.
     pub fn fit(graph: &Graph, options: PlanOptions, arena: usize) -> Result<Plan, PlanError> {
+        let mut search = Search::new(graph, options, arena)?;
+        if search.whole.arena_bytes() <= arena {
+            return Ok(search.whole);
+        }
+        if let Some(plan) = search.with_large_windows() {
+            return Ok(plan);
+        }
+        let least = search.with_least_windows();
+        let budget = least.weight_bytes() + arena + options.reserve;
+        if least.arena_bytes() <= arena {
+            return Ok(least);
+        }
+        Err(least.over_budget(budget))
+    }
+
+    /// [`Plan::fit`] where that takes steps of a good size.
+    pub(super) fn fit_well(graph: &Graph, options: PlanOptions, arena: usize) -> Option<Plan> {
+        let mut search = Search::new(graph, options, arena).ok()?;
+        if search.whole.arena_bytes() <= arena {
+            return Some(search.whole);
+        }
+        search.with_large_windows()
+    }
+}
+
+/// How much must stay outside so that an arena suffices.
+struct Search<'a> {
+    graph: &'a Graph,
+    options: PlanOptions,
+    arena: usize,
+    /// With nothing outside.
+    whole: Plan,
+    /// Of values worth keeping outside, from the largest down.
+    sizes: Vec<usize>,
+    /// No window below this does: what tries that failed have told.
+    least_window: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(graph: &'a Graph, options: PlanOptions, arena: usize) -> Result<Search<'a>, PlanError> {
         let whole = Plan::new(graph.clone(), options)?;
-        if whole.arena_bytes() <= arena {
-            return Ok(whole);
+        if whole.arena_bytes() > arena
+            && let Some(frugal) = options.frugal(graph)
+        {
+            return Search::new(graph, frugal, arena);
         }
-        if let Some(frugal) = options.frugal(graph) {
-            return Plan::fit(graph, frugal, arena);
-        }
-        let mut sizes: Vec<usize> = graph.ops().map(|(n, _)| graph.bytes(n)).collect();
+        let bytes = graph.ops().map(|(n, _)| graph.bytes(n));
+        let mut sizes: Vec<usize> = bytes.filter(|&b| b >= MIN_SPILL).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();
-        let mut smallest = whole;
-        for size in sizes.into_iter().filter(|&s| s >= MIN_SPILL) {
-            // Large windows mean few, efficient steps: take what the values inside leave. Attention
-            // wants all keys and values at once, which may be more than half.
+        Ok(Search {
+            graph,
+            options,
+            arena,
+            whole,
+            sizes,
+            least_window: 1,
+        })
+    }
+
+    /// The plan with values of `size` and more outside; `None` where a window is too small, and then it is
+    /// known what one has to be at least. More values outside never need less.
+    fn spilling(&mut self, size: usize, window: usize) -> Option<Plan> {
+        let options = PlanOptions {
+            spill_above: Some(size),
+            window,
+            ..self.options
+        };
+        match Plan::new(self.graph.clone(), options) {
+            Ok(plan) => Some(plan),
+            Err(PlanError::BindingTooLarge { bytes, limit, .. }) if limit == window => {
+                self.least_window = self.least_window.max(bytes);
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Large windows mean few, efficient steps: they take what the values inside leave.
+    fn with_large_windows(&mut self) -> Option<Plan> {
+        for size in self.sizes.clone() {
+            // Attention wants all keys and values at once, which may be more than half.
             for sixteenths in [8, 12, 4, 2, 1] {
-                let spill = PlanOptions {
-                    spill_above: Some(size),
-                    window: arena / 16 * sixteenths,
-                    ..options
-                };
-                let Ok(plan) = Plan::new(graph.clone(), spill) else {
+                let window = self.arena / 16 * sixteenths;
+                if window < self.least_window {
                     continue;
-                };
-                if plan.arena_bytes() <= arena {
-                    return Ok(plan);
                 }
-                if plan.arena_bytes() < smallest.arena_bytes() {
-                    smallest = plan;
+                let plan = self.spilling(size, window);
+                if let Some(plan) = plan.filter(|p| p.arena_bytes() <= self.arena) {
+                    return Some(plan);
                 }
             }
         }
-        Err(smallest.over_budget(smallest.weight_bytes() + arena + options.reserve))
+        None
+    }
+
+    /// The smallest plan: all that can be outside is, and windows hold the rows of one step.
+    fn with_least_windows(mut self) -> Plan {
+        let smallest = self.sizes.last().copied();
+        while let Some(size) = smallest {
+            let window = self.least_window.max(MIN_SPILL);
+            if let Some(plan) = self.spilling(size, window) {
+                let is_smaller = plan.arena_bytes() < self.whole.arena_bytes();
+                return if is_smaller { plan } else { self.whole };
+            }
+            if self.least_window <= window {
+                break;
+            }
+        }
+        self.whole
     }
 }
 
@@ -126,3 +205,6 @@ pub(super) fn window_buffers(
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ impl Plan {
         }
         let weights = streamed.weight_bytes();
         if weights < budget
-            && let Ok(plan) = Plan::fit(graph, limits, budget - weights)
+            && let Some(plan) = Plan::fit_well(graph, limits, budget - weights)
         {
             return Ok(plan);
         }
