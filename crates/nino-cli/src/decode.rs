@@ -15,7 +15,7 @@ use crate::printer::{self, Printer};
 use crate::settings::Settings;
 use anyhow::Result;
 use indicatif::ProgressBar;
-use nino_engine::media::{load_picture, open_video};
+use nino_engine::media::{can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
     Precision, Tile, Tiling, VaeFile,
@@ -64,6 +64,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
     let mut video = open_video(&args.picture)?;
+    can_write(&args.output)?;
     let opened = device::open(&choice)?;
     let bar = printer.progress(1);
     let mut on_event = |event: Event| show(&bar, event);

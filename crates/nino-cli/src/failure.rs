@@ -76,6 +76,13 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
+/// The first paragraph of what clap says, in one line; usage and tips follow it.
+pub(crate) fn usage(said: &str) -> String {
+    let first = said.trim_start_matches("error: ").split("\n\n").next();
+    let words: Vec<&str> = first.unwrap_or(said).split_whitespace().collect();
+    words.join(" ")
+}
+
 /// What a person can try, for the errors we know a way out of.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     let rescued = error.downcast_ref::<Rescued>();

@@ -45,6 +45,10 @@ fn main() -> ExitCode {
         // Help and version come here too, with exit code 0; a reader that left is no error.
         Err(e) => {
             let _ = e.print();
+            // Nothing was understood, so whether JSON is wanted has to be looked for.
+            if e.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
+                printer::failure_document(&failure::usage(&e.to_string()), &[]);
+            }
             return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
         }
     };

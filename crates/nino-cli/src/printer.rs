@@ -66,9 +66,14 @@ pub(crate) fn failure(json: bool, sentence: &str, hints: &[String]) {
         let _ = writeln!(err, "hint: {hint}");
     }
     if json {
-        let value = serde_json::json!({ "error": sentence, "hints": hints });
-        let _ = writeln!(io::stdout().lock(), "{value:#}");
+        failure_document(sentence, hints);
     }
+}
+
+/// An error as the one JSON document on standard output.
+pub(crate) fn failure_document(sentence: &str, hints: &[String]) {
+    let value = serde_json::json!({ "error": sentence, "hints": hints });
+    let _ = writeln!(io::stdout().lock(), "{value:#}");
 }
 
 /// One line on standard error that is neither a result nor an error.

@@ -1,11 +1,13 @@
 //! Pictures and clips to latents.
 
 mod encoder;
+mod fitting;
 
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use encoder::{Chunks, Encoder};
+use fitting::Fitting;
 use nino_dtype::DType;
 use nino_graph::{Device, ExecError};
 use nino_models::latent::LatentFormat;
@@ -40,7 +42,7 @@ pub struct Encoded {
 /// Opens a clip, as [`crate::media::open_video`] does; called again when it is encoded again.
 pub type OpenFrames<'a> = dyn FnMut() -> Result<Option<Box<dyn FrameSource>>, MediaError> + 'a;
 
-/// Encodes one picture; its sides must be multiples of the VAE's scale.
+/// Encodes one picture; of one whose sides are no multiples of the VAE's scale, the middle.
 pub fn encode(
     device: &dyn Device,
     vae: &VaeFile,
@@ -48,9 +50,11 @@ pub fn encode(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
-    let values = unit(picture);
+    let fitting = Fitting::new(vae.encoder(), picture)?;
+    fitting.tell("picture", vae, control);
+    let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
-    encode_unit(device, vae, size, &values, options, control)
+    encode_unit(device, vae, size, &unit(&picture), options, control)
 }
 
 /// Encodes RGB values in 0..1, `[h, w, 3]`.
@@ -65,7 +69,7 @@ pub(crate) fn encode_unit(
     let vae = vae.encoder();
     let frames = values.repeat(Chunks::of(vae).first);
     until_done(device, "picture", options, control, |options, control| {
-        let mut encoder = Encoder::load(device, vae, size, options, control)?;
+        let mut encoder = Encoder::load(device, vae, (size, true), options, control)?;
         control.stage("encode")?;
         encoder.step(&frames, control)?;
         control.progress(1, 1)?;
@@ -147,10 +151,12 @@ fn encode_frames(
 ) -> Result<Encoded, EngineError> {
     let chunks = Chunks::of(vae);
     let first = source.next_frame()?.ok_or(EngineError::NoFrames)?;
-    let size = (first.width, first.height);
-    let mut encoder = Encoder::load(device, vae, size, options, control)?;
+    let fitting = Fitting::new(vae, &first)?;
+    fitting.tell("clip", vae, control);
+    let size = fitting.size;
+    let mut encoder = Encoder::load(device, vae, (size, false), options, control)?;
     control.stage("encode")?;
-    let mut values = unit(&first);
+    let mut values = unit(&fitting.of(&first));
     let mut n_frames = 1;
     let mut taken = 0;
     loop {
@@ -164,14 +170,14 @@ fn encode_frames(
             let Some(frame) = source.next_frame()? else {
                 break;
             };
-            if (frame.width, frame.height) != size {
+            if (frame.width, frame.height) != fitting.from {
                 return Err(EngineError::FrameSize {
                     frame: n_frames,
-                    expected: size,
+                    expected: fitting.from,
                     found: (frame.width, frame.height),
                 });
             }
-            values.extend(unit(&frame));
+            values.extend(unit(&fitting.of(&frame)));
             n_frames += 1;
         }
         let have = values.len() / each;

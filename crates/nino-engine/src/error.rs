@@ -2,6 +2,7 @@
 
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
+use nino_models::latent::{FORMATS, LatentFormat};
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +21,9 @@ pub enum EngineError {
     NotAVae { path: PathBuf, found: Vec<String> },
     #[error("no built-in description is called {name:?}; known are {}", known.join(", "))]
     UnknownSpec { name: String, known: Vec<String> },
-    #[error("{}: holds no latent: looked for latent_tensor, samples or latents, found {}", path.display(), found.join(", "))]
+    #[error("{}: holds no latent: looked for latent_tensor, samples or latents, found {}", path.display(), listed(found))]
     NoLatent { path: PathBuf, found: Vec<String> },
-    #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], this one is {shape:?}", path.display())]
+    #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], each at least 1; this one is {shape:?}", path.display())]
     LatentShape { path: PathBuf, shape: Vec<usize> },
     #[error("{}: {bad} of {all} values of the latent are NaN or infinite", path.display())]
     LatentNotFinite {
@@ -44,10 +45,18 @@ pub enum EngineError {
         expected: (usize, usize),
         found: (usize, usize),
     },
+    #[error("{vae}: {} tensors are not as its network wants them: {}", misfits.len(), first_of(misfits))]
+    Misfits { vae: String, misfits: Vec<String> },
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
     NoFormat { vae: String },
+    #[error("latents of the {} format have {} channels, those of {vae} have {channels}", format.name, format.unpacked_channels())]
+    FormatChannels {
+        format: &'static LatentFormat,
+        vae: String,
+        channels: usize,
+    },
     #[error("{}: no Stable Diffusion UNet in this file, which holds {}", path.display(), some(found))]
     NoUnet { path: PathBuf, found: Vec<String> },
     #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoders(wanted), encoders(found))]
@@ -111,6 +120,8 @@ pub enum EngineError {
     Sample(#[from] nino_sample::Error),
     #[error(transparent)]
     Text(#[from] nino_text::Error),
+    #[error("{vae} has no {part} in its file")]
+    NoPart { vae: String, part: &'static str },
     #[error(transparent)]
     Vae(#[from] nino_models::VaeError),
     #[error(transparent)]
@@ -126,7 +137,7 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Plan(PlanError::OverBudget { need, .. }) => {
-                Some(format!("give --budget {:.1}GiB or more, or use --tile fast", *need as f64 / GIB + 0.05))
+                Some(format!("give --budget {}MiB or more; a decode can also be made in pieces: --tile fast", need.div_ceil(MIB)))
             }
             EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
@@ -142,6 +153,11 @@ impl EngineError {
             EngineError::Channels { found: 128, .. } => Some("128 channels are Flux.2: use that model's VAE".to_owned()),
             EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
             EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
+            EngineError::FormatChannels { channels, .. } => {
+                let fits = FORMATS.iter().filter(|f| f.unpacked_channels() == *channels);
+                let fits: Vec<&str> = fits.map(|f| f.name).collect();
+                (!fits.is_empty()).then(|| format!("give --latent-format {}", fits.join(" or ")))
+            }
             EngineError::Encoders { wanted, found, .. } => {
                 let missing: Vec<usize> = wanted.iter().filter(|w| !found.contains(w)).copied().collect();
                 Some(match &missing[..] {
@@ -152,8 +168,8 @@ impl EngineError {
             EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
             EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
             EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
-            EngineError::Vae(nino_models::VaeError::NoPart { part: "encoder" }) => {
-                Some("give --vae a file that holds an encoder for the model's latents, or start from --latent".to_owned())
+            EngineError::NoPart { part, .. } => {
+                Some(format!("give --vae a file that holds one, such as taesd_{part}.safetensors"))
             }
             EngineError::LatentNotFinite { .. } => {
                 Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
@@ -188,6 +204,24 @@ fn encoders(widths: &[usize]) -> String {
     }
 }
 
+/// Not all of them: a file of another network would flood the terminal.
+fn first_of(misfits: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown = misfits[..misfits.len().min(SHOWN)].join("; ");
+    match misfits.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown}; and {more} more"),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        "no tensors at all".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
 fn some(names: &[String]) -> String {
     if names.is_empty() {
         "no network this program knows".to_owned()
@@ -197,6 +231,7 @@ fn some(names: &[String]) -> String {
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
+const MIB: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

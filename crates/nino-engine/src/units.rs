@@ -23,6 +23,7 @@ pub(crate) fn to_decoder(
     format: Option<&'static LatentFormat>,
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
+    format.map_or(Ok(()), |f| fits(vae, f))?;
     let expected = vae.vae.latent_channels();
     let packing = vae.packing()?;
     let mut latent = match &packing {
@@ -83,6 +84,7 @@ fn chosen(
             });
         }
     };
+    fits(vae, format)?;
     if asked.is_none() {
         control.note(format!(
             "{} works on scaled latents: assuming the {} latent format, {whence}",
@@ -90,6 +92,19 @@ fn chosen(
         ));
     }
     Ok(format)
+}
+
+/// An error unless the VAE's latents can be of that format.
+pub(crate) fn fits(vae: &VaeFile, format: &'static LatentFormat) -> Result<(), EngineError> {
+    let channels = vae.vae.latent_channels();
+    if channels == format.unpacked_channels() {
+        return Ok(());
+    }
+    Err(EngineError::FormatChannels {
+        format,
+        vae: vae.name.clone(),
+        channels,
+    })
 }
 
 impl Packing {

@@ -3,11 +3,12 @@
 use crate::units::Packing;
 use crate::{EngineError, SyntheticParams};
 use nino_dtype::DType;
-use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
+use nino_graph::{ExecError, ParamSource, ParamSpec, Plan, Shape};
 use nino_models::latent::LatentFormat;
-use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, kl};
+use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, VaeError, kl};
 use nino_weights::Entry;
 use nino_weights::names::{self, Component, Net};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,10 +117,21 @@ impl VaeFile {
         self.quantized
     }
 
-    /// The weights, for a device to load.
-    pub(crate) fn params(&self) -> Result<Arc<dyn ParamSource>, EngineError> {
+    /// The weights of these plans, for a device to load; an error that lists all that do not fit.
+    pub(crate) fn params(&self, plans: &[&Plan]) -> Result<Arc<dyn ParamSource>, EngineError> {
         match &self.weights {
-            Weights::File(params) => Ok(Arc::new(params.clone())),
+            Weights::File(params) => {
+                let misfits = plans.iter().flat_map(|p| params.misfits(p.graph()));
+                // A clip's plans share their weights.
+                let misfits: BTreeSet<String> = misfits.map(|e| e.to_string()).collect();
+                if misfits.is_empty() {
+                    return Ok(Arc::new(params.clone()));
+                }
+                Err(EngineError::Misfits {
+                    vae: self.name.clone(),
+                    misfits: misfits.into_iter().collect(),
+                })
+            }
             Weights::Synthetic(params) => Ok(Arc::new(*params)),
             Weights::None => Err(EngineError::NoWeights {
                 name: self.name.clone(),
@@ -165,6 +177,12 @@ impl VaeFile {
         Ok(Some(Packing { side: 2, stats }))
     }
 
+    /// Sides of pictures are multiples of this: latents are whole pixels, and whole squares where packed.
+    pub(crate) fn pixel_multiple(&self) -> Result<usize, EngineError> {
+        let side = self.packing()?.map_or(1, |p| p.side);
+        Ok(self.vae.scale() * side)
+    }
+
     /// Records the decoder of a chunk with activations in `dtype`.
     pub(crate) fn record_decoder(
         &self,
@@ -186,7 +204,7 @@ impl VaeFile {
     fn with_storage(
         &self,
         activations: DType,
-        record: impl FnOnce(&Storage<'_>) -> Result<Recording, nino_models::VaeError>,
+        record: impl FnOnce(&Storage<'_>) -> Result<Recording, VaeError>,
     ) -> Result<Recording, EngineError> {
         let weights = |name: &str| match &self.weights {
             Weights::File(params) => params.dtype(name),
@@ -195,10 +213,17 @@ impl VaeFile {
         };
         // SDXL's activations pass f16's largest number by a factor of a few.
         let shift = if activations == DType::F16 { 5 } else { 0 };
-        let mut recording = record(&Storage {
+        let recorded = record(&Storage {
             activations,
             weights: &weights,
             scale: kl::Scale { shift },
+        });
+        let mut recording = recorded.map_err(|error| match error {
+            VaeError::NoPart { part } => EngineError::NoPart {
+                vae: self.name.clone(),
+                part,
+            },
+            other => other.into(),
         })?;
         for cache in &recording.caches {
             if let Some(input) = cache.input {

@@ -6,30 +6,53 @@ use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
 use png::chunk;
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 pub(super) struct Gif {
-    encoder: GifEncoder<BufWriter<File>>,
+    encoder: GifEncoder<Shared>,
+    file: Shared,
     delay: Delay,
     pending: Pending,
+}
+
+/// A file whose encoder writes its end when dropped and tells nobody how that went.
+#[derive(Clone)]
+struct Shared(Rc<RefCell<BufWriter<File>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
 }
 
 impl Gif {
     pub(super) fn create(path: &Path, fps: f64) -> Result<Gif, MediaError> {
         let pending = Pending::new(path);
         let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
-        let mut encoder = GifEncoder::new_with_speed(BufWriter::new(file), 10);
+        Gif::to(file, pending, fps)
+    }
+
+    fn to(file: File, pending: Pending, fps: f64) -> Result<Gif, MediaError> {
+        let file = Shared(Rc::new(RefCell::new(BufWriter::new(file))));
+        let mut encoder = GifEncoder::new_with_speed(file.clone(), 10);
         encoder
             .set_repeat(Repeat::Infinite)
             .map_err(|source| MediaError::Image {
-                path: path.to_owned(),
+                path: pending.path.clone(),
                 source,
             })?;
         let delay = Delay::from_numer_denom_ms((1000.0 / fps).round() as u32, 1);
         Ok(Gif {
             encoder,
+            file,
             delay,
             pending,
         })
@@ -58,8 +81,10 @@ impl FrameSink for Gif {
             })
     }
 
-    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         drop(self.encoder);
+        let flushed = self.file.flush();
+        flushed.map_err(io_error(&self.pending.path, "write"))?;
         self.pending.keep()
     }
 }
@@ -242,3 +267,6 @@ fn u24(v: usize) -> [u8; 3] {
     let [a, b, c, _] = (v as u32).to_le_bytes();
     [a, b, c]
 }
+
+#[cfg(test)]
+mod tests;

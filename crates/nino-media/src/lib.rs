@@ -20,7 +20,7 @@ pub use resize::{Size, Upscale, resize};
 pub use source::{FrameSource, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
-pub use still::{load_mask, load_picture, load_with_alpha, picture_format, png, write_picture};
+pub use still::{can_write_picture, load_mask, load_picture, load_with_alpha, png, write_picture};
 pub use text::read_text;
 
 #[derive(Debug, thiserror::Error)]
@@ -38,12 +38,27 @@ pub enum MediaError {
     },
     #[error("{}: {what}", path.display())]
     Encode { path: PathBuf, what: String },
-    #[error("{}: {found:?} is not a format this program writes; pictures: {}; videos: {}", path.display(), PICTURES.join(", "), VIDEOS.join(", "))]
-    UnknownFormat { path: PathBuf, found: String },
+    #[error("{}: {}; {what} can be {}", path.display(), no_format(found), known.join(", "))]
+    UnknownFormat {
+        path: PathBuf,
+        found: String,
+        /// What was to be written, and the extensions it can have.
+        what: &'static str,
+        known: &'static [&'static str],
+    },
+    #[error("{}: the folder {} does not exist", path.display(), folder.display())]
+    NoFolder { path: PathBuf, folder: PathBuf },
     #[error("{}: {what}", path.display())]
     Decode { path: PathBuf, what: String },
     #[error("{}: this format is left to ffmpeg, which is not on the PATH", path.display())]
     NoFfmpeg { path: PathBuf },
+}
+
+fn no_format(found: &str) -> String {
+    match found {
+        "" => "no extension says which format".to_owned(),
+        _ => format!("{found:?} is not a format this program writes them in"),
+    }
 }
 
 /// Extensions a still picture can have.
@@ -71,29 +86,52 @@ pub fn create_video(
         "apng" | "png" => Box::new(animation::Apng::create(path, size, n_frames, fps)?),
         "webp" => Box::new(animation::WebP::create(path, size, fps)?),
         "mp4" => Box::new(mp4::Mp4::create(path, size, fps)?),
-        found => {
-            return Err(MediaError::UnknownFormat {
-                path: path.to_owned(),
-                found: found.to_owned(),
-            });
-        }
+        found => return Err(not_a_video(path, found)),
     })
 }
 
 /// An error unless [`create_video`] can write what the extension says, with what is on this machine.
-pub fn video_format(path: &Path) -> Result<(), MediaError> {
+pub fn can_write_video(path: &Path) -> Result<(), MediaError> {
     match extension(path).as_str() {
-        "mp4" => mp4::is_there(path),
-        found if found.is_empty() || VIDEOS.contains(&found) => Ok(()),
-        found => Err(MediaError::UnknownFormat {
-            path: path.to_owned(),
-            found: found.to_owned(),
-        }),
+        // Frames go into a folder that is there.
+        "" if path.is_dir() => return probe(path),
+        "" if path.exists() => {
+            let file = io::ErrorKind::NotADirectory.into();
+            return Err(io_error(path, "make a folder for frames")(file));
+        }
+        "mp4" => mp4::is_there(path)?,
+        found if found.is_empty() || VIDEOS.contains(&found) => {}
+        found => return Err(not_a_video(path, found)),
+    }
+    can_write(path)
+}
+
+fn not_a_video(path: &Path, found: &str) -> MediaError {
+    MediaError::UnknownFormat {
+        path: path.to_owned(),
+        found: found.to_owned(),
+        what: "videos",
+        known: &VIDEOS,
     }
 }
 
 /// Whether a file can be made where `path` says, tried out: better now than after an hour's work.
 pub fn can_write(path: &Path) -> Result<(), MediaError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|f| !f.is_dir()) {
+        return Err(MediaError::NoFolder {
+            path: path.to_owned(),
+            folder: folder.to_owned(),
+        });
+    }
+    if path.is_dir() {
+        let folder = io::ErrorKind::IsADirectory.into();
+        return Err(io_error(path, "create the file")(folder));
+    }
+    probe(path)
+}
+
+fn probe(path: &Path) -> Result<(), MediaError> {
     let probe = Pending::new(path);
     let made = std::fs::File::create(&probe.temporary);
     made.map(drop).map_err(io_error(path, "create the file"))

@@ -23,6 +23,20 @@ impl Drop for Running {
     }
 }
 
+/// The `ffmpeg` on the PATH. Ctrl-C is for us to act on: it gets a process group of its own.
+pub(super) fn command() -> Command {
+    let mut ffmpeg = Command::new("ffmpeg");
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut ffmpeg, 0);
+    ffmpeg.args(["-loglevel", "error"]);
+    ffmpeg
+}
+
+/// What it said, in one line: the first, which the others follow from.
+pub(super) fn first_line(said: &str) -> &str {
+    said.trim().lines().next().unwrap_or("it did not say why")
+}
+
 /// An error unless there is an `ffmpeg` to start.
 pub(super) fn is_there(path: &Path) -> Result<(), MediaError> {
     let mut ffmpeg = Command::new("ffmpeg");
@@ -47,16 +61,8 @@ impl Mp4 {
         fps: f64,
     ) -> Result<Mp4, MediaError> {
         let pending = Pending::new(path);
-        let ffmpeg = Command::new("ffmpeg")
-            .args([
-                "-loglevel",
-                "error",
-                "-y",
-                "-f",
-                "rawvideo",
-                "-pix_fmt",
-                "rgb24",
-            ])
+        let ffmpeg = command()
+            .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24"])
             .args([
                 "-s",
                 &format!("{width}x{height}"),
@@ -65,6 +71,11 @@ impl Mp4 {
                 "-i",
                 "-",
             ])
+            // Players take BT.709 for granted in large videos and nothing in small ones: it is used, and
+            // said.
+            .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
+            .args(["-color_range", "tv", "-colorspace", "bt709"])
+            .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
             .args([
                 "-c:v",
                 "libx264",
@@ -103,7 +114,7 @@ impl Mp4 {
         }
         Err(MediaError::Encode {
             path: self.pending.path.clone(),
-            what: format!("ffmpeg failed ({status}): {}", said.trim()),
+            what: format!("ffmpeg failed ({status}): {}", first_line(&said)),
         })
     }
 }
@@ -113,14 +124,15 @@ impl FrameSink for Mp4 {
         let Some(pipe) = &mut self.ffmpeg.0.stdin else {
             return Ok(());
         };
-        let Err(broken) = pipe.write_all(&picture.rgb) else {
+        if pipe.write_all(&picture.rgb).is_ok() {
             return Ok(());
-        };
-        // It knows better why it no longer takes frames.
+        }
+        // It knows better why it no longer takes frames. That it does not is no broken pipe of ours.
         self.end()?;
-        Err(io_error(&self.pending.path, "give a frame to ffmpeg")(
-            broken,
-        ))
+        Err(MediaError::Encode {
+            path: self.pending.path.clone(),
+            what: "ffmpeg ended before it had all frames".to_owned(),
+        })
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {

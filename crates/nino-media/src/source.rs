@@ -10,7 +10,7 @@ use image::codecs::webp::WebPDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// Gives frames one after the other.
 pub trait FrameSource {
@@ -150,8 +150,8 @@ struct Ffmpeg {
 impl Ffmpeg {
     fn open(path: &Path) -> Result<Ffmpeg, MediaError> {
         std::fs::metadata(path).map_err(io_error(path, "open"))?;
-        let child = Command::new("ffmpeg")
-            .args(["-loglevel", "error", "-i"])
+        let child = mp4::command()
+            .arg("-i")
             .arg(path)
             .args(["-f", "image2pipe", "-c:v", "ppm", "-"])
             .stdin(Stdio::null())
@@ -190,7 +190,7 @@ impl FrameSource for Ffmpeg {
             if !status.success() {
                 return Err(MediaError::Decode {
                     path: self.path.clone(),
-                    what: format!("ffmpeg failed ({status}): {}", said.trim()),
+                    what: format!("ffmpeg failed ({status}): {}", mp4::first_line(&said)),
                 });
             }
         }

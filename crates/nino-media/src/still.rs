@@ -1,25 +1,33 @@
 //! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
 
-use super::{FrameSink, MediaError, PICTURES, Pending, deflate, exif, extension, io_error};
+use super::{
+    FrameSink, MediaError, PICTURES, Pending, can_write, deflate, exif, extension, io_error,
+};
 use crate::{Mask, Picture};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
-use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageReader};
+use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
 use png::chunk;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// An error unless the extension is of a format [`write_picture`] writes.
-pub fn picture_format(path: &Path) -> Result<(), MediaError> {
+/// An error unless [`write_picture`] can write there, in a format it writes.
+pub fn can_write_picture(path: &Path) -> Result<(), MediaError> {
     let found = extension(path);
     if PICTURES.contains(&found.as_str()) {
-        return Ok(());
+        return can_write(path);
     }
-    Err(MediaError::UnknownFormat {
+    Err(not_a_picture(path, &found))
+}
+
+fn not_a_picture(path: &Path, found: &str) -> MediaError {
+    MediaError::UnknownFormat {
         path: path.to_owned(),
-        found,
-    })
+        found: found.to_owned(),
+        what: "pictures",
+        known: &PICTURES,
+    }
 }
 
 /// Writes a picture, its format by extension. `text` goes into a PNG's text chunks, where ComfyUI
@@ -51,12 +59,7 @@ pub fn write_picture(
             let encoder = WebPEncoder::new_lossless(&mut file);
             write_with(encoder, picture, comment).map_err(image)?;
         }
-        found => {
-            return Err(MediaError::UnknownFormat {
-                path: path.to_owned(),
-                found: found.to_owned(),
-            });
-        }
+        found => return Err(not_a_picture(path, found)),
     }
     file.flush().map_err(io_error(path, "write"))?;
     pending.keep()
@@ -106,7 +109,7 @@ pub fn png(picture: &Picture) -> Vec<u8> {
     bytes
 }
 
-/// Reads any picture the `image` crate knows, as RGB.
+/// Reads a picture as RGB, the way up that its camera says.
 pub fn load_picture(path: &Path) -> Result<Picture, MediaError> {
     Ok(rgb(open(path)?))
 }
@@ -144,9 +147,22 @@ fn open(path: &Path) -> Result<DynamicImage, MediaError> {
     let reader = reader
         .with_guessed_format()
         .map_err(io_error(path, "read"))?;
-    reader.decode().map_err(|source| MediaError::Image {
-        path: path.to_owned(),
-        source,
+    let upright = || {
+        let mut decoder = reader.into_decoder()?;
+        let orientation = decoder.orientation()?;
+        let mut image = DynamicImage::from_decoder(decoder)?;
+        image.apply_orientation(orientation);
+        Ok(image)
+    };
+    upright().map_err(|source| match source {
+        ImageError::Unsupported(_) => MediaError::Decode {
+            path: path.to_owned(),
+            what: "not a picture this program reads: PNG, JPEG, WebP or GIF".to_owned(),
+        },
+        source => MediaError::Image {
+            path: path.to_owned(),
+            source,
+        },
     })
 }
 

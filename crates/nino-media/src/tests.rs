@@ -1,7 +1,10 @@
 //! What is written can be read back; what is not finished leaves nothing.
 
 use super::source::read_ppm;
-use super::{MediaError, create_video, load_picture, open_video, read_text, write_picture};
+use super::{
+    MediaError, can_write_picture, can_write_video, create_video, load_picture, open_video,
+    read_text, write_picture,
+};
 use crate::Picture;
 use image::AnimationDecoder;
 use std::fs::File;
@@ -56,6 +59,84 @@ fn stills_come_back() {
         3,
         "no temporary files"
     );
+}
+
+/// A camera that was held sideways says so in its file, and the picture is turned.
+#[test]
+fn photographs_stand_upright() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.jpg");
+    let picture = gradient(32, 16, 2);
+    write_picture(&path, &picture, &[]).unwrap();
+    let mut jpeg = std::fs::read(&path).unwrap();
+    // TIFF, one entry: orientation (0x112), a short: 6, turned clockwise.
+    let exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+    let mut segment = vec![0xff, 0xe1];
+    segment.extend((exif.len() as u16 + 2).to_be_bytes());
+    segment.extend(exif);
+    jpeg.splice(2..2, segment);
+    std::fs::write(&path, jpeg).unwrap();
+    let back = load_picture(&path).unwrap();
+    assert_eq!((back.width, back.height), (16, 32));
+    let turned = |x: usize, y: usize| (15 - x) * 32 + y;
+    let rgb = (0..16 * 32).flat_map(|i| {
+        let at = turned(i % 16, i / 16) * 3;
+        picture.rgb[at..at + 3].to_vec()
+    });
+    let expected = Picture {
+        width: 16,
+        height: 32,
+        rgb: rgb.collect(),
+    };
+    assert!(psnr(&expected, &back) > 30.0, "{}", psnr(&expected, &back));
+}
+
+#[test]
+fn what_is_no_picture_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.latent");
+    std::fs::write(&path, [7; 100]).unwrap();
+    let error = load_picture(&path).unwrap_err().to_string();
+    assert!(error.contains("a.latent: not a picture"), "{error}");
+}
+
+#[test]
+fn places_where_nothing_can_be_written_are_told_beforehand() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for folder in ["a.png", "a.y4m", "frames"] {
+        std::fs::create_dir(at(folder)).unwrap();
+    }
+    std::fs::write(at("file"), "x").unwrap();
+    let picture = |name: &str| can_write_picture(&at(name));
+    let video = |name: &str| can_write_video(&at(name));
+    for (tried, says) in [
+        (picture("a.png"), "directory"),
+        (picture("no/a.png"), "no does not exist"),
+        (
+            picture("a.gif"),
+            "\"gif\" is not a format this program writes them in; pictures can be png",
+        ),
+        (picture("a"), "no extension says which format"),
+        (video("a.y4m"), "directory"),
+        (video("file"), "not a directory"),
+        (
+            video("b.jpg"),
+            "\"jpg\" is not a format this program writes them in; videos can be mp4",
+        ),
+    ] {
+        let error = tried.unwrap_err().to_string();
+        assert!(error.contains(says), "{says:?} is missing from {error}");
+    }
+    for tried in [
+        picture("b.png"),
+        video("b.y4m"),
+        video("frames"),
+        video("new"),
+    ] {
+        tried.unwrap();
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4);
 }
 
 #[test]

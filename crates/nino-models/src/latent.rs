@@ -129,6 +129,11 @@ impl LatentFormat {
         FORMATS.iter().find(|f| f.name == name)
     }
 
+    /// Channels that the VAE's network has.
+    pub fn unpacked_channels(&self) -> usize {
+        self.channels / (self.pack * self.pack)
+    }
+
     /// `(mul, add)` that take a channel from the VAE's units to the model's: `v · mul + add`.
     pub fn to_model(&self, channel: usize) -> (f32, f32) {
         let (mean, std) = self.mean_std_of(channel);

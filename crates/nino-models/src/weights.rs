@@ -2,7 +2,7 @@
 
 use crate::params::in_blocks;
 use nino_dtype::DType;
-use nino_graph::{ParamError, ParamSource, ParamSpec, Shape};
+use nino_graph::{Graph, ParamError, ParamSource, ParamSpec, Shape};
 use nino_weights::{Entry, Index, TensorReader};
 use std::sync::Arc;
 
@@ -129,6 +129,31 @@ impl FileParams {
         Some((Shape::try_new(&entry.shape)?, storage(entry)))
     }
 
+    /// Every parameter of a graph that the file lacks or has in another shape.
+    pub fn misfits(&self, graph: &Graph) -> Vec<ParamError> {
+        let from_file = graph.params().filter(|(_, p)| p.inline.is_none());
+        from_file
+            .filter_map(|(_, p)| self.placed(p).err())
+            .collect()
+    }
+
+    /// Where a parameter is, and how it becomes the graph's.
+    fn placed(&self, param: &ParamSpec) -> Result<(&Entry, Layout), ParamError> {
+        let fail = |what: String| ParamError {
+            name: format!("{}{}", self.prefix, param.name),
+            what,
+        };
+        let entry = self.entry(&param.name);
+        let entry = entry.ok_or_else(|| fail("not in the file".to_owned()))?;
+        let layout = layout(&entry.shape, param.shape).ok_or_else(|| {
+            fail(format!(
+                "shape {:?} in the file, the model wants {}",
+                entry.shape, param.shape
+            ))
+        })?;
+        Ok((entry, layout))
+    }
+
     fn entry(&self, name: &str) -> Option<&Entry> {
         self.index.get(&format!("{}{name}", self.prefix))
     }
@@ -140,15 +165,7 @@ impl ParamSource for FileParams {
             name: format!("{}{}", self.prefix, param.name),
             what,
         };
-        let entry = self
-            .entry(&param.name)
-            .ok_or_else(|| fail("not in the file".to_owned()))?;
-        let layout = layout(&entry.shape, param.shape).ok_or_else(|| {
-            fail(format!(
-                "shape {:?} in the file, the model wants {}",
-                entry.shape, param.shape
-            ))
-        })?;
+        let (entry, layout) = self.placed(param)?;
         let as_stored = self.has_as_wanted(param);
         match layout {
             Layout::Same if as_stored => self

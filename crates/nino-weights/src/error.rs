@@ -33,9 +33,7 @@ pub enum Error {
         path: PathBuf,
         reason: torch::Problem,
     },
-    #[error(
-        "{}: neither safetensors, GGUF nor PyTorch: starts with {start:02x?}", path.display()
-    )]
+    #[error("{}: neither safetensors, GGUF nor PyTorch: {}", path.display(), beginning(start))]
     UnknownFormat { path: PathBuf, start: Vec<u8> },
     #[error("{}: no model files here (looked for {looked_for})", path.display())]
     EmptyFolder {
@@ -126,6 +124,13 @@ impl Error {
             action,
             reason,
         }
+    }
+}
+
+fn beginning(start: &[u8]) -> String {
+    match start {
+        [] => "it is empty".to_owned(),
+        _ => format!("starts with {start:02x?}"),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct DecodeArgs {
     #[command(flatten)]
     pub(crate) how: HowArgs,
     /// Frames a second of a video
-    #[arg(long, value_name = "N", default_value_t = 16.0)]
+    #[arg(long, value_name = "N", default_value_t = 16.0, value_parser = fps)]
     pub(crate) fps: f64,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
@@ -51,12 +51,7 @@ pub(crate) struct EncodeArgs {
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanDecodeArgs {
     /// VAE file
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "spec",
-        conflicts_with = "spec"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "spec")]
     pub(crate) vae: Option<PathBuf>,
     /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
     #[arg(long, value_name = "NAME")]
@@ -65,7 +60,7 @@ pub(crate) struct PlanDecodeArgs {
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Size,
     /// Frames of a video
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = frames)]
     pub(crate) frames: usize,
     #[command(flatten)]
     pub(crate) how: HowArgs,
@@ -120,6 +115,21 @@ fn chunk(text: &str) -> Result<ChunkArg, &'static str> {
     }
 }
 
+/// Within what every format can say: hundredths of a frame a second in 16 bits.
+fn fps(text: &str) -> Result<f64, &'static str> {
+    match text.parse() {
+        Ok(fps) if (0.1..=600.0).contains(&fps) => Ok(fps),
+        _ => Err("frames a second are a number from 0.1 to 600"),
+    }
+}
+
+fn frames(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("a video has one frame or more"),
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionArg {
     /// f32 on a CPU, f16 on a GPU that has it
@@ -148,7 +158,7 @@ Examples:
   nino decode big.safetensors --vae vae.safetensors -o big.png --budget 1GiB     exact, in 1 GiB
   nino decode clip.safetensors --vae wan_2.1_vae.safetensors -o clip.mp4 --fps 16
 
-Nothing is written until the decode is whole; Ctrl-C leaves nothing behind.";
+A file appears when its picture or clip is whole; Ctrl-C leaves nothing half-written behind.";
 
 const ENCODE_EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nino_engine::media::{
-    FrameSink, can_write, create_video, picture_format, video_format, write_picture,
+    FrameSink, MediaError, can_write_picture, can_write_video, create_video, write_picture,
 };
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Sink {
     output: PathBuf,
     batch: usize,
-    /// Frames of a video; 1 for pictures.
     n_frames: usize,
+    is_still: bool,
     fps: f64,
     video: Option<Box<dyn FrameSink>>,
     files: Vec<PathBuf>,
@@ -20,26 +20,20 @@ pub(super) struct Sink {
 impl Sink {
     pub(super) fn new(output: &Path, latent: &Latent, vae: &VaeFile, fps: f64) -> Result<Sink> {
         let n_frames = vae.vae.n_frames(latent.frames);
-        // Said now, not after the decode.
-        let folder = output
-            .parent()
-            .filter(|p| !p.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        anyhow::ensure!(
-            folder.is_dir(),
-            "{}: the folder {} does not exist",
-            output.display(),
-            folder.display()
-        );
-        match n_frames {
-            1 => picture_format(output)?,
-            _ => video_format(output)?,
+        // Said now, not after the decode. A clip of one frame may be either: the file's name tells.
+        let picture = can_write_picture(output);
+        let is_named_so = !matches!(picture, Err(MediaError::UnknownFormat { .. }));
+        let is_still = vae.vae.time_scale().is_none() || (n_frames == 1 && is_named_so);
+        if is_still {
+            picture?;
+        } else {
+            can_write_video(output)?;
         }
-        can_write(output)?;
         Ok(Sink {
             output: output.to_owned(),
             batch: latent.batch,
             n_frames,
+            is_still,
             fps,
             video: None,
             files: Vec::new(),
@@ -52,7 +46,7 @@ impl Sink {
         frame: usize,
         picture: &Picture,
     ) -> Result<(), EngineError> {
-        if self.n_frames == 1 {
+        if self.is_still {
             let path = self.path(b);
             write_picture(&path, picture, &[])?;
             self.files.push(path);
@@ -87,7 +81,7 @@ impl Sink {
         }
     }
 
-    /// `out.png`, or `out_00001.png` and so on for a batch.
+    /// `out.png`, or `out_00000.png` and so on for a batch.
     fn path(&self, b: usize) -> PathBuf {
         if self.batch == 1 {
             return self.output.clone();

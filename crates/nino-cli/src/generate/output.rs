@@ -3,27 +3,17 @@
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
 use anyhow::Result;
-use nino_engine::media::{picture_format, write_picture};
+use nino_engine::media::{can_write, can_write_picture, write_picture};
 use nino_engine::{GenerateRequest, Generated};
 use std::path::{Path, PathBuf};
 
 /// Says now, not after minutes of sampling, that there is no place for a picture.
 pub(super) fn check(args: &GenerateArgs) -> Result<()> {
-    for file in [&args.output, &args.save_latent, &args.preview.preview]
-        .into_iter()
-        .flatten()
-    {
-        let folder = file.parent().filter(|p| !p.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|f| !f.is_dir()) {
-            anyhow::bail!(
-                "{}: the folder {} does not exist",
-                file.display(),
-                folder.display()
-            );
-        }
-    }
     for file in [&args.output, &args.preview.preview].into_iter().flatten() {
-        picture_format(file)?;
+        can_write_picture(file)?;
+    }
+    if let Some(file) = &args.save_latent {
+        can_write(file)?;
     }
     Ok(())
 }

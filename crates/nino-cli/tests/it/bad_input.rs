@@ -26,6 +26,20 @@ fn wrong_usage_is_named() {
         ),
         (&["doctor", "--threads", "0"], &["'0'", "1..=1024"]),
         (&["doctor", "--filter", "conv"], &["--verify"]),
+        (
+            &["plan", "decode", "--size", "8x8"],
+            &["--vae FILE or --spec NAME"],
+        ),
+        (
+            &[
+                "plan", "decode", "--spec", "taesd", "--size", "8x8", "--frames", "0",
+            ],
+            &["one frame or more"],
+        ),
+        (
+            &["decode", "a", "--vae", "b", "-o", "c.mp4", "--fps", "nan"],
+            &["'nan'", "from 0.1 to 600"],
+        ),
         (&["bench"], &["Usage: nino bench"]),
         (&["bench", "ops", "--runs", "1"], &["5..=10000"]),
         (
@@ -79,6 +93,10 @@ fn json_failures_are_json() {
     assert_eq!(said.code, 2);
     let text = said.json()["error"].as_str().unwrap().to_owned();
     assert!(text.contains("warp drive"), "{text}");
+    let said = nino(&["bench", "ops", "--json", "--runs", "1"]);
+    assert_eq!(said.code, 2);
+    let text = said.json()["error"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("invalid value '1' for '--runs"), "{text}");
 }
 
 #[test]

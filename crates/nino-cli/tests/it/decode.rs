@@ -115,13 +115,54 @@ fn a_clip_is_decoded_and_encoded_back() {
         assert_eq!(said.json()["shape"], serde_json::json!([1, 4, 2, 2, 3]));
         if name == "clip.mp4" && there("ffprobe") {
             let args = "-v error -count_frames -select_streams v -of csv=p=0 -show_entries \
-                        stream=width,height,r_frame_rate,nb_read_frames";
+                        stream=width,height,color_space,r_frame_rate,nb_read_frames";
             let mut probe = Command::new("ffprobe");
             let found = probe.args(args.split_whitespace()).arg(&clip).output();
             let found = String::from_utf8(found.unwrap().stdout).unwrap();
-            assert_eq!(found.trim(), "24,16,16/1,5");
+            assert_eq!(found.trim(), "24,16,bt709,16/1,5");
         }
     }
+}
+
+/// One latent frame is one frame: a picture or a clip, as the file's name says.
+#[test]
+fn a_clip_of_one_frame_is_written_either_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 1, 2, 3], wave);
+    for name in ["one.png", "one.jpg", "one.y4m", "one.gif", "one"] {
+        let output = dir.path().join(name);
+        let said = decode(&golden("wan21"), &input, &output, &[]);
+        assert_eq!(said.code, 0, "{name}: {}", said.err);
+    }
+    assert!(dir.path().join("one/00000.png").is_file());
+}
+
+/// An ffmpeg that ends well and early has not written what it was given.
+#[test]
+#[cfg(unix)]
+fn an_ffmpeg_that_ends_early_is_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 9, 8, 8], wave);
+    let bin = tempfile::tempdir().unwrap();
+    let fake = bin.path().join("ffmpeg");
+    std::fs::write(&fake, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = dir.path().join("a.mp4");
+    let args = [
+        "decode",
+        &input,
+        "--vae",
+        &golden("wan21"),
+        "-o",
+        output.to_str().unwrap(),
+        "--device",
+        "cpu",
+    ];
+    let said = nino_with(&args, &[("PATH", bin.path().to_str().unwrap())]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("ended before it had all"), "{}", said.err);
+    assert_eq!(files(dir.path()).len(), 1, "only the latent");
 }
 
 #[test]
@@ -246,6 +287,17 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
         assert!(said.err.contains("a.png"), "{}", said.err);
     }
     assert_eq!(files(dir.path()).len(), 2, "what was there before");
+    let picture = dir.path().join("a.png");
+    assert_eq!(decode(&golden("taesd"), &input, &picture, &[]).code, 0);
+    let picture = picture.to_str().unwrap();
+    for output in [dir.path().to_owned(), dir.path().join("no/a.latent")] {
+        let output = output.to_str().unwrap();
+        let said = nino(&["encode", picture, "--vae", &golden("taesd"), "-o", output]);
+        assert_eq!(said.code, 1, "{output}: {}", said.err);
+        assert!(said.err.contains(output), "{}", said.err);
+        let notes = said.err.lines().filter(|l| l.starts_with("note: ")).count();
+        assert_eq!(notes, 0, "before anything runs: {}", said.err);
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl<'a> Decoder<'a> {
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = plan.parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params()?)?;
+        let weights = device.load(&plans, vae.params(&plans)?)?;
         Ok(Decoder {
             device,
             plan,

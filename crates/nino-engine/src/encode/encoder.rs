@@ -3,7 +3,7 @@
 use super::{EncodeOptions, Encoded};
 use crate::decode::{Carried, Part, part};
 use crate::fit::{Room, fit_within};
-use crate::units::from_encoder;
+use crate::units::{fits, from_encoder};
 use crate::values::read;
 use crate::{Control, EngineError, Latent, VaeFile};
 use nino_dtype::DType;
@@ -47,7 +47,7 @@ impl Chunks {
 pub(super) struct Encoder<'a> {
     device: &'a dyn Device,
     vae: &'a VaeFile,
-    /// The first chunk's graph, and that of all others; one for pictures.
+    /// The first chunk's graph, and that of all others; only the first for pictures.
     parts: Vec<Part>,
     weights: Weights,
     session: Option<Box<dyn Session>>,
@@ -62,13 +62,15 @@ pub(super) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
+    /// For frames of that size; a picture is the first of them and no more.
     pub(super) fn load(
         device: &'a dyn Device,
         vae: &'a VaeFile,
-        (width, height): (usize, usize),
+        ((width, height), is_picture): ((usize, usize), bool),
         options: &EncodeOptions,
         control: &mut Control<'_>,
     ) -> Result<Encoder<'a>, EngineError> {
+        options.format.map_or(Ok(()), |f| fits(vae, f))?;
         let chunks = Chunks::of(vae);
         let dtype = options.precision.dtype(device);
         let part = |frames, first| -> Result<Part, EngineError> {
@@ -94,13 +96,13 @@ impl<'a> Encoder<'a> {
             Ok(Part::new(plan, recording, frames, 1))
         };
         let mut parts = vec![part(chunks.first, true)?];
-        if vae.vae.time_scale().is_some() {
+        if !is_picture {
             parts.push(part(chunks.rest, false)?);
         }
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params()?)?;
+        let weights = device.load(&plans, vae.params(&plans)?)?;
         Ok(Encoder {
             device,
             vae,

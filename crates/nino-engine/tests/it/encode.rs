@@ -10,6 +10,8 @@ use nino_engine::{
 };
 use nino_graph::{Device, Plan, RunOptions};
 use nino_models::{Chunk, FileParams, Storage, kl};
+use nino_weights::safetensors::{NewTensor, Writer};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -162,8 +164,8 @@ fn clips_that_cannot_be_encoded() {
         matches!(error, EngineError::FrameSize { frame: 4, .. }),
         "{error}"
     );
-    let error = run(&wan, clip(1, (13, 16))).to_string();
-    assert!(error.contains("13") && error.contains('8'), "{error}");
+    let error = run(&wan, clip(1, (7, 16))).to_string();
+    assert!(error.contains('7') && error.contains('8'), "{error}");
 }
 
 /// Packed and normalized in files, neither in the network.
@@ -288,4 +290,111 @@ fn what_a_latents_file_says_of_its_space_counts() {
     );
     let asked = nino_engine::LatentFormat::by_name("sd15");
     assert!(notes(&[(nino_engine::FORMAT_KEY, "sdxl")], asked).is_empty());
+}
+
+#[test]
+fn the_middle_of_a_picture_of_any_size_is_encoded() {
+    let vae = VaeFile::open(&root().join("goldens/models/taesd.safetensors")).unwrap();
+    let run = |picture: &Picture| {
+        let (encoded, events) =
+            with_control(|c| encode(&cpu(), &vae, picture, &EncodeOptions::default(), c));
+        let said = events.into_iter().filter_map(|e| match e {
+            Event::Note(text) => Some(text),
+            _ => None,
+        });
+        encoded.map(|e| (e.latent, said.collect::<Vec<_>>().join("; ")))
+    };
+    let mut large = Picture::new(37, 19);
+    for (i, byte) in large.rgb.iter_mut().enumerate() {
+        *byte = (i * 7 % 251) as u8;
+    }
+    let (latent, said) = run(&large).unwrap();
+    assert_eq!(latent.file_shape(), [1, 4, 2, 4]);
+    assert!(said.contains("37x19") && said.contains("32x16"), "{said}");
+    let (middle, said) = run(&large.cropped((2, 1), 32, 16)).unwrap();
+    assert!(latent.values == middle.values);
+    assert!(!said.contains("middle"), "{said}");
+    let error = run(&Picture::new(32, 7)).unwrap_err().to_string();
+    assert!(error.contains("height is 7"), "{error}");
+}
+
+#[test]
+fn a_picture_alone_is_planned_as_one() {
+    let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
+    let picture = Picture::new(32, 16);
+    let (encoded, _) =
+        with_control(|c| encode(&cpu(), &vae, &picture, &EncodeOptions::default(), c));
+    let encoded = encoded.unwrap();
+    assert_eq!(encoded.predicted_peak, encoded.measured_peak);
+}
+
+#[test]
+fn formats_of_other_vaes_are_refused() {
+    for (file, format, channels) in [
+        ("taew2_2", "wan21", 48),
+        ("taesd3", "playground", 16),
+        ("taesd", "flux", 4),
+    ] {
+        let vae =
+            VaeFile::open(&root().join(format!("goldens/models/{file}.safetensors"))).unwrap();
+        let options = DecodeOptions {
+            format: nino_engine::LatentFormat::by_name(format),
+            ..DecodeOptions::default()
+        };
+        let latent = super::decode::smooth(&[1, channels, 2, 2]);
+        let (decoded, _) =
+            with_control(|c| decode(&cpu(), &vae, &latent, &options, c, &mut |_, _, _| Ok(())));
+        let error = decoded.unwrap_err();
+        let (sentence, hint) = (error.to_string(), error.hint().unwrap());
+        assert!(
+            sentence.contains(format) && sentence.contains(&format!("have {channels}")),
+            "{sentence}"
+        );
+        assert!(hint.contains("--latent-format"), "{hint}");
+    }
+}
+
+#[test]
+fn all_tensors_that_do_not_fit_are_told_at_once() {
+    let path = root().join("goldens/models/taesd.safetensors");
+    let whole = nino_weights::open(&path).unwrap();
+    let missing = ["decoder.5.conv.2.bias", "decoder.12.weight"];
+    let kept = |e: &&nino_weights::Entry| !missing.contains(&&*e.name);
+    let new: Vec<NewTensor> = whole
+        .index()
+        .entries()
+        .iter()
+        .filter(kept)
+        .map(|e| NewTensor {
+            name: e.name.clone(),
+            dtype: DType::F32,
+            shape: match &*e.name {
+                "decoder.4.conv.0.weight" => vec![8, 8, 1, 1],
+                _ => e.shape.clone(),
+            },
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("broken.safetensors");
+    let mut writer = Writer::create(&file, &new, &BTreeMap::new()).unwrap();
+    for tensor in &new {
+        writer
+            .write(&vec![0; tensor.shape.iter().product::<usize>() * 4])
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    let vae = VaeFile::open(&file).unwrap();
+    let latent = super::decode::smooth(&[1, 4, 2, 2]);
+    let options = DecodeOptions::default();
+    let (decoded, _) =
+        with_control(|c| decode(&cpu(), &vae, &latent, &options, c, &mut |_, _, _| Ok(())));
+    let error = decoded.unwrap_err().to_string();
+    for part in [
+        "broken.safetensors: 3 tensors",
+        missing[0],
+        missing[1],
+        "[8, 8, 1, 1]",
+    ] {
+        assert!(error.contains(part), "{part:?} is missing from {error}");
+    }
 }
