@@ -42,6 +42,17 @@ pub(crate) struct Attention {
     pub scale: f32,
 }
 
+/// Keys of one batch element that a step has, and what it gathers for them.
+pub(crate) struct Part {
+    pub keys: Range<usize>,
+    /// What earlier keys gave and later ones go on from: for each head and panel of the step's queries
+    /// `[hd + 2][PANEL]`, the largest score and the total last.
+    pub state: *mut f32,
+}
+
+// SAFETY: tasks of a step touch the panels of their own queries.
+unsafe impl Sync for Part {}
+
 /// Added to the scores; a dimension of size 1 has stride 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask {
@@ -85,21 +96,23 @@ impl Attention {
         (PANEL * self.width()).max(PANEL * PASS + mask)
     }
 
-    /// Computes query rows `rows`, counted over the batch, for all heads.
-    pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
+    /// Computes query rows `rows`, counted over the batch, for all heads; with a part, which is for rows
+    /// of one batch element, so far as its keys say.
+    pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>, part: Option<&Part>) {
+        let keys = part.map_or(self.m, |part| part.keys.len());
         let batches = rows.start / self.n..rows.end.div_ceil(self.n);
         let panels = self.n.div_ceil(PANEL);
         let wanted = (team.threads() * 6).div_ceil(batches.len() * self.heads);
         let parts = panels.div_ceil(self.panels()).max(wanted.min(panels));
         let per_batch = parts * self.heads;
-        let work = rows.len() * self.heads * self.m * self.hd / 8;
+        let work = rows.len() * self.heads * keys * self.hd / 8;
         team.run(batches.len() * per_batch, work, |task, mut scratch| {
             let (batch, i) = (batches.start + task / per_batch, task % per_batch);
-            let (head, part) = (i / parts, i % parts);
+            let (head, i) = (i / parts, i % parts);
             let base = batch * self.n;
-            let cut = |part: usize| (part * panels / parts * PANEL).min(self.n);
-            let first = (base + cut(part)).max(rows.start);
-            let last = (base + cut(part + 1)).min(rows.end);
+            let cut = |i: usize| (i * panels / parts * PANEL).min(self.n);
+            let first = (base + cut(i)).max(rows.start);
+            let last = (base + cut(i + 1)).min(rows.end);
             if first < last {
                 let task = Task {
                     a: self,
@@ -107,6 +120,8 @@ impl Attention {
                     batch,
                     head,
                     queries: first - base..last - base,
+                    part,
+                    panel: head * rows.len().div_ceil(PANEL) + (first - rows.start) / PANEL,
                 };
                 task.run(&mut scratch);
             }
@@ -121,6 +136,9 @@ struct Task<'a> {
     batch: usize,
     head: usize,
     queries: Range<usize>,
+    part: Option<&'a Part>,
+    /// Of its first queries among the panels of all heads of the step.
+    panel: usize,
 }
 
 /// A task's scratch.
@@ -154,11 +172,17 @@ impl Task<'_> {
             scores: scratch.floats(a.keys() * PANEL),
             rows: scratch.floats(a.rows_floats()),
         };
+        let all = self.part.map_or(0..a.m, |part| part.keys.clone());
         for p in 0..self.n_panels() {
             self.start(&buffers, p);
+            if all.start > 0 {
+                self.state(&buffers, p, |state, own, n| {
+                    own.copy_from_nonoverlapping(state, n)
+                });
+            }
         }
-        for k0 in (0..a.m).step_by(a.keys()) {
-            let keys = k0..a.m.min(k0 + a.keys());
+        for k0 in all.clone().step_by(a.keys()) {
+            let keys = k0..all.end.min(k0 + a.keys());
             self.pack_keys(&buffers, &keys);
             self.pack_values(&buffers, &keys);
             for p in 0..self.n_panels() {
@@ -166,7 +190,24 @@ impl Task<'_> {
             }
         }
         for p in 0..self.n_panels() {
-            self.finish(&buffers, p);
+            if all.end < a.m {
+                self.state(&buffers, p, |state, own, n| {
+                    state.copy_from_nonoverlapping(own, n)
+                });
+            } else {
+                self.finish(&buffers, p);
+            }
+        }
+    }
+
+    /// Gives what waits between steps, where that is in the buffers, and how many values it is.
+    unsafe fn state(&self, buffers: &Buffers, p: usize, copy: impl Fn(*mut f32, *mut f32, usize)) {
+        let Some(part) = self.part else { return };
+        let values = self.a.hd * PANEL;
+        let state = part.state.add((self.panel + p) * (values + 2 * PANEL));
+        copy(state, buffers.out.add(p * self.a.width() * PANEL), values);
+        for (i, own) in [buffers.largest, buffers.total].into_iter().enumerate() {
+            copy(state.add(values + i * PANEL), own.add(p * PANEL), PANEL);
         }
     }
 

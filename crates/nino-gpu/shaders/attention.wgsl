@@ -129,6 +129,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   workgroupBarrier();
   var total = vec4<f32>(0.0);
   for (var c = 0u; c < 8u; c++) { total += red[c * 8u + r4]; }
+#if LOG
+  if (c4 == 0u && wg.z == 0u) {
+    for (var i = 0u; i < 4u; i++) {
+      let row = q0 + r4 * 4u + i;
+      if (row < p.rows) { put_log(row, head, top[i], total[i]); }
+    }
+  }
+#endif
 #for i 0 4
 #for j 0 NJ
   put(q0 + r4 * 4u + ${i}u, col0 + ${j*32}u + c4 * 4u, head, o${i}_${j} / total[${i}]);

@@ -185,6 +185,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #if LPR > 4
   sum += subgroupShuffleXor(sum, 4u);
 #endif
+#if LOG
+  if (part == 0u && my_row < p.rows) { put_log(my_row, head, top, sum); }
+#endif
   let inv = 1.0 / sum;
   let sb = sg * ${WQ*LS}u;
   let ls = ${LS}u;

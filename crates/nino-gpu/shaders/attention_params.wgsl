@@ -4,11 +4,19 @@ struct P {
   q_off: u32, k_off: u32, v_off: u32, o_off: u32, // of this batch element, in elements
   mask_off: u32, mask_head: u32, mask_row: u32,
   q_batch: u32, kv_batch: u32, mask_batch: u32, // elements from one batch element to the next (z)
+  log_off: u32,
   scale: f32,
 }
 #params
 #include io
 #bind O OT
+#if LOG
+#bind L 0
+// What a query's weights sum up to, for the step that puts it together with those of other keys.
+fn put_log(row: u32, head: u32, top: f32, sum: f32) {
+  L_word(p.log_off + row * p.heads + head, vec2<f32>(select(top + log2(sum), -3.0e38, sum <= 0.0)));
+}
+#endif
 #if WIDE
 #bind4 Q
 #bind4 K

@@ -130,7 +130,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   sum += subgroupShuffleXor(sum, 2u);
   sum += subgroupShuffleXor(sum, 4u);
   workgroupBarrier();
-  if (mine && part == 0u) { Fs[row] = 1.0 / sum; }
+  if (mine && part == 0u) {
+    Fs[row] = 1.0 / sum;
+#if LOG
+    if (q0 + row >= wg.x * ${BQ}u) { put_log(q0 + row, head, top, sum); }
+#endif
+  }
 #for i 0 TQ
 #for h 0 TH
   coopStoreT(o${i}_${h}, &sh.s[sb], ls);

@@ -35,6 +35,7 @@ const FILES: &[(&str, &str)] = files![
     "act",
     "attention",
     "attention_coop",
+    "attention_join",
     "attention_params",
     "attention_wide",
     "binary",

@@ -147,6 +147,7 @@ impl Graph {
             v,
             mask,
             scale,
+            by_keys: false,
         }))
     }
 

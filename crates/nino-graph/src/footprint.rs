@@ -2,9 +2,13 @@
 //! value, and a plan say what the largest binding is.
 //!
 //! A row is a contiguous piece of the output: one image row of a conv, one token of a linear. The
-//! rows of grouped statistics are chunks of positions, whose partial sums go to scratch.
+//! rows of grouped statistics are chunks of positions, whose partial sums go to scratch; those of an
+//! attention that is cut by keys are [`KeyBlocks`].
 
-use crate::{Concat, Conv, Graph, Node, Op, Over, PadMode, Shape};
+mod keys;
+
+use crate::{Concat, Conv, Graph, Node, Op, Over, PadMode, Permute, Shape};
+pub use keys::{KeyBlocks, KeyScratch, Piece};
 use nino_dtype::DType;
 use std::ops::Range;
 
@@ -37,21 +41,39 @@ impl Graph {
                 }
                 Over::Rows => out[0],
             },
+            Op::Attention(o) if o.by_keys => {
+                out[0] * KeyBlocks::new(self, o).row_blocks().first().unwrap_or(&1)
+            }
             Op::Conv(_) | Op::Upsample(_) | Op::AvgPool(_) | Op::Attention(_) => leading(out, 2),
             Op::Reduce(o) => out[..o.axis].iter().product(),
-            Op::Permute(o) => kept_in_front(self.shape(o.x), &o.perm),
             _ => out.rows(),
         }
     }
 
+    /// Sizes of blocks of an op's rows, from large to 1. A step is some blocks of one size and lies in
+    /// one block of the size before, so that what its rows share is there once.
+    pub(crate) fn row_blocks(&self, node: Node) -> Vec<usize> {
+        let out = self.shape(node);
+        match self.op(node) {
+            Some(Op::Attention(o)) if o.by_keys => KeyBlocks::new(self, o).row_blocks(),
+            Some(Op::Attention(_)) => vec![out[1], 1],
+            Some(Op::Permute(_)) => (1..out.rank())
+                .map(|d| out[d..out.rank() - 1].iter().product())
+                .collect(),
+            _ => vec![1],
+        }
+    }
+
     /// Scratch bytes an op needs beside its operands and result: the partial sums of grouped
-    /// statistics, `[b, chunks, groups, 2]` f32 of (mean, sum of squared deviations).
+    /// statistics, `[b, chunks, groups, 2]` f32 of (mean, sum of squared deviations), or what an
+    /// attention gathered from the keys before ([`KeyScratch`]).
     pub fn scratch_bytes(&self, node: Node) -> usize {
         match self.op(node) {
             Some(Op::Stats(o)) => match o.over {
                 Over::Groups(groups) => self.op_rows(node) * groups * 2 * 4,
                 Over::Rows => 0,
             },
+            Some(Op::Attention(o)) if o.by_keys => KeyBlocks::new(self, o).scratch().part_log.end,
             _ => 0,
         }
     }
@@ -95,6 +117,13 @@ impl Graph {
             && matches!(o.over, Over::Groups(_))
         {
             return 0..self.bytes(node);
+        }
+        if let Op::Attention(o) = op
+            && o.by_keys
+            && !rows.is_empty()
+        {
+            let queries = KeyBlocks::new(self, o).piece(rows).queries;
+            return self.cut(node, leading(self.shape(node), 2), &queries);
         }
         self.cut(node, self.op_rows(node), rows)
     }
@@ -155,8 +184,17 @@ impl Graph {
             | Op::Cast(..)
             | Op::Reduce(_)
             | Op::Gather(_)
-            | Op::Permute(_)
             | Op::TimestepEmbed(_) => same_rows(),
+            Op::Permute(o) => {
+                let element = self.dtype(operand).block_bytes();
+                let values = permuted(self.shape(operand), out, o, rows);
+                values.start * element..values.end * element
+            }
+            Op::Attention(o) if o.by_keys && i < 3 => {
+                let piece = KeyBlocks::new(self, o).piece(rows);
+                let rows = if i == 0 { &piece.queries } else { &piece.keys };
+                self.cut(operand, leading(self.shape(operand), 2), rows)
+            }
             Op::Attention(_) if i == 0 => same_rows(),
             Op::Attention(_) if i < 3 => self.cut(
                 operand,
@@ -236,15 +274,27 @@ fn leading(s: Shape, tail: usize) -> usize {
     s[..s.rank().saturating_sub(tail)].iter().product()
 }
 
-/// Product of the dimensions that a permutation leaves in front, up to the result's last. Those of size 1
-/// may be anywhere.
-fn kept_in_front(x: Shape, perm: &[usize]) -> usize {
-    let long = |d: &usize| x[*d] > 1;
-    let before = (0..x.rank()).filter(long);
-    let after = perm.iter().copied().filter(long);
-    let kept = before.zip(after).take_while(|(a, b)| a == b);
-    let kept = kept.map(|(d, _)| d).take_while(|d| perm.last() != Some(d));
-    kept.map(|d| x[d]).product()
+/// Values of `x` among which are those of the given rows of the permuted `out`: of the outermost
+/// dimension in which the rows differ those they have, of the ones within it all.
+fn permuted(x: Shape, out: Shape, o: &Permute, rows: &Range<usize>) -> Range<usize> {
+    let strides = x.strides();
+    let (mut first, mut last) = (0, 0);
+    let mut size = out.rows();
+    let mut same = true;
+    for (d, &from) in o.perm.iter().enumerate() {
+        let len = out[d];
+        let (low, high) = if same && d + 1 < out.rank() {
+            size /= len.max(1);
+            let at = |row: usize| row / size.max(1) % len.max(1);
+            (at(rows.start), at(rows.end - 1))
+        } else {
+            (0, len.max(1) - 1)
+        };
+        same &= low == high;
+        first += low * strides[from];
+        last += high * strides[from];
+    }
+    first..last + 1
 }
 
 fn batch_and_positions(x: Shape) -> (usize, usize) {

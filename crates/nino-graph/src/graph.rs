@@ -278,6 +278,14 @@ impl Graph {
         }
     }
 
+    /// Lets an attention be cut by keys; whether that is new.
+    pub(crate) fn cut_keys(&mut self, node: Node) -> bool {
+        match &mut self.values[node.index()].def {
+            Def::Op(Op::Attention(o)) => !std::mem::replace(&mut o.by_keys, true),
+            _ => false,
+        }
+    }
+
     pub fn inputs(&self) -> impl Iterator<Item = (Node, &str)> {
         self.values().filter_map(|(n, v)| match &v.def {
             Def::Input { name } => Some((n, name.as_str())),

@@ -27,7 +27,7 @@ pub use cost::Cost;
 pub use device::{
     Aside, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
 };
-pub use footprint::{Use, stat_chunks};
+pub use footprint::{KeyBlocks, KeyScratch, Piece, Use, stat_chunks};
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Value};
 pub use op::{
     Act, Attention, AvgPool, Binary, BinaryFn, Concat, Conv, Epilogue, Gather, Linear, MatMul,

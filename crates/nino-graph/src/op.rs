@@ -149,6 +149,9 @@ pub struct Attention {
     /// Added to the scores: `[b or 1, heads or 1, n or 1, m]`.
     pub mask: Option<Node>,
     pub scale: f32,
+    /// Steps are blocks of queries by blocks of keys ([`KeyBlocks`](crate::KeyBlocks)) instead of
+    /// queries; a plan says so where all keys at once are too many.
+    pub by_keys: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod stream;
 
 use crate::{Cost, Graph, Node, Use};
 use arena::Packed;
+use cut::Need;
 use homes::Homes;
 use lifetimes::Buffer;
 use order::Order;
@@ -199,18 +200,51 @@ fn beside(reserve: usize) -> String {
     }
 }
 
-impl Plan {
-    pub fn new(graph: Graph, mut options: PlanOptions) -> Result<Plan, PlanError> {
-        options.page -= options.page % options.align;
-        let order = Order::new(&graph, &options);
-        let buffers = lifetimes::buffers(&graph, &order, &options);
-        let homes = Homes::new(&graph, buffers, &options);
+/// A graph's ops in order, cut into steps, and what that was decided by.
+struct Cuts {
+    order: Order,
+    homes: Homes,
+    steps: Vec<Step>,
+    largest_binding: usize,
+}
+
+impl Cuts {
+    /// Or the op that cannot be cut enough, and what it needs.
+    fn new(graph: &Graph, options: &PlanOptions) -> Result<Cuts, (Node, Need)> {
+        let order = Order::new(graph, options);
+        let buffers = lifetimes::buffers(graph, &order, options);
+        let homes = Homes::new(graph, buffers, options);
         let mut steps = Vec::new();
         let mut largest_binding = 0;
-        for node in order.ops(&graph) {
-            let binding = cut::steps(&graph, node, &options, &homes.passes, &mut steps)?;
-            largest_binding = largest_binding.max(binding);
+        for node in order.ops(graph) {
+            let binding = cut::steps(graph, node, options, &homes.passes, &mut steps);
+            largest_binding = largest_binding.max(binding.map_err(|need| (node, need))?);
         }
+        Ok(Cuts {
+            order,
+            homes,
+            steps,
+            largest_binding,
+        })
+    }
+}
+
+impl Plan {
+    pub fn new(mut graph: Graph, mut options: PlanOptions) -> Result<Plan, PlanError> {
+        options.page -= options.page % options.align;
+        let Cuts {
+            order,
+            homes,
+            steps,
+            largest_binding,
+        } = loop {
+            match Cuts::new(&graph, &options) {
+                Ok(cuts) => break cuts,
+                // All keys at once are too many for an attention that was not cut by them yet.
+                Err((node, _)) if graph.cut_keys(node) => {}
+                Err((node, need)) => return Err(need.too_large(graph.op_label(node), &options)),
+            }
+        };
         let windows = spill::windows(&graph, &steps, &homes.passes, options.align);
         let Homes {
             mut paged,

@@ -119,16 +119,33 @@ impl Softmax {
         fragments
     }
 
-    /// Of each row, what its sums of values are to be multiplied by in the end.
-    pub(super) fn factors(&self, a: &mut Asm) -> Vec<Reg> {
-        for sum in self.sum.clone() {
+    /// The sums of the lanes that share a row become the row's.
+    pub(super) fn total(&self, a: &mut Asm) {
+        for &sum in &self.sum {
             for lanes in [1, 2] {
                 let other = shuffle(a, sum, lanes);
                 op!(a, "add.f32 {sum}, {sum}, {other}");
             }
+        }
+    }
+
+    /// Of each row, what its sums of values are to be multiplied by in the end.
+    pub(super) fn factors(&self, a: &mut Asm) -> Vec<Reg> {
+        for sum in &self.sum {
             op!(a, "rcp.approx.ftz.f32 {sum}, {sum}");
         }
         self.sum.clone()
+    }
+
+    /// Of each row, the logarithm to base 2 of its total without the shift.
+    pub(super) fn logs(&self, a: &mut Asm) -> Vec<Reg> {
+        let of_row = |(sum, shift): (&Reg, &Reg)| {
+            let log = a.f32();
+            op!(a, "lg2.approx.ftz.f32 {log}, {sum}");
+            op!(a, "sub.f32 {log}, {log}, {shift}");
+            log
+        };
+        self.sum.iter().zip(&self.shift).map(of_row).collect()
     }
 
     /// What brings a row's greatest score to an exponent of zero; `top` becomes that of the four

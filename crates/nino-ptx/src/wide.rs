@@ -1,6 +1,7 @@
 //! Attention with wide heads on Hopper's matrix units: q, out `[b, n, heads, hd]`, k, v
 //! `[b, m, heads, hd]`, all f16. Views, words and the order of keys are those of `attention`; the
-//! grid is blocks of rows, parts of heads, batch elements.
+//! grid is blocks of rows, parts of heads, batch elements. With `log` there is one more view behind the
+//! output: f32 `[rows, heads]`, what each query's weights sum up to, in units of log2.
 //!
 //! A warp group's registers hold the sums of 64 rows by 256 columns of values. Of a wider head each
 //! part is another workgroup's, and each scores all of the head again: half more work at 512
@@ -28,6 +29,7 @@ pub struct WideKernel {
     pub hd: u32,
     /// Warp groups of 64 query rows each, 1 or 2.
     pub groups: u32,
+    pub log: bool,
 }
 
 /// Query rows of a warp group.
@@ -46,7 +48,11 @@ const COLUMNS: u32 = 256;
 impl WideKernel {
     /// For heads of whole lines whose parts have whole lines too.
     pub fn new(hd: u32, groups: u32) -> Option<WideKernel> {
-        let kernel = WideKernel { hd, groups };
+        let kernel = WideKernel {
+            hd,
+            groups,
+            log: false,
+        };
         let fits = (64..=2 * COLUMNS).contains(&hd) && hd.is_multiple_of(64 * kernel.parts());
         fits.then_some(kernel)
     }
@@ -59,6 +65,11 @@ impl WideKernel {
     /// Workgroups that share the columns of a head's values.
     pub fn parts(self) -> u32 {
         self.hd.div_ceil(COLUMNS)
+    }
+
+    /// The view of queries; keys and values follow.
+    fn query_view(self) -> usize {
+        1 + usize::from(self.log)
     }
 
     fn threads(self) -> u32 {
@@ -101,9 +112,14 @@ impl WideKernel {
         let mut writer = Writer::new(self);
         writer.body();
         writer.a.finish(Entry {
-            name: &format!("attention_wide_{}_{}", self.hd, self.groups),
+            name: &format!(
+                "attention_wide_{}_{}{}",
+                self.hd,
+                self.groups,
+                if self.log { "_log" } else { "" }
+            ),
             target: Target::Sm90a.name(),
-            views: 4,
+            views: 3 + self.query_view(),
             words: WORDS,
             threads: self.threads(),
             shared: self.query_bytes() + self.slots() * SLOT,

@@ -1,6 +1,6 @@
 //! Attention against plain loops in f64.
 
-use super::{Attention, Mask};
+use super::{Attention, Mask, Part};
 use crate::memory::View;
 use crate::simd::Level;
 use crate::testing::{Close, Crew, Random, levels};
@@ -65,10 +65,31 @@ fn check(level: Level, case: &Case) {
     } else {
         vec![0, b * n]
     };
+    // By keys, 64 queries of a batch element at a time, with the same bits.
+    let keys: Vec<usize> = (0..m).step_by(128).chain([m]).collect();
+    let mut state = vec![f32::NAN; 64 * heads * (hd + 2)];
+    let mut by_keys = vec![];
+    let part = |keys: &[usize]| Part {
+        keys: keys[0]..keys[1],
+        state: state.as_mut_ptr(),
+    };
+    let parts: Vec<Part> = keys.windows(2).map(part).collect();
+    for batch in 0..b {
+        for first in (0..n).step_by(64) {
+            let rows = batch * n + first..batch * n + n.min(first + 64);
+            for part in &parts {
+                // SAFETY: all views cover the shapes given.
+                unsafe { attention.run(&crew.team(level), rows.clone(), Some(part)) };
+            }
+            by_keys.extend_from_slice(&out[rows.start * heads * hd..rows.end * heads * hd]);
+        }
+    }
+    out.fill(f32::NAN);
     for pair in cuts.windows(2) {
         // SAFETY: all views cover the shapes given.
-        unsafe { attention.run(&crew.team(level), pair[0]..pair[1]) };
+        unsafe { attention.run(&crew.team(level), pair[0]..pair[1], None) };
     }
+    assert!(out == by_keys, "{level} b{b} n{n} m{m} heads{heads} hd{hd}");
     for (i, h) in (0..b * n * heads).map(|i| (i / heads, i % heads)) {
         let (batch, row) = (i / n, i % n);
         let scores: Vec<f64> = (0..m)

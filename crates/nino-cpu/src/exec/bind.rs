@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use nino_dtype::DType;
-use nino_graph::{ExecError, Node, Op, Over, Place, Shape, Step, UpsampleMode};
+use nino_graph::{ExecError, KeyBlocks, Node, Op, Over, Place, Shape, Step, UpsampleMode, Use};
 
 use super::Session;
-use crate::attention::{Attention, Mask};
+use crate::attention::{Attention, Mask, Part};
 use crate::conv::{self, Conv, Geometry};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::linear::{self, Factor, Linear};
@@ -86,9 +86,30 @@ impl Binder<'_> {
 
     /// The value as if it lay in memory as a whole, wherever its rows are now.
     fn view(&self, n: Node) -> Result<View, ExecError> {
+        let uses = self
+            .session
+            .plan
+            .graph()
+            .uses(self.step.node, &self.step.rows);
+        // One value in several places of an op has a window for each; the largest covers the others.
+        let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
+        let largest = mine.max_by_key(|&i| uses[i].bytes.len());
+        self.view_at(n, largest.map(|i| (i, &uses[i])))
+    }
+
+    /// The same of the op's `i`-th operand, in its own window.
+    fn operand(&self, i: usize) -> Result<View, ExecError> {
+        let uses = self
+            .session
+            .plan
+            .graph()
+            .uses(self.step.node, &self.step.rows);
+        self.view_at(uses[i].node, Some((i, &uses[i])))
+    }
+
+    fn view_at(&self, n: Node, used: Option<(usize, &Use)>) -> Result<View, ExecError> {
         let plan = &self.session.plan;
         let g = plan.graph();
-        let dtype = g.dtype(n);
         let arena = self.session.arena.as_ptr();
         let absent = || ExecError::NotInPlan {
             what: g.op_label(n),
@@ -96,23 +117,24 @@ impl Binder<'_> {
         let ptr = match plan.place(n) {
             Place::Arena(span) => arena.wrapping_add(span.offset),
             Place::Host(_) => {
-                let uses = g.uses(self.step.node, &self.step.rows);
-                // One value in several places of an op has a window for each; the largest covers
-                // the others (self-attention: all keys cover the step's queries).
-                let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
-                let i = mine
-                    .max_by_key(|&i| uses[i].bytes.len())
-                    .ok_or_else(absent)?;
-                let offset = plan
-                    .locate(self.step.node, i, &uses[i])
-                    .ok_or_else(absent)?;
+                let (i, used) = used.ok_or_else(absent)?;
+                let offset = plan.locate(self.step.node, i, used).ok_or_else(absent)?;
                 // Points before the arena for later rows; kernels only touch the step's rows.
-                arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
+                arena.wrapping_add(offset).wrapping_sub(used.bytes.start)
             }
             Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
             Place::Across(_) | Place::Nowhere => return Err(absent()),
         };
-        Ok(View { ptr, dtype })
+        Ok(View {
+            ptr,
+            dtype: g.dtype(n),
+        })
+    }
+
+    /// The op's scratch in the arena.
+    fn scratch(&self) -> *mut u8 {
+        let span = self.session.plan.scratch(self.step.node);
+        self.session.arena.as_ptr().wrapping_add(span.offset)
     }
 
     fn out(&self) -> Result<View, ExecError> {
@@ -259,9 +281,9 @@ impl Binder<'_> {
             }
         };
         Ok(Attention {
-            q: self.view(o.q)?,
-            k: self.view(o.k)?,
-            v: self.view(o.v)?,
+            q: self.operand(0)?,
+            k: self.operand(1)?,
+            v: self.operand(2)?,
             mask,
             out: self.out()?,
             n: q[1],
@@ -391,7 +413,17 @@ impl Binder<'_> {
                 norm.run(team, rows);
             }
             Op::Softmax(x) => norm::softmax(team, self.view(*x)?, self.out()?, last, rows),
-            Op::Attention(o) => self.attention(o)?.run(team, rows),
+            Op::Attention(o) if o.by_keys => {
+                let piece = KeyBlocks::new(self.session.plan.graph(), o).piece(&rows);
+                let attention = self.attention(o)?;
+                let part = Part {
+                    keys: piece.before..piece.before + piece.keys.len(),
+                    state: self.scratch().cast(),
+                };
+                let part = (!piece.is_whole()).then_some(&part);
+                attention.run(team, piece.queries, part);
+            }
+            Op::Attention(o) => self.attention(o)?.run(team, rows, None),
             Op::Rope(o) => self.rope(o)?.run(team, rows),
             Op::Unary(x, act) => {
                 elementwise::unary(team, Some(*act), self.view(*x)?, self.out()?, elements);
@@ -474,7 +506,6 @@ impl Binder<'_> {
             stats::rows(team, x, s.last_dim(), (o.kind, o.eps), out, rows);
             return Ok(());
         };
-        let scratch = self.session.plan.scratch(self.step.node);
         let task = Groups {
             x,
             positions: s[1..s.rank() - 1].iter().product(),
@@ -482,7 +513,7 @@ impl Binder<'_> {
             count: groups,
             kind: o.kind,
             eps: o.eps,
-            partial: self.session.arena.as_ptr().add(scratch.offset).cast(),
+            partial: self.scratch().cast(),
             out: out.ptr.cast(),
         };
         task.run(team, rows);

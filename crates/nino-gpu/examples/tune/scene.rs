@@ -260,6 +260,8 @@ impl Scene {
                     first: 0,
                     n,
                     m: n,
+                    first_key: 0,
+                    all_keys: n,
                     heads,
                     hd,
                     q: view(0),
@@ -268,6 +270,7 @@ impl Scene {
                     out: view(3),
                     mask: None,
                     scale: 1.0,
+                    log: None,
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
                 if self.tiles.first().is_some_and(Vec::is_empty) {

@@ -1,27 +1,47 @@
-//! Attention: one launch for whole batch elements where the kernel can, else one for each.
+//! Attention: one launch for whole batch elements where the kernel can, else one for each; of some keys
+//! only, one launch for them and one that puts it together with what others gave.
 
-use nino_graph::Attention as AttentionOp;
+use std::ops::Range;
+
+use nino_graph::{Attention as AttentionOp, KeyBlocks, Piece};
 
 use super::{Launches, Lower};
+use crate::kernel::{Launch, View};
 use crate::ops::attention::Attention;
+use crate::shader::KernelKey;
 
 impl<'a> Lower<'a> {
     pub(super) fn attention(&self, o: &AttentionOp) -> Launches<'a> {
+        self.code(&self.out)?;
+        if !o.by_keys {
+            return self.all_keys(o, &self.rows);
+        }
+        let blocks = KeyBlocks::new(self.graph, o);
+        let piece = blocks.piece(&self.rows);
+        if piece.is_whole() {
+            return self.all_keys(o, &piece.queries);
+        }
+        self.some_keys(o, &blocks, &piece)
+    }
+
+    fn launch(&self, o: &AttentionOp, batch_idx: usize, rows: &Range<usize>) -> Attention<'a> {
         let shape = self.shape();
         let [n, heads, hd] = [shape[1], shape[2], shape[3]];
-        self.code(&self.out)?;
         let [q, k, v] = [self.operands[0], self.operands[1], self.operands[2]];
         let mask = o.mask.map(|m| {
             let s = self.graph.shape(m);
             (self.operands[3], [s[0], s[1], s[2], s[3]].map(|d| d as u32))
         });
-        let launch = |batch_idx: usize, batch: usize, rows: std::ops::Range<usize>| Attention {
+        let m = self.graph.shape(o.k)[1] as u32;
+        Attention {
             batch_idx: batch_idx as u32,
-            batch: batch as u32,
+            batch: 1,
             rows: rows.len() as u32,
             first: (rows.start - batch_idx * n) as u32,
             n: n as u32,
-            m: self.graph.shape(o.k)[1] as u32,
+            m,
+            first_key: 0,
+            all_keys: m,
             heads: heads as u32,
             hd: hd as u32,
             q,
@@ -30,18 +50,86 @@ impl<'a> Lower<'a> {
             out: self.out,
             mask,
             scale: o.scale,
-        };
-        let batches = self.rows.start / n..self.rows.end.div_ceil(n);
-        let whole = self.rows.start.is_multiple_of(n) && self.rows.end.is_multiple_of(n);
+            log: None,
+        }
+    }
+
+    fn all_keys(&self, o: &AttentionOp, rows: &Range<usize>) -> Launches<'a> {
+        let n = self.shape()[1];
+        let batches = rows.start / n..rows.end.div_ceil(n);
+        let whole = rows.start.is_multiple_of(n) && rows.end.is_multiple_of(n);
         let first = batches.start * n..(batches.start + 1) * n;
-        let together = launch(batches.start, batches.len(), first);
+        let together = Attention {
+            batch: batches.len() as u32,
+            ..self.launch(o, batches.start, &first)
+        };
         if whole && together.takes_batch(self.gpu) {
             return Ok(vec![together.best(self.gpu)?]);
         }
         let one = |b: usize| {
-            let rows = self.rows.start.max(b * n)..self.rows.end.min((b + 1) * n);
-            launch(b, 1, rows).best(self.gpu)
+            let rows = rows.start.max(b * n)..rows.end.min((b + 1) * n);
+            self.launch(o, b, &rows).best(self.gpu)
         };
         batches.map(one).collect()
+    }
+
+    fn some_keys(&self, o: &AttentionOp, blocks: &KeyBlocks, piece: &Piece) -> Launches<'a> {
+        let shape = self.shape();
+        let [n, heads, hd] = [shape[1], shape[2], shape[3]];
+        let scratch = self
+            .scratch
+            .ok_or_else(|| self.unsupported("keys in parts without scratch".to_owned()))?;
+        let within = |range: &Range<usize>| View {
+            offset: scratch.offset + range.start as u64,
+            bytes: range.len() as u64,
+            ..scratch
+        };
+        let places = blocks.scratch();
+        let [sums, sums_log, part_log] =
+            [&places.sums, &places.sums_log, &places.part_log].map(within);
+        let part = View {
+            dtype: self.out.dtype,
+            ..within(&places.part)
+        };
+        let attention = Attention {
+            m: piece.keys.len() as u32,
+            first_key: piece.before as u32,
+            // The part has the step's queries alone.
+            out: View {
+                first: (piece.queries.start * heads * hd) as u64,
+                ..part
+            },
+            log: Some(part_log),
+            ..self.launch(o, piece.queries.start / n, &piece.queries)
+        };
+        let views = [sums, sums_log, self.out, part, part_log];
+        let quads = hd.is_multiple_of(4) && self.quads(&views);
+        let key = KernelKey::new("attention_join")
+            .with("OT", self.code(&self.out)?)
+            .with("VEC", quads)
+            .with("LAST", !piece.more);
+        let base = |view: &View<'_>| self.gpu.base(view);
+        let out_row = (piece.queries.start * heads).wrapping_mul(hd) as u32;
+        let join = Launch {
+            kernel: key.into(),
+            views: if piece.more {
+                vec![sums, sums_log, part, part_log]
+            } else {
+                views.to_vec()
+            },
+            writes: if piece.more { 2 } else { 3 },
+            params: vec![
+                heads as u32,
+                hd as u32,
+                u32::from(piece.before == 0),
+                base(&sums),
+                base(&sums_log),
+                base(&part),
+                base(&part_log),
+                base(&self.out).wrapping_add(out_row),
+            ],
+            groups: [piece.queries.len() as u32, heads as u32, 1],
+        };
+        Ok(vec![attention.best(self.gpu)?, join])
     }
 }

@@ -19,9 +19,12 @@ pub struct Attention<'a> {
     /// Query rows of this launch and the first one.
     pub rows: u32,
     pub first: u32,
-    /// Rows of a batch element: queries and keys.
+    /// Queries of a batch element.
     pub n: u32,
+    /// Keys of this launch, the first one, and how many a batch element has.
     pub m: u32,
+    pub first_key: u32,
+    pub all_keys: u32,
     pub heads: u32,
     pub hd: u32,
     pub q: View<'a>,
@@ -30,6 +33,8 @@ pub struct Attention<'a> {
     pub out: View<'a>,
     pub mask: Option<(View<'a>, [u32; 4])>,
     pub scale: f32,
+    /// Where the logarithms of the sums of weights go, f32 `[rows, heads]` in units of log2.
+    pub log: Option<View<'a>>,
 }
 
 /// Shape of a cooperative attention kernel; see `attention_coop.wgsl`.
@@ -177,14 +182,21 @@ impl<'a> Attention<'a> {
             })
         };
         let mut key = key.with("OT", code(&self.out)?).with("XT", code(&self.q)?);
-        let mut views = vec![self.out, self.q, self.k, self.v];
+        let mut views = vec![self.out];
+        if let Some(log) = self.log {
+            key = key.with("LOG", 1);
+            views.push(log);
+        }
+        views.extend([self.q, self.k, self.v]);
+        let writes = views.len() - 3;
         let width = self.heads * self.hd;
         let row0 = self.batch_idx * self.n + self.first;
         let at = |view: &View<'_>, row: u32| gpu.base(view).wrapping_add(row.wrapping_mul(width));
         let mut params = vec![self.rows, self.first, self.m, self.heads, self.hd];
         params.push(at(&self.q, row0));
-        params.push(at(&self.k, self.batch_idx * self.m));
-        params.push(at(&self.v, self.batch_idx * self.m));
+        let key0 = self.batch_idx * self.all_keys + self.first_key;
+        params.push(at(&self.k, key0));
+        params.push(at(&self.v, key0));
         params.push(at(&self.out, row0));
         match &self.mask {
             Some((mask, [mb, mh, mn, mm])) => {
@@ -196,23 +208,24 @@ impl<'a> Attention<'a> {
                     0
                 };
                 let row = if *mn > 1 { *mm } else { 0 };
-                let first = self.first * row;
+                let first = self.first * row + self.first_key;
                 params.push(gpu.base(mask).wrapping_add(batch).wrapping_add(first));
                 params.push(if *mh > 1 { mn * mm } else { 0 });
                 params.push(row);
             }
             None => params.extend([0, 0, 0]),
         }
-        params.extend([self.n, self.m].map(|rows| rows.wrapping_mul(width)));
+        params.extend([self.n, self.all_keys].map(|rows| rows.wrapping_mul(width)));
         params.push(match &self.mask {
             Some((_, [mb, mh, mn, mm])) if *mb > 1 => mh * mn * mm,
             _ => 0,
         });
+        params.push(self.log.map_or(0, |log| gpu.base(&log)));
         params.push((self.scale * std::f32::consts::LOG2_E).to_bits());
         Ok(Launch {
             kernel: key.into(),
             views,
-            writes: 1,
+            writes,
             params,
             groups,
         })

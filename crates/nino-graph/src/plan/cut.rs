@@ -2,87 +2,138 @@
 
 use super::{PlanError, PlanOptions, Step};
 use crate::{Graph, Node, Use};
+use std::ops::Range;
 
 /// Cuts one op into the fewest steps of equal rows that respect the limits; gives the largest
-/// binding.
+/// binding, or what the smallest steps would need.
 pub(super) fn steps(
     graph: &Graph,
     node: Node,
     options: &PlanOptions,
     spilled: &[bool],
     steps: &mut Vec<Step>,
-) -> Result<usize, PlanError> {
-    let rows = graph.op_rows(node);
-    let largest = |each: usize| {
-        (0..rows)
-            .step_by(each.max(1))
-            .map(|r| {
-                Need::of(
-                    &graph.uses(node, &(r..(r + each).min(rows))),
-                    options,
-                    spilled,
-                )
-            })
-            .fold(
-                Need {
-                    binding: options.scratch_bytes(graph, node),
-                    window: 0,
-                },
-                Need::max,
-            )
-    };
-    let mut each = rows;
-    if let Some(max) = options.max_step_flops {
-        let share = (max / graph.cost(node).flops).min(1.0);
-        each = ((rows as f64 * share) as usize).clamp(1, rows.max(1));
-    }
-    let mut need = largest(each);
-    if !need.fits(options) {
-        // Invariant: `fits` rows fit (once known), `over` rows do not.
-        let (mut fits, mut over) = (0, each);
-        while over - fits > 1 {
-            let middle = fits.midpoint(over);
-            if largest(middle).fits(options) {
-                fits = middle;
-            } else {
-                over = middle;
+) -> Result<usize, Need> {
+    let cutter = Cutter {
+        graph,
+        node,
+        options,
+        spilled,
+        rows: graph.op_rows(node),
+        scratch: Need {
+            binding: options.scratch_bytes(graph, node),
+            window: 0,
+        },
+        most: match options.max_step_flops {
+            Some(max) => {
+                let rows = graph.op_rows(node);
+                let share = (max / graph.cost(node).flops).min(1.0);
+                ((rows as f64 * share) as usize).clamp(1, rows.max(1))
             }
-        }
-        if fits == 0 {
-            let Need { binding, window } = largest(1);
-            let (bytes, limit) = if binding > options.max_binding {
-                (binding, options.max_binding)
-            } else {
-                (window, options.window)
-            };
-            return Err(PlanError::BindingTooLarge {
-                op: graph.op_label(node),
-                bytes,
-                limit,
-            });
-        }
-        let n_steps = rows.div_ceil(fits);
-        each = rows.div_ceil(n_steps);
-        // Kernels compute in tiles of rows: a cut between tiles leaves them whole.
-        if let Some(tile) = [16, 4].into_iter().find(|&tile| each >= tile) {
-            each -= each % tile;
-        }
-        need = largest(each);
-    }
-    for start in (0..rows).step_by(each.max(1)) {
-        let end = (start + each).min(rows);
+            None => usize::MAX,
+        },
+    };
+    let cut = cutter.best()?;
+    let need = cutter.needs(cut).fold(cutter.scratch, Need::max);
+    for rows in cutter.ranges(cut) {
         steps.push(Step {
             node,
-            rows: start..end,
-            last: end == rows,
+            last: rows.end == cutter.rows,
+            rows,
         });
     }
     Ok(need.binding)
 }
 
-/// What one step asks of the device.
+struct Cutter<'a> {
+    graph: &'a Graph,
+    node: Node,
+    options: &'a PlanOptions,
+    spilled: &'a [bool],
+    rows: usize,
+    /// What each step needs beside its operands.
+    scratch: Need,
+    /// Rows of one step at most, for its arithmetic.
+    most: usize,
+}
+
+/// Steps of `each` rows; none crosses a multiple of `within`.
 #[derive(Clone, Copy)]
-struct Need {
+struct Cut {
+    within: usize,
+    each: usize,
+}
+
+impl Cutter<'_> {
+    fn best(&self) -> Result<Cut, Need> {
+        let mut within = self.rows;
+        let whole = Cut {
+            within,
+            each: within,
+        };
+        if self.fits(whole) {
+            return Ok(whole);
+        }
+        for block in self.graph.row_blocks(self.node) {
+            let cut = |blocks: usize| Cut {
+                within,
+                each: blocks * block,
+            };
+            // Invariant: `fits` blocks fit (once known), `over` blocks do not.
+            let all = within.div_ceil(block);
+            let (mut fits, mut over) = (0, all);
+            while over - fits > 1 {
+                let middle = fits.midpoint(over);
+                if self.fits(cut(middle)) {
+                    fits = middle;
+                } else {
+                    over = middle;
+                }
+            }
+            if fits == 0 {
+                within = block;
+                continue;
+            }
+            let mut blocks = all.div_ceil(all.div_ceil(fits));
+            // Kernels compute in tiles of rows: a cut between tiles leaves them whole.
+            if let Some(tile) = [16, 4]
+                .into_iter()
+                .find(|&tile| block == 1 && blocks >= tile)
+            {
+                blocks -= blocks % tile;
+            }
+            return Ok(cut(blocks));
+        }
+        let least = self.needs(Cut { within, each: 1 });
+        Err(least.fold(self.scratch, Need::max))
+    }
+
+    fn ranges(&self, cut: Cut) -> impl Iterator<Item = Range<usize>> {
+        let Cut { within, each } = cut;
+        let rows = self.rows;
+        (0..rows).step_by(within.max(1)).flat_map(move |start| {
+            let end = (start + within).min(rows);
+            let firsts = (start..end).step_by(each.max(1));
+            firsts.map(move |first| first..(first + each).min(end))
+        })
+    }
+
+    fn needs(&self, cut: Cut) -> impl Iterator<Item = Need> {
+        self.ranges(cut).map(|rows| {
+            let uses = self.graph.uses(self.node, &rows);
+            Need::of(&uses, self.options, self.spilled)
+        })
+    }
+
+    fn fits(&self, cut: Cut) -> bool {
+        // Most often the first step tells: there may be millions.
+        let mut needs = [self.scratch].into_iter().chain(self.needs(cut));
+        cut.each <= self.most && needs.all(|need| need.fits(self.options))
+    }
+}
+
+/// What one step asks of the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
     /// Bytes of its largest operand.
     binding: usize,
     /// Bytes that come from or go outside the arena.
@@ -111,5 +162,15 @@ impl Need {
 
     fn fits(self, options: &PlanOptions) -> bool {
         self.binding <= options.max_binding && self.window <= options.window
+    }
+
+    /// That an op cannot do with less than this.
+    pub(super) fn too_large(self, op: String, options: &PlanOptions) -> PlanError {
+        let (bytes, limit) = if self.binding > options.max_binding {
+            (self.binding, options.max_binding)
+        } else {
+            (self.window, options.window)
+        };
+        PlanError::BindingTooLarge { op, bytes, limit }
     }
 }

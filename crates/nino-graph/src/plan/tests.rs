@@ -308,6 +308,99 @@ fn conv_rows_bind_exactly_the_input_rows_they_read() {
     }
 }
 
+#[test]
+fn permuted_rows_bind_all_they_read_and_halves_bind_halves() {
+    for perm in [
+        [0, 2, 1, 3],
+        [1, 0, 2, 3],
+        [3, 1, 0, 2],
+        [0, 1, 2, 3],
+        [2, 3, 1, 0],
+    ] {
+        let mut g = Graph::new();
+        let x = g.input("x", [2, 3, 4, 5], DType::F32);
+        let out = g.permute(x, &perm);
+        let (strides, shape) = (g.shape(x).strides(), g.shape(out));
+        let source = |i: usize| {
+            let mut rest = i;
+            let mut at = 0;
+            for d in (0..4).rev() {
+                at += rest % shape[d] * strides[perm[d]];
+                rest /= shape[d];
+            }
+            at
+        };
+        let rows = g.op_rows(out);
+        let each = shape.numel() / rows;
+        for first in 0..rows {
+            for end in first + 1..=rows {
+                let bytes = &g.uses(out, &(first..end))[0].bytes;
+                let read = || (first * each..end * each).map(source);
+                assert!(bytes.start <= read().min().unwrap() * 4, "{perm:?}");
+                assert!(bytes.end >= (read().max().unwrap() + 1) * 4, "{perm:?}");
+            }
+        }
+    }
+    // Frames out of channels: a piece of a frame reads as many times that as there are frames.
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 4096, 2, 64], DType::F16);
+    let out = g.permute(x, &[0, 2, 1, 3]);
+    g.output(out);
+    let options = PlanOptions {
+        max_binding: 64 << 10,
+        ..PlanOptions::default()
+    };
+    let plan = Plan::new(g.finish().unwrap(), options).unwrap();
+    assert_eq!(plan.steps().len(), 32);
+    assert_eq!(plan.largest_binding(), 64 << 10);
+}
+
+#[test]
+fn attention_whose_keys_are_too_many_is_cut_by_them() {
+    let [b, n, m, heads, hd] = [2, 70, 700, 2, 64];
+    let mut g = Graph::new();
+    let q = g.input("q", [b, n, heads, hd], DType::F32);
+    let [k, v] = ["k", "v"].map(|name| g.input(name, [b, m, heads, hd], DType::F32));
+    let out = g.attention(q, k, v, None);
+    g.output(out);
+    let g = g.finish().unwrap();
+    let keys = m * heads * hd * 4;
+    for (limit, by_keys) in [(keys, false), (keys - 1, true), (keys / 4, true)] {
+        let options = PlanOptions {
+            max_binding: limit,
+            ..PlanOptions::default()
+        };
+        let plan = Plan::new(g.clone(), options).unwrap();
+        assert!(plan.largest_binding() <= limit);
+        let Some(Op::Attention(o)) = plan.graph().op(out) else {
+            panic!("no attention");
+        };
+        assert_eq!(o.by_keys, by_keys, "{limit}");
+        if !by_keys {
+            continue;
+        }
+        // Each query meets each key of its batch element once, in order.
+        let mut met = vec![0; b * n];
+        for step in plan.steps() {
+            let piece = crate::KeyBlocks::new(plan.graph(), o).piece(&step.rows);
+            for query in piece.queries.clone() {
+                assert_eq!(met[query], piece.before);
+                let batch = query / n;
+                assert!(piece.keys.contains(&(batch * m + piece.before)));
+                met[query] += piece.keys.len().min(m);
+            }
+            assert_eq!(piece.more, met[piece.queries.start] < m);
+        }
+        assert!(met.iter().all(|&keys| keys == m), "{met:?}");
+    }
+    let limit = PlanOptions {
+        max_binding: 128 * heads * hd * 4 - 1,
+        ..PlanOptions::default()
+    };
+    let error = Plan::new(g, limit).unwrap_err().to_string();
+    assert!(error.contains("attention"), "{error}");
+}
+
 /// A graph of random image ops that all keep the shape.
 fn random_graph(choices: &[(u8, u8)]) -> Graph {
     let mut g = Graph::new();

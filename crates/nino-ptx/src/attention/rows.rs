@@ -44,6 +44,7 @@ impl Writer {
 
     /// Sums of values over sums of exponentials, through shared memory, as whole chunks.
     pub(super) fn store(&mut self) {
+        self.softmax.total(&mut self.a);
         let factors = self.softmax.factors(&mut self.a);
         // Every warp has read the last tile; from here a warp keeps to its own part.
         op!(self.a, "bar.sync 0");

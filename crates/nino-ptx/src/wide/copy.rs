@@ -59,10 +59,11 @@ impl Copies {
         op!(a, "mul.lo.u32 {rows}, {width}, {}", lines * 2);
         op!(a, "mul.wide.u32 {stride}, {rows}, {times}");
         let more = a.pred();
-        let [keys, values] = [(2, Word::K, false), (3, Word::V, true)].map(|(view, at, part)| {
+        let inputs = w.kernel.query_view();
+        let [keys, values] = [(1, Word::K, false), (2, Word::V, true)].map(|(view, at, part)| {
             let element = w.element(at, Word::BatchK, part);
             let a = &mut w.a;
-            let (view, address) = (a.view(view), a.b64());
+            let (view, address) = (a.view(inputs + view), a.b64());
             op!(a, "mad.lo.u32 {element}, {before}, {width}, {element}");
             op!(a, "mad.lo.u32 {element}, {chunk}, 8, {element}");
             op!(a, "mul.wide.u32 {address}, {element}, 2");

@@ -12,7 +12,7 @@ impl Writer {
         let base = self.element(Word::Q, Word::BatchQ, false);
         let block = self.kernel.rows();
         let a = &mut self.a;
-        let (view, last) = (a.view(1), a.b32());
+        let (view, last) = (a.view(self.kernel.query_view()), a.b32());
         op!(a, "sub.u32 {last}, {rows}, 1");
         for first in (0..block).step_by(copies.lines as usize) {
             let [row, element, from] = [a.b32(), a.b32(), a.b64()];
@@ -38,6 +38,10 @@ impl Writer {
     /// Sums of values over sums of exponentials, through where the queries were, as whole chunks.
     pub(super) fn store(&mut self) {
         op!(self.a, "bar.sync 0");
+        self.softmax.total(&mut self.a);
+        if self.kernel.log {
+            self.write_logs();
+        }
         self.put();
         op!(self.a, "bar.warp.sync 0xffffffff");
         self.write();
@@ -72,6 +76,35 @@ impl Writer {
                 let plus = (chunk / 8 * block + 8 * half as u32) * LINE;
                 op!(a, "st.shared.b32 [{address}+{plus}], {pair}");
             }
+        }
+    }
+
+    /// The first of four lanes stores what the weights of their two rows sum up to.
+    fn write_logs(&mut self) {
+        let [rows, width] = [self.word(Word::Rows), self.word(Word::Width)];
+        let logs = self.softmax.logs(&mut self.a);
+        let (hd, parts) = (self.kernel.hd, self.kernel.parts());
+        let a = &mut self.a;
+        let view = a.view(1);
+        let [heads, head, row, eighth] = [a.b32(), a.b32(), a.b32(), a.b32()];
+        let [mine, inside] = [a.pred(), a.pred()];
+        op!(a, "div.u32 {heads}, {width}, {hd}");
+        op!(a, "mov.u32 {head}, %ctaid.y");
+        op!(a, "div.u32 {head}, {head}, {parts}");
+        op!(a, "shr.u32 {row}, {}, 5", self.tid);
+        op!(a, "shr.u32 {eighth}, {}, 2", self.lane);
+        op!(a, "mad.lo.u32 {row}, {row}, 16, {eighth}");
+        op!(a, "add.u32 {row}, {row}, {}", self.row);
+        op!(a, "and.b32 {eighth}, {}, 3", self.lane);
+        op!(a, "setp.eq.u32 {mine}, {eighth}, 0");
+        for log in logs {
+            let [at, to] = [a.b32(), a.b64()];
+            op!(a, "mad.lo.u32 {at}, {row}, {heads}, {head}");
+            op!(a, "mul.wide.u32 {to}, {at}, 4");
+            op!(a, "add.u64 {to}, {to}, {view}");
+            op!(a, "setp.lt.and.u32 {inside}, {row}, {rows}, {mine}");
+            op!(a, "@{inside} st.global.f32 [{to}], {log}");
+            op!(a, "add.u32 {row}, {row}, 8");
         }
     }
 

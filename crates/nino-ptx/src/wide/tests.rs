@@ -5,7 +5,10 @@ use super::*;
 fn kernels() -> Vec<WideKernel> {
     let sizes = (8..=640).step_by(8);
     let both = |hd| [1, 2].map(|groups| WideKernel::new(hd, groups));
-    sizes.flat_map(both).flatten().collect()
+    let plain = sizes.flat_map(both).flatten();
+    plain
+        .flat_map(|kernel| [false, true].map(|log| WideKernel { log, ..kernel }))
+        .collect()
 }
 
 #[test]
@@ -27,6 +30,8 @@ fn every_kernel_has_its_own_name_and_fits() {
         assert!(made.shared <= Target::Sm90a.shared(), "{}", made.name);
         assert!(made.text.contains(&format!(".entry {}(", made.name)));
         assert!(made.text.contains(&format!("word{}", WORDS - 1)));
+        let views = made.text.matches(".param .u64 view").count();
+        assert_eq!(views, if kernel.log { 5 } else { 4 }, "{}", made.name);
         assert!(names.insert(made.name));
     }
 }

@@ -288,6 +288,9 @@ pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
         (1, 40, 100, 1, 160),
         (1, 130, 97, 46, 40),
         (1, 130, 97, 46, 72),
+        // Cut by keys where little can be bound.
+        (2, 70, 700, 2, 64),
+        (1, 40, 700, 1, 512),
     ];
     for dtype in ACTIVATIONS {
         for (b, n, m, heads, hd) in sizes {
@@ -322,6 +325,7 @@ pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
                     v,
                     mask: mask_node,
                     scale,
+                    by_keys: false,
                 }));
                 let with = mask.map(|m| format!(", mask {m:?}")).unwrap_or_default();
                 cases.push(c.finish(

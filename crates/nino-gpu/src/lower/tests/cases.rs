@@ -118,6 +118,7 @@ fn attention(g: &mut Graph, q: [usize; 4], m: usize, dtype: DType) -> Node {
         v,
         mask,
         scale,
+        by_keys: false,
     };
     g.push(Op::Attention(op))
 }

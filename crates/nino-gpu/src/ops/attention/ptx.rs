@@ -19,6 +19,7 @@ impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.
     pub(super) fn ptx(&self, gpu: &Gpu) -> Option<Launch<'a>> {
         let fits = gpu.ptx >= Some(Target::Sm80)
+            && self.log.is_none()
             && self.hd.is_multiple_of(8)
             && (8..=160).contains(&self.hd);
         if !fits {
@@ -35,20 +36,26 @@ impl<'a> Attention<'a> {
         if !gpu.has_wgmma() || self.hd <= 160 {
             return None;
         }
-        let kernel = wide_kernel(self.hd, self.rows, self.heads * self.batch)?;
+        let kernel = WideKernel {
+            log: self.log.is_some(),
+            ..wide_kernel(self.hd, self.rows, self.heads * self.batch)?
+        };
         let parts = self.heads * kernel.parts();
         let groups = [self.rows.div_ceil(kernel.rows()), parts, self.batch];
         self.ptx_launch(PtxKey::Wide(kernel), groups)
     }
 
     fn ptx_launch(&self, key: PtxKey, groups: [u32; 3]) -> Option<Launch<'a>> {
-        let views = [self.out, self.q, self.k, self.v];
-        let stored = views.iter().all(|v| v.is_whole(DType::F16));
+        let halves = [self.out, self.q, self.k, self.v];
+        let stored = halves.iter().all(|v| v.is_whole(DType::F16))
+            && self.log.is_none_or(|v| v.is_whole(DType::F32));
         let fits = self.mask.is_none() && self.scale > 0.0 && stored;
+        let mut views = halves.to_vec();
+        views.splice(1..1, self.log);
         Some(Launch {
             kernel: Kernel::Ptx(key),
-            views: views.to_vec(),
-            writes: 1,
+            writes: views.len() - 3,
+            views,
             params: self.ptx_words().filter(|_| fits)?,
             groups,
         })
@@ -59,7 +66,7 @@ impl<'a> Attention<'a> {
     fn ptx_words(&self) -> Option<Vec<u32>> {
         let width = self.heads * self.hd;
         let row = self.batch_idx * self.n + self.first;
-        let key = self.batch_idx * self.m;
+        let key = self.batch_idx * self.all_keys + self.first_key;
         Some(vec![
             self.rows,
             self.m,
@@ -69,7 +76,7 @@ impl<'a> Attention<'a> {
             self.k.start_of_row(key, width)?,
             self.v.start_of_row(key, width)?,
             self.n.wrapping_mul(width),
-            self.m.wrapping_mul(width),
+            self.all_keys.wrapping_mul(width),
             (self.scale * LOG2_E).to_bits(),
         ])
     }
