@@ -116,3 +116,15 @@ pub(crate) fn join(g: &mut Graph, parts: &[Node]) -> Node {
         _ => g.concat(parts, 1),
     }
 }
+
+/// What is one after the other along dimension `from` becomes one beside the other along `to`, which a
+/// permutation would do too, but not by rows: `[.., n, .., c]` → `[.., 1, .., n·c]`.
+#[track_caller]
+pub(crate) fn beside(g: &mut Graph, x: Node, from: usize, to: usize) -> Node {
+    let n = g.shape(x)[from];
+    if n == 1 {
+        return x;
+    }
+    let parts: Vec<Node> = (0..n).map(|i| g.slice(x, from, i, i + 1)).collect();
+    g.concat(&parts, to)
+}

@@ -5,6 +5,7 @@
 //! A memory block also sees its input for the frame before, which is all that goes from chunk to
 //! chunk ([`crate::Stream`]).
 
+use crate::stream::beside;
 use crate::taesd::{clamp, three_convs};
 use crate::{ConvShape, Find, Params, Stream};
 use nino_graph::{Act, Graph, Node, UpsampleMode};
@@ -143,7 +144,7 @@ fn pool(g: &mut Graph, p: &Params, x: Node, n: usize) -> Node {
     let s = g.shape(x);
     let (b, t, h, w, c) = (s[0], s[1] / n, s[2], s[3], s[4]);
     let x = g.reshape(x, [b * t, n, h * w, c]);
-    let x = g.permute(x, &[0, 2, 1, 3]); // [b·t, h·w, n, c]
+    let x = beside(g, x, 1, 3); // [b·t, 1, h·w, n·c]
     let x = g.reshape(x, [b, t, h, w, n * c]);
     p.linear_no_bias(g, "conv", x, c)
 }

@@ -1,5 +1,6 @@
 //! Resampling without weights: Wan 2.2's shortcuts, and the patches of its image side.
 
+use crate::stream::beside;
 use nino_graph::{Graph, Node, PadMode, ReduceFn};
 
 /// Mean over groups of (channel, frame, row, column): `[b, t, h, w, c]` → `[b, t/ft, h/fs, w/fs, cout]`.
@@ -12,8 +13,8 @@ pub(super) fn avg_down(g: &mut Graph, x: Node, ft: usize, fs: usize, cout: usize
     let (t, h, w) = (t / ft, h / fs, w / fs);
     let x = g.reshape(x, [b * t * ft, h * fs, w * fs, c]);
     let x = g.pixel_unshuffle(x, fs); // [b·t·ft, h, w, c·fs·fs]
-    let x = g.reshape(x, [b * t, ft, h * w, c, fs * fs]);
-    let x = g.permute(x, &[0, 2, 3, 1, 4]); // [b·t, h·w, c, ft, fs·fs]
+    let x = g.reshape(x, [b * t, ft, h * w * c, fs * fs]);
+    let x = beside(g, x, 1, 3); // [b·t, 1, h·w·c, ft·fs·fs]
     let group = c * ft * fs * fs / cout;
     let x = g.reshape(x, [b * t * h * w, cout, group]);
     let x = g.reduce(x, 2, ReduceFn::Mean);
