@@ -86,30 +86,26 @@ impl Binder<'_> {
 
     /// The value as if it lay in memory as a whole, wherever its rows are now.
     fn view(&self, n: Node) -> Result<View, ExecError> {
-        let uses = self
-            .session
-            .plan
-            .graph()
-            .uses(self.step.node, &self.step.rows);
         // One value in several places of an op has a window for each; the largest covers the others.
-        let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
-        let largest = mine.max_by_key(|&i| uses[i].bytes.len());
-        self.view_at(n, largest.map(|i| (i, &uses[i])))
+        self.view_at(n, |uses| {
+            let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
+            mine.max_by_key(|&i| uses[i].bytes.len())
+        })
     }
 
-    /// The same of the op's `i`-th operand, in its own window.
-    fn operand(&self, i: usize) -> Result<View, ExecError> {
-        let uses = self
-            .session
-            .plan
-            .graph()
-            .uses(self.step.node, &self.step.rows);
-        self.view_at(uses[i].node, Some((i, &uses[i])))
+    /// The same in the window of the op's `i`-th operand, which it is.
+    fn operand(&self, i: usize, n: Node) -> Result<View, ExecError> {
+        self.view_at(n, |_| Some(i))
     }
 
-    fn view_at(&self, n: Node, used: Option<(usize, &Use)>) -> Result<View, ExecError> {
+    fn view_at(
+        &self,
+        n: Node,
+        position: impl Fn(&[Use]) -> Option<usize>,
+    ) -> Result<View, ExecError> {
         let plan = &self.session.plan;
         let g = plan.graph();
+        let dtype = g.dtype(n);
         let arena = self.session.arena.as_ptr();
         let absent = || ExecError::NotInPlan {
             what: g.op_label(n),
@@ -117,18 +113,18 @@ impl Binder<'_> {
         let ptr = match plan.place(n) {
             Place::Arena(span) => arena.wrapping_add(span.offset),
             Place::Host(_) => {
-                let (i, used) = used.ok_or_else(absent)?;
-                let offset = plan.locate(self.step.node, i, used).ok_or_else(absent)?;
+                let uses = g.uses(self.step.node, &self.step.rows);
+                let i = position(&uses).ok_or_else(absent)?;
+                let offset = plan
+                    .locate(self.step.node, i, &uses[i])
+                    .ok_or_else(absent)?;
                 // Points before the arena for later rows; kernels only touch the step's rows.
-                arena.wrapping_add(offset).wrapping_sub(used.bytes.start)
+                arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
             }
             Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
             Place::Across(_) | Place::Nowhere => return Err(absent()),
         };
-        Ok(View {
-            ptr,
-            dtype: g.dtype(n),
-        })
+        Ok(View { ptr, dtype })
     }
 
     /// The op's scratch in the arena.
@@ -281,9 +277,9 @@ impl Binder<'_> {
             }
         };
         Ok(Attention {
-            q: self.operand(0)?,
-            k: self.operand(1)?,
-            v: self.operand(2)?,
+            q: self.operand(0, o.q)?,
+            k: self.operand(1, o.k)?,
+            v: self.operand(2, o.v)?,
             mask,
             out: self.out()?,
             n: q[1],
