@@ -34,7 +34,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     let latent = Latent::open(&args.latent)?;
     let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
     let opened = device::open(&choice)?;
-    let bar = printer.progress(1);
+    let bar = printer.percent(PER_PART);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
         cancel: interrupt::flag(),
@@ -66,7 +66,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let mut video = open_video(&args.picture)?;
     can_write(&args.output)?;
     let opened = device::open(&choice)?;
-    let bar = printer.progress(1);
+    let bar = printer.percent(PER_PART);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
         cancel: interrupt::flag(),
@@ -208,12 +208,23 @@ fn format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
     Ok(Some(format))
 }
 
-pub(crate) fn show(bar: &ProgressBar, event: Event) {
+/// Of the bar for each tile or chunk of frames.
+const PER_PART: u64 = 1000;
+
+fn show(bar: &ProgressBar, event: Event) {
     match event {
-        Event::Stage(name) => bar.set_message(name),
+        Event::Stage(name) => bar.set_prefix(name),
         Event::Progress { done, total } => {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
+            bar.set_length(total as u64 * PER_PART);
+            bar.set_position(done as u64 * PER_PART);
+            if total > 1 {
+                bar.set_message(format!("{done}/{total}"));
+            }
+        }
+        Event::Within(share) => {
+            let whole = bar.position() / PER_PART * PER_PART;
+            let part = (share * PER_PART as f64) as u64;
+            bar.set_position(whole + part.min(PER_PART - 1));
         }
         // Only `generate` asks for previews, and hears them itself.
         Event::Preview(_) => {}

@@ -44,14 +44,28 @@ impl Printer {
 
     /// A bar on standard error; invisible in pipes, with `--quiet` and with `--json`.
     pub(crate) fn progress(self, len: u64) -> ProgressBar {
+        self.bar(
+            len,
+            "{bar:24} {pos}/{len} {elapsed}, {eta} to go  {wide_msg}",
+        )
+    }
+
+    /// The same for work whose length is not a number of things.
+    pub(crate) fn percent(self, len: u64) -> ProgressBar {
+        self.bar(
+            len,
+            "{bar:24} {percent}% {elapsed}, {eta} to go  {prefix} {wide_msg}",
+        )
+    }
+
+    fn bar(self, len: u64, template: &str) -> ProgressBar {
         let hidden = self.quiet || self.json || !io::stderr().is_terminal();
         let target = if hidden {
             ProgressDrawTarget::hidden()
         } else {
             ProgressDrawTarget::stderr_with_hz(10)
         };
-        let style =
-            ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed}, {eta} to go  {wide_msg}");
+        let style = ProgressStyle::with_template(template);
         let bar = ProgressBar::with_draw_target(Some(len), target);
         bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }

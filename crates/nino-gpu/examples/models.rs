@@ -146,7 +146,12 @@ fn measure(device: &GpuDevice, name: &str, graph: &Graph, options: &Options) {
             session.write(*node, bytes).unwrap();
         }
         let cancel = None;
-        session.run(RunOptions { cancel, profile }).unwrap();
+        let options = RunOptions {
+            cancel,
+            profile,
+            ..RunOptions::default()
+        };
+        session.run(options).unwrap();
         let ran = begin.elapsed().as_secs_f64();
         session.read(output, &mut image).unwrap();
         (ran, begin.elapsed().as_secs_f64(), session.profile())

@@ -206,6 +206,7 @@ impl Session for GpuSession {
         let mut fetched = self.plan.first_fetch(at);
         while at < self.steps.len() {
             self.steady |= at >= steady_steps;
+            options.done(at);
             if options.cancelled() {
                 self.gpu.wait().map_err(|e| exec_error(e, &self.gpu))?;
                 return Err(ExecError::Cancelled);

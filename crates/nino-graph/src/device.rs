@@ -62,11 +62,20 @@ pub struct RunOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Times each op; [`Session::profile`] gives the times.
     pub profile: bool,
+    /// Hears how many of [`Plan::steps`] are behind, now and then; a GPU may have yet to do the last few.
+    pub on_step: Option<&'a dyn Fn(usize)>,
 }
 
 impl RunOptions<'_> {
     pub fn cancelled(&self) -> bool {
         self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
+    }
+
+    /// Tells who listens.
+    pub fn done(&self, steps: usize) {
+        if let Some(on_step) = self.on_step {
+            on_step(steps);
+        }
     }
 }
 

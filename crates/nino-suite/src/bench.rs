@@ -269,6 +269,7 @@ pub fn measure(
         session.run(RunOptions {
             cancel: None,
             profile: true,
+            ..RunOptions::default()
         })?;
         Ok(session.profile().iter().map(|t| t.time).sum())
     };

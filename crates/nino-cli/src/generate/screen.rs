@@ -68,6 +68,7 @@ impl Screen {
                 self.bar.set_length(total as u64);
                 self.bar.set_position(done as u64);
             }
+            Event::Within(_) => self.bar.tick(),
             Event::Preview(picture) => {
                 self.draw(&picture);
                 self.write(&picture);

@@ -164,6 +164,7 @@ impl Session {
             }
             let started = options.profile.then(Instant::now);
             self.step_with_fetch(i, &mut next)?;
+            options.done(i + 1);
             if let Some(started) = started {
                 spent += started.elapsed();
                 let step = &self.plan.steps()[i];

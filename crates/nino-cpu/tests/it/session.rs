@@ -146,7 +146,7 @@ fn a_run_stops_when_told_and_can_start_again() {
     let stop = AtomicBool::new(true);
     let options = RunOptions {
         cancel: Some(&stop),
-        profile: false,
+        ..RunOptions::default()
     };
     assert!(matches!(session.run(options), Err(ExecError::Cancelled)));
     session.run(RunOptions::default()).unwrap();
@@ -164,6 +164,7 @@ fn a_profile_has_a_time_for_each_op() {
         .run(RunOptions {
             cancel: None,
             profile: true,
+            ..RunOptions::default()
         })
         .unwrap();
     let timed: Vec<Node> = session.profile().iter().map(|t| t.node).collect();

@@ -93,7 +93,7 @@ impl Runner {
         self.session.write(self.x, &bytes)?;
         self.session.run(RunOptions {
             cancel,
-            profile: false,
+            ..RunOptions::default()
         })?;
         let mut found = vec![0; self.plan.graph().bytes(self.out)];
         self.session.read(self.out, &mut found)?;
@@ -207,6 +207,7 @@ fn what_stays_between_runs_is_neither_read_nor_computed_again() {
             let options = RunOptions {
                 cancel: Some(&cancel),
                 profile: true,
+                ..RunOptions::default()
             };
             session.run(options).ok()?;
             let mut found = vec![0; plan.graph().bytes(out)];

@@ -3,9 +3,10 @@
 use super::Strategy;
 use crate::profile::Profile;
 use crate::values::{read, write};
-use crate::{Control, EngineError};
+use crate::{Control, EngineError, Event};
 use nino_graph::{Node, Plan, PlanError, RunOptions, Session};
 use nino_models::{Cache, Chunk, Recording};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// One graph, planned, and how often it runs.
@@ -46,9 +47,16 @@ impl Part {
     ) -> Result<(), EngineError> {
         let graph = self.plan.graph();
         write(session, graph, self.input, values)?;
+        let shares = self.shares();
+        let tell = RefCell::new(&mut *control.on_event);
+        let on_step = |done: usize| {
+            let share = done.checked_sub(1).and_then(|i| shares.get(i));
+            (tell.borrow_mut())(Event::Within(share.copied().unwrap_or(0.0)));
+        };
         session.run(RunOptions {
             cancel: Some(control.cancel),
             profile: profile.is_some(),
+            on_step: Some(&on_step),
         })?;
         if let Some(profile) = profile {
             profile.add(graph, &session.profile());
@@ -61,6 +69,21 @@ impl Part {
         Err(EngineError::NotFinite {
             dtype: graph.dtype(self.output),
         })
+    }
+
+    /// The share of a run that is behind after each step, about.
+    fn shares(&self) -> Vec<f64> {
+        // Flops that take as long as a byte does, on most devices.
+        const FLOPS_PER_BYTE: f64 = 20.0;
+        let steps = self.plan.steps().iter();
+        let sums = steps.scan(0.0, |sum, step| {
+            let cost = self.plan.step_cost(step);
+            *sum += cost.flops + cost.bytes * FLOPS_PER_BYTE;
+            Some(*sum)
+        });
+        let sums: Vec<f64> = sums.collect();
+        let all = sums.last().copied().unwrap_or(1.0);
+        sums.into_iter().map(|sum| sum / all).collect()
     }
 }
 

@@ -293,7 +293,7 @@ impl Unet<'_> {
         self.written = Some(set);
         self.session.run(RunOptions {
             cancel: Some(self.cancel),
-            profile: false,
+            ..RunOptions::default()
         })?;
         let bytes = &mut self.bytes[..graph.bytes(out)];
         self.session.read(out, bytes)?;

@@ -501,3 +501,29 @@ fn a_decode_stops_within_the_tile_it_is_told_in() {
         }
     }
 }
+
+/// A picture that is decoded whole takes long on a CPU: how far it is can be heard all the while.
+#[test]
+fn progress_is_told_within_a_picture() {
+    let mut heard = Vec::new();
+    let options = DecodeOptions::default();
+    let latent = smooth(&[1, 4, 4, 4]);
+    let decoded = decode(
+        &cpu(),
+        &kl(),
+        &latent,
+        &options,
+        &mut Control {
+            cancel: &AtomicBool::new(false),
+            on_event: &mut |event| match event {
+                Event::Within(share) => heard.push(share),
+                Event::Progress { done: 1, .. } => heard.push(2.0),
+                _ => {}
+            },
+        },
+        &mut |_, _, _| Ok(()),
+    );
+    decoded.unwrap();
+    assert!(heard.len() > 10 && heard.is_sorted(), "{heard:?}");
+    assert!(heard.ends_with(&[1.0, 2.0]), "{heard:?}");
+}

@@ -176,6 +176,7 @@ fn group_norm(device: &GpuDevice, small: bool) {
             .run(RunOptions {
                 cancel: None,
                 profile: true,
+                ..RunOptions::default()
             })
             .unwrap();
         runs.push(

@@ -192,6 +192,7 @@ impl Loaded {
         self.session.run(RunOptions {
             cancel: Some(interrupt::flag()),
             profile,
+            ..RunOptions::default()
         })?;
         self.session.read(self.output, &mut self.out)?;
         Ok(started.elapsed())

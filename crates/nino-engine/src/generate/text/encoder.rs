@@ -174,7 +174,7 @@ impl Recorded {
         }
         session.run(RunOptions {
             cancel: Some(cancel),
-            profile: false,
+            ..RunOptions::default()
         })?;
         let pooled = self
             .out
