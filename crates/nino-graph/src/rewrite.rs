@@ -14,7 +14,8 @@ use nino_dtype::DType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // independent switches
 pub struct Rewrites {
-    /// Norm and its activation into the conv or linear that reads it.
+    /// Norm and its activation into the conv or linear that reads it. A norm of rows goes into a linear
+    /// only: kernels of convs know no statistics per pixel.
     pub norm_into_conv: bool,
     pub norm_into_linear: bool,
     /// Bias, activation and residual add into the conv or linear before them.
@@ -230,6 +231,7 @@ fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
 /// The norm before a conv or linear becomes its prologue.
 fn fuse_norm(g: &mut Graph, users: &Users, node: Node, on: Rewrites) -> Option<()> {
     let mut op = g.op(node)?.clone();
+    let by_rows = matches!(op, Op::Linear(_));
     let (x, pre) = match &mut op {
         Op::Linear(o) if on.norm_into_linear => (&mut o.x, &mut o.pre),
         Op::Conv(o) if on.norm_into_conv => (&mut o.x, &mut o.pre),
@@ -247,7 +249,7 @@ fn fuse_norm(g: &mut Graph, users: &Users, node: Node, on: Rewrites) -> Option<(
             Some(())
         }
         // The norm's place becomes its statistics; applying them is the linear's work.
-        Op::RowNorm(n) if n.scale.is_none() && n.shift.is_none() => {
+        Op::RowNorm(n) if by_rows && n.scale.is_none() && n.shift.is_none() => {
             *x = n.x;
             *pre = Some(Prologue {
                 stats: norm,

@@ -54,11 +54,11 @@ pub(super) fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// Norms of rows with what follows: read by one, by several, and by a convolution that takes all.
+/// Norms of rows with what follows: read by one, by several, and before a convolution or a linear.
 pub(super) fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
-        for after in ["nothing", "another reader", "conv"] {
+        for after in ["nothing", "another reader", "conv", "linear"] {
             let mut c = CaseBuilder::new(rng);
             let x = c.input([1, 6, 7, 48], dtype);
             let weight = c.param([48], DType::F32, 1.0, 0.3);
@@ -68,6 +68,10 @@ pub(super) fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
                 "conv" => {
                     let kernel = c.weight([20, 3, 3, 48], DType::F32);
                     c.g.conv2d(act, kernel, None, 1)
+                }
+                "linear" => {
+                    let matrix = c.weight([20, 48], DType::F32);
+                    c.g.linear(act, matrix, None)
                 }
                 "another reader" => c.g.add(norm, act),
                 _ => act,
