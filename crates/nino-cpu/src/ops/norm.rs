@@ -13,7 +13,15 @@ use crate::team::{Team, floats_bytes};
 
 /// Bytes of scratch each thread needs for rows of `n` values.
 pub(crate) fn scratch_bytes(n: usize) -> usize {
-    4 * floats_bytes(n)
+    3 * floats_bytes(n) + floats_bytes(rows_at_once(n) * n)
+}
+
+const MOST_ROWS: usize = 16;
+
+/// Rows of `n` values whose statistics are taken before the first is written: a row's are one long
+/// chain, those of several overlap. What was read stays in the first cache.
+fn rows_at_once(n: usize) -> usize {
+    (2048 / n.max(1)).clamp(1, MOST_ROWS)
 }
 
 /// `source` with its prologue applied, row by row.
@@ -71,26 +79,36 @@ unsafe impl Sync for RowNorm {}
 impl RowNorm {
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let (n, level) = (self.n, team.level);
+        let each = rows_at_once(n);
         by_rows(team, rows, n, |rows, mut scratch| {
-            let (buf, mul, add) = (scratch.floats(n), scratch.floats(n), scratch.floats(n));
-            let extra = scratch.floats(n);
+            let (mul, add, extra) = (scratch.floats(n), scratch.floats(n), scratch.floats(n));
+            let bufs = scratch.floats(each * n);
             let mut batch = usize::MAX;
-            for row in rows {
-                if row / self.rows_per_batch != batch {
-                    batch = row / self.rows_per_batch;
-                    self.coefficients(team, batch, mul, add, extra);
+            for first in rows.clone().step_by(each) {
+                let some = first..(first + each).min(rows.end);
+                let mut known = [(std::ptr::null(), 0.0, 0.0); MOST_ROWS];
+                for (i, row) in some.clone().enumerate() {
+                    let src = self.x.row(level, row * n, n, bufs.add(i * n));
+                    let (mean, rstd) = stats::of_row(level, src, n, self.kind, self.eps);
+                    known[i] = (src, mean, rstd);
                 }
-                let src = self.x.row(level, row * n, n, buf);
-                let (mean, rstd) = stats::of_row(level, src, n, self.kind, self.eps);
-                let scaled = Scaled {
-                    mul,
-                    add,
-                    mean,
-                    rstd,
-                    act: self.act,
-                };
-                act::scale_map(level, &scaled, src, self.out.target(row * n, buf), n);
-                self.out.commit(level, row * n, n, buf);
+                for (i, row) in some.enumerate() {
+                    if row / self.rows_per_batch != batch {
+                        batch = row / self.rows_per_batch;
+                        self.coefficients(team, batch, mul, add, extra);
+                    }
+                    let (src, mean, rstd) = known[i];
+                    let scaled = Scaled {
+                        mul,
+                        add,
+                        mean,
+                        rstd,
+                        act: self.act,
+                    };
+                    let buf = bufs.add(i * n);
+                    act::scale_map(level, &scaled, src, self.out.target(row * n, buf), n);
+                    self.out.commit(level, row * n, n, buf);
+                }
             }
         });
     }
