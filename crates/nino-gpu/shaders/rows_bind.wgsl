@@ -44,16 +44,26 @@ fn result(x: f32, i: u32, mean: f32, rstd: f32, b: u32) -> f32 {
 #endif
 }
 #if VEC
-fn result4(x: vec4<f32>, i: u32, mean: f32, rstd: f32, b: u32) -> vec4<f32> {
-#if MODE == 0
-  return exp(x - mean) * rstd;
-#else
-  var y = (x - mean) * rstd;
+#if MODE == 1
+// What columns have, whatever the row.
+struct Own { weight: vec4<f32>, bias: vec4<f32> }
+fn own4(i: u32) -> Own {
+  var own = Own();
 #if WEIGHT
-  y = y * W_4(p.w_off + i);
+  own.weight = W_4(p.w_off + i);
 #endif
 #if BIAS
-  y = y + BI_4(p.b_off + i);
+  own.bias = BI_4(p.b_off + i);
+#endif
+  return own;
+}
+fn finish4(normed: vec4<f32>, own: Own, i: u32, b: u32) -> vec4<f32> {
+  var y = normed;
+#if WEIGHT
+  y = y * own.weight;
+#endif
+#if BIAS
+  y = y + own.bias;
 #endif
 #if SCALE
   y = y * (1.0 + SC_4(p.sc_off + b * p.d + i));
@@ -62,6 +72,13 @@ fn result4(x: vec4<f32>, i: u32, mean: f32, rstd: f32, b: u32) -> vec4<f32> {
   y = y + SH_4(p.sh_off + b * p.d + i);
 #endif
   return vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+}
+#endif
+fn result4(x: vec4<f32>, i: u32, mean: f32, rstd: f32, b: u32) -> vec4<f32> {
+#if MODE == 0
+  return exp(x - mean) * rstd;
+#else
+  return finish4((x - mean) * rstd, own4(i), i, b);
 #endif
 }
 #endif

@@ -8,8 +8,35 @@ use crate::kernel::{Launch, MOST_GROUPS, View, grid};
 use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
 
-/// Rows of a workgroup of `rows_held.wgsl`.
-const HELD_ROWS: u32 = 4;
+/// Lanes of a workgroup of `rows_held.wgsl`.
+const HELD_LANES: u32 = 128;
+
+/// How lanes share a row of vectors of 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RowLanes {
+    /// A power of two.
+    lanes: u32,
+    /// Vectors of each.
+    held: u32,
+}
+
+impl RowLanes {
+    /// Eight lanes read a line of memory.
+    const LINE: u32 = 8;
+    const MOST_HELD: u32 = 8;
+
+    /// Whole lines with the fewest lanes idle; of those the most lanes, up to `most`.
+    fn of(vectors: u32, most: u32) -> Option<RowLanes> {
+        let fewest = vectors.next_power_of_two().min(Self::LINE);
+        (0..=most.checked_ilog2()?)
+            .map(|log| RowLanes {
+                lanes: 1 << log,
+                held: vectors.div_ceil(1 << log),
+            })
+            .filter(|row| row.lanes >= fewest.min(most) && row.held <= Self::MOST_HELD)
+            .min_by_key(|row| (row.lanes * row.held, row.held))
+    }
+}
 
 impl<'a> Lower<'a> {
     pub(super) fn normalize(&self, o: &Normalize) -> Launches<'a> {
@@ -196,28 +223,38 @@ impl<'a> Lower<'a> {
             .with("XT", self.code(&self.operands[0])?))
     }
 
-    /// The norm kernel that keeps a row in a subgroup's registers, where it fits there. The width of
-    /// subgroups must be known.
-    fn held(&self, key: &KernelKey, views: &[View<'a>], d: u32) -> Option<KernelKey> {
-        let info = &self.gpu.info;
-        let lanes = self.gpu.subgroup_size();
-        let held = d.div_ceil(8 * lanes);
-        let whole = |v: &View<'_>| self.gpu.base(v).is_multiple_of(8);
-        let halves = |v: &View<'_>| v.dtype.block_bytes() == 2 && whole(v);
-        let fits = self.gpu.tier >= Tier::Subgroup
-            && info.subgroup_min == info.subgroup_max
-            && key.consts.get("MODE") == Some(&1)
-            && d.is_multiple_of(8)
-            && held <= 8
-            && views[..2].iter().all(halves)
-            && views[2..].iter().all(whole);
-        let consts = key.consts.clone();
-        let file = "rows_held";
-        let key = KernelKey { file, consts };
-        fits.then(|| key.with("VEC", 1).with("SG", lanes).with("HELD", held))
+    /// The norm kernel that keeps rows in registers, where they fit there, and the rows of its workgroups.
+    fn held(&self, key: &KernelKey, views: &[View<'a>], d: u32) -> Option<(KernelKey, u32)> {
+        let each = 16 / self.out.dtype.block_bytes() as u32;
+        let whole = |v: &View<'_>| self.gpu.base(v).is_multiple_of(each);
+        let fits = key.consts.get("MODE") == Some(&1)
+            && key.consts.get("VEC") == Some(&1)
+            && d.is_multiple_of(each)
+            && views[..2].iter().all(whole);
+        if !fits {
+            return None;
+        }
+        let n = d / each;
+        let shuffle = (self.gpu.tier >= Tier::Subgroup)
+            .then(|| RowLanes::of(n, self.gpu.info.subgroup_min.min(HELD_LANES)))
+            .flatten();
+        let row = shuffle.or_else(|| RowLanes::of(n, HELD_LANES))?;
+        // Four vectors on their way to a lane are enough for memory to be busy.
+        let rounds = (4 / row.held).max(1);
+        let key = KernelKey {
+            file: "rows_held",
+            consts: key.consts.clone(),
+        };
+        let key = key
+            .with("SHUFFLE", shuffle.is_some())
+            .with("N", n)
+            .with("L", row.lanes)
+            .with("HELD", row.held)
+            .with("ROUNDS", rounds);
+        Some((key, HELD_LANES / row.lanes * rounds))
     }
 
-    /// A workgroup per row. 16-bit rows of odd length share words with their neighbours, so even
+    /// A workgroup per row, or for several that it holds. 16-bit rows of odd length share words with their neighbours, so even
     /// and odd rows take turns.
     fn by_rows(
         &self,
@@ -257,7 +294,7 @@ impl<'a> Lower<'a> {
             if rows > 0 {
                 let views = views.clone();
                 let (key, groups) = match &held {
-                    Some(key) => (key.clone(), rows.div_ceil(HELD_ROWS)),
+                    Some((key, each)) => (key.clone(), rows.div_ceil(*each)),
                     None => (key.clone(), rows),
                 };
                 launches.push(Launch {
@@ -272,3 +309,6 @@ impl<'a> Lower<'a> {
         launches
     }
 }
+
+#[cfg(test)]
+mod tests;
