@@ -50,7 +50,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     )?;
     let files = sink.finish()?;
     bar.finish_and_clear();
-    let report = DecodeReport::new(&decoded, &opened, files, started.elapsed());
+    let report = DecodeReport::new(&decoded, &opened, &files, started.elapsed());
     printer.text(&report)?;
     printer.document(&report)
 }

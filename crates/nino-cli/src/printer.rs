@@ -34,9 +34,10 @@ impl Printer {
     /// Prints the verb's one JSON document, if JSON was asked for.
     pub(crate) fn document(self, value: &impl Serialize) -> Result<()> {
         if self.json {
+            // Whole or not at all: an error is a document too.
+            let text = serde_json::to_string_pretty(value)?;
             let mut out = io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, value)?;
-            writeln!(out)?;
+            writeln!(out, "{text}")?;
             out.flush()?;
         }
         Ok(())

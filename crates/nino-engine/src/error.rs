@@ -45,7 +45,7 @@ pub enum EngineError {
         expected: (usize, usize),
         found: (usize, usize),
     },
-    #[error("{vae}: {} tensors are not as its network wants them: {}", misfits.len(), first_of(misfits))]
+    #[error("{vae}: {} not as its network wants: {}", tensors_are(misfits.len()), first_of(misfits))]
     Misfits { vae: String, misfits: Vec<String> },
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
@@ -201,6 +201,13 @@ fn encoders(widths: &[usize]) -> String {
         "none".to_owned()
     } else {
         names.join(" and ")
+    }
+}
+
+fn tensors_are(n: usize) -> String {
+    match n {
+        1 => "1 tensor is".to_owned(),
+        _ => format!("{n} tensors are"),
     }
 }
 

@@ -38,7 +38,7 @@ pub enum MediaError {
     },
     #[error("{}: {what}", path.display())]
     Encode { path: PathBuf, what: String },
-    #[error("{}: {}; {what} can be {}", path.display(), no_format(found), known.join(", "))]
+    #[error("{}: {}; they can be {}", path.display(), no_format(found, what), known.join(", "))]
     UnknownFormat {
         path: PathBuf,
         found: String,
@@ -54,10 +54,10 @@ pub enum MediaError {
     NoFfmpeg { path: PathBuf },
 }
 
-fn no_format(found: &str) -> String {
+fn no_format(found: &str, what: &str) -> String {
     match found {
-        "" => "no extension says which format".to_owned(),
-        _ => format!("{found:?} is not a format this program writes them in"),
+        "" => format!("no extension says which format {what} are to have"),
+        _ => format!("{found:?} is not a format this program writes {what} in"),
     }
 }
 
@@ -80,7 +80,7 @@ pub fn create_video(
     fps: f64,
 ) -> Result<Box<dyn FrameSink>, MediaError> {
     Ok(match extension(path).as_str() {
-        "" => Box::new(still::Folder::create(path)?),
+        "" => Box::new(still::Folder::create(path, n_frames)?),
         "y4m" => Box::new(y4m::Y4m::create(path, size, fps)?),
         "gif" => Box::new(animation::Gif::create(path, fps)?),
         "apng" | "png" => Box::new(animation::Apng::create(path, size, n_frames, fps)?),

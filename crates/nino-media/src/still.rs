@@ -175,6 +175,10 @@ fn rgb(image: DynamicImage) -> Picture {
     }
 }
 
+fn frame_name(i: usize) -> String {
+    format!("{i:05}.png")
+}
+
 /// `00000.png`, `00001.png`, … in a folder.
 pub(super) struct Folder {
     path: PathBuf,
@@ -184,7 +188,18 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn create(path: &Path) -> Result<Folder, MediaError> {
+    /// An error where frames of a longer clip are: they would follow those of this one.
+    pub(super) fn create(path: &Path, n_frames: usize) -> Result<Folder, MediaError> {
+        let next = path.join(frame_name(n_frames));
+        if next.exists() {
+            return Err(MediaError::Encode {
+                path: path.to_owned(),
+                what: format!(
+                    "holds {} of a longer clip, and this one has {n_frames} frames: name another folder",
+                    frame_name(n_frames)
+                ),
+            });
+        }
         let temporary = Pending::new(path).temporary.clone();
         std::fs::create_dir_all(&temporary).map_err(io_error(path, "create the folder"))?;
         Ok(Folder {
@@ -198,11 +213,7 @@ impl Folder {
 
 impl FrameSink for Folder {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
-        write_picture(
-            &self.temporary.join(format!("{:05}.png", self.n)),
-            picture,
-            &[],
-        )?;
+        write_picture(&self.temporary.join(frame_name(self.n)), picture, &[])?;
         self.n += 1;
         Ok(())
     }
@@ -211,7 +222,7 @@ impl FrameSink for Folder {
         if self.path.is_dir() {
             // An older run's frames: replaced one by one, others in the folder stay.
             for i in 0..self.n {
-                let name = format!("{i:05}.png");
+                let name = frame_name(i);
                 std::fs::rename(self.temporary.join(&name), self.path.join(&name))
                     .map_err(io_error(&self.path, "move a frame into the folder"))?;
             }

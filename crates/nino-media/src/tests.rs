@@ -115,14 +115,14 @@ fn places_where_nothing_can_be_written_are_told_beforehand() {
         (picture("no/a.png"), "no does not exist"),
         (
             picture("a.gif"),
-            "\"gif\" is not a format this program writes them in; pictures can be png",
+            "\"gif\" is not a format this program writes pictures in; they can be png",
         ),
         (picture("a"), "no extension says which format"),
         (video("a.y4m"), "directory"),
         (video("file"), "not a directory"),
         (
             video("b.jpg"),
-            "\"jpg\" is not a format this program writes them in; videos can be mp4",
+            "\"jpg\" is not a format this program writes videos in; they can be mp4",
         ),
     ] {
         let error = tried.unwrap_err().to_string();
@@ -225,6 +225,25 @@ fn videos_come_back_frame_by_frame() {
     let still = dir.path().join("still.png");
     write_picture(&still, &frames[0], &[]).unwrap();
     assert!(open_video(&still).unwrap().is_none());
+}
+
+#[test]
+fn frames_of_two_clips_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("frames");
+    let write = |n: usize| {
+        let mut sink = create_video(&path, (4, 4), n, 16.0)?;
+        (0..n).try_for_each(|i| sink.frame(&gradient(4, 4, i)))?;
+        sink.finish()
+    };
+    write(3).unwrap();
+    write(3).unwrap();
+    write(4).unwrap();
+    let error = write(3).unwrap_err().to_string();
+    assert!(
+        error.contains("00003.png") && error.contains("3 frames"),
+        "{error}"
+    );
 }
 
 /// Their data are in several chunks a frame, all numbered in one sequence.

@@ -126,7 +126,8 @@ fn tile(plan: &DecodePlan) -> Option<TileJson> {
 
 #[derive(Serialize)]
 pub(super) struct DecodeReport {
-    files: Vec<PathBuf>,
+    /// As text: names need not be, and JSON is.
+    files: Vec<String>,
     device: String,
     width: usize,
     height: usize,
@@ -152,12 +153,12 @@ impl DecodeReport {
     pub(super) fn new(
         decoded: &Decoded,
         opened: &Opened,
-        files: Vec<PathBuf>,
+        files: &[PathBuf],
         total: Duration,
     ) -> DecodeReport {
         let plan = &decoded.plan;
         DecodeReport {
-            files,
+            files: files.iter().map(|f| f.display().to_string()).collect(),
             device: device_text(opened),
             width: plan.width,
             height: plan.height,
@@ -182,7 +183,7 @@ impl DecodeReport {
 impl fmt::Display for DecodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for file in &self.files {
-            writeln!(f, "{}", file.display())?;
+            writeln!(f, "{file}")?;
         }
         let frames = if self.frames > 1 {
             format!(", {} frames", self.frames)
@@ -208,7 +209,7 @@ impl fmt::Display for DecodeReport {
 
 #[derive(Serialize)]
 pub(super) struct EncodeReport {
-    file: PathBuf,
+    file: String,
     device: String,
     /// `[b, c, h, w]` or `[b, c, t, h, w]`
     shape: Vec<usize>,
@@ -232,7 +233,7 @@ impl EncodeReport {
         total: Duration,
     ) -> EncodeReport {
         EncodeReport {
-            file: file.to_owned(),
+            file: file.display().to_string(),
             device: device_text(opened),
             shape: encoded.latent.file_shape(),
             strategy: encoded.strategy.name(),
@@ -251,7 +252,7 @@ impl EncodeReport {
 
 impl fmt::Display for EncodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.file.display())?;
+        writeln!(f, "{}", self.file)?;
         writeln!(
             f,
             "  latent {:?}, {} in {} on {}",

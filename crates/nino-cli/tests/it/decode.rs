@@ -137,6 +137,25 @@ fn a_clip_of_one_frame_is_written_either_way() {
     assert!(dir.path().join("one/00000.png").is_file());
 }
 
+/// Names of files are bytes on most systems; JSON says what can be said of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn names_that_are_no_text_are_told_in_json_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 2, 2], wave);
+    let output = dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.png"));
+    let run = command(&["decode", &input, "--vae", &golden("taesd"), "--json"])
+        .args(["--device", "cpu", "-o"])
+        .arg(&output)
+        .output()
+        .unwrap();
+    assert!(run.status.success());
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert!(json["files"][0].as_str().unwrap().ends_with(".png"));
+    assert!(output.is_file());
+}
+
 /// An ffmpeg that ends well and early has not written what it was given.
 #[test]
 #[cfg(unix)]
