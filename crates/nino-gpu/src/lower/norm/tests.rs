@@ -1,6 +1,13 @@
 //! How rows are dealt out to lanes.
 
+use nino_dtype::DType;
+use nino_graph::Graph;
+
 use super::RowLanes;
+use crate::Tier;
+use crate::kernel::View;
+use crate::lower::Lower;
+use crate::testing::gpus;
 
 #[test]
 fn rows_leave_few_lanes_idle_and_read_whole_lines() {
@@ -32,5 +39,39 @@ fn rows_leave_few_lanes_idle_and_read_whole_lines() {
     ];
     for ((d, each, most), row) in expected {
         assert_eq!(lanes(d, each, most), row, "{d} in {each}s, {most} lanes");
+    }
+}
+
+#[test]
+fn gpu_narrow_rows_share_workgroups_at_every_tier() {
+    for gpu in [Some(Tier::F32), Some(Tier::F16), None]
+        .into_iter()
+        .flat_map(gpus)
+    {
+        let buffer = gpu.buffer("one", 1024).unwrap();
+        for dtype in [DType::F16, DType::F32] {
+            let mut graph = Graph::new();
+            let x = graph.input("x", [1, 4096, 96], dtype);
+            let node = graph.rms_norm(x, None, 1e-6);
+            let view = View::whole(&buffer, dtype);
+            let lower = Lower {
+                gpu: &gpu,
+                graph: &graph,
+                node,
+                rows: 0..4096,
+                last: true,
+                operands: vec![view],
+                out: view,
+                scratch: None,
+                packed: false,
+            };
+            let launches = lower.launches().unwrap();
+            let [launch] = &launches[..] else {
+                panic!("{launches:?}")
+            };
+            let label = launch.label();
+            assert!(label.starts_with("rows_held"), "{label}");
+            assert!(launch.groups[0] <= 4096 / 8, "{label} {:?}", launch.groups);
+        }
     }
 }
