@@ -8,7 +8,9 @@ use nino_engine::{
     Chunking, Control, DecodeOptions, EngineError, Event, Latent, LatentSize, Picture, Precision,
     Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
-use nino_graph::{Around, Device, ExecError, ParamSpec, Plan, PlanOptions, Session, Weights};
+use nino_graph::{
+    Around, Device, ExecError, ParamSpec, Plan, PlanError, PlanOptions, Session, Weights,
+};
 use nino_models::kl::{Config, Scale};
 use nino_models::{Chunk, Storage, Vae};
 use nino_weights::safetensors::{NewTensor, Writer};
@@ -526,4 +528,33 @@ fn progress_is_told_within_a_picture() {
     decoded.unwrap();
     assert!(heard.len() > 10 && heard.is_sorted(), "{heard:?}");
     assert!(heard.ends_with(&[1.0, 2.0]), "{heard:?}");
+}
+
+/// What is said to be needed is enough, for all of a clip's graphs together.
+#[test]
+fn the_least_budget_that_is_told_does() {
+    let size = |frames| LatentSize {
+        frames,
+        height: 24,
+        width: 40,
+    };
+    for (vae, size) in [(kl(), size(1)), (wan(), size(1)), (wan(), size(4))] {
+        for chunking in [Chunking::Auto, Chunking::Frames(3)] {
+            let options = DecodeOptions {
+                chunking,
+                ..DecodeOptions::default()
+            };
+            let plan = |budget| {
+                let small = Small { cpu: cpu(), budget };
+                plan_decode(&small, &vae, size, &options)
+            };
+            let Err(EngineError::Plan(PlanError::OverBudget { need, budget, .. })) = plan(1000)
+            else {
+                panic!("1000 bytes are not enough for {}", vae.name);
+            };
+            assert_eq!(budget, 1000);
+            let made = plan(need).map(|p| p.peak_bytes());
+            assert!(matches!(made, Ok(peak) if peak <= need), "{need}: {made:?}");
+        }
+    }
 }
