@@ -152,9 +152,15 @@ fn options(
         ChunkArg::Auto => Chunking::Auto,
         ChunkArg::Frames(n) => Chunking::Frames(n),
     };
+    let tile = tile_of(how.tile, (Some(tile_size), how.overlap), settings)?;
+    if tile == Tile::Auto && (how.tile_size.is_some() || how.overlap.is_some()) {
+        let text =
+            "--tile-size and --overlap are for --tile fast; exact tiles have the size that fits";
+        return Err(Usage(text.to_owned()));
+    }
     Ok(DecodeOptions {
         precision: precision_of(how.precision, settings)?,
-        tile: tile_of(how.tile, (Some(tile_size), how.overlap), settings)?,
+        tile,
         chunking,
         format: format(latent_format)?,
         ..DecodeOptions::default()

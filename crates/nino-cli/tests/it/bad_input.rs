@@ -37,6 +37,19 @@ fn wrong_usage_is_named() {
             &["one frame or more"],
         ),
         (
+            &[
+                "plan",
+                "decode",
+                "--spec",
+                "taesd",
+                "--size",
+                "8x8",
+                "--tile-size",
+                "512",
+            ],
+            &["--tile fast"],
+        ),
+        (
             &["decode", "a", "--vae", "b", "-o", "c.mp4", "--fps", "nan"],
             &["'nan'", "from 0.1 to 600"],
         ),
