@@ -111,12 +111,17 @@ impl Device for Cpu {
         Ok(Arc::new(params))
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
         let other = |_| ExecError::NotInPlan {
             what: "weights of another device".to_owned(),
         };
         let weights = weights.clone().downcast::<Params>().map_err(other)?;
-        let session = exec::Session::new(plan, weights, self.threads.clone(), self.level)?;
-        Ok(Box::new(session))
+        let sessions = exec::sessions(plans, &weights, &self.threads, self.level)?;
+        let boxed = |s| -> Box<dyn Session> { Box::new(s) };
+        Ok(sessions.into_iter().map(boxed).collect())
     }
 }

@@ -5,7 +5,7 @@
 //! for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a chunk
 //! needs of those before it is kept on the device, so memory does not grow with the clip.
 
-mod carry;
+pub(crate) mod carry;
 mod clip;
 mod decoder;
 mod frames;
@@ -15,7 +15,6 @@ mod tiles;
 
 use crate::fit::Room;
 use crate::{EngineError, VaeFile};
-pub(crate) use carry::Carried;
 pub use clip::Chunking;
 use clip::Recorder;
 pub use decoder::Decoder;

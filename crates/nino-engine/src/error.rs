@@ -114,8 +114,6 @@ pub enum EngineError {
     },
     #[error("{model} changes whole pictures by the prompt and takes no mask")]
     EditMask { model: String },
-    #[error("could not keep a clip's cached frames in a temporary file: {source}")]
-    Carry { source: std::io::Error },
     #[error(transparent)]
     Sample(#[from] nino_sample::Error),
     #[error(transparent)]

@@ -2,7 +2,8 @@
 //! kept outside.
 
 use crate::EngineError;
-use nino_graph::{Device, Graph, Plan, PlanError, PlanOptions, rewrite};
+use nino_graph::{ArenaSize, Device, Graph, Plan, PlanError, PlanOptions, rewrite};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What limits a request's plans beside the device itself.
@@ -53,28 +54,71 @@ pub(crate) fn fit_within(
     Ok(Arc::new(Plan::within(&graph, room.options(device))?))
 }
 
-/// For one of several graphs that share weights: those stay on the device.
-pub(crate) fn fit_shared(
+/// For graphs of one network that run by turns in one arena. Their weights stay on the device; only where
+/// values alone cannot make room do some stream.
+pub(crate) fn fit_turns<'a>(
     device: &dyn Device,
-    graph: &Graph,
+    graphs: impl Iterator<Item = &'a Graph>,
     room: Room,
-) -> Result<Arc<Plan>, EngineError> {
-    let graph = rewrite(graph, device.rewrites());
+) -> Result<Vec<Arc<Plan>>, EngineError> {
+    let graphs: Vec<Graph> = graphs.map(|g| rewrite(g, device.rewrites())).collect();
     let options = room.options(device);
-    let Some(left) = room.bytes(device) else {
-        return Ok(Arc::new(Plan::new(graph, options)?));
-    };
-    let weights: usize = graph.params().map(|(_, p)| p.bytes()).sum();
+    if let [graph] = &graphs[..] {
+        return Ok(vec![Arc::new(Plan::within(graph, options)?)]);
+    }
     let limits = PlanOptions {
         budget: None,
         ..options
     };
-    let mut plan = Plan::fit(&graph, limits, left.saturating_sub(weights));
-    if let (Err(PlanError::OverBudget { budget, .. }), Some(all)) = (&mut plan, options.budget) {
-        // Weights alone may be more than it.
-        *budget = all;
-    }
-    Ok(Arc::new(plan?))
+    let left = room.bytes(device).unwrap_or(usize::MAX);
+    let arena = left.saturating_sub(weights_of(&graphs));
+    let plans = match Plan::fit_all(&graphs, limits, arena) {
+        Err(PlanError::OverBudget { .. }) => fit_streaming(&graphs, limits, left),
+        fitted => fitted,
+    };
+    Ok(plans?.into_iter().map(Arc::new).collect())
+}
+
+/// Bytes of parameters, each once.
+fn weights_of(graphs: &[Graph]) -> usize {
+    let params = graphs.iter().flat_map(Graph::params);
+    let params: BTreeMap<&str, usize> = params.map(|(_, p)| (&*p.name, p.bytes())).collect();
+    params.values().sum()
+}
+
+/// With as few weights on the device as the values leave room for, all streaming what the one with most
+/// weights does.
+fn fit_streaming(
+    graphs: &[Graph],
+    limits: PlanOptions,
+    left: usize,
+) -> Result<Vec<Plan>, PlanError> {
+    let streaming = |plans: &[Plan], bytes: usize| {
+        let most = plans.iter().max_by_key(|p| p.weight_bytes());
+        let most = most.map(|p| p.clone().streaming(bytes));
+        most.map(|p| (p.device_bytes() - p.arena_bytes(), p))
+    };
+    let whole = Plan::fit_all(graphs, limits, usize::MAX)?;
+    let least = streaming(&whole, 0).map_or(0, |(weights, _)| weights);
+    let arena = left.saturating_sub(least);
+    let plans = Plan::fit_all(graphs, limits, arena).map_err(|e| match e {
+        PlanError::OverBudget {
+            arena, op, reserve, ..
+        } => PlanError::OverBudget {
+            need: least + arena + reserve,
+            weights: least,
+            arena,
+            op,
+            reserve,
+            budget: left.saturating_add(limits.reserve),
+        },
+        other => other,
+    })?;
+    let Some((_, like)) = streaming(&plans, left - ArenaSize::of(&plans).bytes()) else {
+        return Ok(plans);
+    };
+    let streamed = plans.into_iter().map(|p| p.streaming_like(&like));
+    Ok(streamed.collect())
 }
 
 /// For plans of one network that run one after the other: all stream what the tightest does, so that one

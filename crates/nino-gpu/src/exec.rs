@@ -81,17 +81,19 @@ impl Device for GpuDevice {
         Ok(Arc::new(self.gpu.load_weights(plans, &*source)?))
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
         let Ok(weights) = Arc::clone(weights).downcast::<GpuWeights>() else {
             return Err(ExecError::NotInPlan {
                 what: "weights of another device".to_owned(),
             });
         };
-        Ok(Box::new(GpuSession::new(
-            Arc::clone(&self.gpu),
-            plan,
-            weights,
-        )?))
+        let sessions = GpuSession::new_all(&self.gpu, plans, &weights)?;
+        let boxed = |s| -> Box<dyn Session> { Box::new(s) };
+        Ok(sessions.into_iter().map(boxed).collect())
     }
 }
 

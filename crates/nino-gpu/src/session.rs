@@ -1,24 +1,24 @@
 //! A plan with its arena on the device: dispatches are made once and replayed every run.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nino_graph::{
-    Aside, Def, ExecError, Fetch, Node, OpTime, Place, Plan, RunOptions, Session, Transfer,
-};
+use nino_graph::{Def, ExecError, Fetch, Node, OpTime, Place, Plan, RunOptions, Session, Transfer};
 
 use crate::Gpu;
-use crate::block::{Block, Window};
+use crate::block::Window;
 use crate::exec::exec_error;
 use crate::kernel::Dispatch;
 use crate::submit::Submitter;
 use crate::weights::GpuWeights;
 
+mod arena;
 mod build;
 mod outside;
 
-use build::{Memory, build, pages, slots};
-use outside::Kept;
+use arena::Arena;
+use build::{Memory, build};
 
 /// Dispatches of one step, and what crosses between host and arena around it.
 #[derive(Debug)]
@@ -37,13 +37,9 @@ pub(crate) struct StepRun {
 pub(crate) struct GpuSession {
     gpu: Arc<Gpu>,
     plan: Arc<Plan>,
-    pages: Vec<wgpu::Buffer>,
-    /// Streamed parameters pass through these.
-    slots: Vec<wgpu::Buffer>,
+    arena: Rc<Arena>,
     steps: Vec<StepRun>,
     submitter: Submitter,
-    /// Values that pass through the arena.
-    kept: Kept,
     /// What stays between runs is there: a run begins behind the steps that make it.
     steady: bool,
     times: Vec<OpTime>,
@@ -51,19 +47,31 @@ pub(crate) struct GpuSession {
 }
 
 impl GpuSession {
-    pub(crate) fn new(
+    /// A session for each plan, in one arena.
+    pub(crate) fn new_all(
+        gpu: &Arc<Gpu>,
+        plans: &[Arc<Plan>],
+        weights: &Arc<GpuWeights>,
+    ) -> Result<Vec<GpuSession>, ExecError> {
+        let arena = Rc::new(Arena::new(gpu, plans).map_err(|e| exec_error(e, gpu))?);
+        let sessions = plans.iter().map(|plan| {
+            let (gpu, arena) = (Arc::clone(gpu), Rc::clone(&arena));
+            GpuSession::new(gpu, Arc::clone(plan), Arc::clone(weights), arena)
+        });
+        sessions.collect()
+    }
+
+    fn new(
         gpu: Arc<Gpu>,
         plan: Arc<Plan>,
         weights: Arc<GpuWeights>,
+        arena: Rc<Arena>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
-        let kept = Kept::new(&gpu, &plan).map_err(fail)?;
-        let pages = pages(&gpu, plan.paged_bytes().max(1), plan.options().page).map_err(fail)?;
-        let slots = slots(&gpu, &plan).map_err(fail)?;
         let memory = Memory {
             weights: &weights,
-            pages: &pages,
-            slots: &slots,
+            pages: &arena.pages,
+            slots: &arena.slots,
         };
         let steps = build(&gpu, &plan, memory)?;
         let submitter =
@@ -72,19 +80,13 @@ impl GpuSession {
         Ok(GpuSession {
             gpu,
             plan,
-            pages,
-            slots,
+            arena,
             steps,
             submitter,
-            kept,
             steady: false,
             times,
             weights,
         })
-    }
-
-    fn at(&self, offset: usize) -> Window<'_> {
-        window(&self.pages, self.plan.options().page, offset)
     }
 
     fn place(&self, node: Node, len: usize) -> Result<Place, ExecError> {
@@ -109,7 +111,9 @@ impl GpuSession {
     fn send_weights(&self, at: usize, next: &mut usize) -> Result<usize, ExecError> {
         let fetches = self.plan.fetches();
         while let Some(fetch) = fetches.get(*next) {
-            let reader = next.checked_sub(self.slots.len()).map(|k| &fetches[k]);
+            let reader = next
+                .checked_sub(self.arena.slots.len())
+                .map(|k| &fetches[k]);
             if let Some(reader) = reader.filter(|r| r.steps.end > at) {
                 return Ok(reader.steps.end);
             }
@@ -129,7 +133,7 @@ impl GpuSession {
             };
             let block = self.weights.outside.get(&spec.name).ok_or_else(missing)?;
             let to = Window {
-                buffer: &self.slots[fetch.slot],
+                buffer: &self.arena.slots[fetch.slot],
                 offset: span.offset as u64,
             };
             block
@@ -141,29 +145,19 @@ impl GpuSession {
 
     /// Steps whose operands pass through the arena run one at a time, with copies around them.
     fn run_with_transfers(&mut self, at: usize) -> Result<(), ExecError> {
-        let (page, pages) = (self.plan.options().page, &self.pages);
-        let window = |t: &Transfer| window(pages, page, t.arena);
-        let (gpu, step) = (&self.gpu, &self.steps[at]);
+        let (gpu, arena, step) = (&self.gpu, &self.arena, &self.steps[at]);
         let fail = |e| exec_error(e, gpu);
         for t in &step.bring {
-            self.kept.bring(gpu, t, window(t)).map_err(fail)?;
+            arena.bring(gpu, t).map_err(fail)?;
         }
         let Some(t) = &step.take else {
             return self.submitter.run(gpu, &self.steps[at..=at]).map_err(fail);
         };
-        self.kept.bring_edges(gpu, t, window(t)).map_err(fail)?;
+        arena.bring_edges(gpu, t).map_err(fail)?;
         self.submitter
             .submit(gpu, &self.steps[at..=at])
             .map_err(fail)?;
-        self.kept.take(gpu, t, window(t)).map_err(fail)
-    }
-}
-
-/// The page a byte of the arena is on, and its offset there.
-fn window(pages: &[wgpu::Buffer], page: usize, at: usize) -> Window<'_> {
-    Window {
-        buffer: &pages[at / page],
-        offset: (at % page) as u64,
+        arena.take(gpu, t).map_err(fail)
     }
 }
 
@@ -182,17 +176,15 @@ impl Session for GpuSession {
 
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         self.steady &= !self.plan.keeps(input);
-        let gpu = &self.gpu;
         let place = self.plan.place(input);
-        let written = if let Place::Arena(span) = place {
-            let to = self.at(span.offset + at);
-            gpu.write_within(to.buffer, to.offset, bytes)
-        } else if let Some((outside, span)) = place.outside() {
-            self.kept.write(gpu, outside, span.offset + at, bytes)
-        } else {
-            Ok(())
-        };
-        written.map_err(|e| exec_error(e, gpu))
+        let written = self.arena.write(&self.gpu, place, at, bytes);
+        written.map_err(|e| exec_error(e, &self.gpu))
+    }
+
+    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
+        self.steady &= !self.plan.keeps(input);
+        let cleared = self.arena.clear(&self.gpu, self.plan.place(input));
+        cleared.map_err(|e| exec_error(e, &self.gpu))
     }
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
@@ -261,62 +253,19 @@ impl Session for GpuSession {
     }
 
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        let gpu = &self.gpu;
         let place = self.plan.place(output);
-        let read = if let Place::Arena(span) = place {
-            let from = self.at(span.offset + at);
-            gpu.read_within(from.buffer, from.offset, dst)
-        } else if let Some((outside, span)) = place.outside() {
-            self.kept.read(gpu, outside, span.offset + at, dst)
-        } else {
-            Ok(())
-        };
-        read.map_err(|e| exec_error(e, gpu))
-    }
-
-    fn set_aside(&mut self, output: Node) -> Result<Option<Aside>, ExecError> {
-        let Place::Arena(span) = self.plan.place(output) else {
-            return Ok(None);
-        };
-        let fail = |e| exec_error(e, &self.gpu);
-        let mut block = Block::on_host(&self.gpu, span.bytes).map_err(fail)?;
-        let taken = block.take(&self.gpu, &(0..span.bytes), self.at(span.offset));
-        taken.map_err(fail)?;
-        Ok(Some(Aside(Box::new(block))))
-    }
-
-    fn take_back(&mut self, input: Node, value: &Aside) -> Result<(), ExecError> {
-        let missing = || ExecError::NotInPlan {
-            what: format!("value {} from another session", input.index()),
-        };
-        let block: &Block = value.0.downcast_ref().ok_or_else(missing)?;
-        self.steady &= !self.plan.keeps(input);
-        let (gpu, bytes) = (&self.gpu, self.plan.graph().bytes(input));
-        let fail = |e| exec_error(e, gpu);
-        if let Place::Arena(span) = self.plan.place(input) {
-            let to = self.at(span.offset);
-            return block.bring(gpu, &(0..bytes), to).map_err(fail);
-        }
-        let mut read = vec![0; bytes];
-        block.read(gpu, 0, &mut read).map_err(fail)?;
-        self.write_part(input, 0, &read)
+        let read = self.arena.read(&self.gpu, place, at, dst);
+        read.map_err(|e| exec_error(e, &self.gpu))
     }
 
     fn poison(&mut self) -> Result<(), ExecError> {
         self.steady = false;
-        let nan = vec![0xffu8; 16 << 20];
-        let fail = |e| exec_error(e, &self.gpu);
-        for page in &self.pages {
-            for offset in (0..page.size()).step_by(nan.len()) {
-                let len = (page.size() - offset).min(nan.len() as u64) as usize;
-                self.gpu.write(page, offset, &nan[..len]).map_err(fail)?;
-            }
-        }
-        self.kept.poison(&self.gpu, &nan).map_err(fail)
+        let poisoned = self.arena.poison(&self.gpu);
+        poisoned.map_err(|e| exec_error(e, &self.gpu))
     }
 
     fn arena_bytes(&self) -> usize {
-        self.plan.arena_bytes()
+        self.arena.bytes()
     }
 
     fn profile(&self) -> Vec<OpTime> {

@@ -20,6 +20,23 @@ impl Gpu {
         })
     }
 
+    /// Writes zeros from `offset`, a multiple of 4, on; to the end of the last word.
+    pub(crate) fn clear(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), GpuError> {
+        let size = bytes.next_multiple_of(4);
+        self.scoped("zeros", size, || {
+            let mut encoder = self
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            encoder.clear_buffer(buffer, offset, Some(size));
+            self.queue.submit([encoder.finish()]);
+        })
+    }
+
     /// Copies `bytes` from `offset` (a multiple of 4) back to the host and waits for them.
     pub fn read(
         &self,

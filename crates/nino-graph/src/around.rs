@@ -17,8 +17,12 @@ pub trait Around: Send + Sync {
         self.inner().load(plans, source)
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        self.inner().session(plan, weights)
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        self.inner().sessions(plans, weights)
     }
 
     fn reopen(&self) -> Result<(), ExecError> {
@@ -47,8 +51,12 @@ impl<T: Around> Device for T {
         Around::load(self, plans, source)
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        Around::session(self, plan, weights)
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        Around::sessions(self, plans, weights)
     }
 
     fn reopen(&self) -> Result<(), ExecError> {

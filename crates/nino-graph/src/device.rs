@@ -45,8 +45,20 @@ pub trait Device: Send + Sync {
     /// Reads the parameters that `plans` need, each once.
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError>;
 
-    /// Allocates the plan's arena; the weights must hold every parameter of the plan.
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError>;
+    /// Allocates one arena for plans that run by turns, and a session in it for each: what one leaves at a
+    /// place, the others find there ([`crate::Graph::share`]). The weights must hold every parameter of
+    /// the plans, whose options differ at most in windows; nothing is steady in more than one of them.
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError>;
+
+    /// A session with an arena of its own.
+    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        let mut sessions = self.sessions(&[plan], weights)?;
+        Ok(sessions.remove(0))
+    }
 
     /// Opens the device anew after it was lost; weights and sessions made before are of no use then.
     fn reopen(&self) -> Result<(), ExecError> {
@@ -105,33 +117,19 @@ pub trait Session {
     /// [`Session::read`] of some bytes from `at` on.
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError>;
 
-    /// Copies an output to where another session of this device can take it from, with no way through
-    /// the host's own memory; `None` where there is no such place.
-    fn set_aside(&mut self, _output: Node) -> Result<Option<Aside>, ExecError> {
-        Ok(None)
-    }
-
-    /// [`Session::write`] of what a session of this device has set aside.
-    fn take_back(&mut self, input: Node, _value: &Aside) -> Result<(), ExecError> {
-        Err(ExecError::NotInPlan {
-            what: format!("value {} from another session", input.index()),
-        })
-    }
+    /// [`Session::write`] of zeros.
+    fn clear(&mut self, input: Node) -> Result<(), ExecError>;
 
     /// Fills the arena with NaN, so that a read of a value that is not there shows. Kept inputs are
     /// gone too.
     fn poison(&mut self) -> Result<(), ExecError>;
 
-    /// Bytes allocated for activations: the plan's peak.
+    /// Bytes allocated for activations: the plan's peak, or the most of those that share the arena.
     fn arena_bytes(&self) -> usize;
 
     /// Times of the last profiled run, in step order; empty without one.
     fn profile(&self) -> Vec<OpTime>;
 }
-
-/// A value between two sessions of a device, which alone knows where it is.
-#[derive(Debug)]
-pub struct Aside(pub Box<dyn Any + Send>);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {

@@ -63,6 +63,14 @@ pub struct GraphError {
     pub caller: String,
 }
 
+/// A place that graphs have in common ([`Graph::share`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    pub bytes: usize,
+    /// What this graph has there: an input, with the output that is carried to it, or an output.
+    pub value: Option<Node>,
+}
+
 /// A recorded computation. The first mistake is kept and returned by [`Graph::finish`], so that a
 /// model's code reads without error handling.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +81,7 @@ pub struct Graph {
     carried: Vec<(Node, Node)>,
     /// Inputs that keep their values between runs.
     kept: Vec<Node>,
+    shared: Vec<Shared>,
     error: Option<GraphError>,
 }
 
@@ -181,6 +190,18 @@ impl Graph {
         if !self.kept.contains(&input) {
             self.kept.push(input);
         }
+    }
+
+    /// Says what this graph and others that run by turns in one arena find where another left it: plans
+    /// put it first, in this order, so graphs that list the same sizes agree on the places. A place whose
+    /// value this graph does not know stays as it is.
+    pub fn share(&mut self, shared: Vec<Shared>) {
+        self.shared = shared;
+    }
+
+    /// Places of [`Graph::share`].
+    pub fn shared(&self) -> &[Shared] {
+        &self.shared
     }
 
     /// Inputs of [`Graph::keep`].

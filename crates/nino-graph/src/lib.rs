@@ -25,16 +25,18 @@ mod work;
 pub use around::Around;
 pub use cost::Cost;
 pub use device::{
-    Aside, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
+    Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
 };
 pub use footprint::{KeyBlocks, KeyScratch, Piece, Use, stat_chunks};
-pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Value};
+pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};
 pub use op::{
     Act, Attention, AvgPool, Binary, BinaryFn, Concat, Conv, Epilogue, Gather, Linear, MatMul,
     NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
     RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
 };
-pub use plan::{Fetch, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer};
+pub use plan::{
+    ArenaSize, Fetch, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer,
+};
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;
 pub use work::{Kind, Work};

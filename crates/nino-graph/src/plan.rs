@@ -13,6 +13,7 @@ mod spill;
 mod stream;
 
 use crate::{Cost, Graph, Node, Use};
+pub use arena::ArenaSize;
 use arena::Packed;
 use cut::Need;
 use homes::Homes;

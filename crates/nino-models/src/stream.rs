@@ -23,8 +23,8 @@ pub struct Cache {
 #[derive(Debug)]
 pub struct Stream {
     first: bool,
-    /// Frames a layer has seen last, by its path.
-    kept: BTreeMap<String, Node>,
+    /// Frames a layer has seen last, by its path, in the order of first calls.
+    kept: Vec<(String, Node)>,
     inputs: BTreeMap<String, Node>,
 }
 
@@ -33,7 +33,7 @@ impl Stream {
     pub fn new(first: bool) -> Stream {
         Stream {
             first,
-            kept: BTreeMap::new(),
+            kept: Vec::new(),
             inputs: BTreeMap::new(),
         }
     }
@@ -57,13 +57,16 @@ impl Stream {
 
     /// Frames for the layer's next call.
     pub fn keep(&mut self, layer: &str, frames: Node) {
-        self.kept.insert(layer.to_owned(), frames);
+        match self.kept.iter_mut().find(|(name, _)| name == layer) {
+            Some((_, kept)) => *kept = frames,
+            None => self.kept.push((layer.to_owned(), frames)),
+        }
     }
 
     /// The frames kept by the layer's last call, in this graph or the one before; `None` for zeros.
     fn before(&mut self, g: &mut Graph, layer: &str, x: Node, n: usize) -> Option<Node> {
-        if let Some(&kept) = self.kept.get(layer) {
-            return Some(kept);
+        if let Some((_, kept)) = self.kept.iter().find(|(name, _)| name == layer) {
+            return Some(*kept);
         }
         if self.first {
             return None;
@@ -75,7 +78,7 @@ impl Stream {
         Some(input)
     }
 
-    /// Marks what is kept as outputs, in the order of their names.
+    /// Marks what is kept as outputs, in the order of the layers.
     pub fn finish(self, g: &mut Graph) -> Vec<Cache> {
         let mut caches = Vec::new();
         for (name, output) in self.kept {

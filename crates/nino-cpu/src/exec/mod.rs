@@ -1,26 +1,28 @@
 //! A session: the plan's arena and the loop over its steps.
 //!
-//! Scratch is allocated with the session, for the op that needs most; a run allocates nothing of
-//! size. Values that a plan keeps outside the arena live in a temporary file and pass through their
+//! Scratch is allocated with the sessions of an arena, for the op that needs most; a run allocates nothing
+//! of size. Values that a plan keeps outside the arena live in a temporary file and pass through their
 //! windows.
 
+mod arena;
 mod bind;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nino_graph::{
-    ExecError, Node, OpTime, ParamError, ParamSource, ParamSpec, Place, Plan, RunOptions, Step,
+    ArenaSize, ExecError, Node, OpTime, ParamError, ParamSource, ParamSpec, Place, Plan,
+    RunOptions, Step, Transfer,
 };
 
-use crate::memory::Buffer;
 use crate::params::{Param, Params, fetched, roles};
 use crate::simd::Level;
-use crate::spill::Spill;
 use crate::stream::{Fetched, Stream};
 use crate::team::{Scratch, Team};
 use crate::threads::Threads;
+use arena::Arena;
 
 pub(crate) struct Session {
     plan: Arc<Plan>,
@@ -30,9 +32,9 @@ pub(crate) struct Session {
     /// Parameters that were fetched for the op that runs.
     fetched: Fetched,
     stream: Option<Stream>,
-    arena: Buffer,
-    outside: Option<Spill>,
-    scratch: Vec<Scratch>,
+    arena: Arena,
+    /// One for each thread, the same for all sessions of the arena.
+    scratch: Rc<[Scratch]>,
     threads: Arc<Threads>,
     level: Level,
     /// What stays between runs is there: a run begins behind the steps that make it.
@@ -51,12 +53,50 @@ impl ParamSource for NoSource {
     }
 }
 
+/// A session for each plan, in one arena.
+pub(crate) fn sessions(
+    plans: &[Arc<Plan>],
+    weights: &Arc<Params>,
+    threads: &Arc<Threads>,
+    level: Level,
+) -> Result<Vec<Session>, ExecError> {
+    let arena = Arena::new(ArenaSize::of(plans.iter().map(|p| &**p)))?;
+    let make = |plan: &Arc<Plan>| {
+        let (plan, weights) = (plan.clone(), weights.clone());
+        Session::new(plan, weights, threads.clone(), level, arena.clone())
+    };
+    let mut sessions = plans.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+    let mut need = 0;
+    for session in &sessions {
+        need = need.max(session.scratch_bytes()?);
+    }
+    let scratch: Result<Rc<[_]>, _> = (0..threads.count()).map(|_| Scratch::new(need)).collect();
+    let scratch = scratch?;
+    for session in &mut sessions {
+        session.scratch = scratch.clone();
+        session.fetched.clear();
+        if plans.len() == 1 {
+            session.start_stream()?;
+        }
+    }
+    tracing::debug!(
+        plans = plans.len(),
+        arena = arena.len(),
+        scratch = need,
+        threads = threads.count(),
+        level = level.name(),
+        "session"
+    );
+    Ok(sessions)
+}
+
 impl Session {
-    pub(crate) fn new(
+    fn new(
         plan: Arc<Plan>,
         weights: Arc<Params>,
         threads: Arc<Threads>,
         level: Level,
+        arena: Arena,
     ) -> Result<Session, ExecError> {
         let (mut constants, mut outlines) = (BTreeMap::new(), Fetched::new());
         let streamed = fetched(&plan);
@@ -71,38 +111,19 @@ impl Session {
                 });
             }
         }
-        let outside = match plan.host_bytes() {
-            0 => None,
-            bytes => Some(Spill::new(bytes as u64)?),
-        };
-        let mut session = Session {
-            arena: Buffer::new(plan.arena_bytes(), "the arena")?,
+        Ok(Session {
+            arena,
             plan,
             weights,
             constants,
             fetched: outlines,
             stream: None,
-            outside,
-            scratch: Vec::new(),
+            scratch: Rc::new([]),
             threads,
             level,
             steady: false,
             times: Vec::new(),
-        };
-        let need = session.scratch_bytes()?;
-        session.start_stream()?;
-        let threads = session.threads.count();
-        session.scratch = (0..threads)
-            .map(|_| Scratch::new(need))
-            .collect::<Result<_, _>>()?;
-        tracing::debug!(
-            arena = session.arena.len(),
-            scratch = need,
-            threads,
-            level = level.name(),
-            "session"
-        );
-        Ok(session)
+        })
     }
 
     /// Begins to read what the first ops of the next run need.
@@ -212,25 +233,19 @@ impl Session {
 
     /// Brings the rows of a step that live outside into the arena, or takes its result out.
     fn transfer(&self, step: &Step, result: bool) -> Result<(), ExecError> {
-        let Some(outside) = &self.outside else {
+        let Some(outside) = self.arena.outside() else {
             return Ok(());
         };
+        let inside = |t: &Transfer| self.arena.bytes(t.arena..t.arena + t.bytes.len());
         let (operands, out) = self.plan.transfers(step);
-        let arena = self.arena.as_ptr();
         if result {
-            if let Some(t) = out {
-                // SAFETY: the plan keeps windows within the arena, and no kernel runs now.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts(arena.add(t.arena), t.bytes.len()) };
-                outside.write(t.bytes.start as u64, bytes)?;
-            }
-            return Ok(());
+            return match out {
+                Some(t) => outside.write(t.bytes.start as u64, inside(&t)),
+                None => Ok(()),
+            };
         }
         for t in operands {
-            // SAFETY: as above.
-            let bytes =
-                unsafe { std::slice::from_raw_parts_mut(arena.add(t.arena), t.bytes.len()) };
-            outside.read(t.bytes.start as u64, bytes)?;
+            outside.read(t.bytes.start as u64, inside(&t))?;
         }
         Ok(())
     }
@@ -247,29 +262,32 @@ impl nino_graph::Session for Session {
             self.forget_steady()?;
         }
         match self.plan.place(input) {
-            Place::Arena(span) => {
-                let value = &mut self.arena.as_mut_slice()[span.offset..span.offset + span.bytes];
-                value[at..at + bytes.len()].copy_from_slice(bytes);
-            }
-            Place::Host(span) => {
-                if let Some(outside) = &self.outside {
-                    outside.write((span.offset + at) as u64, bytes)?;
-                }
-            }
-            Place::Param => {
-                return Err(ExecError::NotInPlan {
-                    what: "a parameter as an input".to_owned(),
-                });
-            }
-            Place::Across(_) | Place::Nowhere => {}
+            Place::Param => Err(ExecError::NotInPlan {
+                what: "a parameter as an input".to_owned(),
+            }),
+            place => self.arena.write(place, at, bytes),
+        }
+    }
+
+    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
+        let zeros = vec![0; 1 << 20];
+        let bytes = self.plan.graph().bytes(input);
+        for at in (0..bytes).step_by(zeros.len()) {
+            self.write_part(input, at, &zeros[..zeros.len().min(bytes - at)])?;
         }
         Ok(())
     }
 
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.times.clear();
+        if self.stream.is_none() {
+            self.start_stream()?;
+        }
         let ran = self.run_steps(options);
-        if ran.is_err() && self.stream.take().is_some() {
+        if self.arena.is_shared() {
+            // What the next session has on its way is all there is room for.
+            self.stream = None;
+        } else if ran.is_err() && self.stream.take().is_some() {
             // The thread is somewhere in the middle: the next run begins with a new one.
             self.start_stream()?;
         }
@@ -284,11 +302,11 @@ impl nino_graph::Session for Session {
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
         match self.plan.place(output) {
             Place::Arena(span) => {
-                let value = &self.arena.as_slice()[span.offset..span.offset + span.bytes];
+                let value = self.arena.bytes(span.offset..span.offset + span.bytes);
                 dst.copy_from_slice(&value[at..at + dst.len()]);
             }
             Place::Host(span) => {
-                if let Some(outside) = &self.outside {
+                if let Some(outside) = self.arena.outside() {
                     outside.read((span.offset + at) as u64, dst)?;
                 }
             }
@@ -311,7 +329,7 @@ impl nino_graph::Session for Session {
 
     fn poison(&mut self) -> Result<(), ExecError> {
         // All ones is NaN in f32, f16 and bf16.
-        self.arena.as_mut_slice().fill(0xff);
+        self.arena.fill(0xff);
         self.forget_steady()
     }
 

@@ -1,6 +1,6 @@
 //! A decode plan with its weights on the device: latents in, frames out, again and again.
 
-use super::carry::Carried;
+use super::carry::carry;
 use super::frames::{Cursor, OnBand};
 use super::{DecodePlan, Part};
 use crate::profile::Profile;
@@ -13,10 +13,8 @@ pub struct Decoder<'a> {
     device: &'a dyn Device,
     pub plan: DecodePlan,
     weights: Weights,
-    /// A picture's one graph keeps its session from run to run; a clip's would be in each other's
-    /// way.
-    kept: Option<Box<dyn Session>>,
-    arena: usize,
+    /// One for each part, in one arena; made for the first run.
+    sessions: Vec<Box<dyn Session>>,
     pub load_time: Duration,
     /// Times every op of the runs that follow, when there.
     pub profile: Option<Profile>,
@@ -37,16 +35,16 @@ impl<'a> Decoder<'a> {
             device,
             plan,
             weights,
-            kept: None,
-            arena: 0,
+            sessions: Vec::new(),
             load_time: started.elapsed(),
             profile: None,
         })
     }
 
-    /// Bytes for weights and the largest session's activations, as allocated.
+    /// Bytes for weights and activations, as allocated.
     pub fn measured_peak(&self) -> usize {
-        self.plan.weight_bytes() + self.arena
+        let arena = self.sessions.first().map_or(0, |s| s.arena_bytes());
+        self.plan.weight_bytes() + arena
     }
 
     /// Decodes every latent of the batch, which has the size of the plan and the decoder's own
@@ -70,6 +68,11 @@ impl<'a> Decoder<'a> {
     ) -> Result<Duration, EngineError> {
         control.stage("decode")?;
         let started = Instant::now();
+        if self.sessions.is_empty() {
+            let plans: Vec<_> = self.plan.parts.iter().map(|p| p.plan.clone()).collect();
+            self.sessions = self.device.sessions(&plans, &self.weights)?;
+            tracing::debug!(took = ?started.elapsed(), "sessions ready");
+        }
         let chunks: usize = self.plan.parts.iter().map(|p| p.runs).sum();
         let tiles = self.plan.tile_starts();
         let total = latent.batch * tiles.len() * chunks;
@@ -94,41 +97,27 @@ impl<'a> Decoder<'a> {
         control: &mut Control<'_>,
         on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
-        let mut carried = Carried::default();
+        let (parts, sessions) = (&self.plan.parts, &mut self.sessions);
         let (mut latent_frame, mut frame) = (0, 0);
-        for i in 0..self.plan.parts.len() {
+        let runs = parts.iter().enumerate();
+        let runs = runs.flat_map(|(i, part)| std::iter::repeat_n((i, part), part.runs));
+        let mut before = None;
+        for (i, part) in runs {
             let begun = Instant::now();
-            let mut session = match self.kept.take() {
-                Some(session) => session,
-                None => self
-                    .device
-                    .session(self.plan.parts[i].plan.clone(), &self.weights)?,
-            };
-            let part = &self.plan.parts[i];
-            self.arena = self.arena.max(session.arena_bytes());
-            carried.enter(&mut *session, part)?;
-            tracing::debug!(part = i, took = ?begun.elapsed(), "session ready");
-            for run in 0..part.runs {
-                let tile = crop(latent, at.item, latent_frame, part, start);
-                let begun = Instant::now();
-                part.run(&mut *session, &tile, self.profile.as_mut(), control)?;
-                let ran = begun.elapsed();
-                latent_frame += part.frames;
-                let from = (start, frame);
-                frame = at.take(&mut *session, part, &self.plan, from, on_band)?;
-                if run + 1 < part.runs {
-                    carried.stay(&mut *session, part)?;
-                } else if i + 1 < self.plan.parts.len() {
-                    carried.leave(&mut *session, part)?;
-                }
-                let all = begun.elapsed();
-                tracing::debug!(part = i, run, took = ?ran, with_pictures = ?all, "decoded");
-                done += 1;
-                control.progress(done, total)?;
+            if let Some(before) = before.replace(i) {
+                carry(sessions, parts, (before, i))?;
             }
-            if self.plan.parts.len() == 1 {
-                self.kept = Some(session);
-            }
+            let carried = begun.elapsed();
+            let tile = crop(latent, at.item, latent_frame, part, start);
+            let session = &mut *sessions[i];
+            part.run(session, &tile, self.profile.as_mut(), control)?;
+            let ran = begun.elapsed();
+            latent_frame += part.frames;
+            frame = at.take(session, part, &self.plan, (start, frame), on_band)?;
+            let all = begun.elapsed();
+            tracing::debug!(part = i, ?carried, took = ?ran, with_pictures = ?all, "decoded");
+            done += 1;
+            control.progress(done, total)?;
         }
         Ok(())
     }

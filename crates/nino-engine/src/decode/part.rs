@@ -1,10 +1,12 @@
 //! One graph of an autoencoder, planned, and a run of it.
 
 use super::Strategy;
+use super::carry::share;
+use crate::fit::{Room, fit_turns};
 use crate::profile::Profile;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Event};
-use nino_graph::{Node, Plan, PlanError, RunOptions, Session};
+use nino_graph::{ArenaSize, Device, Node, Plan, PlanError, RunOptions, Session};
 use nino_models::{Cache, Chunk, Recording};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -34,6 +36,11 @@ impl Part {
             frames,
             runs,
         }
+    }
+
+    /// Nothing of it moves between the device and the host but input and output.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.plan.host_bytes() == 0 && self.plan.fetches().is_empty()
     }
 
     /// One run with these values; an error when what came out is not finite, which the device itself
@@ -87,22 +94,52 @@ impl Part {
     }
 }
 
-/// What `plan` makes of a chunk; where the device does not bind the frames of a window at once, of the chunk
-/// with each of them on its own.
-pub(crate) fn planned<T>(
-    chunk: Chunk,
-    plan: impl Fn(Chunk) -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
-    match plan(chunk) {
-        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) => plan(Chunk {
-            by_tap: true,
-            ..chunk
-        }),
+/// How often a graph runs, and for what.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs {
+    pub(crate) frames: usize,
+    /// At the beginning of a clip.
+    pub(crate) first: bool,
+    pub(crate) n: usize,
+}
+
+/// The graphs for `runs`, for one arena. Where the device does not bind the frames of a window at once, each
+/// of them is on its own.
+pub(crate) fn planned(
+    device: &dyn Device,
+    room: Room,
+    runs: &[Runs],
+    (height, width): (usize, usize),
+    record: impl Fn(Chunk) -> Result<Recording, EngineError>,
+) -> Result<Vec<Part>, EngineError> {
+    let plan = |by_tap| {
+        let recorded = runs.iter().map(|run| {
+            record(Chunk {
+                batch: 1,
+                frames: run.frames,
+                height,
+                width,
+                first: run.first,
+                by_frame: true,
+                by_tap,
+            })
+        });
+        let mut recorded = recorded.collect::<Result<Vec<_>, _>>()?;
+        if recorded.len() > 1 {
+            share(&mut recorded);
+        }
+        let plans = fit_turns(device, recorded.iter().map(|r| &r.graph), room)?;
+        let parts = plans.into_iter().zip(recorded).zip(runs);
+        let part = |((plan, of), run): (_, &Runs)| Part::new(plan, of, run.frames, run.n);
+        Ok(parts.map(part).collect())
+    };
+    match plan(false) {
+        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) => plan(true),
         planned => planned,
     }
 }
 
-/// Weights on the device, with the slots of those that stream, for graphs that run one after the other.
+/// Weights on the device, with the slots of those that stream, for graphs that run by turns.
 pub(crate) fn weight_bytes(parts: &[Part]) -> usize {
     let weights = |p: &Part| p.plan.device_bytes() - p.plan.arena_bytes();
     parts.iter().map(weights).max().unwrap_or(0)
@@ -110,8 +147,7 @@ pub(crate) fn weight_bytes(parts: &[Part]) -> usize {
 
 /// Weights and activations on the device: what is then used.
 pub(crate) fn peak_bytes(parts: &[Part]) -> usize {
-    let arena = parts.iter().map(|p| p.plan.arena_bytes()).max();
-    weight_bytes(parts) + arena.unwrap_or(0)
+    weight_bytes(parts) + ArenaSize::of(parts.iter().map(|p| &*p.plan)).bytes()
 }
 
 /// How these graphs run, where no tiles were asked for.

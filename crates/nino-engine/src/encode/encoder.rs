@@ -1,15 +1,16 @@
 //! One encoder on its way through a picture or a clip, chunk by chunk.
 
 use super::{EncodeOptions, Encoded};
-use crate::decode::{Carried, Part, part};
-use crate::fit::{Room, fit_within};
+use crate::decode::carry::carry;
+use crate::decode::part::{self, Part, Runs};
+use crate::fit::Room;
 use crate::units::{fits, from_encoder};
 use crate::values::read;
 use crate::{Control, EngineError, Latent, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, Session, Weights};
+use nino_models::Vae;
 use nino_models::latent::LatentFormat;
-use nino_models::{Chunk, Vae};
 use std::time::{Duration, Instant};
 
 /// Frames a run of the encoder takes.
@@ -50,11 +51,10 @@ pub(super) struct Encoder<'a> {
     /// The first chunk's graph, and that of all others; only the first for pictures.
     parts: Vec<Part>,
     weights: Weights,
-    session: Option<Box<dyn Session>>,
-    carried: Carried,
+    /// One for each part, in one arena; made for the first run.
+    sessions: Vec<Box<dyn Session>>,
     n_runs: usize,
     dtype: DType,
-    arena: usize,
     load_time: Duration,
     started: Instant,
     /// `[t, h, w, c]`
@@ -73,32 +73,25 @@ impl<'a> Encoder<'a> {
         options.format.map_or(Ok(()), |f| fits(vae, f))?;
         let chunks = Chunks::of(vae);
         let dtype = options.precision.dtype(device);
-        let part = |frames, first| -> Result<Part, EngineError> {
-            let chunk = Chunk {
-                batch: 1,
-                frames,
-                height,
-                width,
-                first,
-                by_frame: true,
-                by_tap: false,
-            };
-            // A chunk's frames as bytes, as f32, and once more on their way in.
-            let room = Room {
-                cap: None,
-                beside: frames * width * height * 3 * (1 + 2 * size_of::<f32>()),
-            };
-            let (plan, recording) = part::planned(chunk, |chunk| {
-                let recording = vae.record_encoder(chunk, dtype)?;
-                let plan = fit_within(device, &recording.graph, room)?;
-                Ok((plan, recording))
-            })?;
-            Ok(Part::new(plan, recording, frames, 1))
+        // A chunk's frames as bytes, as f32, and once more on their way in.
+        let rest = if is_picture { 0 } else { chunks.rest };
+        let most = chunks.first.max(rest);
+        let room = Room {
+            cap: None,
+            beside: most * width * height * 3 * (1 + 2 * size_of::<f32>()),
         };
-        let mut parts = vec![part(chunks.first, true)?];
+        let run = |frames, first| Runs {
+            frames,
+            first,
+            n: 1,
+        };
+        let mut runs = vec![run(chunks.first, true)];
         if !is_picture {
-            parts.push(part(chunks.rest, false)?);
+            runs.push(run(chunks.rest, false));
         }
+        let parts = part::planned(device, room, &runs, (height, width), |chunk| {
+            vae.record_encoder(chunk, dtype)
+        })?;
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = parts.iter().map(|p| &*p.plan).collect();
@@ -108,11 +101,9 @@ impl<'a> Encoder<'a> {
             vae,
             parts,
             weights,
-            session: None,
-            carried: Carried::default(),
+            sessions: Vec::new(),
             n_runs: 0,
             dtype,
-            arena: 0,
             load_time: started.elapsed(),
             started: Instant::now(),
             values: Vec::new(),
@@ -125,29 +116,18 @@ impl<'a> Encoder<'a> {
         frames: &[f32],
         control: &mut Control<'_>,
     ) -> Result<(), EngineError> {
-        let part = &self.parts[self.n_runs.min(1)];
-        if self.n_runs == 1 {
-            // The first chunk's session goes before the other's comes.
-            if let Some(mut before) = self.session.take() {
-                self.carried.leave(&mut *before, &self.parts[0])?;
-            }
+        let i = self.n_runs.min(1);
+        if self.sessions.is_empty() {
+            let plans: Vec<_> = self.parts.iter().map(|p| p.plan.clone()).collect();
+            self.sessions = self.device.sessions(&plans, &self.weights)?;
+        } else {
+            let before = (self.n_runs - 1).min(1);
+            carry(&mut self.sessions, &self.parts, (before, i))?;
         }
-        let session = match &mut self.session {
-            Some(session) => {
-                self.carried.stay(&mut **session, part)?;
-                session
-            }
-            empty => {
-                let mut session = self.device.session(part.plan.clone(), &self.weights)?;
-                self.carried.enter(&mut *session, part)?;
-                empty.insert(session)
-            }
-        };
-        self.arena = self.arena.max(session.arena_bytes());
-        part.run(&mut **session, frames, None, control)?;
+        let (part, session) = (&self.parts[i], &mut *self.sessions[i]);
+        part.run(session, frames, None, control)?;
         let graph = part.plan.graph();
-        self.values
-            .extend(read(&mut **session, graph, part.output)?);
+        self.values.extend(read(session, graph, part.output)?);
         self.n_runs += 1;
         Ok(())
     }
@@ -157,6 +137,7 @@ impl<'a> Encoder<'a> {
         format: Option<&'static LatentFormat>,
         control: &mut Control<'_>,
     ) -> Result<Encoded, EngineError> {
+        let arena = self.sessions.first().map_or(0, |s| s.arena_bytes());
         let shape = self.parts[0].plan.graph().shape(self.parts[0].output);
         let (height, width) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
         let channels = shape.last_dim();
@@ -175,7 +156,7 @@ impl<'a> Encoder<'a> {
             strategy: part::strategy(&self.parts),
             dtype: self.dtype,
             predicted_peak: part::peak_bytes(&self.parts),
-            measured_peak: part::weight_bytes(&self.parts) + self.arena,
+            measured_peak: part::weight_bytes(&self.parts) + arena,
             retries: 0,
             recoveries: 0,
             load_time: self.load_time,

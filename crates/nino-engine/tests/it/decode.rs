@@ -1,7 +1,7 @@
 //! Decoding by the engine: pictures and clips, whole, in little memory, in tiles, and stopped.
 
 use super::gpu::gpus;
-use super::watched::Watched;
+use super::watched::watched;
 use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{
@@ -438,16 +438,20 @@ impl Around for Stopping<'_> {
         self.device
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
-        let (stop, runs, at) = (self.stop.clone(), self.runs.clone(), self.at);
-        Ok(Box::new(Watched {
-            session: self.device.session(plan, weights)?,
-            before_run: move || {
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        let sessions = self.device.sessions(plans, weights)?;
+        Ok(watched(sessions, || {
+            let (stop, runs, at) = (self.stop.clone(), self.runs.clone(), self.at);
+            move || {
                 if runs.fetch_add(1, Ordering::Relaxed) == at {
                     stop.store(true, Ordering::Relaxed);
                 }
                 Ok(())
-            },
+            }
         }))
     }
 }

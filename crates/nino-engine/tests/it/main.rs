@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
+mod carry;
 mod decode;
 mod emoji;
 mod encode;

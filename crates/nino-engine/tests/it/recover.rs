@@ -2,7 +2,7 @@
 
 use super::decode::{kl, smooth, wan};
 use super::encode::{clip, opens};
-use super::watched::Watched;
+use super::watched::watched;
 use super::{cpu, with_control};
 use nino_engine::{
     DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture, Reopening, VaeFile,
@@ -41,7 +41,11 @@ impl Around for Flaky {
         &self.cpu as &dyn Device
     }
 
-    fn session(&self, plan: Arc<Plan>, weights: &Weights) -> Result<Box<dyn Session>, ExecError> {
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
         let (calls, fails_at, how) = (self.calls.clone(), self.fails_at, self.how);
         let call = move |may_fail: bool| {
             let at = calls.fetch_add(1, Ordering::Relaxed);
@@ -54,9 +58,10 @@ impl Around for Flaky {
         if !in_session {
             call(true)?;
         }
-        Ok(Box::new(Watched {
-            session: self.cpu.session(plan, weights)?,
-            before_run: move || call(in_session),
+        let sessions = self.cpu.sessions(plans, weights)?;
+        Ok(watched(sessions, || {
+            let call = call.clone();
+            move || call(in_session)
         }))
     }
 }
@@ -170,7 +175,11 @@ fn a_device_that_stays_lost_is_told() {
         fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
             Err(lost())
         }
-        fn session(&self, _: Arc<Plan>, _: &Weights) -> Result<Box<dyn Session>, ExecError> {
+        fn sessions(
+            &self,
+            _: &[Arc<Plan>],
+            _: &Weights,
+        ) -> Result<Vec<Box<dyn Session>>, ExecError> {
             Err(lost())
         }
     }

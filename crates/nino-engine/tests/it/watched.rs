@@ -1,11 +1,25 @@
-//! A session with something done before each run.
+//! Sessions with something done before each run.
 
 use nino_graph::{ExecError, Node, OpTime, RunOptions, Session};
 
-pub(crate) struct Watched<F> {
-    pub(crate) session: Box<dyn Session>,
+struct Watched<F> {
+    session: Box<dyn Session>,
     /// An error of it takes the run's place.
-    pub(crate) before_run: F,
+    before_run: F,
+}
+
+/// Does what `before_run` makes before each run of these.
+pub(crate) fn watched<F: FnMut() -> Result<(), ExecError> + Send + 'static>(
+    sessions: Vec<Box<dyn Session>>,
+    before_run: impl Fn() -> F,
+) -> Vec<Box<dyn Session>> {
+    let watch = |session| -> Box<dyn Session> {
+        Box::new(Watched {
+            session,
+            before_run: before_run(),
+        })
+    };
+    sessions.into_iter().map(watch).collect()
 }
 
 impl<F: FnMut() -> Result<(), ExecError> + Send> Session for Watched<F> {
@@ -24,6 +38,9 @@ impl<F: FnMut() -> Result<(), ExecError> + Send> Session for Watched<F> {
     }
     fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
         self.session.read_part(output, at, dst)
+    }
+    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
+        self.session.clear(input)
     }
     fn poison(&mut self) -> Result<(), ExecError> {
         self.session.poison()

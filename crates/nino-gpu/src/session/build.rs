@@ -1,34 +1,15 @@
-//! A session's buffers, and its steps as dispatches.
+//! A session's steps as dispatches.
 
 use std::collections::BTreeMap;
 
 use nino_graph::{ExecError, Fetch, Node, Plan, Step};
 
 use super::StepRun;
+use crate::Gpu;
 use crate::exec::exec_error;
 use crate::kernel::View;
 use crate::lower::Lower;
 use crate::weights::GpuWeights;
-use crate::{Gpu, GpuError};
-
-/// Memory for values, in as many buffers as it has pages; only the last is smaller.
-pub(super) fn pages(gpu: &Gpu, total: usize, page: usize) -> Result<Vec<wgpu::Buffer>, GpuError> {
-    let usage =
-        wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-    let size = |start: usize| (total - start).min(page).next_multiple_of(16) as u64;
-    (0..total)
-        .step_by(page)
-        .map(|start| gpu.raw_buffer("arena", size(start), usage))
-        .collect()
-}
-
-/// The ring of a plan that streams parameters.
-pub(super) fn slots(gpu: &Gpu, plan: &Plan) -> Result<Vec<wgpu::Buffer>, GpuError> {
-    let used = plan.fetches().iter().map(|f| f.slot + 1).max();
-    (0..used.unwrap_or(0))
-        .map(|_| gpu.buffer("streamed weights", plan.slot_bytes() as u64))
-        .collect()
-}
 
 /// Where a session's values and parameters are.
 #[derive(Clone, Copy)]

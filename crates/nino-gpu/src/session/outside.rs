@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use nino_graph::{Outside, Plan, Transfer};
+use nino_graph::{ArenaSize, Outside, Transfer};
 
 use crate::block::{Block, Window};
 use crate::memory::ask_host;
@@ -16,9 +16,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(gpu: &Gpu, plan: &Plan) -> Result<Kept, GpuError> {
-        ask_host(plan.host_bytes())?;
-        let page = plan.options().page;
+    pub(super) fn new(gpu: &Gpu, size: ArenaSize, page: usize) -> Result<Kept, GpuError> {
+        ask_host(size.host)?;
         let host_page = page.min(HOST_PAGE);
         let blocks = |total, page, make: fn(&Gpu, usize) -> Result<Block, GpuError>| {
             let sizes = pieces(&(0..total), page).map(|p| make(gpu, p.bytes.len()));
@@ -26,8 +25,8 @@ impl Kept {
             Ok(Blocks { blocks, page })
         };
         Ok(Kept {
-            host: blocks(plan.host_bytes(), host_page, Block::on_host)?,
-            across: blocks(plan.across_bytes(), page, Block::on_device)?,
+            host: blocks(size.host, host_page, Block::on_host)?,
+            across: blocks(size.across, page, Block::on_device)?,
         })
     }
 

@@ -1,8 +1,35 @@
 //! Gives buffers their offsets: those alive together must not overlap, the arena should be small.
 
-use super::PlanOptions;
 use super::lifetimes::Buffer;
+use super::{Plan, PlanOptions};
 use std::cmp::Reverse;
+
+/// What plans need that run by turns in one arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArenaSize {
+    /// See [`Plan::paged_bytes`].
+    pub paged: usize,
+    /// See [`Plan::across_bytes`].
+    pub across: usize,
+    /// See [`Plan::host_bytes`].
+    pub host: usize,
+}
+
+impl ArenaSize {
+    pub fn of<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> ArenaSize {
+        let larger = |size: ArenaSize, plan: &Plan| ArenaSize {
+            paged: size.paged.max(plan.paged_bytes()),
+            across: size.across.max(plan.across_bytes()),
+            host: size.host.max(plan.host_bytes()),
+        };
+        plans.into_iter().fold(ArenaSize::default(), larger)
+    }
+
+    /// On the device.
+    pub fn bytes(self) -> usize {
+        self.paged + self.across
+    }
+}
 
 pub(super) struct Packed {
     /// One per buffer.
@@ -11,7 +38,8 @@ pub(super) struct Packed {
 }
 
 /// Places buffers one after the other at the lowest free offset, in several orders, and keeps the
-/// best: largest first is usually close to the lower bound, first come first served sometimes wins.
+/// best: largest first is usually close to the lower bound, first come first served sometimes wins. Those
+/// that other graphs share come before all, side by side, whatever else there is.
 pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
     let lifetime = |b: &Buffer| b.end - b.start + 1;
     let mut orders: Vec<Vec<usize>> = vec![(0..buffers.len()).collect(); 3];
@@ -35,9 +63,17 @@ pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
 
 fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Packed {
     let mut offsets = vec![0; buffers.len()];
-    let mut placed: Vec<usize> = Vec::new();
-    let mut total = 0;
-    for &i in order {
+    let mut placed: Vec<usize> = (0..buffers.len())
+        .filter(|&i| buffers[i].shared.is_some())
+        .collect();
+    placed.sort_by_key(|&i| buffers[i].shared);
+    let mut total = 0usize;
+    for &i in &placed {
+        let bytes = buffers[i].bytes;
+        offsets[i] = on_one_page(total.next_multiple_of(options.align), bytes, options.page);
+        total = offsets[i] + bytes;
+    }
+    for &i in order.iter().filter(|&&i| buffers[i].shared.is_none()) {
         let b = &buffers[i];
         let mut taken: Vec<(usize, usize)> = placed
             .iter()

@@ -19,6 +19,8 @@ pub(super) struct Buffer {
     pub(super) gap: Option<(usize, usize)>,
     /// The op and the position among its uses whose rows pass through here.
     pub(super) window_of: Option<(Node, usize)>,
+    /// Its number among the places this graph shares with others.
+    pub(super) shared: Option<usize>,
 }
 
 pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Vec<Buffer> {
@@ -78,6 +80,7 @@ pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Ve
                 scratch_of: None,
                 gap: None,
                 window_of: None,
+                shared: None,
             });
             buffers.len() - 1
         });
@@ -92,11 +95,38 @@ pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Ve
                 scratch_of: Some(node),
                 gap: None,
                 window_of: None,
+                shared: None,
             });
         }
     }
     buffers.extend(scratch);
+    mark_shared(graph, &mut buffers);
     buffers
+}
+
+/// Finds the buffers of what is shared with other graphs; a place without a value is taken all the time.
+fn mark_shared(graph: &Graph, buffers: &mut Vec<Buffer>) {
+    for (i, shared) in graph.shared().iter().enumerate() {
+        let holds = |b: &&mut Buffer| {
+            let value = shared.value.filter(|v| b.values.contains(v));
+            value.is_some() && b.bytes == shared.bytes && b.shared.is_none()
+        };
+        if let Some(buffer) = buffers.iter_mut().find(holds) {
+            buffer.shared = Some(i);
+            continue;
+        }
+        buffers.push(Buffer {
+            bytes: shared.bytes,
+            start: 0,
+            end: graph.len(),
+            owner: shared.value.unwrap_or(Node(0)),
+            values: vec![],
+            scratch_of: None,
+            gap: None,
+            window_of: None,
+            shared: Some(i),
+        });
+    }
 }
 
 /// The buffer of the input that this value is carried to, when nothing reads it any more.

@@ -3,7 +3,7 @@
 
 use super::lifetimes::Buffer;
 use super::order::Order;
-use super::{Plan, PlanError, PlanOptions, Step};
+use super::{ArenaSize, Plan, PlanError, PlanOptions, Step};
 use crate::{Graph, Node};
 use std::ops::Range;
 
@@ -48,38 +48,54 @@ impl Plan {
     /// The plan whose arena takes at most `arena` bytes and keeps as little as possible outside. The error
     /// tells the least that would do.
     pub fn fit(graph: &Graph, options: PlanOptions, arena: usize) -> Result<Plan, PlanError> {
-        let mut search = Search::new(graph, options, arena)?;
-        if search.whole.arena_bytes() <= arena {
+        Plan::fit_all(std::slice::from_ref(graph), options, arena).map(|mut plans| plans.remove(0))
+    }
+
+    /// [`Plan::fit`] for graphs that run by turns in one arena. What is outside in one of them is so in all:
+    /// what they share ([`Graph::share`]) has one place.
+    pub fn fit_all(
+        graphs: &[Graph],
+        options: PlanOptions,
+        arena: usize,
+    ) -> Result<Vec<Plan>, PlanError> {
+        let mut search = Search::new(graphs, options, arena)?;
+        if arena_of(&search.whole) <= arena {
             return Ok(search.whole);
         }
-        if let Some(plan) = search.with_large_windows() {
-            return Ok(plan);
+        if let Some(plans) = search.with_large_windows() {
+            return Ok(plans);
         }
         let least = search.with_least_windows();
-        let budget = least.weight_bytes() + arena + options.reserve;
-        if least.arena_bytes() <= arena {
+        if arena_of(&least) <= arena {
             return Ok(least);
         }
-        Err(least.over_budget(budget))
+        let largest = least.iter().max_by_key(|p| p.arena_bytes());
+        let largest = largest.expect("no graphs need nothing, which fits");
+        let budget = largest.weight_bytes() + arena + options.reserve;
+        Err(largest.over_budget(budget))
     }
 
     /// [`Plan::fit`] where that takes steps of a good size.
     pub(super) fn fit_well(graph: &Graph, options: PlanOptions, arena: usize) -> Option<Plan> {
-        let mut search = Search::new(graph, options, arena).ok()?;
-        if search.whole.arena_bytes() <= arena {
-            return Some(search.whole);
+        let mut search = Search::new(std::slice::from_ref(graph), options, arena).ok()?;
+        if arena_of(&search.whole) <= arena {
+            return search.whole.pop();
         }
-        search.with_large_windows()
+        search.with_large_windows()?.pop()
     }
+}
+
+fn arena_of(plans: &[Plan]) -> usize {
+    ArenaSize::of(plans).bytes()
 }
 
 /// How much must stay outside so that an arena suffices.
 struct Search<'a> {
-    graph: &'a Graph,
+    graphs: &'a [Graph],
     options: PlanOptions,
     arena: usize,
     /// With nothing outside.
-    whole: Plan,
+    whole: Vec<Plan>,
     /// Of values worth keeping outside, from the largest down.
     sizes: Vec<usize>,
     /// No window below this does: what tries that failed have told.
@@ -87,19 +103,25 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(graph: &'a Graph, options: PlanOptions, arena: usize) -> Result<Search<'a>, PlanError> {
-        let whole = Plan::new(graph.clone(), options)?;
-        if whole.arena_bytes() > arena
-            && let Some(frugal) = options.frugal(graph)
+    fn new(
+        graphs: &'a [Graph],
+        options: PlanOptions,
+        arena: usize,
+    ) -> Result<Search<'a>, PlanError> {
+        let whole = graphs.iter().map(|g| Plan::new(g.clone(), options));
+        let whole = whole.collect::<Result<Vec<_>, _>>()?;
+        if arena_of(&whole) > arena
+            && let Some(frugal) = graphs.iter().find_map(|g| options.frugal(g))
         {
-            return Search::new(graph, frugal, arena);
+            return Search::new(graphs, frugal, arena);
         }
-        let bytes = graph.ops().map(|(n, _)| graph.bytes(n));
-        let mut sizes: Vec<usize> = bytes.filter(|&b| b >= MIN_SPILL).collect();
+        let bytes = |g: &Graph| g.ops().map(|(n, _)| g.bytes(n)).collect::<Vec<_>>();
+        let mut sizes: Vec<usize> = graphs.iter().flat_map(bytes).collect();
+        sizes.retain(|&b| b >= MIN_SPILL);
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();
         Ok(Search {
-            graph,
+            graphs,
             options,
             arena,
             whole,
@@ -108,16 +130,17 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The plan with values of `size` and more outside; `None` where a window is too small, and then it is
+    /// The plans with values of `size` and more outside; `None` where a window is too small, and then it is
     /// known what one has to be at least. More values outside never need less.
-    fn spilling(&mut self, size: usize, window: usize) -> Option<Plan> {
+    fn spilling(&mut self, size: usize, window: usize) -> Option<Vec<Plan>> {
         let options = PlanOptions {
             spill_above: Some(size),
             window,
             ..self.options
         };
-        match Plan::new(self.graph.clone(), options) {
-            Ok(plan) => Some(plan),
+        let plans = self.graphs.iter().map(|g| Plan::new(g.clone(), options));
+        match plans.collect() {
+            Ok(plans) => Some(plans),
             Err(PlanError::BindingTooLarge { bytes, limit, .. }) if limit == window => {
                 self.least_window = self.least_window.max(bytes);
                 None
@@ -127,7 +150,7 @@ impl<'a> Search<'a> {
     }
 
     /// Large windows mean few, efficient steps: they take what the values inside leave.
-    fn with_large_windows(&mut self) -> Option<Plan> {
+    fn with_large_windows(&mut self) -> Option<Vec<Plan>> {
         for size in self.sizes.clone() {
             // Attention wants all keys and values at once, which may be more than half.
             for sixteenths in [8, 12, 4, 2, 1] {
@@ -135,23 +158,23 @@ impl<'a> Search<'a> {
                 if window < self.least_window {
                     continue;
                 }
-                let plan = self.spilling(size, window);
-                if let Some(plan) = plan.filter(|p| p.arena_bytes() <= self.arena) {
-                    return Some(plan);
+                let plans = self.spilling(size, window);
+                if let Some(plans) = plans.filter(|p| arena_of(p) <= self.arena) {
+                    return Some(plans);
                 }
             }
         }
         None
     }
 
-    /// The smallest plan: all that can be outside is, and windows hold the rows of one step.
-    fn with_least_windows(mut self) -> Plan {
+    /// The smallest plans: all that can be outside is, and windows hold the rows of one step.
+    fn with_least_windows(mut self) -> Vec<Plan> {
         let smallest = self.sizes.last().copied();
         while let Some(size) = smallest {
             let window = self.least_window.max(MIN_SPILL);
-            if let Some(plan) = self.spilling(size, window) {
-                let is_smaller = plan.arena_bytes() < self.whole.arena_bytes();
-                return if is_smaller { plan } else { self.whole };
+            if let Some(plans) = self.spilling(size, window) {
+                let is_smaller = arena_of(&plans) < arena_of(&self.whole);
+                return if is_smaller { plans } else { self.whole };
             }
             if self.least_window <= window {
                 break;
@@ -202,6 +225,7 @@ pub(super) fn window_buffers(
             scratch_of: None,
             gap: None,
             window_of: Some((node, i)),
+            shared: None,
         })
     })
 }

@@ -1,8 +1,8 @@
 //! Planning: lifetimes, packing and cutting.
 
 use crate::{
-    Act, Graph, Node, Op, Outside, Place, Plan, PlanError, PlanOptions, Rewrites, Step,
-    UpsampleMode, rewrite,
+    Act, ArenaSize, Graph, Node, Op, Outside, PadMode, Place, Plan, PlanError, PlanOptions,
+    Rewrites, Shared, Span, Step, UpsampleMode, rewrite,
 };
 use nino_dtype::DType;
 use proptest::prelude::*;
@@ -461,6 +461,67 @@ fn carried_frames_share_one_place_that_lasts() {
                 || cache.offset >= other.offset + other.bytes
         );
     }
+}
+
+/// Two graphs of one arena: what the first makes is where the second finds it, in the arena, across pages
+/// and outside, and so is what the first knows nothing of.
+#[test]
+fn graphs_that_run_by_turns_agree_on_what_they_share() {
+    let bytes = 2 * 32 * 32 * 16 * 4;
+    let share = |values: [Option<Node>; 2]| values.map(|value| Shared { bytes, value }).to_vec();
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 1, 32, 32, 16], DType::F32);
+    let wide = g.concat(&[x, x, x], 4);
+    let narrow = g.slice(wide, 4, 16, 32);
+    let made = g.pad(narrow, 1, 1, 0, PadMode::Constant(0.0));
+    g.output(made);
+    g.share(share([None, Some(made)]));
+    let first = g.finish().unwrap();
+    let mut g = Graph::new();
+    let late = g.input("late", [1, 2, 32, 32, 16], DType::F32);
+    let cache = g.input("cache", [1, 2, 32, 32, 16], DType::F32);
+    let x = g.input("x", [1, 1, 32, 32, 16], DType::F32);
+    let window = g.concat(&[cache, x], 1);
+    let kept = g.slice(window, 1, 1, 3);
+    let both = g.concat(&[late, kept], 1);
+    let last = g.slice(both, 1, 1, 3);
+    g.carry(cache, kept);
+    g.carry(late, last);
+    g.share(share([Some(late), Some(cache)]));
+    let then = g.finish().unwrap();
+    let graphs = [first, then];
+    let pages = PlanOptions {
+        page: bytes / 2,
+        window: bytes / 8,
+        ..PlanOptions::default()
+    };
+    let whole = Plan::fit_all(&graphs, PlanOptions::default(), usize::MAX).unwrap();
+    let arena = ArenaSize::of(&whole).bytes();
+    let across = Plan::fit_all(&graphs, pages, usize::MAX).unwrap();
+    let outside = Plan::fit_all(&graphs, PlanOptions::default(), arena / 2).unwrap();
+    for (plans, place) in [
+        (&whole, Place::Arena as fn(Span) -> Place),
+        (&across, Place::Across),
+        (&outside, Place::Host),
+    ] {
+        let [first, then] = &plans[..] else {
+            panic!("two graphs, two plans")
+        };
+        let at = |offset| place(Span { offset, bytes });
+        assert_eq!(first.place(made), at(bytes));
+        for (node, offset) in [(late, 0), (cache, bytes), (kept, bytes), (last, 0)] {
+            assert_eq!(then.place(node), at(offset));
+        }
+        // The first graph leaves the other's frames alone.
+        for (n, _) in first.graph().values() {
+            if let Place::Arena(span) | Place::Across(span) | Place::Host(span) = first.place(n) {
+                let same = place(span) == first.place(n);
+                assert!(!same || span.offset >= bytes, "{n:?} is where {late:?} is");
+            }
+        }
+    }
+    assert!(ArenaSize::of(&outside).bytes() <= arena / 2);
+    assert!(ArenaSize::of(&outside).host >= 2 * bytes);
 }
 
 /// Every byte a step reads or writes outside is brought in or taken out, in windows of its own.

@@ -1,0 +1,74 @@
+//! The memory of sessions that run by turns: values in the arena and outside it. It is not `Sync`, so one
+//! call of one session is at work in it at a time.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use nino_graph::{ArenaSize, ExecError, Place};
+
+use crate::memory::Buffer;
+use crate::spill::Spill;
+
+#[derive(Clone)]
+pub(super) struct Arena(Rc<Memory>);
+
+struct Memory {
+    inside: Buffer,
+    outside: Option<Spill>,
+}
+
+impl Arena {
+    pub(super) fn new(size: ArenaSize) -> Result<Arena, ExecError> {
+        let outside = match size.host {
+            0 => None,
+            bytes => Some(Spill::new(bytes as u64)?),
+        };
+        let inside = Buffer::new(size.bytes(), "the arena")?;
+        Ok(Arena(Rc::new(Memory { inside, outside })))
+    }
+
+    /// Whether another session is in it too.
+    pub(super) fn is_shared(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.inside.len()
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut u8 {
+        self.0.inside.as_ptr()
+    }
+
+    pub(super) fn outside(&self) -> Option<&Spill> {
+        self.0.outside.as_ref()
+    }
+
+    /// Writes to a value from byte `at` on; nothing where it has no place.
+    pub(super) fn write(&self, place: Place, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        match (place, self.outside()) {
+            (Place::Arena(span), _) => {
+                let value = self.bytes(span.offset..span.offset + span.bytes);
+                value[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            (Place::Host(span), Some(outside)) => {
+                outside.write((span.offset + at) as u64, bytes)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn fill(&self, byte: u8) {
+        self.bytes(0..self.len()).fill(byte);
+    }
+
+    /// For one copy; callers let go of it before the next call.
+    #[allow(clippy::mut_from_ref)] // the arena is a cell
+    pub(super) fn bytes(&self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.end <= self.len(), "{range:?} of {}", self.len());
+        // SAFETY: inside the buffer, by the check above; no kernel runs and no other slice of it is
+        // alive, since all are of one thread and of one statement.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr().add(range.start), range.len()) }
+    }
+}

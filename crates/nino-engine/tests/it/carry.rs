@@ -1,0 +1,129 @@
+//! Cached frames between the runs and graphs of a clip: where they are changes nothing, and nothing of an
+//! earlier clip is among them.
+
+use super::decode::smooth;
+use super::gpu::gpus;
+use super::{cpu, root, with_control};
+use nino_engine::{
+    Band, Chunking, DecodeOptions, Decoder, EngineError, Latent, Precision, Strategy, VaeFile,
+    plan_decode,
+};
+use nino_graph::{Around, Device, ExecError, Plan, PlanOptions, Session, Weights};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A device whose memory is all NaN at first, with values in the arena or outside.
+struct Poisoned<'a> {
+    device: &'a dyn Device,
+    outside: bool,
+}
+
+impl Around for Poisoned<'_> {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        self.device
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        let options = self.device.plan_options();
+        PlanOptions {
+            spill_above: self.outside.then_some(1),
+            window: if self.outside {
+                1 << 18
+            } else {
+                options.window
+            },
+            ..options
+        }
+    }
+
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        let mut sessions = self.device.sessions(plans, weights)?;
+        sessions[0].poison()?;
+        Ok(sessions)
+    }
+}
+
+struct Found {
+    /// Of every clip.
+    values: Vec<Vec<f32>>,
+    strategy: Strategy,
+}
+
+/// Decodes each of `latents` with one decoder.
+fn found(
+    device: &dyn Device,
+    vae: &VaeFile,
+    latents: [&Latent; 2],
+    chunk: usize,
+    outside: bool,
+) -> Found {
+    let options = DecodeOptions {
+        precision: Precision::Auto,
+        chunking: Chunking::Frames(chunk),
+        ..DecodeOptions::default()
+    };
+    let device = Poisoned { device, outside };
+    let plan = plan_decode(&device, vae, latents[0].size(), &options).unwrap();
+    let (strategy, peak) = (plan.strategy, plan.peak_bytes());
+    let (values, _) = with_control(|control| {
+        let mut decoder = Decoder::load(&device, vae, plan, control)?;
+        let mut clips = Vec::new();
+        for latent in latents {
+            let mut values = Vec::new();
+            decoder.run(latent, control, &mut |band: Band<'_>| {
+                values.extend_from_slice(band.values);
+                Ok(())
+            })?;
+            clips.push(values);
+        }
+        assert_eq!(
+            decoder.measured_peak(),
+            peak,
+            "what was planned is what was used"
+        );
+        Ok::<_, EngineError>(clips)
+    });
+    Found {
+        values: values.unwrap(),
+        strategy,
+    }
+}
+
+#[test]
+fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
+    let mut devices: Vec<(String, Box<dyn Device>)> = vec![("cpu".to_owned(), Box::new(cpu()))];
+    for (name, gpu) in gpus() {
+        devices.push((name, Box::new(gpu)));
+    }
+    for name in ["wan21", "taehv"] {
+        let vae = VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors")));
+        let vae = vae.unwrap();
+        let z = vae.vae.latent_channels();
+        let clip = smooth(&[1, z, 3, 4, 4]);
+        let mut other = clip.clone();
+        other.values.iter_mut().for_each(|v| *v = 0.5 - *v);
+        let clips = [&clip, &other];
+        for (on, device) in &devices {
+            let found = |chunk, outside| found(&**device, &vae, clips, chunk, outside);
+            // One graph, where nothing waits; one for the first frame and one for the others; one for
+            // two frames and one for the last.
+            let (at_once, ones, twos) = (found(3, false), found(1, false), found(2, false));
+            let outside = found(1, true);
+            assert_eq!(outside.strategy, Strategy::ExactTiles, "{name} on {on}");
+            assert_ne!(ones.strategy, Strategy::ExactTiles, "{name} on {on}");
+            assert!(outside.values == ones.values, "{name} on {on}: outside");
+            for (chunk, found) in [(1, &ones), (2, &twos)] {
+                let pairs = at_once.values.iter().zip(&found.values);
+                let mut pairs = pairs.flat_map(|(a, b)| a.iter().zip(b));
+                // Products of other sizes may be summed in another order on a GPU.
+                let most = if on == "cpu" { 0.0 } else { 1e-3 };
+                let near = pairs.all(|(a, b)| (a - b).abs() <= most);
+                assert!(near, "{name} on {on}: chunks of {chunk}");
+            }
+        }
+    }
+}
