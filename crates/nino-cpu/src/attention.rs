@@ -177,7 +177,7 @@ impl Task<'_> {
             self.start(&buffers, p);
             if all.start > 0 {
                 self.state(&buffers, p, |state, own, n| {
-                    own.copy_from_nonoverlapping(state, n)
+                    own.copy_from_nonoverlapping(state, n);
                 });
             }
         }
@@ -192,7 +192,7 @@ impl Task<'_> {
         for p in 0..self.n_panels() {
             if all.end < a.m {
                 self.state(&buffers, p, |state, own, n| {
-                    state.copy_from_nonoverlapping(own, n)
+                    state.copy_from_nonoverlapping(own, n);
                 });
             } else {
                 self.finish(&buffers, p);
