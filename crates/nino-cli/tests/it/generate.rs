@@ -246,13 +246,13 @@ fn odd_sizes_are_rounded_and_ten_thousand_steps_and_no_prompt_are_fine() {
 #[test]
 fn a_sampled_latent_outlives_a_picture_that_cannot_be_written() {
     let dir = Folder::new();
-    let (taken, latent, later) = (
+    let (out, latent, later) = (
         dir.at("taken.png"),
-        dir.at("taken.latent"),
+        dir.at("taken_00000.latent"),
         dir.at("later.png"),
     );
-    std::fs::create_dir(&taken).unwrap();
-    let said = nino(&quick(&["-o", &taken]));
+    std::fs::create_dir(dir.at("taken_00000.png")).unwrap();
+    let said = nino(&quick(&["--count", "2", "-o", &out]));
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("nino decode"), "{}", said.err);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

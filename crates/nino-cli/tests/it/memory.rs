@@ -87,12 +87,13 @@ fn a_picture_within_a_small_budget_is_the_same_picture() {
 #[test]
 fn a_picture_that_cannot_be_written_leaves_its_latent() {
     let dir = Folder::new();
-    let (taken, good, again) = (dir.at("taken.png"), dir.at("good.png"), dir.at("again.png"));
-    std::fs::create_dir(&taken).unwrap();
-    let said = nino(&verb(&["generate"], &["--seed", "4", "-o", &taken]));
+    let (out, good, again) = (dir.at("taken.png"), dir.at("good.png"), dir.at("again.png"));
+    std::fs::create_dir(dir.at("taken_00000.png")).unwrap();
+    let two = ["--seed", "4", "--count", "2", "-o", &out];
+    let said = nino(&verb(&["generate"], &two));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nino decode"), "{}", said.err);
-    let latent = dir.at("taken.latent");
+    let latent = dir.at("taken_00000.latent");
     let said = nino(&[
         "decode", &latent, "--vae", BUILTIN, "-o", &again, "--device", "cpu",
     ]);
