@@ -72,10 +72,14 @@ pub(crate) fn fit_turns<'a>(
     };
     let left = room.bytes(device).unwrap_or(usize::MAX);
     let arena = left.saturating_sub(weights_of(&graphs));
-    let plans = match Plan::fit_all(&graphs, limits, arena) {
+    let mut plans = match Plan::fit_all(&graphs, limits, arena) {
         Err(PlanError::OverBudget { .. }) => fit_streaming(&graphs, limits, left),
         fitted => fitted,
     };
+    if let (Err(PlanError::OverBudget { budget, .. }), Some(all)) = (&mut plans, options.budget) {
+        // It may be less than what is reserved of it.
+        *budget = all;
+    }
     Ok(plans?.into_iter().map(Arc::new).collect())
 }
 

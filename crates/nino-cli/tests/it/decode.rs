@@ -322,18 +322,32 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
 #[test]
 fn a_budget_below_the_smallest_plan_is_told_with_the_numbers() {
     let dir = tempfile::tempdir().unwrap();
-    let input = latent(dir.path(), "samples", &[1, 4, 32, 32], wave);
-    let output = dir.path().join("a.png");
-    let said = decode(&golden("taesd"), &input, &output, &["--budget", "64KiB"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    for part in ["the plan needs", "65536", "hint: give --budget"] {
-        assert!(
-            said.err.contains(part),
-            "{part:?} is missing from:\n{}",
-            said.err
-        );
+    let cases: [(&str, &[usize], &str); 2] = [
+        ("taesd", &[1, 4, 32, 32], "a.png"),
+        ("wan21", &[1, 4, 3, 32, 32], "a.y4m"),
+    ];
+    for (vae, shape, name) in cases {
+        let input = latent(dir.path(), "samples", shape, wave);
+        let output = dir.path().join(name);
+        let run = |budget: &str| decode(&golden(vae), &input, &output, &["--budget", budget]);
+        let said = run("64KiB");
+        assert_eq!(said.code, 1, "{}", said.err);
+        for part in [
+            "the plan needs",
+            "the budget is 65536",
+            "hint: give --budget",
+        ] {
+            assert!(
+                said.err.contains(part),
+                "{part:?} is missing from:\n{}",
+                said.err
+            );
+        }
+        assert!(!output.exists());
+        let hint = said.err.split("--budget ").nth(1).unwrap();
+        let said = run(hint.split_whitespace().next().unwrap());
+        assert_eq!(said.code, 0, "what the hint says does: {}", said.err);
     }
-    assert!(!output.exists());
 }
 
 #[test]
