@@ -77,6 +77,10 @@ impl Device for GpuDevice {
         }
     }
 
+    fn favors_large_ops(&self) -> bool {
+        true
+    }
+
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         Ok(Arc::new(self.gpu.load_weights(plans, &*source)?))
     }

@@ -13,6 +13,10 @@ pub trait Around: Send + Sync {
         self.inner().plan_options()
     }
 
+    fn favors_large_ops(&self) -> bool {
+        self.inner().favors_large_ops()
+    }
+
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         self.inner().load(plans, source)
     }
@@ -45,6 +49,10 @@ impl<T: Around> Device for T {
 
     fn activation_dtype(&self) -> DType {
         self.inner().activation_dtype()
+    }
+
+    fn favors_large_ops(&self) -> bool {
+        Around::favors_large_ops(self)
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {

@@ -42,6 +42,12 @@ pub trait Device: Send + Sync {
         DType::F32
     }
 
+    /// Whether small ops leave most of the device idle: frames of a clip are then better computed together
+    /// than one by one, where memory allows.
+    fn favors_large_ops(&self) -> bool {
+        false
+    }
+
     /// Reads the parameters that `plans` need, each once.
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError>;
 

@@ -1,7 +1,7 @@
 //! The graphs a clip is decoded with: its first chunk, the ones like each other after it, and what
 //! is left at the end. A picture is a clip of one chunk.
 
-use super::part::{Runs, planned};
+use super::part::{Frames, Runs, planned};
 use super::{LatentSize, Part};
 use crate::fit::Room;
 use crate::{EngineError, VaeFile};
@@ -30,27 +30,39 @@ pub(super) struct Recorder<'a> {
 impl Recorder<'_> {
     pub(super) fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
         let still = self.vae.vae.time_scale().is_none();
+        let together = !still && self.device.favors_large_ops();
         match chunking {
-            Chunking::Frames(n) => self.chunks_of(n),
-            Chunking::Auto if still || self.room.bytes(self.device).is_none() => self.chunks_of(1),
+            Chunking::Frames(n) => {
+                let large = together.then(|| self.inside(n, Frames::Together));
+                large
+                    .flatten()
+                    .map_or_else(|| self.chunks_of(n, Frames::Apart), Ok)
+            }
+            Chunking::Auto if still || self.room.bytes(self.device).is_none() => {
+                self.chunks_of(1, Frames::Apart)
+            }
             Chunking::Auto => {
-                for most in [8, 4, 2] {
+                let large = together.then_some([8, 4, 2, 1].map(|n| (n, Frames::Together)));
+                let small = [8, 4, 2].map(|n| (n, Frames::Apart));
+                for (most, frames) in large.into_iter().flatten().chain(small) {
                     // As equal as can be: less memory, and seldom a last graph for a rest.
-                    let chunk = self
-                        .size
-                        .frames
-                        .div_ceil(self.size.frames.div_ceil(most).max(1));
-                    match self.chunks_of(chunk) {
-                        Ok(parts) if parts.iter().all(Part::is_inside) => return Ok(parts),
-                        _ => {}
+                    let n_chunks = self.size.frames.div_ceil(most).max(1);
+                    if let Some(parts) = self.inside(self.size.frames.div_ceil(n_chunks), frames) {
+                        return Ok(parts);
                     }
                 }
-                self.chunks_of(1)
+                self.chunks_of(1, Frames::Apart)
             }
         }
     }
 
-    fn chunks_of(&self, chunk: usize) -> Result<Vec<Part>, EngineError> {
+    /// Graphs of which nothing waits outside the device, where they can be.
+    fn inside(&self, chunk: usize, frames: Frames) -> Option<Vec<Part>> {
+        let parts = self.chunks_of(chunk, frames).ok()?;
+        parts.iter().all(Part::is_inside).then_some(parts)
+    }
+
+    fn chunks_of(&self, chunk: usize, frames: Frames) -> Result<Vec<Part>, EngineError> {
         let chunk = chunk.clamp(1, self.size.frames.max(1));
         let rest = self.size.frames.saturating_sub(chunk);
         let last = usize::from(!rest.is_multiple_of(chunk));
@@ -62,7 +74,8 @@ impl Recorder<'_> {
         let runs = runs.map(|(frames, first, n)| Runs { frames, first, n });
         let runs: Vec<Runs> = runs.into_iter().filter(|r| r.n > 0).collect();
         let (height, width) = (self.size.height, self.size.width);
-        planned(self.device, self.room, &runs, (height, width), |chunk| {
+        let runs = (&runs[..], frames);
+        planned(self.device, self.room, runs, (height, width), |chunk| {
             self.vae.record_decoder(chunk, self.dtype)
         })
     }

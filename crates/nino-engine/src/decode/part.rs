@@ -103,12 +103,21 @@ pub(crate) struct Runs {
     pub(crate) n: usize,
 }
 
-/// The graphs for `runs`, for one arena. Where the device does not bind the frames of a window at once, each
-/// of them is on its own.
+/// Which frames of a chunk the layers of a video model see at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frames {
+    /// All: fewer, larger ops.
+    Together,
+    /// One after the other: a fraction of the memory. Where the device does not bind the frames of a
+    /// window at once, each of them is on its own.
+    Apart,
+}
+
+/// The graphs for `runs`, for one arena.
 pub(crate) fn planned(
     device: &dyn Device,
     room: Room,
-    runs: &[Runs],
+    (runs, frames): (&[Runs], Frames),
     (height, width): (usize, usize),
     record: impl Fn(Chunk) -> Result<Recording, EngineError>,
 ) -> Result<Vec<Part>, EngineError> {
@@ -120,7 +129,7 @@ pub(crate) fn planned(
                 height,
                 width,
                 first: run.first,
-                by_frame: true,
+                by_frame: frames == Frames::Apart,
                 by_tap,
             })
         });
@@ -134,7 +143,9 @@ pub(crate) fn planned(
         Ok(parts.map(part).collect())
     };
     match plan(false) {
-        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) => plan(true),
+        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) if frames == Frames::Apart => {
+            plan(true)
+        }
         planned => planned,
     }
 }

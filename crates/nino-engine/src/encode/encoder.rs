@@ -2,7 +2,7 @@
 
 use super::{EncodeOptions, Encoded};
 use crate::decode::carry::carry;
-use crate::decode::part::{self, Part, Runs};
+use crate::decode::part::{self, Frames, Part, Runs};
 use crate::fit::Room;
 use crate::units::{fits, from_encoder};
 use crate::values::read;
@@ -89,7 +89,8 @@ impl<'a> Encoder<'a> {
         if !is_picture {
             runs.push(run(chunks.rest, false));
         }
-        let parts = part::planned(device, room, &runs, (height, width), |chunk| {
+        let frames = (&runs[..], Frames::Apart);
+        let parts = part::planned(device, room, frames, (height, width), |chunk| {
             vae.record_encoder(chunk, dtype)
         })?;
         control.stage("load")?;
