@@ -204,6 +204,7 @@ pub fn plan_decode(
         room: Room {
             cap: options.budget,
             beside: frames::picture_bytes(pixels, tiling.map(|_| n_frames)),
+            inside: false,
         },
     }
     .parts(options.chunking)?;

@@ -14,6 +14,8 @@ pub(crate) struct Room {
     /// Bytes the request holds outside its plans: they count where the device's memory is the
     /// program's own.
     pub(crate) beside: usize,
+    /// Only plans of which nothing is outside the device, and no weights stream.
+    pub(crate) inside: bool,
 }
 
 impl Room {
@@ -63,7 +65,7 @@ pub(crate) fn fit_turns<'a>(
 ) -> Result<Vec<Arc<Plan>>, EngineError> {
     let graphs: Vec<Graph> = graphs.map(|g| rewrite(g, device.rewrites())).collect();
     let options = room.options(device);
-    if let [graph] = &graphs[..] {
+    if let ([graph], false) = (&graphs[..], room.inside) {
         return Ok(vec![Arc::new(Plan::within(graph, options)?)]);
     }
     let limits = PlanOptions {
@@ -72,8 +74,13 @@ pub(crate) fn fit_turns<'a>(
     };
     let left = room.bytes(device).unwrap_or(usize::MAX);
     let arena = left.saturating_sub(weights_of(&graphs));
-    let mut plans = match Plan::fit_all(&graphs, limits, arena) {
-        Err(PlanError::OverBudget { .. }) => fit_streaming(&graphs, limits, left),
+    let fit = if room.inside {
+        Plan::fit_inside
+    } else {
+        Plan::fit_all
+    };
+    let mut plans = match fit(&graphs, limits, arena) {
+        Err(PlanError::OverBudget { .. }) if !room.inside => fit_streaming(&graphs, limits, left),
         fitted => fitted,
     };
     if let (Err(PlanError::OverBudget { budget, .. }), Some(all)) = (&mut plans, options.budget) {

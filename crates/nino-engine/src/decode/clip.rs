@@ -58,8 +58,12 @@ impl Recorder<'_> {
 
     /// Graphs of which nothing waits outside the device, where they can be.
     fn inside(&self, chunk: usize, frames: Frames) -> Option<Vec<Part>> {
-        let parts = self.chunks_of(chunk, frames).ok()?;
-        parts.iter().all(Part::is_inside).then_some(parts)
+        let room = Room {
+            inside: true,
+            ..self.room
+        };
+        let recorder = Recorder { room, ..*self };
+        recorder.chunks_of(chunk, frames).ok()
     }
 
     fn chunks_of(&self, chunk: usize, frames: Frames) -> Result<Vec<Part>, EngineError> {

@@ -38,11 +38,6 @@ impl Part {
         }
     }
 
-    /// Nothing of it moves between the device and the host but input and output.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.plan.host_bytes() == 0 && self.plan.fetches().is_empty()
-    }
-
     /// One run with these values; an error when what came out is not finite, which the device itself
     /// has looked at.
     pub(crate) fn run(

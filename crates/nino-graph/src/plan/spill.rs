@@ -66,13 +66,16 @@ impl Plan {
             return Ok(plans);
         }
         let least = search.with_least_windows();
-        if arena_of(&least) <= arena {
-            return Ok(least);
-        }
-        let largest = least.iter().max_by_key(|p| p.arena_bytes());
-        let largest = largest.expect("no graphs need nothing, which fits");
-        let budget = largest.weight_bytes() + arena + options.reserve;
-        Err(largest.over_budget(budget))
+        within_arena(least, arena)
+    }
+
+    /// [`Plan::fit_all`] with nothing outside: the search it leaves out takes a while.
+    pub fn fit_inside(
+        graphs: &[Graph],
+        options: PlanOptions,
+        arena: usize,
+    ) -> Result<Vec<Plan>, PlanError> {
+        within_arena(Search::new(graphs, options, arena)?.whole, arena)
     }
 
     /// [`Plan::fit`] where that takes steps of a good size.
@@ -87,6 +90,16 @@ impl Plan {
 
 fn arena_of(plans: &[Plan]) -> usize {
     ArenaSize::of(plans).bytes()
+}
+
+fn within_arena(plans: Vec<Plan>, arena: usize) -> Result<Vec<Plan>, PlanError> {
+    match plans.iter().max_by_key(|p| p.arena_bytes()) {
+        Some(largest) if arena_of(&plans) > arena => {
+            let budget = largest.weight_bytes() + arena + largest.options.reserve;
+            Err(largest.over_budget(budget))
+        }
+        _ => Ok(plans),
+    }
 }
 
 /// How much must stay outside so that an arena suffices.
