@@ -1,3 +1,5 @@
+//! Plans of clips: cached frames have one place in all of them, and it is counted.
+
 use crate::decode::{Chunking, DecodeOptions, DecodePlan, LatentSize, plan_decode};
 use crate::{Precision, VaeFile};
 use nino_cpu::{Cpu, CpuOptions};
