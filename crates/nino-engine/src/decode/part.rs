@@ -23,11 +23,14 @@ pub(crate) struct Part {
     /// Frames a run takes: of the latent to decode, of the clip to encode.
     pub(crate) frames: usize,
     pub(crate) runs: usize,
+    /// The share of a run that is behind after each step, about.
+    shares: Vec<f64>,
 }
 
 impl Part {
     pub(crate) fn new(plan: Arc<Plan>, of: Recording, frames: usize, runs: usize) -> Part {
         Part {
+            shares: shares(&plan),
             plan,
             input: of.input,
             output: of.output,
@@ -49,10 +52,9 @@ impl Part {
     ) -> Result<(), EngineError> {
         let graph = self.plan.graph();
         write(session, graph, self.input, values)?;
-        let shares = self.shares();
         let tell = RefCell::new(&mut *control.on_event);
         let on_step = |done: usize| {
-            let share = done.checked_sub(1).and_then(|i| shares.get(i));
+            let share = done.checked_sub(1).and_then(|i| self.shares.get(i));
             (tell.borrow_mut())(Event::Within(share.copied().unwrap_or(0.0)));
         };
         session.run(RunOptions {
@@ -72,21 +74,19 @@ impl Part {
             dtype: graph.dtype(self.output),
         })
     }
+}
 
-    /// The share of a run that is behind after each step, about.
-    fn shares(&self) -> Vec<f64> {
-        // Flops that take as long as a byte does, on most devices.
-        const FLOPS_PER_BYTE: f64 = 20.0;
-        let steps = self.plan.steps().iter();
-        let sums = steps.scan(0.0, |sum, step| {
-            let cost = self.plan.step_cost(step);
-            *sum += cost.flops + cost.bytes * FLOPS_PER_BYTE;
-            Some(*sum)
-        });
-        let sums: Vec<f64> = sums.collect();
-        let all = sums.last().copied().unwrap_or(1.0);
-        sums.into_iter().map(|sum| sum / all).collect()
-    }
+fn shares(plan: &Plan) -> Vec<f64> {
+    // Flops that take as long as a byte does, on most devices.
+    const FLOPS_PER_BYTE: f64 = 20.0;
+    let sums = plan.steps().iter().scan(0.0, |sum, step| {
+        let cost = plan.step_cost(step);
+        *sum += cost.flops + cost.bytes * FLOPS_PER_BYTE;
+        Some(*sum)
+    });
+    let sums: Vec<f64> = sums.collect();
+    let all = sums.last().copied().unwrap_or(1.0);
+    sums.into_iter().map(|sum| sum / all).collect()
 }
 
 /// How often a graph runs, and for what.
