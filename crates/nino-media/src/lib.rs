@@ -46,6 +46,13 @@ pub enum MediaError {
         what: &'static str,
         known: &'static [&'static str],
     },
+    #[error("{}: sides of this format have {most} pixels at most, the picture has {width}x{height}; png has room", path.display())]
+    TooLarge {
+        path: PathBuf,
+        width: usize,
+        height: usize,
+        most: usize,
+    },
     #[error("{}: the folder {} does not exist", path.display(), folder.display())]
     NoFolder { path: PathBuf, folder: PathBuf },
     #[error("{}: {what}", path.display())]
@@ -129,6 +136,24 @@ pub fn can_write(path: &Path) -> Result<(), MediaError> {
         return Err(io_error(path, "create the file")(folder));
     }
     probe(path)
+}
+
+/// An error where the format that the extension says has no room for a picture of this size.
+pub fn has_room(path: &Path, (width, height): (usize, usize)) -> Result<(), MediaError> {
+    let most = match extension(path).as_str() {
+        "webp" => 16_384,
+        "jpg" | "jpeg" | "gif" => 65_535,
+        _ => return Ok(()),
+    };
+    if width.max(height) <= most {
+        return Ok(());
+    }
+    Err(MediaError::TooLarge {
+        path: path.to_owned(),
+        width,
+        height,
+        most,
+    })
 }
 
 fn probe(path: &Path) -> Result<(), MediaError> {

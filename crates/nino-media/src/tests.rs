@@ -2,8 +2,8 @@
 
 use super::source::read_ppm;
 use super::{
-    MediaError, can_write_picture, can_write_video, create_video, load_picture, open_video,
-    read_text, write_picture,
+    MediaError, can_write_picture, can_write_video, create_video, has_room, load_picture,
+    open_video, read_text, write_picture,
 };
 use crate::Picture;
 use image::AnimationDecoder;
@@ -98,6 +98,17 @@ fn what_is_no_picture_is_told() {
     std::fs::write(&path, [7; 100]).unwrap();
     let error = load_picture(&path).unwrap_err().to_string();
     assert!(error.contains("a.latent: not a picture"), "{error}");
+}
+
+#[test]
+fn pictures_too_large_for_a_format_are_told_beforehand() {
+    let room = |name: &str, size| has_room(Path::new(name), size);
+    for (name, most) in [("a.webp", 16_384), ("a.JPG", 65_535), ("a.gif", 65_535)] {
+        assert!(room(name, (most, 8)).is_ok(), "{name}");
+        let error = room(name, (8, most + 1)).unwrap_err().to_string();
+        assert!(error.contains(&format!("8x{}", most + 1)), "{error}");
+    }
+    assert!(room("a.png", (1 << 20, 8)).is_ok());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use nino_engine::media::{
-    FrameSink, MediaError, can_write_picture, can_write_video, create_video, write_picture,
+    FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
+    write_picture,
 };
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ impl Sink {
         } else {
             can_write_video(output)?;
         }
+        let side = vae.vae.scale();
+        has_room(output, (latent.width * side, latent.height * side))?;
         Ok(Sink {
             output: output.to_owned(),
             batch: latent.batch,
