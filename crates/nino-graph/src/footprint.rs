@@ -23,8 +23,9 @@ pub struct Use {
 /// covers `i·len .. (i+1)·len` with `len = positions.div_ceil(chunks)`, clipped at the end.
 pub fn stat_chunks(positions: usize) -> usize {
     const CHUNKS: usize = 512;
-    const MIN_LEN: usize = 16;
-    let len = positions.div_ceil(CHUNKS).max(MIN_LEN);
+    // At most what every device binds, of the widest and largest values there are.
+    const LENGTHS: (usize, usize) = (16, 1 << 15);
+    let len = positions.div_ceil(CHUNKS).clamp(LENGTHS.0, LENGTHS.1);
     positions.div_ceil(len).max(1)
 }
 

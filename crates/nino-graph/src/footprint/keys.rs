@@ -7,10 +7,11 @@ use std::ops::Range;
 /// Blocks are whole multiples of these, which kernels' own are too: a cut then falls between theirs.
 const QUERY_UNIT: usize = 32;
 const KEY_UNIT: usize = 128;
-/// Keys are in about this many blocks, so that steps can have about as many as there is room for.
+/// Keys are in about this many blocks or more, so that steps can have about as many as there is room for.
 const KEY_BLOCKS: usize = 256;
-/// Bytes of what a block of queries gathers. All keys pass by each block, so it is large.
-const STATE: usize = 32 << 20;
+/// Bytes of what a block of queries gathers, and of a block of keys. All keys pass by each block of queries,
+/// so it is large; but less than any device binds.
+const BLOCK: usize = 32 << 20;
 const MOST_QUERIES: usize = 1 << 15;
 /// Parts of the scratch begin at multiples of this.
 const ALIGN: usize = 256;
@@ -64,16 +65,20 @@ impl KeyBlocks {
     pub fn new(graph: &Graph, o: &Attention) -> KeyBlocks {
         let (q, k) = (graph.shape(o.q), graph.shape(o.k));
         let [n, m, heads, hd] = [q[1], k[1], q[2], q[3]];
-        let room = STATE / (heads * hd * 4).max(1) / QUERY_UNIT * QUERY_UNIT;
+        let size = graph.dtype(o.q).block_bytes();
+        let room = |unit: usize, size: usize| BLOCK / (heads * hd * size).max(1) / unit * unit;
         let quarter = n.div_ceil(4).next_multiple_of(QUERY_UNIT);
+        let few = m.div_ceil(KEY_BLOCKS).next_multiple_of(KEY_UNIT);
         KeyBlocks {
             n,
             m,
             heads,
             hd,
-            queries: quarter.min(room).clamp(QUERY_UNIT, MOST_QUERIES),
-            keys: m.div_ceil(KEY_BLOCKS).next_multiple_of(KEY_UNIT).max(1),
-            size: graph.dtype(o.q).block_bytes(),
+            queries: quarter
+                .min(room(QUERY_UNIT, 4))
+                .clamp(QUERY_UNIT, MOST_QUERIES),
+            keys: few.min(room(KEY_UNIT, size)).max(KEY_UNIT),
+            size,
         }
     }
 

@@ -103,8 +103,9 @@ impl Cutter<'_> {
             }
             return Ok(cut(blocks));
         }
-        let least = self.needs(Cut { within, each: 1 });
-        Err(least.fold(self.scratch, Need::max))
+        let least = Cut { within, each: 1 };
+        let over = self.needs(least).find(|need| !need.fits(self.options));
+        Err(over.map_or(self.scratch, |need| need.max(self.scratch)))
     }
 
     fn ranges(&self, cut: Cut) -> impl Iterator<Item = Range<usize>> {
