@@ -5,7 +5,7 @@ use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
-use nino_graph::{Around, Device, Plan, PlanOptions, rewrite};
+use nino_graph::{Around, Device, Op, Plan, PlanOptions, rewrite};
 use nino_models::kl::Scale;
 use nino_models::{Chunk, Storage, Vae};
 use std::ops::Deref;
@@ -142,5 +142,46 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
             let db = psnr(&found, &whole);
             assert!(db >= 55.0, "{name} on {gpu_name}: {db:.1} dB");
         }
+    }
+}
+
+#[test]
+fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
+    let vae = kl();
+    let (height, width) = (48, 50);
+    let latent = smooth(&[1, vae.vae.latent_channels(), height, width]);
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height,
+        width,
+        first: true,
+        by_frame: true,
+        by_tap: false,
+    };
+    for (name, gpu) in gpus() {
+        let storage = Storage {
+            activations: gpu.activation_dtype(),
+            weights: &|_| DType::F16,
+            scale: Scale { shift: 0 },
+        };
+        let graph = vae.vae.decode(chunk, &storage).unwrap().graph;
+        let attention = |device: &dyn Device| {
+            let graph = rewrite(&graph, device.rewrites());
+            let plan = Plan::new(graph, device.plan_options()).unwrap();
+            let found = plan.graph().ops().find_map(|(_, op)| match op {
+                Op::Attention(o) => Some((plan.graph().bytes(o.k), o.by_keys)),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        let (keys, by_keys) = attention(&gpu);
+        assert!(!by_keys, "{name}: {keys} bytes of keys fit");
+        let narrow = Narrow(&gpu, keys - 1);
+        assert!(attention(&narrow).1, "{name}");
+        let whole = values(&gpu, &vae, &latent, Precision::Auto);
+        let found = values(&narrow, &vae, &latent, Precision::Auto);
+        let db = psnr(&found, &whole);
+        assert!(db >= 60.0, "{name}: {db:.1} dB");
     }
 }
