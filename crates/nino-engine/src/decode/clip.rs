@@ -11,7 +11,7 @@ use nino_graph::Device;
 /// Latent frames decoded at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chunking {
-    /// As many as fit the budget, 8 at most; one without a budget.
+    /// As many as fit the budget, 8 at most, 2 where frames are computed one by one; one without a budget.
     #[default]
     Auto,
     Frames(usize),
@@ -43,8 +43,9 @@ impl Recorder<'_> {
             }
             Chunking::Auto => {
                 let large = together.then_some([8, 4, 2, 1].map(|n| (n, Frames::Together)));
-                let small = [8, 4, 2].map(|n| (n, Frames::Apart));
-                for (most, frames) in large.into_iter().flatten().chain(small) {
+                // More gain nothing one by one, and two need as much memory however long the clip is.
+                let small = (2, Frames::Apart);
+                for (most, frames) in large.into_iter().flatten().chain([small]) {
                     // As equal as can be: less memory, and seldom a last graph for a rest.
                     let n_chunks = self.size.frames.div_ceil(most).max(1);
                     if let Some(parts) = self.inside(self.size.frames.div_ceil(n_chunks), frames) {
