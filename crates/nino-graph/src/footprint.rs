@@ -42,9 +42,7 @@ impl Graph {
                 }
                 Over::Rows => out[0],
             },
-            Op::Attention(o) if o.by_keys => {
-                out[0] * KeyBlocks::new(self, o).row_blocks().first().unwrap_or(&1)
-            }
+            Op::Attention(o) if o.by_keys => out[0] * KeyBlocks::new(self, o).rows(),
             Op::Conv(_) | Op::Upsample(_) | Op::AvgPool(_) | Op::Attention(_) => leading(out, 2),
             Op::Reduce(o) => out[..o.axis].iter().product(),
             _ => out.rows(),

@@ -157,6 +157,16 @@ fn names_that_are_no_text_are_told_in_json_all_the_same() {
 }
 
 /// An ffmpeg that ends well and early has not written what it was given.
+/// Decodes a Wan latent to `a.mp4`, with programs found in `path` alone.
+fn to_mp4(input: &str, folder: &Path, path: &Path) -> Said {
+    let (vae, output) = (golden("wan21"), folder.join("a.mp4"));
+    let output = output.to_str().unwrap();
+    let args = [
+        "decode", input, "--vae", &vae, "-o", output, "--device", "cpu",
+    ];
+    nino_with(&args, &[("PATH", path.to_str().unwrap())])
+}
+
 #[test]
 #[cfg(unix)]
 fn an_ffmpeg_that_ends_early_is_an_error() {
@@ -167,18 +177,7 @@ fn an_ffmpeg_that_ends_early_is_an_error() {
     let fake = bin.path().join("ffmpeg");
     std::fs::write(&fake, "#!/bin/sh\nexit 0\n").unwrap();
     std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let output = dir.path().join("a.mp4");
-    let args = [
-        "decode",
-        &input,
-        "--vae",
-        &golden("wan21"),
-        "-o",
-        output.to_str().unwrap(),
-        "--device",
-        "cpu",
-    ];
-    let said = nino_with(&args, &[("PATH", bin.path().to_str().unwrap())]);
+    let said = to_mp4(&input, dir.path(), bin.path());
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("ended before it had all"), "{}", said.err);
     assert_eq!(files(dir.path()).len(), 1, "only the latent");
@@ -191,18 +190,7 @@ fn formats_that_cannot_be_written_are_told_before_anything_runs() {
     let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
-    let output = dir.path().join("a.mp4");
-    let args = [
-        "decode",
-        &input,
-        "--vae",
-        &golden("wan21"),
-        "-o",
-        output.to_str().unwrap(),
-        "--device",
-        "cpu",
-    ];
-    let said = nino_with(&args, &[("PATH", "")]);
+    let said = to_mp4(&input, dir.path(), Path::new(""));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);
     assert_eq!(files(dir.path()).len(), 1, "only the latent");

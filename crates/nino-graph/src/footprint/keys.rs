@@ -90,13 +90,14 @@ impl KeyBlocks {
         self.m.div_ceil(self.keys)
     }
 
+    /// Rows of one batch element.
+    pub(super) fn rows(&self) -> usize {
+        self.query_blocks() * self.key_blocks()
+    }
+
     /// Rows of one batch element, of one block of queries, and one.
     pub(super) fn row_blocks(&self) -> Vec<usize> {
-        vec![
-            self.query_blocks() * self.key_blocks(),
-            self.key_blocks(),
-            1,
-        ]
+        vec![self.rows(), self.key_blocks(), 1]
     }
 
     /// What a step of these rows computes; where it is several blocks of queries, all keys are theirs.

@@ -13,19 +13,19 @@ pub(super) fn steps(
     spilled: &[bool],
     steps: &mut Vec<Step>,
 ) -> Result<usize, Need> {
+    let rows = graph.op_rows(node);
     let cutter = Cutter {
         graph,
         node,
         options,
         spilled,
-        rows: graph.op_rows(node),
+        rows,
         scratch: Need {
             binding: options.scratch_bytes(graph, node),
             window: 0,
         },
         most: match options.max_step_flops {
             Some(max) => {
-                let rows = graph.op_rows(node);
                 let share = (max / graph.cost(node).flops).min(1.0);
                 ((rows as f64 * share) as usize).clamp(1, rows.max(1))
             }
