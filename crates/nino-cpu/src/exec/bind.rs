@@ -464,13 +464,12 @@ impl Binder<'_> {
                 );
             }
             Op::Permute(o) => {
-                let each = shape.rows() / self.session.plan.graph().op_rows(node);
                 layout::permute(
                     team,
                     (self.view(o.x)?, self.shape(o.x)),
                     (self.out()?, shape),
                     &o.perm,
-                    rows.start * each..rows.end * each,
+                    rows,
                 );
             }
             Op::Gather(o) => {
