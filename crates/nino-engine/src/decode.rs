@@ -9,6 +9,7 @@ pub(crate) mod carry;
 mod clip;
 mod decoder;
 mod frames;
+mod mark;
 pub(crate) mod part;
 mod run;
 mod tiles;
@@ -119,6 +120,8 @@ pub struct DecodePlan {
     pub chunk: Option<usize>,
     /// Of one picture or clip.
     pub work: Work,
+    /// Latent frames that are done before this begins.
+    behind: usize,
     /// The graphs to run, in order.
     pub(crate) parts: Vec<Part>,
 }
@@ -181,6 +184,16 @@ pub fn plan_decode(
     size: LatentSize,
     options: &DecodeOptions,
 ) -> Result<DecodePlan, EngineError> {
+    plan_rest(device, vae, (size, 0), options)
+}
+
+/// Plans the decode of a latent of which so many frames are done.
+fn plan_rest(
+    device: &dyn Device,
+    vae: &VaeFile,
+    (size, behind): (LatentSize, usize),
+    options: &DecodeOptions,
+) -> Result<DecodePlan, EngineError> {
     let dtype = options.precision.dtype(device);
     let scale = vae.vae.scale();
     let (height, width) = (size.height, size.width);
@@ -190,7 +203,7 @@ pub fn plan_decode(
     };
     let tile = tiling.map_or((height, width), |t| t.latent_size(height, width, scale));
     let one = LatentSize {
-        frames: size.frames,
+        frames: size.frames - behind,
         height: tile.0,
         width: tile.1,
     };
@@ -200,6 +213,7 @@ pub fn plan_decode(
         device,
         vae,
         size: one,
+        begins: behind == 0,
         dtype,
         room: Room {
             cap: options.budget,
@@ -227,6 +241,7 @@ pub fn plan_decode(
         n_tiles,
         chunk: vae.vae.time_scale().map(|_| parts[0].frames),
         work,
+        behind,
         parts,
     })
 }

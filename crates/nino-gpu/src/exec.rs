@@ -1,13 +1,16 @@
 //! The GPU as a `Device` that plans run on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use nino_graph::{
+    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
+};
 
 use crate::session::GpuSession;
 use crate::weights::GpuWeights;
-use crate::{AdapterKind, Gpu, GpuError, Tier};
+use crate::{AdapterKind, Gpu, GpuError, Tier, memory};
 
 /// A GPU that runs plans. Clones share the device.
 #[derive(Clone, Debug)]
@@ -24,6 +27,9 @@ impl GpuDevice {
         &self.gpu
     }
 }
+
+/// Work that a lost device costs, about.
+const BACKUP_EVERY: Duration = Duration::from_secs(5);
 
 /// Rows from which block weights are expanded before a product.
 const EXPAND_ROWS: usize = 256;
@@ -79,6 +85,13 @@ impl Device for GpuDevice {
 
     fn favors_large_ops(&self) -> bool {
         true
+    }
+
+    fn backup(&self) -> Option<Backup> {
+        Some(Backup {
+            most_bytes: memory::spare_host_bytes(),
+            every: BACKUP_EVERY,
+        })
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {

@@ -71,6 +71,13 @@ pub fn host() -> Option<MemoryReading> {
     })
 }
 
+/// Host memory that copies may take and others will not miss.
+pub(crate) fn spare_host_bytes() -> usize {
+    const WHERE_NOT_TOLD: u64 = 1 << 30;
+    let free = host().and_then(|m| m.free);
+    free.map_or(WHERE_NOT_TOLD, |free| free / 4) as usize
+}
+
 /// Whether the host has so many bytes to spare, as far as it says: before the first is taken.
 pub(crate) fn ask_host(bytes: usize) -> Result<(), GpuError> {
     let wanted = bytes as u64;

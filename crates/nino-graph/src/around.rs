@@ -1,6 +1,8 @@
 //! Devices that are another one with something changed.
 
-use crate::{Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights};
+use crate::{
+    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
+};
 use nino_dtype::DType;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,6 +29,10 @@ pub trait Around: Send + Sync {
         weights: &Weights,
     ) -> Result<Vec<Box<dyn Session>>, ExecError> {
         self.inner().sessions(plans, weights)
+    }
+
+    fn backup(&self) -> Option<Backup> {
+        self.inner().backup()
     }
 
     fn reopen(&self) -> Result<(), ExecError> {
@@ -65,6 +71,10 @@ impl<T: Around> Device for T {
         weights: &Weights,
     ) -> Result<Vec<Box<dyn Session>>, ExecError> {
         Around::sessions(self, plans, weights)
+    }
+
+    fn backup(&self) -> Option<Backup> {
+        Around::backup(self)
     }
 
     fn reopen(&self) -> Result<(), ExecError> {

@@ -66,11 +66,26 @@ pub trait Device: Send + Sync {
         Ok(sessions.remove(0))
     }
 
+    /// How to copy what would be hard to compute again to host memory, in case the device is lost; `None`
+    /// where that is of no use.
+    fn backup(&self) -> Option<Backup> {
+        None
+    }
+
     /// Opens the device anew after it was lost; weights and sessions made before are of no use then.
     fn reopen(&self) -> Result<(), ExecError> {
         let reason = format!("{} cannot be opened again", self.name());
         Err(ExecError::DeviceLost { reason })
     }
+}
+
+/// Copies in host memory for when a device is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// All that may be held at a time.
+    pub most_bytes: usize,
+    /// The time of work that may be lost.
+    pub every: Duration,
 }
 
 /// How a run behaves.

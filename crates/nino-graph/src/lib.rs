@@ -25,7 +25,7 @@ mod work;
 pub use around::Around;
 pub use cost::Cost;
 pub use device::{
-    Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
+    Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
 };
 pub use footprint::{KeyBlocks, KeyScratch, Piece, Use, stat_chunks};
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};

@@ -10,7 +10,7 @@ use nino_models::Recording;
 use std::cmp::Reverse;
 
 /// Bytes moved at a time.
-const PIECE: usize = 4 << 20;
+pub(super) const PIECE: usize = 4 << 20;
 
 /// Lets graphs that run by turns agree on where each layer's frames are.
 pub(crate) fn share(recordings: &mut [Recording]) {

@@ -22,6 +22,8 @@ pub(super) struct Recorder<'a> {
     pub(super) device: &'a dyn Device,
     pub(super) vae: &'a VaeFile,
     pub(super) size: LatentSize,
+    /// These are a clip's first frames.
+    pub(super) begins: bool,
     /// Storage of activations.
     pub(super) dtype: DType,
     pub(super) room: Room,
@@ -72,7 +74,7 @@ impl Recorder<'_> {
         let rest = self.size.frames.saturating_sub(chunk);
         let last = usize::from(!rest.is_multiple_of(chunk));
         let runs = [
-            (chunk, true, 1),
+            (chunk, self.begins, 1),
             (chunk, false, rest / chunk),
             (rest % chunk, false, last),
         ];

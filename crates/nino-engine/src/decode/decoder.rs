@@ -58,7 +58,8 @@ impl<'a> Decoder<'a> {
         self.resume(latent, &mut Cursor::default(), control, on_band)
     }
 
-    /// [`Decoder::run`] from where an earlier one, on this device or another, ended.
+    /// [`Decoder::run`] from where an earlier one, on this device or another, ended, as far as the plan
+    /// goes.
     pub(super) fn resume(
         &mut self,
         latent: &Latent,
@@ -73,12 +74,17 @@ impl<'a> Decoder<'a> {
             self.sessions = self.device.sessions(&plans, &self.weights)?;
             tracing::debug!(took = ?started.elapsed(), "sessions ready");
         }
-        let chunks: usize = self.plan.parts.iter().map(|p| p.runs).sum();
+        let behind = self.plan.behind.div_ceil(self.plan.chunk.unwrap_or(1));
+        let chunks = behind + self.plan.parts.iter().map(|p| p.runs).sum::<usize>();
         let tiles = self.plan.tile_starts();
         let total = latent.batch * tiles.len() * chunks;
         while at.item < latent.batch {
             while at.tile < tiles.len() {
-                let done = (at.item * tiles.len() + at.tile) * chunks;
+                if at.latent_frames_behind() != self.plan.behind {
+                    // The plan was for the rest of a clip, which is done.
+                    return Ok(started.elapsed());
+                }
+                let done = (at.item * tiles.len() + at.tile) * chunks + behind;
                 self.tile(latent, tiles[at.tile], at, (done, total), control, on_band)?;
                 at.next_tile();
             }
@@ -98,14 +104,17 @@ impl<'a> Decoder<'a> {
         on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
         let (parts, sessions) = (&self.plan.parts, &mut self.sessions);
-        let (mut latent_frame, mut frame) = (0, 0);
+        let (mut latent_frame, mut frame) = (self.plan.behind, at.frames_behind());
+        let mut since = Instant::now();
         let runs = parts.iter().enumerate();
         let runs = runs.flat_map(|(i, part)| std::iter::repeat_n((i, part), part.runs));
         let mut before = None;
         for (i, part) in runs {
             let begun = Instant::now();
-            if let Some(before) = before.replace(i) {
-                carry(sessions, parts, (before, i))?;
+            match (before.replace(i), &at.mark) {
+                (Some(before), _) => carry(sessions, parts, (before, i))?,
+                (None, Some(mark)) => mark.restore(&mut *sessions[i], part)?,
+                (None, None) => {}
             }
             let carried = begun.elapsed();
             let tile = crop(latent, at.item, latent_frame, part, start);
@@ -118,6 +127,9 @@ impl<'a> Decoder<'a> {
             tracing::debug!(part = i, ?carried, took = ?ran, with_pictures = ?all, "decoded");
             done += 1;
             control.progress(done, total)?;
+            if latent_frame < latent.frames {
+                at.remember(session, part, (latent_frame, frame), &mut since)?;
+            }
         }
         Ok(())
     }

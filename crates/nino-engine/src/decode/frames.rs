@@ -1,10 +1,12 @@
 //! Takes pictures out of a session by rows, puts tiles together, and remembers how far a decode has
 //! come.
 
+use super::mark::Mark;
 use super::tiles::{At, Blend};
 use super::{DecodePlan, Part};
 use crate::EngineError;
-use nino_graph::Session;
+use nino_graph::{Backup, Session};
+use std::time::Instant;
 
 /// Rows of a decoded picture or frame, from the top down: values in 0..1 where the network keeps to
 /// it, `[rows, width, 3]`. Large pictures are never whole in memory as floats.
@@ -37,9 +39,8 @@ pub(super) fn picture_bytes(pixels: usize, tiled: Option<usize>) -> usize {
 }
 
 /// How far a decode has come: what is behind it is not given out again, whatever happens to the device.
-/// Pictures and tiles that are done are not computed again either. A clip is, from its start: what its
-/// next frames need of those before was on the device, and to bring it all to the host after every chunk
-/// would cost every clip more than it saves the few that lose their device.
+/// Pictures and tiles that are done are not computed again either, nor are a clip's frames before its last
+/// mark.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     /// Batch element.
@@ -52,9 +53,55 @@ pub(crate) struct Cursor {
     rows: usize,
     /// Only with tiles.
     blend: Option<Blend>,
+    /// How to keep copies, where they are of use.
+    backup: Option<Backup>,
+    /// Of that tile.
+    pub(super) mark: Option<Mark>,
 }
 
 impl Cursor {
+    /// With marks on the way, so that this can go on on another device.
+    pub(super) fn with_marks(backup: Option<Backup>) -> Cursor {
+        Cursor {
+            backup,
+            ..Cursor::default()
+        }
+    }
+
+    /// Latent frames of the tile that need not be computed.
+    pub(super) fn latent_frames_behind(&self) -> usize {
+        self.mark.as_ref().map_or(0, |mark| mark.latent_frames)
+    }
+
+    /// Frames of the tile that need not be computed.
+    pub(super) fn frames_behind(&self) -> usize {
+        self.mark.as_ref().map_or(0, |mark| mark.frames)
+    }
+
+    /// Marks this place, where so many frames were computed and taken, if the last mark, or the start, was
+    /// long enough before; then `since` is now.
+    pub(super) fn remember(
+        &mut self,
+        session: &mut dyn Session,
+        part: &Part,
+        place: (usize, usize),
+        since: &mut Instant,
+    ) -> Result<(), EngineError> {
+        let Some(backup) = self.backup else {
+            return Ok(());
+        };
+        let lasts = |mark: &Mark| mark.lasts(backup);
+        let wait = self.mark.as_ref().map_or(backup.every, lasts);
+        if since.elapsed() < wait {
+            return Ok(());
+        }
+        if let Some(mark) = Mark::new(session, part, place, backup)? {
+            self.mark = Some(mark);
+        }
+        *since = Instant::now();
+        Ok(())
+    }
+
     /// Takes the frames of one run, the first of them `first`; gives the number of the next one.
     /// Frames that were taken before are passed over.
     pub(super) fn take(
@@ -118,6 +165,7 @@ impl Cursor {
     pub(super) fn next_tile(&mut self) {
         self.tile += 1;
         self.frames = 0;
+        self.mark = None;
     }
 
     /// Gives out what tiles have made and goes on to the next batch element.

@@ -1,7 +1,7 @@
 //! From a latent to pictures: checks, units, plan, run, and what to do when a run fails.
 
 use super::frames::Cursor;
-use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_decode};
+use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_rest};
 use crate::units::to_decoder;
 use crate::{Control, EngineError, Latent, Picture, VaeFile};
 use nino_dtype::DType;
@@ -51,7 +51,7 @@ pub fn decode(
         vae,
         latent: &latent,
         options: *options,
-        at: Cursor::default(),
+        at: Cursor::with_marks(device.backup()),
     };
     let (mut retries, mut recoveries) = (0, 0);
     let started = Instant::now();
@@ -66,6 +66,10 @@ pub fn decode(
             }
         };
         match decoder.resume(&latent, &mut job.at, control, &mut on_band) {
+            Ok(_) if job.at.item < latent.batch => {
+                drop(decoder);
+                plan = job.plan()?;
+            }
             Ok(_) => {
                 return Ok(Decoded {
                     measured_peak: decoder.measured_peak(),
@@ -84,6 +88,7 @@ pub fn decode(
                 ));
                 retries += 1;
                 drop(decoder);
+                job.at.mark = None;
                 job.options.precision = Precision::F32;
                 plan = job.plan()?;
             }
@@ -111,7 +116,8 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn plan(&self) -> Result<DecodePlan, EngineError> {
-        plan_decode(self.device, self.vae, self.latent.size(), &self.options)
+        let (size, behind) = (self.latent.size(), self.at.latent_frames_behind());
+        plan_rest(self.device, self.vae, (size, behind), &self.options)
     }
 
     /// After memory ran out or the device was lost: the device anew and a smaller plan. Any other

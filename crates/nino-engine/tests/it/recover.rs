@@ -2,16 +2,21 @@
 
 use super::decode::{kl, smooth, wan};
 use super::encode::{clip, opens};
+use super::gpu::gpus;
 use super::watched::watched;
 use super::{cpu, with_control};
 use nino_engine::{
-    DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture, Reopening, VaeFile,
-    decode, encode, encode_video,
+    Chunking, DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture,
+    Reopening, Tile, Tiling, VaeFile, decode, encode, encode_video,
 };
-use nino_graph::{Around, Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
+use nino_gpu::{Gpu, GpuDevice, OpenOptions};
+use nino_graph::{
+    Around, Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights,
+};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// A CPU whose `fails_at`-th call of a kind fails, counted over all that share the counter.
 struct Flaky {
@@ -20,6 +25,8 @@ struct Flaky {
     fails_at: usize,
     how: fn() -> ExecError,
     in_session: bool,
+    /// Host memory for copies.
+    spare: usize,
 }
 
 fn lost() -> ExecError {
@@ -39,6 +46,13 @@ fn full() -> ExecError {
 impl Around for Flaky {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
         &self.cpu as &dyn Device
+    }
+
+    fn backup(&self) -> Option<Backup> {
+        Some(Backup {
+            most_bytes: self.spare,
+            every: Duration::ZERO,
+        })
     }
 
     fn sessions(
@@ -74,10 +88,18 @@ type Outcome = (
 );
 
 fn run(device: &dyn Device, vae: &VaeFile, latent: &Latent) -> Outcome {
+    run_with(device, vae, latent, &DecodeOptions::default())
+}
+
+fn run_with(
+    device: &dyn Device,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+) -> Outcome {
     let mut pictures = Vec::new();
     let (decoded, events) = with_control(|control| {
-        let options = DecodeOptions::default();
-        decode(device, vae, latent, &options, control, &mut |b, i, p| {
+        decode(device, vae, latent, options, control, &mut |b, i, p| {
             pictures.push((b, i, p));
             Ok(())
         })
@@ -90,17 +112,29 @@ fn run(device: &dyn Device, vae: &VaeFile, latent: &Latent) -> Outcome {
 }
 
 fn flaky(fails_at: usize, how: fn() -> ExecError, in_session: bool) -> Reopening {
+    counted(fails_at, how, in_session, 0).0
+}
+
+/// [`flaky`] with host memory for copies, and its calls.
+fn counted(
+    fails_at: usize,
+    how: fn() -> ExecError,
+    in_session: bool,
+    spare: usize,
+) -> (Reopening, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
     let open = move || -> Result<Arc<dyn Device>, ExecError> {
         Ok(Arc::new(Flaky {
             cpu: cpu(),
-            calls: calls.clone(),
+            calls: counter.clone(),
             fails_at,
             how,
             in_session,
+            spare,
         }))
     };
-    Reopening::new(open().unwrap(), open)
+    (Reopening::new(open().unwrap(), open), calls)
 }
 
 #[test]
@@ -121,6 +155,137 @@ fn a_lost_device_costs_no_picture_and_no_frame() {
         };
         assert_eq!(places(&found), places(&expected), "each once, in order");
         assert!(found == expected, "{}: the pictures differ", vae.name);
+    }
+}
+
+#[test]
+fn a_clip_goes_on_from_its_last_mark() {
+    let (vae, latent) = (wan(), smooth(&[1, 4, 5, 3, 4]));
+    let options = DecodeOptions {
+        chunking: Chunking::Frames(1),
+        ..DecodeOptions::default()
+    };
+    let (expected, ..) = run_with(&cpu(), &vae, &latent, &options);
+    let cases = [
+        // The second run fails: it and the four others.
+        (usize::MAX, 6),
+        // Without memory for copies the first runs twice.
+        (1 << 10, 7),
+    ];
+    for (spare, n_runs) in cases {
+        let (device, calls) = counted(1, lost, true, spare);
+        let (found, decoded, _) = run_with(&device, &vae, &latent, &options);
+        assert_eq!(decoded.unwrap().recoveries, 1);
+        assert_eq!(calls.load(Ordering::Relaxed), n_runs);
+        assert!(found == expected);
+    }
+}
+
+#[test]
+fn clips_go_on_wherever_the_device_is_lost() {
+    let fast = Tile::Fast(Tiling {
+        size: 32,
+        overlap: 8,
+    });
+    for tile in [Tile::Auto, fast] {
+        let (vae, latent) = (wan(), smooth(&[2, 4, 5, 3, 8]));
+        let options = DecodeOptions {
+            tile,
+            ..DecodeOptions::default()
+        };
+        let (expected, ..) = run_with(&cpu(), &vae, &latent, &options);
+        let (device, calls) = counted(usize::MAX, lost, true, usize::MAX);
+        run_with(&device, &vae, &latent, &options).1.unwrap();
+        let n_runs = calls.load(Ordering::Relaxed);
+        for fails_at in 0..n_runs {
+            let (device, _) = counted(fails_at, lost, true, usize::MAX);
+            let (found, decoded, _) = run_with(&device, &vae, &latent, &options);
+            assert_eq!(decoded.unwrap().recoveries, 1, "run {fails_at}");
+            assert!(found == expected, "{tile:?}, run {fails_at} of {n_runs}");
+        }
+    }
+}
+
+/// A GPU that copies frames whenever it may, and counts its runs.
+struct Copying {
+    gpu: GpuDevice,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Around for Copying {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &self.gpu as &dyn Device
+    }
+
+    fn backup(&self) -> Option<Backup> {
+        let every = Duration::ZERO;
+        self.gpu.backup().map(|b| Backup { every, ..b })
+    }
+
+    fn sessions(
+        &self,
+        plans: &[Arc<Plan>],
+        weights: &Weights,
+    ) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        let sessions = self.gpu.sessions(plans, weights)?;
+        Ok(watched(sessions, || {
+            let runs = self.runs.clone();
+            move || {
+                runs.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        }))
+    }
+}
+
+#[test]
+fn gpu_clips_go_on_when_the_device_is_lost() {
+    let (vae, latent) = (wan(), smooth(&[1, 4, 5, 3, 4]));
+    let options = DecodeOptions {
+        chunking: Chunking::Frames(1),
+        ..DecodeOptions::default()
+    };
+    for (name, gpu) in gpus() {
+        let (expected, ..) = run_with(&gpu, &vae, &latent, &options);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counter = runs.clone();
+        let adapter = gpu.gpu().info.index.to_string();
+        let again = move || -> Result<Arc<dyn Device>, ExecError> {
+            let options = OpenOptions {
+                adapter: adapter.clone(),
+                ..OpenOptions::default()
+            };
+            let gpu = GpuDevice::new(Gpu::open(&options).unwrap());
+            let runs = counter.clone();
+            Ok(Arc::new(Copying { gpu, runs }))
+        };
+        let first = Copying {
+            gpu: gpu.clone(),
+            runs: runs.clone(),
+        };
+        let device = Reopening::new(Arc::new(first), again);
+        let mut found = Vec::new();
+        let (decoded, _) = with_control(|control| {
+            let on_picture = &mut |b, i, p| {
+                // The first frame of the third run.
+                if i == 5 {
+                    gpu.gpu().destroy();
+                }
+                found.push((b, i, p));
+                Ok(())
+            };
+            decode(&device, &vae, &latent, &options, control, on_picture)
+        });
+        assert_eq!(decoded.unwrap().recoveries, 1, "{name}");
+        // The first run was marked for sure: it is not repeated.
+        let n_runs = runs.load(Ordering::Relaxed);
+        assert!((6..=7).contains(&n_runs), "{name}: {n_runs} runs");
+        assert_eq!(found.len(), expected.len(), "{name}");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!((found.0, found.1), (expected.0, expected.1), "{name}");
+            let mut pairs = found.2.rgb.iter().zip(&expected.2.rgb);
+            assert!(pairs.all(|(f, e)| f.abs_diff(*e) <= 1), "{name}");
+        }
     }
 }
 
