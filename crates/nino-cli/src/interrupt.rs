@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks the work to stop at the next safe point, the second stops at once.
+//! Ctrl-C, and being told to end: the first asks the work to stop at the next safe point, the second stops
+//! at once.
 
 use crate::failure::Interrupted;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,19 +8,34 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Called once at start. Without a handler Ctrl-C still ends the process, so failure is ignored.
 pub(crate) fn install() {
-    let installed = ctrlc::set_handler(|| {
-        if ASKED.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        crate::printer::note("stopping at the next safe point; Ctrl-C again stops at once");
-    });
-    if let Err(e) = installed {
+    if let Err(e) = ctrlc::set_handler(ask) {
         tracing::debug!("no Ctrl-C handler: {e}");
+    }
+    #[cfg(unix)]
+    on_termination();
+}
+
+fn ask() {
+    if ASKED.swap(true, Ordering::SeqCst) {
+        nino_engine::media::discard_unfinished();
+        std::process::exit(130);
+    }
+    crate::printer::note("stopping at the next safe point; Ctrl-C again stops at once");
+}
+
+/// `kill`, `timeout` and service managers send SIGTERM. Not SIGHUP, which `nohup` wants ignored.
+#[cfg(unix)]
+fn on_termination() {
+    use signal_hook::{consts::SIGTERM, iterator::Signals};
+    match Signals::new([SIGTERM]) {
+        Ok(mut signals) => {
+            std::thread::spawn(move || signals.forever().for_each(|_| ask()));
+        }
+        Err(e) => tracing::debug!("no handler for SIGTERM: {e}"),
     }
 }
 
 /// For [`nino_graph::RunOptions::cancel`].
-#[allow(dead_code)] // used by the verbs that run models
 pub(crate) fn flag() -> &'static AtomicBool {
     &ASKED
 }

@@ -23,6 +23,7 @@ mod pull;
 mod resident;
 mod settings;
 mod size;
+mod span;
 mod table;
 
 use anyhow::Result;

@@ -7,6 +7,7 @@ use crate::device::{self, Choice, Opened, Rates};
 use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
+use crate::span::Span;
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
@@ -218,7 +219,7 @@ impl fmt::Display for Report {
             if s.host_bytes > 0 {
                 write!(f, ", {} of values outside", bytes(s.host_bytes))?;
             }
-            writeln!(f, "; {} in {:.1} s", runs(s.runs), s.estimated_ms / 1e3)?;
+            writeln!(f, "; {} in {}", runs(s.runs), Span(s.estimated_ms))?;
         }
         write!(f, "  predicted peak   {}", bytes(self.predicted_peak_bytes))?;
         if let Some(budget) = self.budget_bytes {
@@ -230,7 +231,7 @@ impl fmt::Display for Report {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
+        write!(f, "  estimated time   {}", Span(self.estimated_ms))
     }
 }
 

@@ -6,6 +6,7 @@ mod deflate;
 mod exif;
 mod mask;
 mod mp4;
+mod pending;
 mod picture;
 mod resize;
 mod source;
@@ -15,6 +16,8 @@ mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
 pub use mask::{Mask, Sides, outpaint};
+use pending::Pending;
+pub use pending::discard_unfinished;
 pub use picture::Picture;
 pub use resize::{Size, Upscale, resize};
 pub use source::{FrameSource, open_video};
@@ -172,44 +175,6 @@ fn io_error<'a>(path: &'a Path, action: &'static str) -> impl Fn(io::Error) -> M
         path: path.to_owned(),
         action,
         source,
-    }
-}
-
-/// A file beside its place that moves there when it is whole, and is removed otherwise.
-struct Pending {
-    path: PathBuf,
-    temporary: PathBuf,
-    kept: bool,
-}
-
-impl Pending {
-    fn new(path: &Path) -> Pending {
-        let name = path
-            .file_name()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        // The extension stays last: encoders look at it.
-        let temporary = path.with_file_name(format!(".{}.{name}", std::process::id()));
-        Pending {
-            path: path.to_owned(),
-            temporary,
-            kept: false,
-        }
-    }
-
-    fn keep(mut self) -> Result<(), MediaError> {
-        std::fs::rename(&self.temporary, &self.path)
-            .map_err(io_error(&self.path, "put the finished file in place"))?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Nothing to do about a file that cannot be removed; it may never have been made.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
     }
 }
 

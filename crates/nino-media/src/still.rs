@@ -10,7 +10,7 @@ use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageEr
 use png::chunk;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// An error unless [`write_picture`] can write there, in a format it writes.
 pub fn can_write_picture(path: &Path) -> Result<(), MediaError> {
@@ -181,10 +181,8 @@ fn frame_name(i: usize) -> String {
 
 /// `00000.png`, `00001.png`, … in a folder.
 pub(super) struct Folder {
-    path: PathBuf,
-    temporary: PathBuf,
+    pending: Pending,
     n: usize,
-    kept: bool,
 }
 
 impl Folder {
@@ -200,47 +198,34 @@ impl Folder {
                 ),
             });
         }
-        let temporary = Pending::new(path).temporary.clone();
-        std::fs::create_dir_all(&temporary).map_err(io_error(path, "create the folder"))?;
-        Ok(Folder {
-            path: path.to_owned(),
-            temporary,
-            n: 0,
-            kept: false,
-        })
+        let pending = Pending::new(path);
+        std::fs::create_dir_all(&pending.temporary).map_err(io_error(path, "create the folder"))?;
+        Ok(Folder { pending, n: 0 })
     }
 }
 
 impl FrameSink for Folder {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
-        write_picture(&self.temporary.join(frame_name(self.n)), picture, &[])?;
+        write_picture(
+            &self.pending.temporary.join(frame_name(self.n)),
+            picture,
+            &[],
+        )?;
         self.n += 1;
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
-        if self.path.is_dir() {
-            // An older run's frames: replaced one by one, others in the folder stay.
-            for i in 0..self.n {
-                let name = frame_name(i);
-                std::fs::rename(self.temporary.join(&name), self.path.join(&name))
-                    .map_err(io_error(&self.path, "move a frame into the folder"))?;
-            }
-            std::fs::remove_dir_all(&self.temporary)
-                .map_err(io_error(&self.path, "remove the temporary folder"))?;
-        } else {
-            std::fs::rename(&self.temporary, &self.path)
-                .map_err(io_error(&self.path, "put the folder in place"))?;
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        let Pending { path, temporary } = &self.pending;
+        if !path.is_dir() {
+            return self.pending.keep();
         }
-        self.kept = true;
+        // An older run's frames: replaced one by one, others in the folder stay.
+        for i in 0..self.n {
+            let name = frame_name(i);
+            std::fs::rename(temporary.join(&name), path.join(&name))
+                .map_err(io_error(path, "move a frame into the folder"))?;
+        }
         Ok(())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_dir_all(&self.temporary);
-        }
     }
 }

@@ -36,7 +36,7 @@ pub struct Chunk {
     /// Video layers run on one frame after the other: same values, less memory.
     pub by_frame: bool,
     /// Convolutions over frames are sums over them, so that no op needs several frames at once: for devices
-    /// that bind less than those are.
+    /// that bind less than those are, or have less memory.
     pub by_tap: bool,
 }
 

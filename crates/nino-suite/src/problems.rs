@@ -66,6 +66,11 @@ pub const PROBLEMS: &[Problem] = &[
         cases: dense::causal_conv,
     },
     Problem {
+        name: "conv of a slice",
+        ops: &["conv"],
+        cases: dense::conv_slice,
+    },
+    Problem {
         name: "attention",
         ops: &["attention"],
         cases: dense::attention,

@@ -4,6 +4,7 @@ use super::device_text;
 use crate::bytes::Bytes;
 use crate::device::{Opened, Rates};
 use crate::resident;
+use crate::span::Span;
 use anyhow::Result;
 use nino_engine::{DecodePlan, Decoded, Encoded, VaeFile};
 use serde::Serialize;
@@ -106,7 +107,7 @@ impl fmt::Display for PlanReport {
             bytes(self.largest_binding_bytes)
         )?;
         writeln!(f, "  most at          {}", self.peak_at)?;
-        write!(f, "  estimated time   {:.1} s", self.estimated_ms / 1e3)
+        write!(f, "  estimated time   {}", Span(self.estimated_ms))
     }
 }
 

@@ -431,9 +431,23 @@ fn resident_memory_stays_within_the_budget() {
     }
 }
 
-/// A decode of many seconds, stopped once its first picture is there.
 #[test]
 fn ctrl_c_stops_within_a_picture_and_leaves_nothing_half_written() {
+    stopped_by(&["-INT"]);
+}
+
+#[test]
+fn being_told_to_end_is_like_ctrl_c() {
+    stopped_by(&["-TERM"]);
+}
+
+#[test]
+fn a_second_signal_leaves_nothing_half_written_either() {
+    stopped_by(&["-INT", "-TERM"]);
+}
+
+/// A decode of many seconds, stopped once its first picture is there.
+fn stopped_by(signals: &[&str]) {
     if !cfg!(unix) {
         return;
     }
@@ -472,8 +486,10 @@ fn ctrl_c_stops_within_a_picture_and_leaves_nothing_half_written() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let id = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &id]).status().unwrap();
-    assert!(sent.success());
+    for signal in signals {
+        let sent = Command::new("kill").args([*signal, &id]).status().unwrap();
+        assert!(sent.success());
+    }
     // The signal is there, and the engine stops within a tile: one more picture at most.
     let before = pictures();
     let status = child.wait().unwrap();

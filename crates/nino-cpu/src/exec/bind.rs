@@ -1,9 +1,6 @@
 //! From a graph's ops to kernels: where each operand lies, and which kernel runs a step.
 
-use std::ops::Range;
-
-use nino_dtype::DType;
-use nino_graph::{ExecError, KeyBlocks, Node, Op, Over, Place, Shape, Step, UpsampleMode, Use};
+use nino_graph::{ExecError, KeyBlocks, Node, Op, Over, Shape, Step, UpsampleMode};
 
 use super::Session;
 use crate::attention::{Attention, Mask, Part};
@@ -13,19 +10,18 @@ use crate::gemm::linear::{self, Factor, Linear};
 use crate::gemm::matmul::MatMul;
 use crate::gemm::prologue::{Prologue, Source};
 use crate::gemm::weights::Packed;
-use crate::memory::View;
 use crate::ops::norm::{self, RowNorm};
 use crate::ops::resample::{self, Resample};
 use crate::ops::rows::{self, Reduce, Rope};
 use crate::ops::stats::{self, Groups};
 use crate::ops::{elementwise, layout};
-use crate::params::{Param, packed_shape};
+use crate::params::Param;
 use crate::team::floats_bytes;
 
 /// A step being bound: views of values outside the arena are of this step's rows.
-struct Binder<'a> {
-    session: &'a Session,
-    step: &'a Step,
+pub(super) struct Binder<'a> {
+    pub(super) session: &'a Session,
+    pub(super) step: &'a Step,
 }
 
 impl Session {
@@ -84,88 +80,12 @@ impl Binder<'_> {
         g.op(self.step.node).ok_or_else(missing)
     }
 
-    /// The value as if it lay in memory as a whole, wherever its rows are now.
-    fn view(&self, n: Node) -> Result<View, ExecError> {
-        // One value in several places of an op has a window for each; the largest covers the others.
-        self.view_at(n, |uses| {
-            let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
-            mine.max_by_key(|&i| uses[i].bytes.len())
-        })
-    }
-
-    /// The same in the window of the op's `i`-th operand, which it is.
-    fn operand(&self, i: usize, n: Node) -> Result<View, ExecError> {
-        self.view_at(n, |_| Some(i))
-    }
-
-    fn view_at(
-        &self,
-        n: Node,
-        position: impl Fn(&[Use]) -> Option<usize>,
-    ) -> Result<View, ExecError> {
-        let plan = &self.session.plan;
-        let g = plan.graph();
-        let dtype = g.dtype(n);
-        let arena = self.session.arena.as_ptr();
-        let absent = || ExecError::NotInPlan {
-            what: g.op_label(n),
-        };
-        let ptr = match plan.place(n) {
-            Place::Arena(span) => arena.wrapping_add(span.offset),
-            Place::Host(_) => {
-                let uses = g.uses(self.step.node, &self.step.rows);
-                let i = position(&uses).ok_or_else(absent)?;
-                let offset = plan
-                    .locate(self.step.node, i, &uses[i])
-                    .ok_or_else(absent)?;
-                // Points before the arena for later rows; kernels only touch the step's rows.
-                arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
-            }
-            Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
-            Place::Across(_) | Place::Nowhere => return Err(absent()),
-        };
-        Ok(View { ptr, dtype })
-    }
-
-    /// The op's scratch in the arena.
-    fn scratch(&self) -> *mut u8 {
-        let span = self.session.plan.scratch(self.step.node);
-        self.session.arena.as_ptr().wrapping_add(span.offset)
-    }
-
-    fn out(&self) -> Result<View, ExecError> {
-        // The result is the last of the uses, also when an operand is the same value's bytes.
-        self.view(self.step.node)
-    }
-
-    /// A small f32 vector; null where there is none.
-    fn vector(&self, n: Option<Node>) -> Result<*const f32, ExecError> {
-        let Some(n) = n else {
-            return Ok(std::ptr::null());
-        };
-        if self.session.plan.graph().is_param(n) {
-            let missing = || self.unsupported("a vector that was not loaded as one");
-            return self.session.param(n)?.vector().ok_or_else(missing);
-        }
-        let view = self.view(n)?;
-        if view.dtype != DType::F32 {
-            return Err(self.unsupported("a computed bias or norm weight that is not f32"));
-        }
-        Ok(view.ptr.cast_const().cast())
-    }
-
-    fn unsupported(&self, why: &str) -> ExecError {
+    pub(super) fn unsupported(&self, why: &str) -> ExecError {
         ExecError::Unsupported {
             op: self.session.plan.graph().op_label(self.step.node),
             device: "cpu".to_owned(),
             why: why.to_owned(),
         }
-    }
-
-    fn weights(&self, w: Node) -> Result<&Packed, ExecError> {
-        let shape = packed_shape(self.session.plan.graph(), w);
-        let missing = || self.unsupported("weights that were not packed");
-        self.session.param(w)?.packed(shape).ok_or_else(missing)
     }
 
     fn source(&self, x: Node, pre: Option<&nino_graph::Prologue>) -> Result<Source, ExecError> {
@@ -224,29 +144,14 @@ impl Binder<'_> {
         }
     }
 
-    fn conv(&self, o: &nino_graph::Conv) -> Result<Conv<'_>, ExecError> {
+    fn conv<'w>(&self, o: &nino_graph::Conv, weights: &'w Packed) -> Result<Conv<'w>, ExecError> {
         Ok(Conv {
             geometry: self.geometry(o)?,
             source: self.source(o.x, o.pre.as_ref())?,
             readable: self.readable(o.x),
-            weights: self.weights(o.w)?,
+            weights,
             epilogue: self.epilogue(&o.epi)?,
         })
-    }
-
-    /// Image rows of `x` that are in memory during the step, counted over batch and frames.
-    fn readable(&self, x: Node) -> Range<usize> {
-        let plan = &self.session.plan;
-        if !matches!(plan.place(x), Place::Host(_)) {
-            return 0..usize::MAX;
-        }
-        let uses = plan.graph().uses(self.step.node, &self.step.rows);
-        let shape = plan.graph().shape(x);
-        let rows: usize = shape[..shape.rank() - 2].iter().product();
-        let row = plan.graph().bytes(x) / rows.max(1);
-        let mine = uses.iter().filter(|u| u.node == x);
-        mine.max_by_key(|u| u.bytes.len())
-            .map_or(0..0, |u| u.bytes.start / row..u.bytes.end / row)
     }
 
     fn matmul(&self, o: &nino_graph::MatMul) -> Result<MatMul, ExecError> {
@@ -335,9 +240,9 @@ impl Binder<'_> {
     fn scratch_bytes(&self) -> Result<usize, ExecError> {
         let last = self.shape(self.step.node).last_dim();
         Ok(match self.op()? {
-            Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(self.weights(o.w)?)),
+            Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(&*self.weights(o.w)?)),
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(),
-            Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, self.weights(o.w)?),
+            Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, &*self.weights(o.w)?),
             Op::Stats(o) => {
                 let c = self.shape(o.x).last_dim();
                 Groups::scratch_bytes(c)
@@ -370,16 +275,17 @@ impl Binder<'_> {
         let elements = rows.start * last..rows.end * last;
         match self.op()? {
             Op::Linear(o) => {
+                let weights = self.weights(o.w)?;
                 let linear = Linear {
                     source: self.source(o.x, o.pre.as_ref())?,
-                    b: Factor::Weights(self.weights(o.w)?),
+                    b: Factor::Weights(&weights),
                     epilogue: self.epilogue(&o.epi)?,
                     rows_per_batch: self.rows_per_batch(o.x),
                 };
                 linear::run(team, &linear, rows);
             }
             Op::MatMul(o) => self.matmul(o)?.run(team, rows),
-            Op::Conv(o) => conv::run(team, &self.conv(o)?, rows),
+            Op::Conv(o) => conv::run(team, &self.conv(o, &*self.weights(o.w)?)?, rows),
             Op::Stats(o) => self.stats(o)?,
             Op::Normalize(o) => {
                 let source = self.source(o.x, Some(&o.norm))?;

@@ -6,6 +6,7 @@
 
 mod arena;
 mod bind;
+mod operands;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ use nino_graph::ExecError;
 
 use super::micro::{PANEL, SEG};
 use super::{q8, q8_panels};
-use crate::memory::{Buffer, widen_bf16, widen_f16};
+use crate::memory::{Buffer, View, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
 
 /// Values decoded at a time from a row of a block type: the longest block.
@@ -24,7 +24,13 @@ pub(crate) struct Packed {
     /// Input channels.
     pub cin: usize,
     pub layout: PackedLayout,
-    data: Buffer,
+    data: Data,
+}
+
+enum Data {
+    Own(Buffer),
+    /// In the arena.
+    Lent(View),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +79,25 @@ impl Packed {
                 data
             }
         };
-        Ok(Packed { data, ..outline })
+        Ok(Packed {
+            data: Data::Own(data),
+            ..outline
+        })
+    }
+
+    /// Weights `[n, taps, cin]` that an op of the plan has made, of a plain type.
+    ///
+    /// # Safety
+    /// They have to stay as long as this is used.
+    pub(crate) unsafe fn lent(view: View, [n, taps, cin]: [usize; 3]) -> Packed {
+        Packed {
+            dtype: view.dtype,
+            n,
+            taps,
+            cin,
+            layout: PackedLayout::Rows,
+            data: Data::Lent(view),
+        }
     }
 
     /// What such weights become, without their values: enough to know the scratch they need.
@@ -98,7 +122,7 @@ impl Packed {
             taps,
             cin,
             layout,
-            data: Buffer::new(0, what)?,
+            data: Data::Own(Buffer::new(0, what)?),
         })
     }
 
@@ -113,11 +137,21 @@ impl Packed {
 
     /// Packed bytes, for the int8 kernel.
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.data.as_slice()
+        match &self.data {
+            Data::Own(data) => data.as_slice(),
+            Data::Lent(_) => &[],
+        }
     }
 
     pub(crate) fn stored_bytes(&self) -> usize {
-        self.data.len()
+        self.bytes().len()
+    }
+
+    fn as_ptr(&self) -> *const u8 {
+        match &self.data {
+            Data::Own(data) => data.as_ptr(),
+            Data::Lent(view) => view.ptr,
+        }
     }
 
     /// Floats of scratch that [`Packed::panel`] needs for `k` values of k.
@@ -144,19 +178,19 @@ impl Packed {
         match self.layout {
             PackedLayout::Rows => return self.decode_rows(level, p, c0, n, pack),
             PackedLayout::Int8 => {
-                q8::unpack(self.data.as_slice(), self.cin, p, c0, n, pack);
+                q8::unpack(self.bytes(), self.cin, p, c0, n, pack);
                 return pack;
             }
             PackedLayout::Q8Panels => {
                 let at = q8_panels::offset(p, c0, self.taps, self.cin);
                 let blocks = n * self.taps / q8::BLOCK;
-                q8_panels::unpack(level, self.data.as_ptr().add(at), blocks, pack);
+                q8_panels::unpack(level, self.as_ptr().add(at), blocks, pack);
                 return pack;
             }
             PackedLayout::Panels => {}
         }
         let first = (p * self.cin + c0) * self.taps * PANEL;
-        let src = self.data.as_ptr().add(first * self.dtype.block_bytes());
+        let src = self.as_ptr().add(first * self.dtype.block_bytes());
         match self.dtype {
             DType::F32 => return src.cast(),
             DType::F16 => widen_f16(level, src.cast(), pack, count),
@@ -192,10 +226,7 @@ impl Packed {
                 for j in 0..cols {
                     let row = (p * PANEL + j) * self.taps + tap;
                     let (first, last) = (c / len, (c + step).div_ceil(len));
-                    let src = self
-                        .data
-                        .as_ptr()
-                        .add((row * (self.cin / len) + first) * bytes);
+                    let src = self.as_ptr().add((row * (self.cin / len) + first) * bytes);
                     let src = std::slice::from_raw_parts(src, (last - first) * bytes);
                     let out = std::slice::from_raw_parts_mut(blocks, (last - first) * len);
                     nino_dtype::decode(self.dtype, src, out).expect("whole blocks");

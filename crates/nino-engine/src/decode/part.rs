@@ -103,8 +103,8 @@ pub(crate) struct Runs {
 pub(crate) enum Frames {
     /// All: fewer, larger ops.
     Together,
-    /// One after the other: a fraction of the memory. Where the device does not bind the frames of a
-    /// window at once, each of them is on its own.
+    /// One after the other: a fraction of the memory. Where the frames of a window are too much at once,
+    /// each of them is on its own.
     Apart,
 }
 
@@ -138,11 +138,30 @@ pub(crate) fn planned(
         Ok(parts.map(part).collect())
     };
     match plan(false) {
-        Err(EngineError::Plan(PlanError::BindingTooLarge { .. })) if frames == Frames::Apart => {
-            plan(true)
+        Err(error) if frames == Frames::Apart && may_be_cut(&error, room) => {
+            plan(true).map_err(|by_tap| less(error, by_tap))
         }
         planned => planned,
     }
+}
+
+/// Whether convolutions frame by frame may help: to bind what is too large, and as the last resort to keep
+/// to a budget.
+fn may_be_cut(error: &EngineError, room: Room) -> bool {
+    match error {
+        EngineError::Plan(PlanError::BindingTooLarge { .. }) => true,
+        EngineError::Plan(PlanError::OverBudget { .. }) => !room.inside,
+        _ => false,
+    }
+}
+
+/// The refusal that asks for less.
+fn less(a: EngineError, b: EngineError) -> EngineError {
+    let need = |error: &EngineError| match error {
+        EngineError::Plan(PlanError::OverBudget { need, .. }) => *need,
+        _ => usize::MAX,
+    };
+    if need(&a) <= need(&b) { a } else { b }
 }
 
 /// Weights on the device, with the slots of those that stream, for graphs that run by turns.

@@ -9,7 +9,7 @@ use nino_engine::{
     Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
 use nino_graph::{
-    Around, Device, ExecError, ParamSpec, Plan, PlanError, PlanOptions, Session, Weights,
+    Around, Device, ExecError, ParamSpec, Plan, PlanError, PlanOptions, Session, Weights, rewrite,
 };
 use nino_models::kl::{Config, Scale};
 use nino_models::{Chunk, Storage, Vae};
@@ -369,6 +369,10 @@ fn plans_keep_the_promised_budgets() {
         assert!(long.peak_bytes() <= budget);
         assert_eq!(long.peak_bytes(), short.peak_bytes());
     }
+    // Two frames of its last layers alone are 6 GiB.
+    let budget = 2048 * MIB;
+    let large = plan("wan21-vae", (3840, 2160, 3), Some(budget), Precision::F32);
+    assert!(large.peak_bytes() <= budget);
 }
 
 #[test]
@@ -557,5 +561,51 @@ fn the_least_budget_that_is_told_does() {
             let made = plan(need).map(|p| p.peak_bytes());
             assert!(matches!(made, Ok(peak) if peak <= need), "{need}: {made:?}");
         }
+    }
+}
+
+/// Where the frames of a convolution's window are too much at once, it is a sum over them.
+#[test]
+fn a_clip_in_the_least_memory_is_the_same() {
+    let (vae, latent) = (wan(), smooth(&[1, 4, 3, 24, 40]));
+    let options = DecodeOptions {
+        chunking: Chunking::Frames(1),
+        ..DecodeOptions::default()
+    };
+    let (whole, ..) = pictures(&cpu(), &vae, &latent, &options);
+    let tiny = Small {
+        cpu: cpu(),
+        budget: 1000,
+    };
+    let plan = plan_decode(&tiny, &vae, latent.size(), &options);
+    let Err(EngineError::Plan(PlanError::OverBudget { need, .. })) = plan else {
+        panic!("1000 bytes are not enough");
+    };
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height: 24,
+        width: 40,
+        first: false,
+        by_frame: true,
+        by_tap: false,
+    };
+    let storage = Storage {
+        activations: DType::F32,
+        weights: &|_| DType::F32,
+        scale: Scale { shift: 0 },
+    };
+    let least = Small {
+        cpu: cpu(),
+        budget: need,
+    };
+    let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
+    let windows = rewrite(&windows, least.rewrites());
+    let windows = Plan::within(&windows, Device::plan_options(&least));
+    assert!(windows.is_err(), "{need} bytes are enough for windows");
+    let (found, ..) = pictures(&least, &vae, &latent, &options);
+    for (found, whole) in found.iter().zip(&whole) {
+        let db = psnr(found, whole);
+        assert!(db >= 60.0, "{db:.1} dB");
     }
 }

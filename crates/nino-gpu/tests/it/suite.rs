@@ -3,8 +3,8 @@
 
 use crate::devices;
 use nino_gpu::Tier;
-use nino_graph::{Device, ExecError};
-use nino_suite::{PROBLEMS, RunError, compare, reference, variants};
+use nino_graph::Device;
+use nino_suite::{PROBLEMS, compare, reference, variants};
 
 fn check(tier: Option<Tier>, chosen: impl Fn(&str) -> bool) {
     let mut failures = Vec::new();
@@ -18,7 +18,8 @@ fn check(tier: Option<Tier>, chosen: impl Fn(&str) -> bool) {
                     let what = format!("{} {} ({variant:?})", device.name(), case.name);
                     match compare(&device, case, variant, &expected) {
                         Ok(d) if case.class.accepts(&d) => {}
-                        Err(RunError::Exec(ExecError::Unsupported { .. })) => {}
+                        // The one thing kernels refuse: no model has it.
+                        Err(e) if e.to_string().contains("16-bit heads of odd size") => {}
                         Ok(d) => failures.push(format!("{what}: {d}")),
                         Err(e) => failures.push(format!("{what}: {e}")),
                     }

@@ -274,6 +274,29 @@ pub(super) fn causal_conv(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// Convolutions with a part of a parameter: what spans frames, frame by frame.
+pub(super) fn conv_slice(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (t, k, cin, cout) in [
+            (2, 3, 12, 10),
+            (1, 3, 32, 40),
+            (3, 1, 32, 24),
+            (1, 1, 24, 7),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, t, 6, 7, cin], dtype);
+            let w = c.weight([cout, 3, k, k, cin], dtype);
+            let bias = Some(c.param([cout], DType::F32, 0.0, 0.5));
+            let tap = c.g.slice(w, 1, 1, 2);
+            let out = c.g.causal_conv(x, tap, bias, [1; 3], [k / 2; 4]);
+            let name = format!("conv {t} frames {k}x{k} {cin} to {cout} of a slice, {dtype}");
+            cases.push(c.finish(name, out, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
 pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let sizes = [

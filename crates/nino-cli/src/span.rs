@@ -1,0 +1,43 @@
+//! Spans of time as people say them.
+
+use std::fmt;
+
+/// Milliseconds, rounded to what an estimate is worth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span(pub(crate) f64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0;
+        let seconds = (ms / 1e3).round() as u64;
+        let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+        match seconds {
+            _ if ms < 100.0 => write!(f, "{ms:.1} ms"),
+            _ if ms < 1e3 => write!(f, "{ms:.0} ms"),
+            _ if ms < 120e3 => write!(f, "{:.1} s", ms / 1e3),
+            0..3600 => write!(f, "{minutes} min {} s", seconds % 60),
+            _ => write!(f, "{hours} h {minutes} min"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        let cases = [
+            (7.96, "8.0 ms"),
+            (420.4, "420 ms"),
+            (1_000.0, "1.0 s"),
+            (119_940.0, "119.9 s"),
+            (1_830_900.0, "30 min 31 s"),
+            (3_599_700.0, "1 h 0 min"),
+            (9_000_000.0, "2 h 30 min"),
+        ];
+        for (ms, text) in cases {
+            assert_eq!(Span(ms).to_string(), text);
+        }
+    }
+}
