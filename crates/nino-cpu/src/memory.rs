@@ -1,12 +1,13 @@
 //! Aligned buffers, and views of activations that read and write f32 whatever they are stored as.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use nino_dtype::DType;
 use nino_graph::ExecError;
 
 use crate::simd::{Level, Simd, dispatch};
+use crate::threads::Threads;
 
 /// Zeroed bytes at a cache line's start; fails with the size wanted instead of aborting.
 pub(crate) struct Buffer {
@@ -23,6 +24,36 @@ impl Buffer {
     pub(crate) const ALIGN: usize = 64;
 
     pub(crate) fn new(bytes: usize, what: &str) -> Result<Buffer, ExecError> {
+        // SAFETY: zeroed.
+        unsafe { Self::from(alloc_zeroed, bytes, what) }
+    }
+
+    /// Zeroed by all threads: the first to write to a page waits for the system to find one, and so an
+    /// arena of gigabytes takes one thread seconds.
+    pub(crate) fn zeroed_by(
+        threads: &Threads,
+        bytes: usize,
+        what: &str,
+    ) -> Result<Buffer, ExecError> {
+        // SAFETY: zeroed below.
+        let buffer = unsafe { Self::from(alloc, bytes, what)? };
+        let share = bytes.div_ceil(threads.count());
+        threads.broadcast(&|thread| {
+            let start = (thread * share).min(bytes);
+            let n = share.min(bytes - start);
+            // SAFETY: shares are within the buffer and do not overlap.
+            unsafe { buffer.as_ptr().add(start).write_bytes(0, n) };
+        });
+        Ok(buffer)
+    }
+
+    /// # Safety
+    /// What `alloc` gives is read only once it is written.
+    unsafe fn from(
+        alloc: unsafe fn(Layout) -> *mut u8,
+        bytes: usize,
+        what: &str,
+    ) -> Result<Buffer, ExecError> {
         let fail = || ExecError::OutOfMemory {
             what: what.to_owned(),
             wanted: bytes as u64,
@@ -30,7 +61,7 @@ impl Buffer {
         };
         let layout = Self::layout(bytes).ok_or_else(fail)?;
         // SAFETY: the layout's size is not zero.
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        let ptr = NonNull::new(unsafe { alloc(layout) }).ok_or_else(fail)?;
         Ok(Buffer { ptr, bytes })
     }
 

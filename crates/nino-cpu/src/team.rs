@@ -4,7 +4,7 @@
 //! depends on that, because tasks write disjoint outputs and share no sums.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nino_graph::ExecError;
 
@@ -58,11 +58,17 @@ pub(crate) struct Team<'a> {
     pub(crate) threads: &'a Threads,
     pub(crate) scratch: &'a [Scratch],
     pub(crate) level: Level,
+    /// No task begins once this is true: an op may take seconds, and its result is no longer wanted.
+    pub(crate) cancel: Option<&'a AtomicBool>,
 }
 
 impl Team<'_> {
     pub(crate) fn threads(&self) -> usize {
         self.scratch.len()
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
     }
 
     /// Runs `tasks` tasks on all threads; `work` is the total in rough operations, so that what is
@@ -75,7 +81,7 @@ impl Team<'_> {
             f(task, Carver { buffer, used: 0 });
         };
         if self.threads() == 1 || tasks <= 1 || work < WAKE_WORK {
-            for task in 0..tasks {
+            for task in (0..tasks).take_while(|_| !self.cancelled()) {
                 one(&self.scratch[0], task);
             }
             return;
@@ -84,11 +90,43 @@ impl Team<'_> {
         self.threads.broadcast(&|thread| {
             loop {
                 let task = next.fetch_add(1, Ordering::Relaxed);
-                if task >= tasks {
+                if task >= tasks || self.cancelled() {
                     return;
                 }
                 one(&self.scratch[thread], task);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Team;
+    use crate::simd::Level;
+    use crate::testing::Crew;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    #[test]
+    fn no_task_begins_after_a_cancel() {
+        for threads in [1, 3] {
+            let crew = Crew::new(threads, 64);
+            let (cancel, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let team = Team {
+                cancel: Some(&cancel),
+                ..crew.team(Level::Plain)
+            };
+            team.run(1_000_000, usize::MAX, |task, _| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                if task == 5 {
+                    cancel.store(true, Ordering::SeqCst);
+                }
+                // The others' tasks of that moment end when this one has said so.
+                while task > 5 && !cancel.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+            let begun = begun.load(Ordering::SeqCst);
+            assert!((6..6 + threads).contains(&begun), "{begun} tasks");
+        }
     }
 }

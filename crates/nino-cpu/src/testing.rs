@@ -51,6 +51,7 @@ impl Crew {
             threads: &self.threads,
             scratch: &self.scratch,
             level,
+            cancel: None,
         }
     }
 }

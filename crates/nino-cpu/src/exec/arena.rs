@@ -8,6 +8,7 @@ use nino_graph::{ArenaSize, ExecError, Place};
 
 use crate::memory::Buffer;
 use crate::spill::Spill;
+use crate::threads::Threads;
 
 #[derive(Clone)]
 pub(super) struct Arena(Rc<Memory>);
@@ -18,12 +19,12 @@ struct Memory {
 }
 
 impl Arena {
-    pub(super) fn new(size: ArenaSize) -> Result<Arena, ExecError> {
+    pub(super) fn new(size: ArenaSize, threads: &Threads) -> Result<Arena, ExecError> {
         let outside = match size.host {
             0 => None,
             bytes => Some(Spill::new(bytes as u64)?),
         };
-        let inside = Buffer::new(size.bytes(), "the arena")?;
+        let inside = Buffer::zeroed_by(threads, size.bytes(), "the arena")?;
         Ok(Arena(Rc::new(Memory { inside, outside })))
     }
 

@@ -1,4 +1,6 @@
-//! From a graph's ops to kernels: where each operand lies, and which kernel runs a step.
+//! From a graph's ops to kernels: which one runs a step, and with what.
+
+use std::sync::atomic::AtomicBool;
 
 use nino_graph::{ExecError, KeyBlocks, Node, Op, Over, Shape, Step, UpsampleMode};
 
@@ -22,6 +24,8 @@ use crate::team::floats_bytes;
 pub(super) struct Binder<'a> {
     pub(super) session: &'a Session,
     pub(super) step: &'a Step,
+    /// See [`Team::cancel`](crate::team::Team::cancel).
+    cancel: Option<&'a AtomicBool>,
 }
 
 impl Session {
@@ -48,20 +52,26 @@ impl Session {
             let binder = Binder {
                 session: self,
                 step,
+                cancel: None,
             };
             most = most.max(binder.scratch_bytes()?);
         }
         Ok(most)
     }
 
-    /// Runs one step on all threads.
+    /// Runs one step on all threads; its result is of no use once `cancel` is true.
     ///
     /// # Safety
     /// Operands and result must lie where the plan says, and not be used by anyone else.
-    pub(super) unsafe fn step(&self, step: &Step) -> Result<(), ExecError> {
+    pub(super) unsafe fn step(
+        &self,
+        step: &Step,
+        cancel: Option<&AtomicBool>,
+    ) -> Result<(), ExecError> {
         Binder {
             session: self,
             step,
+            cancel,
         }
         .run()
     }
@@ -265,7 +275,7 @@ impl Binder<'_> {
     }
 
     unsafe fn run(&self) -> Result<(), ExecError> {
-        let team = &self.session.team();
+        let team = &self.session.team(self.cancel);
         let node = self.step.node;
         let (rows, shape) = (self.step.rows.clone(), self.shape(node));
         if shape.numel() == 0 || rows.is_empty() {
@@ -399,7 +409,7 @@ impl Binder<'_> {
     }
 
     unsafe fn stats(&self, o: &nino_graph::Stats) -> Result<(), ExecError> {
-        let team = &self.session.team();
+        let team = &self.session.team(self.cancel);
         let (x, out) = (self.view(o.x)?, self.out()?);
         let s = self.shape(o.x);
         let rows = self.step.rows.clone();

@@ -11,6 +11,7 @@ mod operands;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use nino_graph::{
@@ -61,7 +62,7 @@ pub(crate) fn sessions(
     threads: &Arc<Threads>,
     level: Level,
 ) -> Result<Vec<Session>, ExecError> {
-    let arena = Arena::new(ArenaSize::of(plans.iter().map(|p| &**p)))?;
+    let arena = Arena::new(ArenaSize::of(plans.iter().map(|p| &**p)), threads)?;
     let make = |plan: &Arc<Plan>| {
         let (plan, weights) = (plan.clone(), weights.clone());
         Session::new(plan, weights, threads.clone(), level, arena.clone())
@@ -156,7 +157,12 @@ impl Session {
     }
 
     /// Step `i`, with its parameters brought in before and let go after.
-    fn step_with_fetch(&mut self, i: usize, next: &mut usize) -> Result<(), ExecError> {
+    fn step_with_fetch(
+        &mut self,
+        i: usize,
+        next: &mut usize,
+        options: &RunOptions<'_>,
+    ) -> Result<(), ExecError> {
         let fetch = self.plan.fetches().get(*next).map(|f| f.steps.clone());
         if fetch.as_ref().is_some_and(|steps| steps.start == i)
             && let Some(stream) = &self.stream
@@ -166,7 +172,10 @@ impl Session {
         let step = &self.plan.steps()[i];
         self.transfer(step, false)?;
         // SAFETY: the plan gives operands and result places that the kernels' contracts allow.
-        unsafe { self.step(step)? };
+        unsafe { self.step(step, options.cancel)? };
+        if options.cancelled() {
+            return Err(ExecError::Cancelled);
+        }
         self.transfer(step, true)?;
         if fetch.is_some_and(|steps| steps.end == i + 1) {
             self.fetched.clear();
@@ -181,11 +190,8 @@ impl Session {
         let mut next = self.plan.first_fetch(first);
         for i in first..self.plan.steps().len() {
             self.steady |= i == self.plan.steady_steps();
-            if options.cancelled() {
-                return Err(ExecError::Cancelled);
-            }
             let started = options.profile.then(Instant::now);
-            self.step_with_fetch(i, &mut next)?;
+            self.step_with_fetch(i, &mut next, &options)?;
             options.done(i + 1);
             if let Some(started) = started {
                 spent += started.elapsed();
@@ -203,11 +209,12 @@ impl Session {
         Ok(())
     }
 
-    fn team(&self) -> Team<'_> {
+    fn team<'a>(&'a self, cancel: Option<&'a AtomicBool>) -> Team<'a> {
         Team {
             threads: &self.threads,
             scratch: &self.scratch,
             level: self.level,
+            cancel,
         }
     }
 
