@@ -1,5 +1,6 @@
 //! `nino decode`, `nino encode` and `nino plan decode`: between latents and pictures.
 
+mod beside;
 mod report;
 mod sink;
 
@@ -14,11 +15,12 @@ use crate::lookup::{self, Kind};
 use crate::printer::{self, Printer};
 use crate::settings::Settings;
 use anyhow::Result;
+use beside::write_beside;
 use indicatif::ProgressBar;
 use nino_engine::media::{can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
-    Precision, Tile, Tiling, VaeFile,
+    OnPicture, Precision, Tile, Tiling, VaeFile,
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
@@ -40,14 +42,19 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let decoded = nino_engine::decode(
-        &*opened.device,
-        &vae,
-        &latent,
-        &options,
-        &mut control,
-        &mut |b, i, picture| sink.take(b, i, &picture),
-    )?;
+    let device = &*opened.device;
+    let mut decode = |on_picture: &mut OnPicture<'_>| {
+        nino_engine::decode(device, &vae, &latent, &options, &mut control, on_picture)
+    };
+    let (decoded, sink) = if opened.tier.is_some() {
+        write_beside(sink, decode)?
+    } else {
+        // A CPU has no time to spare, and pictures that wait would be of its budget.
+        (
+            decode(&mut |b, i, picture| sink.take(b, i, &picture))?,
+            sink,
+        )
+    };
     let files = sink.finish()?;
     bar.finish_and_clear();
     let report = DecodeReport::new(&decoded, &opened, &files, started.elapsed());

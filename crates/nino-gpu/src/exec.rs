@@ -91,6 +91,7 @@ impl Device for GpuDevice {
         Some(Backup {
             most_bytes: memory::spare_host_bytes(),
             every: BACKUP_EVERY,
+            bytes_per_second: 1e9,
         })
     }
 

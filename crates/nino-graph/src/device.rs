@@ -80,12 +80,14 @@ pub trait Device: Send + Sync {
 }
 
 /// Copies in host memory for when a device is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Backup {
     /// All that may be held at a time.
     pub most_bytes: usize,
-    /// The time of work that may be lost.
+    /// The time of work that may be lost, if copies take little.
     pub every: Duration,
+    /// How fast they are at least, about.
+    pub bytes_per_second: f64,
 }
 
 /// How a run behaves.

@@ -6,11 +6,10 @@ use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
 use png::chunk;
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Gif {
     encoder: GifEncoder<Shared>,
@@ -21,15 +20,21 @@ pub(super) struct Gif {
 
 /// A file whose encoder writes its end when dropped and tells nobody how that went.
 #[derive(Clone)]
-struct Shared(Rc<RefCell<BufWriter<File>>>);
+struct Shared(Arc<Mutex<BufWriter<File>>>);
+
+impl Shared {
+    fn file(&self) -> MutexGuard<'_, BufWriter<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
+        self.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.borrow_mut().flush()
+        self.file().flush()
     }
 }
 
@@ -41,7 +46,7 @@ impl Gif {
     }
 
     fn to(file: File, pending: Pending, fps: f64) -> Result<Gif, MediaError> {
-        let file = Shared(Rc::new(RefCell::new(BufWriter::new(file))));
+        let file = Shared(Arc::new(Mutex::new(BufWriter::new(file))));
         let mut encoder = GifEncoder::new_with_speed(file.clone(), 10);
         encoder
             .set_repeat(Repeat::Infinite)

@@ -77,7 +77,7 @@ pub const PICTURES: [&str; 4] = ["png", "jpg", "jpeg", "webp"];
 pub const VIDEOS: [&str; 6] = ["mp4", "y4m", "gif", "apng", "png", "webp"];
 
 /// Takes frames as they are ready. Dropped before `finish`, it leaves nothing behind.
-pub trait FrameSink {
+pub trait FrameSink: Send {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError>;
     fn finish(self: Box<Self>) -> Result<(), MediaError>;
 }

@@ -2,6 +2,7 @@
 
 use crate::Mask;
 use image::{RgbImage, imageops};
+use rayon::prelude::*;
 
 /// Rows of RGB bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,10 +33,15 @@ impl Picture {
 
     /// Rows from `y` on, from values in 0..1.
     pub fn set_rows(&mut self, y: usize, values: &[f32]) {
+        /// Values for a thread at a time.
+        const PART: usize = 1 << 16;
         let rows = &mut self.rgb[y * self.width * 3..];
-        for (byte, v) in rows.iter_mut().zip(values) {
-            *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
-        }
+        let parts = rows.par_chunks_mut(PART).zip(values.par_chunks(PART));
+        parts.for_each(|(bytes, values)| {
+            for (byte, v) in bytes.iter_mut().zip(values) {
+                *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
+            }
+        });
     }
 
     /// Cut in the middle to another aspect ratio and resized (Lanczos), as ComfyUI's ImageScale with

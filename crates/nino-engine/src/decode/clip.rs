@@ -11,7 +11,8 @@ use nino_graph::Device;
 /// Latent frames decoded at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chunking {
-    /// As many as fit the budget, 8 at most, 2 where frames are computed one by one; one without a budget.
+    /// As many as fit the budget and the device's buffers, 8 at most, 2 where frames are computed one by one;
+    /// one without a budget.
     #[default]
     Auto,
     Frames(usize),
@@ -47,14 +48,19 @@ impl Recorder<'_> {
                 let large = together.then_some([8, 4, 2, 1].map(|n| (n, Frames::Together)));
                 // More gain nothing one by one, and two need as much memory however long the clip is.
                 let small = (2, Frames::Apart);
+                let mut across = None;
                 for (most, frames) in large.into_iter().flatten().chain([small]) {
                     // As equal as can be: less memory, and seldom a last graph for a rest.
                     let n_chunks = self.size.frames.div_ceil(most).max(1);
-                    if let Some(parts) = self.inside(self.size.frames.div_ceil(n_chunks), frames) {
-                        return Ok(parts);
+                    match self.inside(self.size.frames.div_ceil(n_chunks), frames) {
+                        Some(parts) if parts.iter().any(|p| p.plan.across_bytes() > 0) => {
+                            across.get_or_insert(parts);
+                        }
+                        Some(parts) => return Ok(parts),
+                        None => {}
                     }
                 }
-                self.chunks_of(1, Frames::Apart)
+                across.map_or_else(|| self.chunks_of(1, Frames::Apart), Ok)
             }
         }
     }

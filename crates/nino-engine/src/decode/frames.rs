@@ -78,8 +78,8 @@ impl Cursor {
         self.mark.as_ref().map_or(0, |mark| mark.frames)
     }
 
-    /// Marks this place, where so many frames were computed and taken, if the last mark, or the start, was
-    /// long enough before; then `since` is now.
+    /// Marks this place, where so many frames were computed and taken, if it is long enough `since` the last
+    /// mark or the start; then that is now.
     pub(super) fn remember(
         &mut self,
         session: &mut dyn Session,
@@ -87,18 +87,13 @@ impl Cursor {
         place: (usize, usize),
         since: &mut Instant,
     ) -> Result<(), EngineError> {
-        let Some(backup) = self.backup else {
-            return Ok(());
-        };
-        let lasts = |mark: &Mark| mark.lasts(backup);
-        let wait = self.mark.as_ref().map_or(backup.every, lasts);
-        if since.elapsed() < wait {
-            return Ok(());
+        let wait = self.backup.and_then(|backup| Mark::after(part, backup));
+        if wait.is_some_and(|wait| since.elapsed() >= wait) {
+            let begun = Instant::now();
+            self.mark = Some(Mark::new(session, part, place)?);
+            tracing::debug!(took = ?begun.elapsed(), ?place, "marked");
+            *since = Instant::now();
         }
-        if let Some(mark) = Mark::new(session, part, place, backup)? {
-            self.mark = Some(mark);
-        }
-        *since = Instant::now();
         Ok(())
     }
 

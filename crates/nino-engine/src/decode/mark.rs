@@ -5,10 +5,10 @@ use super::Part;
 use super::carry::PIECE;
 use crate::EngineError;
 use nino_graph::{Backup, Session};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A copy takes this part of a clip's time at most, about.
-const SHARE: u32 = 20;
+const SHARE: f64 = 0.05;
 
 /// A place in a clip between two runs.
 #[derive(Debug)]
@@ -18,24 +18,27 @@ pub(super) struct Mark {
     pub(super) frames: usize,
     /// What layers have kept, by name.
     caches: Vec<(String, Vec<u8>)>,
-    took: Duration,
 }
 
 impl Mark {
-    /// Of what `part` has kept in its last run; `None` where it is more than should be copied.
+    /// The time of work after which a mark of what `part` keeps is worth making; `None` where it is more than
+    /// should be copied.
+    pub(super) fn after(part: &Part, backup: Backup) -> Option<Duration> {
+        let graph = part.plan.graph();
+        let bytes: usize = part.caches.iter().map(|c| graph.bytes(c.output)).sum();
+        let copying = bytes as f64 / backup.bytes_per_second;
+        let pays = Duration::from_secs_f64(copying / SHARE);
+        // The mark before is there until this one is whole.
+        (2 * bytes <= backup.most_bytes).then_some(pays.max(backup.every))
+    }
+
+    /// Of what `part` has kept in its last run.
     pub(super) fn new(
         session: &mut dyn Session,
         part: &Part,
         (latent_frames, frames): (usize, usize),
-        backup: Backup,
-    ) -> Result<Option<Mark>, EngineError> {
-        let begun = Instant::now();
+    ) -> Result<Mark, EngineError> {
         let graph = part.plan.graph();
-        let bytes: usize = part.caches.iter().map(|c| graph.bytes(c.output)).sum();
-        // The mark before is there until this one is whole.
-        if 2 * bytes > backup.most_bytes {
-            return Ok(None);
-        }
         let mut caches = Vec::with_capacity(part.caches.len());
         for cache in &part.caches {
             let mut bytes = vec![0; graph.bytes(cache.output)];
@@ -44,19 +47,11 @@ impl Mark {
             }
             caches.push((cache.name.clone(), bytes));
         }
-        let took = begun.elapsed();
-        tracing::debug!(bytes, ?took, latent_frames, "frames copied");
-        Ok(Some(Mark {
+        Ok(Mark {
             latent_frames,
             frames,
             caches,
-            took,
-        }))
-    }
-
-    /// How long after this mark another one is worth its time.
-    pub(super) fn lasts(&self, backup: Backup) -> Duration {
-        backup.every.max(self.took * SHARE)
+        })
     }
 
     /// Gives a run of `part`, the next one, the frames from before; zeros where none were kept.

@@ -1,0 +1,81 @@
+//! Files written while the device computes what comes next.
+
+use super::sink::Sink;
+use nino_engine::{EngineError, OnPicture, Picture};
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+/// Pictures that may wait for their file.
+const WAITING: usize = 4;
+
+/// Calls `decode` with a place for pictures to go, from where another thread takes them into `sink`.
+pub(super) fn write_beside<T>(
+    mut sink: Sink,
+    decode: impl FnOnce(&mut OnPicture<'_>) -> Result<T, EngineError>,
+) -> Result<(T, Sink), EngineError> {
+    thread::scope(|scope| {
+        let (send, receive) = sync_channel::<(usize, usize, Picture)>(WAITING);
+        let writer = scope.spawn(move || {
+            for (b, i, picture) in receive {
+                sink.take(b, i, &picture)?;
+            }
+            Ok::<_, EngineError>(sink)
+        });
+        let decoded = decode(&mut |b, i, picture| {
+            // The writer is gone when it has failed, and says why below.
+            let sent = send.send((b, i, picture));
+            sent.map_err(|_| EngineError::Cancelled)
+        });
+        drop(send);
+        let sink = writer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok((decoded?, sink))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_beside;
+    use crate::decode::sink::Sink;
+    use nino_engine::{EngineError, Latent, Picture, VaeFile};
+    use std::path::Path;
+
+    fn latent(batch: usize) -> Latent {
+        let values = vec![0.0; batch * 4];
+        Latent::from_planes(&[batch, 4, 1, 1], &values, Path::new("made up")).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_ends_the_decode() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("a.png");
+        let vae = VaeFile::spec("taesd").unwrap();
+        let sink = Sink::new(&output, &latent(100), &vae, 16.0).unwrap();
+        dir.close().unwrap();
+        let mut given = 0;
+        let written = write_beside(sink, |on_picture| {
+            for b in 0..100 {
+                given += 1;
+                on_picture(b, 0, Picture::new(8, 8))?;
+            }
+            Ok(())
+        });
+        let error = written.err().unwrap();
+        assert!(matches!(error, EngineError::Media(_)), "{error}");
+        assert!(given < 100, "it went on to the end");
+    }
+
+    #[test]
+    fn what_was_decoded_before_a_failure_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("a.png");
+        let vae = VaeFile::spec("taesd").unwrap();
+        let sink = Sink::new(&output, &latent(9), &vae, 16.0).unwrap();
+        let written = write_beside(sink, |on_picture| {
+            (0..7).try_for_each(|b| on_picture(b, 0, Picture::new(8, 8)))?;
+            Err::<(), _>(EngineError::NoFrames)
+        });
+        assert!(matches!(written, Err(EngineError::NoFrames)));
+        assert_eq!(dir.path().read_dir().unwrap().count(), 7);
+    }
+}
