@@ -6,8 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Pictures that may wait for their file.
-const WAITING: usize = 4;
+/// Bytes of pictures that may wait for their file: a chunk of a clip's frames are there all at once.
+const WAITING: usize = 128 << 20;
 
 /// Calls `decode` with a place for pictures to go, from where another thread takes them into `sink`.
 pub(super) fn write_beside<T>(
@@ -15,7 +15,8 @@ pub(super) fn write_beside<T>(
     decode: impl FnOnce(&mut OnPicture<'_>) -> Result<T, EngineError>,
 ) -> Result<(T, Sink), EngineError> {
     thread::scope(|scope| {
-        let (send, receive) = sync_channel::<(usize, usize, Picture)>(WAITING);
+        let waiting = (WAITING / sink.picture_bytes().max(1)).clamp(2, 64);
+        let (send, receive) = sync_channel::<(usize, usize, Picture)>(waiting);
         let writer = scope.spawn(move || {
             for (b, i, picture) in receive {
                 sink.take(b, i, &picture)?;
@@ -50,11 +51,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let output = dir.path().join("a.png");
         let vae = VaeFile::spec("taesd").unwrap();
-        let sink = Sink::new(&output, &latent(100), &vae, 16.0).unwrap();
+        let sink = Sink::new(&output, &latent(1000), &vae, 16.0).unwrap();
         dir.close().unwrap();
         let mut given = 0;
         let written = write_beside(sink, |on_picture| {
-            for b in 0..100 {
+            for b in 0..1000 {
                 given += 1;
                 on_picture(b, 0, Picture::new(8, 8))?;
             }
@@ -62,7 +63,7 @@ mod tests {
         });
         let error = written.err().unwrap();
         assert!(matches!(error, EngineError::Media(_)), "{error}");
-        assert!(given < 100, "it went on to the end");
+        assert!(given < 1000, "it went on to the end");
     }
 
     #[test]

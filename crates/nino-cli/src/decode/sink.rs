@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Sink {
     output: PathBuf,
     batch: usize,
+    /// Of a picture.
+    size: (usize, usize),
     n_frames: usize,
     is_still: bool,
     fps: f64,
@@ -31,16 +33,22 @@ impl Sink {
             can_write_video(output)?;
         }
         let side = vae.vae.scale();
-        has_room(output, (latent.width * side, latent.height * side))?;
+        let size = (latent.width * side, latent.height * side);
+        has_room(output, size)?;
         Ok(Sink {
             output: output.to_owned(),
             batch: latent.batch,
+            size,
             n_frames,
             is_still,
             fps,
             video: None,
             files: Vec::new(),
         })
+    }
+
+    pub(super) fn picture_bytes(&self) -> usize {
+        self.size.0 * self.size.1 * 3
     }
 
     pub(super) fn take(

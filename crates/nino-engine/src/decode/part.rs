@@ -103,9 +103,11 @@ pub(crate) struct Runs {
 pub(crate) enum Frames {
     /// All: fewer, larger ops.
     Together,
-    /// One after the other: a fraction of the memory. Where the frames of a window are too much at once,
-    /// each of them is on its own.
+    /// One after the other, with those of its window: a fraction of the memory.
     Apart,
+    /// Each on its own, with sums over windows: the least memory. What [`Frames::Apart`] becomes where a window
+    /// is too much at once.
+    Alone,
 }
 
 /// The graphs for `runs`, for one arena.
@@ -116,7 +118,7 @@ pub(crate) fn planned(
     (height, width): (usize, usize),
     record: impl Fn(Chunk) -> Result<Recording, EngineError>,
 ) -> Result<Vec<Part>, EngineError> {
-    let plan = |by_tap| {
+    let plan = |frames| {
         let recorded = runs.iter().map(|run| {
             record(Chunk {
                 batch: 1,
@@ -124,8 +126,8 @@ pub(crate) fn planned(
                 height,
                 width,
                 first: run.first,
-                by_frame: frames == Frames::Apart,
-                by_tap,
+                by_frame: frames != Frames::Together,
+                by_tap: frames == Frames::Alone,
             })
         });
         let mut recorded = recorded.collect::<Result<Vec<_>, _>>()?;
@@ -137,9 +139,9 @@ pub(crate) fn planned(
         let part = |((plan, of), run): (_, &Runs)| Part::new(plan, of, run.frames, run.n);
         Ok(parts.map(part).collect())
     };
-    match plan(false) {
+    match plan(frames) {
         Err(error) if frames == Frames::Apart && may_be_cut(&error, room) => {
-            plan(true).map_err(|by_tap| less(error, by_tap))
+            plan(Frames::Alone).map_err(|alone| less(error, alone))
         }
         planned => planned,
     }
