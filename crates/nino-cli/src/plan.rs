@@ -12,7 +12,7 @@ use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
 };
-use nino_graph::Work;
+use nino_graph::{Outside, Work};
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -103,7 +103,8 @@ struct StageRow {
 impl StageRow {
     fn new(stage: &StagePlan, rates: &Rates, stream: Stream) -> StageRow {
         let plan = &stage.plan;
-        let compute = rates.seconds(&stage.work());
+        let moved = plan.moved_bytes(Outside::Host) * stage.runs;
+        let compute = rates.seconds(&stage.work(), moved);
         let fetching = plan.streamed_in(stage.runs) as f64 / stream.bytes;
         let seconds = if stream.hides {
             compute.max(fetching)
@@ -165,7 +166,8 @@ impl Report {
         opened: &Opened,
     ) -> Result<Report> {
         let works: Vec<Work> = plan.stages.iter().map(StagePlan::work).collect();
-        let rates = Rates::measure(opened, &works)?;
+        let outside = plan.stages.iter().any(|s| s.plan.host_bytes() > 0);
+        let rates = Rates::measure(opened, &works, outside)?;
         let stream = Stream::measure(plan, model, opened);
         let stages: Vec<StageRow> = plan
             .stages

@@ -21,7 +21,7 @@ use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;
-use nino_graph::{Device, Work};
+use nino_graph::{Device, Outside, Work};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
 pub(crate) use run::MAX_RECOVERIES;
@@ -152,6 +152,13 @@ impl DecodePlan {
             .map(|p| p.plan.host_bytes())
             .max()
             .unwrap_or(0)
+    }
+
+    /// Bytes that come from outside the device's memory and go there, for one picture or clip.
+    pub fn moved_bytes(&self) -> usize {
+        let parts = self.parts.iter();
+        let moved = parts.map(|p| p.plan.moved_bytes(Outside::Host) * p.runs * self.n_tiles);
+        moved.sum()
     }
 
     /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every frame

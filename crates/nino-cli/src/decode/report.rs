@@ -42,7 +42,7 @@ pub(super) struct PlanReport {
 
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
-        let rates = Rates::measure(opened, [&plan.work])?;
+        let rates = Rates::measure(opened, [&plan.work], plan.host_bytes() > 0)?;
         Ok(PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -59,7 +59,7 @@ impl PlanReport {
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: rates.seconds(&plan.work) * 1e3,
+            estimated_ms: rates.seconds(&plan.work, plan.moved_bytes()) * 1e3,
         })
     }
 }

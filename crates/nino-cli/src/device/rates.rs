@@ -4,7 +4,7 @@ use super::Opened;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_graph::{Kind, Work};
-use nino_suite::bench::{Shape, measure};
+use nino_suite::bench::{Shape, measure, outside_rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub(crate) struct Rates {
     copy_bytes: f64,
     /// A multiply-add is two.
     flops: BTreeMap<Kind, f64>,
+    /// Of values that wait outside; none where nothing does.
+    outside_bytes: Option<f64>,
 }
 
 /// Runs a rate is the median of.
@@ -23,10 +25,11 @@ const RUNS: usize = 5;
 const FAST_FLOPS: f64 = 3e12;
 
 impl Rates {
-    /// Measures for about a second.
+    /// Measures for about a second; also how values come from `outside`, if any do.
     pub(crate) fn measure<'a>(
         opened: &Opened,
         works: impl IntoIterator<Item = &'a Work>,
+        outside: bool,
     ) -> Result<Rates> {
         let ceiling = opened.ceiling()?;
         let fast = ceiling.flops > FAST_FLOPS;
@@ -42,16 +45,19 @@ impl Rates {
         Ok(Rates {
             copy_bytes: ceiling.copy_bytes,
             flops,
+            outside_bytes: outside.then(|| outside_rate(&*opened.device)).transpose()?,
         })
     }
 
-    pub(crate) fn seconds(&self, work: &Work) -> f64 {
+    /// `moved` bytes come from outside and go there, which no computation hides.
+    pub(crate) fn seconds(&self, work: &Work, moved: usize) -> f64 {
+        let moving = self.outside_bytes.map_or(0.0, |rate| moved as f64 / rate);
         let each = work.kinds().map(|(kind, cost)| {
             let moved = cost.bytes / self.copy_bytes;
             let rate = self.flops.get(&kind);
             rate.map_or(moved, |rate| moved.max(cost.flops / rate))
         });
-        each.sum()
+        each.sum::<f64>() + moving
     }
 }
 

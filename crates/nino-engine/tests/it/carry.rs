@@ -131,6 +131,8 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
 struct Large<'a> {
     device: &'a dyn Device,
     budget: usize,
+    /// The largest buffer.
+    page: usize,
 }
 
 impl Around for Large<'_> {
@@ -145,6 +147,8 @@ impl Around for Large<'_> {
     fn plan_options(&self) -> PlanOptions {
         PlanOptions {
             budget: Some(self.budget),
+            page: self.page,
+            window: self.page / 4,
             reserve: 0,
             ..self.device.plan_options()
         }
@@ -168,6 +172,7 @@ fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
             let device = Large {
                 device: &cpu,
                 budget,
+                page: 1 << 30,
             };
             let plan = plan_decode(&device, &vae, clip.size(), &options).unwrap();
             let peak = plan.peak_bytes();
@@ -187,5 +192,26 @@ fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
         let (least, same) = decode(apart);
         assert!(least <= apart, "{least} and {apart}");
         assert!(values == same, "{chunking:?}");
+    }
+}
+
+#[test]
+fn chunks_whose_values_fit_a_buffer_come_first() {
+    let cpu = cpu();
+    let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
+    let clip = smooth(&[1, vae.vae.latent_channels(), 8, 12, 12]);
+    let chunk = |page| {
+        let device = Large {
+            device: &cpu,
+            budget: 1 << 30,
+            page,
+        };
+        let plan = plan_decode(&device, &vae, clip.size(), &DecodeOptions::default());
+        plan.unwrap().chunk.unwrap()
+    };
+    // Its last layers have 4 channels: a chunk of 8 gives 29 frames of them, one of 2 gives 8.
+    let frame = 96 * 96 * 4 * size_of::<f32>();
+    for (frames, expected) in [(8, 1), (12, 2), (20, 4), (40, 8)] {
+        assert_eq!(chunk(frames * frame), expected, "{frames} frames");
     }
 }

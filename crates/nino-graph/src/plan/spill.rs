@@ -45,6 +45,17 @@ impl Plan {
         (transfers.into_iter().flatten().collect(), out)
     }
 
+    /// Bytes that the steps of a run bring in from there, and take out.
+    pub fn moved_bytes(&self, outside: Outside) -> usize {
+        let moved = |step: &Step| {
+            let (operands, out) = self.transfers(step);
+            let there = operands.into_iter().chain(out);
+            let there = there.filter(|t| t.outside == outside);
+            there.map(|t| t.bytes.len()).sum::<usize>()
+        };
+        self.steps.iter().map(moved).sum()
+    }
+
     /// The plan whose arena takes at most `arena` bytes and keeps as little as possible outside. The error
     /// tells the least that would do.
     pub fn fit(graph: &Graph, options: PlanOptions, arena: usize) -> Result<Plan, PlanError> {

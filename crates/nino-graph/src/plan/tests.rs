@@ -628,6 +628,19 @@ fn values_larger_than_a_page_lie_across_pages() {
     };
     let outside = Plan::within(&g, less).unwrap();
     assert!(outside.host_bytes() > 0 && outside.device_bytes() < plan.device_bytes());
+    assert!(plan.moved_bytes(Outside::Across) > 0 && plan.moved_bytes(Outside::Host) == 0);
+}
+
+#[test]
+fn what_is_outside_is_moved_once_where_it_is_read_once() {
+    let mut g = Graph::new();
+    let x = g.input("x", [256, 64], DType::F32);
+    let y = g.act(x, crate::Act::Relu);
+    g.output(y);
+    let bytes = g.bytes(x);
+    let plan = Plan::fit(&g, PlanOptions::default(), bytes / 2).unwrap();
+    assert!(plan.steps().len() > 1);
+    assert_eq!(plan.moved_bytes(Outside::Host), 2 * bytes);
 }
 
 proptest! {

@@ -1,0 +1,49 @@
+//! How fast values that wait outside a device come and go.
+
+use crate::run::RunError;
+use nino_graph::{Act, Device, ExecError, Graph, Outside, ParamError, ParamSource, ParamSpec};
+use nino_graph::{Plan, RunOptions};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Values of the tensor that passes through: well beyond any cache.
+const N: [usize; 2] = [4096, 8192];
+/// Each step brings a good deal, as real plans do.
+const STEPS: usize = 8;
+
+/// Bytes a second, in and out together: of an op that does next to nothing with what passes.
+pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
+    let mut g = Graph::new();
+    let x = g.input("x", N, device.activation_dtype());
+    let y = g.act(x, Act::Relu);
+    g.output(y);
+    let graph = g.finish().map_err(|e| ExecError::Device {
+        message: e.to_string(),
+    })?;
+    let arena = graph.bytes(y) * 2 / STEPS;
+    let plan = Arc::new(Plan::fit(&graph, device.plan_options(), arena)?);
+    let weights = device.load(&[&plan], Arc::new(NoParams))?;
+    let mut session = device.session(plan.clone(), &weights)?;
+    session.clear(x)?;
+    // The first run finds pages nobody has touched.
+    session.run(RunOptions::default())?;
+    let mut seconds = Vec::new();
+    for _ in 0..3 {
+        let started = Instant::now();
+        session.run(RunOptions::default())?;
+        seconds.push(started.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok(plan.moved_bytes(Outside::Host) as f64 / seconds[1])
+}
+
+struct NoParams;
+
+impl ParamSource for NoParams {
+    fn read(&self, param: &ParamSpec, _: &mut [u8]) -> Result<(), ParamError> {
+        Err(ParamError {
+            name: param.name.clone(),
+            what: "there is none".to_owned(),
+        })
+    }
+}
