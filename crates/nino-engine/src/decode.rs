@@ -21,7 +21,7 @@ use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;
-use nino_graph::{Device, Outside, Work};
+use nino_graph::{Device, Work};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
 pub(crate) use run::MAX_RECOVERIES;
@@ -156,9 +156,8 @@ impl DecodePlan {
 
     /// Bytes that come from outside the device's memory and go there, for one picture or clip.
     pub fn moved_bytes(&self) -> usize {
-        let parts = self.parts.iter();
-        let moved = parts.map(|p| p.plan.moved_bytes(Outside::Host) * p.runs * self.n_tiles);
-        moved.sum()
+        let moved: usize = self.parts.iter().map(Part::moved_bytes).sum();
+        moved * self.n_tiles
     }
 
     /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every frame

@@ -35,7 +35,7 @@ pub use op::{
     RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
 };
 pub use plan::{
-    ArenaSize, Fetch, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer,
+    ArenaSize, Fetch, Idle, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer,
 };
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;

@@ -45,6 +45,8 @@ pub struct PlanOptions {
     pub residual_in_place: bool,
     /// Values of at least this many bytes stay outside the arena and pass through it by rows.
     pub spill_above: Option<usize>,
+    /// The same for values that are idle.
+    pub spill_idle: Option<Idle>,
     /// The most bytes one step may bring from outside, or from across pages.
     pub window: usize,
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
@@ -56,6 +58,15 @@ pub struct PlanOptions {
     /// What is computed from kept inputs and parameters alone has its place for the whole plan, and later
     /// runs find it there.
     pub keep_steady: bool,
+}
+
+/// Values that take their place for long and are seldom used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// From a value's first op to its last. What graphs share ([`Graph::share`]) is there all the time.
+    pub ops: usize,
+    /// Of at least this many bytes.
+    pub above: usize,
 }
 
 impl PlanOptions {
@@ -94,6 +105,7 @@ impl Default for PlanOptions {
             max_step_flops: None,
             residual_in_place: true,
             spill_above: None,
+            spill_idle: None,
             window: usize::MAX,
             fetch_copies: SLOTS,
             expand_rows: None,

@@ -31,6 +31,8 @@ pub(super) struct PlanReport {
     predicted_peak_bytes: usize,
     weights_bytes: usize,
     host_bytes: usize,
+    /// From outside the device and back, in all.
+    moved_bytes: usize,
     /// See [`program_bytes`].
     program_bytes: usize,
     largest_binding_bytes: usize,
@@ -54,6 +56,7 @@ impl PlanReport {
             predicted_peak_bytes: plan.peak_bytes(),
             weights_bytes: plan.weight_bytes(),
             host_bytes: plan.host_bytes(),
+            moved_bytes: plan.moved_bytes(),
             program_bytes: program_bytes(plan, opened),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
@@ -94,7 +97,12 @@ impl fmt::Display for PlanReport {
             bytes(self.weights_bytes)
         )?;
         if self.host_bytes > 0 {
-            writeln!(f, "  kept outside     {}", bytes(self.host_bytes))?;
+            writeln!(
+                f,
+                "  kept outside     {}, and {} moved",
+                bytes(self.host_bytes),
+                bytes(self.moved_bytes)
+            )?;
         }
         writeln!(
             f,

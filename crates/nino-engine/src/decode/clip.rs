@@ -68,8 +68,20 @@ impl Recorder<'_> {
                         None => {}
                     }
                 }
-                across.map_or_else(|| self.chunks_of(1, Frames::Apart), Ok)
+                across.map_or_else(|| self.outside(together), Ok)
             }
+        }
+    }
+
+    /// Graphs of which some values wait outside the device, with the least traffic.
+    fn outside(&self, together: bool) -> Result<Vec<Part>, EngineError> {
+        let moved = |parts: &Vec<Part>| -> usize { parts.iter().map(Part::moved_bytes).sum() };
+        let large = together.then_some([2, 1]).into_iter().flatten();
+        let large = large.filter_map(|n| self.chunks_of(n, Frames::Together).ok());
+        let small = self.chunks_of(1, Frames::Apart);
+        match large.min_by_key(moved) {
+            Some(large) if !small.as_ref().is_ok_and(|s| moved(s) <= moved(&large)) => Ok(large),
+            _ => small,
         }
     }
 

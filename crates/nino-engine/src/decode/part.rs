@@ -6,7 +6,7 @@ use crate::fit::{Room, fit_turns};
 use crate::profile::Profile;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Event};
-use nino_graph::{ArenaSize, Device, Node, Plan, PlanError, RunOptions, Session};
+use nino_graph::{ArenaSize, Device, Node, Outside, Plan, PlanError, RunOptions, Session};
 use nino_models::{Cache, Chunk, Recording};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -39,6 +39,11 @@ impl Part {
             frames,
             runs,
         }
+    }
+
+    /// From outside the device's memory and back, in all its runs.
+    pub(crate) fn moved_bytes(&self) -> usize {
+        self.plan.moved_bytes(Outside::Host) * self.runs
     }
 
     /// One run with these values; an error when what came out is not finite, which the device itself

@@ -609,3 +609,24 @@ fn a_clip_in_the_least_memory_is_the_same() {
         assert!(db >= 60.0, "{db:.1} dB");
     }
 }
+
+#[test]
+fn a_clip_is_the_same_in_any_memory() {
+    let (vae, latent) = (wan(), smooth(&[1, 4, 3, 24, 40]));
+    let options = DecodeOptions::default();
+    let (whole, _, peak, weights) = pictures(&cpu(), &vae, &latent, &options);
+    let mut outside = 0;
+    for share in [16, 12, 8, 6, 4, 3, 2] {
+        let small = Small {
+            cpu: cpu(),
+            budget: weights + (peak - weights) * share / 20,
+        };
+        let (found, strategy, used, _) = pictures(&small, &vae, &latent, &options);
+        assert!(used <= small.budget, "{share}: {used} of {}", small.budget);
+        outside += usize::from(strategy == Strategy::ExactTiles);
+        let db = found.iter().zip(&whole).map(|(f, w)| psnr(f, w));
+        let least = db.fold(f64::INFINITY, f64::min);
+        assert!(least >= 60.0, "{share} twentieths: {least:.1} dB");
+    }
+    assert!(outside >= 4, "only {outside} had values outside");
+}

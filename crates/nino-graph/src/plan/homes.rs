@@ -1,7 +1,7 @@
 //! Which buffers lie in the arena's pages, which across pages, and which outside.
 
-use super::PlanOptions;
 use super::lifetimes::Buffer;
+use super::{Idle, PlanOptions};
 use crate::Graph;
 
 /// Buffers by where they are kept.
@@ -14,9 +14,21 @@ pub(super) struct Homes {
     pub(super) passes: Vec<bool>,
 }
 
+/// See [`Idle::ops`].
+fn ops(buffer: &Buffer) -> usize {
+    match buffer.shared {
+        Some(_) => usize::MAX,
+        None => buffer.end - buffer.start,
+    }
+}
+
 impl Homes {
     pub(super) fn new(graph: &Graph, buffers: Vec<Buffer>, options: &PlanOptions) -> Homes {
-        let least = options.spill_above.unwrap_or(usize::MAX);
+        let is_outside = |b: &Buffer| {
+            let idle = |idle: Idle| b.bytes >= idle.above && ops(b) >= idle.ops;
+            options.spill_above.is_some_and(|above| b.bytes >= above)
+                || options.spill_idle.is_some_and(idle)
+        };
         let mut homes = Homes {
             paged: Vec::new(),
             across: Vec::new(),
@@ -26,7 +38,7 @@ impl Homes {
         for buffer in buffers {
             let home = if buffer.scratch_of.is_some() {
                 &mut homes.paged
-            } else if buffer.bytes >= least {
+            } else if is_outside(&buffer) {
                 &mut homes.host
             } else if buffer.bytes > options.page {
                 &mut homes.across

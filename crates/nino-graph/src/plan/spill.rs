@@ -3,7 +3,7 @@
 
 use super::lifetimes::Buffer;
 use super::order::Order;
-use super::{ArenaSize, Plan, PlanError, PlanOptions, Step};
+use super::{ArenaSize, Idle, Plan, PlanError, PlanOptions, Step};
 use crate::{Graph, Node};
 use std::ops::Range;
 
@@ -113,6 +113,21 @@ fn within_arena(plans: Vec<Plan>, arena: usize) -> Result<Vec<Plan>, PlanError> 
     }
 }
 
+/// Sizes from which values are outside: all of them, and idle ones.
+#[derive(Clone, Copy)]
+struct Above {
+    all: Option<usize>,
+    idle: Option<Idle>,
+}
+
+/// The different ones that are worth keeping outside.
+fn from_the_largest(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut sizes: Vec<usize> = sizes.filter(|&bytes| bytes >= MIN_SPILL).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.dedup();
+    sizes
+}
+
 /// How much must stay outside so that an arena suffices.
 struct Search<'a> {
     graphs: &'a [Graph],
@@ -122,6 +137,8 @@ struct Search<'a> {
     whole: Vec<Plan>,
     /// Of values worth keeping outside, from the largest down.
     sizes: Vec<usize>,
+    /// Of those among them that graphs share.
+    shared: Vec<usize>,
     /// No window below this does: what tries that failed have told.
     least_window: usize,
 }
@@ -140,25 +157,26 @@ impl<'a> Search<'a> {
             return Search::new(graphs, frugal, arena);
         }
         let bytes = |g: &Graph| g.ops().map(|(n, _)| g.bytes(n)).collect::<Vec<_>>();
-        let mut sizes: Vec<usize> = graphs.iter().flat_map(bytes).collect();
-        sizes.retain(|&b| b >= MIN_SPILL);
-        sizes.sort_unstable_by(|a, b| b.cmp(a));
-        sizes.dedup();
+        let sizes = from_the_largest(graphs.iter().flat_map(bytes));
+        let shared = graphs.iter().flat_map(Graph::shared);
+        let shared = from_the_largest(shared.map(|s| s.bytes));
         Ok(Search {
             graphs,
             options,
             arena,
             whole,
             sizes,
+            shared,
             least_window: 1,
         })
     }
 
-    /// The plans with values of `size` and more outside; `None` where a window is too small, and then it is
-    /// known what one has to be at least. More values outside never need less.
-    fn spilling(&mut self, size: usize, window: usize) -> Option<Vec<Plan>> {
+    /// The plans with values of these sizes and more outside; `None` where a window is too small, and then it
+    /// is known what one has to be at least. More values outside never need less.
+    fn spilling(&mut self, above: Above, window: usize) -> Option<Vec<Plan>> {
         let options = PlanOptions {
-            spill_above: Some(size),
+            spill_above: above.all,
+            spill_idle: above.idle,
             window,
             ..self.options
         };
@@ -173,22 +191,44 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Large windows mean few, efficient steps: they take what the values inside leave.
+    /// Large windows mean few, efficient steps: they take what the values inside leave. Idle values go first:
+    /// that frees most for its traffic.
     fn with_large_windows(&mut self) -> Option<Vec<Plan>> {
-        for size in self.sizes.clone() {
-            // Attention wants all keys and values at once, which may be more than half.
-            for sixteenths in [8, 12, 4, 2, 1] {
-                let window = self.arena / 16 * sixteenths;
-                if window < self.least_window {
-                    continue;
-                }
-                let plans = self.spilling(size, window);
-                if let Some(plans) = plans.filter(|p| arena_of(p) <= self.arena) {
-                    return Some(plans);
-                }
+        let smallest = self.shared.last().copied();
+        for ops in IDLE_OPS {
+            let idle = |above| Above {
+                all: None,
+                idle: Some(Idle { ops, above }),
+            };
+            if smallest.is_some_and(|size| self.with_one_of(idle(size), &[1]).is_some()) {
+                let mut sizes = self.shared.clone().into_iter();
+                return sizes.find_map(|size| self.with_one_of(idle(size), &[4, 1]));
             }
         }
-        None
+        let idle = self.all_idle();
+        self.sizes.clone().into_iter().find_map(|size| {
+            let all = Some(size);
+            // Attention wants all keys and values at once, which may be more than half.
+            self.with_one_of(Above { all, idle }, &[8, 12, 4, 2, 1])
+        })
+    }
+
+    /// In graphs that share values; others have few that are idle, and what they have are not the largest.
+    fn all_idle(&self) -> Option<Idle> {
+        let (ops, above) = (IDLE_OPS[IDLE_OPS.len() - 1], *self.shared.last()?);
+        Some(Idle { ops, above })
+    }
+
+    /// With the first of these windows that does, in sixteenths of the arena.
+    fn with_one_of(&mut self, above: Above, windows: &[usize]) -> Option<Vec<Plan>> {
+        windows.iter().find_map(|sixteenths| {
+            let window = self.arena / 16 * sixteenths;
+            if window < self.least_window {
+                return None;
+            }
+            let plans = self.spilling(above, window)?;
+            (arena_of(&plans) <= self.arena).then_some(plans)
+        })
     }
 
     /// The smallest plans: all that can be outside is, and windows hold the rows of one step.
@@ -196,7 +236,11 @@ impl<'a> Search<'a> {
         let smallest = self.sizes.last().copied();
         while let Some(size) = smallest {
             let window = self.least_window.max(MIN_SPILL);
-            if let Some(plans) = self.spilling(size, window) {
+            let above = Above {
+                all: Some(size),
+                idle: self.all_idle(),
+            };
+            if let Some(plans) = self.spilling(above, window) {
                 let is_smaller = arena_of(&plans) < arena_of(&self.whole);
                 return if is_smaller { plans } else { self.whole };
             }
@@ -207,6 +251,9 @@ impl<'a> Search<'a> {
         self.whole
     }
 }
+
+/// What is idle, from what is most so.
+const IDLE_OPS: [usize; 3] = [usize::MAX, 100, 32];
 
 /// Keeping less than this outside frees nothing worth its traffic.
 const MIN_SPILL: usize = 64 * 1024;
