@@ -97,10 +97,11 @@ impl Recorder<'_> {
 
     fn chunks_of(&self, chunk: usize, frames: Frames) -> Result<Vec<Part>, EngineError> {
         let chunk = chunk.clamp(1, self.size.frames.max(1));
-        let rest = self.size.frames.saturating_sub(chunk);
+        let first = usize::from(self.begins);
+        let rest = self.size.frames.saturating_sub(first * chunk);
         let last = usize::from(!rest.is_multiple_of(chunk));
         let runs = [
-            (chunk, self.begins, 1),
+            (chunk, true, first),
             (chunk, false, rest / chunk),
             (rest % chunk, false, last),
         ];
