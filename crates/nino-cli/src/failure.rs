@@ -134,6 +134,7 @@ fn exec_hint(error: &ExecError) -> Option<&'static str> {
         ExecError::HostMemory { .. } => {
             Some("close programs, or raise --budget if the device has more memory")
         }
+        ExecError::Disk { .. } => Some("set TMPDIR to a folder with more room, or raise --budget"),
         ExecError::DeviceLost { .. } => Some(
             "`nino doctor` lists known driver trouble; a lower --gpu-tier or --device cpu may work",
         ),

@@ -1,6 +1,9 @@
 //! Values outside the arena, in a temporary file without a name: it is gone when the session is.
 
+use std::env;
 use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use nino_graph::ExecError;
 
@@ -9,9 +12,30 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
+    /// Takes all of the disk that it will need, or none: a full disk half-way would cost the whole run.
     pub(crate) fn new(bytes: u64) -> Result<Spill, ExecError> {
-        let file = tempfile::tempfile().map_err(failed("create"))?;
-        file.set_len(bytes).map_err(failed("size"))?;
+        let named = env::var_os("TMPDIR").map(PathBuf::from);
+        let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
+        let writable = |folder: &PathBuf| tempfile::tempfile_in(folder).is_ok();
+        let folder = folders.find(writable);
+        Spill::within(&folder.unwrap_or_else(env::temp_dir), bytes)
+    }
+
+    fn within(folder: &Path, bytes: u64) -> Result<Spill, ExecError> {
+        let file = tempfile::tempfile_in(folder).map_err(failed("create"))?;
+        let free = free_bytes(&file);
+        let taken = match free {
+            Some(free) if free < bytes => Err(ErrorKind::StorageFull.into()),
+            _ => take(&file, bytes),
+        };
+        taken.map_err(|e: io::Error| match e.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ExecError::Disk {
+                folder: folder.display().to_string(),
+                wanted: bytes,
+                free,
+            },
+            _ => failed("size")(e),
+        })?;
         Ok(Spill { file })
     }
 
@@ -44,8 +68,73 @@ impl Spill {
     }
 }
 
+/// For files that are large: unlike `/tmp`, never in memory.
+const LARGE: &str = "/var/tmp";
+
+/// Makes the file so long, with its place on the disk where the system can do that.
+fn take(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open as long as the file is.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != ErrorKind::Unsupported {
+            return Err(error);
+        }
+    }
+    file.set_len(bytes)
+}
+
+/// Of the disk a file is on, where the system tells.
+fn free_bytes(file: &File) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsRawFd;
+        let mut disk = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is given.
+        let disk = unsafe {
+            if libc::fstatvfs(file.as_raw_fd(), disk.as_mut_ptr()) != 0 {
+                return None;
+            }
+            disk.assume_init()
+        };
+        #[allow(clippy::unnecessary_cast)] // not of one type on all systems
+        Some(disk.f_bavail as u64 * disk.f_frsize as u64)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        None
+    }
+}
+
 fn failed(what: &'static str) -> impl Fn(std::io::Error) -> ExecError {
     move |e| ExecError::Device {
         message: format!("could not {what} the temporary file for values outside the arena: {e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ExecError, Spill};
+
+    #[test]
+    fn a_disk_without_the_room_is_told_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let small = Spill::within(folder.path(), 1 << 20).unwrap();
+        small.write((1 << 20) - 4, &[1, 2, 3, 4]).unwrap();
+        let mut read = [0; 4];
+        small.read((1 << 20) - 4, &mut read).unwrap();
+        assert_eq!(read, [1, 2, 3, 4]);
+        let Err(error) = Spill::within(folder.path(), 1 << 60) else {
+            panic!("no disk has an exbibyte");
+        };
+        assert!(matches!(error, ExecError::Disk { .. }), "{error}");
+        let folder = folder.path().display().to_string();
+        assert!(error.to_string().contains(&folder), "{error}");
     }
 }

@@ -144,6 +144,9 @@ impl EngineError {
             EngineError::Exec(ExecError::HostMemory { .. }) => {
                 Some("raise --budget if the device has more, or decode in pieces: --tile fast".to_owned())
             }
+            EngineError::Exec(ExecError::Disk { .. }) => {
+                Some("set TMPDIR to a folder with more room, raise --budget, or decode in pieces: --tile fast".to_owned())
+            }
             EngineError::Exec(ExecError::Unsupported { .. })
             | EngineError::Plan(PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. }) => {
                 Some("--tile fast decodes in pieces, and --device cpu has no such limit".to_owned())

@@ -166,6 +166,12 @@ pub enum ExecError {
     },
     #[error("{wanted} bytes would have to wait in the host's memory, of which {free} are free")]
     HostMemory { wanted: u64, free: u64 },
+    #[error("{wanted} bytes would have to wait in a temporary file in {folder}{}", free.map(|f| format!(", where {f} are free")).unwrap_or_default())]
+    Disk {
+        folder: String,
+        wanted: u64,
+        free: Option<u64>,
+    },
     #[error("the device was lost: {reason}")]
     DeviceLost { reason: String },
     #[error("{op} is not supported on {device}: {why}")]
