@@ -3,6 +3,7 @@
 use super::sink::Sink;
 use nino_engine::{EngineError, OnPicture, Picture};
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -14,11 +15,17 @@ pub(super) fn write_beside<T>(
     mut sink: Sink,
     decode: impl FnOnce(&mut OnPicture<'_>) -> Result<T, EngineError>,
 ) -> Result<(T, Sink), EngineError> {
+    let failed = AtomicBool::new(false);
     thread::scope(|scope| {
         let waiting = (WAITING / sink.picture_bytes().max(1)).clamp(2, 64);
         let (send, receive) = sync_channel::<(usize, usize, Picture)>(waiting);
+        let failed = &failed;
         let writer = scope.spawn(move || {
             for (b, i, picture) in receive {
+                // Pictures are whole; frames are of a clip that will not be.
+                if failed.load(Ordering::Relaxed) && !sink.is_still() {
+                    break;
+                }
                 sink.take(b, i, &picture)?;
             }
             Ok::<_, EngineError>(sink)
@@ -28,6 +35,7 @@ pub(super) fn write_beside<T>(
             let sent = send.send((b, i, picture));
             sent.map_err(|_| EngineError::Cancelled)
         });
+        failed.store(decoded.is_err(), Ordering::Relaxed);
         drop(send);
         let sink = writer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         Ok((decoded?, sink))
@@ -78,5 +86,20 @@ mod tests {
         });
         assert!(matches!(written, Err(EngineError::NoFrames)));
         assert_eq!(dir.path().read_dir().unwrap().count(), 7);
+    }
+
+    #[test]
+    fn of_a_clip_that_fails_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("a.y4m");
+        let vae = VaeFile::spec("wan21-vae").unwrap();
+        let clip = Latent::from_planes(&[1, 16, 5, 1, 1], &[0.0; 80], Path::new("made up"));
+        let sink = Sink::new(&output, &clip.unwrap(), &vae, 16.0).unwrap();
+        let written = write_beside(sink, |on_picture| {
+            (0..9).try_for_each(|i| on_picture(0, i, Picture::new(8, 8)))?;
+            Err::<(), _>(EngineError::NoFrames)
+        });
+        assert!(matches!(written, Err(EngineError::NoFrames)));
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
     }
 }

@@ -47,6 +47,10 @@ impl Sink {
         })
     }
 
+    pub(super) fn is_still(&self) -> bool {
+        self.is_still
+    }
+
     pub(super) fn picture_bytes(&self) -> usize {
         self.size.0 * self.size.1 * 3
     }
