@@ -16,13 +16,18 @@ impl Spill {
     pub(crate) fn new(bytes: u64) -> Result<Spill, ExecError> {
         let named = env::var_os("TMPDIR").map(PathBuf::from);
         let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
-        let writable = |folder: &PathBuf| tempfile::tempfile_in(folder).is_ok();
-        let folder = folders.find(writable);
-        Spill::within(&folder.unwrap_or_else(env::temp_dir), bytes)
+        let found = folders.find_map(|folder| Some((tempfile::tempfile_in(&folder).ok()?, folder)));
+        let (file, folder) = match found {
+            Some(found) => found,
+            None => (
+                tempfile::tempfile().map_err(failed("create"))?,
+                env::temp_dir(),
+            ),
+        };
+        Spill::of(file, &folder, bytes)
     }
 
-    fn within(folder: &Path, bytes: u64) -> Result<Spill, ExecError> {
-        let file = tempfile::tempfile_in(folder).map_err(failed("create"))?;
+    fn of(file: File, folder: &Path, bytes: u64) -> Result<Spill, ExecError> {
         let free = free_bytes(&file);
         let taken = match free {
             Some(free) if free < bytes => Err(ErrorKind::StorageFull.into()),
@@ -125,12 +130,16 @@ mod tests {
     #[test]
     fn a_disk_without_the_room_is_told_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
-        let small = Spill::within(folder.path(), 1 << 20).unwrap();
+        let within = |bytes| {
+            let file = tempfile::tempfile_in(&folder).unwrap();
+            Spill::of(file, folder.path(), bytes)
+        };
+        let small = within(1 << 20).unwrap();
         small.write((1 << 20) - 4, &[1, 2, 3, 4]).unwrap();
         let mut read = [0; 4];
         small.read((1 << 20) - 4, &mut read).unwrap();
         assert_eq!(read, [1, 2, 3, 4]);
-        let Err(error) = Spill::within(folder.path(), 1 << 60) else {
+        let Err(error) = within(1 << 60) else {
             panic!("no disk has an exbibyte");
         };
         assert!(matches!(error, ExecError::Disk { .. }), "{error}");

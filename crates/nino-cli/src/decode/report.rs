@@ -44,7 +44,8 @@ pub(super) struct PlanReport {
 
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
-        let rates = Rates::measure(opened, [&plan.work], plan.host_bytes() > 0)?;
+        let moved_bytes = plan.moved_bytes();
+        let rates = Rates::measure(opened, [&plan.work], moved_bytes > 0)?;
         Ok(PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -56,13 +57,13 @@ impl PlanReport {
             predicted_peak_bytes: plan.peak_bytes(),
             weights_bytes: plan.weight_bytes(),
             host_bytes: plan.host_bytes(),
-            moved_bytes: plan.moved_bytes(),
+            moved_bytes,
             program_bytes: program_bytes(plan, opened),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: rates.seconds(&plan.work, plan.moved_bytes()) * 1e3,
+            estimated_ms: rates.seconds(&plan.work, moved_bytes) * 1e3,
         })
     }
 }

@@ -32,8 +32,11 @@ pub(super) struct Recorder<'a> {
 
 impl Recorder<'_> {
     pub(super) fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
-        let still = self.vae.vae.time_scale().is_none();
-        let together = !still && self.device.favors_large_ops();
+        if self.vae.vae.time_scale().is_none() {
+            // A picture has no frames to take apart: that would only be the same plan again.
+            return self.chunks_of(1, Frames::Together);
+        }
+        let together = self.device.favors_large_ops();
         match chunking {
             Chunking::Frames(n) => {
                 let large = together.then(|| self.inside(n, Frames::Together));
@@ -41,7 +44,7 @@ impl Recorder<'_> {
                     .flatten()
                     .map_or_else(|| self.chunks_of(n, Frames::Apart), Ok)
             }
-            Chunking::Auto if still || self.room.bytes(self.device).is_none() => {
+            Chunking::Auto if self.room.bytes(self.device).is_none() => {
                 self.chunks_of(1, Frames::Apart)
             }
             Chunking::Auto => {

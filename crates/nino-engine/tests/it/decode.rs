@@ -46,6 +46,14 @@ pub(crate) fn kl() -> VaeFile {
     kl_with_gain(1.0)
 }
 
+fn in_f32() -> Storage<'static> {
+    Storage {
+        activations: DType::F32,
+        weights: &|_| DType::F32,
+        scale: Scale { shift: 0 },
+    }
+}
+
 /// With its residual stream `gain` times as large as usual.
 pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
     let config = Config {
@@ -62,11 +70,7 @@ pub(crate) fn kl_with_gain(gain: f32) -> VaeFile {
         by_frame: true,
         by_tap: false,
     };
-    let storage = Storage {
-        activations: DType::F32,
-        weights: &|_| DType::F32,
-        scale: Scale { shift: 0 },
-    };
+    let storage = in_f32();
     let vae = Vae::Kl(config);
     let halves = [
         vae.decode(chunk, &storage).unwrap(),
@@ -590,16 +594,11 @@ fn a_clip_in_the_least_memory_is_the_same() {
         by_frame: true,
         by_tap: false,
     };
-    let storage = Storage {
-        activations: DType::F32,
-        weights: &|_| DType::F32,
-        scale: Scale { shift: 0 },
-    };
     let least = Small {
         cpu: cpu(),
         budget: need,
     };
-    let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
+    let windows = vae.vae.decode(chunk, &in_f32()).unwrap().graph;
     let windows = rewrite(&windows, least.rewrites());
     let windows = Plan::within(&windows, Device::plan_options(&least));
     assert!(windows.is_err(), "{need} bytes are enough for windows");

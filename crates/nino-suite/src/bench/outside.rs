@@ -1,8 +1,8 @@
 //! How fast values that wait outside a device come and go.
 
+use crate::MapSource;
 use crate::run::RunError;
-use nino_graph::{Act, Device, ExecError, Graph, Outside, ParamError, ParamSource, ParamSpec};
-use nino_graph::{Plan, RunOptions};
+use nino_graph::{Act, Device, ExecError, Graph, Outside, Plan, RunOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
     })?;
     let arena = graph.bytes(y) * 2 / STEPS;
     let plan = Arc::new(Plan::fit(&graph, device.plan_options(), arena)?);
-    let weights = device.load(&[&plan], Arc::new(NoParams))?;
+    let weights = device.load(&[&plan], Arc::new(MapSource::default()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     session.clear(x)?;
     // The first run finds pages nobody has touched.
@@ -35,15 +35,4 @@ pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
     }
     seconds.sort_by(f64::total_cmp);
     Ok(plan.moved_bytes(Outside::Host) as f64 / seconds[1])
-}
-
-struct NoParams;
-
-impl ParamSource for NoParams {
-    fn read(&self, param: &ParamSpec, _: &mut [u8]) -> Result<(), ParamError> {
-        Err(ParamError {
-            name: param.name.clone(),
-            what: "there is none".to_owned(),
-        })
-    }
 }
