@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
+use nino_graph::{
+    Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights, taking_turns,
+};
 
 use crate::exec;
 use crate::memory::{self, Buffer};
@@ -122,6 +124,6 @@ impl Device for Cpu {
         let weights = weights.clone().downcast::<Params>().map_err(other)?;
         let sessions = exec::sessions(plans, &weights, &self.threads, self.level)?;
         let boxed = |s| -> Box<dyn Session> { Box::new(s) };
-        Ok(sessions.into_iter().map(boxed).collect())
+        Ok(taking_turns(sessions.into_iter().map(boxed).collect()))
     }
 }

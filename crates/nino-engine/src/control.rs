@@ -3,11 +3,49 @@
 use crate::{EngineError, Picture};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A part of the work of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// Prompts are encoded.
+    Text,
+    /// Weights are brought to the device.
+    Load,
+    /// A picture or clip becomes a latent.
+    Encode,
+    /// A latent is sampled.
+    Sample,
+    /// The unfinished latent is shown.
+    Preview,
+    /// A latent becomes pictures.
+    Decode,
+}
+
+impl Stage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Text => "text",
+            Stage::Load => "load",
+            Stage::Encode => "encode",
+            Stage::Sample => "sample",
+            Stage::Preview => "preview",
+            Stage::Decode => "decode",
+        }
+    }
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Progress of a request, as values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A part of the work begins: `load`, `decode`, …
-    Stage(&'static str),
+    /// A part of the work begins.
+    Stage(Stage),
+    /// A pass over the latent begins, of several: the first is 0.
+    Pass { index: usize, total: usize },
     /// `done` of `total` tiles, frames or steps of the present stage.
     Progress { done: usize, total: usize },
     /// The share of the next tile or chunk of frames that is done; a picture that is decoded whole is one.
@@ -25,8 +63,8 @@ pub struct Control<'a> {
 }
 
 impl Control<'_> {
-    pub(crate) fn stage(&mut self, name: &'static str) -> Result<(), EngineError> {
-        (self.on_event)(Event::Stage(name));
+    pub(crate) fn stage(&mut self, stage: Stage) -> Result<(), EngineError> {
+        (self.on_event)(Event::Stage(stage));
         self.check()
     }
 

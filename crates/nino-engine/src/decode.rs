@@ -15,7 +15,7 @@ mod run;
 mod tiles;
 
 use crate::fit::Room;
-use crate::{EngineError, VaeFile};
+use crate::{EngineError, Store, VaeFile};
 pub use clip::Chunking;
 use clip::Recorder;
 pub use decoder::Decoder;
@@ -183,14 +183,18 @@ impl DecodePlan {
     }
 }
 
-/// Plans the decode of one latent.
+/// Plans the decode of one latent, or finds the plan made before.
 pub fn plan_decode(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     size: LatentSize,
     options: &DecodeOptions,
 ) -> Result<DecodePlan, EngineError> {
-    plan_rest(device, vae, (size, 0), options)
+    let what = format!("decode {size:?} {options:?}");
+    let plan = store.plan(&vae.id(), what, || {
+        plan_rest(store.device(), vae, (size, 0), options)
+    })?;
+    Ok(DecodePlan::clone(&plan))
 }
 
 /// Plans the decode of a latent of which so many frames are done.

@@ -5,11 +5,11 @@ mod fitting;
 
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
-use crate::{Control, EngineError, Latent, Picture, VaeFile};
+use crate::{Control, EngineError, Latent, Picture, Stage, Store, VaeFile};
 use encoder::{Chunks, Encoder};
 use fitting::Fitting;
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError};
+use nino_graph::ExecError;
 use nino_models::latent::LatentFormat;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub type OpenFrames<'a> = dyn FnMut() -> Result<Option<Box<dyn FrameSource>>, Me
 
 /// Encodes one picture; of one whose sides are no multiples of the VAE's scale, the middle.
 pub fn encode(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     picture: &Picture,
     options: &EncodeOptions,
@@ -54,12 +54,12 @@ pub fn encode(
     fitting.tell("picture", vae, control);
     let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
-    encode_unit(device, vae, size, &unit(&picture), options, control)
+    encode_unit(store, vae, size, &unit(&picture), options, control)
 }
 
 /// Encodes RGB values in 0..1, `[h, w, 3]`.
 pub(crate) fn encode_unit(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     size: (usize, usize),
     values: &[f32],
@@ -68,9 +68,9 @@ pub(crate) fn encode_unit(
 ) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
     let frames = values.repeat(Chunks::of(vae).first);
-    until_done(device, "picture", options, control, |options, control| {
-        let mut encoder = Encoder::load(device, vae, (size, true), options, control)?;
-        control.stage("encode")?;
+    until_done(store, "picture", options, control, |options, control| {
+        let mut encoder = Encoder::load(store, vae, (size, true), options, control)?;
+        control.stage(Stage::Encode)?;
         encoder.step(&frames, control)?;
         control.progress(1, 1)?;
         encoder.finish(options.format, control)
@@ -81,7 +81,7 @@ pub(crate) fn encode_unit(
 /// what is over is left out as ComfyUI does, and said; TAEHV's take 4k, and the last frame stands in
 /// for what is missing.
 pub fn encode_video(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     open: &mut OpenFrames<'_>,
     options: &EncodeOptions,
@@ -92,16 +92,16 @@ pub fn encode_video(
             vae: vae.name.clone(),
         });
     }
-    until_done(device, "clip", options, control, |options, control| {
+    until_done(store, "clip", options, control, |options, control| {
         let mut source = open()?.ok_or(EngineError::NoFrames)?;
-        encode_frames(device, vae, &mut *source, options, control)
+        encode_frames(store, vae, &mut *source, options, control)
     })
 }
 
 /// Encodes; once more in f32 when values were not finite in less, and again on a new device where one
 /// was lost.
 fn until_done(
-    device: &dyn Device,
+    store: &Store,
     what: &str,
     options: &EncodeOptions,
     control: &mut Control<'_>,
@@ -128,7 +128,7 @@ fn until_done(
             Err(error @ EngineError::Exec(ExecError::DeviceLost { .. }))
                 if recoveries < MAX_RECOVERIES =>
             {
-                if let Err(why) = device.reopen() {
+                if let Err(why) = store.reopen() {
                     tracing::warn!("{why}");
                     return Err(error);
                 }
@@ -143,7 +143,7 @@ fn until_done(
 }
 
 fn encode_frames(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     source: &mut dyn FrameSource,
     options: &EncodeOptions,
@@ -154,8 +154,8 @@ fn encode_frames(
     let fitting = Fitting::new(vae, &first)?;
     fitting.tell("clip", vae, control);
     let size = fitting.size;
-    let mut encoder = Encoder::load(device, vae, (size, false), options, control)?;
-    control.stage("encode")?;
+    let mut encoder = Encoder::load(store, vae, (size, false), options, control)?;
+    control.stage(Stage::Encode)?;
     let mut values = unit(&fitting.of(&first));
     let mut n_frames = 1;
     let mut taken = 0;

@@ -1,8 +1,8 @@
-//! What can go wrong with a request, in sentences with numbers, and what to try.
+//! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match on.
 
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
-use nino_models::latent::{FORMATS, LatentFormat};
+use nino_models::latent::LatentFormat;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub enum EngineError {
     },
     #[error("{}: no Stable Diffusion UNet in this file, which holds {}", path.display(), some(found))]
     NoUnet { path: PathBuf, found: Vec<String> },
-    #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoders(wanted), encoders(found))]
+    #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoder_names(wanted), encoder_names(found))]
     Encoders {
         path: PathBuf,
         family: &'static str,
@@ -126,56 +126,151 @@ pub enum EngineError {
     Codec(#[from] nino_dtype::CodecError),
     #[error(transparent)]
     Media(#[from] crate::media::MediaError),
+    #[error("{} is not the file it was when the model was opened: open it again", path.display())]
+    FileChanged { path: PathBuf },
+    #[error(
+        "{} needed, {} of {} on the device are in use by other requests",
+        mib(*need), mib(*busy), mib(*capacity)
+    )]
+    Busy {
+        need: usize,
+        busy: usize,
+        capacity: usize,
+    },
+    #[error("conditioning for {family} has {what} of {expected} values, this one of {found}")]
+    ConditioningWidth {
+        what: &'static str,
+        family: &'static str,
+        expected: usize,
+        found: usize,
+    },
+    #[error("conditioning of {found} values is no whole number of tokens of {width}, or none")]
+    ConditioningLength { width: usize, found: usize },
+    #[error("{bad} of {all} values of {what} are NaN or infinite")]
+    InputNotFinite {
+        what: &'static str,
+        bad: usize,
+        all: usize,
+    },
+    #[error("guidance of {cfg} needs a negative prompt, which may be empty, and none was given")]
+    NoNegative { cfg: f32 },
+    #[error("the noise has {found} values, the latent {expected}")]
+    NoiseLength { expected: usize, found: usize },
+    #[error("noise levels have to fall: {first} is followed by {then}")]
+    Sigmas { first: f32, then: f32 },
     #[error("what the VAE gave in {dtype} is NaN or infinite: its weights or its input are broken")]
     NotFinite { dtype: DType },
 }
 
-impl EngineError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
+/// What an error is about, for hosts that act on it. The names are stable: a server sends them, Python has
+/// an exception for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The caller asked to stop.
+    Cancelled,
+    /// A file cannot be read, or is not what it has to be.
+    File,
+    /// A file is not the one the model was opened from.
+    FileChanged,
+    /// Parts that do not belong together: a VAE, LoRA, text encoder or conditioning of another model.
+    Mismatch,
+    /// The request itself cannot be meant: sizes, numbers, values.
+    Request,
+    /// No plan fits the budget.
+    OverBudget,
+    /// It does not fit beside what other requests are using now.
+    Busy,
+    /// The device or the host ran out of memory or disk.
+    OutOfMemory,
+    /// The driver gave the device up.
+    DeviceLost,
+    /// The device cannot compute this.
+    Unsupported,
+    /// NaN or infinity came out of a network.
+    NotFinite,
+    /// Something that should not have happened.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The name that JSON and other programs see.
+    pub fn name(self) -> &'static str {
         match self {
-            EngineError::Plan(PlanError::OverBudget { need, .. }) => {
-                Some(format!("give --budget {}MiB or more; a decode can also be made in pieces: --tile fast", need.div_ceil(MIB)))
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::File => "file",
+            ErrorKind::FileChanged => "file-changed",
+            ErrorKind::Mismatch => "mismatch",
+            ErrorKind::Request => "request",
+            ErrorKind::OverBudget => "over-budget",
+            ErrorKind::Busy => "busy",
+            ErrorKind::OutOfMemory => "out-of-memory",
+            ErrorKind::DeviceLost => "device-lost",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::NotFinite => "not-finite",
+            ErrorKind::Internal => "internal",
+        }
+    }
+}
+
+impl EngineError {
+    /// What the error is about. Words about what to type are the host's.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            EngineError::Cancelled => ErrorKind::Cancelled,
+            EngineError::Weights(_)
+            | EngineError::NotAVae { .. }
+            | EngineError::NoLatent { .. }
+            | EngineError::LatentShape { .. }
+            | EngineError::LatentNotFinite { .. }
+            | EngineError::Misfits { .. }
+            | EngineError::NoUnet { .. }
+            | EngineError::NotAnEncoder { .. }
+            | EngineError::MissingVae { .. }
+            | EngineError::UnknownFamily { .. }
+            | EngineError::NoPart { .. }
+            | EngineError::Media(_)
+            | EngineError::Text(_) => ErrorKind::File,
+            EngineError::FileChanged { .. } => ErrorKind::FileChanged,
+            EngineError::Channels { .. }
+            | EngineError::VideoLatent { .. }
+            | EngineError::VideoFrames { .. }
+            | EngineError::FormatChannels { .. }
+            | EngineError::Encoders { .. }
+            | EngineError::VaeMismatch { .. }
+            | EngineError::LoraFamily { .. }
+            | EngineError::ConditioningWidth { .. } => ErrorKind::Mismatch,
+            EngineError::UnknownSpec { .. }
+            | EngineError::NoFrames
+            | EngineError::FrameSize { .. }
+            | EngineError::NoWeights { .. }
+            | EngineError::NoFormat { .. }
+            | EngineError::StartSize { .. }
+            | EngineError::MaskAlone
+            | EngineError::LatentBatch { .. }
+            | EngineError::EditMask { .. }
+            | EngineError::ConditioningLength { .. }
+            | EngineError::InputNotFinite { .. }
+            | EngineError::NoNegative { .. }
+            | EngineError::NoiseLength { .. }
+            | EngineError::Sigmas { .. }
+            | EngineError::Sample(_)
+            | EngineError::Vae(_) => ErrorKind::Request,
+            EngineError::Plan(PlanError::OverBudget { .. }) => ErrorKind::OverBudget,
+            EngineError::Busy { .. } => ErrorKind::Busy,
+            EngineError::Exec(
+                ExecError::OutOfMemory { .. }
+                | ExecError::HostMemory { .. }
+                | ExecError::Disk { .. },
+            ) => ErrorKind::OutOfMemory,
+            EngineError::Exec(ExecError::DeviceLost { .. }) => ErrorKind::DeviceLost,
+            EngineError::Plan(_)
+            | EngineError::Exec(ExecError::Unsupported { .. })
+            | EngineError::InputChannels { .. } => ErrorKind::Unsupported,
+            EngineError::Exec(ExecError::Param(_)) => ErrorKind::File,
+            EngineError::NotFinite { .. } => ErrorKind::NotFinite,
+            EngineError::Exec(_) | EngineError::Graph(_) | EngineError::Codec(_) => {
+                ErrorKind::Internal
             }
-            EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
-                let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));
-                Some(format!("plan for less: --budget {}", free.unwrap_or_else(|| "2GiB".to_owned())))
-            }
-            EngineError::Exec(ExecError::HostMemory { .. }) => {
-                Some("raise --budget if the device has more, or decode in pieces: --tile fast".to_owned())
-            }
-            EngineError::Exec(ExecError::Disk { .. }) => {
-                Some("set TMPDIR to a folder with more room, raise --budget, or decode in pieces: --tile fast".to_owned())
-            }
-            EngineError::Exec(ExecError::Unsupported { .. })
-            | EngineError::Plan(PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. }) => {
-                Some("--tile fast decodes in pieces, and --device cpu has no such limit".to_owned())
-            }
-            EngineError::Channels { found: 128, .. } => Some("128 channels are Flux.2: use that model's VAE".to_owned()),
-            EngineError::Channels { found: 16, .. } => Some("16 channels are Flux, SD3 or Wan: use that model's VAE".to_owned()),
-            EngineError::Channels { found: 4, .. } => Some("4 channels are SD 1.x, 2.x or XL: use that model's VAE".to_owned()),
-            EngineError::FormatChannels { channels, .. } => {
-                let fits = FORMATS.iter().filter(|f| f.unpacked_channels() == *channels);
-                let fits: Vec<&str> = fits.map(|f| f.name).collect();
-                (!fits.is_empty()).then(|| format!("give --latent-format {}", fits.join(" or ")))
-            }
-            EngineError::Encoders { wanted, found, .. } => {
-                let missing: Vec<usize> = wanted.iter().filter(|w| !found.contains(w)).copied().collect();
-                Some(match &missing[..] {
-                    [] => "leave out the --clip that does not belong".to_owned(),
-                    _ => format!("give --clip FILE for {}", encoders(&missing)),
-                })
-            }
-            EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
-            EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
-            EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
-            EngineError::NoPart { part, .. } => {
-                Some(format!("give --vae a file that holds one, such as taesd_{part}.safetensors"))
-            }
-            EngineError::LatentNotFinite { .. } => {
-                Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
-            }
-            _ => None,
         }
     }
 }
@@ -190,7 +285,7 @@ impl From<ExecError> for EngineError {
 }
 
 /// `CLIP-L and OpenCLIP-G`, by their widths.
-fn encoders(widths: &[usize]) -> String {
+pub fn encoder_names(widths: &[usize]) -> String {
     let name = |width: &usize| match width {
         768 => "CLIP-L".to_owned(),
         1024 => "OpenCLIP-H".to_owned(),
@@ -238,8 +333,7 @@ fn some(names: &[String]) -> String {
     }
 }
 
-const GIB: f64 = (1u64 << 30) as f64;
-const MIB: usize = 1 << 20;
-
-#[cfg(test)]
-mod tests;
+/// Bytes in MiB, rounded up.
+fn mib(bytes: usize) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}

@@ -131,16 +131,3 @@ fn fit_streaming(
     let streamed = plans.into_iter().map(|p| p.streaming_like(&like));
     Ok(streamed.collect())
 }
-
-/// For plans of one network that run one after the other: all stream what the tightest does, so that one
-/// load of weights serves them and none finds more on the device than it planned for.
-pub(crate) fn share_weights(plans: &mut [&mut Arc<Plan>]) {
-    let weights = |p: &Plan| p.device_bytes() - p.arena_bytes();
-    let tightest = plans.iter().min_by_key(|p| weights(p));
-    let Some(tightest) = tightest.map(|p| Arc::clone(p)) else {
-        return;
-    };
-    for plan in plans.iter_mut().filter(|p| !Arc::ptr_eq(p, &tightest)) {
-        **plan = Arc::new(Plan::clone(plan).streaming_like(&tightest));
-    }
-}

@@ -1,35 +1,22 @@
-//! Text to pictures: encode the prompts, sample a latent, decode it. The three models are loaded one
-//! after the other, so that the largest of them is what memory has to hold.
+//! Text to pictures in one call: a composition of the stages `encode_text`, `encode`, `sample` and `decode`.
+//! The models come to the device one after the other, so that the largest of them is what memory has to
+//! hold.
 
-mod checkpoint;
-mod denoise;
 mod dry;
-mod few_steps;
-mod levels;
-mod lora;
+mod passes;
 mod plan;
-mod preview;
-mod remade;
 mod request;
-mod residency;
-mod sample;
-mod spec;
 mod start;
 mod stopped;
 #[cfg(test)]
 mod tests;
-mod text;
 
-use crate::decode::{DecodeOptions, Decoded, LatentSize, decode, plan_decode};
-use crate::{Control, EngineError, Latent, Mask, Picture};
-pub use checkpoint::{Checkpoint, Defaults, Family, ModelFiles};
-pub use lora::{Applied, LoraSpec};
-use nino_graph::Device;
+use crate::decode::{DecodeOptions, Decoded, decode, plan_decode};
+use crate::text::encode_texts;
+use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
+use passes::Passes;
 pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
-pub use request::{Fill, GenerateRequest, Hires, Inpaint, Preview, Start, Told};
-pub use residency::Resident;
-use sample::Work;
-pub use spec::MODEL_SPECS;
+pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
 use std::time::{Duration, Instant};
 pub use stopped::{GoOn, Stopped};
 
@@ -38,7 +25,7 @@ pub use stopped::{GoOn, Stopped};
 pub struct Generated {
     pub pictures: Vec<Picture>,
     pub decoded: Decoded,
-    /// Weights and activations of the largest stage.
+    /// The most weights and activations that were on the device at once.
     pub peak_bytes: usize,
     pub text_time: Duration,
     pub load_time: Duration,
@@ -57,34 +44,31 @@ pub struct Kept<'a> {
 /// sampling is ever lost.
 pub type OnLatent<'a> = dyn FnMut(Kept<'_>) -> Result<(), EngineError> + 'a;
 
+/// Makes the pictures of a request.
 pub fn generate(
-    device: &dyn Device,
+    store: &Store,
     model: &Checkpoint,
     request: &GenerateRequest,
     control: &mut Control<'_>,
     on_latent: &mut OnLatent<'_>,
 ) -> Result<Generated, EngineError> {
+    store.reset_peak();
     request.check(model)?;
     let options = DecodeOptions {
         format: model.latent_format(),
         ..request.decode
     };
-    plan_decode(device, &model.vae, latent_size(model, request), &options)?;
+    // A decode that does not fit is told before anything runs.
+    plan_decode(store, &model.vae, request.latent_size(model), &options)?;
 
-    control.stage("text")?;
     let started = Instant::now();
-    let prompts = text::encode(device, model, request, control)?;
+    let prompts = encode_prompts(store, model, request, control)?;
     let text_time = started.elapsed();
 
-    let work = Work {
-        device,
-        model,
-        request,
-    };
-    let planned = sample::plan(work, prompts.0.tokens)?;
-    let canvas = start::prepare(device, model, request, control)?;
+    let passes = Passes::plan(store, model, request, &prompts)?;
+    let canvas = start::prepare(store, model, request, control)?;
     let pasted = pasted(request, canvas.mask.as_ref());
-    let sampled = sample::sample(work, &planned, canvas, &prompts, control, on_latent)?;
+    let sampled = passes.run(canvas, control, on_latent)?;
     on_latent(Kept {
         latent: &sampled.latent,
         stopped: None,
@@ -92,7 +76,7 @@ pub fn generate(
 
     let mut pictures = Vec::new();
     let decoded = decode(
-        device,
+        store,
         &model.vae,
         &sampled.latent,
         &options,
@@ -107,7 +91,7 @@ pub fn generate(
     )?;
     Ok(Generated {
         pictures,
-        peak_bytes: sampled.peak_bytes.max(decoded.measured_peak),
+        peak_bytes: store.usage().peak_bytes,
         decoded,
         text_time,
         load_time: sampled.load_time,
@@ -115,14 +99,32 @@ pub fn generate(
     })
 }
 
-fn latent_size(model: &Checkpoint, request: &GenerateRequest) -> LatentSize {
-    let scale = model.vae.vae.scale();
-    let (width, height) = request.final_size();
-    LatentSize {
-        frames: 1,
-        height: height / scale,
-        width: width / scale,
-    }
+/// The prompt and the negative prompt, encoded.
+struct Prompts {
+    positive: Conditioning,
+    negative: Conditioning,
+}
+
+fn encode_prompts(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+) -> Result<Prompts, EngineError> {
+    let text = model.text.with_clip_skip(request.clip_skip);
+    let prompts = [&request.prompt[..], &request.negative];
+    let encoded = encode_texts(store, &text, &prompts, &request.embeddings, control)?;
+    let mut encoded = encoded.into_iter().map(|c| c.with_size(request.size_hint));
+    let (positive, negative) = (encoded.next(), encoded.next());
+    let negative = negative.unwrap_or_default();
+    Ok(Prompts {
+        positive: positive.unwrap_or_default(),
+        negative: if request.zero_negative {
+            negative.zeroed()
+        } else {
+            negative
+        },
+    })
 }
 
 /// The start picture at the final size and the mask outside of which it shows, where that was asked for.

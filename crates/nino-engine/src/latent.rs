@@ -1,7 +1,8 @@
 //! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
 
-use crate::{EngineError, LatentSize};
+use crate::{EngineError, LatentSize, Upscale};
 use nino_dtype::DType;
+use nino_media::resize;
 use nino_models::latent::LatentFormat;
 use nino_weights::Value;
 use nino_weights::safetensors::{NewTensor, Writer};
@@ -160,8 +161,8 @@ impl Latent {
         Ok(writer.finish()?)
     }
 
-    /// `[b, c, t, h, w]`
-    pub(crate) fn planes(&self) -> Vec<f32> {
+    /// The values as torch has them, `[b, c, t, h, w]`.
+    pub fn planes(&self) -> Vec<f32> {
         let positions = self.frames * self.height * self.width;
         let mut planes = vec![0.0; self.values.len()];
         for (at, pixel) in self.values.chunks_exact(self.channels).enumerate() {
@@ -195,6 +196,59 @@ impl Latent {
     pub fn item(&self, b: usize) -> &[f32] {
         let each = self.values.len() / self.batch;
         &self.values[b * each..(b + 1) * each]
+    }
+
+    /// In the model's units of that format; the same without one. An empty latent stays empty, as in
+    /// ComfyUI.
+    pub(crate) fn in_model_units(&self, format: Option<&LatentFormat>) -> Latent {
+        let mut latent = self.clone();
+        if let Some(format) = format
+            && latent.values.iter().any(|&v| v != 0.0)
+        {
+            latent.scale_to_model(format);
+        }
+        latent
+    }
+
+    /// At another size, every picture of the batch.
+    pub(crate) fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
+        if (self.height, self.width) == (height, width) {
+            return self.clone();
+        }
+        let size = (self.height, self.width, self.channels);
+        let values = (0..self.batch)
+            .flat_map(|b| resize(self.item(b), size, (height, width), how))
+            .collect();
+        Latent {
+            height,
+            width,
+            values,
+            ..self.clone()
+        }
+    }
+
+    /// The same latents so often that there are `batch` of them.
+    pub(crate) fn repeated(&self, batch: usize) -> Latent {
+        let times = batch / self.batch.max(1);
+        Latent {
+            batch: self.batch * times,
+            values: self.values.repeat(times),
+            ..self.clone()
+        }
+    }
+
+    /// Latents of nothing, which text to image starts from.
+    pub fn empty(batch: usize, channels: usize, height: usize, width: usize) -> Latent {
+        Latent {
+            batch,
+            frames: 1,
+            height,
+            width,
+            channels,
+            values: vec![0.0; batch * channels * height * width],
+            is_video: false,
+            format: None,
+        }
     }
 
     /// Takes every channel from the model's units, which a TAESD encodes to, to the VAE's.

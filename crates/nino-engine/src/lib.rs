@@ -1,9 +1,15 @@
 //! Load, plan, run: requests in, events and pictures out.
 //!
+//! Four stages take and give plain values: [`encode_text`], [`sample()`], [`decode`] and [`encode`];
+//! [`generate`] is all of them in a row. They run on a [`Store`], which holds one device's models from
+//! request to request. Models are parts that can be shared and combined: [`DiffusionModel`],
+//! [`TextEncoders`], [`VaeFile`], or all three as a [`Checkpoint`].
+//!
 //! The API boundary: no HTTP, no printing. Progress goes to one callback, which is also where a
 //! caller says stop; see [`Control`].
 
 mod builtin;
+mod conditioning;
 mod control;
 mod decode;
 mod encode;
@@ -11,37 +17,50 @@ mod error;
 mod fit;
 mod generate;
 mod latent;
+mod model;
 mod profile;
 mod reopen;
+mod sample;
+mod store;
 mod synthetic;
 #[cfg(test)]
 mod tests;
+mod text;
 mod units;
 mod vae;
 mod values;
 
 pub use builtin::{BUILTIN, builtin_model};
-pub use control::{Control, Event};
+pub use conditioning::{Conditioning, Seen, SizeHint};
+pub use control::{Control, Event, Stage};
 pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
 pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
-pub use error::EngineError;
+pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
-    Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, GoOn,
-    Hires, Inpaint, Kept, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency,
-    Resident, StagePlan, Start, Stopped, Told, generate, plan_generate,
+    Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
+    Residency, StagePlan, Start, Stopped, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
+pub use model::{
+    Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
+    apply_lora,
+};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
+pub use nino_models::Family;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::{
-    Error as SampleError, Prediction, Rng, Sampler as SamplerInfo, Scheduler, Seed, nearest,
+    Error as SampleError, ModelSampling, Options as SamplerOptions, Prediction, Rng, SAMPLERS,
+    Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
 pub use profile::{OpTotal, Profile};
 pub use reopen::{Open, Reopening};
+pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
+pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
+pub use text::{encode_text, encode_texts};
 pub use vae::VaeFile;

@@ -1,5 +1,6 @@
 //! A VAE out of a file, or a built-in description of one to plan with.
 
+use crate::model::identity::{NetId, Origin, Part};
 use crate::units::Packing;
 use crate::{EngineError, SyntheticParams};
 use nino_dtype::DType;
@@ -24,6 +25,7 @@ pub struct VaeFile {
     /// Of a TAESD whose halves are two files, the one that encodes.
     encoder: Option<Box<VaeFile>>,
     quantized: bool,
+    origin: Origin,
 }
 
 enum Weights {
@@ -81,7 +83,13 @@ impl VaeFile {
             weights: Weights::File(params),
             encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
             quantized: reader.index().entries().iter().any(is_quantized),
+            origin: Origin::files(&reader.index().files),
         })
+    }
+
+    /// What its weights are kept by.
+    pub(crate) fn id(&self) -> NetId {
+        NetId::plain(self.origin.clone(), Part::Vae)
     }
 
     /// What encodes: this, or the other half beside it.
@@ -101,6 +109,7 @@ impl VaeFile {
             weights: Weights::None,
             encoder: None,
             quantized: false,
+            origin: Origin::unique(),
         })
     }
 
@@ -118,7 +127,7 @@ impl VaeFile {
     }
 
     /// The weights of these plans, for a device to load; an error that lists all that do not fit.
-    pub(crate) fn params(&self, plans: &[&Plan]) -> Result<Arc<dyn ParamSource>, EngineError> {
+    pub(crate) fn params(&self, plans: &[Arc<Plan>]) -> Result<Arc<dyn ParamSource>, EngineError> {
         match &self.weights {
             Weights::File(params) => {
                 let misfits = plans.iter().flat_map(|p| params.misfits(p.graph()));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nino_dtype::DType;
 use nino_graph::{
     Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
+    taking_turns,
 };
 
 use crate::session::GpuSession;
@@ -111,7 +112,7 @@ impl Device for GpuDevice {
         };
         let sessions = GpuSession::new_all(&self.gpu, plans, &weights)?;
         let boxed = |s| -> Box<dyn Session> { Box::new(s) };
-        Ok(sessions.into_iter().map(boxed).collect())
+        Ok(taking_turns(sessions.into_iter().map(boxed).collect()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! A plan with its arena on the device: dispatches are made once and replayed every run.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ pub(crate) struct StepRun {
 pub(crate) struct GpuSession {
     gpu: Arc<Gpu>,
     plan: Arc<Plan>,
-    arena: Rc<Arena>,
+    arena: Arc<Arena>,
     steps: Vec<StepRun>,
     submitter: Submitter,
     /// What stays between runs is there: a run begins behind the steps that make it.
@@ -53,9 +52,9 @@ impl GpuSession {
         plans: &[Arc<Plan>],
         weights: &Arc<GpuWeights>,
     ) -> Result<Vec<GpuSession>, ExecError> {
-        let arena = Rc::new(Arena::new(gpu, plans).map_err(|e| exec_error(e, gpu))?);
+        let arena = Arc::new(Arena::new(gpu, plans).map_err(|e| exec_error(e, gpu))?);
         let sessions = plans.iter().map(|plan| {
-            let (gpu, arena) = (Arc::clone(gpu), Rc::clone(&arena));
+            let (gpu, arena) = (Arc::clone(gpu), Arc::clone(&arena));
             GpuSession::new(gpu, Arc::clone(plan), Arc::clone(weights), arena)
         });
         sessions.collect()
@@ -65,7 +64,7 @@ impl GpuSession {
         gpu: Arc<Gpu>,
         plan: Arc<Plan>,
         weights: Arc<GpuWeights>,
-        arena: Rc<Arena>,
+        arena: Arc<Arena>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
         let memory = Memory {

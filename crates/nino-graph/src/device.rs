@@ -121,8 +121,9 @@ pub struct OpTime {
     pub time: Duration,
 }
 
-/// A plan with its arena: write inputs, run, read outputs, again and again.
-pub trait Session {
+/// A plan with its arena: write inputs, run, read outputs, again and again. It may move to another
+/// thread between calls.
+pub trait Session: Send {
     /// Inputs are written before each run: the arena reuses their place once they are consumed. Those
     /// the plan keeps ([`Plan::keeps`]) stay until they are written again.
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError>;

@@ -20,6 +20,7 @@ mod op;
 mod plan;
 mod rewrite;
 mod shape;
+mod turns;
 mod work;
 
 pub use around::Around;
@@ -39,4 +40,5 @@ pub use plan::{
 };
 pub use rewrite::{Rewrites, rewrite};
 pub use shape::Shape;
+pub use turns::taking_turns;
 pub use work::{Kind, Work};

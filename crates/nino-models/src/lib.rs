@@ -4,6 +4,8 @@
 //! authors' single files; `Config::detect` reads sizes from tensor names and shapes.
 
 pub mod clip;
+mod denoiser;
+mod family;
 pub mod kl;
 pub mod latent;
 mod params;
@@ -15,6 +17,8 @@ mod vae;
 pub mod wan;
 mod weights;
 
+pub use denoiser::{Denoiser, DenoiserGraph, DenoiserShape, Wants};
+pub use family::{Family, Label};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};

@@ -1,8 +1,8 @@
-//! The memory of sessions that run by turns: values in the arena and outside it. It is not `Sync`, so one
-//! call of one session is at work in it at a time.
+//! The memory of sessions that run by turns: values in the arena and outside it. One call of one session
+//! is at work in it at a time ([`nino_graph::taking_turns`]).
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use nino_graph::{ArenaSize, ExecError, Place};
 
@@ -11,7 +11,7 @@ use crate::spill::Spill;
 use crate::threads::Threads;
 
 #[derive(Clone)]
-pub(super) struct Arena(Rc<Memory>);
+pub(super) struct Arena(Arc<Memory>);
 
 struct Memory {
     inside: Buffer,
@@ -25,12 +25,12 @@ impl Arena {
             bytes => Some(Spill::new(bytes as u64)?),
         };
         let inside = Buffer::zeroed_by(threads, size.bytes(), "the arena")?;
-        Ok(Arena(Rc::new(Memory { inside, outside })))
+        Ok(Arena(Arc::new(Memory { inside, outside })))
     }
 
     /// Whether another session is in it too.
     pub(super) fn is_shared(&self) -> bool {
-        Rc::strong_count(&self.0) > 1
+        Arc::strong_count(&self.0) > 1
     }
 
     pub(super) fn len(&self) -> usize {
@@ -69,7 +69,7 @@ impl Arena {
     pub(super) fn bytes(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.end <= self.len(), "{range:?} of {}", self.len());
         // SAFETY: inside the buffer, by the check above; no kernel runs and no other slice of it is
-        // alive, since all are of one thread and of one statement.
+        // alive, since one call of one session is at work at a time and lets go of it in one statement.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr().add(range.start), range.len()) }
     }
 }

@@ -9,7 +9,6 @@ mod bind;
 mod operands;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ pub(crate) struct Session {
     stream: Option<Stream>,
     arena: Arena,
     /// One for each thread, the same for all sessions of the arena.
-    scratch: Rc<[Scratch]>,
+    scratch: Arc<[Scratch]>,
     threads: Arc<Threads>,
     level: Level,
     /// What stays between runs is there: a run begins behind the steps that make it.
@@ -72,7 +71,7 @@ pub(crate) fn sessions(
     for session in &sessions {
         need = need.max(session.scratch_bytes()?);
     }
-    let scratch: Result<Rc<[_]>, _> = (0..threads.count()).map(|_| Scratch::new(need)).collect();
+    let scratch: Result<Arc<[_]>, _> = (0..threads.count()).map(|_| Scratch::new(need)).collect();
     let scratch = scratch?;
     for session in &mut sessions {
         session.scratch = scratch.clone();
@@ -120,7 +119,7 @@ impl Session {
             constants,
             fetched: outlines,
             stream: None,
-            scratch: Rc::new([]),
+            scratch: Arc::new([]),
             threads,
             level,
             steady: false,

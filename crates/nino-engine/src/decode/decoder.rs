@@ -4,47 +4,63 @@ use super::carry::carry;
 use super::frames::{Cursor, OnBand};
 use super::{DecodePlan, Part};
 use crate::profile::Profile;
-use crate::{Control, EngineError, Latent, VaeFile};
-use nino_graph::{Device, Session, Weights};
+use crate::store::{Lease, Network};
+use crate::{Control, EngineError, Latent, Stage, Store, VaeFile};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A loaded plan.
-pub struct Decoder<'a> {
-    device: &'a dyn Device,
+pub struct Decoder {
     pub plan: DecodePlan,
-    weights: Weights,
-    /// One for each part, in one arena; made for the first run.
-    sessions: Vec<Box<dyn Session>>,
+    /// A session for each part, in one arena.
+    lease: Lease,
     pub load_time: Duration,
     /// Times every op of the runs that follow, when there.
     pub profile: Option<Profile>,
 }
 
-impl<'a> Decoder<'a> {
-    pub fn load(
-        device: &'a dyn Device,
+impl Decoder {
+    /// Brings the plan's weights to the device, unless the store has them there.
+    pub fn open(
+        store: &Store,
         vae: &VaeFile,
         plan: DecodePlan,
         control: &mut Control<'_>,
-    ) -> Result<Decoder<'a>, EngineError> {
-        control.stage("load")?;
-        let started = Instant::now();
-        let plans: Vec<_> = plan.parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params(&plans)?)?;
+    ) -> Result<Decoder, EngineError> {
+        control.stage(Stage::Load)?;
+        Decoder::open_for(Stage::Decode, store, vae, plan)
+    }
+
+    /// The same for a stage that is not a decode of its own.
+    pub(crate) fn open_for(
+        stage: Stage,
+        store: &Store,
+        vae: &VaeFile,
+        plan: DecodePlan,
+    ) -> Result<Decoder, EngineError> {
+        let plans: Vec<_> = plan.parts.iter().map(|p| Arc::clone(&p.plan)).collect();
+        let lease = store.open(&Network {
+            stage,
+            net: vae.id(),
+            plans: &plans,
+            source: &|| vae.params(&plans),
+        })?;
         Ok(Decoder {
-            device,
+            load_time: lease.load_time,
             plan,
-            weights,
-            sessions: Vec::new(),
-            load_time: started.elapsed(),
+            lease,
             profile: None,
         })
     }
 
+    /// Gives the weights and sessions back for the next decode of the same plan.
+    pub fn finish(self) {
+        self.lease.finish();
+    }
+
     /// Bytes for weights and activations, as allocated.
     pub fn measured_peak(&self) -> usize {
-        let arena = self.sessions.first().map_or(0, |s| s.arena_bytes());
-        self.plan.weight_bytes() + arena
+        self.plan.weight_bytes() + self.lease.arena_bytes()
     }
 
     /// Decodes every latent of the batch, which has the size of the plan and the decoder's own
@@ -67,13 +83,8 @@ impl<'a> Decoder<'a> {
         control: &mut Control<'_>,
         on_band: &mut OnBand<'_>,
     ) -> Result<Duration, EngineError> {
-        control.stage("decode")?;
+        control.stage(Stage::Decode)?;
         let started = Instant::now();
-        if self.sessions.is_empty() {
-            let plans: Vec<_> = self.plan.parts.iter().map(|p| p.plan.clone()).collect();
-            self.sessions = self.device.sessions(&plans, &self.weights)?;
-            tracing::debug!(took = ?started.elapsed(), "sessions ready");
-        }
         let behind = self.plan.behind.div_ceil(self.plan.chunk.unwrap_or(1));
         let chunks = behind + self.plan.parts.iter().map(|p| p.runs).sum::<usize>();
         let tiles = self.plan.tile_starts();
@@ -103,7 +114,7 @@ impl<'a> Decoder<'a> {
         control: &mut Control<'_>,
         on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
-        let (parts, sessions) = (&self.plan.parts, &mut self.sessions);
+        let (parts, sessions) = (&self.plan.parts, self.lease.sessions());
         let (mut latent_frame, mut frame) = (self.plan.behind, at.frames_behind());
         let mut since = Instant::now();
         let runs = parts.iter().enumerate();

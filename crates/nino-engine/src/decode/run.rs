@@ -1,11 +1,11 @@
 //! From a latent to pictures: checks, units, plan, run, and what to do when a run fails.
 
 use super::frames::Cursor;
-use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_rest};
+use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_decode, plan_rest};
 use crate::units::to_decoder;
-use crate::{Control, EngineError, Latent, Picture, VaeFile};
+use crate::{Control, EngineError, Latent, Picture, Store, VaeFile};
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError, PlanError};
+use nino_graph::{ExecError, PlanError};
 use std::time::{Duration, Instant};
 
 /// How the pictures came about.
@@ -27,7 +27,7 @@ pub type OnPicture<'a> = dyn FnMut(usize, usize, Picture) -> Result<(), EngineEr
 
 /// Decodes every latent of the batch; pictures go out as they are ready, in order.
 pub fn decode(
-    device: &dyn Device,
+    store: &Store,
     vae: &VaeFile,
     latent: &Latent,
     options: &DecodeOptions,
@@ -47,17 +47,17 @@ pub fn decode(
         on_picture(band.item, band.frame, std::mem::take(&mut picture))
     };
     let mut job = Job {
-        device,
+        store,
         vae,
         latent: &latent,
         options: *options,
-        at: Cursor::with_marks(device.backup()),
+        at: Cursor::with_marks(store.device().backup()),
     };
     let (mut retries, mut recoveries) = (0, 0);
     let started = Instant::now();
     let mut plan = job.plan()?;
     loop {
-        let mut decoder = match Decoder::load(device, vae, plan.clone(), control) {
+        let mut decoder = match Decoder::open(store, vae, plan.clone(), control) {
             Ok(decoder) => decoder,
             Err(error) => {
                 recoveries += 1;
@@ -71,14 +71,16 @@ pub fn decode(
                 plan = job.plan()?;
             }
             Ok(_) => {
-                return Ok(Decoded {
+                let decoded = Decoded {
                     measured_peak: decoder.measured_peak(),
                     load_time: decoder.load_time,
                     decode_time: started.elapsed().saturating_sub(decoder.load_time),
-                    plan: decoder.plan,
+                    plan: decoder.plan.clone(),
                     retries,
                     recoveries,
-                });
+                };
+                decoder.finish();
+                return Ok(decoded);
             }
             Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
                 control.note(format!(
@@ -107,7 +109,7 @@ pub(crate) const MAX_RECOVERIES: usize = 4;
 
 /// What stays the same while plans and devices come and go.
 struct Job<'a> {
-    device: &'a dyn Device,
+    store: &'a Store,
     vae: &'a VaeFile,
     latent: &'a Latent,
     options: DecodeOptions,
@@ -117,7 +119,10 @@ struct Job<'a> {
 impl Job<'_> {
     fn plan(&self) -> Result<DecodePlan, EngineError> {
         let (size, behind) = (self.latent.size(), self.at.latent_frames_behind());
-        plan_rest(self.device, self.vae, (size, behind), &self.options)
+        if behind == 0 {
+            return plan_decode(self.store, self.vae, size, &self.options);
+        }
+        plan_rest(self.store.device(), self.vae, (size, behind), &self.options)
     }
 
     /// After memory ran out or the device was lost: the device anew and a smaller plan. Any other
@@ -132,7 +137,7 @@ impl Job<'_> {
         let (what, free) = match &error {
             _ if recoveries > MAX_RECOVERIES => return Err(error),
             EngineError::Exec(ExecError::DeviceLost { .. }) => {
-                if let Err(why) = self.device.reopen() {
+                if let Err(why) = self.store.reopen() {
                     tracing::warn!("{why}");
                     return Err(error);
                 }

@@ -4,13 +4,14 @@ use super::{EncodeOptions, Encoded};
 use crate::decode::carry::carry;
 use crate::decode::part::{self, Frames, Part, Runs};
 use crate::fit::Room;
+use crate::store::{Lease, Network};
 use crate::units::{fits, from_encoder};
 use crate::values::read;
-use crate::{Control, EngineError, Latent, VaeFile};
+use crate::{Control, EngineError, Latent, Stage, Store, VaeFile};
 use nino_dtype::DType;
-use nino_graph::{Device, Session, Weights};
 use nino_models::Vae;
 use nino_models::latent::LatentFormat;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Frames a run of the encoder takes.
@@ -46,13 +47,11 @@ impl Chunks {
 
 /// An encoder on its way through a clip.
 pub(super) struct Encoder<'a> {
-    device: &'a dyn Device,
     vae: &'a VaeFile,
     /// The first chunk's graph, and that of all others; only the first for pictures.
-    parts: Vec<Part>,
-    weights: Weights,
-    /// One for each part, in one arena; made for the first run.
-    sessions: Vec<Box<dyn Session>>,
+    parts: Arc<Vec<Part>>,
+    /// A session for each part, in one arena.
+    lease: Lease,
     n_runs: usize,
     dtype: DType,
     load_time: Duration,
@@ -64,7 +63,7 @@ pub(super) struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     /// For frames of that size; a picture is the first of them and no more.
     pub(super) fn load(
-        device: &'a dyn Device,
+        store: &Store,
         vae: &'a VaeFile,
         ((width, height), is_picture): ((usize, usize), bool),
         options: &EncodeOptions,
@@ -72,7 +71,7 @@ impl<'a> Encoder<'a> {
     ) -> Result<Encoder<'a>, EngineError> {
         options.format.map_or(Ok(()), |f| fits(vae, f))?;
         let chunks = Chunks::of(vae);
-        let dtype = options.precision.dtype(device);
+        let dtype = options.precision.dtype(store.device());
         // A chunk's frames as bytes, as f32, and once more on their way in.
         let rest = if is_picture { 0 } else { chunks.rest };
         let most = chunks.first.max(rest);
@@ -91,22 +90,27 @@ impl<'a> Encoder<'a> {
             runs.push(run(chunks.rest, false));
         }
         let frames = (&runs[..], Frames::Apart);
-        let parts = part::planned(device, room, frames, (height, width), |chunk| {
-            vae.record_encoder(chunk, dtype)
+        let what = format!("encode {width}x{height} {is_picture} {dtype}");
+        let parts = store.plan(&vae.id(), what, || {
+            part::planned(store.device(), room, frames, (height, width), |chunk| {
+                vae.record_encoder(chunk, dtype)
+            })
         })?;
-        control.stage("load")?;
-        let started = Instant::now();
-        let plans: Vec<_> = parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params(&plans)?)?;
+        control.stage(Stage::Load)?;
+        let plans: Vec<_> = parts.iter().map(|p| Arc::clone(&p.plan)).collect();
+        let lease = store.open(&Network {
+            stage: Stage::Encode,
+            net: vae.id(),
+            plans: &plans,
+            source: &|| vae.params(&plans),
+        })?;
         Ok(Encoder {
-            device,
             vae,
             parts,
-            weights,
-            sessions: Vec::new(),
+            load_time: lease.load_time,
+            lease,
             n_runs: 0,
             dtype,
-            load_time: started.elapsed(),
             started: Instant::now(),
             values: Vec::new(),
         })
@@ -119,14 +123,11 @@ impl<'a> Encoder<'a> {
         control: &mut Control<'_>,
     ) -> Result<(), EngineError> {
         let i = self.n_runs.min(1);
-        if self.sessions.is_empty() {
-            let plans: Vec<_> = self.parts.iter().map(|p| p.plan.clone()).collect();
-            self.sessions = self.device.sessions(&plans, &self.weights)?;
-        } else {
-            let before = (self.n_runs - 1).min(1);
-            carry(&mut self.sessions, &self.parts, (before, i))?;
+        let sessions = self.lease.sessions();
+        if let Some(before) = self.n_runs.checked_sub(1) {
+            carry(sessions, &self.parts, (before.min(1), i))?;
         }
-        let (part, session) = (&self.parts[i], &mut *self.sessions[i]);
+        let (part, session) = (&self.parts[i], &mut *sessions[i]);
         part.run(session, frames, None, control)?;
         let graph = part.plan.graph();
         self.values.extend(read(session, graph, part.output)?);
@@ -139,7 +140,8 @@ impl<'a> Encoder<'a> {
         format: Option<&'static LatentFormat>,
         control: &mut Control<'_>,
     ) -> Result<Encoded, EngineError> {
-        let arena = self.sessions.first().map_or(0, |s| s.arena_bytes());
+        let arena = self.lease.arena_bytes();
+        self.lease.finish();
         let shape = self.parts[0].plan.graph().shape(self.parts[0].output);
         let (height, width) = (shape[shape.rank() - 3], shape[shape.rank() - 2]);
         let channels = shape.last_dim();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plans like `device`, runs nothing.
-pub(super) struct Dry<'a> {
-    device: &'a dyn Device,
+pub(super) struct Dry {
+    device: Arc<dyn Device>,
     sessions: Mutex<Vec<Opened>>,
 }
 
@@ -28,8 +28,8 @@ impl Opened {
     }
 }
 
-impl<'a> Dry<'a> {
-    pub(super) fn new(device: &'a dyn Device) -> Dry<'a> {
+impl Dry {
+    pub(super) fn new(device: Arc<dyn Device>) -> Dry {
         Dry {
             device,
             sessions: Mutex::default(),
@@ -43,9 +43,9 @@ impl<'a> Dry<'a> {
     }
 }
 
-impl Around for Dry<'_> {
+impl Around for Dry {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
-        self.device
+        &*self.device
     }
 
     fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {

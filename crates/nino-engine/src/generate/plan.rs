@@ -1,12 +1,15 @@
 //! What a request needs, before anything is allocated: every stage's plan, and what can stay on the
 //! device from one picture to the next.
+//!
+//! The request itself runs on a device that computes nothing, with a store like the real one, so a plan
+//! cannot come to other numbers than the run will.
 
-use super::dry::Dry;
-use super::{Checkpoint, GenerateRequest, generate};
-use crate::fit::Room;
-use crate::{Control, EngineError, Strategy};
-use nino_graph::{Device, Plan, Work};
-use std::collections::BTreeMap;
+use super::dry::{Dry, Opened};
+use super::{GenerateRequest, generate};
+use crate::model::identity::NetId;
+use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
+use nino_graph::{Around, Device, Plan, PlanError, PlanOptions, Work};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,13 +17,13 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug)]
 pub struct GeneratePlan {
     pub stages: Vec<StagePlan>,
+    peak_bytes: usize,
 }
 
 /// One network of the request.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
-    /// `text`, `unet`, `encode` or `decode`.
-    pub stage: &'static str,
+    pub stage: Stage,
     pub residency: Residency,
     /// Runs that make one batch of pictures.
     pub runs: usize,
@@ -61,29 +64,16 @@ impl StagePlan {
         }
     }
 
-    /// Of all its runs.
+    /// The arithmetic of all its runs.
     pub fn work(&self) -> Work {
         self.plan.graph().work().times(self.runs)
-    }
-
-    /// Weights and ring.
-    fn weights_on_device(&self) -> usize {
-        self.plan.device_bytes() - self.plan.arena_bytes()
     }
 }
 
 impl GeneratePlan {
     /// The most that is on the device at once.
     pub fn peak_bytes(&self) -> usize {
-        let peaks = self.stages.iter().enumerate().map(|(i, stage)| {
-            let others = self.stages.iter().enumerate().filter(|(j, _)| *j != i);
-            let kept: usize = others
-                .filter(|(_, s)| s.residency == Residency::Resident)
-                .map(|(_, s)| s.weights_on_device())
-                .sum();
-            stage.plan.device_bytes() + kept
-        });
-        peaks.max().unwrap_or(0)
+        self.peak_bytes
     }
 
     pub fn largest_binding(&self) -> usize {
@@ -101,83 +91,153 @@ impl GeneratePlan {
         let each = self.stages.iter();
         each.map(|s| s.plan.streamed_in(s.runs)).sum()
     }
-
-    /// Keeps what fits beside every stage, the largest first.
-    fn keep(&mut self, budget: Option<usize>) {
-        let mut order: Vec<usize> = (0..self.stages.len()).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(self.stages[i].plan.weight_bytes()));
-        for i in order {
-            if self.stages[i].residency == Residency::InTurn {
-                self.stages[i].residency = Residency::Resident;
-                if budget.is_some_and(|b| self.peak_bytes() > b) {
-                    self.stages[i].residency = Residency::InTurn;
-                }
-            }
-        }
-    }
 }
 
-/// Plans `pictures` runs of a request, by going through one without computing anything.
+/// Plans `pictures` runs of a request, by going through one or two without computing anything. An error that
+/// a budget is too small names the least budget that the whole request fits into.
 pub fn plan_generate(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     model: &Checkpoint,
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    let dry = Dry::new(device);
-    let never = AtomicBool::new(false);
-    let mut control = Control {
-        cancel: &never,
-        on_event: &mut |_| {},
-    };
-    generate(&dry, model, request, &mut control, &mut |_| Ok(()))?;
-    // Sessions of one network with one plan are one stage: tiles, or the encoder of both prompts.
-    let mut stages: BTreeMap<(usize, usize), StagePlan> = BTreeMap::new();
-    for opened in dry.sessions() {
-        let (order, stage) = stage(&opened.plan);
-        let residency = if opened.plan.fetches().is_empty() {
-            Residency::InTurn
-        } else {
-            Residency::Streamed
-        };
-        let same = stages
-            .values_mut()
-            .find(|s| s.stage == stage && s.plan.weight_bytes() == opened.plan.weight_bytes());
-        if let Some(known) = same {
-            known.runs += opened.runs();
-            if opened.plan.device_bytes() > known.plan.device_bytes() {
-                (known.plan, known.residency) = (opened.plan, residency);
-            }
-            continue;
+    let rehearse = |device: Arc<dyn Device>| rehearse(device, model, request, pictures);
+    match rehearse(Arc::clone(device)) {
+        Err(EngineError::Plan(error @ PlanError::OverBudget { .. })) => {
+            Err(least_of_all(device, error, &rehearse).into())
         }
-        let planned = StagePlan {
-            stage,
-            residency,
-            runs: opened.runs(),
-            plan: opened.plan,
-        };
-        stages.insert((order, stages.len()), planned);
+        planned => planned,
     }
-    let mut plan = GeneratePlan {
-        stages: stages.into_values().collect(),
-    };
-    if pictures > 1 {
-        plan.keep(Room::default().bytes(device));
-    }
-    Ok(plan)
 }
 
-/// Which network a plan is of, by the canonical names of its weights, and its place in a request.
-fn stage(plan: &Plan) -> (usize, &'static str) {
-    let has = |part: &str| plan.graph().params().any(|(_, p)| p.name.starts_with(part));
-    if has("text_model.") {
-        (0, "text")
-    } else if has("input_blocks.") {
-        (2, "unet")
-    } else if has("encoder.") {
-        (1, "encode")
+/// Goes through a request on a device that computes nothing.
+fn rehearse(
+    device: Arc<dyn Device>,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    pictures: usize,
+) -> Result<GeneratePlan, EngineError> {
+    let dry = Arc::new(Dry::new(device));
+    let store = if pictures > 1 {
+        Store::new(dry.clone())
     } else {
-        (3, "decode")
+        Store::keeping_nothing(dry.clone())
+    };
+    let once = || {
+        let never = AtomicBool::new(false);
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |_| {},
+        };
+        generate(&store, model, request, &mut control, &mut |_| Ok(()))
+    };
+    store.remember_opened();
+    let mut peak_bytes = once()?.peak_bytes;
+    let opened = store.take_opened();
+    let runs = |plan: &Arc<Plan>| -> usize {
+        let sessions = dry.sessions();
+        let same = sessions.iter().filter(|s| Arc::ptr_eq(&s.plan, plan));
+        same.map(Opened::runs).sum()
+    };
+    let mut stages: Vec<(NetId, StagePlan)> = Vec::new();
+    for network in &opened {
+        for plan in &network.plans {
+            let planned = StagePlan {
+                stage: network.stage,
+                residency: Residency::InTurn,
+                runs: runs(plan),
+                plan: Arc::clone(plan),
+            };
+            add(&mut stages, network.net.clone(), planned);
+        }
+    }
+    // The second picture finds what the first one left.
+    if pictures > 1 {
+        peak_bytes = peak_bytes.max(once()?.peak_bytes);
+    }
+    for (net, stage) in &mut stages {
+        stage.residency = if !stage.plan.fetches().is_empty() {
+            Residency::Streamed
+        } else if store.holds(net) {
+            Residency::Resident
+        } else {
+            Residency::InTurn
+        };
+    }
+    stages.sort_by_key(|(_, s)| s.stage);
+    Ok(GeneratePlan {
+        stages: stages.into_iter().map(|(_, stage)| stage).collect(),
+        peak_bytes,
+    })
+}
+
+/// Runs of one network in one stage are one row: tiles, or both passes. The larger plan stands for them.
+fn add(stages: &mut Vec<(NetId, StagePlan)>, net: NetId, planned: StagePlan) {
+    let known = stages
+        .iter_mut()
+        .find(|(id, s)| *id == net && s.stage == planned.stage);
+    let Some((_, known)) = known else {
+        stages.push((net, planned));
+        return;
+    };
+    if Arc::ptr_eq(&known.plan, &planned.plan) {
+        // Its runs are counted over all sessions already.
+        return;
+    }
+    known.runs += planned.runs;
+    if planned.plan.device_bytes() > known.plan.device_bytes() {
+        known.plan = planned.plan;
+    }
+}
+
+/// The error of a budget that is too small, with the least that every stage fits into: each stage knows its
+/// own need only, so the request is tried with what was asked for last until nothing more is.
+fn least_of_all(
+    device: &Arc<dyn Device>,
+    mut error: PlanError,
+    rehearse: &dyn Fn(Arc<dyn Device>) -> Result<GeneratePlan, EngineError>,
+) -> PlanError {
+    const STAGES: usize = 16;
+    let given = device.plan_options().budget;
+    for _ in 0..STAGES {
+        let PlanError::OverBudget { need, .. } = error else {
+            break;
+        };
+        let capped = Capped {
+            device: Arc::clone(device),
+            budget: need,
+        };
+        match rehearse(Arc::new(capped)) {
+            Err(EngineError::Plan(next @ PlanError::OverBudget { need: more, .. }))
+                if more > need =>
+            {
+                error = next;
+            }
+            _ => break,
+        }
+    }
+    if let (PlanError::OverBudget { budget, .. }, Some(given)) = (&mut error, given) {
+        *budget = given;
+    }
+    error
+}
+
+/// The device with another budget.
+struct Capped {
+    device: Arc<dyn Device>,
+    budget: usize,
+}
+
+impl Around for Capped {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &*self.device
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            budget: Some(self.budget),
+            ..self.device.plan_options()
+        }
     }
 }
 

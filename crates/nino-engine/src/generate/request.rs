@@ -1,13 +1,11 @@
 //! What to make: the whole of it, so that a request can be kept, repeated and written into a file.
 
-use super::Checkpoint;
-use super::denoise::LatentShape;
-use crate::decode::{DecodeOptions, Precision};
-use crate::{EngineError, Latent, Mask, Picture, Upscale, VaeFile};
+use crate::decode::{DecodeOptions, LatentSize, Precision};
+use crate::sample::LatentShape;
+use crate::{Checkpoint, EngineError, Latent, Mask, Picture, Preview, SizeHint, Upscale};
 use nino_sample::ksampler::Window;
-use nino_sample::{Rng, Sampler, Scheduler, Seed};
+use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what differs.
 #[derive(Clone, Debug)]
@@ -17,9 +15,9 @@ pub struct GenerateRequest {
     pub seed: Seed,
     pub steps: usize,
     pub cfg: f32,
-    /// Share of the correction that brings guided predictions back to their own contrast; 0 is off.
-    pub cfg_rescale: f32,
     pub sampler: &'static Sampler,
+    /// What the sampler can be told beside its name.
+    pub options: Options,
     pub scheduler: Scheduler,
     /// Share of the noise levels to run, from the lower end: 1 for a new picture.
     pub denoise: f64,
@@ -36,7 +34,7 @@ pub struct GenerateRequest {
     pub inpaint: Option<Inpaint>,
     pub hires: Option<Hires>,
     pub preview: Option<Preview>,
-    /// How the UNet's activations are stored.
+    /// How the diffusion model's activations are stored.
     pub precision: Precision,
     /// Layer of the text encoders to stop at, counted from the last, which is 1; the family's own when
     /// `None`. What ComfyUI's `CLIPSetLastLayer` counts as -1, -2, …
@@ -45,7 +43,8 @@ pub struct GenerateRequest {
     pub embeddings: Vec<PathBuf>,
     /// Zeros in the place of the encoded negative prompt, as ComfyUI's `ConditioningZeroOut` makes them.
     pub zero_negative: bool,
-    pub told: Told,
+    /// What SDXL is told of the picture's size.
+    pub size_hint: SizeHint,
     pub decode: DecodeOptions,
 }
 
@@ -95,15 +94,6 @@ pub struct Hires {
     pub denoise: f64,
 }
 
-/// Pictures of the unfinished latent, told as [`crate::Event::Preview`].
-#[derive(Clone, Debug)]
-pub struct Preview {
-    /// Every so many steps.
-    pub every: usize,
-    /// A small VAE to decode with; without one, a color per latent pixel.
-    pub vae: Option<Arc<VaeFile>>,
-}
-
 /// One run of the sampler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
@@ -115,17 +105,6 @@ pub(super) struct Pass {
     pub(super) add_noise: bool,
     /// How the latent of the pass before gets its size.
     pub(super) method: Upscale,
-}
-
-/// What SDXL is told of the picture beside the prompt, as ComfyUI's `CLIPTextEncodeSDXL`: pairs are
-/// width and height, or left and top.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// The size before it was cut; the picture's own when `None`.
-    pub original: Option<(usize, usize)>,
-    pub crop: (usize, usize),
-    /// The original size when `None`.
-    pub target: Option<(usize, usize)>,
 }
 
 impl GenerateRequest {
@@ -141,10 +120,10 @@ impl GenerateRequest {
             },
             steps: defaults.steps,
             cfg: defaults.cfg,
-            cfg_rescale: 0.0,
             sampler: Sampler::find(defaults.sampler).expect("defaults name samplers that exist"),
             scheduler: Scheduler::find(defaults.scheduler)
                 .expect("defaults name schedulers that exist"),
+            options: Options::default(),
             denoise: 1.0,
             window: None,
             add_noise: true,
@@ -159,7 +138,7 @@ impl GenerateRequest {
             clip_skip: None,
             embeddings: Vec::new(),
             zero_negative: false,
-            told: Told::default(),
+            size_hint: SizeHint::default(),
             decode: DecodeOptions::default(),
         }
     }
@@ -181,7 +160,7 @@ impl GenerateRequest {
             batch: self.batch,
             height: height / scale,
             width: width / scale,
-            channels: model.unet().out_channels,
+            channels: model.diffusion.net().wants().channels,
         }
     }
 
@@ -237,7 +216,7 @@ impl GenerateRequest {
             Start::Picture(p) => fits("picture", p.width, p.height)?,
             Start::Latent(l) => {
                 fits("latent", l.width * scale, l.height * scale)?;
-                let expected = model.unet().out_channels;
+                let expected = model.diffusion.net().wants().channels;
                 if l.channels != expected {
                     return Err(EngineError::Channels {
                         expected,
@@ -255,27 +234,22 @@ impl GenerateRequest {
         if let Some(inpaint) = &self.inpaint {
             fits("mask", inpaint.mask.width, inpaint.mask.height)?;
         }
-        if model.edits() && self.inpaint.is_some() {
+        if model.diffusion.edits() && self.inpaint.is_some() {
             return Err(EngineError::EditMask {
-                model: model.name.clone(),
+                model: model.name().to_owned(),
             });
         }
-        match model.channels_beside() {
-            0 | INPAINT_CHANNELS | EDIT_CHANNELS => Ok(()),
-            more => Err(EngineError::InputChannels {
-                model: model.name.clone(),
-                kind: match more {
-                    1 => "a depth-to-image model",
-                    3 => "an upscaler",
-                    _ => "of a kind not known here",
-                },
-                more,
-            }),
+        model.diffusion.check_inputs()
+    }
+
+    /// The latent to be decoded.
+    pub(super) fn latent_size(&self, model: &Checkpoint) -> LatentSize {
+        let scale = model.vae.vae.scale();
+        let (width, height) = self.final_size();
+        LatentSize {
+            frames: 1,
+            height: height / scale,
+            width: width / scale,
         }
     }
 }
-
-/// A mask and a masked picture: what an inpaint UNet takes beside the latent.
-pub(super) const INPAINT_CHANNELS: usize = 5;
-/// The picture to change: what an instruct-pix2pix UNet takes.
-pub(super) const EDIT_CHANNELS: usize = 4;

@@ -1,8 +1,7 @@
 //! The memory of sessions that run by turns: pages that kernels see, the slots of streamed weights, and
 //! what passes through both.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nino_graph::{ArenaSize, Place, Plan, Transfer};
 
@@ -20,7 +19,7 @@ pub(super) struct Arena {
     /// Streamed parameters pass through these.
     pub(super) slots: Vec<wgpu::Buffer>,
     /// Values that pass through the pages.
-    kept: RefCell<Kept>,
+    kept: Mutex<Kept>,
     size: ArenaSize,
 }
 
@@ -30,7 +29,7 @@ impl Arena {
         let page = plans.first().map_or(1, |p| p.options().page);
         let size = ArenaSize::of(plans.iter().map(|p| &**p));
         Ok(Arena {
-            kept: RefCell::new(Kept::new(gpu, size, page)?),
+            kept: Mutex::new(Kept::new(gpu, size, page)?),
             pages: pages(gpu, size.paged.max(1), page)?,
             page,
             slots: slots(gpu, plans)?,
@@ -38,7 +37,12 @@ impl Arena {
         })
     }
 
-    /// On the device.
+    /// Values that pass through the pages; free whenever one of the sessions asks, since they take turns.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes on the device.
     pub(super) fn bytes(&self) -> usize {
         self.size.bytes()
     }
@@ -52,15 +56,15 @@ impl Arena {
     }
 
     pub(super) fn bring(&self, gpu: &Gpu, t: &Transfer) -> Result<(), GpuError> {
-        self.kept.borrow().bring(gpu, t, self.at(t.arena))
+        self.kept().bring(gpu, t, self.at(t.arena))
     }
 
     pub(super) fn bring_edges(&self, gpu: &Gpu, t: &Transfer) -> Result<(), GpuError> {
-        self.kept.borrow().bring_edges(gpu, t, self.at(t.arena))
+        self.kept().bring_edges(gpu, t, self.at(t.arena))
     }
 
     pub(super) fn take(&self, gpu: &Gpu, t: &Transfer) -> Result<(), GpuError> {
-        self.kept.borrow_mut().take(gpu, t, self.at(t.arena))
+        self.kept().take(gpu, t, self.at(t.arena))
     }
 
     /// Writes to a value from byte `at` on; nothing where it has no place.
@@ -75,7 +79,7 @@ impl Arena {
             let to = self.at(span.offset + at);
             gpu.write_within(to.buffer, to.offset, bytes)
         } else if let Some((outside, span)) = place.outside() {
-            let mut kept = self.kept.borrow_mut();
+            let mut kept = self.kept();
             kept.write(gpu, outside, span.offset + at, bytes)
         } else {
             Ok(())
@@ -93,7 +97,7 @@ impl Arena {
             let from = self.at(span.offset + at);
             gpu.read_within(from.buffer, from.offset, dst)
         } else if let Some((outside, span)) = place.outside() {
-            let kept = self.kept.borrow();
+            let kept = self.kept();
             kept.read(gpu, outside, span.offset + at, dst)
         } else {
             Ok(())
@@ -125,7 +129,7 @@ impl Arena {
                 gpu.write(page, offset, &nan[..len])?;
             }
         }
-        self.kept.borrow_mut().poison(gpu, &nan)
+        self.kept().poison(gpu, &nan)
     }
 }
 

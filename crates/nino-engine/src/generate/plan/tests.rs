@@ -1,13 +1,12 @@
 //! Plans of whole requests, without a file.
 
-use super::super::dry::Dry;
 use super::{Residency, plan_generate};
-use crate::{Checkpoint, Control, EngineError, GenerateRequest, generate};
+use crate::{Checkpoint, Control, EngineError, GenerateRequest, Stage, Store, generate};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_graph::{Around, Device, Plan, PlanError, PlanOptions};
-use std::collections::BTreeSet;
+use nino_graph::{Around, Device, PlanError, PlanOptions};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The CPU with a budget.
@@ -44,8 +43,12 @@ impl Around for Frugal {
     }
 }
 
-fn cpu(budget: Option<usize>) -> Capped {
+fn capped(budget: Option<usize>) -> Capped {
     Capped(Cpu::new(CpuOptions::default()).unwrap(), budget)
+}
+
+fn cpu(budget: Option<usize>) -> Arc<dyn Device> {
+    Arc::new(capped(budget))
 }
 
 fn small(model: &Checkpoint) -> GenerateRequest {
@@ -64,7 +67,8 @@ fn a_description_plans_like_a_file_of_f16() {
     let model = Checkpoint::spec("sd15").unwrap();
     let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
     let stages: Vec<_> = plan.stages.iter().map(|s| (s.stage, s.runs)).collect();
-    assert_eq!(stages, [("text", 2), ("unet", 4), ("decode", 1)]);
+    let expected = [(Stage::Text, 2), (Stage::Sample, 4), (Stage::Decode, 1)];
+    assert_eq!(stages, expected);
     // 860 million weights of the UNet, 123 of the encoder, 49 of the decoder.
     let mib: Vec<usize> = plan
         .stages
@@ -85,9 +89,10 @@ fn what_fits_beside_each_other_stays_for_the_next_picture() {
     let together = plan_generate(&cpu(None), &model, &request, 2).unwrap();
     let all = |p: &super::GeneratePlan, r| p.stages.iter().all(|s| s.residency == r);
     assert!(all(&together, Residency::Resident));
-    let peak = together.peak_bytes();
-    let some = plan_generate(&cpu(Some(peak - 1)), &model, &request, 2).unwrap();
-    assert!(some.peak_bytes() < peak && !all(&some, Residency::Resident));
+    // Enough for all weights, but not for activations beside them.
+    let budget = together.weight_bytes();
+    let some = plan_generate(&cpu(Some(budget)), &model, &request, 2).unwrap();
+    assert!(some.peak_bytes() <= budget && !all(&some, Residency::Resident));
     assert!(
         some.stages
             .iter()
@@ -115,59 +120,32 @@ fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
     );
 }
 
-#[test]
-fn both_passes_stream_the_same_weights() {
-    let model = Checkpoint::spec("sd15").unwrap();
-    let first = small(&model);
-    let budget = plan_generate(&cpu(None), &model, &first, 1).unwrap();
-    let request = GenerateRequest {
-        hires: Some(crate::Hires {
-            width: 512,
-            height: 512,
-            method: crate::Upscale::default(),
-            steps: 2,
-            denoise: 0.5,
-        }),
-        ..first
-    };
-    // Enough for the small pass alone.
-    let device = cpu(Some(budget.peak_bytes() + MIB));
-    let dry = Dry::new(&device);
-    let never = AtomicBool::new(false);
-    let mut control = Control {
-        cancel: &never,
-        on_event: &mut |_| {},
-    };
-    generate(&dry, &model, &request, &mut control, &mut |_| Ok(())).unwrap();
-    let sessions = dry.sessions();
-    let unets = sessions
-        .iter()
-        .filter(|s| super::stage(&s.plan).1 == "unet");
-    let streamed: Vec<BTreeSet<&str>> = unets.map(|s| fetched(&s.plan)).collect();
-    assert_eq!(streamed.len(), 2);
-    assert!(!streamed[0].is_empty());
-    assert!(streamed[0] == streamed[1]);
-}
-
-/// Names of the weights a plan streams.
-fn fetched(plan: &Plan) -> BTreeSet<&str> {
-    let params = plan.fetches().iter().flat_map(|f| &f.params);
-    let nodes: BTreeSet<_> = params.map(|(node, _)| *node).collect();
-    let params = plan.graph().params().filter(|(n, _)| nodes.contains(n));
-    params.map(|(_, p)| p.name.as_str()).collect()
-}
-
-/// The least budget a request fits into: what each refusal says it needs.
+/// The least budget a request fits into, as the first refusal says it.
 fn least(model: &Checkpoint, request: &GenerateRequest) -> usize {
-    let mut budget = MIB;
-    loop {
-        match plan_generate(&cpu(Some(budget)), model, request, 1) {
-            Ok(_) => return budget,
-            Err(EngineError::Plan(PlanError::OverBudget { need, .. })) if need > budget => {
-                budget = need;
-            }
-            Err(error) => panic!("{error}"),
+    match plan_generate(&cpu(Some(MIB)), model, request, 1) {
+        Err(EngineError::Plan(PlanError::OverBudget { need, budget, .. })) => {
+            assert_eq!(budget, MIB);
+            need
         }
+        other => panic!("{:?}", other.map(|p| p.peak_bytes())),
+    }
+}
+
+#[test]
+fn the_least_budget_is_told_at_the_first_try() {
+    let emoji =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/nino-emoji.gguf");
+    let models = [Checkpoint::open(&emoji, None), Checkpoint::spec("sd15")];
+    for model in models.map(Result::unwrap) {
+        let request = small(&model);
+        let least = least(&model, &request);
+        plan_generate(&cpu(Some(least)), &model, &request, 1).unwrap();
+        let less = plan_generate(&cpu(Some(least - MIB)), &model, &request, 1);
+        assert!(
+            less.is_err(),
+            "{} fits into less than {least}",
+            model.name()
+        );
     }
 }
 
@@ -199,40 +177,38 @@ fn a_second_pass_that_does_not_fit_is_told_before_the_first() {
         }),
         ..first.clone()
     };
-    let device = cpu(Some(least(&model, &first)));
+    let store = Store::new(cpu(Some(least(&model, &first))));
     let never = AtomicBool::new(false);
     let mut stages = Vec::new();
     let mut on_event = |event| {
-        if let crate::Event::Stage(name) = event {
-            stages.push(name);
+        if let crate::Event::Stage(stage) = event {
+            stages.push(stage);
         }
     };
     let mut control = Control {
         cancel: &never,
         on_event: &mut on_event,
     };
-    let made = generate(&device, &model, &both, &mut control, &mut |_| Ok(()));
+    let made = generate(&store, &model, &both, &mut control, &mut |_| Ok(()));
     let made = made.map(|_| ());
     let over = matches!(made, Err(EngineError::Plan(PlanError::OverBudget { .. })));
     assert!(over, "{made:?}");
-    assert_eq!(stages.first(), Some(&"text"));
-    assert!(!stages.contains(&"sample"), "{stages:?}");
+    assert_eq!(stages.first(), Some(&Stage::Text));
+    assert!(!stages.contains(&Stage::Sample), "{stages:?}");
 }
 
 #[test]
 fn quantizing_on_load_is_planned_for() {
-    let mut model = Checkpoint::spec("sd15").unwrap();
+    let model = Checkpoint::spec("sd15").unwrap();
     let request = small(&model);
     let unet = |model: &Checkpoint| {
         let plan = plan_generate(&cpu(None), model, &request, 1).unwrap();
         plan.stages[1].plan.weight_bytes()
     };
     let f16 = unet(&model);
-    model.quantize(DType::Q8_0);
-    let q8 = unet(&model);
+    let q8 = unet(&model.quantized(DType::Q8_0));
     assert!((0.52..0.56).contains(&(q8 as f64 / f16 as f64)), "{q8}");
-    model.quantize(DType::Q4_K);
-    let q4 = unet(&model);
+    let q4 = unet(&model.quantized(DType::Q4_K));
     assert!(q4 < q8, "{q4}");
 }
 
@@ -242,7 +218,11 @@ fn what_the_prompt_gives_is_computed_once_for_all_steps() {
     for (name, steps) in [("sd15", 2 * 16), ("sdxl", 2 * 70 + 2)] {
         let model = Checkpoint::spec(name).unwrap();
         let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
-        let unet = plan.stages.iter().find(|s| s.stage == "unet").unwrap();
+        let unet = plan
+            .stages
+            .iter()
+            .find(|s| s.stage == Stage::Sample)
+            .unwrap();
         assert_eq!(unet.plan.steady_steps(), steps, "{name}");
     }
 }
@@ -260,12 +240,17 @@ fn keeping_what_stays_does_not_change_a_latent() {
         batch: 2,
         ..GenerateRequest::new(&model, prompt)
     };
-    let latents = |device: &dyn Device, steady: bool| {
+    let latents = |device: Arc<dyn Device>, steady: bool| {
+        let store = Store::new(Arc::clone(&device));
         let requests = [("a fox", 4.0), ("a red sun", 1.0)];
         requests.map(|(prompt, cfg)| {
             let request = request(prompt, cfg);
-            let plan = plan_generate(device, &model, &request, 1).unwrap();
-            let unet = plan.stages.iter().find(|s| s.stage == "unet").unwrap();
+            let plan = plan_generate(&device, &model, &request, 1).unwrap();
+            let unet = plan
+                .stages
+                .iter()
+                .find(|s| s.stage == Stage::Sample)
+                .unwrap();
             assert_eq!(unet.plan.steady_steps() > 0, steady);
             let never = AtomicBool::new(false);
             let mut control = Control {
@@ -273,7 +258,7 @@ fn keeping_what_stays_does_not_change_a_latent() {
                 on_event: &mut |_| {},
             };
             let mut latent = None;
-            let made = generate(device, &model, &request, &mut control, &mut |l| {
+            let made = generate(&store, &model, &request, &mut control, &mut |l| {
                 latent = Some(l.latent.values.clone());
                 Ok(())
             });
@@ -281,7 +266,7 @@ fn keeping_what_stays_does_not_change_a_latent() {
             latent.unwrap()
         })
     };
-    let kept = latents(&cpu(None), true);
+    let kept = latents(cpu(None), true);
     assert_ne!(kept[0], kept[1]);
-    assert!(kept == latents(&Frugal(cpu(None)), false));
+    assert!(kept == latents(Arc::new(Frugal(capped(None))), false));
 }

@@ -1,6 +1,7 @@
-//! What an inpaint UNet is told, against ComfyUI.
+//! What an inpaint model sees, against ComfyUI.
 
-use super::{BLANK, interleaved, unit};
+use super::unit;
+use crate::conditioning::{BLANK, interleaved};
 use crate::tests::{close, golden};
 use crate::{Latent, Mask, Picture, Upscale};
 use std::path::Path;

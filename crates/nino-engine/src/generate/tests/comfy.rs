@@ -1,13 +1,13 @@
 //! Small checkpoints of every family against ComfyUI: conditioning, then whole paths.
 
 use super::made;
-use crate::generate::sample::{self, Work};
-use crate::generate::text::{self, Conditioning};
-use crate::generate::{Checkpoint, Family, GenerateRequest, Start, start};
-use crate::{Control, EngineError, Event, Latent};
+use crate::generate::passes::Passes;
+use crate::generate::{GenerateRequest, Prompts, Start, encode_prompts, start};
+use crate::{Checkpoint, Control, EngineError, Event, Family, Latent, Store};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Prediction, Sampler, Scheduler};
 use nino_weights::TensorReader;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(super) const PROMPT: &str = "(masterpiece:1.2), a portrait of a ((red fox)) sitting in deep snow, \
@@ -30,7 +30,7 @@ struct Case {
     model: Checkpoint,
     golden: TensorReader,
     name: &'static str,
-    device: Cpu,
+    store: Store,
     _folder: tempfile::TempDir,
 }
 
@@ -45,13 +45,13 @@ impl Case {
         let path = folder.path().join(format!("{name}.safetensors"));
         made::write_list(list, &path);
         let model = Checkpoint::open(&path, None).unwrap();
-        assert_eq!(model.family, family);
+        assert_eq!(model.family(), family);
         let golden = made::goldens().join(format!("{name}.safetensors"));
         Case {
             model,
             golden: nino_weights::open(golden).unwrap(),
             name,
-            device: Cpu::new(CpuOptions::default()).unwrap(),
+            store: store(),
             _folder: folder,
         }
     }
@@ -84,8 +84,8 @@ impl Case {
         assert!(nmse <= 1e-8, "{} {key}: NMSE {nmse:.1e}", self.name);
     }
 
-    fn text(&self, request: &GenerateRequest) -> ([Conditioning; 2], Vec<Event>) {
-        control(|c| text::each(&self.device, &self.model, request, c))
+    fn text(&self, request: &GenerateRequest) -> (Prompts, Vec<Event>) {
+        control(|c| encode_prompts(&self.store, &self.model, request, c))
     }
 
     /// Two cases at a time: a prompt each for the positive and the negative.
@@ -94,15 +94,15 @@ impl Case {
         cases[1].1.clone_into(&mut request.negative);
         request.clip_skip = skip;
         let (found, _) = self.text(&request);
-        for ((case, _), found) in cases.iter().zip(found) {
-            let shape = [found.tokens, found.context.len() / found.tokens];
+        for ((case, _), found) in cases.iter().zip([found.positive, found.negative]) {
+            let shape = [found.tokens(), found.width];
             let expected = self.golden(&format!("text/{case}/shape"));
             let expected: Vec<usize> = expected.iter().map(|&n| n as usize).collect();
             assert_eq!(shape[..], expected, "{} {case}", self.name);
             let thin: Vec<f32> = found.context.iter().copied().step_by(13).collect();
             self.close(&format!("text/{case}/context"), &thin);
-            if !found.vector.is_empty() {
-                self.close(&format!("text/{case}/pooled"), &found.vector[..1280]);
+            if !found.pooled.is_empty() {
+                self.close(&format!("text/{case}/pooled"), &found.pooled);
             }
         }
     }
@@ -121,13 +121,20 @@ impl Case {
 
     /// What the UNet is told, then latents.
     fn check_paths(&self, runs: &[(&str, &str)]) {
-        let (prompts, _) = control(|c| {
-            let request = self.request(PROMPT);
-            text::encode(&self.device, &self.model, &request, c)
-        });
+        let request = self.request(PROMPT);
+        let (prompts, _) = self.text(&request);
         if self.golden.index().contains("y/positive") {
-            self.close("y/positive", &prompts.0.vector);
-            self.close("y/negative", &prompts.1.vector);
+            let (family, size) = (self.model.family(), (request.width, request.height));
+            let label = |negative: bool| {
+                let prompt = if negative {
+                    &prompts.negative
+                } else {
+                    &prompts.positive
+                };
+                prompt.label(family, size, negative)
+            };
+            self.close("y/positive", &label(false));
+            self.close("y/negative", &label(true));
         }
         for (sampler, scheduler) in runs {
             let request = GenerateRequest {
@@ -140,23 +147,29 @@ impl Case {
         }
     }
 
-    fn sample(
-        &self,
-        request: &GenerateRequest,
-        prompts: &(Conditioning, Conditioning),
-    ) -> Vec<f32> {
-        let work = Work {
-            device: &self.device,
-            model: &self.model,
-            request,
-        };
-        let planned = sample::plan(work, prompts.0.tokens).unwrap();
-        let (sampled, _) = control(|c| {
-            let canvas = start::prepare(&self.device, &self.model, request, c)?;
-            sample::sample(work, &planned, canvas, prompts, c, &mut |_| Ok(()))
-        });
-        planes(&sampled.latent)
+    fn sample(&self, request: &GenerateRequest, prompts: &Prompts) -> Vec<f32> {
+        sampled(&self.store, &self.model, request, prompts)
     }
+}
+
+/// A store on the CPU.
+pub(super) fn store() -> Store {
+    Store::new(Arc::new(Cpu::new(CpuOptions::default()).unwrap()))
+}
+
+/// The sampled latent as torch has it.
+pub(super) fn sampled(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    prompts: &Prompts,
+) -> Vec<f32> {
+    let passes = Passes::plan(store, model, request, prompts).unwrap();
+    let (sampled, _) = control(|c| {
+        let canvas = start::prepare(store, model, request, c)?;
+        passes.run(canvas, c, &mut |_| Ok(()))
+    });
+    planes(&sampled.latent)
 }
 
 pub(super) fn control<T>(
@@ -201,10 +214,7 @@ fn sd1_makes_what_comfyui_makes() {
 
 /// What `ModelSamplingDiscrete` makes of it.
 fn check_predictions(case: &mut Case) {
-    let (prompts, _) = control(|c| {
-        let request = case.request(PROMPT);
-        text::encode(&case.device, &case.model, &request, c)
-    });
+    let (prompts, _) = case.text(&case.request(PROMPT));
     let all = case.golden.index().entries().iter();
     let keys: Vec<String> = all.map(|e| e.name.clone()).collect();
     let mut seen = 0;
@@ -220,7 +230,7 @@ fn check_predictions(case: &mut Case) {
             "lcm" => Prediction::Lcm,
             _ => panic!("{key}"),
         };
-        case.model.set_prediction(prediction, zsnr == "True");
+        case.model = case.model.with_prediction(prediction, zsnr == "True");
         let request = GenerateRequest {
             sampler: Sampler::find(sampler).unwrap(),
             scheduler: Scheduler::find(scheduler).unwrap(),
@@ -239,11 +249,8 @@ fn instruct_pix2pix_makes_what_comfyui_makes() {
     let list = made::list("tiny_sd1");
     let list = list.replace(&format!("{first}4x3x3"), &format!("{first}8x3x3"));
     let case = Case::of("tiny_edit", Family::Sd1, &list);
-    assert!(case.model.edits() && !case.model.paints_over());
-    let (prompts, _) = control(|c| {
-        let request = case.request(PROMPT);
-        text::encode(&case.device, &case.model, &request, c)
-    });
+    assert!(case.model.diffusion.edits() && !case.model.diffusion.paints_over());
+    let (prompts, _) = case.text(&case.request(PROMPT));
     let planes = case.golden("seen");
     let (channels, height, width) = (4, 6, 8);
     let pixels = height * width;
@@ -275,7 +282,7 @@ fn instruct_pix2pix_makes_what_comfyui_makes() {
 fn playground_makes_what_comfyui_makes() {
     let list = made::list("tiny_sdxl") + "edm_mean 1x4x1x1\nedm_std 1x4x1x1\n";
     let case = Case::of("tiny_playground", Family::Sdxl, &list);
-    assert_eq!(case.model.sampling.prediction, Prediction::Edm);
+    assert_eq!(case.model.diffusion.sampling.prediction, Prediction::Edm);
     assert_eq!(case.model.defaults().scheduler, "karras");
     case.check_paths(&RUNS);
 }
@@ -285,7 +292,7 @@ fn playground_makes_what_comfyui_makes() {
 fn guidance_is_told_to_models_that_take_it() {
     let list = made::list("tiny_sd1") + "model.diffusion_model.time_embed.cond_proj.weight 32x16\n";
     let case = Case::of("tiny_sd1", Family::Sd1, &list);
-    assert_eq!(case.model.sampling.prediction, Prediction::Lcm);
+    assert_eq!(case.model.diffusion.sampling.prediction, Prediction::Lcm);
     let defaults = case.model.defaults();
     assert_eq!((defaults.sampler, defaults.steps), ("lcm", 4));
     let latent = |cfg: f32, negative: &str| {
@@ -296,7 +303,7 @@ fn guidance_is_told_to_models_that_take_it() {
             sampler: Sampler::find("lcm").unwrap(),
             ..case.request("a fox")
         };
-        let (prompts, _) = control(|c| text::encode(&case.device, &case.model, &request, c));
+        let (prompts, _) = case.text(&request);
         case.sample(&request, &prompts)
     };
     let strong = latent(8.0, "");

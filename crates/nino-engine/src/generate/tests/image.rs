@@ -1,20 +1,19 @@
 //! Everything that starts from a picture or a latent, against ComfyUI: whole paths of a small SD 1, and of
 //! the same with the nine channels of an inpaint model.
 
-use super::comfy::{NEGATIVE, PROMPT, control, planes};
+use super::comfy::{NEGATIVE, PROMPT, control, planes, store};
 use super::made;
-use crate::generate::sample::{self, Work};
-use crate::generate::{Checkpoint, Fill, GenerateRequest, Hires, Inpaint, Start, start, text};
+use crate::generate::passes::Passes;
+use crate::generate::{Fill, GenerateRequest, Hires, Inpaint, Start, encode_prompts, start};
 use crate::tests::{Golden, golden};
-use crate::{Latent, Mask, Picture, Upscale};
-use nino_cpu::{Cpu, CpuOptions};
+use crate::{Checkpoint, Latent, Mask, Picture, Store, Upscale};
 use nino_sample::ksampler::Window;
 use nino_sample::{Sampler, Scheduler};
 
 struct Case {
     model: Checkpoint,
     golden: Golden,
-    device: Cpu,
+    store: Store,
     _folder: tempfile::TempDir,
 }
 
@@ -29,7 +28,7 @@ impl Case {
         Case {
             model: Checkpoint::open(&path, None).unwrap(),
             golden: golden("generate/image"),
-            device: Cpu::new(CpuOptions::default()).unwrap(),
+            store: store(),
             _folder: folder,
         }
     }
@@ -79,16 +78,15 @@ impl Case {
     }
 
     fn check(&self, key: &str, request: &GenerateRequest) -> Latent {
-        let work = Work {
-            device: &self.device,
-            model: &self.model,
-            request,
-        };
+        self.check_with(&self.model, key, request)
+    }
+
+    fn check_with(&self, model: &Checkpoint, key: &str, request: &GenerateRequest) -> Latent {
         let (sampled, _) = control(|c| {
-            let prompts = text::encode(&self.device, &self.model, request, c)?;
-            let planned = sample::plan(work, prompts.0.tokens)?;
-            let canvas = start::prepare(&self.device, &self.model, request, c)?;
-            sample::sample(work, &planned, canvas, &prompts, c, &mut |_| Ok(()))
+            let prompts = encode_prompts(&self.store, model, request, c)?;
+            let passes = Passes::plan(&self.store, model, request, &prompts)?;
+            let canvas = start::prepare(&self.store, model, request, c)?;
+            passes.run(canvas, c, &mut |_| Ok(()))
         });
         let (found, expected) = (planes(&sampled.latent), self.golden.tensor(key).1);
         assert_eq!(found.len(), expected.len(), "{key}");
@@ -114,11 +112,9 @@ fn a_start_a_mask_parts_and_a_second_pass_are_comfyuis() {
         ..case.start()
     };
     case.check("masked", &masked);
-    let rescaled = GenerateRequest {
-        cfg_rescale: 0.7,
-        ..case.start()
-    };
-    case.check("rescale", &rescaled);
+    let mut rescaled = case.model.clone();
+    rescaled.diffusion.cfg_rescale = 0.7;
+    case.check_with(&rescaled, "rescale", &case.start());
     let window = |start_at_step, end_at_step, return_with_leftover_noise| {
         Some(Window {
             start_at_step,

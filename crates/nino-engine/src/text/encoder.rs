@@ -2,9 +2,9 @@
 
 use super::inversion::Inversions;
 use crate::fit::fit;
-use crate::generate::checkpoint::{Checkpoint, TextEncoder};
+use crate::store::Network;
 use crate::values::{read, write};
-use crate::{Control, EngineError};
+use crate::{Control, EngineError, Stage, Store, TextEncoders};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, RunOptions, Session};
 use nino_models::clip;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(super) struct Output {
-    /// `[tokens, width]` of all chunks.
+    /// `[tokens, width]`, all chunks one after the other.
     pub(super) hidden: Vec<f32>,
-    /// Of the first chunk; empty where the family has none.
+    /// The first chunk's pooled vector; empty where the family has none.
     pub(super) pooled: Vec<f32>,
 }
 
@@ -23,32 +23,40 @@ pub(super) struct Output {
 struct Row {
     ids: Vec<u32>,
     vectors: Vec<(usize, Vec<f32>)>,
-    /// Place of the end token.
+    /// The end token's place.
     end: usize,
 }
 
-/// Encodes prompts chunk by chunk with one session.
+/// Encodes prompts with encoder `i` of `text`, chunk by chunk with one session.
 pub(super) fn run(
-    device: &dyn Device,
-    model: &Checkpoint,
-    encoder: &TextEncoder,
-    layout: &Layout,
-    want: clip::Want,
-    (prompts, inversions): (&[Tokens], &Inversions<'_>),
+    store: &Store,
+    text: &TextEncoders,
+    i: usize,
+    prompts: &[Tokens],
+    inversions: &Inversions<'_>,
     control: &Control<'_>,
 ) -> Result<Vec<Output>, EngineError> {
+    let (layout, width) = (text.layout(i), text.encoders()[i].config.width);
     let rows = |prompt: &Tokens| -> Vec<Row> {
         let chunks = prompt.chunks.iter();
-        chunks
-            .map(|c| row(c, layout, encoder.config.width, inversions))
-            .collect()
+        chunks.map(|c| row(c, &layout, width, inversions)).collect()
     };
     let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
-    let vectors = all.iter().flatten().any(|row| !row.vectors.is_empty());
-    let recorded = Recorded::new(device, model, encoder, layout.max_length, want, vectors)?;
-    let weights = device.load(&[&recorded.plan], Arc::new(model.text_params(encoder)))?;
-    let mut session = device.session(recorded.plan.clone(), &weights)?;
-    let mut once = |row: &Row| recorded.run(&mut *session, row, control.cancel);
+    let wants = Wants {
+        tokens: layout.max_length,
+        states: text.want(i),
+        vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
+    };
+    let recorded = store.plan(&text.id(i), format!("{wants:?}"), || {
+        Recorded::new(store.device(), text, i, wants)
+    })?;
+    let mut lease = store.open(&Network {
+        stage: Stage::Text,
+        net: text.id(i),
+        plans: std::slice::from_ref(&recorded.plan),
+        source: &|| Ok(Arc::new(text.source(i))),
+    })?;
+    let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);
     let empty = if prompts.iter().any(Tokens::weighted) {
         let empty = Row {
             ids: layout.empty(layout.max_length),
@@ -68,7 +76,6 @@ pub(super) fn run(
         for (i, (chunk, row)) in prompt.chunks.iter().zip(rows).enumerate() {
             let mut made = once(row)?;
             if prompt.weighted() {
-                let width = encoder.config.width;
                 apply_weights(&mut made.hidden, &empty, &chunk.weights(), width);
             }
             output.hidden.append(&mut made.hidden);
@@ -78,6 +85,7 @@ pub(super) fn run(
         }
         outputs.push(output);
     }
+    lease.finish();
     Ok(outputs)
 }
 
@@ -103,6 +111,15 @@ fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>
     Row { ids, vectors, end }
 }
 
+/// What an encoder is recorded for.
+#[derive(Clone, Copy, Debug)]
+struct Wants {
+    tokens: usize,
+    states: clip::Want,
+    /// Some places hold vectors of textual inversions instead of tokens.
+    vectors: bool,
+}
+
 struct Recorded {
     plan: Arc<Plan>,
     ids: Node,
@@ -115,27 +132,25 @@ struct Recorded {
 impl Recorded {
     fn new(
         device: &dyn Device,
-        model: &Checkpoint,
-        encoder: &TextEncoder,
-        n: usize,
-        want: clip::Want,
-        vectors: bool,
+        text: &TextEncoders,
+        i: usize,
+        wants: Wants,
     ) -> Result<Recorded, EngineError> {
-        let (c, file) = (&encoder.config, model.text_params(encoder));
-        let params = file.params(|stored| model.held(stored, device));
+        let (c, source, n) = (&text.encoders()[i].config, text.source(i), wants.tokens);
+        let params = source.params(|stored| text.held(stored, device));
         let mut g = Graph::new();
         let ids = g.input("ids", [1, n], DType::I32);
         let end = g.input("end", [1, 1, n], DType::F32);
         // Text encoders are small and their rounding shows in every step: always f32.
         let mut x = clip::embed(&mut g, &params, c, ids, DType::F32);
-        let vectors = vectors.then(|| {
+        let vectors = wants.vectors.then(|| {
             let given = g.input("vectors", [1, n, c.width], DType::F32);
             let keep = g.input("keep", [1, n, 1], DType::F32);
             x = g.mul(x, keep);
             x = g.add(x, given);
             (given, keep)
         });
-        let out = clip::encoder(&mut g, &params, c, x, end, want);
+        let out = clip::encoder(&mut g, &params, c, x, end, wants.states);
         g.output(out.hidden);
         out.pooled.iter().for_each(|&p| g.output(p));
         let plan = fit(device, &g.finish()?)?;

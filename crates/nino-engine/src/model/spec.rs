@@ -1,14 +1,13 @@
 //! Built-in descriptions of models, to plan with no file at hand.
 
-use super::Family;
 use nino_dtype::DType;
 use nino_graph::{Def, Graph};
-use nino_models::{FileParams, Params, clip, unet};
+use nino_models::{Family, FileParams, Params, clip, unet};
 use nino_sample::Prediction;
 use nino_weights::{Entry, Format, Index, TensorReader};
 use std::sync::Arc;
 
-/// Names that [`super::Checkpoint::spec`] knows.
+/// Names that [`crate::Checkpoint::spec`] knows.
 pub const MODEL_SPECS: [&str; 7] = [
     "sd15",
     "sd15-inpaint",

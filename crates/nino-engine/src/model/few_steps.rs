@@ -23,8 +23,8 @@ const LCM: Defaults = Defaults {
     ..TURBO
 };
 
-/// Consistency models that are told their guidance, which then costs nothing.
-pub(super) const TOLD: Defaults = Defaults {
+/// Consistency models that take their guidance as an input, which then costs nothing.
+pub(super) const GUIDED: Defaults = Defaults {
     steps: 4,
     cfg: 8.0,
     ..LCM

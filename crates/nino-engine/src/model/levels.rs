@@ -1,9 +1,8 @@
-//! What a model predicts, and over which noise levels: told by its file as ComfyUI tells it, or by the
-//! user as ComfyUI's `ModelSamplingDiscrete` is.
+//! What a model predicts, and over which noise levels: read from its file as ComfyUI reads it, or chosen by
+//! the user as with ComfyUI's `ModelSamplingDiscrete`.
 
-use super::checkpoint::{Checkpoint, Family};
 use crate::EngineError;
-use nino_models::{FileParams, unet};
+use nino_models::{Denoiser, Family, FileParams};
 use nino_sample::model::Betas;
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::TensorReader;
@@ -22,7 +21,8 @@ pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
 pub(super) fn detect(
     family: Family,
     reader: &TensorReader,
-    (params, config): &(FileParams, unet::Config),
+    params: &FileParams,
+    net: &Denoiser,
 ) -> Result<ModelSampling, EngineError> {
     let has = |name: &str| reader.index().contains(name);
     let number = |name: &str| -> Result<Option<f64>, EngineError> {
@@ -37,11 +37,11 @@ pub(super) fn detect(
         Family::Emoji => ModelSampling::flow(1.0, 1000.0),
         // An inpainting UNet of SD 2.x always predicts noise; the others' files do not say, but one late
         // bias tells them apart.
-        Family::Sd2 if config.in_channels == 4 && is_v(reader, params)? => {
+        Family::Sd2 if net.wants().extra == 0 && is_v(reader, params)? => {
             ModelSampling::stable_diffusion(Prediction::V)
         }
-        // Told its guidance: a consistency model.
-        _ if config.guidance.is_some() => ModelSampling::lcm(false),
+        // Takes its guidance as an input: a consistency model.
+        _ if net.wants().guidance.is_some() => ModelSampling::lcm(false),
         Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(
             Prediction::Edm,
             EDM_MIN,
@@ -60,13 +60,11 @@ pub(super) fn detect(
     })
 }
 
-impl Checkpoint {
-    /// Samples it as one that predicts this; `zsnr` ends the levels in pure noise.
-    pub fn set_prediction(&mut self, prediction: Prediction, zsnr: bool) {
-        self.sampling = match prediction {
-            Prediction::Lcm => ModelSampling::lcm(zsnr),
-            _ => discrete(prediction, zsnr),
-        };
+/// How a model that predicts this is sampled; `zsnr` ends the levels in pure noise.
+pub(super) fn sampling(prediction: Prediction, zsnr: bool) -> ModelSampling {
+    match prediction {
+        Prediction::Lcm => ModelSampling::lcm(zsnr),
+        _ => discrete(prediction, zsnr),
     }
 }
 

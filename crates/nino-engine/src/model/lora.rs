@@ -9,6 +9,9 @@ mod delta;
 #[cfg(test)]
 mod tests;
 
+use super::diffusion::DiffusionModel;
+use super::identity::FileId;
+use super::text_encoders::TextEncoders;
 use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
@@ -38,13 +41,22 @@ pub struct Applied {
     pub widened: usize,
 }
 
-/// All LoRAs of a model.
+/// All LoRAs of a part of a model.
 #[derive(Clone, Default)]
 pub(super) struct Loras {
-    files: Vec<Arc<TensorReader>>,
-    names: Vec<String>,
+    files: Vec<LoraFile>,
     targets: HashMap<(LoraPart, String), Vec<Placed>>,
     deltas: Arc<Deltas>,
+}
+
+/// One LoRA file.
+#[derive(Clone)]
+struct LoraFile {
+    reader: Arc<TensorReader>,
+    name: String,
+    id: FileId,
+    unet: f32,
+    clip: f32,
 }
 
 /// An update of one tensor.
@@ -66,14 +78,58 @@ fn is_branch(update: &Update) -> bool {
     matches!(&update.delta, Delta::LowRank(low) if low.mid.is_none()) && update.magnitude.is_none()
 }
 
-impl Loras {
-    /// Places a file's updates in the model's parts. `model` names the model in errors.
-    pub(super) fn add(
-        &mut self,
+/// A model's parts with a LoRA, and what became of it.
+pub struct WithLora {
+    pub diffusion: Option<DiffusionModel>,
+    pub text: Option<TextEncoders>,
+    pub applied: Applied,
+}
+
+/// Applies a LoRA to a diffusion model, to text encoders, or to both, after the LoRAs they have already.
+/// The parts given stay as they are. An error where no update, or a misshaped one, has its place there.
+pub fn apply_lora(
+    diffusion: Option<&DiffusionModel>,
+    text: Option<&TextEncoders>,
+    spec: &LoraSpec,
+) -> Result<WithLora, EngineError> {
+    let mut parts: Vec<(LoraPart, &Index)> = Vec::new();
+    parts.extend(diffusion.map(|d| (LoraPart::Diffusion, d.weights.index())));
+    if let Some(text) = text {
+        let each = text.encoders.iter().enumerate();
+        parts.extend(each.map(|(i, e)| (text.lora_part(i), e.weights.index())));
+    }
+    let model = match (diffusion, text) {
+        (Some(d), _) => format!("{} is {}", d.name, d.family.name()),
+        (None, Some(t)) => format!("these text encoders are of {}", t.family.name()),
+        (None, None) => "there is no model".to_owned(),
+    };
+    let (fitted, applied) = Fitted::read(spec, &parts, &model)?;
+    Ok(WithLora {
+        diffusion: diffusion.map(|d| DiffusionModel {
+            loras: Arc::new(d.loras.with(&fitted)),
+            ..d.clone()
+        }),
+        text: text.map(|t| TextEncoders {
+            loras: Arc::new(t.loras.with(&fitted)),
+            ..t.clone()
+        }),
+        applied,
+    })
+}
+
+/// A LoRA file of which some updates have their place in a model.
+struct Fitted {
+    file: LoraFile,
+    updates: Vec<Update>,
+}
+
+impl Fitted {
+    /// Reads a file and looks for its updates' places in the model's parts. `model` names it in errors.
+    fn read(
         spec: &LoraSpec,
         parts: &[(LoraPart, &Index)],
         model: &str,
-    ) -> Result<Applied, EngineError> {
+    ) -> Result<(Fitted, Applied), EngineError> {
         let reader = nino_weights::open(&spec.path)?;
         let lora = nino_weights::lora::parse(&reader)?;
         let mut applied = Applied {
@@ -82,7 +138,7 @@ impl Loras {
         };
         let (made_for, all) = (made_for(&lora), lora.updates.len() + lora.unknown.len());
         let mut misfits = Vec::new();
-        let mut fitting = Vec::new();
+        let mut updates = Vec::new();
         for update in lora.updates {
             let index = parts.iter().find(|(p, _)| *p == update.part);
             match index.and_then(|(_, index)| index.get(&update.target)) {
@@ -91,14 +147,14 @@ impl Loras {
                     misfits.push(format!("{} {:?}", update.target, entry.shape));
                 }
                 Some(entry) => {
-                    let beside = merges(entry.dtype, entry.dtype) || is_branch(&update);
-                    applied.widened += usize::from(!beside);
-                    fitting.push(update);
+                    let as_branch = merges(entry.dtype, entry.dtype) || is_branch(&update);
+                    applied.widened += usize::from(!as_branch);
+                    updates.push(update);
                 }
             }
         }
-        applied.updates = fitting.len();
-        if !misfits.is_empty() || fitting.is_empty() {
+        applied.updates = updates.len();
+        if !misfits.is_empty() || updates.is_empty() {
             let example = misfits.first().or(applied.unmatched.first()).cloned();
             return Err(EngineError::LoraFamily {
                 path: spec.path.clone(),
@@ -109,33 +165,57 @@ impl Loras {
                 example: example.unwrap_or_default(),
             });
         }
-        self.place(reader, fitting, spec);
-        Ok(applied)
+        let file = LoraFile {
+            id: FileId::of(&spec.path),
+            name: file_name(&spec.path),
+            reader: Arc::new(reader),
+            unet: spec.unet,
+            clip: spec.clip,
+        };
+        Ok((Fitted { file, updates }, applied))
     }
+}
 
-    fn place(&mut self, reader: TensorReader, updates: Vec<Update>, spec: &LoraSpec) {
-        let file = self.files.len();
-        self.files.push(Arc::new(reader));
-        self.names.push(file_name(&spec.path));
-        for update in updates {
-            let strength = match update.part {
-                LoraPart::Diffusion => spec.unet,
-                LoraPart::TextEncoder(_) => spec.clip,
-            };
+impl LoraFile {
+    fn strength(&self, part: LoraPart) -> f32 {
+        match part {
+            LoraPart::Diffusion => self.unet,
+            LoraPart::TextEncoder(_) => self.clip,
+        }
+    }
+}
+
+impl Loras {
+    /// These and one more.
+    fn with(&self, fitted: &Fitted) -> Loras {
+        let mut loras = self.clone();
+        let file = loras.files.len();
+        for update in &fitted.updates {
+            let strength = fitted.file.strength(update.part);
             if strength != 0.0 {
                 let key = (update.part, update.target.clone());
-                self.targets.entry(key).or_default().push(Placed {
+                loras.targets.entry(key).or_default().push(Placed {
                     file,
                     strength,
-                    update,
+                    update: update.clone(),
                 });
             }
         }
+        loras.files.push(fitted.file.clone());
+        loras
     }
 
     /// Names of the files.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+        self.files.iter().map(|f| f.name.as_str())
+    }
+
+    /// The files that change a part's weights, with the bits of their strength there.
+    pub(super) fn ids(&self, part: LoraPart) -> Arc<[(FileId, u32)]> {
+        let files = self.files.iter().filter(|f| f.strength(part) != 0.0);
+        files
+            .map(|f| (f.id.clone(), f.strength(part).to_bits()))
+            .collect()
     }
 
     fn placed(&self, part: LoraPart, name: &str) -> &[Placed] {
@@ -174,7 +254,7 @@ fn made_for(lora: &Lora) -> &'static str {
 
 /// One part's weights with the LoRAs applied.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(crate) struct Source {
     pub(super) file: FileParams,
     pub(super) part: LoraPart,
     pub(super) loras: Arc<Loras>,
@@ -182,7 +262,7 @@ pub(super) struct Source {
 
 impl Source {
     /// Parameters of a graph; `held` says how a weight stored so is held in memory.
-    pub(super) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
+    pub(crate) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
         let dtype = move |name: &str| {
             let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
             let placed = self.loras.placed(self.part, name);
@@ -247,7 +327,7 @@ impl Source {
             .read(&plain, bytemuck::cast_slice_mut(&mut values))
             .map_err(nino_graph::ExecError::Param)?;
         for p in placed {
-            let reader = &self.loras.files[p.file];
+            let reader = &self.loras.files[p.file].reader;
             self.loras
                 .deltas
                 .merge(reader, &p.update, p.strength, param.shape, &mut values)?;
@@ -263,7 +343,7 @@ impl ParamSource for Source {
             what,
         };
         let values = if let Some((placed, is_up)) = self.branch_of(&param.name) {
-            let reader = &self.loras.files[placed.file];
+            let reader = &self.loras.files[placed.file].reader;
             let factor = if is_up { placed.strength } else { 1.0 };
             delta::half(reader, &placed.update, is_up, factor, param.shape)
         } else {

@@ -14,6 +14,18 @@ fn spec(path: PathBuf, unet: f32, clip: f32) -> LoraSpec {
     LoraSpec { path, unet, clip }
 }
 
+/// One more LoRA on `loras`.
+fn add(
+    loras: &mut Loras,
+    spec: &LoraSpec,
+    parts: &[(LoraPart, &Index)],
+    model: &str,
+) -> Result<Applied, EngineError> {
+    let (fitted, applied) = Fitted::read(spec, parts, model)?;
+    *loras = loras.with(&fitted);
+    Ok(applied)
+}
+
 /// The tensors of a file below `prefix`, by the rest of their names.
 fn below(reader: &Arc<TensorReader>, prefix: &str) -> FileParams {
     let index = reader.index();
@@ -43,9 +55,13 @@ fn every_kind_of_update_gives_comfyuis_weights() {
     let mut wrong = Vec::new();
     let files = [("1.", "kohya", 0.8, 0.6), ("2.", "diffusers", -0.5, -0.5)];
     for (stage, file, unet, clip) in files {
-        let applied = loras
-            .add(&spec(golden(file), unet, clip), &indices, "golden")
-            .unwrap();
+        let applied = add(
+            &mut loras,
+            &spec(golden(file), unet, clip),
+            &indices,
+            "golden",
+        )
+        .unwrap();
         assert_eq!(applied.unmatched, Vec::<String>::new());
         for ((part, file), prefix) in parts.iter().zip(["unet.", "text."]) {
             let source = Source {
@@ -120,9 +136,13 @@ fn a_branch_equals_merged_weights() {
     let file = below(&base, "unet.");
     let mut loras = Loras::default();
     let indices = [(LoraPart::Diffusion, file.index())];
-    let applied = loras
-        .add(&spec(golden("kohya"), 0.8, 0.0), &indices, "golden")
-        .unwrap();
+    let applied = add(
+        &mut loras,
+        &spec(golden("kohya"), 0.8, 0.0),
+        &indices,
+        "golden",
+    )
+    .unwrap();
     // LoHa, LoKr, DoRA, a core and whole differences.
     assert_eq!(applied.widened, 10);
     let source = Source {
@@ -177,14 +197,11 @@ fn a_lora_for_another_family_is_refused_with_the_numbers() {
     let text = below(&base, "text.");
     // A model that has the text encoder under both names: the UNet's updates find nothing there.
     let parts = [(LoraPart::Diffusion, text.index())];
-    let error = Loras::default()
-        .add(
-            &spec(golden("diffusers"), 1.0, 1.0),
-            &parts,
-            "x.safetensors is SDXL",
-        )
-        .unwrap_err()
-        .to_string();
+    let diffusers = spec(golden("diffusers"), 1.0, 1.0);
+    let refused = |parts: &[(LoraPart, &Index)], model: &str| {
+        add(&mut Loras::default(), &diffusers, parts, model).unwrap_err()
+    };
+    let error = refused(&parts, "x.safetensors is SDXL").to_string();
     for part in [
         "diffusers.safetensors",
         "x.safetensors is SDXL",
@@ -200,9 +217,7 @@ fn a_lora_for_another_family_is_refused_with_the_numbers() {
     }
     let wide = base.index().with_entries(entries);
     let parts = [(LoraPart::Diffusion, &wide)];
-    let error = Loras::default()
-        .add(&spec(golden("diffusers"), 1.0, 1.0), &parts, "model")
-        .unwrap_err();
+    let error = refused(&parts, "model");
     assert!(
         matches!(error, EngineError::LoraFamily { misfits: 3, .. }),
         "{error}"

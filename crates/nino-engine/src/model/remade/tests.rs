@@ -10,7 +10,7 @@ use std::path::Path;
 fn a_weight_is_made_once() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let model = Checkpoint::open(&root.join("models/nino-emoji.gguf"), None).unwrap();
-    let source = model.unet_params();
+    let source = model.diffusion.source();
     let wide = |e: &&nino_weights::Entry| e.shape.len() == 2 && e.shape[1].is_multiple_of(32);
     let entry = source.file.index().entries().iter().find(wide).unwrap();
     let param = |dtype: DType| ParamSpec {

@@ -27,7 +27,7 @@ enum Place {
 
 /// The weights for `plans`; as they are where nothing that streams has to be made, or there is no room
 /// for a file.
-pub(super) fn source(source: Source, plans: &[&Plan]) -> Arc<dyn ParamSource> {
+pub(crate) fn source(source: Source, plans: &[&Plan]) -> Arc<dyn ParamSource> {
     let specs = plans.iter().flat_map(|plan| {
         let nodes = plan.fetches().iter().flat_map(|f| &f.params);
         nodes.filter_map(|(node, _)| match &plan.graph().value(*node).def {

@@ -1,7 +1,7 @@
 //! Files that tell what they predict.
 
-use super::{Family, detect};
-use nino_models::{FileParams, unet};
+use super::detect;
+use nino_models::{Denoiser, Family, FileParams, unet};
 use nino_sample::Prediction;
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ fn found(family: Family, tensors: &[(&str, &[f32])]) -> (Prediction, f32) {
     file.extend(data);
     std::fs::write(&path, file).unwrap();
     let reader = Arc::new(nino_weights::open(&path).unwrap());
-    let unet = (FileParams::new(&reader), unet::Config::sd21());
-    let sampling = detect(family, &reader, &unet).unwrap();
+    let net = Denoiser::Unet(unet::Config::sd21());
+    let sampling = detect(family, &reader, &FileParams::new(&reader), &net).unwrap();
     (sampling.prediction, sampling.sigma_max())
 }
 

@@ -1,0 +1,253 @@
+//! What a prompt becomes: the values that condition a diffusion model. ComfyUI's CONDITIONING.
+//!
+//! Sizes are never part of the encoded text. They are added when a latent of some size is sampled, so one
+//! encoded prompt serves pictures of every size.
+
+use crate::sample::LatentShape;
+use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
+use nino_models::{Family, Label};
+use std::sync::Arc;
+
+/// An encoded prompt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditioning {
+    /// `[tokens, width]`
+    pub context: Vec<f32>,
+    /// Values of one token.
+    pub width: usize,
+    /// The prompt as one vector; empty for families that have none.
+    pub pooled: Vec<f32>,
+    /// What SDXL is told of the picture's size.
+    pub size: SizeHint,
+    /// What an inpaint or editing model sees beside the noise.
+    pub seen: Option<Arc<Seen>>,
+}
+
+/// A picture that a model sees beside the noise. ComfyUI's `InpaintModelConditioning` and
+/// `InstructPixToPixConditioning` put it into the conditioning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The encoded picture, in the VAE's units: masked where it is to be painted over, or whole to be edited.
+    pub latent: Latent,
+    /// 1 where to paint, in pixels or latent pixels; inpaint models only.
+    pub mask: Option<Mask>,
+}
+
+/// The encoded values that ComfyUI gives an inpaint model where there is no picture.
+pub(crate) const BLANK: [f32; 4] = [0.8223, -0.6876, 0.6364, 0.1380];
+
+/// What SDXL is told of the picture beside the prompt, as ComfyUI's `CLIPTextEncodeSDXL`: pairs are width
+/// and height, or left and top.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SizeHint {
+    /// The size before it was cut; the picture's own when `None`.
+    pub original: Option<(usize, usize)>,
+    pub crop: (usize, usize),
+    /// The size it is cut to; the original size when `None`.
+    pub target: Option<(usize, usize)>,
+    /// The refiner's aesthetic score; 6 for a prompt and 2.5 for a negative one when `None`.
+    pub score: Option<f32>,
+}
+
+impl Conditioning {
+    pub fn tokens(&self) -> usize {
+        self.context.len() / self.width.max(1)
+    }
+
+    /// Zeros in the place of every value, as ComfyUI's `ConditioningZeroOut` makes them.
+    #[must_use]
+    pub fn zeroed(&self) -> Conditioning {
+        Conditioning {
+            context: vec![0.0; self.context.len()],
+            pooled: vec![0.0; self.pooled.len()],
+            ..self.clone()
+        }
+    }
+
+    /// The same prompt for a picture of which SDXL is told something else.
+    #[must_use]
+    pub fn with_size(&self, size: SizeHint) -> Conditioning {
+        Conditioning {
+            size,
+            ..self.clone()
+        }
+    }
+
+    /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector counts.
+    #[must_use]
+    pub fn followed_by(&self, other: &Conditioning) -> Conditioning {
+        Conditioning {
+            context: [&self.context[..], &other.context].concat(),
+            ..self.clone()
+        }
+    }
+
+    /// A mixture with `share` of this prompt, as ComfyUI's `ConditioningAverage`: the shorter prompt is
+    /// filled up with zeros or cut to this one's length.
+    #[must_use]
+    pub fn averaged(&self, other: &Conditioning, share: f32) -> Conditioning {
+        let mix = |a: &[f32], b: &[f32]| -> Vec<f32> {
+            let b = b.iter().copied().chain(std::iter::repeat(0.0));
+            a.iter()
+                .zip(b)
+                .map(|(a, b)| a * share + b * (1.0 - share))
+                .collect()
+        };
+        let pooled = if self.pooled.is_empty() || other.pooled.is_empty() {
+            [&self.pooled[..], &other.pooled].concat()
+        } else {
+            mix(&self.pooled, &other.pooled)
+        };
+        Conditioning {
+            context: mix(&self.context, &other.context),
+            pooled,
+            ..self.clone()
+        }
+    }
+
+    /// The context repeated to `tokens`, a multiple of its own.
+    pub(crate) fn repeated(&self, tokens: usize) -> Vec<f32> {
+        self.context.repeat(tokens / self.tokens().max(1))
+    }
+
+    /// The label vector of a family for a picture of `pixels` (width and height); empty where it has none.
+    pub(crate) fn label(&self, family: Family, pixels: (usize, usize), negative: bool) -> Vec<f32> {
+        let sizes = self.size.numbers(family, pixels, negative);
+        if sizes.is_empty() {
+            return sizes;
+        }
+        let embedded = sizes.into_iter().flat_map(sinusoids);
+        self.pooled.iter().copied().chain(embedded).collect()
+    }
+
+    /// The same prompt for a model that sees a picture beside the noise.
+    #[must_use]
+    pub fn with_seen(&self, seen: Option<Arc<Seen>>) -> Conditioning {
+        Conditioning {
+            seen,
+            ..self.clone()
+        }
+    }
+
+    /// What a model takes beside the latents of that shape: `[b, h, w, 5]`, mask and masked picture, for an
+    /// inpaint model; `[b, h, w, c]`, the picture, for one that edits.
+    pub(crate) fn extra_values(&self, model: &DiffusionModel, shape: LatentShape) -> Vec<f32> {
+        let pixels = shape.batch * shape.height * shape.width;
+        let fitted = |seen: &Seen| {
+            let (h, w) = (shape.height, shape.width);
+            seen.latent.resized(h, w, Upscale::Bilinear)
+        };
+        if model.edits() {
+            let Some(seen) = &self.seen else {
+                return vec![0.0; pixels * shape.channels];
+            };
+            // Only CosXL was trained on the model's units.
+            let scaled = model.family == Family::Sdxl && model.sampling.is_continuous();
+            let format = model.latent_format().filter(|_| scaled);
+            let seen = fitted(seen).in_model_units(format);
+            return seen.repeated(shape.batch).values;
+        }
+        let found = self
+            .seen
+            .as_deref()
+            .and_then(|s| Some((s, s.mask.as_ref()?)));
+        let Some((seen, mask)) = found else {
+            let pixel: Vec<f32> = std::iter::once(1.0).chain(BLANK).collect();
+            return pixel.repeat(pixels);
+        };
+        let masked = fitted(seen).in_model_units(model.latent_format());
+        let mask = mask.resized(shape.width, shape.height).rounded();
+        interleaved(&mask, &masked.repeated(shape.batch))
+    }
+
+    /// An error unless a model that takes contexts of `context` values and labels of `label` can take this.
+    pub(crate) fn check(
+        &self,
+        family: Family,
+        context: usize,
+        label: Option<usize>,
+    ) -> Result<(), EngineError> {
+        let expected = |what, expected, found| EngineError::ConditioningWidth {
+            what,
+            family: family.name(),
+            expected,
+            found,
+        };
+        if self.width != context {
+            return Err(expected("tokens", context, self.width));
+        }
+        if self.context.is_empty() || !self.context.len().is_multiple_of(self.width) {
+            return Err(EngineError::ConditioningLength {
+                width: self.width,
+                found: self.context.len(),
+            });
+        }
+        let numbers = self.size.numbers(family, (0, 0), false).len();
+        if let Some(label) = label
+            && self.pooled.len() + 256 * numbers != label
+        {
+            let pooled = label.saturating_sub(256 * numbers);
+            return Err(expected("a pooled vector", pooled, self.pooled.len()));
+        }
+        let values = self.context.iter().chain(&self.pooled);
+        let bad = values.filter(|v| !v.is_finite()).count();
+        if bad > 0 {
+            let all = self.context.len() + self.pooled.len();
+            return Err(EngineError::InputNotFinite {
+                what: "the conditioning",
+                bad,
+                all,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl SizeHint {
+    /// Original size, crop and target size; the refiner has an aesthetic score instead of the last.
+    fn numbers(&self, family: Family, pixels: (usize, usize), negative: bool) -> Vec<f32> {
+        let number = |n: usize| n as f32;
+        let (w, h) = self.original.unwrap_or(pixels);
+        let (target_w, target_h) = self.target.unwrap_or((w, h));
+        let (left, top) = self.crop;
+        let mut numbers = [h, w, top, left].map(number).to_vec();
+        match family.label() {
+            Label::None => return Vec::new(),
+            Label::Sizes => numbers.extend([target_h, target_w].map(number)),
+            Label::Score => {
+                let usual = if negative { 2.5 } else { 6.0 };
+                numbers.push(self.score.unwrap_or(usual));
+            }
+        }
+        numbers
+    }
+}
+
+/// 256 values: cosines, then sines, of 128 frequencies from 1 to 1/10000.
+fn sinusoids(v: f32) -> impl Iterator<Item = f32> {
+    let angle = move |i: usize| v * (-(10_000f32.ln()) * i as f32 / 128.0).exp();
+    (0..128)
+        .map(move |i| angle(i).cos())
+        .chain((0..128).map(move |i| angle(i).sin()))
+}
+
+/// The mask before every pixel's channels.
+pub(crate) fn interleaved(mask: &Mask, latent: &Latent) -> Vec<f32> {
+    let pixels = latent.values.chunks_exact(latent.channels);
+    let both = mask.values.iter().cycle().zip(pixels);
+    both.flat_map(|(&m, pixel)| std::iter::once(m).chain(pixel.iter().copied()))
+        .collect()
+}
+
+/// The length that contexts of both prompts are repeated to: the least common multiple, as ComfyUI does.
+pub(crate) fn common_tokens(a: &Conditioning, b: &Conditioning) -> usize {
+    let (n, m) = (a.tokens(), b.tokens());
+    let (mut x, mut y) = (n, m);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    n / x.max(1) * m
+}
+
+#[cfg(test)]
+mod tests;

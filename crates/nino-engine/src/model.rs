@@ -1,0 +1,21 @@
+//! Models out of files: a diffusion model, text encoders, a VAE, each a part of its own that hosts can
+//! hold, share and combine, and the checkpoint that has all three.
+//!
+//! Parts are cheap to clone and never change: a LoRA, a quantization or another prediction gives a new
+//! part beside the old one, and the store keeps their weights apart.
+
+mod checkpoint;
+mod diffusion;
+mod few_steps;
+pub(crate) mod identity;
+mod levels;
+mod lora;
+pub(crate) mod remade;
+mod spec;
+mod text_encoders;
+
+pub use checkpoint::{Checkpoint, ModelFiles};
+pub use diffusion::{Defaults, DiffusionModel};
+pub use lora::{Applied, LoraSpec, apply_lora};
+pub use spec::MODEL_SPECS;
+pub use text_encoders::TextEncoders;

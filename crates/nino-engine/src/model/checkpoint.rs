@@ -1,0 +1,311 @@
+//! A whole model out of one file or folder, or of its parts: diffusion model, text encoders, VAE.
+
+use super::diffusion::DiffusionModel;
+use super::identity::Origin;
+use super::levels;
+use super::lora::{Applied, LoraSpec, apply_lora, file_name};
+use super::spec::{Description, MODEL_SPECS};
+use super::text_encoders::{self, TextEncoder, TextEncoders};
+use crate::{BUILTIN, Defaults, EngineError, VaeFile};
+use nino_dtype::DType;
+use nino_models::latent::LatentFormat;
+use nino_models::{Denoiser, Family, FileParams, unet};
+use nino_sample::{ModelSampling, Prediction};
+use nino_text::Bpe;
+use nino_weights::names::{self, Net};
+use nino_weights::{TensorReader, names::Component};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a model's parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelFiles<'a> {
+    /// The diffusion model, and whatever the others do not give.
+    pub model: &'a Path,
+    /// Text encoders, in any order; none means the model's own.
+    pub clip: &'a [PathBuf],
+    pub vae: Option<&'a Path>,
+}
+
+/// A diffusion model with the text encoders and the VAE that belong to it.
+#[derive(Clone)]
+pub struct Checkpoint {
+    pub path: PathBuf,
+    pub diffusion: DiffusionModel,
+    pub text: TextEncoders,
+    pub vae: Arc<VaeFile>,
+}
+
+impl Checkpoint {
+    /// Reads headers and recognizes the parts; `vae` replaces the file's own.
+    pub fn open(path: &Path, vae: Option<&Path>) -> Result<Checkpoint, EngineError> {
+        Checkpoint::open_files(ModelFiles {
+            model: path,
+            clip: &[],
+            vae,
+        })
+    }
+
+    /// Reads a model whose parts may be files of their own.
+    pub fn open_files(files: ModelFiles<'_>) -> Result<Checkpoint, EngineError> {
+        let path = files.model;
+        let opened = Opened::read(path)?;
+        let diffusion = opened.diffusion(path)?;
+        let encoders = if files.clip.is_empty() {
+            opened.text_encoders()
+        } else {
+            let read = files.clip.iter().map(|p| text_encoders::read(p));
+            read.collect::<Result<Vec<_>, _>>()?.concat()
+        };
+        let text = opened.text(path, diffusion.family, encoders)?;
+        let has_vae = |c: &Component| matches!(c.net, Net::KlVae | Net::Taesd);
+        if files.vae.is_none() && !opened.components.iter().any(has_vae) {
+            return Err(EngineError::MissingVae {
+                path: path.to_owned(),
+                family: diffusion.family.name(),
+            });
+        }
+        let vae = VaeFile::open(files.vae.unwrap_or(path))?;
+        diffusion.check_vae(&vae)?;
+        Ok(Checkpoint {
+            path: path.to_owned(),
+            diffusion,
+            text,
+            vae: Arc::new(vae),
+        })
+    }
+
+    /// A built-in description without weights: it can be planned with, not run.
+    pub fn spec(name: &str) -> Result<Checkpoint, EngineError> {
+        let unknown = || EngineError::UnknownSpec {
+            name: name.to_owned(),
+            known: MODEL_SPECS.map(str::to_owned).to_vec(),
+        };
+        let found = Description::find(name).ok_or_else(unknown)?;
+        let origin = Origin::unique();
+        let encoder = |config: &nino_models::clip::Config| TextEncoder {
+            weights: Description::text_params(config),
+            origin: origin.clone(),
+            config: config.clone(),
+        };
+        let encoders = found.text.iter().map(encoder).collect();
+        Ok(Checkpoint {
+            path: PathBuf::from(name),
+            diffusion: DiffusionModel {
+                name: name.to_owned(),
+                family: found.family,
+                sampling: ModelSampling::stable_diffusion(found.prediction),
+                cfg_rescale: 0.0,
+                weights: found.unet_params(),
+                net: Denoiser::Unet(found.unet.clone()),
+                loras: Arc::default(),
+                origin,
+                quantize: None,
+                latent: found.family.latent_format(),
+            },
+            text: TextEncoders::new(found.family, encoders, Bpe::clip()),
+            vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
+        })
+    }
+
+    /// Name for messages.
+    pub fn name(&self) -> &str {
+        &self.diffusion.name
+    }
+
+    pub fn family(&self) -> Family {
+        self.diffusion.family
+    }
+
+    /// The settings it was made for.
+    pub fn defaults(&self) -> Defaults {
+        self.diffusion.defaults()
+    }
+
+    /// The same model with a LoRA, applied after those it has already.
+    pub fn with_lora(&self, spec: &LoraSpec) -> Result<(Checkpoint, Applied), EngineError> {
+        let parts = apply_lora(Some(&self.diffusion), Some(&self.text), spec)?;
+        let model = Checkpoint {
+            diffusion: parts.diffusion.unwrap_or_else(|| self.diffusion.clone()),
+            text: parts.text.unwrap_or_else(|| self.text.clone()),
+            ..self.clone()
+        };
+        Ok((model, parts.applied))
+    }
+
+    /// The same model with the plain weights of diffusion model and text encoders held as `dtype`. The
+    /// VAE's stay as they are, since what they lose would show in every pixel.
+    #[must_use]
+    pub fn quantized(&self, dtype: DType) -> Checkpoint {
+        Checkpoint {
+            diffusion: self.diffusion.quantized(dtype),
+            text: self.text.quantized(dtype),
+            ..self.clone()
+        }
+    }
+
+    /// The same model sampled as one that predicts this; `zsnr` ends the levels in pure noise.
+    #[must_use]
+    pub fn with_prediction(&self, prediction: Prediction, zsnr: bool) -> Checkpoint {
+        Checkpoint {
+            diffusion: self.diffusion.with_prediction(prediction, zsnr),
+            ..self.clone()
+        }
+    }
+
+    /// The latent space it works in.
+    pub fn latent_format(&self) -> Option<&'static LatentFormat> {
+        self.diffusion.latent_format()
+    }
+}
+
+impl DiffusionModel {
+    /// Reads the diffusion model of a file, be it alone there or in a whole checkpoint.
+    pub fn open(path: &Path) -> Result<DiffusionModel, EngineError> {
+        Opened::read(path)?.diffusion(path)
+    }
+
+    /// An error when its latents are not what the VAE decodes.
+    pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
+        let (wanted, given) = (self.net.wants().channels, vae.vae.latent_channels());
+        if wanted == given && vae.vae.time_scale().is_none() {
+            return Ok(());
+        }
+        Err(EngineError::VaeMismatch {
+            vae: vae.name.clone(),
+            channels: given,
+            model: self.name.clone(),
+            wanted,
+        })
+    }
+}
+
+/// The networks of a file or folder.
+struct Opened {
+    reader: Arc<TensorReader>,
+    origin: Origin,
+    components: Vec<Component>,
+    own: Option<Own>,
+}
+
+impl Opened {
+    fn read(path: &Path) -> Result<Opened, EngineError> {
+        let reader = Arc::new(nino_weights::open(path)?);
+        let (components, _) = names::canonical(reader.index())?;
+        Ok(Opened {
+            origin: Origin::files(&reader.index().files),
+            own: Own::read(&reader),
+            components,
+            reader,
+        })
+    }
+
+    fn params(&self, component: &Component) -> FileParams {
+        FileParams::of(&self.reader, component.index.clone())
+    }
+
+    fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
+        let found = self.components.iter().find_map(|component| {
+            let weights = (component.net == Net::Unet).then(|| self.params(component))?;
+            let net = Denoiser::detect(&|name: &str| weights.find(name))?;
+            Some((weights, net))
+        });
+        let (weights, mut net) = found.ok_or_else(|| EngineError::NoUnet {
+            path: path.to_owned(),
+            found: self
+                .components
+                .iter()
+                .map(|c| format!("{:?}", c.net))
+                .collect(),
+        })?;
+        let family = Family::of(&net, self.own.is_some()).ok_or_else(|| {
+            let wants = net.wants();
+            EngineError::UnknownFamily {
+                path: path.to_owned(),
+                context: wants.context,
+                label: wants.label,
+            }
+        })?;
+        if let (Some(own), Denoiser::Unet(config)) = (&self.own, &mut net) {
+            config.heads = unet::Heads::Width(own.head_width);
+        }
+        let latent = if levels::is_playground(family, &self.reader) {
+            LatentFormat::by_name("playground")
+        } else {
+            family.latent_format()
+        };
+        let name = if family == Family::Emoji {
+            BUILTIN.to_owned()
+        } else {
+            file_name(path)
+        };
+        Ok(DiffusionModel {
+            name,
+            family,
+            sampling: levels::detect(family, &self.reader, &weights, &net)?,
+            cfg_rescale: 0.0,
+            net,
+            weights,
+            loras: Arc::default(),
+            origin: self.origin.clone(),
+            quantize: None,
+            latent,
+        })
+    }
+
+    /// The text encoders in the same file.
+    fn text_encoders(&self) -> Vec<TextEncoder> {
+        let clips = self.components.iter().filter(|c| c.net == Net::ClipText);
+        clips
+            .filter_map(|c| TextEncoder::detect(self.params(c), self.origin.clone()))
+            .collect()
+    }
+
+    /// The encoders as the family's text side. Each family was trained with certain encoders; others
+    /// would give noise.
+    fn text(
+        &self,
+        path: &Path,
+        family: Family,
+        mut encoders: Vec<TextEncoder>,
+    ) -> Result<TextEncoders, EngineError> {
+        // SDXL's narrow encoder comes first in the context.
+        encoders.sort_by_key(|t| t.config.width);
+        let found: Vec<usize> = encoders.iter().map(|t| t.config.width).collect();
+        let wanted = family.encoders();
+        if found != wanted && (!wanted.is_empty() || found.is_empty()) {
+            return Err(EngineError::Encoders {
+                path: path.to_owned(),
+                family: family.name(),
+                wanted: wanted.to_vec(),
+                found,
+            });
+        }
+        let bpe = match &self.own {
+            Some(own) => Bpe::from_files(own.vocab.as_bytes(), own.merges.as_bytes())?,
+            None => Bpe::clip(),
+        };
+        Ok(TextEncoders::new(family, encoders, bpe))
+    }
+}
+
+/// What a model of our own carries in its header.
+struct Own {
+    vocab: String,
+    merges: String,
+    head_width: usize,
+}
+
+impl Own {
+    fn read(reader: &TensorReader) -> Option<Own> {
+        let text = |key: &str| Some(reader.index().metadata.get(key)?.as_str()?.to_owned());
+        let config = text("config")?;
+        let config: serde_json::Value = serde_json::from_str(&config).ok()?;
+        let head_width = config["unet"]["num_head_channels"].as_u64()? as usize;
+        Some(Own {
+            vocab: text("vocab.json")?,
+            merges: text("merges.txt")?,
+            head_width,
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! A diffusion model out of a file: its network, how it is sampled, and its LoRAs. ComfyUI's MODEL.
+
+use super::few_steps;
+use super::identity::{NetId, Origin, Part};
+use super::levels;
+use super::lora::{Loras, Source};
+use crate::EngineError;
+use nino_dtype::DType;
+use nino_graph::Device;
+use nino_models::latent::LatentFormat;
+use nino_models::{Denoiser, Family, FileParams};
+use nino_sample::{ModelSampling, Prediction};
+use nino_weights::lora::LoraPart;
+use std::sync::Arc;
+
+/// A diffusion model. [`DiffusionModel::open`](crate::DiffusionModel::open) reads one from a file.
+#[derive(Clone)]
+pub struct DiffusionModel {
+    /// Name for messages: the file's, or the description's.
+    pub name: String,
+    pub family: Family,
+    /// How the network's output becomes a prediction, and over which noise levels.
+    pub sampling: ModelSampling,
+    /// Share of the correction that brings guided predictions back to their own contrast; 0 is off.
+    pub cfg_rescale: f32,
+    pub(super) net: Denoiser,
+    pub(super) weights: FileParams,
+    pub(super) loras: Arc<Loras>,
+    pub(super) origin: Origin,
+    pub(super) quantize: Option<DType>,
+    pub(super) latent: Option<&'static LatentFormat>,
+}
+
+/// Settings a user who says nothing gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Defaults {
+    pub steps: usize,
+    pub cfg: f32,
+    pub sampler: &'static str,
+    pub scheduler: &'static str,
+    /// Pixels of both sides.
+    pub size: usize,
+}
+
+/// Channels of a mask and a masked picture, which an inpaint model takes beside the latent.
+pub(crate) const INPAINT_CHANNELS: usize = 5;
+/// Channels of the picture to change, which an instruct-pix2pix model takes beside the latent.
+pub(crate) const EDIT_CHANNELS: usize = 4;
+
+impl DiffusionModel {
+    /// The same model with plain weights held as `dtype`, converted while they are loaded.
+    #[must_use]
+    pub fn quantized(&self, dtype: DType) -> DiffusionModel {
+        let mut model = self.clone();
+        model.weights.quantize(dtype);
+        model.quantize = Some(dtype);
+        model
+    }
+
+    /// The same model sampled as one that predicts this; `zsnr` ends the levels in pure noise.
+    #[must_use]
+    pub fn with_prediction(&self, prediction: Prediction, zsnr: bool) -> DiffusionModel {
+        DiffusionModel {
+            sampling: levels::sampling(prediction, zsnr),
+            ..self.clone()
+        }
+    }
+
+    /// The settings it was made for.
+    pub fn defaults(&self) -> Defaults {
+        let base = Defaults {
+            steps: 20,
+            cfg: 7.0,
+            sampler: "euler",
+            scheduler: "normal",
+            size: 512,
+        };
+        let base = match self.names().find_map(few_steps::defaults) {
+            _ if self.takes_guidance() => few_steps::GUIDED,
+            _ if self.sampling.prediction == Prediction::Edm => Defaults {
+                steps: 25,
+                cfg: 3.0,
+                sampler: "dpmpp_2m",
+                scheduler: "karras",
+                ..base
+            },
+            few => few.unwrap_or(base),
+        };
+        match self.family {
+            Family::Sd2 if self.sampling.prediction == Prediction::V => {
+                Defaults { size: 768, ..base }
+            }
+            // SDXL Turbo was distilled at 512.
+            Family::Sdxl if base.sampler == few_steps::TURBO.sampler => base,
+            Family::Emoji => Defaults {
+                cfg: 4.0,
+                scheduler: "simple",
+                size: self.family.size(),
+                ..base
+            },
+            family => Defaults {
+                size: family.size(),
+                ..base
+            },
+        }
+    }
+
+    /// Whether it was distilled to a few steps.
+    pub fn wants_few_steps(&self) -> bool {
+        self.takes_guidance() || self.names().any(|name| few_steps::defaults(name).is_some())
+    }
+
+    /// Whether the network takes the guidance as an input, instead of being run for a negative prompt too.
+    pub fn takes_guidance(&self) -> bool {
+        self.net.wants().guidance.is_some()
+    }
+
+    /// The model's name and its LoRAs'.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.loras.names())
+    }
+
+    /// Bits that a weight has on average, as it is held.
+    pub fn bits_per_weight(&self) -> f64 {
+        let entries = self.weights.index().entries().iter();
+        let bits =
+            entries.map(|e| self.weights.dtype(&e.name).bits_per_value() * e.n_values() as f64);
+        bits.sum::<f64>() / self.weights.index().n_params().max(1) as f64
+    }
+
+    /// Whether the network takes a mask and the picture under it.
+    pub fn paints_over(&self) -> bool {
+        self.net.wants().extra == INPAINT_CHANNELS
+    }
+
+    /// Whether the network takes a whole picture, which the prompt says how to change
+    /// (instruct-pix2pix).
+    pub fn edits(&self) -> bool {
+        self.net.wants().extra == EDIT_CHANNELS
+    }
+
+    /// An error when it takes inputs that nothing here can give.
+    pub(crate) fn check_inputs(&self) -> Result<(), EngineError> {
+        match self.net.wants().extra {
+            0 | INPAINT_CHANNELS | EDIT_CHANNELS => Ok(()),
+            more => Err(EngineError::InputChannels {
+                model: self.name.clone(),
+                kind: match more {
+                    1 => "a depth-to-image model",
+                    3 => "an upscaler",
+                    _ => "of a kind not known here",
+                },
+                more,
+            }),
+        }
+    }
+
+    /// The latent space it works in.
+    pub fn latent_format(&self) -> Option<&'static LatentFormat> {
+        self.latent
+    }
+
+    /// The network.
+    pub fn net(&self) -> &Denoiser {
+        &self.net
+    }
+
+    /// What its weights are kept by.
+    pub(crate) fn id(&self) -> NetId {
+        NetId {
+            origin: self.origin.clone(),
+            part: Part::Diffusion,
+            loras: self.loras.ids(LoraPart::Diffusion),
+            quantize: self.quantize,
+        }
+    }
+
+    /// How weights stored as `stored` are held on a device: as they are, but a model too small for
+    /// memory to matter is held in the type that is fastest and loses nothing there.
+    pub(crate) fn held(&self, stored: DType, device: &dyn Device) -> DType {
+        held(self.family, stored, device)
+    }
+
+    /// Its weights with the LoRAs applied.
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            file: self.weights.clone(),
+            part: LoraPart::Diffusion,
+            loras: Arc::clone(&self.loras),
+        }
+    }
+}
+
+/// See [`DiffusionModel::held`].
+pub(super) fn held(family: Family, stored: DType, device: &dyn Device) -> DType {
+    match family {
+        Family::Emoji => device.activation_dtype(),
+        _ => stored,
+    }
+}

@@ -1,0 +1,397 @@
+//! The sampling stage: a diffusion model on the device, moved through noise levels. ComfyUI's `KSampler`,
+//! `KSamplerAdvanced` and `SamplerCustomAdvanced` are calls of [`sample`] with other values.
+
+mod denoise;
+mod preview;
+mod reached;
+
+use crate::decode::Precision;
+use crate::model::remade;
+use crate::store::Network;
+use crate::{
+    Conditioning, Control, DiffusionModel, EngineError, Event, Latent, Mask, Stage, Store,
+};
+use denoise::{DenoiserPlan, PlanSpec, Prompted};
+use nino_graph::Plan;
+use nino_sample::ksampler::{self, Job};
+use nino_sample::{Guided, Options, Rescale, Sampler, Seed, Step, Stop, needs_negative, noise};
+pub use preview::Preview;
+use preview::Previews;
+use reached::LastStep;
+pub use reached::{Reached, Unfinished};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Everything a sampling run is told.
+#[derive(Clone, Copy)]
+pub struct SampleRequest<'a> {
+    pub positive: &'a Conditioning,
+    /// Needed where `cfg` is not 1, or the sampler always looks at it.
+    pub negative: Option<&'a Conditioning>,
+    /// What sampling starts from, in the VAE's units; zeros for text to image.
+    pub latent: &'a Latent,
+    pub noise: Noise<'a>,
+    /// 1 where to paint, of any size; everywhere when `None`.
+    pub mask: Option<&'a Mask>,
+    /// Noise levels, none higher than the one before; [`sigmas`] gives a schedule's. The latent stays as it is when there are none.
+    pub sigmas: &'a [f32],
+    pub sampler: &'static Sampler,
+    pub options: &'a Options,
+    /// The seed of the noise that is drawn, at the start and in the steps.
+    pub seed: Seed,
+    pub cfg: f32,
+    /// How activations are stored.
+    pub precision: Precision,
+    pub preview: Option<&'a Preview>,
+}
+
+/// The noise laid over the latent at the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Noise<'a> {
+    /// Drawn from the seed.
+    #[default]
+    Seeded,
+    /// None: the latent has its noise already.
+    None,
+    /// These values, `[b, c, h, w]`, of deviation 1.
+    Given(&'a [f32]),
+}
+
+/// A sampled latent, and what it took.
+#[derive(Debug)]
+pub struct Sampled {
+    /// The latent at the last noise level, in the VAE's units.
+    pub latent: Latent,
+    /// The last prediction of the finished latent; the same as `latent` when the levels end at 0, and for no
+    /// levels at all.
+    pub denoised: Latent,
+    pub load_time: Duration,
+    pub sample_time: Duration,
+}
+
+/// Size of the latents to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LatentShape {
+    pub(crate) batch: usize,
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    pub(crate) channels: usize,
+}
+
+impl LatentShape {
+    pub(crate) fn of(latent: &Latent) -> LatentShape {
+        LatentShape {
+            batch: latent.batch,
+            height: latent.height,
+            width: latent.width,
+            channels: latent.channels,
+        }
+    }
+
+    /// Values of one picture's latent.
+    pub(crate) fn image_len(self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    fn len(self) -> usize {
+        self.batch * self.image_len()
+    }
+
+    /// Latents of nothing.
+    pub(crate) fn empty(self) -> Latent {
+        Latent::empty(self.batch, self.channels, self.height, self.width)
+    }
+}
+
+/// The noise levels of a schedule, as `KSampler` has them. `denoise` below 1 takes the last `steps` of a
+/// longer schedule; at 0 there is nothing to do and the list is empty.
+pub fn sigmas(
+    model: &DiffusionModel,
+    sampler: &Sampler,
+    scheduler: nino_sample::Scheduler,
+    steps: usize,
+    denoise: f64,
+) -> Result<Vec<f32>, EngineError> {
+    let (sampling, levels) = (&model.sampling, ksampler::sigmas);
+    Ok(levels(sampling, sampler, scheduler, steps, denoise)?)
+}
+
+/// Samples a latent. What a run had come to when it failed is in the error; `?` turns that into an
+/// [`EngineError`] for callers who do not go on from there.
+pub fn sample(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+    control: &mut Control<'_>,
+) -> Result<Sampled, Unfinished> {
+    request.check(model)?;
+    let planned = plan(store, model, request)?;
+    let started = Instant::now();
+    control.stage(Stage::Load)?;
+    let net = Network {
+        stage: Stage::Sample,
+        net: model.id(),
+        plans: std::slice::from_ref(&planned.plan),
+        source: &|| {
+            let plans: [&Plan; 1] = [&planned.plan];
+            Ok(remade::source(model.source(), &plans))
+        },
+    };
+    let lease = store.open(&net)?;
+    let previews = Previews::open(store, model, request, control);
+    let load_time = started.elapsed();
+    control.stage(Stage::Sample)?;
+    let started = Instant::now();
+    let network = Prompted::new(lease, planned, model, request, control.cancel)?;
+    let run = Run { model, request };
+    let (latent, denoised) = run.sample(network, previews, control)?;
+    Ok(Sampled {
+        latent,
+        denoised,
+        load_time,
+        sample_time: started.elapsed(),
+    })
+}
+
+/// The plan of a run, made now or before.
+pub(crate) fn plan(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+) -> Result<Arc<DenoiserPlan>, EngineError> {
+    let preview_bytes = Previews::bytes(store, model, request);
+    let spec = PlanSpec {
+        shape: LatentShape::of(request.latent),
+        tokens: request.tokens(model),
+        guided: request.is_guided(model),
+        dtype: request.precision.dtype(store.device()),
+        preview_bytes,
+    };
+    store.plan(&model.id(), format!("{spec:?}"), || {
+        denoise::plan(store.device(), model, spec)
+    })
+}
+
+impl SampleRequest<'_> {
+    /// Whether the negative prompt is looked at.
+    fn is_guided(&self, model: &DiffusionModel) -> bool {
+        (needs_negative(self.cfg) && !model.takes_guidance()) || self.sampler.cfg_pp
+    }
+
+    /// The negative prompt, where it is looked at.
+    fn negative(&self, model: &DiffusionModel) -> Option<&Conditioning> {
+        self.negative.filter(|_| self.is_guided(model))
+    }
+
+    /// Tokens that both prompts are repeated to.
+    fn tokens(&self, model: &DiffusionModel) -> usize {
+        let other = self.negative(model).unwrap_or(self.positive);
+        crate::conditioning::common_tokens(self.positive, other)
+    }
+
+    /// What cannot be meant, before anything is planned or loaded.
+    fn check(&self, model: &DiffusionModel) -> Result<(), EngineError> {
+        model.check_inputs()?;
+        let wants = model.net().wants();
+        if self.latent.channels != wants.channels {
+            return Err(EngineError::Channels {
+                expected: wants.channels,
+                found: self.latent.channels,
+            });
+        }
+        if self.is_guided(model) && self.negative.is_none() {
+            return Err(EngineError::NoNegative { cfg: self.cfg });
+        }
+        for prompt in std::iter::once(self.positive).chain(self.negative(model)) {
+            prompt.check(model.family, wants.context, wants.label)?;
+        }
+        let values = &self.latent.values;
+        let bad = values.iter().filter(|v| !v.is_finite()).count();
+        if bad > 0 {
+            return Err(EngineError::InputNotFinite {
+                what: "the latent",
+                bad,
+                all: values.len(),
+            });
+        }
+        if let Noise::Given(noise) = self.noise
+            && noise.len() != values.len()
+        {
+            return Err(EngineError::NoiseLength {
+                expected: values.len(),
+                found: noise.len(),
+            });
+        }
+        let rising = self
+            .sigmas
+            .windows(2)
+            .find(|w| w[0].is_nan() || !(w[1] <= w[0]));
+        match (rising, self.sigmas) {
+            (Some(&[a, b]), _) => Err(EngineError::Sigmas { first: a, then: b }),
+            (None, [one]) if !one.is_finite() => Err(EngineError::Sigmas {
+                first: *one,
+                then: *one,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One run of the sampler.
+struct Run<'a> {
+    model: &'a DiffusionModel,
+    request: &'a SampleRequest<'a>,
+}
+
+impl Run<'_> {
+    /// The latent and the last prediction, both in the VAE's units.
+    fn sample(
+        &self,
+        mut network: Prompted<'_>,
+        mut previews: Option<Previews>,
+        control: &mut Control<'_>,
+    ) -> Result<(Latent, Latent), Unfinished> {
+        let (model, request) = (self.model, self.request);
+        let shape = LatentShape::of(request.latent);
+        let mut denoiser = Guided::new(&mut network, &model.sampling, self.cfg());
+        if model.cfg_rescale > 0.0 {
+            denoiser = denoiser.with_rescale(Rescale {
+                multiplier: model.cfg_rescale,
+                image_len: shape.image_len(),
+            });
+        }
+        let latent = request
+            .latent
+            .in_model_units(model.latent_format())
+            .planes();
+        let mask = request.mask.map(|mask| latent_mask(mask, shape));
+        let noise = match request.noise {
+            Noise::Seeded => noise::initial(request.seed, shape.len()),
+            Noise::None => vec![0.0; shape.len()],
+            Noise::Given(noise) => noise.to_vec(),
+        };
+        let job = Job {
+            model: &model.sampling,
+            sampler: request.sampler,
+            sigmas: request.sigmas,
+            seed: request.seed,
+            options: request.options,
+            latent: &latent,
+            noise: &noise,
+            mask: mask.as_deref(),
+        };
+        control.progress(0, request.sigmas.len().saturating_sub(1))?;
+        let mut last = LastStep::new(shape.len());
+        let mut stopped = None;
+        let mut on_step = |step: &Step<'_>| {
+            last.hear(step);
+            tell(step, &mut previews, control).map_err(|e| {
+                stopped = Some(e);
+                Stop
+            })
+        };
+        let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
+        drop(denoiser);
+        let error = network.error().or(stopped).or(control.check().err());
+        let sampled = match (error, sampled) {
+            (None, Ok(sampled)) => sampled,
+            (error, sampled) => {
+                let error = error.or(sampled.err().map(EngineError::from));
+                return Err(Unfinished {
+                    error: error.unwrap_or(EngineError::Cancelled),
+                    reached: last.reached(model, shape).map(Box::new),
+                });
+            }
+        };
+        network.finish();
+        previews.into_iter().for_each(Previews::finish);
+        Ok(self.finished(&last, sampled, &latent, mask.as_deref()))
+    }
+
+    /// The guidance: a model that takes it as an input is not guided.
+    fn cfg(&self) -> f32 {
+        if self.model.takes_guidance() {
+            1.0
+        } else {
+            self.request.cfg
+        }
+    }
+
+    fn finished(
+        &self,
+        last: &LastStep,
+        mut sampled: Vec<f32>,
+        latent: &[f32],
+        mask: Option<&[f32]>,
+    ) -> (Latent, Latent) {
+        let shape = LatentShape::of(self.request.latent);
+        let ends_clean = self.request.sigmas.last() == Some(&0.0);
+        if let (Some(mask), true) = (mask, ends_clean) {
+            restore(&mut sampled, latent, mask);
+        }
+        let made = self.model.finished(shape, &sampled);
+        let denoised = match last.denoised() {
+            Some(denoised) if !ends_clean => self.model.finished(shape, denoised),
+            _ => made.clone(),
+        };
+        (made, denoised)
+    }
+}
+
+/// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a picture:
+/// it is told, and there are no more.
+fn tell(
+    step: &Step<'_>,
+    previews: &mut Option<Previews>,
+    control: &mut Control<'_>,
+) -> Result<(), EngineError> {
+    control.progress(step.index + 1, step.total)?;
+    let Some(shown) = previews.as_mut().filter(|p| p.is_due(step.index)) else {
+        return Ok(());
+    };
+    match shown.show(step.denoised, control) {
+        Ok(Some(picture)) => (control.on_event)(Event::Preview(picture)),
+        Ok(None) => {}
+        Err(EngineError::Cancelled) => return Err(EngineError::Cancelled),
+        Err(error) => {
+            *previews = None;
+            control.note(format!("no more previews: {error}"));
+        }
+    }
+    Ok(())
+}
+
+/// The mask for every value of the latent, `[b, c, h, w]`.
+fn latent_mask(mask: &Mask, shape: LatentShape) -> Vec<f32> {
+    let mask = mask.resized(shape.width, shape.height);
+    mask.values.repeat(shape.batch * shape.channels)
+}
+
+/// What is outside the mask is the start's to the bit, not up to the rounding of the last step.
+fn restore(sampled: &mut [f32], latent: &[f32], mask: &[f32]) {
+    for ((value, &original), &paint) in sampled.iter_mut().zip(latent).zip(mask) {
+        if paint == 0.0 {
+            *value = original;
+        }
+    }
+}
+
+impl DiffusionModel {
+    /// A sampled latent, `[b, c, h, w]` in the model's units, in the VAE's units.
+    pub(crate) fn finished(&self, shape: LatentShape, sampled: &[f32]) -> Latent {
+        let mut latent = Latent {
+            batch: shape.batch,
+            frames: 1,
+            height: shape.height,
+            width: shape.width,
+            channels: shape.channels,
+            values: denoise::channels_last(sampled, shape),
+            is_video: false,
+            format: self.latent_format(),
+        };
+        if let Some(format) = self.latent_format() {
+            latent.scale_to_vae(format);
+        }
+        latent
+    }
+}

@@ -1,0 +1,312 @@
+//! One device's models: weights, plans and sessions that stay from request to request, within its budget.
+//!
+//! Weights are kept by the identity of their network (files, LoRAs, quantization) and by how a plan holds
+//! them, so one model is never taken for another. What was used longest ago goes first when something else
+//! needs the room; what is in use never goes. A [`Store`] is a handle: clones share what is kept, and any
+//! thread may hold one.
+
+mod cache;
+mod kept;
+mod lease;
+
+use crate::model::identity::NetId;
+use crate::{Conditioning, EngineError, Stage};
+use cache::Cache;
+use kept::{Kept, LeaseId, Needs};
+pub(crate) use lease::Lease;
+use lease::Sessions;
+use nino_graph::{ArenaSize, Device, ExecError, ParamSource, Plan, Weights};
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Plans that are remembered. They are small beside weights.
+const PLANS: usize = 64;
+/// Encoded prompts that are remembered.
+const TEXTS: usize = 64;
+
+/// The models of one device. See the module's text.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    device: Arc<dyn Device>,
+    keeps: bool,
+    state: Mutex<State>,
+    /// Held while weights are loaded, so that two requests do not load the same ones at once.
+    loading: Mutex<()>,
+}
+
+/// What an encoded prompt is remembered by: its encoders, and the prompt with all that changes its meaning.
+pub(crate) type TextKey = (Vec<NetId>, String);
+
+/// Everything that changes.
+struct State {
+    plans: Cache<(NetId, String), Arc<dyn Any + Send + Sync>>,
+    texts: Cache<TextKey, Arc<Conditioning>>,
+    kept: Kept,
+    /// The networks that were opened, where somebody wants to know.
+    opened: Option<Vec<Opened>>,
+}
+
+/// A network that was opened.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(crate) stage: Stage,
+    pub(crate) net: NetId,
+    pub(crate) plans: Vec<Arc<Plan>>,
+}
+
+/// What a store holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUse {
+    /// Bytes of weights on the device.
+    pub weight_bytes: usize,
+    /// Bytes of arenas on the device, of sessions that run and of those that wait.
+    pub arena_bytes: usize,
+    /// Bytes of both that a request is using now.
+    pub busy_bytes: usize,
+    /// The most bytes that were there at once since [`Store::reset_peak`].
+    pub peak_bytes: usize,
+    /// Times that weights were loaded.
+    pub loads: usize,
+}
+
+/// A network as a stage wants it on the device.
+pub(crate) struct Network<'a> {
+    pub(crate) stage: Stage,
+    pub(crate) net: NetId,
+    /// Graphs that run by turns in one arena.
+    pub(crate) plans: &'a [Arc<Plan>],
+    /// Gives its weights, if they have to be loaded.
+    pub(crate) source: &'a dyn Fn() -> Result<Arc<dyn ParamSource>, EngineError>,
+}
+
+impl Store {
+    /// A store that keeps what fits the device's budget.
+    pub fn new(device: Arc<dyn Device>) -> Store {
+        Store::make(device, true)
+    }
+
+    /// A store that gives everything back as soon as a stage is done: for one picture in the least memory.
+    pub fn keeping_nothing(device: Arc<dyn Device>) -> Store {
+        Store::make(device, false)
+    }
+
+    fn make(device: Arc<dyn Device>, keeps: bool) -> Store {
+        Store(Arc::new(Inner {
+            device,
+            keeps,
+            state: Mutex::new(State {
+                plans: Cache::new(PLANS),
+                texts: Cache::new(TEXTS),
+                kept: Kept::default(),
+                opened: None,
+            }),
+            loading: Mutex::default(),
+        }))
+    }
+
+    pub fn device(&self) -> &dyn Device {
+        &*self.0.device
+    }
+
+    /// The device as a handle of its own.
+    pub fn shared_device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.0.device)
+    }
+
+    /// What it holds.
+    pub fn usage(&self) -> StoreUse {
+        self.state().kept.usage()
+    }
+
+    /// Counts [`StoreUse::peak_bytes`] anew.
+    pub fn reset_peak(&self) {
+        self.state().kept.reset_peak();
+    }
+
+    /// Whether weights of a network are on the device.
+    pub(crate) fn holds(&self, net: &NetId) -> bool {
+        self.state().kept.holds(net)
+    }
+
+    /// Gives back everything that no request is using.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        state.plans.clear();
+        state.texts.clear();
+        state.kept.clear();
+    }
+
+    /// Opens the device anew after it was lost. What was on it is gone.
+    pub fn reopen(&self) -> Result<(), ExecError> {
+        self.clear();
+        self.state().kept.forget_device();
+        self.0.device.reopen()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan made for `what` of a network, or the one that `make` makes now. `what` tells apart
+    /// everything that plans of one network can differ in.
+    pub(crate) fn plan<T: Send + Sync + 'static>(
+        &self,
+        net: &NetId,
+        what: String,
+        make: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<Arc<T>, EngineError> {
+        let key = (net.clone(), what);
+        let known = self.state().plans.get(&key);
+        if let Some(plan) = known.and_then(|p| p.downcast::<T>().ok()) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(make()?);
+        let any: Arc<dyn Any + Send + Sync> = plan.clone();
+        self.state().plans.insert(key, any);
+        Ok(plan)
+    }
+
+    /// An encoded prompt that was remembered.
+    pub(crate) fn known_text(&self, key: &TextKey) -> Option<Conditioning> {
+        self.state()
+            .texts
+            .get(key)
+            .map(|known| Conditioning::clone(&known))
+    }
+
+    pub(crate) fn remember_text(&self, key: TextKey, made: Conditioning) {
+        self.state().texts.insert(key, Arc::new(made));
+    }
+
+    /// Sessions of a network: ones that wait, or new ones with weights that are there or are loaded now.
+    pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
+        let started = Instant::now();
+        network.net.check_unchanged()?;
+        let idle = self.state().kept.lend_idle(network.plans);
+        if let Some((id, sessions)) = idle {
+            self.note(network);
+            let took = started.elapsed();
+            return Ok(Lease::new(self, id, network.plans, sessions, took));
+        }
+        let key: WeightsKey = (network.net.clone(), held(network.plans));
+        let loading = self.0.loading.lock();
+        let _loading = loading.unwrap_or_else(PoisonError::into_inner);
+        let needs = Needs {
+            weights: weight_bytes(network.plans),
+            arena: ArenaSize::of(network.plans.iter().map(|p| &**p)).bytes(),
+        };
+        let capacity = self.capacity().unwrap_or(usize::MAX);
+        let room = self.state().kept.make_room(&key, needs, capacity);
+        let id = room.map_err(|no| EngineError::Busy {
+            need: no.need,
+            busy: no.busy,
+            capacity,
+        })?;
+        match self.make_sessions(network, id, &key) {
+            Ok(sessions) => {
+                let took = started.elapsed();
+                Ok(Lease::new(self, id, network.plans, sessions, took))
+            }
+            Err(error) => {
+                self.state().kept.end(id, self.0.keeps);
+                Err(error)
+            }
+        }
+    }
+
+    /// The most bytes for weights and arenas together; `None` without a budget.
+    fn capacity(&self) -> Option<usize> {
+        let options = self.device().plan_options();
+        Some(options.budget?.saturating_sub(options.reserve))
+    }
+
+    fn make_sessions(
+        &self,
+        network: &Network<'_>,
+        id: LeaseId,
+        key: &WeightsKey,
+    ) -> Result<Sessions, EngineError> {
+        let known = self.state().kept.weights(key);
+        self.note(network);
+        let weights = match known {
+            Some(weights) => weights,
+            None => {
+                let weights = self.load(network)?;
+                self.state().kept.loaded(id, &weights);
+                weights
+            }
+        };
+        let sessions = match self.device().sessions(network.plans, &weights) {
+            Err(ExecError::OutOfMemory { .. }) if self.state().kept.clear() => {
+                self.device().sessions(network.plans, &weights)?
+            }
+            made => made?,
+        };
+        Ok(Sessions(sessions))
+    }
+
+    /// Loads a network's weights; once more without anything that waits, where memory ran out.
+    fn load(&self, network: &Network<'_>) -> Result<Weights, EngineError> {
+        let plans: Vec<&Plan> = network.plans.iter().map(|p| &**p).collect();
+        match self.device().load(&plans, (network.source)()?) {
+            Err(ExecError::OutOfMemory { .. }) if self.state().kept.clear() => {
+                Ok(self.device().load(&plans, (network.source)()?)?)
+            }
+            loaded => Ok(loaded?),
+        }
+    }
+
+    fn note(&self, network: &Network<'_>) {
+        let mut state = self.state();
+        let Some(all) = &mut state.opened else {
+            return;
+        };
+        all.push(Opened {
+            stage: network.stage,
+            net: network.net.clone(),
+            plans: network.plans.to_vec(),
+        });
+    }
+
+    /// From now on remembers which networks are opened.
+    pub(crate) fn remember_opened(&self) {
+        self.state().opened = Some(Vec::new());
+    }
+
+    /// The networks that were opened since [`Store::remember_opened`], in that order; no more are
+    /// remembered.
+    pub(crate) fn take_opened(&self) -> Vec<Opened> {
+        self.state().opened.take().unwrap_or_default()
+    }
+}
+
+/// What weights are kept by: the network, and which of its parameters are held how.
+pub(crate) type WeightsKey = (NetId, Arc<BTreeSet<Held>>);
+
+/// A parameter as a plan holds it: name, encoding, shape, and whether it streams.
+type Held = (String, nino_dtype::DType, Vec<usize>, bool);
+
+fn held(plans: &[Arc<Plan>]) -> Arc<BTreeSet<Held>> {
+    let params = plans.iter().flat_map(|plan| {
+        let fetched: BTreeSet<_> = plan
+            .fetches()
+            .iter()
+            .flat_map(|f| f.params.iter().map(|(node, _)| *node))
+            .collect();
+        plan.graph().params().map(move |(node, p)| {
+            let shape = p.shape.to_vec();
+            (p.name.clone(), p.dtype, shape, fetched.contains(&node))
+        })
+    });
+    Arc::new(params.collect())
+}
+
+/// Weights on the device, with the slots of those that stream, for plans that run by turns.
+fn weight_bytes(plans: &[Arc<Plan>]) -> usize {
+    let each = plans.iter().map(|p| p.device_bytes() - p.arena_bytes());
+    each.max().unwrap_or(0)
+}

@@ -1,0 +1,236 @@
+//! What is on the device: weights, sessions that wait, sessions that are lent, and their bytes.
+
+use super::lease::Sessions;
+use super::{StoreUse, WeightsKey};
+use crate::model::identity::NetId;
+use nino_graph::{Plan, Weights};
+use std::sync::Arc;
+
+/// A number for each loan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeaseId(u64);
+
+#[derive(Default)]
+pub(super) struct Kept {
+    clock: u64,
+    weights: Vec<KeptWeights>,
+    idle: Vec<Idle>,
+    lent: Vec<Lent>,
+    /// Loans up to this one are of a device that was lost.
+    lost: u64,
+    peak: usize,
+    loads: usize,
+}
+
+struct KeptWeights {
+    key: WeightsKey,
+    weights: Weights,
+    bytes: usize,
+    used: u64,
+}
+
+/// Sessions that wait for the next request.
+struct Idle {
+    key: WeightsKey,
+    plans: Vec<Arc<Plan>>,
+    sessions: Sessions,
+    arena: usize,
+    used: u64,
+}
+
+/// Sessions that a request is using, or will in a moment.
+struct Lent {
+    id: LeaseId,
+    key: WeightsKey,
+    arena: usize,
+    /// Bytes of weights that are on their way.
+    loading: usize,
+}
+
+/// Bytes a network takes on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    pub(super) weights: usize,
+    pub(super) arena: usize,
+}
+
+/// What is busy leaves too little room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NoRoom {
+    pub(super) need: usize,
+    pub(super) busy: usize,
+}
+
+impl Kept {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Bytes on the device, what is on its way included.
+    fn bytes(&self) -> usize {
+        let weights: usize = self.weights.iter().map(|w| w.bytes).sum();
+        let idle: usize = self.idle.iter().map(|s| s.arena).sum();
+        let lent: usize = self.lent.iter().map(|l| l.arena + l.loading).sum();
+        weights + idle + lent
+    }
+
+    pub(super) fn usage(&self) -> StoreUse {
+        let busy_weights = self.weights.iter().filter(|w| self.is_busy(&w.key));
+        let lent: usize = self.lent.iter().map(|l| l.arena + l.loading).sum();
+        let idle: usize = self.idle.iter().map(|s| s.arena).sum();
+        StoreUse {
+            weight_bytes: self.weights.iter().map(|w| w.bytes).sum(),
+            arena_bytes: idle + self.lent.iter().map(|l| l.arena).sum::<usize>(),
+            busy_bytes: lent + busy_weights.map(|w| w.bytes).sum::<usize>(),
+            peak_bytes: self.peak,
+            loads: self.loads,
+        }
+    }
+
+    pub(super) fn holds(&self, net: &NetId) -> bool {
+        self.weights.iter().any(|w| w.key.0 == *net)
+    }
+
+    pub(super) fn reset_peak(&mut self) {
+        self.peak = self.bytes();
+    }
+
+    fn is_busy(&self, key: &WeightsKey) -> bool {
+        self.lent.iter().any(|l| l.key == *key)
+    }
+
+    /// Lends sessions that wait for exactly these plans.
+    pub(super) fn lend_idle(&mut self, plans: &[Arc<Plan>]) -> Option<(LeaseId, Sessions)> {
+        let same = |idle: &Idle| {
+            idle.plans.len() == plans.len()
+                && idle.plans.iter().zip(plans).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        let at = self.idle.iter().position(same)?;
+        let idle = self.idle.remove(at);
+        let id = LeaseId(self.tick());
+        self.touch(&idle.key);
+        self.lent.push(Lent {
+            id,
+            key: idle.key,
+            arena: idle.arena,
+            loading: 0,
+        });
+        Some((id, idle.sessions))
+    }
+
+    /// Sets room aside for a network: for its arena, and for its weights unless they are there. Sessions that
+    /// wait go first, then weights; of each, what was used longest ago.
+    pub(super) fn make_room(
+        &mut self,
+        key: &WeightsKey,
+        needs: Needs,
+        capacity: usize,
+    ) -> Result<LeaseId, NoRoom> {
+        let there = self.weights.iter().any(|w| w.key == *key);
+        let loading = if there { 0 } else { needs.weights };
+        let need = loading + needs.arena;
+        while self.bytes().saturating_add(need) > capacity {
+            if self.drop_oldest_sessions() || self.drop_oldest_weights(key) {
+                continue;
+            }
+            let busy = self.usage().busy_bytes;
+            if busy > 0 {
+                return Err(NoRoom { need, busy });
+            }
+            // Its own plan is larger than the budget: whoever made it knows why.
+            break;
+        }
+        let id = LeaseId(self.tick());
+        self.lent.push(Lent {
+            id,
+            key: key.clone(),
+            arena: needs.arena,
+            loading,
+        });
+        self.peak = self.peak.max(self.bytes());
+        Ok(id)
+    }
+
+    fn drop_oldest_sessions(&mut self) -> bool {
+        let oldest = (0..self.idle.len()).min_by_key(|&i| self.idle[i].used);
+        oldest.map(|i| self.idle.remove(i)).is_some()
+    }
+
+    /// Drops weights that nobody uses, but not those of `wanted`.
+    fn drop_oldest_weights(&mut self, wanted: &WeightsKey) -> bool {
+        let free = |w: &KeptWeights| w.key != *wanted && !self.is_busy(&w.key);
+        let free = (0..self.weights.len()).filter(|&i| free(&self.weights[i]));
+        let oldest = free.min_by_key(|&i| self.weights[i].used);
+        oldest.map(|i| self.weights.remove(i)).is_some()
+    }
+
+    /// Weights that are there.
+    pub(super) fn weights(&mut self, key: &WeightsKey) -> Option<Weights> {
+        self.touch(key);
+        let found = self.weights.iter().find(|w| w.key == *key)?;
+        Some(Arc::clone(&found.weights))
+    }
+
+    fn touch(&mut self, key: &WeightsKey) {
+        let now = self.tick();
+        let found = self.weights.iter_mut().find(|w| w.key == *key);
+        found.into_iter().for_each(|w| w.used = now);
+    }
+
+    /// The weights of a loan have arrived.
+    pub(super) fn loaded(&mut self, id: LeaseId, weights: &Weights) {
+        let used = self.tick();
+        let Some(lent) = self.lent.iter_mut().find(|l| l.id == id) else {
+            return;
+        };
+        self.loads += 1;
+        let bytes = std::mem::take(&mut lent.loading);
+        self.weights.push(KeptWeights {
+            key: lent.key.clone(),
+            weights: Arc::clone(weights),
+            bytes,
+            used,
+        });
+    }
+
+    /// Sessions come back from a loan, to wait for the next one.
+    pub(super) fn give_back(&mut self, id: LeaseId, plans: Vec<Arc<Plan>>, sessions: Sessions) {
+        let used = self.tick();
+        let Some(lent) = self.lent.iter().find(|l| l.id == id && l.id.0 > self.lost) else {
+            return;
+        };
+        self.idle.push(Idle {
+            key: lent.key.clone(),
+            plans,
+            sessions,
+            arena: lent.arena,
+            used,
+        });
+        self.lent.retain(|l| l.id != id);
+    }
+
+    /// A loan ends; where nothing is kept, its weights go too.
+    pub(super) fn end(&mut self, id: LeaseId, keeps: bool) {
+        self.lent.retain(|l| l.id != id);
+        if !keeps {
+            self.clear();
+        }
+    }
+
+    /// Drops everything that nobody uses; whether there was anything.
+    pub(super) fn clear(&mut self) -> bool {
+        let before = self.idle.len() + self.weights.len();
+        self.idle.clear();
+        let busy: Vec<WeightsKey> = self.lent.iter().map(|l| l.key.clone()).collect();
+        self.weights.retain(|w| busy.contains(&w.key));
+        before > self.weights.len()
+    }
+
+    /// The device was lost: weights are of no use any more, and what comes back from a loan is dropped.
+    pub(super) fn forget_device(&mut self) {
+        self.lost = self.tick();
+        self.idle.clear();
+        self.weights.clear();
+    }
+}

@@ -1,0 +1,138 @@
+//! The text stage: prompts to conditioning, as ComfyUI does it for each family.
+
+mod encoder;
+mod inversion;
+
+use crate::store::TextKey;
+use crate::{Conditioning, Control, EngineError, Stage, Store, TextEncoders};
+use inversion::Inversions;
+use nino_text::{Tokens, tokenize};
+use std::path::PathBuf;
+
+/// Encodes a prompt in ComfyUI's syntax. `embeddings` are folders with textual inversions, for
+/// `embedding:name`. ComfyUI's `CLIPTextEncode`.
+pub fn encode_text(
+    store: &Store,
+    text: &TextEncoders,
+    prompt: &str,
+    embeddings: &[PathBuf],
+    control: &mut Control<'_>,
+) -> Result<Conditioning, EngineError> {
+    let mut encoded = encode_texts(store, text, &[prompt], embeddings, control)?;
+    Ok(encoded.remove(0))
+}
+
+/// Encodes several prompts with one load of each encoder. Prompts that were encoded before, and name no
+/// textual inversion, come from the store.
+pub fn encode_texts(
+    store: &Store,
+    text: &TextEncoders,
+    prompts: &[&str],
+    embeddings: &[PathBuf],
+    control: &mut Control<'_>,
+) -> Result<Vec<Conditioning>, EngineError> {
+    control.stage(Stage::Text)?;
+    let known: Vec<Option<Conditioning>> = prompts
+        .iter()
+        .map(|p| store.known_text(&key(text, p)))
+        .collect();
+    let mut missing: Vec<&str> = Vec::new();
+    for (prompt, known) in prompts.iter().zip(&known) {
+        if known.is_none() && !missing.contains(prompt) {
+            missing.push(prompt);
+        }
+    }
+    let made = if missing.is_empty() {
+        Vec::new()
+    } else {
+        encode(store, text, &missing, embeddings, control)?
+    };
+    for (prompt, made) in missing.iter().zip(&made) {
+        if !prompt.contains("embedding:") {
+            store.remember_text(key(text, prompt), made.clone());
+        }
+    }
+    let encoded = prompts.iter().zip(known).map(|(prompt, known)| {
+        let at = missing.iter().position(|m| m == prompt);
+        known.or_else(|| at.map(|i| made[i].clone()))
+    });
+    Ok(encoded.flatten().collect())
+}
+
+/// What an encoded prompt is remembered by.
+fn key(text: &TextEncoders, prompt: &str) -> TextKey {
+    let ids = (0..text.encoders().len()).map(|i| text.id(i)).collect();
+    (ids, format!("{:?} {prompt}", text.clip_skip))
+}
+
+fn encode(
+    store: &Store,
+    text: &TextEncoders,
+    prompts: &[&str],
+    embeddings: &[PathBuf],
+    control: &mut Control<'_>,
+) -> Result<Vec<Conditioning>, EngineError> {
+    let mut contexts: Vec<Vec<(usize, Vec<f32>)>> = vec![Vec::new(); prompts.len()];
+    let mut pooled: Vec<Vec<f32>> = vec![Vec::new(); prompts.len()];
+    for (i, encoder) in text.encoders().iter().enumerate() {
+        let width = encoder.config.width;
+        let inversions = Inversions::new(embeddings, inversion_key(width));
+        let read = |prompt: &&str| {
+            tokenize(text.bpe(), &text.layout(i), prompt, &|name| {
+                inversions.get(name).map(|v| v.len())
+            })
+        };
+        let tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if i == 0 {
+            tell_missing(&tokens, &inversions, control);
+        }
+        let outputs = encoder::run(store, text, i, &tokens, &inversions, control)?;
+        for (at, output) in outputs.into_iter().enumerate() {
+            contexts[at].push((width, output.hidden));
+            // The last, widest encoder's is the one that counts.
+            pooled[at] = output.pooled;
+        }
+    }
+    let joined = contexts
+        .iter()
+        .zip(pooled)
+        .map(|(parts, pooled)| Conditioning {
+            context: side_by_side(parts),
+            width: parts.iter().map(|(width, _)| width).sum(),
+            pooled,
+            ..Conditioning::default()
+        });
+    Ok(joined.collect())
+}
+
+/// Tells which inversions are left out because they are not there, or there and not readable.
+fn tell_missing(prompts: &[Tokens], inversions: &Inversions<'_>, control: &mut Control<'_>) {
+    for text in inversions.unreadable() {
+        control.note(text);
+    }
+    for name in prompts.iter().flat_map(|p| &p.missing) {
+        control.note(format!("there is no embedding:{name}; it is left out"));
+    }
+}
+
+/// What files with vectors for several encoders call the one of this width.
+fn inversion_key(width: usize) -> &'static str {
+    match width {
+        ..=768 => "clip_l",
+        1024 => "clip_h",
+        _ => "clip_g",
+    }
+}
+
+/// Joins the encoders' outputs token by token, as far as the shorter goes.
+fn side_by_side(parts: &[(usize, Vec<f32>)]) -> Vec<f32> {
+    let lengths = parts.iter().map(|(width, values)| values.len() / width);
+    let n = lengths.min().unwrap_or(0);
+    let mut joined = Vec::new();
+    for token in 0..n {
+        for (width, values) in parts {
+            joined.extend_from_slice(&values[token * width..][..*width]);
+        }
+    }
+    joined
+}
