@@ -20,7 +20,7 @@ use indicatif::ProgressBar;
 use nino_engine::media::{can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
-    OnPicture, Precision, Tile, Tiling, VaeFile,
+    OnPicture, Precision, Store, Tile, Tiling, VaeFile,
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
@@ -42,9 +42,9 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let device = &*opened.device;
+    let store = Store::keeping_nothing(opened.device.clone());
     let mut decode = |on_picture: &mut OnPicture<'_>| {
-        nino_engine::decode(device, &vae, &latent, &options, &mut control, on_picture)
+        nino_engine::decode(&store, &vae, &latent, &options, &mut control, on_picture)
     };
     let (decoded, sink) = if opened.tier.is_some() {
         write_beside(sink, decode)?
@@ -79,16 +79,16 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let device = &*opened.device;
+    let store = Store::keeping_nothing(opened.device.clone());
     let encoded = if video.is_some() {
         let mut open = || match video.take() {
             None => open_video(&args.picture),
             taken => Ok(taken),
         };
-        nino_engine::encode_video(device, &vae, &mut open, &options, &mut control)?
+        nino_engine::encode_video(&store, &vae, &mut open, &options, &mut control)?
     } else {
         let picture = load_picture(&args.picture)?;
-        nino_engine::encode(device, &vae, &picture, &options, &mut control)?
+        nino_engine::encode(&store, &vae, &picture, &options, &mut control)?
     };
     let name = options
         .format
@@ -115,7 +115,8 @@ pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result
     let options = options(&args.how, None, &vae, &choice.settings)?;
     let opened = device::open(&choice)?;
     let size = latent_size(args, &vae)?;
-    let plan = nino_engine::plan_decode(&*opened.device, &vae, size, &options)?;
+    let store = Store::keeping_nothing(opened.device.clone());
+    let plan = nino_engine::plan_decode(&store, &vae, size, &options)?;
     let report = PlanReport::new(&plan, &vae, &opened)?;
     printer.text(&report)?;
     printer.document(&report)
@@ -226,7 +227,7 @@ const PER_PART: u64 = 1000;
 
 fn show(bar: &ProgressBar, event: Event) {
     match event {
-        Event::Stage(name) => bar.set_prefix(name),
+        Event::Stage(stage) => bar.set_prefix(stage.name()),
         Event::Progress { done, total } => {
             bar.set_length(total as u64 * PER_PART);
             bar.set_position(done as u64 * PER_PART);
@@ -239,8 +240,8 @@ fn show(bar: &ProgressBar, event: Event) {
             let part = (share * PER_PART as f64) as u64;
             bar.set_position(whole + part.min(PER_PART - 1));
         }
-        // Only `generate` asks for previews, and hears them itself.
-        Event::Preview(_) => {}
+        // Only `generate` has previews and passes, and hears them itself.
+        Event::Preview(_) | Event::Pass { .. } => {}
         Event::Note(text) => bar.suspend(|| printer::note(&format!("note: {text}"))),
     }
 }

@@ -1,6 +1,7 @@
 //! From an error to one sentence, `hint:` lines and an exit code.
 
 use crate::generate::rescue::Rescued;
+use crate::hints;
 use crate::lookup::LookupError;
 use crate::pull::HubError;
 use nino_engine::EngineError;
@@ -98,7 +99,7 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
         _ => (error.downcast_ref(), error.downcast_ref()),
     };
     if let Some(engine) = error.downcast_ref::<EngineError>() {
-        return engine.hint();
+        return hints::of(engine);
     }
     let gpu = error.downcast_ref().and_then(gpu_hint);
     let text = gpu

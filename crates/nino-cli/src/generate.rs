@@ -28,9 +28,8 @@ use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;
 use nino_engine::{
-    Checkpoint, Control, Event, GenerateRequest, Generated, Resident, Seed, plan_generate,
+    Checkpoint, Control, Event, GenerateRequest, Generated, Seed, Store, plan_generate,
 };
-use nino_graph::Device;
 use report::Report;
 use rescue::Rescue;
 use screen::Screen;
@@ -43,7 +42,8 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let (repeated, flags) = from_png::apply(args, &line)?;
     let args = repeated.as_ref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let model = model::open(&args.model, &choice, env)?;
+    let mut model = model::open(&args.model, &choice, env)?;
+    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
     let mut request = request::request(args, &model, &choice.settings, env)?;
     request.embeddings = lookup::embeddings(env)?;
     let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
@@ -55,17 +55,20 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     output::check(args)?;
     let opened = device::open(&choice)?;
     let count = args.count as usize;
-    // Weights that fit beside each other stay for the next picture.
-    let plan = plan_generate(&*opened.device, &model, &request, count)?;
-    let device = Resident::new(&*opened.device, &plan);
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
+    plan_generate(&opened.device, &model, &request, count)?;
+    // Weights that fit beside each other stay for the next picture.
+    let store = match count {
+        1 => Store::keeping_nothing(opened.device.clone()),
+        _ => Store::new(opened.device.clone()),
+    };
     let maker = Maker {
         args,
         model: &model,
         opened: &opened,
-        device: &device,
+        store: &store,
         flags: &flags,
         model_hash: &model_hash,
     };
@@ -105,7 +108,7 @@ struct Maker<'a> {
     args: &'a GenerateArgs,
     model: &'a Checkpoint,
     opened: &'a Opened,
-    device: &'a dyn Device,
+    store: &'a Store,
     flags: &'a Flags,
     model_hash: &'a ModelHash,
 }
@@ -125,7 +128,7 @@ impl Maker<'_> {
             on_event: &mut on_event,
         };
         let made = nino_engine::generate(
-            self.device,
+            self.store,
             self.model,
             request,
             &mut control,

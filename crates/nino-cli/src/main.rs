@@ -13,6 +13,7 @@ mod doctor;
 mod env;
 mod failure;
 mod generate;
+mod hints;
 mod inspect;
 mod interrupt;
 mod log;

@@ -24,15 +24,14 @@ pub(crate) fn generate(args: &PlanGenerateArgs, env: &Env, printer: Printer) -> 
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let model = match &args.spec {
         Some(name) => {
-            let mut model = Checkpoint::spec(name)?;
-            model::quantize(&mut model, args.model.quantize, &choice.settings)?;
-            model
+            let model = Checkpoint::spec(name)?;
+            model::quantized(model, args.model.quantize, &choice.settings)?
         }
         None => model::open(&args.model, &choice, env)?,
     };
     let request = request(args, &model, &choice)?;
     let opened = device::open(&choice)?;
-    let plan = plan_generate(&*opened.device, &model, &request, args.count)?;
+    let plan = plan_generate(&opened.device, &model, &request, args.count)?;
     let report = Report::new(&plan, &model, &request, args.count, &opened)?;
     printer.text(&report)?;
     printer.document(&report)
@@ -112,7 +111,7 @@ impl StageRow {
             compute + fetching
         };
         StageRow {
-            stage: stage.stage,
+            stage: stage.stage.name(),
             strategy: stage.residency.name(),
             activations: stage.strategy().name(),
             runs: stage.runs,
@@ -175,7 +174,7 @@ impl Report {
             .map(|s| StageRow::new(s, &rates, stream))
             .collect();
         Ok(Report {
-            model: model.name.clone(),
+            model: model.name().to_owned(),
             device: device_text(opened),
             width: request.width,
             height: request.height,

@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use cases::{Case, Memory};
 use nino_dtype::DType;
 use nino_engine::{
-    Band, Control, DecodeOptions, DecodePlan, Decoder, Latent, Precision, Profile, VaeFile,
+    Band, Control, DecodeOptions, DecodePlan, Decoder, Latent, Precision, Profile, Store, VaeFile,
     plan_decode,
 };
 use report::{Quality, Report, Row};
@@ -59,31 +59,32 @@ pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result
 
 fn one(case: &Case, vae: &VaeFile, opened: &Opened, args: &BenchDecodeArgs) -> Result<Row> {
     interrupt::check()?;
-    let device = &*opened.device;
+    // Every case has the device to itself.
+    let store = Store::keeping_nothing(opened.device.clone());
     let latent = case.latent(vae)?;
     let mut options = DecodeOptions {
         precision: case.precision.unwrap_or(precision(args.precision)),
         ..DecodeOptions::default()
     };
-    let plan = plan_decode(device, vae, latent.size(), &options)?;
+    let plan = plan_decode(&store, vae, latent.size(), &options)?;
     let plan = match case.memory {
         Memory::Whole => plan,
         Memory::Quarter => {
             let arena = plan.peak_bytes() - plan.weight_bytes();
             options.budget = Some(plan.weight_bytes() + arena / 4);
-            plan_decode(device, vae, latent.size(), &options)?
+            plan_decode(&store, vae, latent.size(), &options)?
         }
     };
     let dtype = plan.dtype;
     resident::reset_peak();
-    let (timing, decoder, values) = timed(device, vae, plan, &latent, args)?;
+    let (timing, decoder, values) = timed(&store, vae, plan, &latent, args)?;
     let resident = resident::peak();
     let seconds = timing.median_ms / 1e3;
     let quality = match dtype {
         DType::F32 => Quality::Reference,
         _ if args.no_quality => Quality::NotAsked,
         _ if seconds > QUALITY_LIMIT.as_secs_f64() => Quality::TooSlow,
-        _ => quality(device, vae, &latent, &options, &values),
+        _ => quality(&store, vae, &latent, &options, &values),
     };
     Ok(Row::new(
         case, vae, &latent, &decoder, timing, quality, resident,
@@ -91,22 +92,22 @@ fn one(case: &Case, vae: &VaeFile, opened: &Opened, args: &BenchDecodeArgs) -> R
 }
 
 /// A warm-up that is timed apart, then the runs; with the values of the last.
-fn timed<'a>(
-    device: &'a dyn nino_graph::Device,
+fn timed(
+    store: &Store,
     vae: &VaeFile,
     plan: DecodePlan,
     latent: &Latent,
     args: &BenchDecodeArgs,
-) -> Result<(Timing, Decoder<'a>, Vec<f32>)> {
+) -> Result<(Timing, Decoder, Vec<f32>)> {
     let mut on_event = |_| {};
     let mut control = Control {
         cancel: interrupt::flag(),
         on_event: &mut on_event,
     };
-    let mut decoder = Decoder::load(device, vae, plan, &mut control)?;
+    let mut decoder = Decoder::open(store, vae, plan, &mut control)?;
     let mut values = Vec::new();
     let keep = decoder.plan.dtype != DType::F32 && !args.no_quality;
-    let mut once = |decoder: &mut Decoder<'a>| -> Result<Duration> {
+    let mut once = |decoder: &mut Decoder| -> Result<Duration> {
         values.clear();
         let time = decoder.run(latent, &mut control, &mut |band: Band<'_>| {
             if keep {
@@ -126,7 +127,7 @@ fn timed<'a>(
 
 /// The same decode in f32 on the same device, compared.
 fn quality(
-    device: &dyn nino_graph::Device,
+    store: &Store,
     vae: &VaeFile,
     latent: &Latent,
     options: &DecodeOptions,
@@ -143,8 +144,8 @@ fn quality(
     };
     let mut square = 0.0;
     let mut at = 0;
-    let compared = plan_decode(device, vae, latent.size(), &options)
-        .and_then(|plan| Decoder::load(device, vae, plan, &mut control))
+    let compared = plan_decode(store, vae, latent.size(), &options)
+        .and_then(|plan| Decoder::open(store, vae, plan, &mut control))
         .and_then(|mut decoder| {
             decoder.run(latent, &mut control, &mut |band: Band<'_>| {
                 let found = &values[at..at + band.values.len()];

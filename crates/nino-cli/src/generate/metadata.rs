@@ -47,7 +47,7 @@ impl Origin<'_> {
 
 pub(super) fn text(request: &GenerateRequest, origin: &Origin<'_>) -> Vec<(&'static str, String)> {
     let graph = graph::graph(request, origin);
-    let flags = origin.flags.resolved(request, &origin.model.name);
+    let flags = origin.flags.resolved(request, origin.model.name());
     let nino = json!({ "version": env!("CARGO_PKG_VERSION"), "flags": flags });
     vec![
         ("parameters", a1111::parameters(request, origin)),

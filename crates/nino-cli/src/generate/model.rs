@@ -29,14 +29,15 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
         vae: vae.transpose()?.as_deref(),
     })?;
     for lora in &args.lora {
-        let applied = model.add_lora(&LoraSpec {
+        let (with_lora, applied) = model.with_lora(&LoraSpec {
             path: find(Kind::Lora, &lora.file)?,
             unet: lora.unet,
             clip: lora.clip,
         })?;
+        model = with_lora;
         tell(&lora.file, &applied);
     }
-    quantize(&mut model, args.quantize, &choice.settings)?;
+    model = quantized(model, args.quantize, &choice.settings)?;
     if let Some(prediction) = args.prediction {
         let prediction = match prediction {
             PredictionArg::Eps => Prediction::Eps,
@@ -44,23 +45,22 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
             PredictionArg::X0 => Prediction::X0,
             PredictionArg::Lcm => Prediction::Lcm,
         };
-        model.set_prediction(prediction, args.zsnr);
+        model = model.with_prediction(prediction, args.zsnr);
     }
     Ok(model)
 }
 
 /// Applies what the flag, or a setting, says of fewer bits.
-pub(crate) fn quantize(
-    model: &mut Checkpoint,
+pub(crate) fn quantized(
+    model: Checkpoint,
     flag: Option<QuantizeArg>,
     settings: &Settings,
-) -> Result<(), Usage> {
-    match settings.choose("quantize", flag)? {
-        Some(QuantizeArg::Q8) => model.quantize(DType::Q8_0),
-        Some(QuantizeArg::Q4K) => model.quantize(DType::Q4_K),
-        Some(QuantizeArg::None) | None => {}
-    }
-    Ok(())
+) -> Result<Checkpoint, Usage> {
+    Ok(match settings.choose("quantize", flag)? {
+        Some(QuantizeArg::Q8) => model.quantized(DType::Q8_0),
+        Some(QuantizeArg::Q4K) => model.quantized(DType::Q4_K),
+        Some(QuantizeArg::None) | None => model,
+    })
 }
 
 /// What of a LoRA is not as one would expect.

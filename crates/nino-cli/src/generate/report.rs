@@ -39,7 +39,7 @@ impl Report {
         Report {
             files: Vec::new(),
             seeds: Vec::new(),
-            model: model.name.clone(),
+            model: model.name().to_owned(),
             device,
             prompt: request.prompt.clone(),
             negative: request.negative.clone(),

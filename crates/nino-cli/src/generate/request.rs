@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, GenerateRequest, Hires, Preview, Rng, SampleError, SamplerInfo, Scheduler, Seed,
-    Start, Told, Upscale, VaeFile, Window,
+    SizeHint, Start, Upscale, VaeFile, Window,
 };
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,10 +27,11 @@ pub(super) fn request(
     request.batch = usize::from(args.batch);
     request.clip_skip = args.model.clip_skip;
     request.zero_negative = args.zero_negative;
-    request.told = Told {
+    request.size_hint = SizeHint {
         original: args.original_size.map(|s| (s.width, s.height)),
         crop: args.crop.map_or((0, 0), |at| (at.left, at.top)),
         target: args.target_size.map(|s| (s.width, s.height)),
+        score: None,
     };
     request.precision = precision_of(args.precision, settings)?;
     request.decode.precision = request.precision;
@@ -63,12 +64,11 @@ fn sampling(
     }
     request.steps = args.steps.map_or(request.steps, |n| n as usize);
     request.cfg = args.cfg.unwrap_or(request.cfg);
-    request.cfg_rescale = args.cfg_rescale as f32;
     request.window = window(args, request.steps)?;
     // All the noise would leave nothing of what it starts from; a mask says itself what stays, and an
     // editing model sees the picture beside the noise.
     let some = request.start != Start::Empty
-        && !model.edits()
+        && !model.diffusion.edits()
         && request.inpaint.is_none()
         && request.window.is_none()
         && request.add_noise;

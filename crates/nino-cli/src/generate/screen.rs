@@ -4,7 +4,7 @@ use super::graphics::Graphics;
 use crate::printer::{self, Printer};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use nino_engine::media::write_picture;
-use nino_engine::{Event, Picture};
+use nino_engine::{Event, Picture, Stage};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ pub(super) struct Screen {
     bar: ProgressBar,
     /// `2/4 `, when several pictures are made.
     prefix: String,
+    /// The pass over the latent that runs: 0, or 1 for the second.
+    pass: usize,
     graphics: Option<Graphics>,
     /// Rows above the bar are set aside for the picture.
     drawn: bool,
@@ -34,6 +36,7 @@ impl Screen {
             graphics: graphics.filter(|_| !bar.is_hidden()),
             bar,
             prefix: String::new(),
+            pass: 0,
             drawn: false,
             file,
         }
@@ -46,6 +49,7 @@ impl Screen {
 
     /// Picture `i` of `n` is next.
     pub(super) fn next(&mut self, i: usize, n: usize) {
+        self.pass = 0;
         self.prefix = if n > 1 {
             format!("{}/{n} ", i + 1)
         } else {
@@ -55,12 +59,17 @@ impl Screen {
 
     pub(super) fn hear(&mut self, event: Event) {
         match event {
-            Event::Stage(name) => {
+            Event::Stage(stage) => {
                 self.bar.set_style(waiting());
-                self.bar.set_message(format!("{}{name}", self.prefix));
+                let stage = match stage {
+                    Stage::Sample if self.pass > 0 => "second pass",
+                    stage => stage.name(),
+                };
+                self.bar.set_message(format!("{}{stage}", self.prefix));
                 self.bar.reset();
                 self.bar.tick();
             }
+            Event::Pass { index, .. } => self.pass = index,
             Event::Progress { done, total } => {
                 if total > 1 && done <= 1 {
                     self.bar.set_style(stepping());

@@ -10,7 +10,7 @@ struct Facts<'a> {
     size: usize,
     few_steps: bool,
     /// Guidance is told to the UNet, which was made for strong ones too.
-    tells_guidance: bool,
+    takes_guidance: bool,
     /// Of a weight, on average.
     bits: f64,
     /// What it does with a picture, and how to give it one.
@@ -19,15 +19,15 @@ struct Facts<'a> {
 
 pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String> {
     let facts = Facts {
-        name: &model.name,
-        family: model.family,
+        name: model.name(),
+        family: model.family(),
         size: model.defaults().size,
-        few_steps: model.wants_few_steps(),
-        tells_guidance: model.tells_guidance(),
-        bits: model.unet_bits(),
-        picture: if model.paints_over() {
+        few_steps: model.diffusion.wants_few_steps(),
+        takes_guidance: model.diffusion.takes_guidance(),
+        bits: model.diffusion.bits_per_weight(),
+        picture: if model.diffusion.paints_over() {
             Some("paints into pictures: give --image and --mask or --outpaint")
-        } else if model.edits() {
+        } else if model.diffusion.edits() {
             Some("changes pictures as the prompt says: give --image")
         } else {
             None
@@ -63,7 +63,7 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     );
     if model.few_steps {
         tip(
-            request.cfg > 2.0 && !model.tells_guidance,
+            request.cfg > 2.0 && !model.takes_guidance,
             format!(
                 "{name} was distilled to a few steps, for which --cfg {} is too strong: try --cfg 1",
                 request.cfg
@@ -98,7 +98,7 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
         format!("{name} finishes pictures that another model began: give --image or --latent"),
     );
     tip(
-        !request.negative.is_empty() && model.tells_guidance,
+        !request.negative.is_empty() && model.takes_guidance,
         format!("{name} is told the guidance and takes no --negative"),
     );
     if let Some(what) = model.picture {

@@ -125,7 +125,7 @@ impl Row {
         case: &Case,
         vae: &VaeFile,
         latent: &Latent,
-        decoder: &Decoder<'_>,
+        decoder: &Decoder,
         timing: Timing,
         quality: Quality,
         resident: Option<usize>,

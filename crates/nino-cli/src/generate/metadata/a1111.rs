@@ -72,10 +72,8 @@ pub(super) fn parameters(request: &GenerateRequest, origin: &Origin<'_>) -> Stri
             .model_hash
             .map(|hash| ("Model hash", hash.to_owned())),
     );
-    let model = &origin.model.name;
-    let stem = model
-        .rsplit_once('.')
-        .map_or(model.as_str(), |(stem, _)| stem);
+    let model = origin.model.name();
+    let stem = model.rsplit_once('.').map_or(model, |(stem, _)| stem);
     fields.push(("Model", stem.to_owned()));
     fields.extend(origin.vae().map(|vae| ("VAE", vae)));
     let clip_skip = request.clip_skip.map(|n| ("Clip skip", n.to_string()));

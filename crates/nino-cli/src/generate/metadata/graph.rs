@@ -83,7 +83,7 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         at(g.add("CLIPTextEncode", inputs), 0)
     });
     let model = predicting(&mut g, origin, loaded.model);
-    let model = rescaled(&mut g, request, model);
+    let model = rescaled(&mut g, origin, model);
     let started = start::start(&mut g, request, origin, loaded.vae, prompts);
     let sampling = Sampling {
         request,
@@ -182,7 +182,7 @@ impl Sampling<'_> {
 /// does not ask.
 fn predicting(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
     let said = origin.files.prediction.map(PredictionArg::comfy_name);
-    let told = origin.model.tells_guidance().then_some("lcm");
+    let told = origin.model.diffusion.takes_guidance().then_some("lcm");
     let Some(sampling) = said.or(told) else {
         return model;
     };
@@ -194,25 +194,26 @@ fn predicting(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
     at(g.add("ModelSamplingDiscrete", inputs), 0)
 }
 
-fn rescaled(g: &mut Graph, request: &GenerateRequest, model: Link) -> Link {
-    if request.cfg_rescale == 0.0 {
+fn rescaled(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
+    let multiplier = origin.model.diffusion.cfg_rescale;
+    if multiplier == 0.0 {
         return model;
     }
     let inputs = vec![
         ("model", Input::Link(model)),
-        ("multiplier", value(short(request.cfg_rescale))),
+        ("multiplier", value(short(multiplier))),
     ];
     at(g.add("RescaleCFG", inputs), 0)
 }
 
 fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
-    let name = &origin.model.name;
+    let name = origin.model.name();
     let is_gguf = name.to_lowercase().ends_with(".gguf");
     let clips = origin.clip();
     let mut loaded = if clips.is_empty() {
         let node = g.add(
             "CheckpointLoaderSimple",
-            vec![("ckpt_name", value(name.as_str()))],
+            vec![("ckpt_name", value(name))],
         );
         Loaded {
             model: at(node, 0),
@@ -221,12 +222,12 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
         }
     } else {
         let unet = if is_gguf {
-            g.add("UnetLoaderGGUF", vec![("unet_name", value(name.as_str()))])
+            g.add("UnetLoaderGGUF", vec![("unet_name", value(name))])
         } else {
             let dtype = ("weight_dtype", value("default"));
             g.add(
                 "UNETLoader",
-                vec![("unet_name", value(name.as_str())), dtype],
+                vec![("unet_name", value(name)), dtype],
             )
         };
         let clip = match &clips[..] {

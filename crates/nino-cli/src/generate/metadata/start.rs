@@ -21,7 +21,7 @@ pub(super) fn start(
     prompts: [Link; 2],
 ) -> Started {
     let file = |flag: &str| file_name(Path::new(origin.flags.first(flag).unwrap_or_default()));
-    if !(origin.model.edits() && matches!(request.start, Start::Picture(_))) {
+    if !(origin.model.diffusion.edits() && matches!(request.start, Start::Picture(_))) {
         let latent = latent(g, request, origin, vae);
         return Started { latent, prompts };
     }

@@ -179,7 +179,7 @@ fn the_graph_of_a_request_gives_its_flags_back() {
             ("prompt", "a fox"),
             ("negative", "n"),
             ("seed", "7"),
-            ("model", model.name.as_str()),
+            ("model", model.name()),
         ];
         assert_eq!(found.get("zsnr").is_some(), args.model.zsnr);
         for (flag, value) in base.iter().chain(*wanted) {

@@ -11,7 +11,7 @@ fn tips_follow_from_settings_alone() {
         family: Family::Sdxl,
         size: 1024,
         few_steps,
-        tells_guidance: false,
+        takes_guidance: false,
         bits,
         picture: None,
     };
