@@ -21,6 +21,61 @@ pub struct Conditioning {
     pub size: SizeHint,
     /// What an inpaint or editing model sees beside the noise.
     pub seen: Option<Arc<Seen>>,
+    /// Where and when the prompt counts.
+    pub region: Region,
+}
+
+/// Where a prompt counts in the picture, how much, and during which part of the sampling. ComfyUI's
+/// `ConditioningSetArea`, `ConditioningSetMask` and `ConditioningSetTimestepRange`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// The part of the picture the model sees; all of it when `None`.
+    pub area: Option<Area>,
+    /// Weight beside other prompts at the same place.
+    pub strength: f32,
+    /// Weights of every place, of any size, times `mask_strength`.
+    pub mask: Option<Arc<Mask>>,
+    pub mask_strength: f32,
+    /// Shares of the sampling, from 0 to 1, between which it counts.
+    pub percent: (f64, f64),
+}
+
+impl Default for Region {
+    fn default() -> Region {
+        Region {
+            area: None,
+            strength: 1.0,
+            mask: None,
+            mask_strength: 1.0,
+            percent: (0.0, 1.0),
+        }
+    }
+}
+
+impl Region {
+    /// Whether it is everywhere and always, and weighs as much as any other.
+    pub(crate) fn is_everything(&self) -> bool {
+        *self == Region::default()
+    }
+}
+
+/// A rectangle of the picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Area {
+    /// In latent pixels.
+    Latent {
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+    },
+    /// In shares of the picture's sides.
+    Share {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+    },
 }
 
 /// A picture that a model sees beside the noise. ComfyUI's `InpaintModelConditioning` and
@@ -239,9 +294,9 @@ pub(crate) fn interleaved(mask: &Mask, latent: &Latent) -> Vec<f32> {
         .collect()
 }
 
-/// The length that contexts of both prompts are repeated to: the least common multiple, as ComfyUI does.
-pub(crate) fn common_tokens(a: &Conditioning, b: &Conditioning) -> usize {
-    let (n, m) = (a.tokens(), b.tokens());
+/// The length that prompts of `n` and `m` tokens are repeated to: their least common multiple, as ComfyUI
+/// does.
+pub(crate) fn common_multiple(n: usize, m: usize) -> usize {
     let (mut x, mut y) = (n, m);
     while y > 0 {
         (x, y) = (y, x % y);

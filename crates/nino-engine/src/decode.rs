@@ -25,7 +25,7 @@ use nino_graph::{Device, Work};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
 pub(crate) use run::MAX_RECOVERIES;
-pub use run::{Decoded, OnPicture, decode};
+pub use run::{Decoded, OnPicture, decode, decode_images};
 pub use tiles::Tiling;
 
 /// How activations are stored.

@@ -5,7 +5,7 @@ mod fitting;
 
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
-use crate::{Control, EngineError, Latent, Picture, Stage, Store, VaeFile};
+use crate::{Control, EngineError, Image, Latent, Picture, Stage, Store, VaeFile};
 use encoder::{Chunks, Encoder};
 use fitting::Fitting;
 use nino_dtype::DType;
@@ -55,6 +55,18 @@ pub fn encode(
     let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
     encode_unit(store, vae, size, &unit(&picture), options, control)
+}
+
+/// Encodes one picture in floats, whose sides are multiples of the VAE's scale. ComfyUI's `VAEEncode`.
+pub fn encode_image(
+    store: &Store,
+    vae: &VaeFile,
+    image: &Image,
+    options: &EncodeOptions,
+    control: &mut Control<'_>,
+) -> Result<Encoded, EngineError> {
+    let size = (image.width, image.height);
+    encode_unit(store, vae, size, &image.values, options, control)
 }
 
 /// Encodes RGB values in 0..1, `[h, w, 3]`.

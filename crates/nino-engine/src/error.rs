@@ -154,6 +154,8 @@ pub enum EngineError {
     },
     #[error("guidance of {cfg} needs a negative prompt, which may be empty, and none was given")]
     NoNegative { cfg: f32 },
+    #[error("there is no prompt: even an empty one has to be encoded")]
+    NoPrompt,
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
@@ -251,6 +253,7 @@ impl EngineError {
             | EngineError::ConditioningLength { .. }
             | EngineError::InputNotFinite { .. }
             | EngineError::NoNegative { .. }
+            | EngineError::NoPrompt
             | EngineError::NoiseLength { .. }
             | EngineError::Sigmas { .. }
             | EngineError::Sample(_)

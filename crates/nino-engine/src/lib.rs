@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod fit;
 mod generate;
+mod image;
 mod latent;
 mod model;
 mod profile;
@@ -31,18 +32,19 @@ mod vae;
 mod values;
 
 pub use builtin::{BUILTIN, builtin_model};
-pub use conditioning::{Conditioning, Seen, SizeHint};
+pub use conditioning::{Area, Conditioning, Region, Seen, SizeHint};
 pub use control::{Control, Event, Stage};
 pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
-    Precision, Strategy, Tile, Tiling, decode, plan_decode,
+    Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
 };
-pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
+pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encode_video};
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
     Residency, StagePlan, Start, Stopped, generate, plan_generate,
 };
+pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,

@@ -4,30 +4,38 @@
 mod denoise;
 mod preview;
 mod reached;
+mod regions;
 
+use crate::conditioning::common_multiple;
 use crate::decode::Precision;
 use crate::model::remade;
-use crate::store::Network;
+use crate::store::{Lease, Network};
 use crate::{
     Conditioning, Control, DiffusionModel, EngineError, Event, Latent, Mask, Stage, Store,
 };
-use denoise::{DenoiserPlan, PlanSpec, Prompted};
+use denoise::{DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
 use nino_graph::Plan;
 use nino_sample::ksampler::{self, Job};
-use nino_sample::{Guided, Options, Rescale, Sampler, Seed, Step, Stop, needs_negative, noise};
+use nino_sample::{
+    Denoise, Guided, Options, Output, Rescale, Sampler, Seed, Step, Stop, needs_negative, noise,
+};
 pub use preview::Preview;
 use preview::Previews;
 use reached::LastStep;
 pub use reached::{Reached, Unfinished};
+use regions::Regions;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Everything a sampling run is told.
 #[derive(Clone, Copy)]
 pub struct SampleRequest<'a> {
-    pub positive: &'a Conditioning,
-    /// Needed where `cfg` is not 1, or the sampler always looks at it.
-    pub negative: Option<&'a Conditioning>,
+    /// One prompt, or several that share the picture by their regions.
+    pub positive: &'a [Conditioning],
+    /// Needed where `cfg` is not 1, or the sampler always looks at them.
+    pub negative: &'a [Conditioning],
     /// What sampling starts from, in the VAE's units; zeros for text to image.
     pub latent: &'a Latent,
     pub noise: Noise<'a>,
@@ -125,10 +133,55 @@ pub fn sample(
     control: &mut Control<'_>,
 ) -> Result<Sampled, Unfinished> {
     request.check(model)?;
-    let planned = plan(store, model, request)?;
     let started = Instant::now();
+    let run = Run { model, request };
+    if request.is_plain(model) {
+        let planned = plan(store, model, request)?;
+        control.stage(Stage::Load)?;
+        let lease = open(store, model, &planned)?;
+        let previews = Previews::open(store, model, request, control);
+        let both = request.prompts(model);
+        let sets: Vec<_> = if planned.takes_both() {
+            vec![&both[..]]
+        } else {
+            both.chunks(1).collect()
+        };
+        let cancel = control.cancel;
+        let mut network = Prompted::new(lease, planned, model, &sets, request, cancel)?;
+        let load_time = started.elapsed();
+        let sampled = run.sample(&mut network, None, previews, load_time, control);
+        let sampled = blame(sampled, network.error())?;
+        network.finish();
+        return Ok(sampled);
+    }
     control.stage(Stage::Load)?;
-    let net = Network {
+    let mut network = Regions::open(store, model, request, control)?;
+    let previews = Previews::open(store, model, request, control);
+    let (load_time, sigma) = (started.elapsed(), network.sigma());
+    let sampled = run.sample(&mut network, Some(sigma), previews, load_time, control);
+    let sampled = blame(sampled, network.error())?;
+    network.finish();
+    Ok(sampled)
+}
+
+/// The run's result with the network's own error in the place of what that led to.
+fn blame(
+    sampled: Result<Sampled, Unfinished>,
+    error: Option<EngineError>,
+) -> Result<Sampled, Unfinished> {
+    sampled.map_err(|unfinished| Unfinished {
+        error: error.unwrap_or(unfinished.error),
+        ..unfinished
+    })
+}
+
+/// The model on the device, with a session of that plan.
+fn open(
+    store: &Store,
+    model: &DiffusionModel,
+    planned: &DenoiserPlan,
+) -> Result<Lease, EngineError> {
+    store.open(&Network {
         stage: Stage::Sample,
         net: model.id(),
         plans: std::slice::from_ref(&planned.plan),
@@ -136,57 +189,76 @@ pub fn sample(
             let plans: [&Plan; 1] = [&planned.plan];
             Ok(remade::source(model.source(), &plans))
         },
-    };
-    let lease = store.open(&net)?;
-    let previews = Previews::open(store, model, request, control);
-    let load_time = started.elapsed();
-    control.stage(Stage::Sample)?;
-    let started = Instant::now();
-    let network = Prompted::new(lease, planned, model, request, control.cancel)?;
-    let run = Run { model, request };
-    let (latent, denoised) = run.sample(network, previews, control)?;
-    Ok(Sampled {
-        latent,
-        denoised,
-        load_time,
-        sample_time: started.elapsed(),
     })
 }
 
-/// The plan of a run, made now or before.
+/// The plan of a run over the whole picture, made now or before.
 pub(crate) fn plan(
     store: &Store,
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
-    let preview_bytes = Previews::bytes(store, model, request);
     let spec = PlanSpec {
         shape: LatentShape::of(request.latent),
         tokens: request.tokens(model),
         guided: request.is_guided(model),
+        turns: false,
         dtype: request.precision.dtype(store.device()),
-        preview_bytes,
+        preview_bytes: Previews::bytes(store, model, request),
     };
+    plan_for(store, model, spec)
+}
+
+fn plan_for(
+    store: &Store,
+    model: &DiffusionModel,
+    spec: PlanSpec,
+) -> Result<Arc<DenoiserPlan>, EngineError> {
     store.plan(&model.id(), format!("{spec:?}"), || {
         denoise::plan(store.device(), model, spec)
     })
 }
 
-impl SampleRequest<'_> {
+impl<'a> SampleRequest<'a> {
     /// Whether the negative prompt is looked at.
     fn is_guided(&self, model: &DiffusionModel) -> bool {
         (needs_negative(self.cfg) && !model.takes_guidance()) || self.sampler.cfg_pp
     }
 
-    /// The negative prompt, where it is looked at.
-    fn negative(&self, model: &DiffusionModel) -> Option<&Conditioning> {
-        self.negative.filter(|_| self.is_guided(model))
+    /// The negative prompts, where they are looked at.
+    fn negative(&self, model: &DiffusionModel) -> &'a [Conditioning] {
+        if self.is_guided(model) {
+            self.negative
+        } else {
+            &[]
+        }
     }
 
-    /// Tokens that both prompts are repeated to.
+    /// Whether there is one prompt for each side, and both are for the whole picture and all the time.
+    fn is_plain(&self, model: &DiffusionModel) -> bool {
+        let sides = [self.positive, self.negative(model)];
+        let whole = |c: &Conditioning| c.region.is_everything();
+        sides.iter().all(|s| s.len() <= 1 && s.iter().all(whole))
+    }
+
+    /// The prompts of both sides, for the whole picture.
+    fn prompts(&self, model: &DiffusionModel) -> Vec<Prompt<'a>> {
+        let rect = Rect::whole(LatentShape::of(self.latent));
+        let sides = [(self.positive, false), (self.negative(model), true)];
+        let prompts = sides.into_iter().flat_map(|(side, negative)| {
+            side.iter().map(move |conditioning| Prompt {
+                conditioning,
+                negative,
+                rect,
+            })
+        });
+        prompts.collect()
+    }
+
+    /// Tokens that the prompts of both sides are repeated to.
     fn tokens(&self, model: &DiffusionModel) -> usize {
-        let other = self.negative(model).unwrap_or(self.positive);
-        crate::conditioning::common_tokens(self.positive, other)
+        let all = self.positive.iter().chain(self.negative(model));
+        all.map(Conditioning::tokens).fold(1, common_multiple)
     }
 
     /// What cannot be meant, before anything is planned or loaded.
@@ -199,10 +271,13 @@ impl SampleRequest<'_> {
                 found: self.latent.channels,
             });
         }
-        if self.is_guided(model) && self.negative.is_none() {
+        if self.positive.is_empty() {
+            return Err(EngineError::NoPrompt);
+        }
+        if self.is_guided(model) && self.negative.is_empty() {
             return Err(EngineError::NoNegative { cfg: self.cfg });
         }
-        for prompt in std::iter::once(self.positive).chain(self.negative(model)) {
+        for prompt in self.positive.iter().chain(self.negative(model)) {
             prompt.check(model.family, wants.context, wants.label)?;
         }
         let values = &self.latent.values;
@@ -244,22 +319,30 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The latent and the last prediction, both in the VAE's units.
-    fn sample(
+    /// Samples with a network. `sigma` hears the noise level before every call of it.
+    fn sample<N: nino_sample::Network>(
         &self,
-        mut network: Prompted<'_>,
+        network: N,
+        sigma: Option<Rc<Cell<f32>>>,
         mut previews: Option<Previews>,
+        load_time: Duration,
         control: &mut Control<'_>,
-    ) -> Result<(Latent, Latent), Unfinished> {
+    ) -> Result<Sampled, Unfinished> {
+        control.stage(Stage::Sample)?;
+        let started = Instant::now();
         let (model, request) = (self.model, self.request);
         let shape = LatentShape::of(request.latent);
-        let mut denoiser = Guided::new(&mut network, &model.sampling, self.cfg());
+        let mut guided = Guided::new(network, &model.sampling, self.cfg());
         if model.cfg_rescale > 0.0 {
-            denoiser = denoiser.with_rescale(Rescale {
+            guided = guided.with_rescale(Rescale {
                 multiplier: model.cfg_rescale,
                 image_len: shape.image_len(),
             });
         }
+        let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
+            sigma.iter().for_each(|s| s.set(level));
+            guided.denoise(x, level, out)
+        };
         let latent = request
             .latent
             .in_model_units(model.latent_format())
@@ -291,8 +374,7 @@ impl Run<'_> {
             })
         };
         let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
-        drop(denoiser);
-        let error = network.error().or(stopped).or(control.check().err());
+        let error = stopped.or(control.check().err());
         let sampled = match (error, sampled) {
             (None, Ok(sampled)) => sampled,
             (error, sampled) => {
@@ -303,9 +385,14 @@ impl Run<'_> {
                 });
             }
         };
-        network.finish();
         previews.into_iter().for_each(Previews::finish);
-        Ok(self.finished(&last, sampled, &latent, mask.as_deref()))
+        let (latent, denoised) = self.finished(&last, sampled, &latent, mask.as_deref());
+        Ok(Sampled {
+            latent,
+            denoised,
+            load_time,
+            sample_time: started.elapsed(),
+        })
     }
 
     /// The guidance: a model that takes it as an input is not guided.

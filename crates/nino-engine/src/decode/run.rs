@@ -1,9 +1,9 @@
 //! From a latent to pictures: checks, units, plan, run, and what to do when a run fails.
 
 use super::frames::Cursor;
-use super::{Band, DecodeOptions, DecodePlan, Decoder, Precision, plan_decode, plan_rest};
+use super::{Band, DecodeOptions, DecodePlan, Decoder, OnBand, Precision, plan_decode, plan_rest};
 use crate::units::to_decoder;
-use crate::{Control, EngineError, Latent, Picture, Store, VaeFile};
+use crate::{Control, EngineError, Image, Latent, Picture, Store, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{ExecError, PlanError};
 use std::time::{Duration, Instant};
@@ -34,7 +34,6 @@ pub fn decode(
     control: &mut Control<'_>,
     on_picture: &mut OnPicture<'_>,
 ) -> Result<Decoded, EngineError> {
-    let latent = to_decoder(vae, latent, options.format, control)?;
     let mut picture = Picture::default();
     let mut on_band = |band: Band<'_>| {
         if band.y == 0 {
@@ -46,6 +45,44 @@ pub fn decode(
         }
         on_picture(band.item, band.frame, std::mem::take(&mut picture))
     };
+    decode_bands(store, vae, latent, options, control, &mut on_band)
+}
+
+/// Decodes every latent of the batch to floats, all of them in memory. ComfyUI's `VAEDecode`.
+pub fn decode_images(
+    store: &Store,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+    control: &mut Control<'_>,
+) -> Result<(Vec<Image>, Decoded), EngineError> {
+    let mut images: Vec<Image> = Vec::new();
+    let mut on_band = |band: Band<'_>| {
+        if band.y == 0 {
+            images.push(Image {
+                width: band.width,
+                height: band.height,
+                values: Vec::with_capacity(band.width * band.height * 3),
+            });
+        }
+        let image = images.last_mut();
+        image.into_iter().for_each(|i| i.values.extend(band.values));
+        Ok(())
+    };
+    let decoded = decode_bands(store, vae, latent, options, control, &mut on_band)?;
+    Ok((images, decoded))
+}
+
+/// Decodes every latent of the batch; rows go out as they are ready, in order.
+fn decode_bands(
+    store: &Store,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+    control: &mut Control<'_>,
+    on_band: &mut OnBand<'_>,
+) -> Result<Decoded, EngineError> {
+    let latent = to_decoder(vae, latent, options.format, control)?;
     let mut job = Job {
         store,
         vae,
@@ -65,7 +102,7 @@ pub fn decode(
                 continue;
             }
         };
-        match decoder.resume(&latent, &mut job.at, control, &mut on_band) {
+        match decoder.resume(&latent, &mut job.at, control, on_band) {
             Ok(_) if job.at.item < latent.batch => {
                 drop(decoder);
                 plan = job.plan()?;

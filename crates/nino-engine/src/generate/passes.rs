@@ -112,8 +112,8 @@ impl<'a> Passes<'a> {
     ) -> SampleRequest<'b> {
         let request = self.request;
         SampleRequest {
-            positive,
-            negative: Some(negative),
+            positive: std::slice::from_ref(positive),
+            negative: std::slice::from_ref(negative),
             latent,
             noise: if pass.add_noise {
                 Noise::Seeded

@@ -17,8 +17,10 @@ pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
     pub(super) tokens: usize,
-    /// With a negative prompt.
+    /// With a negative prompt, in the same run where that fits.
     pub(super) guided: bool,
+    /// Several prompts take turns, so that nothing of them stays from run to run.
+    pub(super) turns: bool,
     /// Storage of activations.
     pub(super) dtype: DType,
     /// Bytes on the device that previews take beside it.
@@ -29,6 +31,7 @@ pub(super) struct PlanSpec {
 pub(crate) struct DenoiserPlan {
     pub(crate) plan: Arc<Plan>,
     nodes: DenoiserGraph,
+    shape: LatentShape,
     tokens: usize,
     /// Latents a run takes: every picture once, or twice when both prompts share a run.
     rows: usize,
@@ -79,7 +82,7 @@ fn record(
     let source = model.source();
     let params = source.params(|stored| model.held(stored, device));
     // Prompts that take turns would be computed anew in each run.
-    let keep = prompts == 2 || !spec.guided;
+    let keep = !spec.turns && (prompts == 2 || !spec.guided);
     let mut nodes = model.net().record(&params, shape, spec.dtype, keep)?;
     let graph = std::mem::replace(&mut nodes.graph, Graph::new());
     let room = Room {
@@ -91,9 +94,57 @@ fn record(
     Ok(DenoiserPlan {
         plan: fit_within(device, &graph, room)?,
         nodes,
+        shape: spec.shape,
         tokens: spec.tokens,
         rows,
     })
+}
+
+/// A rectangle of the latent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rect {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+impl Rect {
+    pub(super) fn whole(shape: LatentShape) -> Rect {
+        Rect {
+            x: 0,
+            y: 0,
+            width: shape.width,
+            height: shape.height,
+        }
+    }
+
+    /// The rectangle's part of values `[b, h, w, c]` of that shape.
+    fn cut(self, values: Vec<f32>, shape: LatentShape) -> Vec<f32> {
+        if self == Rect::whole(shape) {
+            return values;
+        }
+        let c = values.len() / (shape.batch * shape.height * shape.width).max(1);
+        let rows = (0..shape.batch).flat_map(|b| {
+            let first = b * shape.height + self.y;
+            first..first + self.height
+        });
+        rows.flat_map(|row| {
+            let at = (row * shape.width + self.x) * c;
+            &values[at..at + self.width * c]
+        })
+        .copied()
+        .collect()
+    }
+}
+
+/// A prompt of a run.
+#[derive(Clone, Copy)]
+pub(super) struct Prompt<'p> {
+    pub(super) conditioning: &'p Conditioning,
+    pub(super) negative: bool,
+    /// The part of the picture it is for.
+    pub(super) rect: Rect,
 }
 
 /// A session of a denoiser with its prompts. Buffers are made once: a step allocates nothing.
@@ -117,30 +168,22 @@ impl<'a> Prompted<'a> {
         lease: Lease,
         plan: Arc<DenoiserPlan>,
         model: &DiffusionModel,
+        sets: &[&[Prompt<'_>]],
         request: &SampleRequest<'_>,
         cancel: &'a AtomicBool,
     ) -> Result<Prompted<'a>, EngineError> {
-        let shape = LatentShape::of(request.latent);
-        let positive = (request.positive, false);
-        let negative = request.negative(model).map(|n| (n, true));
-        let both: Vec<_> = std::iter::once(positive).chain(negative).collect();
-        let sets: Vec<&[(&Conditioning, bool)]> = if plan.rows == 2 * shape.batch {
-            vec![&both]
-        } else {
-            both.chunks(1).collect()
-        };
         let fixed = sets
             .iter()
-            .map(|prompts| plan.fixed(prompts, model, request.cfg, shape))
+            .map(|prompts| plan.fixed(prompts, model, request))
             .collect::<Result<_, EngineError>>()?;
         let (graph, nodes) = (plan.plan.graph(), &plan.nodes);
         let most = [nodes.x, nodes.t, nodes.out].map(|n| (graph.shape(n).numel(), graph.bytes(n)));
         Ok(Prompted {
             values: vec![0.0; most.iter().map(|m| m.0).max().unwrap_or(0)],
             bytes: vec![0; most.iter().map(|m| m.1).max().unwrap_or(0)],
+            shape: plan.shape,
             lease,
             plan,
-            shape,
             cancel,
             error: None,
             fixed,
@@ -160,14 +203,17 @@ impl<'a> Prompted<'a> {
 }
 
 impl DenoiserPlan {
-    /// The inputs that stay the same over the steps, for runs of these prompts; each is told whether it is
-    /// the negative one.
+    /// Whether a run takes the prompts of both sides.
+    pub(super) fn takes_both(&self) -> bool {
+        self.rows == 2 * self.shape.batch
+    }
+
+    /// The inputs that stay the same over the steps, for runs of these prompts.
     fn fixed(
         &self,
-        prompts: &[(&Conditioning, bool)],
+        prompts: &[Prompt<'_>],
         model: &DiffusionModel,
-        cfg: f32,
-        shape: LatentShape,
+        request: &SampleRequest<'_>,
     ) -> Result<Vec<(Node, Vec<u8>)>, EngineError> {
         let (graph, nodes) = (self.plan.graph(), &self.nodes);
         let encoded = |node: Node, values: &[f32]| -> Result<(Node, Vec<u8>), EngineError> {
@@ -175,27 +221,28 @@ impl DenoiserPlan {
             nino_dtype::encode(graph.dtype(node), values, &mut bytes)?;
             Ok((node, bytes))
         };
-        let each = |part: &dyn Fn(&Conditioning, bool) -> Vec<f32>| -> Vec<f32> {
-            let parts = prompts.iter().map(|(p, n)| part(p, *n).repeat(shape.batch));
+        let whole = LatentShape::of(request.latent);
+        let each = |part: &dyn Fn(&Prompt<'_>) -> Vec<f32>| -> Vec<f32> {
+            let parts = prompts.iter().map(|p| part(p).repeat(whole.batch));
             parts.flatten().collect()
         };
-        let mut fixed = vec![encoded(
-            nodes.context,
-            &each(&|p, _| p.repeated(self.tokens)),
-        )?];
+        let contexts = each(&|p| p.conditioning.repeated(self.tokens));
+        let mut fixed = vec![encoded(nodes.context, &contexts)?];
         if let Some(node) = nodes.label {
-            let pixels = model.pixels(shape);
-            let labels = each(&|p, negative| p.label(model.family, pixels, negative));
+            // Models are told the size of the whole picture, whatever part of it they see.
+            let pixels = model.pixels(whole);
+            let labels = each(&|p| p.conditioning.label(model.family, pixels, p.negative));
             fixed.push(encoded(node, &labels)?);
         }
         if let Some(node) = nodes.guidance {
-            let values = model.net().guidance_values(cfg).repeat(self.rows);
+            let values = model.net().guidance_values(request.cfg).repeat(self.rows);
             fixed.push(encoded(node, &values)?);
         }
         if let Some(node) = nodes.extra {
-            let extra = prompts
-                .iter()
-                .flat_map(|(p, _)| p.extra_values(model, shape));
+            let extra = prompts.iter().flat_map(|p| {
+                let values = p.conditioning.extra_values(model, whole);
+                p.rect.cut(values, whole)
+            });
             fixed.push(encoded(node, &extra.collect::<Vec<f32>>())?);
         }
         Ok(fixed)
@@ -229,7 +276,7 @@ impl Network for &mut Prompted<'_> {
 impl Prompted<'_> {
     /// One run with a set of prompts; `outs` are the predictions of the first of them. Latents are
     /// `[b, c, h, w]` outside.
-    fn run(
+    pub(super) fn run(
         &mut self,
         set: usize,
         input: &[f32],

@@ -211,10 +211,7 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
     let is_gguf = name.to_lowercase().ends_with(".gguf");
     let clips = origin.clip();
     let mut loaded = if clips.is_empty() {
-        let node = g.add(
-            "CheckpointLoaderSimple",
-            vec![("ckpt_name", value(name))],
-        );
+        let node = g.add("CheckpointLoaderSimple", vec![("ckpt_name", value(name))]);
         Loaded {
             model: at(node, 0),
             clip: at(node, 1),
@@ -225,10 +222,7 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
             g.add("UnetLoaderGGUF", vec![("unet_name", value(name))])
         } else {
             let dtype = ("weight_dtype", value("default"));
-            g.add(
-                "UNETLoader",
-                vec![("unet_name", value(name)), dtype],
-            )
+            g.add("UNETLoader", vec![("unet_name", value(name)), dtype])
         };
         let clip = match &clips[..] {
             [first, second, ..] => g.add(
