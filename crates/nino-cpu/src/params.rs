@@ -39,6 +39,16 @@ impl Param {
         source: &dyn ParamSource,
     ) -> Result<Param, ExecError> {
         let (dtype, name) = (spec.dtype, &spec.name);
+        if let ([shape], false, false, None) =
+            (&roles.packed[..], roles.vector, roles.raw, &spec.inline)
+            && let Some(packed) = Packed::read(level, spec, *shape, source)?
+        {
+            return Ok(Param {
+                packed: vec![(*shape, packed)],
+                vector: None,
+                raw: None,
+            });
+        }
         let mut stored = Buffer::new(spec.bytes(), name)?;
         match &spec.inline {
             Some(bytes) => stored.as_mut_slice().copy_from_slice(bytes),

@@ -3,6 +3,7 @@
 use crate::{Node, ParamSpec, Plan, PlanOptions, Rewrites};
 use nino_dtype::DType;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,6 +13,36 @@ use std::time::Duration;
 pub trait ParamSource: Send + Sync {
     /// `dst` is exactly `param.bytes()` long.
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError>;
+
+    /// How [`ParamSource::read_rows`] gives a parameter's rows; `None` where it cannot, and the parameter
+    /// has to be read whole.
+    fn stored_rows(&self, _param: &ParamSpec) -> Option<StoredRows> {
+        None
+    }
+
+    /// Some rows of a parameter's first dimension as they are stored, in the graph's dtype: for a device
+    /// that lays weights out in its own way and need not have them whole before. `dst` is exactly as long
+    /// as the rows.
+    fn read_rows(
+        &self,
+        param: &ParamSpec,
+        _rows: Range<usize>,
+        _dst: &mut [u8],
+    ) -> Result<(), ParamError> {
+        Err(ParamError {
+            name: param.name.clone(),
+            what: "cannot be read by rows".to_owned(),
+        })
+    }
+}
+
+/// The order of values within a stored row of weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredRows {
+    /// As in the graph: a kernel's positions, then channels.
+    Same,
+    /// Channels, then a kernel's positions, as most files have convolutions.
+    ChannelsFirst,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,8 @@ mod work;
 pub use around::Around;
 pub use cost::Cost;
 pub use device::{
-    Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, Weights,
+    Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, StoredRows,
+    Weights,
 };
 pub use footprint::{KeyBlocks, KeyScratch, Piece, Use, stat_chunks};
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};

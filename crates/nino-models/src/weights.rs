@@ -2,8 +2,9 @@
 
 use crate::params::in_blocks;
 use nino_dtype::DType;
-use nino_graph::{Graph, ParamError, ParamSource, ParamSpec, Shape};
+use nino_graph::{Graph, ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads a model's parameters from a file whose names are the canonical ones below `prefix`.
@@ -160,6 +161,29 @@ impl FileParams {
 }
 
 impl ParamSource for FileParams {
+    fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
+        self.plain_rows(param).map(|(_, order)| order)
+    }
+
+    fn read_rows(
+        &self,
+        param: &ParamSpec,
+        rows: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), ParamError> {
+        let fail = |what: String| ParamError {
+            name: format!("{}{}", self.prefix, param.name),
+            what,
+        };
+        let (entry, _) = self
+            .plain_rows(param)
+            .ok_or_else(|| fail("is not stored by rows".to_owned()))?;
+        let row = dst.len() / rows.len().max(1);
+        self.reader
+            .read_range(entry, (rows.start * row) as u64, dst)
+            .map_err(|e| fail(e.to_string()))
+    }
+
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         let fail = |what: String| ParamError {
             name: format!("{}{}", self.prefix, param.name),
@@ -200,6 +224,21 @@ impl ParamSource for FileParams {
                 nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()))
             }
         }
+    }
+}
+
+impl FileParams {
+    /// Where a parameter's rows are, if the file holds them one after the other as the graph wants them, or
+    /// channels first.
+    fn plain_rows(&self, param: &ParamSpec) -> Option<(&Entry, StoredRows)> {
+        let (entry, layout) = self.placed(param).ok()?;
+        let plain = entry.strides.is_none() && !entry.dtype.is_block();
+        let order = match layout {
+            Layout::Same => StoredRows::Same,
+            Layout::ChannelsLast { .. } => StoredRows::ChannelsFirst,
+        };
+        let whole = entry.shape.first() == Some(&param.shape[0]);
+        (plain && whole && self.has_as_wanted(param)).then_some((entry, order))
     }
 }
 

@@ -57,12 +57,7 @@ impl TensorReader {
     }
 
     /// Bytes `start..start + buf.len()` of a tensor stored contiguously.
-    pub(crate) fn read_range(
-        &self,
-        entry: &Entry,
-        mut start: u64,
-        mut buf: &mut [u8],
-    ) -> Result<()> {
+    pub fn read_range(&self, entry: &Entry, mut start: u64, mut buf: &mut [u8]) -> Result<()> {
         for span in &entry.spans {
             if start >= span.len {
                 start -= span.len;

@@ -6,6 +6,7 @@ pub(crate) mod grid;
 pub(crate) mod linear;
 pub(crate) mod matmul;
 pub(crate) mod micro;
+pub(crate) mod panels;
 pub(crate) mod prologue;
 pub(crate) mod q8;
 pub(crate) mod q8_panels;

@@ -4,10 +4,13 @@
 //! order; f32 panels are used where they lie, the others are widened into a cache-sized pack. Block
 //! types stay as they came and are decoded and transposed into the pack.
 
-use nino_dtype::DType;
-use nino_graph::ExecError;
+use std::ops::Range;
 
-use super::micro::{PANEL, SEG};
+use nino_dtype::DType;
+use nino_graph::{ExecError, ParamSource, ParamSpec, StoredRows};
+
+use super::micro::PANEL;
+use super::panels::PanelRows;
 use super::{q8, q8_panels};
 use crate::memory::{Buffer, View, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
@@ -67,21 +70,70 @@ impl Packed {
                 data
             }
             PackedLayout::Panels => {
-                let size = dtype.block_bytes();
-                let mut data = Buffer::new(n.next_multiple_of(PANEL) * taps * cin * size, what)?;
-                let (from, to) = (stored.as_slice(), data.as_mut_slice());
-                match size {
-                    1 => to_panels::<1>(from, [n, taps, cin], to),
-                    2 => to_panels::<2>(from, [n, taps, cin], to),
-                    4 => to_panels::<4>(from, [n, taps, cin], to),
-                    _ => to_panels::<8>(from, [n, taps, cin], to),
-                }
-                data
+                let row = taps * cin * dtype.block_bytes();
+                let from = stored.as_slice();
+                return outline.in_panels(what, StoredRows::Same, |rows, pack| {
+                    pack(&from[rows.start * row..rows.end * row]);
+                    Ok(())
+                });
             }
         };
         Ok(Packed {
             data: Data::Own(data),
             ..outline
+        })
+    }
+
+    /// Takes plain weights from a source a panel at a time, without having them whole; `None` where they
+    /// have to be.
+    pub(crate) fn read(
+        level: Level,
+        spec: &ParamSpec,
+        [n, taps, cin]: [usize; 3],
+        source: &dyn ParamSource,
+    ) -> Result<Option<Packed>, ExecError> {
+        let outline = Packed::outline(level, spec.dtype, [n, taps, cin], &spec.name)?;
+        let order = source.stored_rows(spec);
+        let (PackedLayout::Panels, Some(order)) = (outline.layout, order) else {
+            return Ok(None);
+        };
+        let row = taps * cin * spec.dtype.block_bytes();
+        let mut bytes = Buffer::new(PANEL.min(n) * row, &spec.name)?;
+        let packed = outline.in_panels(&spec.name, order, |rows, pack| {
+            let bytes = &mut bytes.as_mut_slice()[..rows.len() * row];
+            source.read_rows(spec, rows, bytes)?;
+            pack(bytes);
+            Ok(())
+        });
+        packed.map(Some)
+    }
+
+    /// Fills the panels one after the other: `give` calls its second argument with the stored rows it is
+    /// asked for.
+    fn in_panels(
+        self,
+        what: &str,
+        order: StoredRows,
+        mut give: impl FnMut(Range<usize>, &mut dyn FnMut(&[u8])) -> Result<(), ExecError>,
+    ) -> Result<Packed, ExecError> {
+        let (taps, cin, size) = (self.taps, self.cin, self.dtype.block_bytes());
+        let panel = PANEL * taps * cin * size;
+        let mut data = Buffer::new(self.panels() * panel, what)?;
+        for p in 0..self.panels() {
+            let rows = PanelRows {
+                n: self.cols(p),
+                taps,
+                cin,
+                order,
+            };
+            let to = &mut data.as_mut_slice()[p * panel..(p + 1) * panel];
+            let first = p * PANEL;
+            let range = first..first + rows.n;
+            give(range, &mut |bytes: &[u8]| rows.pack(size, bytes, to))?;
+        }
+        Ok(Packed {
+            data: Data::Own(data),
+            ..self
         })
     }
 
@@ -165,7 +217,7 @@ impl Packed {
     }
 
     /// Panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of at
-    /// most [`SEG`] channels, or several blocks of a linear layer. `c0` is a multiple of [`SEG`].
+    /// most `SEG` channels, or several blocks of a linear layer. `c0` is a multiple of `SEG`.
     pub(crate) unsafe fn panel(
         &self,
         level: Level,
@@ -238,27 +290,6 @@ impl Packed {
             }
         }
         pack
-    }
-}
-
-/// `[n][taps][cin]` to `[panel][channel block][tap][channel][PANEL]`, zero beyond `n`.
-fn to_panels<const SIZE: usize>(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mut [u8]) {
-    let (src, _) = src.as_chunks::<SIZE>();
-    let (dst, _) = dst.as_chunks_mut::<SIZE>();
-    let mut at = 0;
-    for panel in 0..n.div_ceil(PANEL) {
-        for c0 in (0..cin).step_by(SEG) {
-            let len = (cin - c0).min(SEG);
-            for tap in 0..taps {
-                for j in 0..PANEL.min(n - panel * PANEL) {
-                    let from = ((panel * PANEL + j) * taps + tap) * cin + c0;
-                    for c in 0..len {
-                        dst[at + c * PANEL + j] = src[from + c];
-                    }
-                }
-                at += len * PANEL;
-            }
-        }
     }
 }
 

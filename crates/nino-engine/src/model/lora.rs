@@ -15,11 +15,12 @@ use super::text_encoders::TextEncoders;
 use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
-use nino_graph::{ParamError, ParamSource, ParamSpec};
+use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
 use nino_models::{Branch, FileParams, Params};
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
 use nino_weights::{Index, TensorReader};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -337,6 +338,20 @@ impl Source {
 }
 
 impl ParamSource for Source {
+    fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
+        let is_made = self.branch_of(&param.name).is_some() || self.makes(param);
+        (!is_made).then(|| self.file.stored_rows(param)).flatten()
+    }
+
+    fn read_rows(
+        &self,
+        param: &ParamSpec,
+        rows: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), ParamError> {
+        self.file.read_rows(param, rows, dst)
+    }
+
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         let fail = |what: String| ParamError {
             name: param.name.clone(),

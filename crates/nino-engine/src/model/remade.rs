@@ -4,10 +4,11 @@
 //! a name, and come from there afterwards.
 
 use super::lora::Source;
-use nino_graph::{Def, ParamError, ParamSource, ParamSpec, Plan};
+use nino_graph::{Def, ParamError, ParamSource, ParamSpec, Plan, StoredRows};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Error, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A source that remembers what it made of the parameters that stream.
@@ -78,6 +79,22 @@ impl Remade {
 }
 
 impl ParamSource for Remade {
+    fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
+        match self.place(&param.name) {
+            None => self.source.stored_rows(param),
+            Some(_) => None,
+        }
+    }
+
+    fn read_rows(
+        &self,
+        param: &ParamSpec,
+        rows: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), ParamError> {
+        self.source.read_rows(param, rows, dst)
+    }
+
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         match self.place(&param.name) {
             None => return self.source.read(param, dst),
