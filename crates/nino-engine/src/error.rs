@@ -78,6 +78,13 @@ pub enum EngineError {
         model: String,
         wanted: usize,
     },
+    #[error("{vae} is a VAE of {format} latents, and {model} makes {wanted} latents")]
+    VaeFormat {
+        vae: String,
+        format: &'static str,
+        model: String,
+        wanted: &'static str,
+    },
     #[error("{}: a LoRA for {made_for}, and {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
     LoraFamily {
         path: PathBuf,
@@ -239,6 +246,7 @@ impl EngineError {
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }
             | EngineError::VaeMismatch { .. }
+            | EngineError::VaeFormat { .. }
             | EngineError::LoraFamily { .. }
             | EngineError::ConditioningWidth { .. } => ErrorKind::Mismatch,
             EngineError::UnknownSpec { .. }

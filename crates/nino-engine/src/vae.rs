@@ -166,6 +166,22 @@ impl VaeFile {
         LatentFormat::by_name(format)
     }
 
+    /// The latent space its file's name speaks of; `None` for a name that says nothing, or one of channels
+    /// that no two spaces share.
+    pub(crate) fn named_format(&self) -> Option<&'static LatentFormat> {
+        let name = self.name.to_ascii_lowercase();
+        let says = |part: &str| name.contains(part);
+        if self.vae.latent_channels() != 4 {
+            return None;
+        }
+        LatentFormat::by_name(match () {
+            () if says(crate::BUILTIN) => "nino",
+            () if says("xl") => "sdxl",
+            () if says("taesd") || says("sd15") || says("sd1.5") || says("840000") => "sd15",
+            () => return None,
+        })
+    }
+
     /// How files pack its latents; `None` for all but Flux.2's.
     pub(crate) fn packing(&self) -> Result<Option<Packing>, EngineError> {
         let stats = match (&self.vae, &self.weights) {

@@ -168,15 +168,26 @@ impl DiffusionModel {
     /// An error when its latents are not what the VAE decodes.
     pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
         let (wanted, given) = (self.net.wants().channels, vae.vae.latent_channels());
-        if wanted == given && vae.vae.time_scale().is_none() {
-            return Ok(());
+        if wanted != given || vae.vae.time_scale().is_some() {
+            return Err(EngineError::VaeMismatch {
+                vae: vae.name.clone(),
+                channels: given,
+                model: self.name.clone(),
+                wanted,
+            });
         }
-        Err(EngineError::VaeMismatch {
-            vae: vae.name.clone(),
-            channels: given,
-            model: self.name.clone(),
-            wanted,
-        })
+        // Playground's latents are SDXL's, with statistics of their own.
+        let own = self.family.latent_format();
+        let other = vae.named_format().filter(|named| Some(*named) != own);
+        match (own, other) {
+            (Some(own), Some(other)) => Err(EngineError::VaeFormat {
+                vae: vae.name.clone(),
+                format: other.name,
+                model: self.name.clone(),
+                wanted: own.name,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,63 @@
+//! Text to image by stages: encode the prompts, sample a latent, decode it. Every value in between is
+//! plain, so a host can keep it, change it or pass it on.
+//!
+//! `cargo run --release -p nino-engine --example text_to_image -- "a red fox" fox.png [model.safetensors]`
+
+use nino_engine::device::{self, DeviceChoice};
+use nino_engine::{
+    Checkpoint, Control, DecodeOptions, EngineError, Event, Latent, Noise, Precision, Rng,
+    SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images, encode_text,
+    media, sample, sigmas,
+};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+fn main() -> Result<(), EngineError> {
+    let mut args = std::env::args().skip(1);
+    let prompt = args.next().unwrap_or_else(|| "a smiling sun".to_owned());
+    let output = args.next().unwrap_or_else(|| "picture.png".to_owned());
+    let model = args.next().map_or_else(built_in, PathBuf::from);
+    text_to_image(&prompt, &model, Path::new(&output))
+}
+
+fn built_in() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/nino-emoji.gguf")
+}
+
+pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), EngineError> {
+    let store = Store::new(device::open(&DeviceChoice::default())?);
+    let model = Checkpoint::open(model, None)?;
+    let (stop, defaults) = (AtomicBool::new(false), model.defaults());
+    let mut on_event = |event: Event| drop(event); // a host shows its progress here
+    let control = &mut Control {
+        cancel: &stop,
+        on_event: &mut on_event,
+    };
+    let positive = encode_text(&store, &model.text, prompt, &[], control)?;
+    let negative = encode_text(&store, &model.text, "", &[], control)?;
+
+    let sampler = SamplerInfo::find(defaults.sampler)?;
+    let scheduler = Scheduler::find(defaults.scheduler)?;
+    let request = SampleRequest {
+        positive: &[positive],
+        negative: &[negative],
+        latent: &Latent::empty(1, 4, defaults.size / 8, defaults.size / 8),
+        noise: Noise::Seeded,
+        mask: None,
+        sigmas: &sigmas(&model.diffusion, sampler, scheduler, 4, 1.0)?,
+        sampler,
+        options: &SamplerOptions::default(),
+        seed: Seed {
+            value: 7,
+            rng: Rng::Torch,
+        },
+        cfg: 2.5,
+        precision: Precision::Auto,
+        preview: None,
+    };
+    let sampled = sample(&store, &model.diffusion, &request, control)?;
+
+    let options = DecodeOptions::default();
+    let (images, _) = decode_images(&store, &model.vae, &sampled.latent, &options, control)?;
+    Ok(media::write_picture(output, &images[0].to_picture(), &[])?)
+}
