@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use nino_dtype::DType;
 use nino_graph::{
-    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
+    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, TakesGate,
+    Weights,
 };
 
 use crate::session::GpuSession;
@@ -70,7 +71,7 @@ impl Device for GpuDevice {
         Rewrites {
             norm_into_linear: false,
             norm_into_conv: self.gpu.tier < Tier::Coop,
-            gate_into_linear: self.gpu.has_wgmma(),
+            gate_into_linear: self.gpu.has_wgmma().then_some(takes_gate as TakesGate),
             ..Rewrites::ALL
         }
     }
