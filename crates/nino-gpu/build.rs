@@ -6,23 +6,25 @@ use std::{env, fs, io};
 
 #[allow(clippy::print_stdout)] // how a build script talks to cargo
 fn main() -> io::Result<()> {
-    let shaders = folder("CARGO_MANIFEST_DIR")?.join("shaders");
-    println!("cargo::rerun-if-changed={}", shaders.display());
-    let entries = fs::read_dir(&shaders)?.collect::<io::Result<Vec<_>>>()?;
-    let mut files: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-    files.retain(|path| path.extension().is_some_and(|e| e == "wgsl"));
+    println!("cargo::rerun-if-changed=shaders");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder("CARGO_MANIFEST_DIR")?.join("shaders"))? {
+        let file = entry?.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(".wgsl"));
+        names.extend(name.map(str::to_owned));
+    }
     // In the same order on every machine.
-    files.sort();
-    fs::write(folder("OUT_DIR")?.join("shaders.rs"), list(&files))
+    names.sort();
+    fs::write(folder("OUT_DIR")?.join("shaders.rs"), list(&names))
 }
 
 /// The expression `&[(name, text of the file), …]`.
-fn list(files: &[PathBuf]) -> String {
+fn list(names: &[String]) -> String {
     let mut text = "&[\n".to_owned();
-    for path in files {
-        let name = path.file_stem().unwrap_or_default();
+    for name in names {
+        let path = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/shaders/{name}.wgsl\")");
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "({name:?}, include_str!({path:?})),");
+        let _ = writeln!(text, "(\"{name}\", include_str!({path})),");
     }
     text + "]\n"
 }

@@ -9,6 +9,7 @@ use nino_graph::{
     Weights,
 };
 
+use crate::ops::gemm::takes_gate;
 use crate::session::GpuSession;
 use crate::weights::GpuWeights;
 use crate::{AdapterKind, Gpu, GpuError, Tier, memory};

@@ -109,12 +109,12 @@ impl Graph {
     /// Bytes of the result that the given rows write.
     fn written(&self, node: Node, of_op: &Rows, rows: &Range<usize>) -> Range<usize> {
         match of_op {
-            Rows::OfOperand(_) => 0..self.bytes(node),
-            Rows::OfKeys { blocks, .. } if !rows.is_empty() => {
+            Rows::Operand(_) => 0..self.bytes(node),
+            Rows::Keys { blocks, .. } if !rows.is_empty() => {
                 let queries = blocks.piece(rows).queries;
                 self.pieces(node, self.shape(node).leading(2), &queries)
             }
-            Rows::OfResult(_) | Rows::OfKeys { .. } => self.pieces(node, of_op.count(), rows),
+            Rows::Result(_) | Rows::Keys { .. } => self.pieces(node, of_op.count(), rows),
         }
     }
 

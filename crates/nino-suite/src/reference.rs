@@ -1,6 +1,8 @@
 //! The plain reference: every op in f64, one loop nest each, in the order the definition has it.
 //! Slow on purpose; nothing here is shared with an executor.
 
+#![allow(clippy::trivially_copy_pass_by_ref)] // small ops are passed as all others
+
 mod dense;
 mod elementwise;
 mod layout;

@@ -1,5 +1,7 @@
 //! From a step of a plan to kernel launches: one file per family of ops.
 
+#![allow(clippy::trivially_copy_pass_by_ref)] // small ops are passed as all others
+
 mod attention;
 mod each;
 mod gather;

@@ -79,11 +79,11 @@ impl OpDef for Attention {
             let keys = KeyBlocks::new(g, self);
             let (batch, blocks) = (shape[0], keys);
             let scratch = Scratch::Bytes(keys.scratch().part_log.end);
-            (Rows::OfKeys { batch, blocks }, keys.row_blocks(), scratch)
+            (Rows::Keys { batch, blocks }, keys.row_blocks(), scratch)
         } else {
             // The queries of one batch element share its keys.
             (
-                Rows::OfResult(shape.leading(2)),
+                Rows::Result(shape.leading(2)),
                 vec![shape[1]],
                 Scratch::None,
             )

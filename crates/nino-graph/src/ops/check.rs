@@ -16,9 +16,9 @@ macro_rules! wrong {
 }
 pub(super) use wrong;
 
-/// The result has the shape and dtype of `n`.
-pub(super) fn like(g: &Graph, n: Node) -> Inferred {
-    Ok((g.shape(n), g.dtype(n)))
+/// Shape and dtype of `n`.
+pub(super) fn like(g: &Graph, n: Node) -> (Shape, DType) {
+    (g.shape(n), g.dtype(n))
 }
 
 pub(super) fn image(g: &Graph, x: Node) -> Result<Shape, Mistake> {

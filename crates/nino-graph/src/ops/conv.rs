@@ -185,7 +185,7 @@ impl OpDef for Conv {
         Facts {
             flops: 2.0 * shape.numel() as f64 * taps as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.leading(2)),
+            rows: Rows::Result(shape.leading(2)),
             blocks: vec![],
             scratch: Scratch::Decoded {
                 x: self.x,

@@ -133,7 +133,7 @@ impl OpDef for Unary {
 
     fn infer(&self, g: &Graph) -> Inferred {
         activation(g, self.x)?;
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
@@ -141,7 +141,7 @@ impl OpDef for Unary {
         Facts {
             flops: shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Over(self.x),
@@ -173,7 +173,7 @@ impl OpDef for Gate {
         Facts {
             flops: 2.0 * shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,
@@ -205,7 +205,7 @@ impl OpDef for Binary {
         Facts {
             flops: shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::OverEither(self.a, self.b),
@@ -239,7 +239,7 @@ impl OpDef for Cast {
         Facts {
             flops: 0.0,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(g.shape(out).rows()),
+            rows: Rows::Result(g.shape(out).rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Over(self.x),

@@ -85,7 +85,7 @@ impl OpDef for Gather {
         Facts {
             flops: 0.0,
             traffic: Traffic::AsWritten,
-            rows: Rows::OfResult(g.shape(out).rows()),
+            rows: Rows::Result(g.shape(out).rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,
@@ -115,7 +115,7 @@ impl OpDef for Rope {
             _ => wrong!("x is {x}, the table must be [n, hd/2, 2] but is {t}"),
         }
         expect_dtype(g, self.table, DType::F32)?;
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
@@ -123,7 +123,7 @@ impl OpDef for Rope {
         Facts {
             flops: 4.0 * shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,
@@ -158,7 +158,7 @@ impl OpDef for TimestepEmbed {
         Facts {
             flops: 4.0 * shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,

@@ -51,18 +51,18 @@ pub(crate) enum Traffic {
 /// What an op can be cut into.
 pub(crate) enum Rows {
     /// This many equal pieces of the result, one behind the other.
-    OfResult(usize),
+    Result(usize),
     /// This many pieces of the operand; every step writes to all of the result.
-    OfOperand(usize),
+    Operand(usize),
     /// Blocks of queries by blocks of keys, for each element of the batch.
-    OfKeys { batch: usize, blocks: KeyBlocks },
+    Keys { batch: usize, blocks: KeyBlocks },
 }
 
 impl Rows {
     pub(crate) fn count(&self) -> usize {
         match self {
-            Rows::OfResult(n) | Rows::OfOperand(n) => *n,
-            Rows::OfKeys { batch, blocks } => batch * blocks.rows(),
+            Rows::Result(n) | Rows::Operand(n) => *n,
+            Rows::Keys { batch, blocks } => batch * blocks.rows(),
         }
     }
 }

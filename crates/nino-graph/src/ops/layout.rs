@@ -93,7 +93,7 @@ pub(super) fn moves(g: &Graph, out: Node, traffic: Traffic, blocks: Vec<usize>) 
     Facts {
         flops: 0.0,
         traffic,
-        rows: Rows::OfResult(g.shape(out).rows()),
+        rows: Rows::Result(g.shape(out).rows()),
         blocks,
         scratch: Scratch::None,
         in_place: InPlace::Never,

@@ -121,7 +121,7 @@ impl OpDef for Linear {
         Facts {
             flops: 2.0 * (rows * g.shape(self.w).numel()) as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(rows),
+            rows: Rows::Result(rows),
             blocks: vec![],
             scratch: Scratch::Decoded {
                 x: self.x,
@@ -180,7 +180,7 @@ impl OpDef for MatMul {
         Facts {
             flops: 2.0 * shape.numel() as f64 * g.shape(self.a).last_dim() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.rows()),
+            rows: Rows::Result(shape.rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,

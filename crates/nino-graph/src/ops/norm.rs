@@ -146,14 +146,14 @@ impl OpDef for Normalize {
     fn infer(&self, g: &Graph) -> Inferred {
         activation(g, self.x)?;
         self.norm.check(g, self.x)?;
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
         Facts {
             flops: norm_flops(g, out, self.norm.act),
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(g.shape(out).rows()),
+            rows: Rows::Result(g.shape(out).rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Over(self.x),
@@ -194,14 +194,14 @@ impl OpDef for RowNorm {
         for n in [self.scale, self.shift].into_iter().flatten() {
             expect_shape(g, "scale or shift", n, [x[0], x.last_dim()].into())?;
         }
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
         Facts {
             flops: norm_flops(g, out, self.act),
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(g.shape(out).rows()),
+            rows: Rows::Result(g.shape(out).rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Over(self.x),
@@ -224,14 +224,14 @@ impl OpDef for Softmax {
 
     fn infer(&self, g: &Graph) -> Inferred {
         activation(g, self.x)?;
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
         Facts {
             flops: 8.0 * g.shape(out).numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(g.shape(out).rows()),
+            rows: Rows::Result(g.shape(out).rows()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Over(self.x),

@@ -87,11 +87,11 @@ impl OpDef for Stats {
                 let (b, positions) = batch_and_positions(x);
                 let chunks = b * stat_chunks(positions);
                 (
-                    Rows::OfOperand(chunks),
+                    Rows::Operand(chunks),
                     Scratch::Bytes(chunks * groups * 2 * 4),
                 )
             }
-            Over::Rows => (Rows::OfResult(g.shape(out)[0]), Scratch::None),
+            Over::Rows => (Rows::Result(g.shape(out)[0]), Scratch::None),
         };
         Facts {
             flops: 3.0 * x.numel() as f64,
@@ -138,7 +138,7 @@ impl OpDef for Reduce {
         Facts {
             flops: g.shape(self.x).numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(g.shape(out)[..self.axis].iter().product()),
+            rows: Rows::Result(g.shape(out)[..self.axis].iter().product()),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,

@@ -97,7 +97,7 @@ impl OpDef for Reshape {
 
     /// The shape is the caller's to set; see [`Graph::reshape`].
     fn infer(&self, g: &Graph) -> Inferred {
-        like(g, self.x)
+        Ok(like(g, self.x))
     }
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {

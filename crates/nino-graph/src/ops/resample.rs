@@ -75,7 +75,7 @@ impl OpDef for Upsample {
         Facts {
             flops: shape.numel() as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.leading(2)),
+            rows: Rows::Result(shape.leading(2)),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,
@@ -115,7 +115,7 @@ impl OpDef for AvgPool {
         Facts {
             flops: shape.numel() as f64 * (self.size * self.size) as f64,
             traffic: Traffic::EachOnce,
-            rows: Rows::OfResult(shape.leading(2)),
+            rows: Rows::Result(shape.leading(2)),
             blocks: vec![],
             scratch: Scratch::None,
             in_place: InPlace::Never,

@@ -2,7 +2,7 @@
 //! result, and a row depends on nothing but what it says it reads.
 
 use nino_graph::{Graph, Kind, Node, Op, Rewrites, rewrite};
-use nino_suite::{PROBLEMS, Tensor, reference};
+use nino_suite::{PROBLEMS, Problem, Tensor, reference};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ fn every_op_has_rows_and_a_cost() {
 #[test]
 fn rows_depend_on_what_they_read() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in PROBLEMS.iter().flat_map(|p| p.cases()) {
+    for case in PROBLEMS.iter().flat_map(Problem::cases) {
         let graph = rewrite(&case.graph, Rewrites::ALL);
         if graph.total_cost().flops > MOST_FLOPS {
             continue;
@@ -116,7 +116,7 @@ fn values(graph: &Graph, node: Node, bytes: &Range<usize>) -> Range<usize> {
 
 /// Every case as it is recorded and as it is fused.
 fn graphs() -> impl Iterator<Item = (String, Graph)> {
-    let cases = PROBLEMS.iter().flat_map(|p| p.cases());
+    let cases = PROBLEMS.iter().flat_map(Problem::cases);
     cases.flat_map(|case| {
         let fused = rewrite(&case.graph, Rewrites::ALL);
         [case.graph, fused].map(|graph| (case.name.clone(), graph))
