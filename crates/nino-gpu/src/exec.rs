@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use nino_dtype::DType;
 use nino_graph::{
-    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
-    taking_turns,
+    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, TakesGate,
+    Weights, taking_turns,
 };
 
+use crate::ops::gemm::takes_gate;
 use crate::session::GpuSession;
 use crate::weights::GpuWeights;
 use crate::{AdapterKind, Gpu, GpuError, Tier, memory};
@@ -71,7 +72,7 @@ impl Device for GpuDevice {
         Rewrites {
             norm_into_linear: false,
             norm_into_conv: self.gpu.tier < Tier::Coop,
-            gate_into_linear: self.gpu.has_wgmma(),
+            gate_into_linear: self.gpu.has_wgmma().then_some(takes_gate as TakesGate),
             ..Rewrites::ALL
         }
     }

@@ -22,55 +22,8 @@ use crate::GpuError;
 
 mod expr;
 
-macro_rules! files {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*]
-    };
-}
-
-const FILES: &[(&str, &str)] = files![
-    "a_conv",
-    "a_rows",
-    "access",
-    "act",
-    "attention",
-    "attention_coop",
-    "attention_join",
-    "attention_params",
-    "attention_wide",
-    "binary",
-    "concat",
-    "conv3_coop",
-    "copy",
-    "each",
-    "epilogue",
-    "expand",
-    "gate",
-    "gather",
-    "gather_nd",
-    "gemm",
-    "gemm_bind",
-    "gemm_coop",
-    "gemm_params",
-    "gemm_weight",
-    "gemm_word",
-    "io",
-    "normalize",
-    "normalize8",
-    "peak",
-    "prologue",
-    "reduce",
-    "resample",
-    "rope",
-    "rows",
-    "rows_bind",
-    "rows_held",
-    "stats_final",
-    "stats_part",
-    "timestep",
-    "unary",
-    "weight",
-];
+/// Name and text of every file under `shaders/`, listed by the build script.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 /// A kernel: the file it starts from and the constants that specialize it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The graph: values in the order they were recorded, each an input, a parameter or an op's result.
 
-use crate::infer::{self, Mistake};
-use crate::{Op, Shape};
+use crate::ops::Mistake;
+use crate::{Op, Reshape, Shape};
 use nino_dtype::DType;
 use std::panic::Location;
 use std::sync::Arc;
@@ -139,11 +139,12 @@ impl Graph {
 
     /// Records any op; the methods named after ops are the usual way.
     #[track_caller]
-    pub fn push(&mut self, op: Op) -> Node {
+    pub fn push(&mut self, op: impl Into<Op>) -> Node {
+        let op = op.into();
         let inferred = if self.error.is_some() {
             Ok((Shape::from([1; 6]), DType::F32))
         } else {
-            infer::output(self, &op)
+            op.infer(self)
         };
         self.record(op.name(), Def::Op(op), inferred)
     }
@@ -333,7 +334,7 @@ impl Graph {
     /// The value whose bytes these are: follows reshapes to what they view.
     pub fn root(&self, node: Node) -> Node {
         match self.op(node) {
-            Some(Op::Reshape(x)) => self.root(*x),
+            Some(Op::Reshape(Reshape { x })) => self.root(*x),
             _ => node,
         }
     }

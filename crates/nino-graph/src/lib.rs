@@ -10,13 +10,12 @@
 //! linear weights `[out, in]`.
 
 mod around;
-mod build;
+mod compose;
 mod cost;
 mod device;
 mod footprint;
 mod graph;
-mod infer;
-mod op;
+mod ops;
 mod plan;
 mod rewrite;
 mod shape;
@@ -29,17 +28,13 @@ pub use device::{
     Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, StoredRows,
     Weights,
 };
-pub use footprint::{KeyBlocks, KeyScratch, Piece, Use, stat_chunks};
+pub use footprint::Use;
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};
-pub use op::{
-    Act, Attention, AvgPool, Binary, BinaryFn, Concat, Conv, Epilogue, Gather, Linear, MatMul,
-    NormKind, Normalize, Op, Over, Pad, PadMode, Permute, Prologue, Reduce, ReduceFn, Rope,
-    RopeLayout, RowNorm, Slice, Stats, TimestepEmbed, Upsample, UpsampleMode,
-};
+pub use ops::*;
 pub use plan::{
     ArenaSize, Fetch, Idle, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer,
 };
-pub use rewrite::{Rewrites, rewrite};
+pub use rewrite::{Rewrites, TakesGate, rewrite};
 pub use shape::Shape;
 pub use turns::taking_turns;
 pub use work::{Kind, Work};

@@ -5,13 +5,16 @@
 //! and nodes keep their numbers.
 
 use crate::{
-    Act, BinaryFn, Def, Epilogue, Graph, Linear, Node, NormKind, Op, Over, Prologue, Shape, Stats,
-    UpsampleMode,
+    Act, BinaryFn, Def, Epilogue, Gate, Graph, Linear, Node, Op, Over, Prologue, Reshape, Shape,
+    Stats, Unary, UpsampleMode,
 };
 use nino_dtype::DType;
 
+/// Whether a device has a kernel for a linear layer with [`Linear::gate`] in this graph.
+pub type TakesGate = fn(&Graph, &Linear) -> bool;
+
 /// Which fusions to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent switches
 pub struct Rewrites {
     /// Norm and its activation into the conv or linear that reads it. A norm of rows goes into a linear
@@ -20,9 +23,8 @@ pub struct Rewrites {
     pub norm_into_linear: bool,
     /// Bias, activation and residual add into the conv or linear before them.
     pub epilogue: bool,
-    /// Gate into the linear before it, where that is of f16, K in whole lines of 64: for devices with
-    /// a kernel for it.
-    pub gate_into_linear: bool,
+    /// Gate into the linear before it, where the device says that it has a kernel for the two.
+    pub gate_into_linear: Option<TakesGate>,
     /// Activation into the norm before it.
     pub act_into_norm: bool,
     /// Nearest upsample into the conv that follows.
@@ -34,7 +36,7 @@ pub struct Rewrites {
 impl Rewrites {
     /// What every device takes.
     pub const ALL: Rewrites = Rewrites {
-        gate_into_linear: false,
+        gate_into_linear: None,
         norm_into_conv: true,
         norm_into_linear: true,
         epilogue: true,
@@ -43,7 +45,7 @@ impl Rewrites {
         drop_no_ops: true,
     };
     pub const NONE: Rewrites = Rewrites {
-        gate_into_linear: false,
+        gate_into_linear: None,
         norm_into_conv: false,
         norm_into_linear: false,
         epilogue: false,
@@ -66,8 +68,8 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
             fuse_epilogue(g, users, node, &steady)
         });
     }
-    if on.gate_into_linear {
-        sweep(&mut g, fuse_gate);
+    if let Some(takes) = on.gate_into_linear {
+        sweep(&mut g, |g, users, node| fuse_gate(g, users, node, takes));
     }
     if on.act_into_norm {
         sweep(&mut g, fuse_act_into_norm);
@@ -116,7 +118,7 @@ fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option
 /// take in what changes.
 fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> Option<()> {
     let (source, extra) = match g.op(node)? {
-        Op::Unary(x, act) => (*x, Extra::Act(*act)),
+        Op::Unary(o) => (o.x, Extra::Act(o.act)),
         Op::Binary(o) if o.f == BinaryFn::Add => {
             let can = |n: Node| {
                 users.single(n)
@@ -167,9 +169,10 @@ enum Extra {
     Residual(Node),
 }
 
+/// The epilogue that can take in what follows the op; a gate behind it would come too late for that.
 fn epilogue_of(op: &Op) -> Option<&Epilogue> {
     match op {
-        Op::Linear(o) => Some(&o.epi),
+        Op::Linear(o) if o.gate.is_none() => Some(&o.epi),
         Op::Conv(o) => Some(&o.epi),
         _ => None,
     }
@@ -177,45 +180,32 @@ fn epilogue_of(op: &Op) -> Option<&Epilogue> {
 
 fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
     match op {
-        Op::Linear(o) => Some(&mut o.epi),
+        Op::Linear(o) if o.gate.is_none() => Some(&mut o.epi),
         Op::Conv(o) => Some(&mut o.epi),
         _ => None,
     }
 }
 
-fn fuse_gate(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
-    let &Op::Gate(x, act) = g.op(node)? else {
+fn fuse_gate(g: &mut Graph, users: &Users, node: Node, takes: TakesGate) -> Option<()> {
+    let &Op::Gate(Gate { x, act }) = g.op(node)? else {
         return None;
     };
     let &Op::Linear(linear) = g.op(x)? else {
         return None;
     };
-    let [n, k] = *g.shape(linear.w) else {
-        return None;
+    let gated = Linear {
+        gate: Some(act),
+        ..linear
     };
-    let bias = Epilogue {
-        bias: linear.epi.bias,
-        ..Epilogue::default()
-    };
-    let fits = matches!(act, Act::Gelu | Act::Silu)
-        && [linear.x, linear.w]
-            .iter()
-            .all(|&n| g.dtype(n) == DType::F16)
-        && bias.bias.is_none_or(|b| g.dtype(b) == DType::F32)
-        && linear.epi == bias
-        && linear.pre.is_none()
-        && n.is_multiple_of(16)
-        && k.is_multiple_of(64);
-    if !fits || !users.single(x) {
+    if linear.gate.is_some() || !users.single(x) || !takes(g, &gated) {
         return None;
     }
-    let gate = Some(act);
-    replace(g, node, Op::Linear(Linear { gate, ..linear }), x);
+    replace(g, node, Op::Linear(gated), x);
     Some(())
 }
 
 fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
-    let &Op::Unary(x, act) = g.op(node)? else {
+    let &Op::Unary(Unary { x, act }) = g.op(node)? else {
         return None;
     };
     let mut op = g.op(x)?.clone();
@@ -307,7 +297,7 @@ fn drop_no_ops(g: &mut Graph) {
             op.map_operands(|n| same[n.index()]);
         }
         // A reshape of a reshape reads the first one's operand.
-        if let Some(Op::Reshape(x)) = g.op(node)
+        if let Some(Op::Reshape(Reshape { x })) = g.op(node)
             && let Some(&Op::Reshape(first)) = g.op(*x)
         {
             g.value_mut(node).def = Def::Op(Op::Reshape(first));
@@ -323,13 +313,14 @@ fn drop_no_ops(g: &mut Graph) {
 /// The operand, when the op gives it back unchanged.
 fn nothing_done(g: &Graph, node: Node) -> Option<Node> {
     let x = match g.op(node)? {
-        Op::Reshape(x) | Op::Cast(x, _) => *x,
+        Op::Reshape(o) => o.x,
+        Op::Cast(o) => o.x,
         Op::Permute(o) if o.perm.iter().enumerate().all(|(i, &p)| i == p) => o.x,
         Op::Slice(o) => o.x,
         Op::Pad(o) => o.x,
         Op::Upsample(o) => o.x,
         Op::Concat(o) if o.xs.len() == 1 => o.xs[0],
-        Op::Unary(x, act) if *act == (Act::Affine { mul: 1.0, add: 0.0 }) => *x,
+        Op::Unary(o) if o.act == (Act::Affine { mul: 1.0, add: 0.0 }) => o.x,
         _ => return None,
     };
     (g.shape(x) == g.shape(node) && g.dtype(x) == g.dtype(node)).then_some(x)
@@ -356,9 +347,5 @@ fn drop_unused(g: &mut Graph) {
     }
 }
 
-impl NormKind {
-    /// Whether the mean is subtracted.
-    pub fn centers(self) -> bool {
-        self == NormKind::Layer
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,12 @@ impl Shape {
 
     /// Number of rows when the tensor is seen as `[rows, last_dim]`.
     pub fn rows(&self) -> usize {
-        self[..self.rank().saturating_sub(1)].iter().product()
+        self.leading(1)
+    }
+
+    /// Product of all but the last `tail` sizes.
+    pub(crate) fn leading(&self, tail: usize) -> usize {
+        self[..self.rank().saturating_sub(tail)].iter().product()
     }
 
     /// An image or video as `[b, t, h, w, c]`; a missing frame axis is 1.

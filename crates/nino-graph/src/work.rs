@@ -1,7 +1,7 @@
-//! The work of a graph by what decides its speed: devices do some kinds of arithmetic at several times
-//! the rate of others.
+//! The work of a graph by what decides its speed: devices do some kinds of arithmetic at several
+//! times the rate of others.
 
-use crate::{Cost, Graph, Node, Op};
+use crate::{Cost, Graph, Node};
 use nino_dtype::DType;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -19,38 +19,10 @@ pub enum Kind {
     Other,
 }
 
-/// Fewer channels are convolved as a product.
-const MANY: usize = 32;
-
 impl Kind {
-    /// Of the op that makes `node`.
+    /// The kind of the op that makes `node`.
     pub fn of(graph: &Graph, node: Node) -> Kind {
-        match graph.op(node) {
-            Some(Op::Conv(o)) => {
-                let (x, w) = (graph.dtype(o.x), graph.dtype(o.w));
-                let window = graph.shape(o.w);
-                let [.., kh, kw, cin] = window[..] else {
-                    return Kind::Other;
-                };
-                let square = (kh, kw) == (3, 3) && o.stride == [1; 3] && o.dilation == [1; 2];
-                if square && cin >= MANY {
-                    Kind::Conv3x3 { x }
-                } else {
-                    Kind::Linear { x, w }
-                }
-            }
-            Some(Op::Linear(o)) => Kind::Linear {
-                x: graph.dtype(o.x),
-                w: graph.dtype(o.w),
-            },
-            Some(Op::Attention(o)) => Kind::Attention {
-                x: graph.dtype(o.q),
-            },
-            Some(Op::MatMul(o)) => Kind::Attention {
-                x: graph.dtype(o.a),
-            },
-            _ => Kind::Other,
-        }
+        graph.facts(node).map_or(Kind::Other, |facts| facts.kind)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The plain reference: every op in f64, one loop nest each, in the order the definition has it.
 //! Slow on purpose; nothing here is shared with an executor.
 
+#![allow(clippy::trivially_copy_pass_by_ref)] // small ops are passed as all others
+
 mod dense;
 mod elementwise;
 mod layout;
@@ -8,7 +10,7 @@ mod norm;
 
 use crate::Tensor;
 use nino_dtype::CodecError;
-use nino_graph::{Def, Graph, Node, Op, ParamError, ParamSource};
+use nino_graph::{Def, Graph, Node, Op, ParamError, ParamSource, Shape, for_each_op};
 use std::collections::BTreeMap;
 
 #[derive(Debug, thiserror::Error)]
@@ -43,66 +45,49 @@ pub fn eval(
                 }
                 Tensor::decode(spec.dtype, spec.shape, &bytes)?
             }
-            Def::Op(op) => eval_op(graph, node, op, &known),
+            Def::Op(_) => eval_op(graph, node, &known),
         };
         known.insert(node, tensor);
     }
     Ok(known)
 }
 
-fn eval_op(graph: &Graph, node: Node, op: &Op, known: &BTreeMap<Node, Tensor>) -> Tensor {
-    let get = |n: Node| &known[&n];
-    let some = |n: Option<Node>| n.map(get);
+/// The result of the op that makes `node`, from the values of its operands.
+///
+/// # Panics
+/// If `node` is no op, or an operand is not known.
+pub fn eval_op(graph: &Graph, node: Node, known: &BTreeMap<Node, Tensor>) -> Tensor {
+    let op = graph.op(node).expect("the caller asks for an op");
     let out = graph.shape(node);
-    match op {
-        Op::Linear(o) => {
-            let x = norm::prologue(get(o.x), o.pre.as_ref(), &get);
-            let all = dense::epilogue(dense::linear(&x, get(o.w)), &o.epi, &get);
-            match o.gate {
-                Some(act) => elementwise::gate(&all, act, out),
-                None => all,
-            }
+    Eval { known, out }.op(op)
+}
+
+/// One op being computed. Each op has a method of its name, in the file of its family.
+struct Eval<'a> {
+    known: &'a BTreeMap<Node, Tensor>,
+    /// Shape of the op's result.
+    out: Shape,
+}
+
+impl<'a> Eval<'a> {
+    fn op(&self, op: &Op) -> Tensor {
+        macro_rules! by_name {
+            ($($op:ident $name:ident),* $(,)?) => {
+                match op {
+                    $(Op::$op(o) => self.$name(o)),*
+                }
+            };
         }
-        Op::MatMul(o) => dense::matmul(get(o.a), get(o.b), o, out),
-        Op::Conv(o) => {
-            let x = norm::prologue(get(o.x), o.pre.as_ref(), &get);
-            dense::epilogue(dense::conv(&x, get(o.w), o, out), &o.epi, &get)
-        }
-        Op::Stats(o) => norm::stats(get(o.x), o, out),
-        Op::Normalize(o) => norm::prologue(get(o.x), Some(&o.norm), &get),
-        Op::RowNorm(o) => norm::row_norm(get(o.x), o, &some),
-        Op::Softmax(x) => norm::softmax(get(*x)),
-        Op::Attention(o) => dense::attention(
-            get(o.q),
-            get(o.k),
-            get(o.v),
-            some(o.mask),
-            f64::from(o.scale),
-        ),
-        Op::Rope(o) => elementwise::rope(get(o.x), get(o.table), o.layout),
-        Op::Unary(x, act) => elementwise::unary(get(*x).clone(), *act),
-        Op::Gate(x, act) => elementwise::gate(get(*x), *act, out),
-        Op::Binary(o) => elementwise::binary(get(o.a), get(o.b), o.f, out),
-        Op::Upsample(o) => layout::upsample(get(o.x), o, out),
-        Op::AvgPool(o) => layout::avg_pool(get(o.x), o.size, out),
-        Op::Concat(o) => layout::concat(
-            &o.xs.iter().map(|&x| get(x)).collect::<Vec<_>>(),
-            o.axis,
-            out,
-        ),
-        Op::Slice(o) => layout::slice(get(o.x), o, out),
-        Op::Permute(o) => layout::permute(get(o.x), &o.perm, out),
-        Op::Reshape(x) => Tensor::new(out, get(*x).values.clone()),
-        Op::Pad(o) => layout::pad(get(o.x), o, out),
-        Op::Gather(o) => layout::gather(get(o.table), get(o.ids), out),
-        Op::TimestepEmbed(o) => elementwise::timestep_embed(get(o.t), o, out),
-        Op::Reduce(o) => elementwise::reduce(get(o.x), o, out),
-        Op::Cast(x, _) => get(*x).clone(),
+        for_each_op!(by_name)
+    }
+
+    fn get(&self, n: Node) -> &'a Tensor {
+        &self.known[&n]
     }
 }
 
 /// Calls `f` with every multi-index of a shape, in row-major order.
-fn each_index(shape: nino_graph::Shape, mut f: impl FnMut(&[usize])) {
+fn each_index(shape: Shape, mut f: impl FnMut(&[usize])) {
     let mut index = vec![0; shape.rank()];
     for _ in 0..shape.numel() {
         f(&index);

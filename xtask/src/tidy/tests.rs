@@ -170,18 +170,18 @@ fn crate_edges_follow_the_map() {
 #[test]
 fn an_op_needs_a_problem_and_a_crate_a_page() {
     let ops = file(
-        "crates/nino-graph/src/op.rs",
-        "//! A.\n    Op::Rope(_) => \"rope\",\n    Op::Pad(_) => \"pad\",\n",
+        "crates/nino-graph/src/ops.rs",
+        "//! A.\n    $callback! {\n        Rope rope,\n        AvgPool avg_pool,\n    }\nuse a b,\n",
     );
     let problems = file(
-        "crates/nino-suite/src/problems.rs",
+        "crates/nino-suite/src/problems/embed.rs",
         "//! A.\nops: &[\"rope\"],\n",
     );
     let found = check(&[ops, problems]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(
         (found[0].line, &*found[0].what),
-        (3, "the op pad has no problem in nino-suite")
+        (4, "the op avg_pool has no problem in nino-suite")
     );
     let found = check(&[file("crates/nino-graph/Cargo.toml", "")]);
     assert_eq!(found[0].what, "the crate has no README.md");

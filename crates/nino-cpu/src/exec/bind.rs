@@ -250,6 +250,10 @@ impl Binder<'_> {
     fn scratch_bytes(&self) -> Result<usize, ExecError> {
         let last = self.shape(self.step.node).last_dim();
         Ok(match self.op()? {
+            // Kernels write rows as wide as the weights, and a gate halves them.
+            Op::Linear(o) if o.gate.is_some() => {
+                return Err(self.unsupported("it has a gate, which must be an op of its own here"));
+            }
             Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(&*self.weights(o.w)?)),
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(),
             Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, &*self.weights(o.w)?),
@@ -260,7 +264,7 @@ impl Binder<'_> {
             Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => norm::scratch_bytes(last),
             Op::Attention(o) => self.attention(o)?.scratch_bytes(),
             Op::Rope(o) => self.rope(o)?.scratch_bytes(),
-            Op::Unary(..) | Op::Gate(..) | Op::Cast(..) | Op::Binary(_) => {
+            Op::Unary(_) | Op::Gate(_) | Op::Cast(_) | Op::Binary(_) => {
                 elementwise::scratch_bytes()
             }
             Op::Upsample(_) | Op::AvgPool(_) => resample::scratch_bytes(last),
@@ -324,7 +328,7 @@ impl Binder<'_> {
                 };
                 norm.run(team, rows);
             }
-            Op::Softmax(x) => norm::softmax(team, self.view(*x)?, self.out()?, last, rows),
+            Op::Softmax(o) => norm::softmax(team, self.view(o.x)?, self.out()?, last, rows),
             Op::Attention(o) if o.by_keys => {
                 let piece = KeyBlocks::new(self.session.plan.graph(), o).piece(&rows);
                 let attention = self.attention(o)?;
@@ -337,13 +341,13 @@ impl Binder<'_> {
             }
             Op::Attention(o) => self.attention(o)?.run(team, rows, None),
             Op::Rope(o) => self.rope(o)?.run(team, rows),
-            Op::Unary(x, act) => {
-                elementwise::unary(team, Some(*act), self.view(*x)?, self.out()?, elements);
+            Op::Unary(o) => {
+                elementwise::unary(team, Some(o.act), self.view(o.x)?, self.out()?, elements);
             }
-            Op::Gate(x, act) => {
-                elementwise::gate(team, *act, self.view(*x)?, (self.out()?, last), rows);
+            Op::Gate(o) => {
+                elementwise::gate(team, o.act, self.view(o.x)?, (self.out()?, last), rows);
             }
-            Op::Cast(x, _) => elementwise::unary(team, None, self.view(*x)?, self.out()?, elements),
+            Op::Cast(o) => elementwise::unary(team, None, self.view(o.x)?, self.out()?, elements),
             Op::Binary(o) => {
                 let (a, b) = (
                     (self.view(o.a)?, self.shape(o.a)),

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use nino_cpu::{Cpu, CpuError, CpuOptions, Level};
 use nino_dtype::DType;
 use nino_graph::{
-    Device, ExecError, Graph, Node, ParamError, ParamSource, ParamSpec, Plan, RunOptions, Session,
-    rewrite,
+    Act, Device, Epilogue, ExecError, Graph, Linear, Node, ParamError, ParamSource, ParamSpec,
+    Plan, RunOptions, Session, rewrite,
 };
 
 /// Every weight is a fixed pattern of its name and place.
@@ -95,6 +95,29 @@ fn threads_do_not_change_a_bit() {
             "{threads} threads"
         );
     }
+}
+
+/// Kernels write rows as wide as the weights: with a gate they would write past the result.
+#[test]
+fn a_gate_inside_a_linear_is_refused() {
+    let (mut g, f) = (Graph::new(), DType::F32);
+    let out = Linear {
+        x: g.input("x", [3, 64], f),
+        w: g.param("w", [48, 64], f),
+        pre: None,
+        epi: Epilogue::default(),
+        gate: Some(Act::Gelu),
+    };
+    let out = g.push(out);
+    g.output(out);
+    let cpu = cpu(1);
+    let plan = plan(&cpu, &g.finish().unwrap());
+    let weights = cpu.load(&[&plan], Arc::new(Pattern)).unwrap();
+    let Err(error) = cpu.session(plan, &weights) else {
+        panic!("a session that would ignore the gate");
+    };
+    assert!(matches!(error, ExecError::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("gate"), "{error}");
 }
 
 #[test]

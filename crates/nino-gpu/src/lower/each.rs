@@ -1,8 +1,8 @@
 //! Ops whose output values are independent of each other: activations, casts, broadcasting
 //! arithmetic, rotary embedding, timestep embedding, resampling, reductions.
 
-use nino_graph::{Act, AvgPool, Binary, BinaryFn, Reduce, ReduceFn, Rope, RopeLayout, Shape};
-use nino_graph::{TimestepEmbed, Upsample, UpsampleMode};
+use nino_graph::{Act, AvgPool, Binary, BinaryFn, Cast, Gate, Reduce, ReduceFn, Rope, RopeLayout};
+use nino_graph::{Shape, TimestepEmbed, Unary, Upsample, UpsampleMode};
 
 use super::{Launches, Lower, six};
 use crate::kernel::{Launch, View, grid};
@@ -63,17 +63,25 @@ impl<'a> Lower<'a> {
         }])
     }
 
-    pub(super) fn unary(&self, act: Option<Act>) -> Launches<'a> {
+    pub(super) fn unary(&self, o: &Unary) -> Launches<'a> {
+        self.activated(Some(o.act))
+    }
+
+    pub(super) fn cast(&self, _: &Cast) -> Launches<'a> {
+        self.activated(None)
+    }
+
+    fn activated(&self, act: Option<Act>) -> Launches<'a> {
         let x = self.operands[0];
         let key = KernelKey::new("unary").with("XT", self.code(&x)?);
         let key = ActCode::from(act).constants(key, act::ACT);
         self.each(key, &[x], &[self.gpu.base(&x)], self.quads(&[x]))
     }
 
-    pub(super) fn gate(&self, act: Act) -> Launches<'a> {
+    pub(super) fn gate(&self, o: &Gate) -> Launches<'a> {
         let x = self.operands[0];
         let key = KernelKey::new("gate").with("XT", self.code(&x)?);
-        let key = ActCode::from(Some(act)).constants(key, act::ACT);
+        let key = ActCode::from(Some(o.act)).constants(key, act::ACT);
         let whole = self.shape().last_dim().is_multiple_of(4) && self.quads(&[x]);
         self.each(key, &[x], &[self.gpu.base(&x)], whole)
     }

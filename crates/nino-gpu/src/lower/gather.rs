@@ -1,7 +1,7 @@
 //! Ops that only move values: slices, permutations, padding, nearest upsampling, concatenation,
 //! embedding lookup.
 
-use nino_graph::{Concat, Pad, PadMode, Permute, Slice};
+use nino_graph::{Concat, Gather, Pad, PadMode, Permute, Reshape, Slice};
 
 use super::{Launches, Lower, six};
 use crate::kernel::dtype_code;
@@ -87,6 +87,12 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// A view: no step and no kernel.
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // as every op is called
+    pub(super) fn reshape(&self, _: &Reshape) -> Launches<'a> {
+        Ok(Vec::new())
+    }
+
     pub(super) fn pad(&self, o: &Pad) -> Launches<'a> {
         let shape = self.graph.shape(o.x);
         let strides = row_strides(&shape.strides());
@@ -148,7 +154,7 @@ impl<'a> Lower<'a> {
         Ok(launches)
     }
 
-    pub(super) fn gather(&self) -> Launches<'a> {
+    pub(super) fn gather(&self, _: &Gather) -> Launches<'a> {
         let (table, ids) = (self.operands[0], self.operands[1]);
         let d = self.shape().last_dim();
         let code = dtype_code(table.dtype)

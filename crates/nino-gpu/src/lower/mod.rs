@@ -1,5 +1,7 @@
 //! From a step of a plan to kernel launches: one file per family of ops.
 
+#![allow(clippy::trivially_copy_pass_by_ref)] // small ops are passed as all others
+
 mod attention;
 mod each;
 mod gather;
@@ -9,7 +11,7 @@ mod norm;
 use std::ops::Range;
 
 use nino_dtype::DType;
-use nino_graph::{Graph, Node, Op, Shape};
+use nino_graph::{Graph, Node, Op, Shape, for_each_op};
 
 use crate::kernel::{Launch, View, dtype_code};
 use crate::{Gpu, GpuError};
@@ -38,36 +40,20 @@ impl<'a> Lower<'a> {
         let Some(op) = self.graph.op(self.node) else {
             return Ok(Vec::new());
         };
-        if self.rows.is_empty() || matches!(op, Op::Reshape(_)) {
+        if self.rows.is_empty() {
             return Ok(Vec::new());
         }
         let mut used = op.operands().into_iter().chain([self.node]);
         used.try_for_each(|node| self.count(node))?;
-        match op {
-            Op::Linear(o) => self.linear(o),
-            Op::MatMul(o) => self.matmul(o),
-            Op::Conv(o) => self.conv(o),
-            Op::Stats(o) => self.stats(o),
-            Op::Normalize(o) => self.normalize(o),
-            Op::RowNorm(o) => self.row_norm(o),
-            Op::Softmax(_) => self.softmax(),
-            Op::Attention(o) => self.attention(o),
-            Op::Rope(o) => self.rope(o),
-            Op::Unary(_, act) => self.unary(Some(*act)),
-            Op::Gate(_, act) => self.gate(*act),
-            Op::Cast(..) => self.unary(None),
-            Op::Binary(o) => self.binary(o),
-            Op::Upsample(o) => self.upsample(o),
-            Op::AvgPool(o) => self.avg_pool(o),
-            Op::Concat(o) => self.concat(o),
-            Op::Slice(o) => self.slice(o),
-            Op::Permute(o) => self.permute(o),
-            Op::Reshape(_) => Ok(Vec::new()),
-            Op::Pad(o) => self.pad(o),
-            Op::Gather(_) => self.gather(),
-            Op::TimestepEmbed(o) => self.timestep_embed(o),
-            Op::Reduce(o) => self.reduce(o),
+        // Each op has a method of its name, in the file of its family.
+        macro_rules! by_name {
+            ($($op:ident $name:ident),* $(,)?) => {
+                match op {
+                    $(Op::$op(o) => self.$name(o)),*
+                }
+            };
         }
+        for_each_op!(by_name)
     }
 
     /// Whether kernels can count a value's parts. They know rows and columns by number, some as signed

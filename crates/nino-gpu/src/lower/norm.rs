@@ -1,6 +1,6 @@
 //! Norms, their statistics, and softmax.
 
-use nino_graph::{NormKind, Normalize, Over, RowNorm, Stats, stat_chunks};
+use nino_graph::{NormKind, Normalize, Over, RowNorm, Softmax, Stats, stat_chunks};
 
 use super::{Launches, Lower};
 use crate::Tier;
@@ -185,7 +185,7 @@ impl<'a> Lower<'a> {
         Ok(launches)
     }
 
-    pub(super) fn softmax(&self) -> Launches<'a> {
+    pub(super) fn softmax(&self, _: &Softmax) -> Launches<'a> {
         let key = self.row_key(0, false)?;
         Ok(self.by_rows(key, &self.operands, 0.0, &[0; 4], 1))
     }

@@ -39,6 +39,19 @@ fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
 }
 
 #[test]
+fn every_op_with_a_kernel_has_a_case() {
+    let built = CASES.iter().map(|case| {
+        let mut graph = Graph::new();
+        let node = (case.build)(&mut graph, case.sizes[0], DType::F32);
+        graph.op(node).unwrap().name()
+    });
+    let mut seen: Vec<&str> = built.collect();
+    seen.push("reshape"); // a view, no kernel
+    let missing: Vec<&&str> = Op::NAMES.iter().filter(|n| !seen.contains(n)).collect();
+    assert!(missing.is_empty(), "cases.rs has no case for {missing:?}");
+}
+
+#[test]
 fn gpu_more_rows_than_kernels_count_are_refused() {
     for gpu in gpus(None) {
         let buffer = gpu.buffer("one", 16).unwrap();

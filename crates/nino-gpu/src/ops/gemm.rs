@@ -11,6 +11,7 @@ mod choose;
 mod hopper;
 
 pub(crate) use choose::{packed_channels, packs_weights};
+pub(crate) use hopper::takes_gate;
 
 /// Sizes of a convolution over `[b, t, h, w, c]`; `h` and `w` are after the upsampling.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::PlanOptions;
 use super::order::Order;
-use crate::{Def, Graph, Node, Op};
+use crate::{Def, Graph, Node, Op, Reshape};
 
 /// Memory that must not be shared with another buffer from `start` to `end` (positions in [`Order`]).
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Ve
         let shared = match def {
             Def::Param(_) | Def::Dead => continue,
             Def::Input { .. } => None,
-            Def::Op(Op::Reshape(x)) => match home[x.index()] {
+            Def::Op(Op::Reshape(Reshape { x })) => match home[x.index()] {
                 Some(home) => Some(home),
                 // A view of a parameter is a parameter: no bytes of the arena.
                 None => continue,
@@ -205,7 +205,7 @@ fn last_uses(graph: &Graph, order: &Order) -> Vec<usize> {
     }
     // A reshape is its operand: later ops must not overwrite the one while the other is read.
     for i in (0..graph.len()).rev() {
-        if let Some(Op::Reshape(x)) = graph.op(Node(i as u32)) {
+        if let Some(Op::Reshape(Reshape { x })) = graph.op(Node(i as u32)) {
             last[x.index()] = last[x.index()].max(last[i]);
         }
     }
@@ -222,16 +222,7 @@ fn in_place(
     home: &[Option<usize>],
     buffers: &[Buffer],
 ) -> Option<usize> {
-    let candidates = match op {
-        Op::Unary(x, _) | Op::Softmax(x) => vec![*x],
-        Op::Cast(x, _) if graph.bytes(*x) == graph.bytes(node) => vec![*x],
-        Op::Normalize(o) => vec![o.x],
-        Op::RowNorm(o) => vec![o.x],
-        Op::Binary(o) => vec![o.a, o.b],
-        Op::Linear(o) if options.residual_in_place => o.epi.residual.into_iter().collect(),
-        Op::Conv(o) if options.residual_in_place => o.epi.residual.into_iter().collect(),
-        _ => vec![],
-    };
+    let candidates = graph.overwritable(node, options.residual_in_place);
     let operands = op.operands();
     candidates.into_iter().find_map(|x| {
         let at = home[x.index()]?;

@@ -116,32 +116,6 @@ fn an_activation_goes_into_the_row_norm_that_nothing_else_reads() {
 }
 
 #[test]
-fn a_gate_goes_into_the_f16_linear_before_it_where_that_is_wanted() {
-    let wanted = Rewrites {
-        gate_into_linear: true,
-        ..Rewrites::ALL
-    };
-    let fused = |dtype: DType, k: usize, on: Rewrites| {
-        let mut g = Graph::new();
-        let x = g.input("x", [3, k], dtype);
-        let w = g.param("w", [48, k], dtype);
-        let bias = g.param("b", [48], DType::F32);
-        let both = g.linear(x, w, Some(bias));
-        let out = g.gate(both, Act::Gelu);
-        g.output(out);
-        let g = rewrite(&g.finish().unwrap(), on);
-        assert_eq!(*g.shape(g.outputs()[0]), [3, 24]);
-        (g.ops().count() == 1, g.total_cost().flops)
-    };
-    let (one, flops) = fused(DType::F16, 128, wanted);
-    assert!(one);
-    assert!((flops - 2.0 * 3.0 * 48.0 * 128.0).abs() < 0.5);
-    assert!(!fused(DType::F16, 128, Rewrites::ALL).0);
-    assert!(!fused(DType::F16, 100, wanted).0, "not whole lines");
-    assert!(!fused(DType::F32, 128, wanted).0);
-}
-
-#[test]
 fn in_place_needs_the_operand_to_die() {
     let mut g = Graph::new();
     let x = g.input("x", [4, 64], DType::F32);

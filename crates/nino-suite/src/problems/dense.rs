@@ -1,11 +1,59 @@
 //! Products: linear, matmul, convolution, attention.
 
-use super::ACTIVATIONS;
+use super::{ACTIVATIONS, Problem};
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Act, Attention, Conv, MatMul, Op, UpsampleMode};
 
-pub(super) fn linear(rng: &mut Rng) -> Vec<Case> {
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "linear",
+        ops: &["linear"],
+        cases: linear,
+    },
+    Problem {
+        name: "linear weights",
+        ops: &["linear"],
+        cases: linear_weights,
+    },
+    Problem {
+        name: "products of whole lines",
+        ops: &["linear", "conv"],
+        cases: whole_lines,
+    },
+    Problem {
+        name: "matmul",
+        ops: &["matmul"],
+        cases: matmul,
+    },
+    Problem {
+        name: "conv2d",
+        ops: &["conv"],
+        cases: conv2d,
+    },
+    Problem {
+        name: "conv weights",
+        ops: &["conv"],
+        cases: conv_weights,
+    },
+    Problem {
+        name: "causal conv",
+        ops: &["conv"],
+        cases: causal_conv,
+    },
+    Problem {
+        name: "conv of a slice",
+        ops: &["conv"],
+        cases: conv_slice,
+    },
+    Problem {
+        name: "attention",
+        ops: &["attention"],
+        cases: attention,
+    },
+];
+
+fn linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (b, m, k, n) in [
@@ -30,7 +78,7 @@ pub(super) fn linear(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
+fn linear_weights(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for weights in DType::ALL
         .into_iter()
@@ -66,7 +114,7 @@ pub(super) fn linear_weights(rng: &mut Rng) -> Vec<Case> {
 
 /// 16-bit products of whole 128-byte lines, with all that may be around them: kernels for matrix
 /// units are choosy.
-pub(super) fn whole_lines(rng: &mut Rng) -> Vec<Case> {
+fn whole_lines(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let halved = Act::Affine {
         mul: 0.5,
@@ -126,7 +174,7 @@ pub(super) fn whole_lines(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn matmul(rng: &mut Rng) -> Vec<Case> {
+fn matmul(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (b, m, k, n) in [(1, 1, 1, 1), (3, 17, 9, 5), (2, 66, 40, 70)] {
@@ -180,7 +228,7 @@ const CONVS: [ConvSize; 14] = [
     (5, 9, 16, 4, [3, 3], 1, [1; 4], 1),
 ];
 
-pub(super) fn conv2d(rng: &mut Rng) -> Vec<Case> {
+fn conv2d(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (i, &(h, w, cin, cout, [kh, kw], stride, pad, dilation)) in CONVS.iter().enumerate() {
@@ -201,7 +249,7 @@ pub(super) fn conv2d(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn conv_weights(rng: &mut Rng) -> Vec<Case> {
+fn conv_weights(rng: &mut Rng) -> Vec<Case> {
     let plain = [DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2].map(|d| (d, 24));
     let blocks = [DType::Q8_0, DType::Q4_0]
         .map(|d| (d, 32))
@@ -235,7 +283,7 @@ pub(super) fn conv_weights(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn causal_conv(rng: &mut Rng) -> Vec<Case> {
+fn causal_conv(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (b, t, kt, k, stride) in [
@@ -275,7 +323,7 @@ pub(super) fn causal_conv(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// Convolutions with a part of a parameter: what spans frames, frame by frame.
-pub(super) fn conv_slice(rng: &mut Rng) -> Vec<Case> {
+fn conv_slice(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (t, k, cin, cout) in [
@@ -297,7 +345,7 @@ pub(super) fn conv_slice(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn attention(rng: &mut Rng) -> Vec<Case> {
+fn attention(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let sizes = [
         (1, 1, 1, 1, 1),

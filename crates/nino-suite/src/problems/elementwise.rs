@@ -1,9 +1,47 @@
 //! Functions of one or two values, embeddings, reductions, casts.
 
-use super::ACTIVATIONS;
+use super::{ACTIVATIONS, Problem};
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Act, Binary, BinaryFn, Op, ReduceFn, RopeLayout, TimestepEmbed};
+
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "unary",
+        ops: &["unary"],
+        cases: unary,
+    },
+    Problem {
+        name: "gate",
+        ops: &["gate"],
+        cases: gate,
+    },
+    Problem {
+        name: "binary",
+        ops: &["binary"],
+        cases: binary,
+    },
+    Problem {
+        name: "rope",
+        ops: &["rope"],
+        cases: rope,
+    },
+    Problem {
+        name: "timestep embed",
+        ops: &["timestep_embed"],
+        cases: timestep_embed,
+    },
+    Problem {
+        name: "reduce",
+        ops: &["reduce"],
+        cases: reduce,
+    },
+    Problem {
+        name: "cast",
+        ops: &["cast"],
+        cases: cast,
+    },
+];
 
 pub(super) const ACTS: [Act; 10] = [
     Act::Silu,
@@ -24,7 +62,7 @@ pub(super) const ACTS: [Act; 10] = [
     },
 ];
 
-pub(super) fn unary(rng: &mut Rng) -> Vec<Case> {
+fn unary(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for act in ACTS {
@@ -40,7 +78,7 @@ pub(super) fn unary(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn gate(rng: &mut Rng) -> Vec<Case> {
+fn gate(rng: &mut Rng) -> Vec<Case> {
     let shapes: [&[usize]; 4] = [&[2], &[2, 3, 14], &[5, 1, 40], &[1, 7, 2080]];
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
@@ -56,7 +94,7 @@ pub(super) fn gate(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn binary(rng: &mut Rng) -> Vec<Case> {
+fn binary(rng: &mut Rng) -> Vec<Case> {
     let shapes: [(&[usize], &[usize]); 7] = [
         (&[1], &[1]),
         (&[2, 5, 7, 3], &[2, 5, 7, 3]),
@@ -88,7 +126,7 @@ pub(super) fn binary(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn rope(rng: &mut Rng) -> Vec<Case> {
+fn rope(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for layout in [RopeLayout::Interleaved, RopeLayout::Halves] {
@@ -114,7 +152,7 @@ pub(super) fn rope(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn timestep_embed(rng: &mut Rng) -> Vec<Case> {
+fn timestep_embed(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for (dim, shift, cos_first) in [(2, 0.0, true), (320, 0.0, true), (256, 1.0, false)] {
         let mut c = CaseBuilder::new(rng);
@@ -135,7 +173,7 @@ pub(super) fn timestep_embed(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn reduce(rng: &mut Rng) -> Vec<Case> {
+fn reduce(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for f in [ReduceFn::Sum, ReduceFn::Mean, ReduceFn::Max] {
@@ -154,7 +192,7 @@ pub(super) fn reduce(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn cast(rng: &mut Rng) -> Vec<Case> {
+fn cast(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for from in ACTIVATIONS {
         for to in ACTIVATIONS {

@@ -1,10 +1,44 @@
 //! Chains that the rewriter fuses: each is run unfused and fused.
 
+use super::Problem;
 use crate::{Case, CaseBuilder, Class, Rng};
 use nino_dtype::DType;
 use nino_graph::{Act, UpsampleMode};
 
-pub(super) fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "norm into conv",
+        ops: &["conv", "linear"],
+        cases: norm_into_conv,
+    },
+    Problem {
+        name: "activation into norm",
+        ops: &["row_norm", "unary"],
+        cases: act_into_norm,
+    },
+    Problem {
+        name: "epilogue",
+        ops: &["conv", "linear"],
+        cases: epilogue,
+    },
+    Problem {
+        name: "gate after linear",
+        ops: &["linear", "gate"],
+        cases: gate_into_linear,
+    },
+    Problem {
+        name: "computed bias",
+        ops: &["conv", "linear"],
+        cases: computed_bias,
+    },
+    Problem {
+        name: "upsample into conv",
+        ops: &["conv"],
+        cases: upsample_into_conv,
+    },
+];
+
+fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (b, h, w, cin, cout, k) in [
@@ -55,7 +89,7 @@ pub(super) fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// Norms of rows with what follows: read by one, by several, and before a convolution or a linear.
-pub(super) fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
+fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for after in ["nothing", "another reader", "conv", "linear"] {
@@ -86,7 +120,7 @@ pub(super) fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
+fn epilogue(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (linear, act, add, post) in [
@@ -129,7 +163,7 @@ pub(super) fn epilogue(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// GEGLU and SwiGLU after a linear layer.
-pub(super) fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
+fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (rows, k, n, biased, act) in [
@@ -155,7 +189,7 @@ pub(super) fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// A bias that an op computed (a VAE held at another scale has these).
-pub(super) fn computed_bias(rng: &mut Rng) -> Vec<Case> {
+fn computed_bias(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         let mut c = CaseBuilder::new(rng);
@@ -177,7 +211,7 @@ pub(super) fn computed_bias(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn upsample_into_conv(rng: &mut Rng) -> Vec<Case> {
+fn upsample_into_conv(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for (h, w, cin, cout) in [(1, 1, 3, 2), (5, 7, 16, 12), (8, 8, 64, 64)] {

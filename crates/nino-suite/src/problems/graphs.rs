@@ -1,16 +1,30 @@
 //! Whole random graphs: many values with crossing lifetimes, so that a buffer reused too early or
 //! an in-place write that was not allowed shows against a NaN-filled arena.
 
+use super::Problem;
 use crate::{Case, CaseBuilder, Class, Rng};
 use nino_dtype::DType;
 use nino_graph::{Act, Node, UpsampleMode};
 
-pub(super) fn random(rng: &mut Rng) -> Vec<Case> {
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "random graphs",
+        ops: &[],
+        cases: random,
+    },
+    Problem {
+        name: "steady graphs",
+        ops: &[],
+        cases: steady,
+    },
+];
+
+fn random(rng: &mut Rng) -> Vec<Case> {
     (0..24).map(|i| graph(rng, i, 0)).collect()
 }
 
 /// Some of their inputs stay between runs.
-pub(super) fn steady(rng: &mut Rng) -> Vec<Case> {
+fn steady(rng: &mut Rng) -> Vec<Case> {
     (0..9).map(|i| graph(rng, i, 2)).collect()
 }
 

@@ -1,11 +1,59 @@
 //! Ops that move, repeat or resample values.
 
-use super::ACTIVATIONS;
+use super::{ACTIVATIONS, Problem};
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Op, PadMode, Upsample, UpsampleMode};
 
-pub(super) fn upsample(rng: &mut Rng) -> Vec<Case> {
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "upsample",
+        ops: &["upsample"],
+        cases: upsample,
+    },
+    Problem {
+        name: "avg pool",
+        ops: &["avg_pool"],
+        cases: avg_pool,
+    },
+    Problem {
+        name: "pixel shuffle",
+        ops: &["permute", "reshape"],
+        cases: pixel_shuffle,
+    },
+    Problem {
+        name: "concat",
+        ops: &["concat"],
+        cases: concat,
+    },
+    Problem {
+        name: "joined values",
+        ops: &["concat"],
+        cases: join,
+    },
+    Problem {
+        name: "slice",
+        ops: &["slice"],
+        cases: slice,
+    },
+    Problem {
+        name: "permute",
+        ops: &["permute"],
+        cases: permute,
+    },
+    Problem {
+        name: "pad",
+        ops: &["pad"],
+        cases: pad,
+    },
+    Problem {
+        name: "gather",
+        ops: &["gather"],
+        cases: gather,
+    },
+];
+
+fn upsample(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (mode, factor) in [
@@ -34,7 +82,7 @@ pub(super) fn upsample(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn avg_pool(rng: &mut Rng) -> Vec<Case> {
+fn avg_pool(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (shape, size) in [([1, 2, 2, 1], 2), ([2, 7, 9, 5], 2), ([1, 9, 9, 3], 3)] {
@@ -51,7 +99,7 @@ pub(super) fn avg_pool(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn pixel_shuffle(rng: &mut Rng) -> Vec<Case> {
+fn pixel_shuffle(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for back in [false, true] {
@@ -72,7 +120,7 @@ pub(super) fn pixel_shuffle(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn concat(rng: &mut Rng) -> Vec<Case> {
+fn concat(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for axis in 0..4 {
@@ -99,7 +147,7 @@ pub(super) fn concat(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// A concat whose operands lie in different steps where it is cut, of values that ops have made.
-pub(super) fn join(rng: &mut Rng) -> Vec<Case> {
+fn join(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for sizes in [[2, 3], [5, 1], [1, 6]] {
@@ -117,7 +165,7 @@ pub(super) fn join(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn slice(rng: &mut Rng) -> Vec<Case> {
+fn slice(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (axis, start, end) in [(0, 1, 2), (1, 2, 5), (2, 0, 1), (3, 3, 9), (3, 8, 9)] {
@@ -134,7 +182,7 @@ pub(super) fn slice(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn permute(rng: &mut Rng) -> Vec<Case> {
+fn permute(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let perms: [(&[usize], &[usize]); 7] = [
         (&[6, 5, 1, 8, 4], &[0, 2, 1, 4, 3]),
@@ -160,7 +208,7 @@ pub(super) fn permute(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn pad(rng: &mut Rng) -> Vec<Case> {
+fn pad(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for mode in [
@@ -184,7 +232,7 @@ pub(super) fn pad(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn gather(rng: &mut Rng) -> Vec<Case> {
+fn gather(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let tables = [
         (DType::F32, 7),

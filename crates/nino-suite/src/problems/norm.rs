@@ -1,12 +1,40 @@
 //! Norms and softmax, also of values far from zero, where a careless variance cancels.
 
-use super::ACTIVATIONS;
 use super::elementwise::ACTS;
+use super::{ACTIVATIONS, Problem};
 use crate::{Case, CaseBuilder, Class, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{NormKind, Op, Over, RowNorm, Stats};
 
-pub(super) fn group_norm(rng: &mut Rng) -> Vec<Case> {
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "group norm",
+        ops: &["stats", "normalize"],
+        cases: group_norm,
+    },
+    Problem {
+        name: "channel stats",
+        ops: &["stats"],
+        cases: channel_stats,
+    },
+    Problem {
+        name: "row norm",
+        ops: &["row_norm"],
+        cases: row_norm,
+    },
+    Problem {
+        name: "row norm and activation",
+        ops: &["row_norm"],
+        cases: row_norm_act,
+    },
+    Problem {
+        name: "softmax",
+        ops: &["softmax"],
+        cases: softmax,
+    },
+];
+
+fn group_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (b, h, w, channels, groups, mean) in [
@@ -34,7 +62,7 @@ pub(super) fn group_norm(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// Each channel by itself, as a picture's three are looked at: rows that are no whole words.
-pub(super) fn channel_stats(rng: &mut Rng) -> Vec<Case> {
+fn channel_stats(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (b, h, w, channels) in [(1, 37, 29, 3), (2, 3, 5, 3), (1, 64, 64, 3), (1, 9, 7, 48)] {
@@ -54,7 +82,7 @@ pub(super) fn channel_stats(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
+fn row_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for kind in [NormKind::Layer, NormKind::Rms] {
@@ -95,7 +123,7 @@ pub(super) fn row_norm(rng: &mut Rng) -> Vec<Case> {
 }
 
 /// The widths are those of rows that share a workgroup on a GPU, whole and not.
-pub(super) fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
+fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
     let widths = [96, 192, 384, 160, 64, 24, 8, 100, 33, 2560];
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
@@ -129,7 +157,7 @@ pub(super) fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-pub(super) fn softmax(rng: &mut Rng) -> Vec<Case> {
+fn softmax(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (rows, d) in [(1, 1), (7, 5), (3, 77), (2, 4097)] {

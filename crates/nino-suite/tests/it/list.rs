@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 #[test]
 fn every_op_has_a_problem() {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for problem in PROBLEMS {
+    for problem in PROBLEMS.iter() {
         let cases = problem.cases();
         let used: BTreeSet<&str> = cases
             .iter()

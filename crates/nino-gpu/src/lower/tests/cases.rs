@@ -375,6 +375,10 @@ pub(super) const CASES: &[Case] = &[
         let x = image(g, h, t);
         g.slice(x, 1, h - 8, h - 1)
     }),
+    case("permute in batches", 3 * EACH, 30, |g, b, t| {
+        let x = g.input("x", [b, 3, W, C], t);
+        g.permute(x, &[0, 2, 1, 3])
+    }),
     case("pad of channels", EACH, PIXELS, |g, h, t| {
         padded(g, h, t, 3, PadMode::Constant(0.5))
     }),

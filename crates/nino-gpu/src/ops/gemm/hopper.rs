@@ -1,6 +1,7 @@
 //! Products on Hopper's own matrix instructions: whether one can, and with which tile.
 
 use nino_dtype::DType;
+use nino_graph::{Act, Epilogue, Graph, Linear};
 
 use super::{ConvShape, Gemm};
 use crate::Gpu;
@@ -47,15 +48,34 @@ pub(super) fn takes_channels(c: usize) -> bool {
     c.is_multiple_of(LINE as usize)
 }
 
+/// Columns of the weights of a gated product: a multiple of this.
+const GATED_COLUMNS: u32 = 16;
+
+/// Whether a linear layer with a gate runs here, whatever its rows: weights and activations are f16, a
+/// bias is all that is around it, and K is a multiple of the steps of every tile that can be gated.
+pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
+    let [n, k] = *g.shape(gated.w) else {
+        return false;
+    };
+    matches!(gated.gate, Some(Act::Gelu | Act::Silu))
+        && [gated.x, gated.w].iter().all(|&v| g.dtype(v) == DType::F16)
+        && gated.epi.bias.is_none_or(|b| g.dtype(b) == DType::F32)
+        && gated.epi == Epilogue::bias(gated.epi.bias)
+        && gated.pre.is_none()
+        && n.is_multiple_of(GATED_COLUMNS as usize)
+        && k.is_multiple_of(64)
+}
+
 impl<'a> Gemm<'a> {
     /// The launch on Hopper's matrix units, where this device and this product allow it.
     pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
         let fits = gpu.has_wgmma()
             && self.m <= MOST_GROUPS * LOWEST
             && self.batch == 1
-            && self
-                .n
-                .is_multiple_of(if self.gate.is_some() { 16 } else { 8 })
+            && self.n.is_multiple_of(match self.gate {
+                Some(_) => GATED_COLUMNS,
+                None => 8,
+            })
             && self.k.is_multiple_of(LINE)
             && self.prologue.is_none()
             && self.alpha.to_bits() == 1.0f32.to_bits()
@@ -195,6 +215,31 @@ mod tests {
         // Windows over frames of 96 and 192 channels.
         assert_eq!(chosen(819_200, 96, 27 * 96), (128, 96));
         assert_eq!(chosen(204_800, 192, 27 * 192), (128, 192));
+    }
+
+    #[test]
+    fn a_gate_is_taken_where_every_tile_can_have_it() {
+        let takes = |dtype: DType, k: usize, n: usize, change: fn(&mut Linear)| {
+            let mut g = Graph::new();
+            let mut gated = Linear {
+                x: g.input("x", [3, k], dtype),
+                w: g.param("w", [n, k], dtype),
+                pre: None,
+                epi: Epilogue::bias(Some(g.param("b", [n], DType::F32))),
+                gate: Some(Act::Gelu),
+            };
+            change(&mut gated);
+            takes_gate(&g, &gated)
+        };
+        assert!(takes(DType::F16, 128, 48, |_| {}));
+        assert!(takes(DType::F16, 128, 48, |l| l.gate = Some(Act::Silu)));
+        assert!(!takes(DType::F32, 128, 48, |_| {}));
+        assert!(!takes(DType::F16, 96, 48, |_| {}), "half a step of K");
+        assert!(!takes(DType::F16, 128, 40, |_| {}), "columns");
+        assert!(!takes(DType::F16, 128, 48, |l| l.gate = Some(Act::Relu)));
+        assert!(!takes(DType::F16, 128, 48, |l| l.epi.act = Some(Act::Silu)));
+        let gated = TILES.iter().filter(|(t, _)| t.bn.is_multiple_of(64));
+        assert!(gated.into_iter().all(|(t, _)| 64_u32.is_multiple_of(t.bk)));
     }
 
     #[test]

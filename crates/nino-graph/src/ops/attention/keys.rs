@@ -1,23 +1,23 @@
-//! Attention cut by keys, for keys that are too many to be there at once: a step is one block of
-//! queries and some blocks of keys, and what it gathers waits in scratch for the next.
+//! Attention cut by keys, for keys that do not fit at once: a step computes one block of queries with
+//! some blocks of keys, and its partial result waits in scratch for the next step.
 
 use crate::{Attention, Graph};
 use std::ops::Range;
 
-/// Blocks are whole multiples of these, which kernels' own are too: a cut then falls between theirs.
+/// Blocks are multiples of these, which are multiples of the kernels' tiles: no cut splits a tile.
 const QUERY_UNIT: usize = 32;
 const KEY_UNIT: usize = 128;
-/// Keys are in about this many blocks or more, so that steps can have about as many as there is room for.
+/// Keys are cut into about this many blocks or more, so that a step can be close to what fits.
 const KEY_BLOCKS: usize = 256;
-/// Bytes of what a block of queries gathers, and of a block of keys. All keys pass by each block of queries,
-/// so it is large; but less than any device binds.
+/// Most bytes of the partial result of a block of queries, and of a block of keys. Every block of
+/// queries reads all keys, so few large blocks are best; this is still less than any device binds.
 const BLOCK: usize = 32 << 20;
 const MOST_QUERIES: usize = 1 << 15;
 /// Parts of the scratch begin at multiples of this.
 const ALIGN: usize = 256;
 
-/// How an attention that is cut by keys is cut: its rows are (batch element, block of queries, block
-/// of keys).
+/// The blocks of an attention that is cut by keys. Its rows are (batch element, block of queries,
+/// block of keys).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBlocks {
     /// Queries and keys of a batch element.
@@ -25,7 +25,7 @@ pub struct KeyBlocks {
     m: usize,
     heads: usize,
     hd: usize,
-    /// Of a block.
+    /// Queries and keys of one block.
     queries: usize,
     keys: usize,
     /// Bytes of a value.
@@ -37,7 +37,7 @@ pub struct KeyBlocks {
 pub struct Piece {
     pub queries: Range<usize>,
     pub keys: Range<usize>,
-    /// Keys of its batch element that came before it, and whether others come behind it.
+    /// Number of keys of its batch element in earlier steps, and whether later steps have more.
     pub before: usize,
     pub more: bool,
 }
@@ -52,11 +52,11 @@ impl Piece {
 /// Parts of the scratch, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyScratch {
-    /// What was gathered before the step, f32 `[queries, heads, hd]`.
+    /// The result of the steps so far, f32 `[queries, heads, hd]`.
     pub sums: Range<usize>,
-    /// What the step gives, as the result is stored.
+    /// The result of this step alone, in the dtype of the op's result.
     pub part: Range<usize>,
-    /// Logarithms of the sums of weights, f32 `[queries, heads]`, of both.
+    /// Logarithms of the sums of weights of both, f32 `[queries, heads]`.
     pub sums_log: Range<usize>,
     pub part_log: Range<usize>,
 }
@@ -91,16 +91,16 @@ impl KeyBlocks {
     }
 
     /// Rows of one batch element.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.query_blocks() * self.key_blocks()
     }
 
-    /// Rows of one batch element, of one block of queries, and one.
+    /// Rows of one batch element, and of one block of queries.
     pub(super) fn row_blocks(&self) -> Vec<usize> {
-        vec![self.rows(), self.key_blocks(), 1]
+        vec![self.rows(), self.key_blocks()]
     }
 
-    /// What a step of these rows computes; where it is several blocks of queries, all keys are theirs.
+    /// What a step of these rows computes. A step of several blocks of queries has all their keys.
     pub fn piece(&self, rows: &Range<usize>) -> Piece {
         let at = |row: usize| {
             let (block, key) = (row / self.key_blocks(), row % self.key_blocks());

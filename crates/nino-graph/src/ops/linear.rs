@@ -1,0 +1,202 @@
+//! Products of matrices: with weights, and of two activations.
+
+use super::check::{Inferred, Mistake, activation, expect_shape, weight, wrong};
+use super::{Act, Facts, InPlace, OpDef, Operand, Part, Prologue, Rows, Scratch, Traffic};
+use super::{map_all, map_some};
+use crate::{Graph, Kind, Node, Shape};
+
+/// `x [.., k] · wᵀ`, w `[n, k]` → `[.., n]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Linear {
+    pub x: Node,
+    pub w: Node,
+    pub pre: Option<Prologue>,
+    pub epi: Epilogue,
+    /// The result is halved, as by a [`Gate`](crate::Gate) with this activation behind it:
+    /// `[.., n]` → `[.., n/2]`. Only for devices whose [`Rewrites`](crate::Rewrites) ask for it.
+    pub gate: Option<Act>,
+}
+
+/// What follows the accumulation: `post(act(acc + bias) + residual)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Epilogue {
+    /// `[cout]`
+    pub bias: Option<Node>,
+    pub act: Option<Act>,
+    /// Same shape as the output.
+    pub residual: Option<Node>,
+    pub post: Option<Act>,
+}
+
+/// Batched product of activations: a `[.., m, k]`, b `[.., k, n]` (or `[.., n, k]` when
+/// `b_transposed`) with equal leading dimensions → `[.., m, n]`, times `scale`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatMul {
+    pub a: Node,
+    pub b: Node,
+    pub b_transposed: bool,
+    pub scale: f32,
+}
+
+impl Graph {
+    /// x `[.., k]`, w `[n, k]` → `[.., n]`
+    #[track_caller]
+    pub fn linear(&mut self, x: Node, w: Node, bias: Option<Node>) -> Node {
+        self.push(Linear {
+            x,
+            w,
+            pre: None,
+            epi: Epilogue::bias(bias),
+            gate: None,
+        })
+    }
+
+    /// a `[.., m, k]` · b `[.., k, n]`
+    #[track_caller]
+    pub fn matmul(&mut self, a: Node, b: Node) -> Node {
+        self.push(MatMul {
+            a,
+            b,
+            b_transposed: false,
+            scale: 1.0,
+        })
+    }
+}
+
+impl Epilogue {
+    /// A bias and nothing else.
+    pub fn bias(bias: Option<Node>) -> Epilogue {
+        Epilogue {
+            bias,
+            ..Epilogue::default()
+        }
+    }
+
+    pub(super) fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
+        map_some(&mut [&mut self.bias, &mut self.residual], f);
+    }
+
+    /// Checks the operands against the shape of the result.
+    pub(super) fn check(&self, g: &Graph, out: Shape) -> Result<(), Mistake> {
+        if let Some(bias) = self.bias {
+            expect_shape(g, "bias", bias, [out.last_dim()].into())?;
+        }
+        if let Some(residual) = self.residual {
+            activation(g, residual)?;
+            expect_shape(g, "residual", residual, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl OpDef for Linear {
+    fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
+        map_all(&mut [&mut self.x, &mut self.w], f);
+        self.pre.iter_mut().for_each(|p| p.map_operands(f));
+        self.epi.map_operands(f);
+    }
+
+    fn infer(&self, g: &Graph) -> Inferred {
+        activation(g, self.x)?;
+        let (x, w) = (g.shape(self.x), g.shape(self.w));
+        if w.rank() != 2 || x.rank() == 0 || w[1] != x.last_dim() {
+            wrong!("x is {x}, w must be [n, {}] but is {w}", x.last_dim());
+        }
+        weight(g, self.w)?;
+        if let Some(pre) = &self.pre {
+            pre.check(g, self.x)?;
+        }
+        let shape = x.with_last(w[0]);
+        self.epi.check(g, shape)?;
+        let shape = match self.gate {
+            Some(_) if !w[0].is_multiple_of(2) => wrong!("{} columns cannot be halved", w[0]),
+            Some(_) => x.with_last(w[0] / 2),
+            None => shape,
+        };
+        Ok((shape, g.dtype(self.x)))
+    }
+
+    fn facts(&self, g: &Graph, out: Node) -> Facts {
+        let rows = g.shape(out).rows();
+        Facts {
+            flops: 2.0 * (rows * g.shape(self.w).numel()) as f64,
+            traffic: Traffic::EachOnce,
+            rows: Rows::Result(rows),
+            blocks: vec![],
+            scratch: Scratch::Decoded {
+                x: self.x,
+                w: self.w,
+            },
+            in_place: InPlace::OverResidual(self.epi.residual),
+            kind: Kind::Linear {
+                x: g.dtype(self.x),
+                w: g.dtype(self.w),
+            },
+        }
+    }
+
+    fn reads(&self, operand: &Operand<'_>) -> Part {
+        if operand.index == 0 || self.epi.residual == Some(operand.node) {
+            Part::SameRows
+        } else {
+            Part::All
+        }
+    }
+}
+
+impl OpDef for MatMul {
+    fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
+        map_all(&mut [&mut self.a, &mut self.b], f);
+    }
+
+    fn infer(&self, g: &Graph) -> Inferred {
+        activation(g, self.a)?;
+        activation(g, self.b)?;
+        let (a, b) = (g.shape(self.a), g.shape(self.b));
+        let r = a.rank();
+        if r < 2 || b.rank() != r || a[..r - 2] != b[..r - 2] {
+            wrong!("a is {a}, b is {b}");
+        }
+        let (k, n) = if self.b_transposed {
+            (b[r - 1], b[r - 2])
+        } else {
+            (b[r - 2], b[r - 1])
+        };
+        if a[r - 1] != k {
+            wrong!(
+                "a is {a}, b{} is {b}",
+                if self.b_transposed {
+                    " (transposed)"
+                } else {
+                    ""
+                }
+            );
+        }
+        Ok((a.with_last(n), g.dtype(self.a)))
+    }
+
+    fn facts(&self, g: &Graph, out: Node) -> Facts {
+        let shape = g.shape(out);
+        Facts {
+            flops: 2.0 * shape.numel() as f64 * g.shape(self.a).last_dim() as f64,
+            traffic: Traffic::EachOnce,
+            rows: Rows::Result(shape.rows()),
+            blocks: vec![],
+            scratch: Scratch::None,
+            in_place: InPlace::Never,
+            kind: Kind::Attention { x: g.dtype(self.a) },
+        }
+    }
+
+    fn reads(&self, operand: &Operand<'_>) -> Part {
+        if operand.index == 0 {
+            return Part::SameRows;
+        }
+        // Each matrix of the batch is `m` rows of the result and needs its own `b`.
+        let m = operand.out[operand.out.rank() - 2];
+        Part::Pieces {
+            count: operand.out.leading(2),
+            pieces: operand.rows.start / m..operand.rows.end.div_ceil(m),
+        }
+    }
+}
