@@ -20,7 +20,6 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
-use crate::lookup;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 use from_png::Flags;
@@ -28,7 +27,8 @@ use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;
 use nino_engine::{
-    Checkpoint, Control, Event, GenerateRequest, Generated, Resident, Seed, plan_generate,
+    Checkpoint, Control, Event, GenerateRequest, Generated, ModelKind, Resident, Seed,
+    plan_generate,
 };
 use nino_graph::Device;
 use report::Report;
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let model = model::open(&args.model, &choice, env)?;
     let mut request = request::request(args, &model, &choice.settings, env)?;
-    request.embeddings = lookup::embeddings(env)?;
-    let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
+    request.embeddings = env.library().folders(ModelKind::Embedding)?;
+    let model_hash = ModelHash::start(&model.path, env.cache_dir.as_deref());
     let tips = tips::tips(&request, &model);
     let batch = choice.settings.batch_tip(request.batch);
     for tip in tips.iter().chain(&batch) {

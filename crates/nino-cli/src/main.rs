@@ -16,7 +16,6 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod log;
-mod lookup;
 mod plan;
 mod printer;
 mod pull;
@@ -25,6 +24,7 @@ mod settings;
 mod size;
 mod span;
 mod table;
+mod verdict;
 
 use anyhow::Result;
 use args::{BenchVerb, Cli, PlanVerb, Verb};

@@ -6,13 +6,14 @@
 mod builtin;
 mod control;
 mod decode;
+pub mod device;
 mod encode;
 mod error;
 mod fit;
 mod generate;
 mod latent;
+pub mod library;
 mod profile;
-mod reopen;
 mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
+pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Opened, Reopening, Tier};
 pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
 pub use error::EngineError;
 pub use generate::{
@@ -34,6 +36,9 @@ pub use generate::{
     Resident, StagePlan, Start, Stopped, Told, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
+pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
+pub use nino_dtype::DType;
+pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
@@ -42,6 +47,5 @@ pub use nino_sample::{
     Error as SampleError, Prediction, Rng, Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
 pub use profile::{OpTotal, Profile};
-pub use reopen::{Open, Reopening};
 pub use synthetic::SyntheticParams;
 pub use vae::VaeFile;

@@ -2,6 +2,7 @@
 //! call of one session is at work in it at a time.
 
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 use nino_graph::{ArenaSize, ExecError, Place};
@@ -19,10 +20,14 @@ struct Memory {
 }
 
 impl Arena {
-    pub(super) fn new(size: ArenaSize, threads: &Threads) -> Result<Arena, ExecError> {
+    pub(super) fn new(
+        size: ArenaSize,
+        threads: &Threads,
+        temp_dir: Option<&Path>,
+    ) -> Result<Arena, ExecError> {
         let outside = match size.host {
             0 => None,
-            bytes => Some(Spill::new(bytes as u64)?),
+            bytes => Some(Spill::new(temp_dir, bytes as u64)?),
         };
         let inside = Buffer::zeroed_by(threads, size.bytes(), "the arena")?;
         Ok(Arena(Rc::new(Memory { inside, outside })))
