@@ -82,7 +82,7 @@ fn gather(choice: &Choice, env: &Env) -> Facts {
             budget: Budget::host(&memory, cap),
             total: memory.total,
             available: memory.available,
-            limit: memory.limit,
+            limit: memory.limit.map(|l| (l.bytes, l.group)),
         },
         adapters,
         no_adapter,

@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
 use crate::span::Span;
-use crate::verdict::Verdict;
+use crate::verdict::{Needs, Verdict};
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
@@ -199,7 +199,14 @@ impl Report {
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),
             estimated_ms: estimated.map(|ms| ms * count as f64),
-            verdict: Verdict::new(opened, plan.peak_bytes(), program_bytes, outside),
+            verdict: Verdict::new(
+                opened,
+                Needs {
+                    peak: plan.peak_bytes(),
+                    program: program_bytes,
+                    outside,
+                },
+            ),
             stages,
         }
     }

@@ -21,13 +21,21 @@ pub(crate) struct Verdict {
     outside_is: &'static str,
 }
 
+/// What a plan needs, in bytes.
+pub(crate) struct Needs {
+    /// On the device.
+    pub(crate) peak: usize,
+    /// In the host's memory for the program itself, which on a CPU is the device's memory, too.
+    pub(crate) program: usize,
+    /// Outside the device: on disk for a CPU, in the host's memory for a GPU.
+    pub(crate) outside: usize,
+}
+
 impl Verdict {
-    /// `peak` is on the device, `program` in the host's memory, which on a CPU is the device's, too;
-    /// `outside` waits elsewhere.
-    pub(crate) fn new(opened: &Opened, peak: usize, program: usize, outside: usize) -> Verdict {
+    pub(crate) fn new(opened: &Opened, needs: Needs) -> Verdict {
         let is_cpu = opened.tier.is_none();
-        let needed = peak + if is_cpu { program } else { 0 };
-        let (needed, outside) = (needed as u64, outside as u64);
+        let needed = needs.peak + if is_cpu { needs.program } else { 0 };
+        let (needed, outside) = (needed as u64, needs.outside as u64);
         let available_bytes = opened.available.as_ref().map(|b| b.bytes);
         let outside_available_bytes = (outside > 0).then(|| opened.outside_bytes()).flatten();
         let within = |needed: u64, there: Option<u64>| there.is_none_or(|there| needed <= there);

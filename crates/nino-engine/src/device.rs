@@ -22,7 +22,7 @@ mod tests;
 pub use budget::{Budget, BudgetTerm, Limit};
 pub use ceiling::Ceiling;
 pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets};
-pub use memory::{HostMemory, resident_bytes};
+pub use memory::{GroupLimit, HostMemory, resident_bytes};
 pub use name::{DeviceName, DeviceNameError};
 pub use nino_cpu::CpuError;
 pub use nino_gpu::{

@@ -27,7 +27,7 @@ pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, plan_decode,
 };
-pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Opened, Reopening, Tier};
+pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Reopening, Tier};
 pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_video};
 pub use error::EngineError;
 pub use generate::{

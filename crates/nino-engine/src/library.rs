@@ -17,7 +17,8 @@ mod yaml;
 
 pub use kind::ModelKind;
 use matching::{Level, suggestions};
-use places::{Listed, Place};
+use places::Listed;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 pub use yaml::YamlError;
 
@@ -35,10 +36,15 @@ pub struct LibraryPaths {
 }
 
 /// Finds and lists model files. It keeps no list: every call looks at the folders as they are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Library {
     paths: LibraryPaths,
+    /// Entries that are looked at below one folder.
+    most_entries: usize,
 }
+
+/// Far more than any collection of models has.
+const MOST_ENTRIES: usize = 50_000;
 
 /// A model file, or a folder in the layout of diffusers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +98,10 @@ fn paths(found: &[PathBuf]) -> String {
 
 impl Library {
     pub fn new(paths: LibraryPaths) -> Library {
-        Library { paths }
+        Library {
+            paths,
+            most_entries: MOST_ENTRIES,
+        }
     }
 
     /// The file or folder that a user means: the path as given where there is something, else what
@@ -109,7 +118,7 @@ impl Library {
     pub fn find(&self, kinds: &[ModelKind], name: &str) -> Result<PathBuf, LibraryError> {
         let name = name.replace('\\', "/");
         let places = places::of(kinds, &self.paths)?;
-        let listed: Vec<Listed> = places.iter().map(Place::list).collect();
+        let listed: Vec<Listed> = places.iter().map(|p| p.list(self.most_entries)).collect();
         for level in Level::ALL {
             for Listed { candidates, .. } in &listed {
                 let hits = candidates.iter().filter(|c| level.matches(&c.name, &name));
@@ -128,32 +137,33 @@ impl Library {
         Err(LibraryError::Unknown {
             kind: ModelKind::noun_of(kinds),
             near: suggestions(&name, offered.map(|c| c.name.as_str())),
-            places: searched.map(|(place, l)| place.describe(l.cut)).collect(),
+            places: searched.map(|(place, l)| place.describe(l)).collect(),
             name,
         })
     }
 
-    /// Every file and folder that may be of one of `kinds`, by name in each place; where two places
-    /// have the same name, the first one's. Files whose kind no folder tells come last.
+    /// Every file and folder that may be of one of `kinds`, place by place and there by name. Where
+    /// two places have the same name of one kind, the first one's is listed.
     pub fn list(&self, kinds: &[ModelKind]) -> Result<Vec<Found>, LibraryError> {
-        let mut found: Vec<Found> = Vec::new();
+        let mut found = Vec::new();
+        let mut known = BTreeSet::new();
         for place in places::of(kinds, &self.paths)? {
-            let Listed { candidates, cut } = place.list();
-            if cut {
-                tracing::warn!("not all models are listed: {}", place.describe(true));
+            let listed = place.list(self.most_entries);
+            if listed.cut.is_some() {
+                tracing::warn!("not every model is listed of {}", place.describe(&listed));
             }
-            for candidate in candidates {
-                let known = found.iter().any(|f| f.name == candidate.name);
-                // Other kinds have a folder of their own, and parts of a model are no models.
-                if known || candidate.is_part || candidate.kind != place.kind {
-                    continue;
+            // Other kinds have a folder of their own, and parts of a model are no models.
+            let own = listed.candidates.into_iter();
+            let own = own.filter(|c| c.kind == place.kind && !c.is_part);
+            for candidate in own {
+                if known.insert((candidate.kind, candidate.name.clone())) {
+                    found.push(Found {
+                        size: walk::size(&candidate.path, self.most_entries),
+                        name: candidate.name,
+                        path: candidate.path,
+                        kind: candidate.kind,
+                    });
                 }
-                found.push(Found {
-                    size: walk::size(&candidate.path),
-                    name: candidate.name,
-                    path: candidate.path,
-                    kind: candidate.kind,
-                });
             }
         }
         Ok(found)

@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::device::{Opened, rates};
 use crate::resident;
 use crate::span::Span;
-use crate::verdict::Verdict;
+use crate::verdict::{Needs, Verdict};
 use nino_engine::{DecodePlan, Decoded, Encoded, VaeFile};
 use serde::Serialize;
 use std::fmt;
@@ -43,6 +43,8 @@ pub(super) struct PlanReport {
     estimated_ms: Option<f64>,
     #[serde(flatten)]
     verdict: Verdict,
+    /// Of this process, which only plans and measures; Linux only.
+    resident_peak_bytes: Option<usize>,
 }
 
 impl PlanReport {
@@ -70,7 +72,15 @@ impl PlanReport {
             tile: tile(plan),
             chunk: plan.chunk,
             estimated_ms: seconds.map(|s| s * 1e3),
-            verdict: Verdict::new(opened, peak, program_bytes, outside),
+            verdict: Verdict::new(
+                opened,
+                Needs {
+                    peak,
+                    program: program_bytes,
+                    outside,
+                },
+            ),
+            resident_peak_bytes: resident::peak(),
         }
     }
 }

@@ -120,7 +120,8 @@ impl Terms {
             (None, Some(of)) => self.share(of, Limit::Machine { of }),
             (None, None) => {}
         }
-        if let Some((of, _)) = memory.limit {
+        if let Some(limit) = &memory.limit {
+            let of = limit.bytes;
             self.share(of, Limit::ControlGroup { of });
         }
     }

@@ -30,7 +30,7 @@ pub(super) const LARGE: CopyBytes = CopyBytes {
 /// two blocks together makes copies look faster than they are.
 pub(super) const SMALL: CopyBytes = CopyBytes {
     cpu: 16 << 20,
-    gpu: 16 << 20,
+    gpu: 24 << 20,
 };
 
 /// The same where the memory is a card's own, which no plan uses yet: caches of cards are larger than

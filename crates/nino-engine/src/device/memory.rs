@@ -11,9 +11,17 @@ pub struct HostMemory {
     pub total: Option<u64>,
     /// What programs can have without swapping others out.
     pub available: Option<u64>,
-    /// The least limit of the control groups this process is in, and the group that sets it; only
-    /// where it is less than the machine has.
-    pub limit: Option<(u64, String)>,
+    /// The least limit of the control groups this process is in, where it is less than the machine
+    /// has.
+    pub limit: Option<GroupLimit>,
+}
+
+/// The memory limit of a control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLimit {
+    pub bytes: u64,
+    /// The group that sets it, such as `/system.slice`.
+    pub group: String,
 }
 
 impl HostMemory {
@@ -26,7 +34,7 @@ impl HostMemory {
         HostMemory {
             total,
             available: meminfo_field(&text, "MemAvailable"),
-            limit: limit.filter(|(bytes, _)| total.is_none_or(|t| *bytes < t)),
+            limit: limit.filter(|limit| total.is_none_or(|total| limit.bytes < total)),
         }
     }
 }

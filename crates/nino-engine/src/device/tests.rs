@@ -84,7 +84,10 @@ fn an_integrated_gpu_counts_gtt_and_what_the_system_has_left() {
 #[test]
 fn a_control_group_limits_the_host() {
     let mut memory = memory();
-    memory.limit = Some((4 * GIB, "/box".to_owned()));
+    memory.limit = Some(GroupLimit {
+        bytes: 4 * GIB,
+        group: "/box".to_owned(),
+    });
     let budget = Budget::host(&memory, None).unwrap();
     assert_eq!(budget.bytes, (4.0 * 0.9 * GIB as f64) as u64);
     let limit = Limit::ControlGroup { of: 4 * GIB };
@@ -110,7 +113,10 @@ fn the_least_control_group_limit_counts() {
     };
     write("a/b/memory.max", "max\n");
     write("a/memory.max", "1073741824\n");
-    let limit = |groups| cgroup::limit(root.path(), groups);
+    let limit = |groups| {
+        let found = cgroup::limit(root.path(), groups)?;
+        Some((found.bytes, found.group))
+    };
     assert_eq!(limit("0::/a/b\n"), Some((GIB, "/a".to_owned())));
     assert_eq!(limit("0::/other\n"), None);
     write("memory/c/memory.limit_in_bytes", "2147483648\n");

@@ -2,6 +2,7 @@
 
 use super::walk::EXTENSIONS;
 use nino_sample::nearest;
+use std::collections::BTreeSet;
 
 /// How a name and a file meet, best first.
 #[derive(Clone, Copy)]
@@ -41,13 +42,7 @@ impl Level {
 /// that contain it, and only where there are none those that differ least.
 pub(super) fn suggestions<'a>(wanted: &str, files: impl Iterator<Item = &'a str>) -> Vec<String> {
     const MOST: usize = 3;
-    let mut names: Vec<&str> = Vec::new();
-    for file in files {
-        let name = stem(file_name(file));
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names: BTreeSet<&str> = files.map(|file| stem(file_name(file))).collect();
     let wanted = stem(file_name(wanted));
     let lower = wanted.to_lowercase();
     let has = |name: &&&str| !lower.is_empty() && name.to_lowercase().contains(&lower);

@@ -1,6 +1,6 @@
 //! Where model files lie on this machine.
 
-use super::walk::{self, MOST_ENTRIES, walk};
+use super::walk::{self, walk};
 use super::{LibraryError, LibraryPaths, ModelKind, YamlError, downloads, yaml};
 use std::fs::File;
 use std::io::Read;
@@ -28,8 +28,8 @@ pub(super) struct Candidate {
 /// What a place holds, by name.
 pub(super) struct Listed {
     pub(super) candidates: Vec<Candidate>,
-    /// Only a part was looked at.
-    pub(super) cut: bool,
+    /// Only so many entries were looked at, and there are more.
+    pub(super) cut: Option<usize>,
 }
 
 /// Places that exist, in the order they are searched: folders of these kinds, loose files, downloads.
@@ -123,63 +123,65 @@ fn expanded(path: &str, home: Option<&Path>) -> PathBuf {
 }
 
 impl Place {
-    /// How messages speak of it; `cut` where only a part of it was searched.
-    pub(super) fn describe(&self, cut: bool) -> String {
+    /// How messages speak of it.
+    pub(super) fn describe(&self, listed: &Listed) -> String {
         let folder = self.folder.display();
-        match (self.is_downloads, cut) {
+        match (self.is_downloads, listed.cut) {
             (true, _) => format!("the downloads in {folder}"),
-            (false, false) => folder.to_string(),
-            (false, true) => format!(
-                "{folder} (only its first {MOST_ENTRIES} entries: name a folder that holds models)"
+            (false, None) => folder.to_string(),
+            (false, Some(n)) => format!(
+                "{folder} (only its first {n} entries: name a folder that holds models alone)"
             ),
         }
     }
 
-    pub(super) fn list(&self) -> Listed {
+    /// Looks at `most` entries of a folder at most.
+    pub(super) fn list(&self, most: usize) -> Listed {
         let mut listed = Listed {
             candidates: Vec::new(),
-            cut: false,
+            cut: None,
         };
         if self.is_downloads {
             for (repo, snapshot) in downloads::snapshots(&self.folder) {
+                let first = listed.candidates.len();
+                self.add(&snapshot, most, &mut listed);
                 let is_model = walk::is_model_folder(&snapshot);
-                if is_model {
-                    listed.candidates.push(Candidate {
-                        name: repo.clone(),
-                        path: snapshot.clone(),
-                        kind: None,
-                        is_part: false,
-                    });
+                for part in &mut listed.candidates[first..] {
+                    part.name = format!("{repo}/{}", part.name);
+                    part.is_part |= is_model;
                 }
-                self.add(&snapshot, Some(&repo), is_model, &mut listed);
+                listed.candidates.extend(is_model.then_some(Candidate {
+                    name: repo,
+                    path: snapshot,
+                    kind: None,
+                    is_part: false,
+                }));
             }
         } else {
-            self.add(&self.folder, None, false, &mut listed);
+            self.add(&self.folder, most, &mut listed);
         }
         listed.candidates.sort_by(|a, b| a.name.cmp(&b.name));
         listed
     }
 
-    /// Adds what lies in a folder; `is_model` says that it is a model as a whole.
-    fn add(&self, folder: &Path, repo: Option<&str>, is_model: bool, listed: &mut Listed) {
-        let found = walk(folder);
-        listed.cut |= found.cut;
+    /// Adds what lies below a folder.
+    fn add(&self, folder: &Path, most: usize, listed: &mut Listed) {
+        let found = walk(folder, most);
+        if found.cut {
+            listed.cut = Some(most);
+        }
+        let is_loose = self.kind.is_none() && !self.is_downloads;
         for entry in found.entries {
             // In a folder of all kinds the first folder below it may be of one.
-            let first = entry.name.split_once('/').map(|(first, _)| first);
-            let loose = self.kind.is_none() && repo.is_none();
-            let kind = match first {
-                Some(first) if loose => ModelKind::of_folder(first),
+            let kind = match entry.name.split_once('/') {
+                Some((first, _)) if is_loose => ModelKind::of_folder(first),
                 _ => self.kind,
             };
             listed.candidates.push(Candidate {
-                name: match repo {
-                    Some(repo) => format!("{repo}/{}", entry.name),
-                    None => entry.name,
-                },
+                name: entry.name,
                 path: entry.path,
                 kind,
-                is_part: is_model || entry.is_part,
+                is_part: entry.is_part,
             });
         }
     }

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 pub(super) const EXTENSIONS: [&str; 7] = ["safetensors", "sft", "gguf", "ckpt", "pt", "pth", "bin"];
 /// Folders below folders that are looked into.
 const DEPTH: usize = 6;
-/// Entries that are looked at below one folder: far more than any collection of models has.
-pub(super) const MOST_ENTRIES: usize = 50_000;
 /// Folders in which the system shows itself: no models, and far too many entries.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -42,8 +40,9 @@ struct Folder {
     trail: Vec<PathBuf>,
 }
 
-/// Looks at what is nearest to `root` first. A folder that cannot be read has no models for us.
-pub(super) fn walk(root: &Path) -> Walk {
+/// Looks at `most` entries below `root` at most, those that are nearest to it first. A folder that
+/// cannot be read has no models for us.
+pub(super) fn walk(root: &Path, most: usize) -> Walk {
     let mut walk = Walk::default();
     let Ok(real) = fs::canonicalize(root) else {
         return walk;
@@ -72,7 +71,7 @@ pub(super) fn walk(root: &Path) -> Walk {
         }
         for entry in fs::read_dir(&folder.path).into_iter().flatten().flatten() {
             looked_at += 1;
-            if looked_at > MOST_ENTRIES {
+            if looked_at > most {
                 walk.cut = true;
                 return walk;
             }
@@ -141,13 +140,13 @@ impl Folder {
     }
 }
 
-/// Bytes of a file, or of the model files below a folder.
-pub(super) fn size(path: &Path) -> u64 {
+/// Bytes of a file, or of the model files below a folder, of which `most` entries are looked at.
+pub(super) fn size(path: &Path, most: usize) -> u64 {
     let bytes = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
     if !path.is_dir() {
         return bytes(path);
     }
-    let parts = walk(path).entries;
+    let parts = walk(path, most).entries;
     parts
         .iter()
         .filter(|p| !p.path.is_dir())
@@ -165,5 +164,7 @@ fn is_model_file(path: &Path) -> bool {
 }
 
 fn is_system(real: &Path) -> bool {
-    cfg!(unix) && SYSTEM.iter().any(|folder| real.starts_with(folder))
+    let shows_itself = SYSTEM.iter().any(|folder| real.starts_with(folder));
+    // A disk in memory, where people put models.
+    cfg!(unix) && shows_itself && !real.starts_with("/dev/shm")
 }
