@@ -10,12 +10,14 @@ use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use crate::settings::ProfileName;
 pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
 pub(crate) use generate::{
     FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
     PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
+use nino_engine::Tier;
 pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
@@ -95,8 +97,8 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<DeviceName>,
     /// Use this level of kernels instead of the best the GPU has
-    #[arg(long, value_name = "TIER")]
-    pub(crate) gpu_tier: Option<GpuTier>,
+    #[arg(long, value_name = "TIER", value_parser = tiers())]
+    pub(crate) gpu_tier: Option<Tier>,
     /// Most memory to use on the device, such as 3.5GiB or 800MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) budget: Option<Bytes>,
@@ -105,27 +107,17 @@ pub(crate) struct DeviceArgs {
     pub(crate) threads: Option<u16>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GpuTier {
-    /// f32 storage and arithmetic: any device
-    F32,
-    /// f16 storage, f32 arithmetic
-    F16,
-    /// reductions across the lanes of a subgroup
-    Subgroup,
-    /// matrix units: RDNA 3 and newer, NVIDIA
-    Coop,
-}
-
-impl std::fmt::Display for GpuTier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            GpuTier::F32 => "f32",
-            GpuTier::F16 => "f16",
-            GpuTier::Subgroup => "subgroup",
-            GpuTier::Coop => "coop",
-        })
-    }
+fn tiers() -> impl TypedValueParser<Value = Tier> {
+    let values = Tier::ALL.map(|tier| {
+        let help = match tier {
+            Tier::F32 => "f32 storage and arithmetic: any device",
+            Tier::F16 => "f16 storage, f32 arithmetic",
+            Tier::Subgroup => "reductions across the lanes of a subgroup",
+            Tier::Coop => "matrix units: RDNA 3 and newer, NVIDIA",
+        };
+        PossibleValue::new(tier.name()).help(help)
+    });
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Tier>())
 }
 
 #[derive(Debug, Args)]

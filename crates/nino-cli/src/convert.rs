@@ -5,10 +5,10 @@ use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
-use crate::lookup::{self, Kind};
 use crate::printer::Printer;
 use crate::table::{Align, Table};
 use anyhow::{Context, Result};
+use nino_engine::ModelKind;
 use nino_weights::convert::{self, Options, Problem, Report};
 use nino_weights::{Error, TensorReader};
 use serde::Serialize;
@@ -27,7 +27,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()> {
-    let reader = nino_weights::open(lookup::find(Kind::File, &args.input, env)?)?;
+    let reader = nino_weights::open(env.library().resolve(ModelKind::ALL, &args.input)?)?;
     let options = Options {
         dtype: args.dtype,
         keep: args.keep.clone(),

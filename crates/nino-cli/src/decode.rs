@@ -11,7 +11,6 @@ use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::interrupt;
-use crate::lookup::{self, Kind};
 use crate::printer::{self, Printer};
 use crate::settings::Settings;
 use anyhow::Result;
@@ -20,7 +19,7 @@ use indicatif::ProgressBar;
 use nino_engine::media::{can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
-    OnPicture, Precision, Store, Tile, Tiling, VaeFile,
+    ModelKind, OnPicture, Precision, Store, Tile, Tiling, VaeFile,
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
@@ -30,7 +29,7 @@ use std::time::Instant;
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
+    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
     let format = args.vae.latent_format.as_deref();
     let options = options(&args.how, format, &vae, &choice.settings)?;
     let latent = Latent::open(&args.latent)?;
@@ -69,7 +68,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         precision: precision_of(args.precision, &choice.settings)?,
         format: format(args.vae.latent_format.as_deref())?,
     };
-    let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
+    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
     let mut video = open_video(&args.picture)?;
     can_write(&args.output)?;
     let opened = device::open(&choice)?;
@@ -108,7 +107,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let vae = match (&args.vae, &args.spec) {
-        (Some(path), _) => VaeFile::open(&lookup::find(Kind::Vae, path, env)?)?,
+        (Some(path), _) => VaeFile::open(&env.library().resolve(&[ModelKind::Vae], path)?)?,
         (None, Some(name)) => VaeFile::spec(name)?,
         (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
     };
@@ -117,7 +116,7 @@ pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result
     let size = latent_size(args, &vae)?;
     let store = Store::keeping_nothing(opened.device.clone());
     let plan = nino_engine::plan_decode(&store, &vae, size, &options)?;
-    let report = PlanReport::new(&plan, &vae, &opened)?;
+    let report = PlanReport::new(&plan, &vae, &opened);
     printer.text(&report)?;
     printer.document(&report)
 }

@@ -1,73 +1,22 @@
-//! Which device to use: what the flags and variables say, and how it is opened.
+//! Which device the flags, variables, the config file and the profile choose. The engine lists and
+//! opens devices; this file only says which.
 
-mod ceiling;
-mod open;
-mod rates;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ceiling::Ceiling;
-pub(crate) use open::{Opened, Target, adapters, open, open_target, targets};
-pub(crate) use rates::Rates;
-
-use crate::args::{DeviceArgs, GpuTier, ProfileArgs};
+use crate::args::{DeviceArgs, ProfileArgs};
 use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::settings::Settings;
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceName {
-    /// The best real GPU, else the CPU.
-    Auto,
-    Cpu,
-    /// The best real GPU, or an error.
-    Gpu,
-    GpuAt(usize),
-}
-
-impl FromStr for DeviceName {
-    type Err = Usage;
-
-    fn from_str(text: &str) -> Result<DeviceName, Usage> {
-        match text {
-            "auto" => Ok(DeviceName::Auto),
-            "cpu" => Ok(DeviceName::Cpu),
-            "gpu" => Ok(DeviceName::Gpu),
-            _ => {
-                let index = text.strip_prefix("gpu:").and_then(|n| n.parse().ok());
-                index.map(DeviceName::GpuAt).ok_or_else(|| {
-                    Usage("a device is auto, cpu, gpu or gpu:N, such as gpu:0".to_owned())
-                })
-            }
-        }
-    }
-}
-
-impl fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeviceName::Auto => f.pad("auto"),
-            DeviceName::Cpu => f.pad("cpu"),
-            DeviceName::Gpu => f.pad("gpu"),
-            DeviceName::GpuAt(n) => f.pad(&format!("gpu:{n}")),
-        }
-    }
-}
+use nino_engine::device::{self, DeviceChoice, DeviceError, Tier};
+pub(crate) use nino_engine::device::{Ceiling, DeviceName, Opened, Rates};
+use nino_graph::Work;
 
 /// What the user wants: flags first, then variables, the config file, the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// `None`: not said.
-    pub(crate) device: Option<DeviceName>,
-    pub(crate) tier: Option<GpuTier>,
-    pub(crate) budget: Option<Bytes>,
-    pub(crate) threads: Option<usize>,
-    pub(crate) cache_dir: Option<PathBuf>,
-    pub(crate) no_ptx: bool,
+    pub(crate) device: DeviceChoice,
     /// For the flags of single verbs.
     pub(crate) settings: Settings,
 }
@@ -84,26 +33,57 @@ impl Choice {
         env: &Env,
     ) -> Result<Choice, Usage> {
         let settings = env.settings.with_profile(profile.profile)?;
-        let choice = Choice {
+        let budget = settings.pick("budget", args.budget, str::parse)?;
+        let threads = settings.pick("threads", args.threads, threads)?;
+        let device = DeviceChoice {
             device: settings.pick("device", args.device, str::parse)?,
-            tier: settings.choose("gpu_tier", args.gpu_tier)?,
-            budget: settings.pick("budget", args.budget, str::parse)?,
-            threads: settings
-                .pick("threads", args.threads, threads)?
-                .map(usize::from),
+            tier: settings.pick("gpu_tier", args.gpu_tier, tier)?,
+            budget: budget.map(|Bytes(bytes)| bytes),
+            threads: threads.map(usize::from),
             cache_dir: env.cache_dir.clone(),
+            temp_dir: env.temp_dir.clone(),
             no_ptx: env.no_ptx,
-            settings,
         };
-        if choice.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
+        if device.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
             let text = "--gpu-tier chooses GPU kernels, and the device is the CPU: leave one out";
             return Err(Usage(text.to_owned()));
         }
-        Ok(choice)
+        Ok(Choice { device, settings })
     }
+}
+
+/// Opens the one device that was chosen.
+pub(crate) fn open(choice: &Choice) -> Result<Opened, DeviceError> {
+    device::open(&choice.device)
+}
+
+/// How fast the device does `works`. A plan does not fail because its time could not be estimated:
+/// why is told, and there is no estimate.
+pub(crate) fn rates<'a>(
+    opened: &Opened,
+    works: impl IntoIterator<Item = &'a Work>,
+    outside: bool,
+) -> Option<Rates> {
+    let measured = opened.rates(works, outside);
+    measured
+        .map_err(|e| {
+            tracing::warn!(
+                "no time is estimated, since {} was not measured: {e}",
+                opened.name
+            )
+        })
+        .ok()
 }
 
 fn threads(text: &str) -> Result<u16, &'static str> {
     let n = text.parse().ok().filter(|n| (1..=1024).contains(n));
     n.ok_or("a number from 1 to 1024 is wanted")
+}
+
+fn tier(text: &str) -> Result<Tier, String> {
+    let lower = text.to_lowercase();
+    lower.parse().map_err(|_| {
+        let names = Tier::ALL.map(Tier::name);
+        format!("one of {} is wanted", names.join(", "))
+    })
 }

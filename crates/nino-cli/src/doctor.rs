@@ -6,7 +6,6 @@
 mod adapters;
 mod arch;
 mod budget;
-mod cgroup;
 mod facts;
 mod print;
 mod rules;
@@ -16,13 +15,13 @@ mod tests;
 mod verify;
 
 use crate::args::DoctorArgs;
-use crate::device::{self, Choice};
+use crate::device::Choice;
 use crate::env::{self, Env};
 use crate::failure::Told;
 use crate::printer::Printer;
 use anyhow::Result;
-use facts::{Config, Facts};
-use nino_gpu::AdapterInfo;
+use facts::{Config, Facts, Memory};
+use nino_engine::device::{self, Budget, HostMemory};
 use rules::Finding;
 use serde::Serialize;
 use verify::Verdict;
@@ -39,9 +38,9 @@ struct Document<'a> {
 pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> {
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     // A device that was named must exist; when none was, no GPU is a finding and no failure.
-    let named = choice.device.is_some() || choice.tier.is_some();
+    let named = choice.device.device.is_some() || choice.device.tier.is_some();
     let targets = if args.verify || named {
-        device::targets(&choice)?
+        device::targets(&choice.device)?
     } else {
         Vec::new()
     };
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     printer.text(print::report(&facts, &findings))?;
     let filter = args.filter.as_deref().unwrap_or_default();
     let verdicts = if args.verify {
-        Some(verify::run(&targets, &choice, filter, printer)?)
+        Some(verify::run(&targets, &choice.device, filter, printer)?)
     } else {
         None
     };
@@ -65,17 +64,6 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     Ok(())
 }
 
-/// The processor's name, as `/proc/cpuinfo` or the like gives it.
-pub(crate) fn cpu_model() -> String {
-    system::cpu().model
-}
-
-/// The most memory to plan with on an adapter, when nothing else is said.
-pub(crate) fn adapter_budget(info: &AdapterInfo) -> Option<u64> {
-    let found = adapters::facts(info);
-    budget::adapter(&found, &system::memory(), None).map(|b| b.bytes)
-}
-
 fn gather(choice: &Choice, env: &Env) -> Facts {
     let environment = env::listed();
     let driver_files: Vec<&str> = environment
@@ -83,17 +71,19 @@ fn gather(choice: &Choice, env: &Env) -> Facts {
         .filter(|v| ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].contains(&v.name.as_str()))
         .map(|v| v.value.as_str())
         .collect();
-    let mut memory = system::memory();
-    memory.budget = budget::host(&memory, choice.budget);
-    let (mut adapters, no_adapter) = adapters::found();
-    for adapter in &mut adapters {
-        adapter.budget = budget::adapter(adapter, &memory, choice.budget);
-    }
+    let cap = choice.device.budget;
+    let memory = HostMemory::read();
+    let (adapters, no_adapter) = adapters::found(&memory, cap);
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         system: system::system(&driver_files),
         cpu: system::cpu(),
-        memory,
+        memory: Memory {
+            budget: Budget::host(&memory, cap),
+            total: memory.total,
+            available: memory.available,
+            limit: memory.limit.map(|l| (l.bytes, l.group)),
+        },
         adapters,
         no_adapter,
         environment,

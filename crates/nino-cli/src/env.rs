@@ -5,6 +5,7 @@ mod tests;
 
 use crate::failure::Usage;
 use crate::settings::{self, Settings};
+use nino_engine::{Library, LibraryPaths};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub(crate) struct Env {
     pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
     pub(crate) cache_dir: Option<PathBuf>,
+    /// Where values that do not fit into memory wait.
+    pub(crate) temp_dir: Option<PathBuf>,
     /// No kernels in PTX, to see whether those are what goes wrong.
     pub(crate) no_ptx: bool,
     pub(crate) hf_endpoint: Option<String>,
@@ -28,6 +31,7 @@ pub(crate) struct Env {
     pub(crate) models: Vec<PathBuf>,
     /// ComfyUI's folder, whose models are found by name.
     pub(crate) comfyui: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     pub(crate) no_color: bool,
     /// What the terminal says it is, to know which pictures it draws.
     pub(crate) term: Option<String>,
@@ -63,10 +67,14 @@ impl Env {
                 .map(|v| std::env::split_paths(v).collect())
                 .unwrap_or_default(),
             comfyui: settings.text("comfyui").map(PathBuf::from),
+            home: var("HOME")
+                .or_else(|| var("USERPROFILE"))
+                .map(PathBuf::from),
             settings,
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| base.map(|b| b.join("nino"))),
+            temp_dir: var("TMPDIR").map(PathBuf::from),
             no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
             hf_endpoint: var("HF_ENDPOINT"),
             hf_token: var("HF_TOKEN"),
@@ -77,6 +85,16 @@ impl Env {
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
             kitty: var("KITTY_WINDOW_ID").is_some(),
+        })
+    }
+
+    /// Where models are found by name.
+    pub(crate) fn library(&self) -> Library {
+        Library::new(LibraryPaths {
+            models: self.models.clone(),
+            comfyui: self.comfyui.clone(),
+            downloads: self.hf_cache.clone(),
+            home: self.home.clone(),
         })
     }
 }
@@ -125,6 +143,10 @@ const KNOWN: &[Known] = &[
     known("NINO_OVERLAP", "default of --overlap"),
     known("NINO_QUANTIZE", "default of --quantize"),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
+    known(
+        "TMPDIR",
+        "folder for values that do not fit into memory, instead of /var/tmp",
+    ),
     known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
     known("NINO_MODELS", "folders where model files are found by name"),
     known(

@@ -2,10 +2,9 @@
 
 use crate::generate::rescue::Rescued;
 use crate::hints;
-use crate::lookup::LookupError;
 use crate::pull::HubError;
-use nino_engine::EngineError;
-use nino_gpu::GpuError;
+use nino_engine::device::GpuError;
+use nino_engine::{DeviceError, EngineError, LibraryError};
 use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
 use std::error::Error;
@@ -101,12 +100,20 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(engine) = error.downcast_ref::<EngineError>() {
         return hints::of(engine);
     }
-    let gpu = error.downcast_ref().and_then(gpu_hint);
+    if let Some(DeviceError::Exec(e)) = error.downcast_ref() {
+        return exec_hint(e).map(str::to_owned);
+    }
+    let gpu = match error.downcast_ref() {
+        Some(DeviceError::Gpu(e)) => gpu_hint(e),
+        Some(DeviceError::NoSuchGpu { .. }) => Some("`nino doctor` lists the devices as gpu:N"),
+        Some(DeviceError::NoSuchTier { .. }) => Some("leave --gpu-tier out to get the best one"),
+        _ => None,
+    };
     let text = gpu
         .or_else(|| exec.and_then(exec_hint))
         .or_else(|| plan.map(plan_hint))
         .or_else(|| error.downcast_ref().and_then(HubError::hint))
-        .or_else(|| error.downcast_ref().and_then(LookupError::hint));
+        .or_else(|| error.downcast_ref().and_then(library_hint));
     text.map(str::to_owned)
 }
 
@@ -123,6 +130,15 @@ fn gpu_hint(error: &GpuError) -> Option<&'static str> {
         GpuError::OutOfMemory { .. } => {
             Some("close programs that use the card, or lower --budget so that the plan is smaller")
         }
+        _ => None,
+    }
+}
+
+fn library_hint(error: &LibraryError) -> Option<&'static str> {
+    match error {
+        LibraryError::Unknown { places, .. } if places.is_empty() => Some(
+            "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's own, and names are found there",
+        ),
         _ => None,
     }
 }

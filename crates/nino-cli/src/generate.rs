@@ -20,7 +20,6 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
-use crate::lookup;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 use from_png::Flags;
@@ -28,7 +27,7 @@ use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;
 use nino_engine::{
-    Checkpoint, Control, Event, GenerateRequest, Generated, Seed, Store, plan_generate,
+    Checkpoint, Control, Event, GenerateRequest, Generated, ModelKind, Seed, Store, plan_generate,
 };
 use report::Report;
 use rescue::Rescue;
@@ -45,8 +44,8 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let mut model = model::open(&args.model, &choice, env)?;
     model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
     let mut request = request::request(args, &model, &choice.settings, env)?;
-    request.embeddings = lookup::embeddings(env)?;
-    let model_hash = ModelHash::start(&model.path, choice.cache_dir.as_deref());
+    request.embeddings = env.library().folders(ModelKind::Embedding)?;
+    let model_hash = ModelHash::start(&model.path, env.cache_dir.as_deref());
     let tips = tips::tips(&request, &model);
     let batch = choice.settings.batch_tip(request.batch);
     for tip in tips.iter().chain(&batch) {

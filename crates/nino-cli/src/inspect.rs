@@ -4,9 +4,9 @@ mod print;
 
 use crate::args::InspectArgs;
 use crate::env::Env;
-use crate::lookup::{self, Kind};
 use crate::printer::Printer;
 use anyhow::Result;
+use nino_engine::ModelKind;
 use nino_weights::detect::{Confidence, Detected, Prediction, Report};
 use nino_weights::inspect::Summary;
 use nino_weights::lora::{self, Delta, LoraPart};
@@ -73,7 +73,7 @@ struct Tensor {
 }
 
 pub(crate) fn run(args: &InspectArgs, env: &Env, printer: Printer) -> Result<()> {
-    let reader = nino_weights::open(lookup::find(Kind::File, &args.path, env)?)?;
+    let reader = nino_weights::open(env.library().resolve(ModelKind::ALL, &args.path)?)?;
     let index = reader.index();
     let report = nino_weights::detect::detect(index)?;
     let document = Document {

@@ -17,7 +17,6 @@ mod hints;
 mod inspect;
 mod interrupt;
 mod log;
-mod lookup;
 mod plan;
 mod printer;
 mod pull;
@@ -26,6 +25,7 @@ mod settings;
 mod size;
 mod span;
 mod table;
+mod verdict;
 
 use anyhow::Result;
 use args::{BenchVerb, Cli, PlanVerb, Verb};

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
 use crate::span::Span;
+use crate::verdict::{Needs, Verdict};
 use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
@@ -32,7 +33,7 @@ pub(crate) fn generate(args: &PlanGenerateArgs, env: &Env, printer: Printer) -> 
     let request = request(args, &model, &choice)?;
     let opened = device::open(&choice)?;
     let plan = plan_generate(&opened.device, &model, &request, args.count)?;
-    let report = Report::new(&plan, &model, &request, args.count, &opened)?;
+    let report = Report::new(&plan, &model, &request, args.count, &opened);
     printer.text(&report)?;
     printer.document(&report)
 }
@@ -75,7 +76,10 @@ struct Report {
     largest_binding_bytes: usize,
     weights_bytes: usize,
     streamed_bytes: usize,
-    estimated_ms: f64,
+    /// `None` where the device could not be measured.
+    estimated_ms: Option<f64>,
+    #[serde(flatten)]
+    verdict: Verdict,
     stages: Vec<StageRow>,
 }
 
@@ -96,20 +100,22 @@ struct StageRow {
     host_bytes: usize,
     largest_binding_bytes: usize,
     peak_at: String,
-    estimated_ms: f64,
+    estimated_ms: Option<f64>,
 }
 
 impl StageRow {
-    fn new(stage: &StagePlan, rates: &Rates, stream: Stream) -> StageRow {
+    fn new(stage: &StagePlan, rates: Option<&Rates>, stream: Stream) -> StageRow {
         let plan = &stage.plan;
         let moved = plan.moved_bytes(Outside::Host) * stage.runs;
-        let compute = rates.seconds(&stage.work(), moved);
         let fetching = plan.streamed_in(stage.runs) as f64 / stream.bytes;
-        let seconds = if stream.hides {
-            compute.max(fetching)
-        } else {
-            compute + fetching
-        };
+        let compute = rates.map(|rates| rates.seconds(&stage.work(), moved));
+        let seconds = compute.map(|compute| {
+            if stream.hides {
+                compute.max(fetching)
+            } else {
+                compute + fetching
+            }
+        });
         StageRow {
             stage: stage.stage.name(),
             strategy: stage.residency.name(),
@@ -122,7 +128,7 @@ impl StageRow {
             host_bytes: plan.host_bytes(),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
-            estimated_ms: seconds * 1e3,
+            estimated_ms: seconds.map(|s| s * 1e3),
         }
     }
 }
@@ -163,17 +169,20 @@ impl Report {
         request: &GenerateRequest,
         count: usize,
         opened: &Opened,
-    ) -> Result<Report> {
+    ) -> Report {
         let works: Vec<Work> = plan.stages.iter().map(StagePlan::work).collect();
-        let outside = plan.stages.iter().any(|s| s.plan.host_bytes() > 0);
-        let rates = Rates::measure(opened, &works, outside)?;
+        let outside = plan.stages.iter().map(|s| s.plan.host_bytes()).max();
+        let outside = outside.unwrap_or(0);
+        let rates = device::rates(opened, &works, outside > 0);
         let stream = Stream::measure(plan, model, opened);
         let stages: Vec<StageRow> = plan
             .stages
             .iter()
-            .map(|s| StageRow::new(s, &rates, stream))
+            .map(|s| StageRow::new(s, rates.as_ref(), stream))
             .collect();
-        Ok(Report {
+        let estimated: Option<f64> = stages.iter().map(|s| s.estimated_ms).sum();
+        let program_bytes = opened.device.plan_options().reserve;
+        Report {
             model: model.name().to_owned(),
             device: device_text(opened),
             width: request.width,
@@ -184,13 +193,21 @@ impl Report {
             cfg: request.cfg,
             budget_bytes: opened.device.plan_options().budget,
             predicted_peak_bytes: plan.peak_bytes(),
-            program_bytes: opened.device.plan_options().reserve,
+            program_bytes,
             largest_binding_bytes: plan.largest_binding(),
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),
-            estimated_ms: stages.iter().map(|s| s.estimated_ms).sum::<f64>() * count as f64,
+            estimated_ms: estimated.map(|ms| ms * count as f64),
+            verdict: Verdict::new(
+                opened,
+                Needs {
+                    peak: plan.peak_bytes(),
+                    program: program_bytes,
+                    outside,
+                },
+            ),
             stages,
-        })
+        }
     }
 }
 
@@ -220,7 +237,12 @@ impl fmt::Display for Report {
             if s.host_bytes > 0 {
                 write!(f, ", {} of values outside", bytes(s.host_bytes))?;
             }
-            writeln!(f, "; {} in {}", runs(s.runs), Span(s.estimated_ms))?;
+            writeln!(
+                f,
+                "; {} in {}",
+                runs(s.runs),
+                Span::or_unknown(s.estimated_ms)
+            )?;
         }
         write!(f, "  predicted peak   {}", bytes(self.predicted_peak_bytes))?;
         if let Some(budget) = self.budget_bytes {
@@ -232,20 +254,32 @@ impl fmt::Display for Report {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        write!(f, "  estimated time   {}", Span(self.estimated_ms))
+        write!(f, "{}", self.verdict)?;
+        write!(
+            f,
+            "  estimated time   {}",
+            Span::or_unknown(self.estimated_ms)
+        )
     }
 }
 
-/// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as it is now.
+/// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as it
+/// is now.
 fn read_rate(path: &Path) -> Option<f64> {
-    const PIECE: u64 = 32 << 20;
+    const PIECE: usize = 32 << 20;
     let mut file = File::open(path).ok()?;
     let middle = file.metadata().ok()?.len() / 2;
     file.seek(SeekFrom::Start(middle)).ok()?;
+    let mut bytes = vec![0; 1 << 20];
     let started = Instant::now();
-    let mut bytes = Vec::with_capacity(PIECE as usize);
-    let read = file.take(PIECE).read_to_end(&mut bytes).ok()?;
-    (read > 0).then(|| read as f64 / started.elapsed().as_secs_f64())
+    let mut all = 0;
+    while all < PIECE {
+        match file.read(&mut bytes).ok()? {
+            0 => break,
+            n => all += n,
+        }
+    }
+    (all > 0).then(|| all as f64 / started.elapsed().as_secs_f64())
 }
 
 fn runs(n: usize) -> String {

@@ -13,11 +13,6 @@ pub(crate) fn peak() -> Option<usize> {
     status("VmHWM:")
 }
 
-/// Bytes that are resident now.
-pub(crate) fn now() -> Option<usize> {
-    status("VmRSS:")
-}
-
 fn status(key: &str) -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(key))?;

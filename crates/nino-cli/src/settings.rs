@@ -80,7 +80,7 @@ impl Settings {
         all.profile = Some(profile);
         for (key, value) in profile.settings() {
             let said = Said {
-                value: (*value).to_owned(),
+                value,
                 by: format!("{key} of the profile {profile}"),
             };
             all.said.entry(key).or_insert(said);

@@ -6,6 +6,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span(pub(crate) f64);
 
+impl Span {
+    /// An estimate that may not have been possible.
+    pub(crate) fn or_unknown(ms: Option<f64>) -> String {
+        ms.map_or("unknown".to_owned(), |ms| Span(ms).to_string())
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0;

@@ -1,5 +1,6 @@
 //! The CPU as a device: its threads, its vector level, and what it says about itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nino_graph::{
@@ -10,15 +11,19 @@ use crate::exec;
 use crate::memory::{self, Buffer};
 use crate::params::Params;
 use crate::simd::Level;
+use crate::spill::Spill;
 use crate::threads::Threads;
 
 /// How to open the CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuOptions {
     /// All cores when not given.
     pub threads: Option<usize>,
     /// The best level when not given; one that this machine lacks is an error.
     pub level: Option<Level>,
+    /// The folder for values that do not fit into memory; `/var/tmp` and then the system's folder
+    /// for temporary files when it is not given or cannot be written.
+    pub temp_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +59,7 @@ const THREAD_BYTES: usize = 4 << 20;
 pub struct Cpu {
     threads: Arc<Threads>,
     level: Level,
+    temp_dir: Option<PathBuf>,
 }
 
 impl Cpu {
@@ -76,6 +82,7 @@ impl Cpu {
         Ok(Cpu {
             threads: Arc::new(pool),
             level,
+            temp_dir: options.temp_dir,
         })
     }
 
@@ -85,6 +92,12 @@ impl Cpu {
 
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// Bytes that are free on the disk where values wait that do not fit into memory; `None` where
+    /// the system does not tell.
+    pub fn free_disk_bytes(&self) -> Option<u64> {
+        Spill::free_bytes(self.temp_dir.as_deref())
     }
 
     pub(crate) fn team(&self) -> &Threads {
@@ -122,7 +135,8 @@ impl Device for Cpu {
             what: "weights of another device".to_owned(),
         };
         let weights = weights.clone().downcast::<Params>().map_err(other)?;
-        let sessions = exec::sessions(plans, &weights, &self.threads, self.level)?;
+        let temp_dir = self.temp_dir.as_deref();
+        let sessions = exec::sessions(plans, &weights, &self.threads, self.level, temp_dir)?;
         let boxed = |s| -> Box<dyn Session> { Box::new(s) };
         Ok(taking_turns(sessions.into_iter().map(boxed).collect()))
     }

@@ -76,11 +76,11 @@ impl Cpu {
         })
     }
 
-    /// Bytes read and written per second by a copy of all threads, in GB/s; blocks are larger than
-    /// caches. `None` when their memory cannot be had.
-    pub fn copy_bandwidth(&self) -> Option<f64> {
-        const BYTES: usize = 128 << 20;
-        let n = BYTES / self.threads();
+    /// Bytes read and written per second by a copy of all threads, in GB/s, between two blocks of
+    /// `bytes` in all: what is smaller than the last cache measures that cache. `None` when the
+    /// memory cannot be had.
+    pub fn copy_bandwidth(&self, bytes: usize) -> Option<f64> {
+        let n = bytes / self.threads();
         let buffers: Vec<(Buffer, Buffer)> = (0..self.threads())
             .map(|_| Some((Buffer::new(n, "bench").ok()?, Buffer::new(n, "bench").ok()?)))
             .collect::<Option<_>>()?;

@@ -1,6 +1,5 @@
 //! Values outside the arena, in a temporary file without a name: it is gone when the session is.
 
-use std::env;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -12,19 +11,18 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// Takes all of the disk that it will need, or none: a full disk half-way would cost the whole run.
-    pub(crate) fn new(bytes: u64) -> Result<Spill, ExecError> {
-        let named = env::var_os("TMPDIR").map(PathBuf::from);
-        let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
-        let found = folders.find_map(|folder| Some((tempfile::tempfile_in(&folder).ok()?, folder)));
-        let (file, folder) = match found {
-            Some(found) => found,
-            None => (
-                tempfile::tempfile().map_err(failed("create"))?,
-                env::temp_dir(),
-            ),
-        };
+    /// Takes all of the disk that it will need, or none: a full disk half-way would cost the whole
+    /// run. The file is in `folder`, or where that is not given or cannot be written, in the
+    /// system's folders for temporary files.
+    pub(crate) fn new(folder: Option<&Path>, bytes: u64) -> Result<Spill, ExecError> {
+        let (file, folder) = temporary_file(folder).map_err(failed("create"))?;
         Spill::of(file, &folder, bytes)
+    }
+
+    /// Bytes that are free where [`Spill::new`] would put its file, if the system tells.
+    pub(crate) fn free_bytes(folder: Option<&Path>) -> Option<u64> {
+        let (file, _) = temporary_file(folder).ok()?;
+        free_bytes(&file)
     }
 
     fn of(file: File, folder: &Path, bytes: u64) -> Result<Spill, ExecError> {
@@ -73,8 +71,32 @@ impl Spill {
     }
 }
 
-/// For files that are large: unlike `/tmp`, never in memory.
-const LARGE: &str = "/var/tmp";
+/// A file without a name and the folder it is in: the one given, else the first of the system's.
+fn temporary_file(folder: Option<&Path>) -> io::Result<(File, PathBuf)> {
+    let mut error = ErrorKind::NotFound.into();
+    for folder in folder
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(system_folders())
+    {
+        match tempfile::tempfile_in(&folder) {
+            Ok(file) => return Ok((file, folder)),
+            Err(e) => error = e,
+        }
+    }
+    Err(error)
+}
+
+/// Where files go when nobody named a folder, best first. `/var/tmp` is for large ones: unlike `/tmp`
+/// it is never in memory.
+fn system_folders() -> [PathBuf; 2] {
+    let last = if cfg!(unix) {
+        PathBuf::from("/tmp")
+    } else {
+        std::env::temp_dir()
+    };
+    [PathBuf::from("/var/tmp"), last]
+}
 
 /// Makes the file so long, with its place on the disk where the system can do that.
 fn take(file: &File, bytes: u64) -> io::Result<()> {
@@ -126,6 +148,20 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> ExecError {
 #[cfg(test)]
 mod tests {
     use super::{ExecError, Spill};
+    use std::path::Path;
+
+    #[test]
+    fn the_folder_that_is_given_is_used_and_one_that_is_not_there_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let Err(error) = Spill::new(Some(folder.path()), 1 << 60) else {
+            panic!("no disk has an exbibyte");
+        };
+        let named = folder.path().display().to_string();
+        assert!(error.to_string().contains(&named), "{error}");
+        let missing = folder.path().join("missing");
+        assert!(Spill::new(Some(&missing), 1 << 20).is_ok());
+        assert!(Spill::new(None::<&Path>, 1 << 20).is_ok());
+    }
 
     #[test]
     fn a_disk_without_the_room_is_told_before_anything_is_written() {

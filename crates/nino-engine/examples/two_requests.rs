@@ -38,12 +38,18 @@ pub fn two_requests() -> Result<(Vec<Picture>, usize), EngineError> {
 
     let stop = AtomicBool::new(false);
     let mut done = 0;
-    let stopped = run(&store, &model, &request(&model, "a sun"), &stop, &mut |event| {
-        if let Event::Progress { done: 2, total: 4 } = event {
-            done = 2;
-            stop.store(true, Ordering::Relaxed);
-        }
-    });
+    let stopped = run(
+        &store,
+        &model,
+        &request(&model, "a sun"),
+        &stop,
+        &mut |event| {
+            if let Event::Progress { done: 2, total: 4 } = event {
+                done = 2;
+                stop.store(true, Ordering::Relaxed);
+            }
+        },
+    );
     assert!(matches!(stopped, Err(EngineError::Cancelled)));
     Ok((pictures, done))
 }

@@ -12,15 +12,16 @@ mod builtin;
 mod conditioning;
 mod control;
 mod decode;
+pub mod device;
 mod encode;
 mod error;
 mod fit;
 mod generate;
 mod image;
 mod latent;
+pub mod library;
 mod model;
 mod profile;
-mod reopen;
 mod sample;
 mod store;
 mod synthetic;
@@ -38,6 +39,7 @@ pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
 };
+pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Reopening, Tier};
 pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encode_video};
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
@@ -46,10 +48,13 @@ pub use generate::{
 };
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
+pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
     apply_lora,
 };
+pub use nino_dtype::DType;
+pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::Family;
@@ -60,7 +65,6 @@ pub use nino_sample::{
     Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
 pub use profile::{OpTotal, Profile};
-pub use reopen::{Open, Reopening};
 pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;

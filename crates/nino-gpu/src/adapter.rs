@@ -48,13 +48,14 @@ impl FromStr for Tier {
 }
 
 /// What kind of thing an adapter is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdapterKind {
     Discrete,
     Integrated,
     Virtual,
     /// Runs on the CPU (lavapipe, WARP): used only when named.
     Software,
+    #[default]
     Other,
 }
 

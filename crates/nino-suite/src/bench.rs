@@ -2,14 +2,12 @@
 //!
 //! A row is honest only with its error beside it: some output values are computed again in f64.
 
-mod outside;
 mod sample;
 
 use crate::run::RunError;
 use crate::{Case, CaseBuilder, Class, Difference, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Cost, Device, Plan, RunOptions, rewrite};
-pub use outside::outside_rate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use cases::{Case, Parts};
 use network::{Loaded, Network};
 use nino_dtype::DType;
+use nino_engine::DeviceChoice;
 use nino_graph::Device;
 use report::{Report, Row};
 use std::collections::HashMap;
@@ -131,9 +132,9 @@ impl Bench<'_> {
     /// The network's output from the same weights in f32 and f32 activations, on the CPU.
     fn exact(&mut self, network: &Network) -> Result<&[f32]> {
         if !self.exact.contains_key(&network.name) {
-            let cpu = device::open(&Choice {
+            let cpu = nino_engine::device::open(&DeviceChoice {
                 device: Some(DeviceName::Cpu),
-                ..Choice::default()
+                ..DeviceChoice::default()
             })?;
             let exact = network.with_weights(DType::F32);
             let mut loaded = Loaded::new(&*cpu.device, &exact, DType::F32)?;

@@ -14,7 +14,7 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn new(opened: &Opened) -> Head {
         Head {
-            device: opened.name.clone(),
+            device: opened.name.to_string(),
             model: opened.model.clone(),
             tier: opened.tier.map(|t| t.to_string()),
         }

@@ -103,7 +103,7 @@ impl Row {
             op: row.op,
             shape: row.shape.clone(),
             dtype: row.dtype.clone(),
-            device: opened.name.clone(),
+            device: opened.name.to_string(),
             tier: opened.tier.map(|t| t.to_string()),
             runs: row.runs,
             median_ms: ms(row.median),

@@ -2,10 +2,10 @@
 
 use super::device_text;
 use crate::bytes::Bytes;
-use crate::device::{Opened, Rates};
+use crate::device::{Opened, rates};
 use crate::resident;
 use crate::span::Span;
-use anyhow::Result;
+use crate::verdict::{Needs, Verdict};
 use nino_engine::{DecodePlan, Decoded, Encoded, VaeFile};
 use serde::Serialize;
 use std::fmt;
@@ -39,14 +39,22 @@ pub(super) struct PlanReport {
     peak_at: String,
     tile: Option<TileJson>,
     chunk: Option<usize>,
-    estimated_ms: f64,
+    /// `None` where the device could not be measured.
+    estimated_ms: Option<f64>,
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// Of this process, which only plans and measures; Linux only.
+    resident_peak_bytes: Option<usize>,
 }
 
 impl PlanReport {
-    pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
+    pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> PlanReport {
+        let (peak, outside) = (plan.peak_bytes(), plan.host_bytes());
         let moved_bytes = plan.moved_bytes();
-        let rates = Rates::measure(opened, [&plan.work], moved_bytes > 0)?;
-        Ok(PlanReport {
+        let program_bytes = program_bytes(plan, opened);
+        let rates = rates(opened, [&plan.work], moved_bytes > 0);
+        let seconds = rates.map(|r| r.seconds(&plan.work, moved_bytes));
+        PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
             width: plan.width,
@@ -54,17 +62,26 @@ impl PlanReport {
             frames: plan.n_frames,
             strategy: plan.strategy.name(),
             precision: plan.dtype.to_string(),
-            predicted_peak_bytes: plan.peak_bytes(),
+            predicted_peak_bytes: peak,
             weights_bytes: plan.weight_bytes(),
-            host_bytes: plan.host_bytes(),
+            host_bytes: outside,
             moved_bytes,
-            program_bytes: program_bytes(plan, opened),
+            program_bytes,
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: rates.seconds(&plan.work, moved_bytes) * 1e3,
-        })
+            estimated_ms: seconds.map(|s| s * 1e3),
+            verdict: Verdict::new(
+                opened,
+                Needs {
+                    peak,
+                    program: program_bytes,
+                    outside,
+                },
+            ),
+            resident_peak_bytes: resident::peak(),
+        }
     }
 }
 
@@ -116,7 +133,12 @@ impl fmt::Display for PlanReport {
             bytes(self.largest_binding_bytes)
         )?;
         writeln!(f, "  most at          {}", self.peak_at)?;
-        write!(f, "  estimated time   {}", Span(self.estimated_ms))
+        write!(f, "{}", self.verdict)?;
+        write!(
+            f,
+            "  estimated time   {}",
+            Span::or_unknown(self.estimated_ms)
+        )
     }
 }
 

@@ -1,36 +1,27 @@
 //! Graphics adapters as facts.
 
 use super::arch;
-use super::facts::{Adapter, Kind, Reading, Source};
-use crate::device;
-use nino_gpu::{AdapterInfo, AdapterKind, MemorySource};
+use super::facts::Adapter;
+use nino_engine::device::{self, AdapterInfo, Budget, HostMemory};
 
-/// Every adapter, or none and why.
-pub(super) fn found() -> (Vec<Adapter>, Option<String>) {
+/// Every adapter, or none and why. `cap` is what the user allows.
+pub(super) fn found(memory: &HostMemory, cap: Option<u64>) -> (Vec<Adapter>, Option<String>) {
     match device::adapters() {
-        Ok(found) => (found.infos.iter().map(facts).collect(), found.reason),
+        Ok(found) => {
+            let infos = found.infos.into_iter();
+            (infos.map(|a| facts(a, memory, cap)).collect(), found.reason)
+        }
         Err(e) => (Vec::new(), Some(e.to_string())),
     }
 }
 
-pub(super) fn facts(info: &AdapterInfo) -> Adapter {
+fn facts(info: AdapterInfo, memory: &HostMemory, cap: Option<u64>) -> Adapter {
     Adapter {
         device: format!("gpu:{}", info.index),
-        name: info.name.clone(),
-        kind: match info.kind {
-            AdapterKind::Discrete => Kind::Discrete,
-            AdapterKind::Integrated => Kind::Integrated,
-            AdapterKind::Virtual => Kind::Virtual,
-            AdapterKind::Software => Kind::Software,
-            AdapterKind::Other => Kind::Other,
-        },
+        kind: info.kind,
         vendor_id: info.vendor_id,
         device_id: info.device_id,
-        pci: info.pci_bus.clone(),
         architecture: arch::find(info.vendor_id, info.device_id, &info.name),
-        backend: info.backend.clone(),
-        driver: info.driver.clone(),
-        driver_info: info.driver_info.clone(),
         tiers: info.tiers.iter().map(ToString::to_string).collect(),
         subgroup: (info.subgroup_min, info.subgroup_max),
         coop_size: info.coop_size,
@@ -39,26 +30,12 @@ pub(super) fn facts(info: &AdapterInfo) -> Adapter {
         max_binding: info.max_binding_bytes,
         max_buffer: info.max_buffer_bytes,
         max_workgroup: info.max_workgroup_bytes,
-        memory: info
-            .memory
-            .iter()
-            .map(|m| reading(m.source, m.total, m.free))
-            .collect(),
-        budget: None,
-    }
-}
-
-fn reading(source: MemorySource, total: u64, free: Option<u64>) -> Reading {
-    let source = match source {
-        MemorySource::VulkanHeaps => Source::VulkanHeaps,
-        MemorySource::VulkanBudget => Source::VulkanBudget,
-        MemorySource::AmdVram => Source::AmdVram,
-        MemorySource::AmdGtt => Source::AmdGtt,
-        MemorySource::Host => Source::Host,
-    };
-    Reading {
-        source,
-        total,
-        free,
+        budget: Budget::adapter(info.kind, &info.memory, memory, cap),
+        name: info.name,
+        pci: info.pci_bus,
+        backend: info.backend,
+        driver: info.driver,
+        driver_info: info.driver_info,
+        memory: info.memory,
     }
 }

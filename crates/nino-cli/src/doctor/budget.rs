@@ -1,96 +1,56 @@
-//! How much memory to plan with: the least of all that limit it, each kept with its name.
-//!
-//! Sources disagree, most of all where a GPU shares the system's memory, so no single one is
-//! believed.
+//! Budgets as text and as JSON.
 
-use super::facts::{Adapter, Budget, Kind, Memory, Source, Term};
 use crate::bytes::Bytes;
+use nino_engine::device::{Budget, Limit};
+use serde::ser::{Serialize, Serializer};
 
-/// Share of a device's memory to use; the rest is for the desktop and the driver.
-const MEMORY_FRACTION: f64 = 0.9;
-const LEAST_RESERVE: u64 = 1 << 30;
-
-/// For plans that run on the CPU.
-pub(super) fn host(memory: &Memory, cap: Option<Bytes>) -> Option<Budget> {
-    let mut terms = Vec::new();
-    push_cap(&mut terms, cap);
-    push_available(&mut terms, memory);
-    if let Some((limit, _)) = &memory.limit {
-        push_fraction(&mut terms, "the control group's limit", *limit);
-    }
-    least(terms)
+#[derive(serde::Serialize)]
+struct BudgetJson {
+    bytes: u64,
+    terms: Vec<TermJson>,
 }
 
-/// For plans that run on this adapter.
-pub(super) fn adapter(adapter: &Adapter, memory: &Memory, cap: Option<Bytes>) -> Option<Budget> {
-    let mut terms = Vec::new();
-    push_cap(&mut terms, cap);
-    let shared = matches!(adapter.kind, Kind::Integrated | Kind::Software);
-    let vram = adapter.reading(Source::AmdVram);
-    let gtt = adapter.reading(Source::AmdGtt).filter(|_| shared);
-    for source in [Source::VulkanHeaps, Source::VulkanBudget] {
-        if let Some(reading) = adapter.reading(source) {
-            push_fraction(&mut terms, "the Vulkan heaps", reading.total);
-            if let Some(free) = reading.free {
-                terms.push(Term {
-                    what: "free by VK_EXT_memory_budget".to_owned(),
-                    bytes: free,
-                });
-            }
-        }
-    }
-    if let Some(vram) = vram {
-        let gtt_total = gtt.map_or(0, |g| g.total);
-        let (what, free_what) = if gtt.is_some() {
-            ("amdgpu's VRAM + GTT", "free VRAM + GTT by amdgpu")
-        } else {
-            ("amdgpu's VRAM", "free VRAM by amdgpu")
-        };
-        push_fraction(&mut terms, what, vram.total + gtt_total);
-        if let Some(free) = vram.free {
-            terms.push(Term {
-                what: free_what.to_owned(),
-                bytes: free + gtt.and_then(|g| g.free).unwrap_or(0),
-            });
-        }
-    }
-    if shared {
-        push_available(&mut terms, memory);
-        if let Some((limit, _)) = &memory.limit {
-            push_fraction(&mut terms, "the control group's limit", *limit);
-        }
-    }
-    least(terms)
+#[derive(serde::Serialize)]
+struct TermJson {
+    what: String,
+    bytes: u64,
 }
 
-fn push_cap(terms: &mut Vec<Term>, cap: Option<Bytes>) {
-    if let Some(Bytes(bytes)) = cap {
-        terms.push(Term {
-            what: "--budget".to_owned(),
-            bytes,
-        });
-    }
-}
-
-fn push_fraction(terms: &mut Vec<Term>, of: &str, bytes: u64) {
-    terms.push(Term {
-        what: format!("{:.0} % of {of}, {}", MEMORY_FRACTION * 100.0, Bytes(bytes)),
-        bytes: (bytes as f64 * MEMORY_FRACTION) as u64,
+/// For `#[serde(serialize_with)]`.
+#[allow(clippy::ref_option)] // serde's signature
+pub(super) fn json<S: Serializer>(budget: &Option<Budget>, to: S) -> Result<S::Ok, S::Error> {
+    let json = budget.as_ref().map(|budget| BudgetJson {
+        bytes: budget.bytes,
+        terms: budget
+            .terms
+            .iter()
+            .map(|term| TermJson {
+                what: what(term.limit),
+                bytes: term.bytes,
+            })
+            .collect(),
     });
+    json.serialize(to)
 }
 
-fn push_available(terms: &mut Vec<Term>, memory: &Memory) {
-    if let Some(available) = memory.available {
-        let reserve = LEAST_RESERVE.max(memory.total.unwrap_or(0) / 20);
-        terms.push(Term {
-            what: format!("MemAvailable less a reserve of {}", Bytes(reserve)),
-            bytes: available.saturating_sub(reserve),
-        });
+/// What limits memory, in words.
+pub(super) fn what(limit: Limit) -> String {
+    let share = |of: u64, whose: &str| {
+        let percent = Budget::FRACTION * 100.0;
+        format!("{percent:.0} % of {whose}, {}", Bytes(of))
+    };
+    match limit {
+        Limit::Cap => "--budget".to_owned(),
+        Limit::VulkanHeaps { of } => share(of, "the Vulkan heaps"),
+        Limit::VulkanFree => "free by VK_EXT_memory_budget".to_owned(),
+        Limit::Amdgpu { of, with_gtt: true } => share(of, "amdgpu's VRAM + GTT"),
+        Limit::Amdgpu { of, .. } => share(of, "amdgpu's VRAM"),
+        Limit::AmdgpuFree { with_gtt: true } => "free VRAM + GTT by amdgpu".to_owned(),
+        Limit::AmdgpuFree { .. } => "free VRAM by amdgpu".to_owned(),
+        Limit::Available { reserve } => {
+            format!("MemAvailable less a reserve of {}", Bytes(reserve))
+        }
+        Limit::Machine { of } => share(of, "the machine's memory"),
+        Limit::ControlGroup { of } => share(of, "the control group's limit"),
     }
-}
-
-/// `None` when nothing is known.
-fn least(terms: Vec<Term>) -> Option<Budget> {
-    let bytes = terms.iter().map(|t| t.bytes).min()?;
-    Some(Budget { bytes, terms })
 }

@@ -1,9 +1,11 @@
 //! What is known about a machine, as plain values: gathered once, judged by `rules.rs`, printed by
 //! `print.rs`. Tests make them up.
 
+use super::budget;
 use crate::env::SetVariable;
 use crate::settings::Said;
-use serde::Serialize;
+use nino_engine::device::{AdapterKind, Budget, MemoryReading, MemorySource};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -77,18 +79,8 @@ pub(crate) struct Memory {
     pub(crate) available: Option<u64>,
     /// Least limit of the control groups this process is in, and which one sets it.
     pub(crate) limit: Option<(u64, String)>,
+    #[serde(serialize_with = "budget::json")]
     pub(crate) budget: Option<Budget>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    Discrete,
-    Integrated,
-    Virtual,
-    Software,
-    #[default]
-    Other,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -96,7 +88,8 @@ pub(crate) struct Adapter {
     /// `gpu:0`
     pub(crate) device: String,
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    #[serde(serialize_with = "kind_json")]
+    pub(crate) kind: AdapterKind,
     pub(crate) vendor_id: u32,
     pub(crate) device_id: u32,
     pub(crate) pci: String,
@@ -112,7 +105,9 @@ pub(crate) struct Adapter {
     pub(crate) max_binding: u64,
     pub(crate) max_buffer: u64,
     pub(crate) max_workgroup: u32,
-    pub(crate) memory: Vec<Reading>,
+    #[serde(serialize_with = "readings_json")]
+    pub(crate) memory: Vec<MemoryReading>,
+    #[serde(serialize_with = "budget::json")]
     pub(crate) budget: Option<Budget>,
 }
 
@@ -143,39 +138,29 @@ pub(crate) enum Family {
     Software,
 }
 
-/// Memory of an adapter as one source tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Reading {
-    pub(crate) source: Source,
-    pub(crate) total: u64,
-    pub(crate) free: Option<u64>,
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn kind_json<S: Serializer>(kind: &AdapterKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match kind {
+        AdapterKind::Discrete => "discrete",
+        AdapterKind::Integrated => "integrated",
+        AdapterKind::Virtual => "virtual",
+        AdapterKind::Software => "software",
+        AdapterKind::Other => "other",
+    })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Source {
-    #[serde(rename = "Vulkan heaps")]
-    VulkanHeaps,
-    #[serde(rename = "VK_EXT_memory_budget")]
-    VulkanBudget,
-    #[serde(rename = "amdgpu mem_info_vram")]
-    AmdVram,
-    #[serde(rename = "amdgpu mem_info_gtt")]
-    AmdGtt,
-    #[serde(rename = "MemAvailable")]
-    Host,
-}
-
-/// The most memory to plan with: the least of its terms.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Budget {
-    pub(crate) bytes: u64,
-    pub(crate) terms: Vec<Term>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Term {
-    pub(crate) what: String,
-    pub(crate) bytes: u64,
+fn readings_json<S: Serializer>(readings: &[MemoryReading], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct ReadingJson {
+        source: &'static str,
+        total: u64,
+        free: Option<u64>,
+    }
+    to.collect_seq(readings.iter().map(|r| ReadingJson {
+        source: r.source.name(),
+        total: r.total,
+        free: r.free,
+    }))
 }
 
 impl Adapter {
@@ -187,7 +172,7 @@ impl Adapter {
         self.vendor_id == super::arch::AMD
     }
 
-    pub(crate) fn reading(&self, source: Source) -> Option<&Reading> {
+    pub(crate) fn reading(&self, source: MemorySource) -> Option<&MemoryReading> {
         self.memory.iter().find(|r| r.source == source)
     }
 

@@ -1,8 +1,10 @@
 //! Facts and findings as text for a person.
 
-use super::facts::{Adapter, Architecture, Budget, Facts, Kind, Reading, Source};
+use super::budget::what;
+use super::facts::{Adapter, Architecture, Facts};
 use super::rules::{Finding, Level};
 use crate::bytes::Bytes;
+use nino_engine::device::{AdapterKind, Budget, MemoryReading, MemorySource};
 use std::fmt::Write;
 
 /// The whole report, without a newline at the end.
@@ -81,11 +83,11 @@ fn cpu(page: &mut Page, facts: &Facts) {
 fn gpu(page: &mut Page, a: &Adapter) {
     page.title(&format!("{}  {}", a.device, a.name));
     let kind = match a.kind {
-        Kind::Discrete => "graphics card",
-        Kind::Integrated => "integrated, shares the system's memory",
-        Kind::Virtual => "virtual",
-        Kind::Software => "software, used only when named",
-        Kind::Other => "of unknown kind",
+        AdapterKind::Discrete => "graphics card",
+        AdapterKind::Integrated => "integrated, shares the system's memory",
+        AdapterKind::Virtual => "virtual",
+        AdapterKind::Software => "software, used only when named",
+        AdapterKind::Other => "of unknown kind",
     };
     let arch = |c: Architecture| format!("{} ({})", c.id, c.cards);
     page.line("kind", kind);
@@ -139,13 +141,10 @@ fn gpu(page: &mut Page, a: &Adapter) {
     budget(page, a.budget.as_ref());
 }
 
-fn memory_reading(r: &Reading) -> String {
+fn memory_reading(r: &MemoryReading) -> String {
     let source = match r.source {
-        Source::VulkanHeaps => "Vulkan heaps",
-        Source::VulkanBudget => "VK_EXT_memory_budget",
-        Source::AmdVram => "amdgpu mem_info_vram",
-        Source::AmdGtt => "amdgpu mem_info_gtt",
-        Source::Host => "MemTotal, MemAvailable",
+        MemorySource::Host => "MemTotal, MemAvailable",
+        other => other.name(),
     };
     let free = r
         .free
@@ -161,7 +160,8 @@ fn budget(page: &mut Page, budget: Option<&Budget>) {
     };
     page.line("budget", &format!("{}, the least of", Bytes(budget.bytes)));
     for term in &budget.terms {
-        page.line("", &format!("{:>9}  {}", Bytes(term.bytes), term.what));
+        let text = format!("{:>9}  {}", Bytes(term.bytes), what(term.limit));
+        page.line("", &text);
     }
 }
 

@@ -3,8 +3,9 @@
 //! `when` gives the evidence (the numbers that made it true) or nothing. Sources name public issue
 //! threads; the texts are ours.
 
-use super::facts::{Adapter, Facts, Family, Kind, Source};
+use super::facts::{Adapter, Facts, Family};
 use crate::bytes::Bytes;
+use nino_engine::device::{AdapterKind, MemorySource};
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -169,7 +170,7 @@ const RULES: &[Rule] = &[
         id: "old-mesa-integrated",
         level: Level::Warning,
         when: When::Adapter(|_, a| {
-            let wrong = a.is_amd() && a.kind == Kind::Integrated && a.mesa()? < (24, 1);
+            let wrong = a.is_amd() && a.kind == AdapterKind::Integrated && a.mesa()? < (24, 1);
             wrong.then(|| a.driver_info.clone())
         }),
         what: "integrated AMD graphics gave wrong images with drivers of this age",
@@ -188,7 +189,7 @@ const RULES: &[Rule] = &[
         id: "memory-tight",
         level: Level::Warning,
         when: When::Adapter(|_, a| {
-            let readings = a.memory.iter().filter(|r| r.source != Source::AmdGtt);
+            let readings = a.memory.iter().filter(|r| r.source != MemorySource::AmdGtt);
             let tight = readings.filter_map(|r| Some((r.free?, r.total)));
             let (free, total) = tight.filter(|(free, total)| free * 4 < *total).min()?;
             Some(format!("{} of {} free", Bytes(free), Bytes(total)))
@@ -201,7 +202,7 @@ const RULES: &[Rule] = &[
         id: "small-binding",
         level: Level::Note,
         when: When::Adapter(|_, a| {
-            let small = a.kind != Kind::Software && a.max_binding < 1 << 30;
+            let small = a.kind != AdapterKind::Software && a.max_binding < 1 << 30;
             small.then(|| format!("{} at once", Bytes(a.max_binding)))
         }),
         what: "the driver binds little memory at once, so large ops are cut into rows",
@@ -223,7 +224,7 @@ const RULES: &[Rule] = &[
             let bytes = a
                 .budget
                 .as_ref()
-                .filter(|_| a.kind == Kind::Discrete)?
+                .filter(|_| a.kind == AdapterKind::Discrete)?
                 .bytes;
             (bytes < 5 << 30).then(|| format!("budget {}", Bytes(bytes)))
         }),
@@ -265,7 +266,8 @@ const RULES: &[Rule] = &[
         id: "windows-shared-memory",
         level: Level::Note,
         when: When::Adapter(|f, a| {
-            let shared = f.system.os == "windows" && a.is_amd() && a.kind == Kind::Integrated;
+            let shared =
+                f.system.os == "windows" && a.is_amd() && a.kind == AdapterKind::Integrated;
             shared.then(|| a.name.clone())
         }),
         what: "Windows reports less memory for integrated GPUs than they can use",
@@ -386,11 +388,12 @@ fn card_without_driver(facts: &Facts) -> Option<String> {
 
 fn gtt_small(facts: &Facts, adapter: &Adapter) -> Option<String> {
     let total = facts.memory.total?;
-    let vram = adapter.reading(Source::AmdVram)?.total;
-    let gtt = adapter.reading(Source::AmdGtt)?.total;
+    let vram = adapter.reading(MemorySource::AmdVram)?.total;
+    let gtt = adapter.reading(MemorySource::AmdGtt)?.total;
     // The carve-out is taken from the memory the kernel sees.
     let machine = total + vram;
-    let small = adapter.kind == Kind::Integrated && (vram + gtt) as f64 <= 0.7 * machine as f64;
+    let small =
+        adapter.kind == AdapterKind::Integrated && (vram + gtt) as f64 <= 0.7 * machine as f64;
     let large_machine = machine >= 24 << 30;
     (small && large_machine).then(|| {
         format!(

@@ -1,7 +1,8 @@
-//! What the operating system tells about CPU, memory and graphics cards. Where a file is missing the
+//! What the operating system tells about CPU and graphics cards. Where a file is missing the
 //! fact is missing, never guessed.
 
-use super::facts::{Cache, Card, Cpu, Memory, System};
+use super::facts::{Cache, Card, Cpu, System};
+use nino_engine::device::cpu_model;
 use std::fs;
 use std::path::Path;
 
@@ -27,9 +28,8 @@ pub(super) fn system(driver_files: &[&str]) -> System {
 
 pub(super) fn cpu() -> Cpu {
     let info = read("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo_field(&info, "model name").or_else(|| sysctl("machdep.cpu.brand_string"));
     Cpu {
-        model: model.unwrap_or_else(|| format!("unknown {} CPU", std::env::consts::ARCH)),
+        model: cpu_model(),
         cores: physical_cores(&info),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         features: features(),
@@ -37,38 +37,10 @@ pub(super) fn cpu() -> Cpu {
     }
 }
 
-pub(super) fn memory() -> Memory {
-    let text = read("/proc/meminfo").unwrap_or_default();
-    let total = meminfo_field(&text, "MemTotal");
-    let limit = read("/proc/self/cgroup").and_then(|groups| {
-        super::cgroup::limit(Path::new("/sys/fs/cgroup"), &groups)
-            .filter(|(bytes, _)| total.is_none_or(|t| *bytes < t))
-    });
-    Memory {
-        total: total.or_else(|| sysctl("hw.memsize")?.parse().ok()),
-        available: meminfo_field(&text, "MemAvailable"),
-        limit,
-        budget: None,
-    }
-}
-
-pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
+fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path)
         .ok()
         .map(|text| text.trim().to_owned())
-}
-
-/// macOS keeps these facts behind a command.
-fn sysctl(name: &str) -> Option<String> {
-    if !cfg!(target_os = "macos") {
-        return None;
-    }
-    let out = std::process::Command::new("sysctl")
-        .args(["-n", name])
-        .output()
-        .ok()?;
-    let text = String::from_utf8(out.stdout).ok()?;
-    Some(text.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
 fn cpuinfo_field(text: &str, name: &str) -> Option<String> {
@@ -87,12 +59,6 @@ pub(super) fn physical_cores(cpuinfo: &str) -> Option<usize> {
         }
     }
     Some(cores.len()).filter(|&n| n > 0)
-}
-
-pub(super) fn meminfo_field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|l| l.split(':').next() == Some(name))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 fn caches(dir: &Path) -> Vec<Cache> {

@@ -1,9 +1,9 @@
-use super::facts::{Adapter, Card, Facts, Family, Kind, Memory, Reading, Source};
+use super::facts::{Adapter, Card, Facts, Family, Memory};
 use super::rules::findings;
 use super::verify::{self, Outcome, Verdict};
-use super::{arch, budget, cgroup, print, system};
-use crate::bytes::Bytes;
+use super::{arch, print, system};
 use crate::env::SetVariable;
+use nino_engine::device::{AdapterKind, Budget, HostMemory, MemoryReading, MemorySource};
 use std::collections::BTreeMap;
 
 const GIB: u64 = 1 << 30;
@@ -28,7 +28,7 @@ fn card(device_id: u32, name: &str) -> Adapter {
     Adapter {
         device: "gpu:0".to_owned(),
         name: name.to_owned(),
-        kind: Kind::Discrete,
+        kind: AdapterKind::Discrete,
         vendor_id: 0x1002,
         device_id,
         architecture: arch::find(0x1002, device_id, name),
@@ -38,17 +38,26 @@ fn card(device_id: u32, name: &str) -> Adapter {
             .map(str::to_owned)
             .to_vec(),
         max_binding: 4 * GIB,
-        memory: vec![reading(Source::VulkanBudget, 24 * GIB, 22 * GIB)],
+        memory: vec![reading(MemorySource::VulkanBudget, 24 * GIB, 22 * GIB)],
         ..Adapter::default()
     }
 }
 
-fn reading(source: Source, total: u64, free: u64) -> Reading {
-    Reading {
+fn reading(source: MemorySource, total: u64, free: u64) -> MemoryReading {
+    MemoryReading {
         source,
         total,
         free: Some(free),
     }
+}
+
+fn budget_of(adapter: &Adapter, facts: &Facts, cap: Option<u64>) -> Option<Budget> {
+    let memory = HostMemory {
+        total: facts.memory.total,
+        available: facts.memory.available,
+        limit: None,
+    };
+    Budget::adapter(adapter.kind, &adapter.memory, &memory, cap)
 }
 
 fn variable(name: &str, value: &str) -> SetVariable {
@@ -66,10 +75,10 @@ fn strix_halo() -> Facts {
     facts.memory.total = Some(96 * GIB);
     facts.memory.available = Some(90 * GIB);
     let mut adapter = card(0x1586, "Radeon 8060S Graphics (RADV GFX1151)");
-    adapter.kind = Kind::Integrated;
+    adapter.kind = AdapterKind::Integrated;
     adapter.memory = vec![
-        reading(Source::AmdVram, GIB, GIB),
-        reading(Source::AmdGtt, 48 * GIB, 47 * GIB),
+        reading(MemorySource::AmdVram, GIB, GIB),
+        reading(MemorySource::AmdGtt, 48 * GIB, 47 * GIB),
     ];
     facts.adapters = vec![adapter];
     facts
@@ -146,14 +155,16 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
             "old-mesa-integrated",
             machine(|f| {
                 f.adapters[0] = card(0x1681, "AMD Radeon 680M (RADV REMBRANDT)");
-                f.adapters[0].kind = Kind::Integrated;
+                f.adapters[0].kind = AdapterKind::Integrated;
                 f.adapters[0].driver_info = "Mesa 23.0.4".to_owned();
             }),
         ),
         ("gtt-small", halo(|_| ())),
         (
             "memory-tight",
-            machine(|f| f.adapters[0].memory = vec![reading(Source::VulkanBudget, 24 * GIB, GIB)]),
+            machine(|f| {
+                f.adapters[0].memory = vec![reading(MemorySource::VulkanBudget, 24 * GIB, GIB)]
+            }),
         ),
         (
             "small-binding",
@@ -167,8 +178,8 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
             "little-vram",
             machine(|f| {
                 let mut a = card(0x743f, "RX 6400");
-                a.memory = vec![reading(Source::VulkanBudget, 4 * GIB, 4 * GIB)];
-                a.budget = budget::adapter(&a, &f.memory, None);
+                a.memory = vec![reading(MemorySource::VulkanBudget, 4 * GIB, 4 * GIB)];
+                a.budget = budget_of(&a, f, None);
                 f.adapters[0] = a;
             }),
         ),
@@ -228,7 +239,7 @@ fn capture_off_is_no_finding() {
 #[test]
 fn a_strix_halo_with_its_memory_lent_is_not_warned_of_gtt() {
     let mut facts = strix_halo();
-    facts.adapters[0].memory[1] = reading(Source::AmdGtt, 90 * GIB, 89 * GIB);
+    facts.adapters[0].memory[1] = reading(MemorySource::AmdGtt, 90 * GIB, 89 * GIB);
     let found: Vec<&str> = findings(&facts).iter().map(|f| f.id).collect();
     assert_eq!(found, ["compute-ring-reset"]);
 }
@@ -314,38 +325,6 @@ fn no_chip_id_is_claimed_twice() {
 }
 
 #[test]
-fn budget_is_the_least_term() {
-    let memory = good().memory;
-    let discrete = card(0x744c, "x");
-    let found = budget::adapter(&discrete, &memory, None).unwrap();
-    assert_eq!(found.bytes, (24.0 * 0.9 * GIB as f64) as u64, "{found:?}");
-    let capped = budget::adapter(&discrete, &memory, Some(Bytes(3 * GIB))).unwrap();
-    assert_eq!(capped.bytes, 3 * GIB);
-    let host = budget::host(&memory, None).unwrap();
-    // 5 % of 32 GiB stay free.
-    assert_eq!(host.bytes, 20 * GIB - 32 * GIB / 20);
-}
-
-#[test]
-fn an_integrated_gpu_counts_gtt_and_what_the_system_has_left() {
-    let mut facts = strix_halo();
-    let found = budget::adapter(&facts.adapters[0], &facts.memory, None).unwrap();
-    assert_eq!(found.bytes, (49.0 * 0.9 * GIB as f64) as u64, "{found:?}");
-    facts.memory.available = Some(10 * GIB);
-    let found = budget::adapter(&facts.adapters[0], &facts.memory, None).unwrap();
-    assert_eq!(found.bytes, 10 * GIB - 96 * GIB / 20, "{found:?}");
-}
-
-#[test]
-fn a_machine_that_tells_nothing_has_no_budget() {
-    assert_eq!(budget::host(&Memory::default(), None), None);
-    assert_eq!(
-        budget::adapter(&Adapter::default(), &Memory::default(), None),
-        None
-    );
-}
-
-#[test]
 fn versions_are_read() {
     let mut facts = good();
     assert_eq!(facts.kernel(), Some((6, 12)));
@@ -362,13 +341,6 @@ fn versions_are_read() {
 
 #[test]
 fn system_files_are_read() {
-    let meminfo = "MemTotal:       24684100 kB\nMemAvailable:   23882784 kB\n";
-    assert_eq!(
-        system::meminfo_field(meminfo, "MemTotal"),
-        Some(24_684_100 * 1024)
-    );
-    assert_eq!(system::meminfo_field(meminfo, "Mem"), None);
-    assert_eq!(system::meminfo_field("MemTotal: lots kB", "MemTotal"), None);
     assert_eq!(system::cache_size("32K"), Some(32 << 10));
     assert_eq!(system::cache_size("32M"), Some(32 << 20));
     assert_eq!(system::cache_size("32X"), None);
@@ -379,33 +351,9 @@ fn system_files_are_read() {
 }
 
 #[test]
-fn the_least_control_group_limit_counts() {
-    let root = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = root.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    write("a/b/memory.max", "max\n");
-    write("a/memory.max", "1073741824\n");
-    assert_eq!(
-        cgroup::limit(root.path(), "0::/a/b\n"),
-        Some((GIB, "/a".to_owned()))
-    );
-    assert_eq!(cgroup::limit(root.path(), "0::/other\n"), None);
-    write("memory/c/memory.limit_in_bytes", "2147483648\n");
-    assert_eq!(
-        cgroup::limit(root.path(), "5:cpu,memory:/c\n"),
-        Some((2 * GIB, "/c".to_owned()))
-    );
-    assert_eq!(cgroup::limit(root.path(), "nonsense"), None);
-}
-
-#[test]
 fn the_report_names_what_matters() {
     let mut facts = strix_halo();
-    let cap = Some(Bytes(40 * GIB));
-    facts.adapters[0].budget = budget::adapter(&facts.adapters[0], &facts.memory, cap);
+    facts.adapters[0].budget = budget_of(&facts.adapters[0], &facts, Some(40 * GIB));
     let text = print::report(&facts, &findings(&facts));
     let wanted = [
         "gpu:0  Radeon 8060S Graphics (RADV GFX1151)",

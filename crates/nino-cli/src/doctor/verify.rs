@@ -1,9 +1,9 @@
 //! `nino doctor --verify`: the op suite on each device, told as pass or which op differs by how much.
 
-use crate::device::{Choice, Target, open_target};
 use crate::interrupt;
 use crate::printer::Printer;
 use anyhow::Result;
+use nino_engine::device::{DeviceChoice, Target, open_target};
 use nino_graph::Device;
 use nino_suite::{PROBLEMS, Problem, Report, verify_problem};
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
 /// Runs the suite on every device the choice allows and prints each verdict as it comes.
 pub(super) fn run(
     targets: &[Target],
-    choice: &Choice,
+    choice: &DeviceChoice,
     filter: &str,
     printer: Printer,
 ) -> Result<Vec<Verdict>> {
@@ -66,7 +66,7 @@ pub(super) fn run(
 
 fn on_device(
     target: &Target,
-    choice: &Choice,
+    choice: &DeviceChoice,
     problems: &[&Problem],
     printer: Printer,
 ) -> Result<Verdict> {

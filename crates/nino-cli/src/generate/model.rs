@@ -4,25 +4,33 @@ use crate::args::{ModelArgs, PredictionArg, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::Usage;
-use crate::lookup::{self, Kind};
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
-use nino_engine::{Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, Prediction, builtin_model};
+use nino_engine::{
+    Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model,
+};
 use std::path::Path;
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
-    let find = |kind: Kind, name: &Path| lookup::find(kind, name, env);
+    let library = env.library();
+    let find = |kind, name: &Path| library.resolve(&[kind], name);
     let path = match &args.model {
-        Some(path) if path.as_os_str() != BUILTIN || path.exists() => find(Kind::Model, path)?,
+        Some(path) if path.as_os_str() != BUILTIN || path.exists() => {
+            library.resolve(ModelKind::MODELS, path)?
+        }
         _ => {
-            let cache = choice.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
+            let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
             builtin_model(&cache)?
         }
     };
-    let clip: Result<Vec<_>, _> = args.clip.iter().map(|c| find(Kind::Clip, c)).collect();
-    let vae = args.vae.as_deref().map(|v| find(Kind::Vae, v));
+    let clip: Result<Vec<_>, _> = args
+        .clip
+        .iter()
+        .map(|c| find(ModelKind::TextEncoder, c))
+        .collect();
+    let vae = args.vae.as_deref().map(|v| find(ModelKind::Vae, v));
     let mut model = Checkpoint::open_files(ModelFiles {
         model: &path,
         clip: &clip?,
@@ -30,7 +38,7 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
     })?;
     for lora in &args.lora {
         let (with_lora, applied) = model.with_lora(&LoraSpec {
-            path: find(Kind::Lora, &lora.file)?,
+            path: find(ModelKind::Lora, &lora.file)?,
             unet: lora.unet,
             clip: lora.clip,
         })?;

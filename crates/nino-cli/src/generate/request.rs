@@ -5,13 +5,12 @@ use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, 
 use crate::decode::{precision_of, tile_of};
 use crate::env::Env;
 use crate::failure::Usage;
-use crate::lookup::{self, Kind};
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_engine::{
-    Checkpoint, GenerateRequest, Hires, Preview, Rng, SampleError, SamplerInfo, Scheduler, Seed,
-    SizeHint, Start, Upscale, VaeFile, Window,
+    Checkpoint, GenerateRequest, Hires, ModelKind, Preview, Rng, SampleError, SamplerInfo,
+    Scheduler, Seed, SizeHint, Start, Upscale, VaeFile, Window,
 };
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -132,7 +131,9 @@ pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Optio
         return Ok(None);
     }
     let vae = match &args.preview_vae {
-        Some(name) => Some(VaeFile::open(&lookup::find(Kind::Vae, name, env)?)?),
+        Some(name) => Some(VaeFile::open(
+            &env.library().resolve(&[ModelKind::Vae], name)?,
+        )?),
         None => None,
     };
     Ok(Some(Preview {

@@ -4,7 +4,6 @@ use super::request::rounded;
 use crate::args::{FillArg, OutpaintArg, StartArgs};
 use crate::env::Env;
 use crate::failure::Usage;
-use crate::lookup;
 use crate::printer;
 use crate::size::Size;
 use anyhow::Result;
@@ -27,7 +26,7 @@ pub(super) fn start(
     let Some(path) = &args.image else {
         return Ok(());
     };
-    let path = &lookup::find_start(path, env);
+    let path = &env.library().find_input(path);
     let (mut picture, alpha) = load_with_alpha(path)?;
     let mut mask = match &args.mask {
         Some(word) if word.as_os_str() == "alpha" && !word.exists() => {
@@ -67,7 +66,7 @@ fn latent(
     (model, env): (&Checkpoint, &Env),
     request: &mut GenerateRequest,
 ) -> Result<()> {
-    let path = &lookup::find_start(path, env);
+    let path = &env.library().find_input(path);
     let latent = if request.add_noise {
         Latent::open(path)?
     } else {
@@ -123,7 +122,7 @@ fn inpaint(args: &StartArgs, mask: Mask) -> Inpaint {
 
 /// A mask of another size is stretched, of another shape refused.
 fn mask_for(file: &Path, env: &Env, width: usize, height: usize) -> Result<Mask> {
-    let file = &lookup::find_start(file, env);
+    let file = &env.library().find_input(file);
     let mask = load_mask(file)?;
     if mask.is_empty() {
         printer::note(&format!(

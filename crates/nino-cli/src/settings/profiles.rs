@@ -1,58 +1,45 @@
-//! Profiles: settings for a kind of card, under one name.
-//!
-//! The RX 580's are those of its tuning guide: of 8 GiB 7168 MiB are used and two pictures at 512 pixels
-//! at a time, of 4 GiB 3584 MiB with 8-bit weights and one picture; tiles of 512. gfx1151 has tiles of
-//! 768 with an overlap of 96. `safe` is where the guide begins: 6656 MiB, one picture, small tiles.
+//! `--profile`: the engine's profiles as settings, in the words of the config file.
 
 use crate::failure::Usage;
+use nino_engine::Precision;
+use nino_engine::device::{DEVICE_PROFILES, DeviceProfile};
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProfileName(&'static Profile);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProfileName(&'static DeviceProfile);
 
-#[derive(Debug, PartialEq, Eq)]
-struct Profile {
-    name: &'static str,
-    settings: &'static [(&'static str, &'static str)],
-    /// Pictures at a time that its memory is meant for.
-    max_batch: Option<usize>,
+impl PartialEq for ProfileName {
+    fn eq(&self, other: &ProfileName) -> bool {
+        self.0.name == other.0.name
+    }
 }
 
-const PROFILES: [Profile; 4] = [
-    Profile {
-        name: "rx580-4gb",
-        settings: &[
-            ("budget", "3584MiB"),
-            ("quantize", "q8_0"),
-            ("tile_size", "512"),
-        ],
-        max_batch: Some(1),
-    },
-    Profile {
-        name: "rx580-8gb",
-        settings: &[("budget", "7168MiB"), ("tile_size", "512")],
-        max_batch: Some(2),
-    },
-    Profile {
-        name: "gfx1151",
-        settings: &[
-            ("precision", "auto"),
-            ("tile_size", "768"),
-            ("overlap", "96"),
-        ],
-        max_batch: None,
-    },
-    Profile {
-        name: "safe",
-        settings: &[("budget", "6656MiB"), ("tile_size", "512")],
-        max_batch: Some(1),
-    },
-];
+impl Eq for ProfileName {}
 
 impl ProfileName {
-    pub(super) fn settings(self) -> &'static [(&'static str, &'static str)] {
-        self.0.settings
+    /// What the profile says, by the name of the setting.
+    pub(super) fn settings(self) -> Vec<(&'static str, String)> {
+        let profile = self.0;
+        let precision = profile.precision.map(|precision| match precision {
+            Precision::Auto => "auto",
+            Precision::F32 => "fp32",
+            Precision::F16 => "fp16",
+            Precision::Bf16 => "bf16",
+        });
+        let said = [
+            ("budget", profile.budget.map(|b| format!("{}MiB", b >> 20))),
+            ("precision", precision.map(str::to_owned)),
+            (
+                "quantize",
+                profile.quantize.map(|q| q.name().to_lowercase()),
+            ),
+            ("tile_size", profile.tile_size.map(|n| n.to_string())),
+            ("overlap", profile.overlap.map(|n| n.to_string())),
+        ];
+        let said = said.into_iter();
+        said.filter_map(|(key, value)| Some((key, value?)))
+            .collect()
     }
 
     pub(crate) fn max_batch(self) -> Option<usize> {
@@ -64,10 +51,9 @@ impl FromStr for ProfileName {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<ProfileName, Usage> {
-        let lower = text.to_lowercase();
-        let found = PROFILES.iter().find(|p| p.name == lower);
+        let found = DeviceProfile::find(text);
         found.map(ProfileName).ok_or_else(|| {
-            let names: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
+            let names = DEVICE_PROFILES.map(|p| p.name);
             Usage(format!("a profile is one of {}", names.join(", ")))
         })
     }

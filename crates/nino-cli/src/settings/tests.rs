@@ -41,7 +41,7 @@ fn every_profile_says_what_its_settings_understand() {
         number(&all, "tile_size", None);
         number(&all, "overlap", None);
         for (key, _) in profile.settings() {
-            assert!(KEYS.iter().any(|(k, _)| k == key), "{key}");
+            assert!(KEYS.iter().any(|(k, _)| *k == key), "{key}");
         }
     }
     let error = "rx580".parse::<ProfileName>().unwrap_err().to_string();

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::generate::pixels;
-use crate::shell::{Folder, nino, nino_with};
+use crate::shell::{Folder, Said, nino, nino_with};
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -123,4 +123,62 @@ fn the_config_file_is_used_and_its_mistakes_are_told() {
     std::fs::write(&path, "threads = 1").unwrap();
     let said = nino_with(&["doctor"], &[("NINO_CONFIG", &config)]);
     assert!(said.out.contains("nino.toml"), "{}", said.out);
+}
+
+fn plan_decode(more: &[&str]) -> Said {
+    nino(&[&["plan", "decode", "--device", "cpu"], more].concat())
+}
+
+/// The 128 MiB with which copies were measured were held to the budget of the plan, too.
+#[test]
+fn a_plan_that_fits_is_not_refused_because_of_its_estimate() {
+    let more = [
+        "--spec", "taesd", "--size", "512x512", "--budget", "128MiB", "--json",
+    ];
+    let said = plan_decode(&more);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let plan = said.json();
+    assert_eq!(plan["fits"], true);
+    assert!(plan["estimated_ms"].as_f64().unwrap() > 0.0);
+    if let Some(resident) = plan["resident_peak_bytes"].as_u64() {
+        assert!(resident < 64 * MIB, "planning took {} MiB", resident / MIB);
+    }
+}
+
+/// A CPU once had no budget, and 512 GiB were planned without a word.
+#[test]
+fn a_plan_for_the_cpu_keeps_to_what_is_free() {
+    let size = ["--spec", "sd-vae", "--size", "16384x16384"];
+    let said = plan_decode(&[&size[..], &["--json"]].concat());
+    if said.code != 0 {
+        assert!(said.err.contains("budget"), "{}", said.err);
+        return;
+    }
+    let plan = said.json();
+    let bytes = |key: &str| plan[key].as_u64().unwrap();
+    let needed = bytes("predicted_peak_bytes") + bytes("program_bytes");
+    let Some(available) = plan["available_bytes"].as_u64() else {
+        println!("skipped: this system does not tell how much memory it has");
+        return;
+    };
+    assert!(needed <= available, "{needed} of {available}");
+    let outside = bytes("host_bytes");
+    let disk = plan["outside_available_bytes"].as_u64();
+    assert_eq!(plan["fits"], disk.is_none_or(|disk| outside <= disk));
+    // More than the machine has is planned where it is asked for, and said not to fit.
+    let said = plan_decode(&[&size[..], &["--budget", "1000TiB"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("does not fit"), "{}", said.out);
+}
+
+/// `NINO_MODELS=/` searched in silence for more than ten seconds.
+#[test]
+fn models_below_the_root_folder_are_searched_in_a_moment() {
+    let started = std::time::Instant::now();
+    let args = ["inspect", "no-such-model"];
+    let said = nino_with(&args, &[("NINO_MODELS", "/")]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("no file is called"), "{}", said.err);
+    let seconds = started.elapsed().as_secs();
+    assert!(seconds < 20, "{seconds} s");
 }

@@ -2,6 +2,7 @@
 //! is at work in it at a time ([`nino_graph::taking_turns`]).
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use nino_graph::{ArenaSize, ExecError, Place};
@@ -19,10 +20,14 @@ struct Memory {
 }
 
 impl Arena {
-    pub(super) fn new(size: ArenaSize, threads: &Threads) -> Result<Arena, ExecError> {
+    pub(super) fn new(
+        size: ArenaSize,
+        threads: &Threads,
+        temp_dir: Option<&Path>,
+    ) -> Result<Arena, ExecError> {
         let outside = match size.host {
             0 => None,
-            bytes => Some(Spill::new(bytes as u64)?),
+            bytes => Some(Spill::new(temp_dir, bytes as u64)?),
         };
         let inside = Buffer::zeroed_by(threads, size.bytes(), "the arena")?;
         Ok(Arena(Arc::new(Memory { inside, outside })))

@@ -9,6 +9,7 @@ mod bind;
 mod operands;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -54,14 +55,16 @@ impl ParamSource for NoSource {
     }
 }
 
-/// A session for each plan, in one arena.
+/// A session for each plan, in one arena. Values outside it are in a file in `temp_dir`.
 pub(crate) fn sessions(
     plans: &[Arc<Plan>],
     weights: &Arc<Params>,
     threads: &Arc<Threads>,
     level: Level,
+    temp_dir: Option<&Path>,
 ) -> Result<Vec<Session>, ExecError> {
-    let arena = Arena::new(ArenaSize::of(plans.iter().map(|p| &**p)), threads)?;
+    let size = ArenaSize::of(plans.iter().map(|p| &**p));
+    let arena = Arena::new(size, threads, temp_dir)?;
     let make = |plan: &Arc<Plan>| {
         let (plan, weights) = (plan.clone(), weights.clone());
         Session::new(plan, weights, threads.clone(), level, arena.clone())

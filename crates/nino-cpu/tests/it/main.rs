@@ -15,6 +15,7 @@ fn every_level_passes_the_suite() {
         let cpu = Cpu::new(CpuOptions {
             threads: Some(2),
             level: Some(level),
+            ..CpuOptions::default()
         })
         .unwrap();
         for report in nino_suite::verify(&cpu, "", |_| {}) {

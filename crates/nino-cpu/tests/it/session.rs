@@ -58,7 +58,7 @@ fn graph() -> (Graph, Node, Node) {
 fn cpu(threads: usize) -> Cpu {
     Cpu::new(CpuOptions {
         threads: Some(threads),
-        level: None,
+        ..CpuOptions::default()
     })
     .unwrap()
 }
@@ -204,12 +204,13 @@ fn a_missing_level_or_no_threads_is_an_error() {
         let options = CpuOptions {
             threads: Some(1),
             level: Some(level),
+            ..CpuOptions::default()
         };
         assert!(matches!(Cpu::new(options), Err(CpuError::NoLevel { .. })));
     }
     let none = CpuOptions {
         threads: Some(0),
-        level: None,
+        ..CpuOptions::default()
     };
     assert!(matches!(Cpu::new(none), Err(CpuError::NoThreads)));
 }

@@ -104,7 +104,7 @@ impl Runner {
 fn cpu() -> Cpu {
     Cpu::new(CpuOptions {
         threads: Some(2),
-        level: None,
+        ..CpuOptions::default()
     })
     .unwrap()
 }

@@ -3,9 +3,8 @@
 use crate::args::BenchDecodeArgs;
 use crate::env::Env;
 use crate::failure::Usage;
-use crate::lookup::{self, Kind};
 use anyhow::Result;
-use nino_engine::{EngineError, Latent, Precision, VaeFile};
+use nino_engine::{EngineError, Latent, ModelKind, Precision, VaeFile};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -122,11 +121,9 @@ pub(super) fn chosen(
     env: &Env,
 ) -> Result<Vec<(&'static Case, Arc<VaeFile>)>> {
     let one = match (&args.vae, &args.spec) {
-        (Some(path), _) => Some(Arc::new(VaeFile::open(&lookup::find(
-            Kind::Vae,
-            path,
-            env,
-        )?)?)),
+        (Some(path), _) => Some(Arc::new(VaeFile::open(
+            &env.library().resolve(&[ModelKind::Vae], path)?,
+        )?)),
         (None, Some(name)) => Some(Arc::new(VaeFile::synthetic(name, SEED)?)),
         (None, None) => None,
     };

@@ -4,10 +4,9 @@ use super::network::{Kind, Network, Origin};
 use crate::args::BenchGenerateArgs;
 use crate::env::Env;
 use crate::failure::Usage;
-use crate::lookup;
 use anyhow::Result;
 use nino_dtype::DType;
-use nino_engine::SyntheticParams;
+use nino_engine::{ModelKind, SyntheticParams};
 use nino_models::{FileParams, Vae, clip, unet};
 use nino_weights::names::{self, Net};
 use std::path::Path;
@@ -32,7 +31,7 @@ pub(super) enum Parts {
 /// The cases that the arguments ask for.
 pub(super) fn chosen(args: &BenchGenerateArgs, env: &Env) -> Result<Vec<Case>> {
     let all = match &args.model {
-        Some(path) => of_file(&lookup::find(lookup::Kind::Model, path, env)?)?,
+        Some(path) => of_file(&env.library().resolve(ModelKind::MODELS, path)?)?,
         None => made_up(),
     };
     let filter = args.filter.as_deref().unwrap_or_default();

@@ -2,12 +2,13 @@
 //!
 //! A limit anywhere on the way up holds, so the least one counts.
 
-use super::system::read;
+use super::memory::{GroupLimit, text};
 use std::path::Path;
 
-/// Bytes and the group that sets them. `groups` is the text of `/proc/self/cgroup`.
-pub(super) fn limit(root: &Path, groups: &str) -> Option<(u64, String)> {
-    let mut least: Option<(u64, String)> = None;
+/// The least limit. `groups` is the text of `/proc/self/cgroup`, `root` where control groups are
+/// mounted.
+pub(super) fn limit(root: &Path, groups: &str) -> Option<GroupLimit> {
+    let mut least: Option<GroupLimit> = None;
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':');
         let (id, kinds, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -21,10 +22,11 @@ pub(super) fn limit(root: &Path, groups: &str) -> Option<(u64, String)> {
         let mut group = Path::new(path.trim_start_matches('/'));
         loop {
             // "max" (version 2) is no number; version 1 writes a number no machine reaches.
-            let text = read(base.join(group).join(file));
+            let text = text(base.join(group).join(file));
             let bytes = text.and_then(|t| t.parse::<u64>().ok());
-            if let Some(bytes) = bytes.filter(|b| least.as_ref().is_none_or(|l| *b < l.0)) {
-                least = Some((bytes, format!("/{}", group.display())));
+            if let Some(bytes) = bytes.filter(|b| least.as_ref().is_none_or(|l| *b < l.bytes)) {
+                let group = format!("/{}", group.display());
+                least = Some(GroupLimit { bytes, group });
             }
             match group.parent() {
                 Some(parent) => group = parent,

@@ -1,5 +1,5 @@
-//! A strict reader of ComfyUI's `extra_model_paths.yaml`: sections of `key: value`, where a value is one
-//! line or, after `|`, several. It is all that file uses; anything else is an error with its line.
+//! A strict reader of ComfyUI's `extra_model_paths.yaml`: sections of `key: value`, where a value is
+//! one line or, after `|`, several. It is all that file uses; anything else is an error with its line.
 
 /// A section: keys and their lines.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -8,13 +8,15 @@ pub(super) struct Section {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum YamlError {
+pub enum YamlError {
     #[error("line {line}: expected {expected}, found {found:?}")]
     Syntax {
         line: usize,
         expected: &'static str,
         found: String,
     },
+    #[error("the file is longer than {most} bytes")]
+    TooLong { most: u64 },
     #[error("cannot read: {0}")]
     Io(#[from] std::io::Error),
 }

@@ -1,0 +1,204 @@
+//! Opens devices. The only file that knows the executors' constructors.
+
+use super::list::{Target, adapter, adapters};
+use super::{
+    Budget, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Rates, Reopening, ceiling,
+    measure, resident_bytes,
+};
+use nino_cpu::{Cpu, CpuOptions};
+use nino_gpu::{Gpu, GpuDevice, GpuError, OpenOptions, Tier};
+use nino_graph::{Around, Device, ExecError, PlanOptions, Work};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A device ready to run plans, and how to speak of it.
+pub struct Opened {
+    /// Plans made for this device keep to its budget; one that is lost can be opened again.
+    pub device: Arc<dyn Device>,
+    /// `cpu` or `gpu:N`.
+    pub name: DeviceName,
+    /// What its maker calls it.
+    pub model: String,
+    /// The level of GPU kernels; none for the CPU.
+    pub tier: Option<Tier>,
+    /// The memory that the machine has for plans, whatever the user allows; `None` when nothing is
+    /// known.
+    pub available: Option<Budget>,
+    executor: Executor,
+}
+
+enum Executor {
+    Cpu(Arc<Cpu>),
+    Gpu(GpuDevice),
+}
+
+impl Opened {
+    /// Bytes that are free where values wait outside the device: on disk for a CPU, in the host's
+    /// memory for a GPU. `None` where the system does not tell.
+    pub fn outside_bytes(&self) -> Option<u64> {
+        match &self.executor {
+            Executor::Cpu(cpu) => cpu.free_disk_bytes(),
+            Executor::Gpu(_) => HostMemory::read().available,
+        }
+    }
+
+    /// Measures copies and arithmetic for about a second, with memory well beyond any cache.
+    pub fn ceiling(&self) -> Result<Ceiling, DeviceError> {
+        match &self.executor {
+            Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::LARGE),
+            Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::LARGE),
+        }
+    }
+
+    /// Measures for about a second how fast the kinds of op in `works` run, and how fast values come
+    /// from `outside` the device, if any do. It takes little memory and is not held to the budget:
+    /// where a plan fits, its time can be estimated.
+    pub fn rates<'a>(
+        &self,
+        works: impl IntoIterator<Item = &'a Work>,
+        outside: bool,
+    ) -> Result<Rates, DeviceError> {
+        let ceiling = match &self.executor {
+            Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
+            Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::small_for(gpu.gpu()))?,
+        };
+        let bare: &dyn Device = match &self.executor {
+            Executor::Cpu(cpu) => &**cpu,
+            Executor::Gpu(gpu) => gpu,
+        };
+        measure::rates(bare, ceiling, works, outside)
+    }
+}
+
+/// Opens the one device that was chosen. `auto`, which is meant when nothing was said, takes the CPU
+/// where no real GPU can be opened.
+pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
+    let wanted = choice.device.unwrap_or(DeviceName::Auto);
+    if wanted == DeviceName::Cpu {
+        return open_target(&Target::cpu(), choice);
+    }
+    let before = resident_bytes();
+    match open_gpu(wanted, choice) {
+        // With a tier asked for, the CPU would not be what was meant.
+        Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
+            if let DeviceError::Gpu(GpuError::NoAdapter { .. }) = e {
+                tracing::debug!("auto takes the CPU: {e}");
+            } else {
+                tracing::warn!("auto takes the CPU: {e}");
+            }
+            let grown = resident_bytes()
+                .zip(before)
+                .map(|(now, then)| now.saturating_sub(then));
+            open_beside(&Target::cpu(), choice, in_blocks(grown.unwrap_or(0)))
+        }
+        opened => opened,
+    }
+}
+
+/// Opens one of [`super::targets`].
+pub fn open_target(target: &Target, choice: &DeviceChoice) -> Result<Opened, DeviceError> {
+    open_beside(target, choice, 0)
+}
+
+/// Graphics drivers stay in memory once they were asked. They are counted in blocks, so that plans
+/// do not change with every page of theirs.
+fn in_blocks(bytes: usize) -> usize {
+    const BLOCK: usize = 16 << 20;
+    bytes.next_multiple_of(BLOCK)
+}
+
+fn open_gpu(wanted: DeviceName, choice: &DeviceChoice) -> Result<Opened, DeviceError> {
+    let adapters = adapters()?;
+    let info = adapter(&adapters, wanted)?;
+    open_target(&Target::gpu(info, choice.tier), choice)
+}
+
+/// `drivers` is how many bytes of this process a budget for the CPU has to leave to others.
+fn open_beside(
+    target: &Target,
+    choice: &DeviceChoice,
+    drivers: usize,
+) -> Result<Opened, DeviceError> {
+    let memory = HostMemory::read();
+    let (device, executor, available) = if let DeviceName::GpuAt(n) = target.name {
+        let (device, gpu) = open_adapter(n, target.tier, choice)?;
+        let info = &gpu.gpu().info;
+        let available = Budget::adapter(info.kind, &info.memory, &memory, None);
+        (device, Executor::Gpu(gpu), available)
+    } else {
+        let cpu = Arc::new(Cpu::new(CpuOptions {
+            threads: choice.threads,
+            temp_dir: choice.temp_dir.clone(),
+            ..CpuOptions::default()
+        })?);
+        let device: Arc<dyn Device> = cpu.clone();
+        (device, Executor::Cpu(cpu), Budget::host(&memory, None))
+    };
+    let budget = choice.budget.or(available.as_ref().map(|b| b.bytes));
+    Ok(Opened {
+        device: budgeted(device, budget, drivers),
+        name: target.name,
+        model: target.model.clone(),
+        tier: target.tier,
+        available,
+        executor,
+    })
+}
+
+/// The GPU itself, and the same as a device that can be opened again.
+fn open_adapter(
+    index: usize,
+    tier: Option<Tier>,
+    choice: &DeviceChoice,
+) -> Result<(Arc<dyn Device>, GpuDevice), DeviceError> {
+    let options = OpenOptions {
+        adapter: index.to_string(),
+        tier,
+        cache_dir: choice.cache_dir.as_ref().map(|dir| dir.join("kernels")),
+        ptx: !choice.no_ptx,
+        ..OpenOptions::default()
+    };
+    let gpu = GpuDevice::new(Gpu::open(&options)?);
+    let again = move || -> Result<Arc<dyn Device>, ExecError> {
+        let gpu = Gpu::open(&options).map_err(|e| ExecError::DeviceLost {
+            reason: e.to_string(),
+        })?;
+        Ok(Arc::new(GpuDevice::new(gpu)))
+    };
+    let device = Reopening::new(Arc::new(gpu.clone()), again);
+    Ok((Arc::new(device), gpu))
+}
+
+/// Puts the budget into every plan made for the device.
+fn budgeted(device: Arc<dyn Device>, budget: Option<u64>, drivers: usize) -> Arc<dyn Device> {
+    match budget {
+        Some(budget) => Arc::new(Budgeted {
+            device,
+            budget: budget as usize,
+            drivers,
+        }),
+        None => device,
+    }
+}
+
+struct Budgeted {
+    device: Arc<dyn Device>,
+    budget: usize,
+    drivers: usize,
+}
+
+impl Around for Budgeted {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &*self.device
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        let options = self.device.plan_options();
+        let least = options.budget.map_or(self.budget, |b| b.min(self.budget));
+        PlanOptions {
+            budget: Some(least),
+            reserve: options.reserve + self.drivers,
+            ..options
+        }
+    }
+}

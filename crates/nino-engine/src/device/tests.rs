@@ -1,0 +1,201 @@
+//! Names, budgets of made-up machines, and devices of this one.
+
+use super::*;
+use nino_graph::Graph;
+
+const GIB: u64 = 1 << 30;
+
+fn memory() -> HostMemory {
+    HostMemory {
+        total: Some(32 * GIB),
+        available: Some(20 * GIB),
+        limit: None,
+    }
+}
+
+fn reading(source: MemorySource, total: u64, free: u64) -> MemoryReading {
+    MemoryReading {
+        source,
+        total,
+        free: Some(free),
+    }
+}
+
+#[test]
+fn device_names() {
+    for name in ["auto", "cpu", "gpu", "gpu:0", "gpu:12"] {
+        let parsed: DeviceName = name.parse().unwrap();
+        assert_eq!(parsed.to_string(), name);
+    }
+    for name in ["", "GPU", "gpu:", "gpu:-1", "gpu:x", "cuda", "gpu:0:1"] {
+        assert!(name.parse::<DeviceName>().is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_budget_is_its_least_term() {
+    let card = [reading(MemorySource::VulkanBudget, 24 * GIB, 22 * GIB)];
+    let of = |cap| Budget::adapter(AdapterKind::Discrete, &card, &memory(), cap).unwrap();
+    assert_eq!(of(None).bytes, (24.0 * 0.9 * GIB as f64) as u64);
+    assert_eq!(of(Some(3 * GIB)).bytes, 3 * GIB);
+    let host = Budget::host(&memory(), None).unwrap();
+    // 5 % of 32 GiB stay free.
+    assert_eq!(host.bytes, 20 * GIB - 32 * GIB / 20);
+    let small = HostMemory {
+        total: Some(2 * GIB),
+        available: Some(GIB),
+        limit: None,
+    };
+    let small = Budget::host(&small, None).unwrap();
+    assert_eq!(
+        small.bytes,
+        GIB / 2,
+        "the reserve leaves half of what there is"
+    );
+    let untold = HostMemory {
+        total: Some(10 * GIB),
+        ..HostMemory::default()
+    };
+    assert_eq!(Budget::host(&untold, None).unwrap().bytes, 9 * GIB);
+    assert_eq!(Budget::host(&HostMemory::default(), None), None);
+}
+
+#[test]
+fn an_integrated_gpu_counts_gtt_and_what_the_system_has_left() {
+    let kind = AdapterKind::Integrated;
+    let readings = [
+        reading(MemorySource::AmdVram, GIB, GIB),
+        reading(MemorySource::AmdGtt, 48 * GIB, 47 * GIB),
+    ];
+    let mut memory = HostMemory {
+        total: Some(96 * GIB),
+        available: Some(90 * GIB),
+        limit: None,
+    };
+    let found = Budget::adapter(kind, &readings, &memory, None).unwrap();
+    assert_eq!(found.bytes, (49.0 * 0.9 * GIB as f64) as u64, "{found:?}");
+    memory.available = Some(10 * GIB);
+    let found = Budget::adapter(kind, &readings, &memory, None).unwrap();
+    assert_eq!(found.bytes, 10 * GIB - 96 * GIB / 20, "{found:?}");
+    let nothing = Budget::adapter(AdapterKind::Other, &[], &HostMemory::default(), None);
+    assert_eq!(nothing, None);
+}
+
+#[test]
+fn a_control_group_limits_the_host() {
+    let mut memory = memory();
+    memory.limit = Some(GroupLimit {
+        bytes: 4 * GIB,
+        group: "/box".to_owned(),
+    });
+    let budget = Budget::host(&memory, None).unwrap();
+    assert_eq!(budget.bytes, (4.0 * 0.9 * GIB as f64) as u64);
+    let limit = Limit::ControlGroup { of: 4 * GIB };
+    assert!(budget.terms.iter().any(|t| t.limit == limit));
+}
+
+#[test]
+fn system_files_are_read() {
+    let meminfo = "MemTotal:       24684100 kB\nMemAvailable:   23882784 kB\n";
+    let field = |name| memory::meminfo_field(meminfo, name);
+    assert_eq!(field("MemTotal"), Some(24_684_100 * 1024));
+    assert_eq!(field("Mem"), None);
+    assert_eq!(memory::meminfo_field("MemTotal: lots kB", "MemTotal"), None);
+}
+
+#[test]
+fn the_least_control_group_limit_counts() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("a/b/memory.max", "max\n");
+    write("a/memory.max", "1073741824\n");
+    let limit = |groups| {
+        let found = cgroup::limit(root.path(), groups)?;
+        Some((found.bytes, found.group))
+    };
+    assert_eq!(limit("0::/a/b\n"), Some((GIB, "/a".to_owned())));
+    assert_eq!(limit("0::/other\n"), None);
+    write("memory/c/memory.limit_in_bytes", "2147483648\n");
+    assert_eq!(limit("5:cpu,memory:/c\n"), Some((2 * GIB, "/c".to_owned())));
+    assert_eq!(limit("nonsense"), None);
+}
+
+fn cpu(budget: Option<u64>) -> Opened {
+    open(&DeviceChoice {
+        device: Some(DeviceName::Cpu),
+        budget,
+        ..DeviceChoice::default()
+    })
+    .unwrap()
+}
+
+#[test]
+fn the_cpu_is_listed_and_plans_within_what_is_free() {
+    let listed = list();
+    assert_eq!(listed[0].name, DeviceName::Cpu);
+    assert!(!listed[0].model.is_empty());
+    let opened = cpu(None);
+    let Some(available) = opened.available.clone() else {
+        println!("skipped: this system does not tell how much memory it has");
+        return;
+    };
+    let budget = opened.device.plan_options().budget.unwrap() as u64;
+    assert_eq!(budget, available.bytes);
+    let total = HostMemory::read().total.unwrap();
+    assert!(budget < total, "{budget} of {total}");
+    assert_eq!(
+        cpu(Some(7 << 20)).device.plan_options().budget,
+        Some(7 << 20)
+    );
+}
+
+/// Estimates once took 256 MiB and failed under a budget that the plan itself fitted.
+#[test]
+fn rates_are_measured_outside_the_budget_and_in_little_memory() {
+    let opened = cpu(Some(1 << 20));
+    let mut g = Graph::new();
+    let x = g.input("x", [1, 8, 8, 64], nino_dtype::DType::F32);
+    let w = g.param("w", [64, 3, 3, 64], nino_dtype::DType::F32);
+    let y = g.conv2d(x, w, None, 1);
+    g.output(y);
+    let work = g.finish().unwrap().work();
+    let before = resident_bytes();
+    let rates = opened.rates([&work], true).unwrap();
+    let seconds = rates.seconds(&work, 1 << 20);
+    assert!(seconds > 0.0 && seconds.is_finite(), "{rates:?}");
+    assert!(rates.outside_bytes.is_some_and(|rate| rate > 0.0));
+    let peak = memory::text("/proc/self/status")
+        .and_then(|status| memory::meminfo_field(&status, "VmHWM"));
+    if let (Some(before), Some(peak)) = (before, peak) {
+        let grown = peak.saturating_sub(before as u64);
+        assert!(grown < 64 << 20, "{} MiB", grown >> 20);
+    }
+}
+
+#[test]
+fn a_gpu_or_tier_that_is_not_there_is_an_error_with_names() {
+    let choice = |device, tier| DeviceChoice {
+        device,
+        tier,
+        ..DeviceChoice::default()
+    };
+    assert!(open(&choice(Some(DeviceName::GpuAt(999)), None)).is_err());
+    let found = targets(&choice(Some(DeviceName::Cpu), None)).unwrap();
+    assert_eq!(found.len(), 1);
+    let all = targets(&choice(None, None)).unwrap();
+    assert_eq!(all[0].name, DeviceName::Cpu);
+    match targets(&choice(None, Some(Tier::Coop))) {
+        Ok(found) => assert!(found.iter().all(|t| t.tier == Some(Tier::Coop))),
+        Err(e) => assert!(e.to_string().contains("no device has the tier coop"), "{e}"),
+    }
+}
+
+#[test]
+fn profiles_are_found_in_any_case() {
+    assert_eq!(DeviceProfile::find("RX580-4GB").unwrap().max_batch, Some(1));
+    assert_eq!(DeviceProfile::find("rx580"), None);
+}
