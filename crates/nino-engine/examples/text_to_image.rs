@@ -25,7 +25,7 @@ fn built_in() -> PathBuf {
 }
 
 pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), EngineError> {
-    let store = Store::new(device::open(&DeviceChoice::default())?);
+    let store = Store::new(device::open(&DeviceChoice::default())?.device);
     let model = Checkpoint::open(model, None)?;
     let (stop, defaults) = (AtomicBool::new(false), model.defaults());
     let mut on_event = |event: Event| drop(event); // a host shows its progress here

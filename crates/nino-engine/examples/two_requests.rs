@@ -20,7 +20,7 @@ fn main() -> Result<(), EngineError> {
 pub fn two_requests() -> Result<(Vec<Picture>, usize), EngineError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/nino-emoji.gguf");
     let model = Checkpoint::open(&path, None)?;
-    let store = Store::new(device::open(&DeviceChoice::default())?);
+    let store = Store::new(device::open(&DeviceChoice::default())?.device);
     let mut pictures = Vec::new();
     for prompt in ["a red fox", "a blue whale"] {
         let stop = AtomicBool::new(false);

@@ -1,5 +1,6 @@
 //! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match on.
 
+use crate::device::DeviceError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
 use nino_models::latent::LatentFormat;
@@ -17,6 +18,8 @@ pub enum EngineError {
     Plan(#[from] PlanError),
     #[error(transparent)]
     Exec(ExecError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error("{}: not a VAE this program knows; its tensors begin with {}", path.display(), found.join(", "))]
     NotAVae { path: PathBuf, found: Vec<String> },
     #[error("no built-in description is called {name:?}; known are {}", known.join(", "))]
@@ -193,6 +196,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// The driver gave the device up.
     DeviceLost,
+    /// A device cannot be opened or measured.
+    Device,
     /// The device cannot compute this.
     Unsupported,
     /// NaN or infinity came out of a network.
@@ -214,6 +219,7 @@ impl ErrorKind {
             ErrorKind::Busy => "busy",
             ErrorKind::OutOfMemory => "out-of-memory",
             ErrorKind::DeviceLost => "device-lost",
+            ErrorKind::Device => "device",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::NotFinite => "not-finite",
             ErrorKind::Internal => "internal",
@@ -278,6 +284,7 @@ impl EngineError {
             | EngineError::Exec(ExecError::Unsupported { .. })
             | EngineError::InputChannels { .. } => ErrorKind::Unsupported,
             EngineError::Exec(ExecError::Param(_)) => ErrorKind::File,
+            EngineError::Device(_) => ErrorKind::Device,
             EngineError::NotFinite { .. } => ErrorKind::NotFinite,
             EngineError::Exec(_) | EngineError::Graph(_) | EngineError::Codec(_) => {
                 ErrorKind::Internal
