@@ -64,15 +64,14 @@ pub(crate) fn rates<'a>(
     works: impl IntoIterator<Item = &'a Work>,
     outside: bool,
 ) -> Option<Rates> {
-    let measured = opened.rates(works, outside);
-    measured
-        .map_err(|e| {
-            tracing::warn!(
-                "no time is estimated, since {} was not measured: {e}",
-                opened.name
-            )
-        })
-        .ok()
+    match opened.rates(works, outside) {
+        Ok(rates) => Some(rates),
+        Err(e) => {
+            let name = opened.name;
+            tracing::warn!("no time is estimated, since {name} was not measured: {e}");
+            None
+        }
+    }
 }
 
 fn threads(text: &str) -> Result<u16, &'static str> {

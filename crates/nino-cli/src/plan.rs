@@ -200,7 +200,7 @@ impl Report {
             estimated_ms: estimated.map(|ms| ms * count as f64),
             verdict: Verdict::new(
                 opened,
-                Needs {
+                &Needs {
                     peak: plan.peak_bytes(),
                     program: program_bytes,
                     outside,

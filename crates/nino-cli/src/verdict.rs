@@ -32,7 +32,7 @@ pub(crate) struct Needs {
 }
 
 impl Verdict {
-    pub(crate) fn new(opened: &Opened, needs: Needs) -> Verdict {
+    pub(crate) fn new(opened: &Opened, needs: &Needs) -> Verdict {
         let is_cpu = opened.tier.is_none();
         let needed = needs.peak + if is_cpu { needs.program } else { 0 };
         let (needed, outside) = (needed as u64, needs.outside as u64);

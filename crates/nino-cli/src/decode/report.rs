@@ -74,7 +74,7 @@ impl PlanReport {
             estimated_ms: seconds.map(|s| s * 1e3),
             verdict: Verdict::new(
                 opened,
-                Needs {
+                &Needs {
                     peak,
                     program: program_bytes,
                     outside,

@@ -163,7 +163,7 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
         (
             "memory-tight",
             machine(|f| {
-                f.adapters[0].memory = vec![reading(MemorySource::VulkanBudget, 24 * GIB, GIB)]
+                f.adapters[0].memory = vec![reading(MemorySource::VulkanBudget, 24 * GIB, GIB)];
             }),
         ),
         (

@@ -42,7 +42,9 @@ impl Level {
 /// that contain it, and only where there are none those that differ least.
 pub(super) fn suggestions<'a>(wanted: &str, files: impl Iterator<Item = &'a str>) -> Vec<String> {
     const MOST: usize = 3;
-    let names: BTreeSet<&str> = files.map(|file| stem(file_name(file))).collect();
+    let mut seen = BTreeSet::new();
+    let names = files.map(|file| stem(file_name(file)));
+    let names: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
     let wanted = stem(file_name(wanted));
     let lower = wanted.to_lowercase();
     let has = |name: &&&str| !lower.is_empty() && name.to_lowercase().contains(&lower);
