@@ -8,7 +8,7 @@ mod tests;
 
 pub(crate) use ceiling::Ceiling;
 pub(crate) use open::{Opened, Target, adapters, open, open_target, targets};
-pub(crate) use rates::Rates;
+pub(crate) use rates::measured;
 
 use crate::args::{DeviceArgs, GpuTier, ProfileArgs};
 use crate::bytes::Bytes;

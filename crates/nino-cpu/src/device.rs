@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nino_graph::{Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights};
+use nino_graph::{Budget, Device, ExecError, Limits, ParamSource, Plan, Session, Weights};
 
 use crate::exec;
 use crate::memory::{self, Buffer};
@@ -95,13 +95,19 @@ impl Device for Cpu {
         "cpu".to_owned()
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
+    fn limits(&self) -> Limits {
+        Limits {
             align: Buffer::ALIGN,
             // The fetch in use, the next one, and its bytes as read before they are packed.
             fetch_copies: 3,
+            ..Limits::default()
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget {
             reserve: PROGRAM_BYTES + self.threads() * THREAD_BYTES,
-            ..PlanOptions::default()
+            ..Budget::default()
         }
     }
 

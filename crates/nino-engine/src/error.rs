@@ -135,7 +135,7 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Plan(PlanError::OverBudget { need, .. }) => {
-                Some(format!("give --budget {}MiB or more; a decode can also be made in pieces: --tile fast", need.div_ceil(MIB)))
+                Some(format!("give --budget {}MiB or more", need.div_ceil(MIB)))
             }
             EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));

@@ -2,7 +2,7 @@
 
 use super::device_text;
 use crate::bytes::Bytes;
-use crate::device::{Opened, Rates};
+use crate::device::{Opened, measured};
 use crate::resident;
 use crate::span::Span;
 use anyhow::Result;
@@ -44,8 +44,8 @@ pub(super) struct PlanReport {
 
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> Result<PlanReport> {
-        let moved_bytes = plan.moved_bytes();
-        let rates = Rates::measure(opened, [&plan.work], moved_bytes > 0)?;
+        let load = plan.load();
+        let rates = measured(opened, std::slice::from_ref(&load))?;
         Ok(PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -57,13 +57,13 @@ impl PlanReport {
             predicted_peak_bytes: plan.peak_bytes(),
             weights_bytes: plan.weight_bytes(),
             host_bytes: plan.host_bytes(),
-            moved_bytes,
+            moved_bytes: load.host_bytes,
             program_bytes: program_bytes(plan, opened),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
             tile: tile(plan),
             chunk: plan.chunk,
-            estimated_ms: rates.seconds(&plan.work, moved_bytes) * 1e3,
+            estimated_ms: rates.seconds(&load) * 1e3,
         })
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Display for PlanReport {
 /// Host memory of the program, its threads and the pictures it holds. On a CPU it counts towards the
 /// budget.
 fn program_bytes(plan: &DecodePlan, opened: &Opened) -> usize {
-    opened.device.plan_options().reserve + plan.picture_bytes()
+    opened.device.budget().reserve + plan.picture_bytes()
 }
 
 fn tile(plan: &DecodePlan) -> Option<TileJson> {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_engine::Reopening;
 use nino_gpu::{AdapterInfo, AdapterKind, Adapters, Gpu, GpuDevice, GpuError, OpenOptions, Tier};
-use nino_graph::{Around, Device, ExecError, PlanOptions};
+use nino_graph::{Around, Budget, Device, ExecError};
 use std::ops::Deref;
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -272,13 +272,13 @@ impl Around for Budgeted {
         &*self.device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        let options = self.device.plan_options();
-        let least = options.budget.map_or(self.budget, |b| b.min(self.budget));
-        PlanOptions {
-            budget: Some(least),
-            reserve: options.reserve + self.drivers,
-            ..options
+    fn budget(&self) -> Budget {
+        let own = self.device.budget();
+        let least = own.total.map_or(self.budget, |b| b.min(self.budget));
+        Budget {
+            total: Some(least),
+            reserve: own.reserve + self.drivers,
+            ..own
         }
     }
 }

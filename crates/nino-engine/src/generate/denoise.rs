@@ -57,8 +57,11 @@ pub(super) struct Wanted {
     pub(super) dtype: DType,
 }
 
-/// Both prompts in one run where everything fits the device; else in one or two runs, by which moves
-/// less to and from it.
+/// Runs that plans reckon with: the steps of a usual sampling.
+const RUNS: usize = 20;
+
+/// Both prompts in one run where everything fits the device; else in one or two runs, by which takes
+/// less time.
 pub(super) fn plan(
     device: &dyn Device,
     model: &Checkpoint,
@@ -69,19 +72,15 @@ pub(super) fn plan(
         return record(1);
     }
     let both = match record(2) {
-        Ok(both) if moved(&both.plan, 1) == (0, 0) => return Ok(both),
+        Ok(both) if both.plan.is_on_device() => return Ok(both),
         Err(EngineError::Plan(PlanError::OverBudget { .. })) => return record(1),
         both => both?,
     };
+    let time = |unet: &UnetPlan, runs| device.rates().time(&unet.plan.load(runs));
     match record(1) {
-        Ok(one) if moved(&one.plan, 2) < moved(&both.plan, 1) => Ok(one),
+        Ok(one) if time(&one, 2 * RUNS) < time(&both, RUNS) => Ok(one),
         _ => Ok(both),
     }
-}
-
-/// Values kept outside, and weights streamed in so many runs.
-fn moved(plan: &Plan, runs: usize) -> (usize, usize) {
-    (plan.host_bytes(), plan.streamed_bytes() * runs)
 }
 
 /// Runs of so many prompts.
@@ -131,7 +130,9 @@ fn record(
     };
     let out = unet::unet(&mut g, &params, config, inputs);
     g.output(out);
-    let plan = fit(device, &g.finish()?)?;
+    // Two prompts take twice as many runs one by one.
+    let runs = if guided { 2 / prompts * RUNS } else { RUNS };
+    let plan = fit(device, &g.finish()?, runs)?;
     Ok(UnetPlan {
         plan,
         x,

@@ -3,9 +3,9 @@
 
 use super::dry::Dry;
 use super::{Checkpoint, GenerateRequest, generate};
-use crate::fit::Room;
+use crate::fit::{Room, whole_request};
 use crate::{Control, EngineError, Strategy};
-use nino_graph::{Device, Plan, Work};
+use nino_graph::{Device, Load, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,14 +61,9 @@ impl StagePlan {
         }
     }
 
-    /// Of all its runs.
-    pub fn work(&self) -> Work {
-        self.plan.graph().work().times(self.runs)
-    }
-
-    /// Weights and ring.
-    fn weights_on_device(&self) -> usize {
-        self.plan.device_bytes() - self.plan.arena_bytes()
+    /// What all its runs take.
+    pub fn load(&self) -> Load {
+        self.plan.load(self.runs)
     }
 }
 
@@ -79,7 +74,7 @@ impl GeneratePlan {
             let others = self.stages.iter().enumerate().filter(|(j, _)| *j != i);
             let kept: usize = others
                 .filter(|(_, s)| s.residency == Residency::Resident)
-                .map(|(_, s)| s.weights_on_device())
+                .map(|(_, s)| s.plan.device_weight_bytes())
                 .sum();
             stage.plan.device_bytes() + kept
         });
@@ -99,7 +94,7 @@ impl GeneratePlan {
     /// Bytes of weights brought to the device while the stages run, all runs together.
     pub fn streamed_bytes(&self) -> usize {
         let each = self.stages.iter();
-        each.map(|s| s.plan.streamed_in(s.runs)).sum()
+        each.map(|s| s.plan.streamed().in_runs(s.runs)).sum()
     }
 
     /// Keeps what fits beside every stage, the largest first.
@@ -124,16 +119,19 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    let dry = Dry::new(device);
-    let never = AtomicBool::new(false);
-    let mut control = Control {
-        cancel: &never,
-        on_event: &mut |_| {},
-    };
-    generate(&dry, model, request, &mut control, &mut |_| Ok(()))?;
+    let sessions = whole_request(device, |device| {
+        let dry = Dry::new(device);
+        let never = AtomicBool::new(false);
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |_| {},
+        };
+        generate(&dry, model, request, &mut control, &mut |_| Ok(()))?;
+        Ok(dry.sessions())
+    })?;
     // Sessions of one network with one plan are one stage: tiles, or the encoder of both prompts.
     let mut stages: BTreeMap<(usize, usize), StagePlan> = BTreeMap::new();
-    for opened in dry.sessions() {
+    for opened in sessions {
         let (order, stage) = stage(&opened.plan);
         let residency = if opened.plan.fetches().is_empty() {
             Residency::InTurn

@@ -2,7 +2,7 @@
 
 use crate::MapSource;
 use crate::run::RunError;
-use nino_graph::{Act, Device, ExecError, Graph, Outside, Plan, RunOptions};
+use nino_graph::{Act, Budget, Device, ExecError, Graph, Home, RunOptions, Search};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +21,11 @@ pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
         message: e.to_string(),
     })?;
     let arena = graph.bytes(y) * 2 / STEPS;
-    let plan = Arc::new(Plan::fit(&graph, device.plan_options(), arena)?);
+    let search = Search {
+        budget: Budget::of(arena),
+        ..Search::on(device)
+    };
+    let plan = Arc::new(search.plan(graph, 1)?);
     let weights = device.load(&[&plan], Arc::new(MapSource::default()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     session.clear(x)?;
@@ -34,5 +38,5 @@ pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
         seconds.push(started.elapsed().as_secs_f64());
     }
     seconds.sort_by(f64::total_cmp);
-    Ok(plan.moved_bytes(Outside::Host) as f64 / seconds[1])
+    Ok(plan.moved(Home::Host).in_runs(1) as f64 / seconds[1])
 }

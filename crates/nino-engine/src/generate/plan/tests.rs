@@ -5,7 +5,7 @@ use super::{Residency, plan_generate};
 use crate::{Checkpoint, Control, EngineError, GenerateRequest, generate};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_graph::{Around, Device, Plan, PlanError, PlanOptions};
+use nino_graph::{Around, Budget, Device, Limits, Plan, PlanError};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -18,12 +18,11 @@ impl Around for Capped {
         &self.0 as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            budget: self.1,
-            // Of a device with memory of its own: pictures are not in it.
-            reserve: 0,
-            ..self.0.plan_options()
+    /// Of a device with memory of its own: pictures are not in it.
+    fn budget(&self) -> Budget {
+        Budget {
+            total: self.1,
+            ..Budget::default()
         }
     }
 }
@@ -36,10 +35,10 @@ impl Around for Frugal {
         &self.0 as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
+    fn limits(&self) -> Limits {
+        Limits {
             keep_steady: false,
-            ..Around::plan_options(&self.0)
+            ..Around::limits(&self.0)
         }
     }
 }
@@ -108,11 +107,20 @@ fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
         assert!(plan.streamed_bytes() > last);
         last = plan.streamed_bytes();
     }
-    let error = plan_generate(&cpu(Some(64 * MIB)), &model, &request, 1).unwrap_err();
-    assert!(
-        matches!(error, EngineError::Plan(PlanError::OverBudget { need, .. }) if need > 64 * MIB),
-        "{error}"
-    );
+    // What is told does at once, for all stages together.
+    let told = |budget| match plan_generate(&cpu(Some(budget)), &model, &request, 1) {
+        Err(EngineError::Plan(PlanError::OverBudget {
+            need, budget: told, ..
+        })) => {
+            assert_eq!(told, budget);
+            need
+        }
+        plan => panic!("{budget} bytes are not enough: {plan:?}"),
+    };
+    let least = told(MIB);
+    assert_eq!(told(least - 1), least);
+    let plan = plan_generate(&cpu(Some(least)), &model, &request, 1).unwrap();
+    assert!(plan.peak_bytes() <= least);
 }
 
 #[test]
@@ -157,17 +165,11 @@ fn fetched(plan: &Plan) -> BTreeSet<&str> {
     params.map(|(_, p)| p.name.as_str()).collect()
 }
 
-/// The least budget a request fits into: what each refusal says it needs.
+/// The least budget a request fits into, as the refusal tells it.
 fn least(model: &Checkpoint, request: &GenerateRequest) -> usize {
-    let mut budget = MIB;
-    loop {
-        match plan_generate(&cpu(Some(budget)), model, request, 1) {
-            Ok(_) => return budget,
-            Err(EngineError::Plan(PlanError::OverBudget { need, .. })) if need > budget => {
-                budget = need;
-            }
-            Err(error) => panic!("{error}"),
-        }
+    match plan_generate(&cpu(Some(MIB)), model, request, 1) {
+        Err(EngineError::Plan(PlanError::OverBudget { need, .. })) => need,
+        plan => panic!("a MiB is not enough: {plan:?}"),
     }
 }
 
