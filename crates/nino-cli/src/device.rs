@@ -10,8 +10,8 @@ use crate::env::Env;
 use crate::failure::Usage;
 use crate::settings::Settings;
 use nino_engine::device::{self, DeviceChoice, DeviceError, Tier};
-pub(crate) use nino_engine::device::{Ceiling, DeviceName, Opened, Rates};
-use nino_graph::Work;
+pub(crate) use nino_engine::device::{Ceiling, DeviceName, Opened};
+use nino_graph::{Load, Rates};
 
 /// What the user wants: flags first, then variables, the config file, the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,14 +57,10 @@ pub(crate) fn open(choice: &Choice) -> Result<Opened, DeviceError> {
     device::open(&choice.device)
 }
 
-/// How fast the device does `works`. A plan does not fail because its time could not be estimated:
+/// How fast the device does `loads`. A plan does not fail because its time could not be estimated:
 /// why is told, and there is no estimate.
-pub(crate) fn rates<'a>(
-    opened: &Opened,
-    works: impl IntoIterator<Item = &'a Work>,
-    outside: bool,
-) -> Option<Rates> {
-    match opened.rates(works, outside) {
+pub(crate) fn rates(opened: &Opened, loads: &[&Load]) -> Option<Rates> {
+    match opened.rates(loads) {
         Ok(rates) => Some(rates),
         Err(e) => {
             let name = opened.name;

@@ -10,7 +10,7 @@ const MIB: usize = 1 << 20;
 pub(crate) fn of(error: &EngineError) -> Option<String> {
     match error {
             EngineError::Plan(PlanError::OverBudget { need, .. }) => {
-                Some(format!("give --budget {}MiB or more; a decode can also be made in pieces: --tile fast", need.div_ceil(MIB)))
+                Some(format!("give --budget {}MiB or more", need.div_ceil(MIB)))
             }
             EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
                 let free = free.map(|f| format!("{:.1}GiB", f as f64 / GIB));

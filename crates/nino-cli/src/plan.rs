@@ -3,7 +3,7 @@
 use crate::args::PlanGenerateArgs;
 use crate::bytes::Bytes;
 use crate::decode::{device_text, precision_of, tile_of};
-use crate::device::{self, Choice, Opened, Rates};
+use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use nino_engine::{
     Checkpoint, DecodeOptions, GeneratePlan, GenerateRequest, StagePlan, plan_generate,
 };
-use nino_graph::{Outside, Work};
+use nino_graph::{Load, Rates};
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -104,18 +104,8 @@ struct StageRow {
 }
 
 impl StageRow {
-    fn new(stage: &StagePlan, rates: Option<&Rates>, stream: Stream) -> StageRow {
+    fn new(stage: &StagePlan, load: &Load, rates: Option<&Rates>) -> StageRow {
         let plan = &stage.plan;
-        let moved = plan.moved_bytes(Outside::Host) * stage.runs;
-        let fetching = plan.streamed_in(stage.runs) as f64 / stream.bytes;
-        let compute = rates.map(|rates| rates.seconds(&stage.work(), moved));
-        let seconds = compute.map(|compute| {
-            if stream.hides {
-                compute.max(fetching)
-            } else {
-                compute + fetching
-            }
-        });
         StageRow {
             stage: stage.stage.name(),
             strategy: stage.residency.name(),
@@ -123,42 +113,29 @@ impl StageRow {
             runs: stage.runs,
             predicted_peak_bytes: plan.device_bytes(),
             weights_bytes: plan.weight_bytes(),
-            streamed_bytes: plan.streamed_bytes(),
-            streamed_once_bytes: plan.streamed_in(1) - plan.streamed_bytes(),
+            streamed_bytes: plan.streamed().each_run,
+            streamed_once_bytes: plan.streamed().once,
             host_bytes: plan.host_bytes(),
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
-            estimated_ms: seconds.map(|s| s * 1e3),
+            estimated_ms: rates.map(|rates| rates.seconds(load) * 1e3),
         }
     }
 }
 
-/// How streamed weights come.
-#[derive(Clone, Copy)]
-struct Stream {
-    /// A second.
-    bytes: f64,
-    /// Behind computation, as far as they take less time; else they take turns with it.
-    hides: bool,
-}
-
-/// Bytes a second of a file nobody has measured: a good disk.
-const FILE_BYTES: f64 = 2e9;
 /// Times the CPU goes over a weight before an op has it: it is read, laid out and packed.
 const PASSES: f64 = 3.0;
 
-impl Stream {
-    fn measure(plan: &GeneratePlan, model: &Checkpoint, opened: &Opened) -> Stream {
-        let file = match plan.streamed_bytes() {
-            0 => None,
-            _ => read_rate(&model.path),
-        };
-        let file = file.unwrap_or(FILE_BYTES);
-        let is_cpu = opened.tier.is_none();
-        Stream {
-            bytes: if is_cpu { file / PASSES } else { file },
-            hides: !is_cpu,
-        }
+/// The device's rates with that of the model's file, where weights stream from it.
+fn with_file(rates: Rates, plan: &GeneratePlan, model: &Checkpoint, opened: &Opened) -> Rates {
+    let streams = plan.streamed_bytes() > 0;
+    let Some(file) = streams.then(|| read_rate(&model.path)).flatten() else {
+        return rates;
+    };
+    let is_cpu = opened.tier.is_none();
+    Rates {
+        read_bytes: if is_cpu { file / PASSES } else { file },
+        ..rates
     }
 }
 
@@ -170,18 +147,17 @@ impl Report {
         count: usize,
         opened: &Opened,
     ) -> Report {
-        let works: Vec<Work> = plan.stages.iter().map(StagePlan::work).collect();
+        let loads: Vec<Load> = plan.stages.iter().map(StagePlan::load).collect();
         let outside = plan.stages.iter().map(|s| s.plan.host_bytes()).max();
         let outside = outside.unwrap_or(0);
-        let rates = device::rates(opened, &works, outside > 0);
-        let stream = Stream::measure(plan, model, opened);
-        let stages: Vec<StageRow> = plan
-            .stages
-            .iter()
-            .map(|s| StageRow::new(s, rates.as_ref(), stream))
+        let rates = device::rates(opened, &loads.iter().collect::<Vec<_>>());
+        let rates = rates.map(|rates| with_file(rates, plan, model, opened));
+        let stages = plan.stages.iter().zip(&loads);
+        let stages: Vec<StageRow> = stages
+            .map(|(stage, load)| StageRow::new(stage, load, rates.as_ref()))
             .collect();
         let estimated: Option<f64> = stages.iter().map(|s| s.estimated_ms).sum();
-        let program_bytes = opened.device.plan_options().reserve;
+        let program_bytes = opened.device.budget().reserve;
         Report {
             model: model.name().to_owned(),
             device: device_text(opened),
@@ -191,7 +167,7 @@ impl Report {
             count,
             steps: request.steps,
             cfg: request.cfg,
-            budget_bytes: opened.device.plan_options().budget,
+            budget_bytes: opened.device.budget().total,
             predicted_peak_bytes: plan.peak_bytes(),
             program_bytes,
             largest_binding_bytes: plan.largest_binding(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nino_graph::{
-    Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights, taking_turns,
+    Budget, Device, ExecError, Limits, ParamSource, Plan, Session, Weights, taking_turns,
 };
 
 use crate::exec;
@@ -110,13 +110,19 @@ impl Device for Cpu {
         "cpu".to_owned()
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
+    fn limits(&self) -> Limits {
+        Limits {
             align: Buffer::ALIGN,
             // The fetch in use, the next one, and its bytes as read before they are packed.
             fetch_copies: 3,
+            ..Limits::default()
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget {
             reserve: PROGRAM_BYTES + self.threads() * THREAD_BYTES,
-            ..PlanOptions::default()
+            ..Budget::default()
         }
     }
 

@@ -21,7 +21,7 @@ use clip::Recorder;
 pub use decoder::Decoder;
 pub use frames::{Band, OnBand};
 use nino_dtype::DType;
-use nino_graph::{Device, Work};
+use nino_graph::{Device, Load};
 use nino_models::latent::LatentFormat;
 pub(crate) use part::Part;
 pub(crate) use run::MAX_RECOVERIES;
@@ -118,8 +118,6 @@ pub struct DecodePlan {
     pub n_tiles: usize,
     /// Latent frames of a chunk; `None` for images.
     pub chunk: Option<usize>,
-    /// Of one picture or clip.
-    pub work: Work,
     /// Latent frames that are done before this begins.
     behind: usize,
     /// The graphs to run, in order.
@@ -154,10 +152,9 @@ impl DecodePlan {
             .unwrap_or(0)
     }
 
-    /// Bytes that come from outside the device's memory and go there, for one picture or clip.
-    pub fn moved_bytes(&self) -> usize {
-        let moved: usize = self.parts.iter().map(Part::moved_bytes).sum();
-        moved * self.n_tiles
+    /// What one picture or clip takes.
+    pub fn load(&self) -> Load {
+        part::load(&self.parts).times(self.n_tiles)
     }
 
     /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every frame
@@ -228,15 +225,11 @@ fn plan_rest(
         room: Room {
             cap: options.budget,
             beside: frames::picture_bytes(pixels, tiling.map(|_| n_frames)),
-            inside: false,
+            allow_host: true,
         },
     }
     .parts(options.chunking)?;
     let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
-    let mut work = Work::default();
-    for part in &parts {
-        work += part.plan.graph().work().times(part.runs * n_tiles);
-    }
     let strategy = match tiling {
         Some(_) => Strategy::FastTiles,
         None => part::strategy(&parts),
@@ -250,7 +243,6 @@ fn plan_rest(
         tiling,
         n_tiles,
         chunk: vae.vae.time_scale().map(|_| parts[0].frames),
-        work,
         behind,
         parts,
     })

@@ -14,7 +14,6 @@ mod memory;
 mod name;
 mod open;
 mod profiles;
-mod rates;
 mod reopen;
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,6 @@ pub use nino_gpu::{
 };
 pub use open::{Opened, open, open_target};
 pub use profiles::{DEVICE_PROFILES, DeviceProfile};
-pub use rates::Rates;
 pub use reopen::{Open, Reopening};
 
 use nino_graph::{ExecError, GraphError, PlanError};

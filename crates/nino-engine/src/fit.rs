@@ -1,133 +1,130 @@
-//! A plan within the device's budget: whole if it fits, else with weights streamed or large values
-//! kept outside.
+//! Plans within what a device and a request leave for them.
 
 use crate::EngineError;
-use nino_graph::{ArenaSize, Device, Graph, Plan, PlanError, PlanOptions, rewrite};
-use std::collections::BTreeMap;
+use nino_graph::{Around, Budget, Device, Graph, Plan, PlanError, Search, Turn, rewrite};
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// What limits a request's plans beside the device itself.
-#[derive(Clone, Copy, Debug, Default)]
+/// What limits a request's plans besides the device itself.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// The most bytes for one plan.
     pub(crate) cap: Option<usize>,
     /// Bytes the request holds outside its plans: they count where the device's memory is the
     /// program's own.
     pub(crate) beside: usize,
-    /// Only plans of which nothing is outside the device, and no weights stream.
-    pub(crate) inside: bool,
+    /// Values may be kept on the host, and weights may stream from it.
+    pub(crate) allow_host: bool,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room {
+            cap: None,
+            beside: 0,
+            allow_host: true,
+        }
+    }
 }
 
 impl Room {
-    /// The device's options within this room.
-    pub(crate) fn options(self, device: &dyn Device) -> PlanOptions {
-        let own = device.plan_options();
-        let reserve = match own.reserve {
-            0 => 0,
-            reserve => reserve + self.beside,
-        };
-        let cap = self.cap.map(|cap| cap.saturating_add(reserve));
-        PlanOptions {
-            budget: own.budget.into_iter().chain(cap).min(),
-            reserve,
-            ..own
+    /// Bytes left for plans; `None` without a budget.
+    pub(crate) fn bytes(self, device: &dyn Device) -> Option<usize> {
+        self.budget(device).for_plans()
+    }
+
+    fn budget(self, device: &dyn Device) -> Budget {
+        device.budget().with_beside(self.beside).capped(self.cap)
+    }
+
+    fn search(self, device: &dyn Device) -> Search {
+        Search {
+            budget: self.budget(device),
+            allow_host: self.allow_host,
+            ..Search::on(device)
         }
     }
-
-    /// What is left for plans; `None` without a budget.
-    pub(crate) fn bytes(self, device: &dyn Device) -> Option<usize> {
-        let options = self.options(device);
-        let budget = options.budget?;
-        Some(budget.saturating_sub(options.reserve))
-    }
 }
 
-/// For a graph whose weights are its own.
-pub(crate) fn fit(device: &dyn Device, graph: &Graph) -> Result<Arc<Plan>, EngineError> {
-    fit_within(device, graph, Room::default())
+/// For a graph whose weights are its own, which runs about so often.
+pub(crate) fn fit(
+    device: &dyn Device,
+    graph: &Graph,
+    runs: usize,
+) -> Result<Arc<Plan>, EngineError> {
+    fit_within(device, graph, runs, Room::default())
 }
 
+/// The same within a room.
 pub(crate) fn fit_within(
     device: &dyn Device,
     graph: &Graph,
+    runs: usize,
     room: Room,
 ) -> Result<Arc<Plan>, EngineError> {
-    let graph = rewrite(graph, device.rewrites());
-    Ok(Arc::new(Plan::within(&graph, room.options(device))?))
+    let mut plans = fit_turns(device, [(graph, runs)], room)?;
+    Ok(plans.remove(0))
 }
 
-/// For graphs of one network that run by turns in one arena. Their weights stay on the device; only where
-/// values alone cannot make room do some stream.
+/// For graphs of one network that run by turns in one arena, each about so often.
 pub(crate) fn fit_turns<'a>(
     device: &dyn Device,
-    graphs: impl Iterator<Item = &'a Graph>,
+    graphs: impl IntoIterator<Item = (&'a Graph, usize)>,
     room: Room,
 ) -> Result<Vec<Arc<Plan>>, EngineError> {
-    let graphs: Vec<Graph> = graphs.map(|g| rewrite(g, device.rewrites())).collect();
-    let options = room.options(device);
-    if let ([graph], false) = (&graphs[..], room.inside) {
-        return Ok(vec![Arc::new(Plan::within(graph, options)?)]);
-    }
-    let limits = PlanOptions {
-        budget: None,
-        ..options
-    };
-    let left = room.bytes(device).unwrap_or(usize::MAX);
-    let arena = left.saturating_sub(weights_of(&graphs));
-    let fit = if room.inside {
-        Plan::fit_inside
-    } else {
-        Plan::fit_all
-    };
-    let mut plans = match fit(&graphs, limits, arena) {
-        Err(PlanError::OverBudget { .. }) if !room.inside => fit_streaming(&graphs, limits, left),
-        fitted => fitted,
-    };
-    if let (Err(PlanError::OverBudget { budget, .. }), Some(all)) = (&mut plans, options.budget) {
-        // It may be less than what is reserved of it.
-        *budget = all;
-    }
-    Ok(plans?.into_iter().map(Arc::new).collect())
+    let graphs = graphs.into_iter();
+    let turns = graphs.map(|(graph, runs)| Turn::new(rewrite(graph, device.rewrites()), runs));
+    let turns: Vec<Turn> = turns.collect();
+    let plans = room.search(device).best(&turns)?;
+    Ok(plans.into_iter().map(Arc::new).collect())
 }
 
-/// Bytes of parameters, each once.
-fn weights_of(graphs: &[Graph]) -> usize {
-    let params = graphs.iter().flat_map(Graph::params);
-    let params: BTreeMap<&str, usize> = params.map(|(_, p)| (&*p.name, p.bytes())).collect();
-    params.values().sum()
+/// Plans a request of several stages. Where one of them is over the budget, the error tells the least
+/// budget for all of them: each refusal tells what one stage needs, so the request is planned again
+/// with that, until it fits.
+pub(crate) fn whole_request<T>(
+    device: &Arc<dyn Device>,
+    mut plan: impl FnMut(Arc<dyn Device>) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let mut error = match plan(Arc::clone(device)) {
+        Err(EngineError::Plan(error @ PlanError::OverBudget { .. })) => error,
+        other => return other,
+    };
+    let given = device.budget().total.unwrap_or(usize::MAX);
+    while let PlanError::OverBudget { need, budget, .. } = &mut error {
+        *budget = given;
+        let total = *need;
+        let device = Arc::clone(device);
+        match plan(Arc::new(Given { device, total })) {
+            Err(EngineError::Plan(more @ PlanError::OverBudget { .. })) => {
+                if matches!(more, PlanError::OverBudget { need, .. } if need <= total) {
+                    // It would do with less than it was given, and yet does not: no budget helps.
+                    return Err(more.into());
+                }
+                error = more;
+            }
+            Err(other) => return Err(other),
+            Ok(_) => break,
+        }
+    }
+    Err(error.into())
 }
 
-/// With as few weights on the device as the values leave room for, all streaming what the one with most
-/// weights does.
-fn fit_streaming(
-    graphs: &[Graph],
-    limits: PlanOptions,
-    left: usize,
-) -> Result<Vec<Plan>, PlanError> {
-    let streaming = |plans: &[Plan], bytes: usize| {
-        let most = plans.iter().max_by_key(|p| p.weight_bytes());
-        let most = most.map(|p| p.clone().streaming(bytes));
-        most.map(|p| (p.device_bytes() - p.arena_bytes(), p))
-    };
-    let whole = Plan::fit_all(graphs, limits, usize::MAX)?;
-    let least = streaming(&whole, 0).map_or(0, |(weights, _)| weights);
-    let arena = left.saturating_sub(least);
-    let plans = Plan::fit_all(graphs, limits, arena).map_err(|e| match e {
-        PlanError::OverBudget {
-            arena, op, reserve, ..
-        } => PlanError::OverBudget {
-            need: least + arena + reserve,
-            weights: least,
-            arena,
-            op,
-            reserve,
-            budget: left.saturating_add(limits.reserve),
-        },
-        other => other,
-    })?;
-    let Some((_, like)) = streaming(&plans, left - ArenaSize::of(&plans).bytes()) else {
-        return Ok(plans);
-    };
-    let streamed = plans.into_iter().map(|p| p.streaming_like(&like));
-    Ok(streamed.collect())
+/// A device with another budget.
+struct Given {
+    device: Arc<dyn Device>,
+    total: usize,
+}
+
+impl Around for Given {
+    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
+        &*self.device
+    }
+
+    fn budget(&self) -> Budget {
+        Budget {
+            total: Some(self.total),
+            ..self.device.budget()
+        }
+    }
 }

@@ -220,8 +220,7 @@ impl Store {
 
     /// The most bytes for weights and arenas together; `None` without a budget.
     fn capacity(&self) -> Option<usize> {
-        let options = self.device().plan_options();
-        Some(options.budget?.saturating_sub(options.reserve))
+        self.device().budget().for_plans()
     }
 
     fn make_sessions(
@@ -307,6 +306,6 @@ fn held(plans: &[Arc<Plan>]) -> Arc<BTreeSet<Held>> {
 
 /// Weights on the device, with the slots of those that stream, for plans that run by turns.
 fn weight_bytes(plans: &[Arc<Plan>]) -> usize {
-    let each = plans.iter().map(|p| p.device_bytes() - p.arena_bytes());
+    let each = plans.iter().map(|p| p.device_weight_bytes());
     each.max().unwrap_or(0)
 }

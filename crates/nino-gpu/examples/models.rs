@@ -109,7 +109,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
 fn measure(device: &GpuDevice, name: &str, graph: &Graph, options: &Options) {
     let start = Instant::now();
     let graph = rewrite(graph, device.rewrites());
-    let plan = Arc::new(Plan::new(graph, device.plan_options()).unwrap());
+    let plan = Arc::new(Plan::new(graph, &device.limits()).unwrap());
     let planned = start.elapsed().as_secs_f64();
     let weights = device.load(&[&plan], Arc::new(MadeUp::new())).unwrap();
     let loaded = start.elapsed().as_secs_f64();

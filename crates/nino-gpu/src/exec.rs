@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nino_dtype::DType;
 use nino_graph::{
-    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, TakesGate,
+    Backup, Device, ExecError, Limits, ParamSource, Plan, Rates, Rewrites, Session, TakesGate,
     Weights, taking_turns,
 };
 
@@ -41,17 +41,17 @@ impl Device for GpuDevice {
         format!("gpu:{}", self.gpu.info.index)
     }
 
-    fn plan_options(&self) -> PlanOptions {
+    fn limits(&self) -> Limits {
         let limits = &self.gpu.limits;
         let align = self.gpu.offset_alignment().max(256) as usize;
         // A binding reaches from an aligned offset to a whole 16-byte word.
         let max_binding = limits.max_storage_buffer_binding_size as usize - 16;
         let page = (limits.max_buffer_size as usize).min(1 << 40) / align * align;
-        PlanOptions {
+        Limits {
             align,
             max_binding: max_binding / align * align,
             page,
-            // What lies across pages passes through them in pieces that keep a device busy.
+            // What lies over pages passes through windows in pieces that keep a device busy.
             window: page / 4,
             max_step_flops: match self.gpu.info.kind {
                 AdapterKind::Software => None,
@@ -62,7 +62,19 @@ impl Device for GpuDevice {
             // A product decodes a weight once for every tile of rows: above two tiles it is quicker to
             // do it once for all.
             expand_rows: (self.gpu.tier >= Tier::F16).then_some(EXPAND_ROWS),
-            ..PlanOptions::default()
+            ..Limits::default()
+        }
+    }
+
+    fn rates(&self) -> Rates {
+        match self.gpu.info.kind {
+            // It computes as a CPU does; what waits on the host is in memory, not in a file.
+            AdapterKind::Software => Rates {
+                host_bytes: 5e9,
+                read_bytes: 5e9,
+                ..Rates::cpu()
+            },
+            _ => Rates::gpu(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::weights::GpuWeights;
 
 mod arena;
 mod build;
-mod outside;
+mod windowed;
 
 use arena::Arena;
 use build::{Memory, build};
@@ -92,8 +92,8 @@ impl GpuSession {
         let graph = self.plan.graph();
         let (place, bytes) = (self.plan.place(node), graph.bytes(node));
         match place {
-            Place::Arena(_) | Place::Across(_) | Place::Host(_) if bytes == len => Ok(place),
-            Place::Arena(_) | Place::Across(_) | Place::Host(_) => Err(ExecError::WrongSize {
+            Place::Arena(_) | Place::Pages(_) | Place::Host(_) if bytes == len => Ok(place),
+            Place::Arena(_) | Place::Pages(_) | Place::Host(_) => Err(ExecError::WrongSize {
                 name: format!("value {}", node.index()),
                 expected: bytes,
                 found: len,

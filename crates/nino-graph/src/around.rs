@@ -1,7 +1,7 @@
 //! Devices that are another one with something changed.
 
 use crate::{
-    Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Rewrites, Session, Weights,
+    Backup, Budget, Device, ExecError, Limits, ParamSource, Plan, Rates, Rewrites, Session, Weights,
 };
 use nino_dtype::DType;
 use std::ops::Deref;
@@ -11,8 +11,12 @@ use std::sync::Arc;
 pub trait Around: Send + Sync {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_>;
 
-    fn plan_options(&self) -> PlanOptions {
-        self.inner().plan_options()
+    fn limits(&self) -> Limits {
+        self.inner().limits()
+    }
+
+    fn budget(&self) -> Budget {
+        self.inner().budget()
     }
 
     fn favors_large_ops(&self) -> bool {
@@ -45,8 +49,16 @@ impl<T: Around> Device for T {
         self.inner().name()
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        Around::plan_options(self)
+    fn limits(&self) -> Limits {
+        Around::limits(self)
+    }
+
+    fn budget(&self) -> Budget {
+        Around::budget(self)
+    }
+
+    fn rates(&self) -> Rates {
+        self.inner().rates()
     }
 
     fn rewrites(&self) -> Rewrites {

@@ -1,6 +1,6 @@
 //! What a device offers to run plans: weights, sessions, and the errors of running.
 
-use crate::{Node, ParamSpec, Plan, PlanOptions, Rewrites};
+use crate::{Budget, Limits, Mib, Node, ParamSpec, Plan, Rates, Rewrites};
 use nino_dtype::DType;
 use std::any::Any;
 use std::ops::Range;
@@ -60,8 +60,18 @@ pub trait Device: Send + Sync {
     /// Short name for tables: `cpu`, `gpu:0`.
     fn name(&self) -> String;
 
-    /// Limits and preferences a plan for this device has to respect.
-    fn plan_options(&self) -> PlanOptions;
+    /// What every plan for this device keeps to.
+    fn limits(&self) -> Limits;
+
+    /// The memory that plans may take here; without a limit where nobody gave one.
+    fn budget(&self) -> Budget {
+        Budget::default()
+    }
+
+    /// How fast a device of this kind is, about; the same on every machine, so that plans are.
+    fn rates(&self) -> Rates {
+        Rates::cpu()
+    }
 
     /// The fusions that pay on this device.
     fn rewrites(&self) -> Rewrites {
@@ -84,7 +94,7 @@ pub trait Device: Send + Sync {
 
     /// Allocates one arena for plans that run by turns, and a session in it for each: what one leaves at a
     /// place, the others find there ([`crate::Graph::share`]). The weights must hold every parameter of
-    /// the plans, whose options differ at most in windows; nothing is steady in more than one of them.
+    /// the plans, which differ at most in their windows; nothing is steady in more than one of them.
     fn sessions(
         &self,
         plans: &[Arc<Plan>],
@@ -190,15 +200,15 @@ pub trait Session: Send {
 pub enum ExecError {
     #[error("cancelled")]
     Cancelled,
-    #[error("out of memory: wanted {wanted} bytes for {what}{}", free.map(|f| format!(", {f} are free")).unwrap_or_default())]
+    #[error("out of memory: wanted {} for {what}{}", up(*wanted), free.map(|f| format!(", {} are free", down(f))).unwrap_or_default())]
     OutOfMemory {
         what: String,
         wanted: u64,
         free: Option<u64>,
     },
-    #[error("{wanted} bytes would have to wait in the host's memory, of which {free} are free")]
+    #[error("{} would have to wait in the host's memory, of which {} are free", up(*wanted), down(*free))]
     HostMemory { wanted: u64, free: u64 },
-    #[error("{wanted} bytes would have to wait in a temporary file in {folder}{}", free.map(|f| format!(", where {f} are free")).unwrap_or_default())]
+    #[error("{} would have to wait in a temporary file in {folder}{}", up(*wanted), free.map(|f| format!(", where {} are free", down(f))).unwrap_or_default())]
     Disk {
         folder: String,
         wanted: u64,
@@ -224,4 +234,12 @@ pub enum ExecError {
     Device { message: String },
     #[error(transparent)]
     Param(#[from] ParamError),
+}
+
+fn up(bytes: u64) -> Mib {
+    Mib::up(bytes as usize)
+}
+
+fn down(bytes: u64) -> Mib {
+    Mib::down(bytes as usize)
 }

@@ -2,8 +2,8 @@
 //! device.
 //!
 //! A model's `forward` records ops on a [`Graph`]; [`Graph::finish`] checks it, [`rewrite()`] fuses
-//! it, [`Plan::new`] (or [`Plan::within`] a budget) gives every value a place in one arena and every op its steps. A [`Device`]
-//! then loads the weights and opens a [`Session`] that replays the plan.
+//! it, [`Plan::new`], or [`Search`] within a budget, gives every value a place in one arena and every
+//! op its steps. A [`Device`] then loads the weights and opens a [`Session`] that replays the plan.
 //!
 //! Activations are channels-last and contiguous: images `[b, h, w, c]`, video `[b, t, h, w, c]`,
 //! tokens `[b, n, d]`. Convolution weights are `[cout, kh, kw, cin]` (or `[cout, kt, kh, kw, cin]`),
@@ -32,7 +32,8 @@ pub use footprint::Use;
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};
 pub use ops::*;
 pub use plan::{
-    ArenaSize, Fetch, Idle, Outside, Place, Plan, PlanError, PlanOptions, Span, Step, Transfer,
+    ArenaSize, Budget, Fetch, Home, Limits, Load, Memory, Mib, Place, Plan, PlanError, Rates,
+    Search, Span, Step, Time, Traffic, Transfer, Turn,
 };
 pub use rewrite::{Rewrites, TakesGate, rewrite};
 pub use shape::Shape;

@@ -31,6 +31,10 @@ impl Kind {
 pub struct Work(BTreeMap<Kind, Cost>);
 
 impl Work {
+    pub(crate) fn add(&mut self, kind: Kind, cost: Cost) {
+        *self.0.entry(kind).or_default() += cost;
+    }
+
     pub fn kinds(&self) -> impl Iterator<Item = (Kind, Cost)> {
         self.0.iter().map(|(&kind, &cost)| (kind, cost))
     }

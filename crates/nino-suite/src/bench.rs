@@ -256,7 +256,7 @@ pub fn measure(
     // Kept to the end, so that they are written once and nothing lies between the timed runs.
     case.inputs.keys().for_each(|&n| graph.output(n));
     let cost = nominal_cost(&case);
-    let plan = Arc::new(Plan::new(graph, device.plan_options())?);
+    let plan = Arc::new(Plan::new(graph, &device.limits())?);
     let weights = device.load(&[&plan], Arc::new(case.params.clone()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     for (&node, values) in &case.inputs {

@@ -3,8 +3,7 @@
 use crate::problems::{PROBLEMS, Problem};
 use crate::{Case, Class, Difference, Tensor, reference};
 use nino_graph::{
-    Device, ExecError, Graph, Node, Plan, PlanError, PlanOptions, Rewrites, RunOptions, Session,
-    rewrite,
+    Device, ExecError, Graph, Limits, Node, Plan, PlanError, Rewrites, RunOptions, Session, rewrite,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -219,51 +218,51 @@ impl Run<'_> {
 }
 
 fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, PlanError> {
-    let options = device.plan_options();
+    let limits = device.limits();
     match variant {
-        Variant::Plain => Plan::new(rewrite(graph, Rewrites::NONE), options),
-        Variant::Fused => Plan::new(rewrite(graph, device.rewrites()), options),
+        Variant::Plain => Plan::new(rewrite(graph, Rewrites::NONE), &limits),
+        Variant::Fused => Plan::new(rewrite(graph, device.rewrites()), &limits),
         Variant::Steady => {
             let mut graph = graph.clone();
             let inputs: Vec<Node> = graph.inputs().map(|(n, _)| n).collect();
             inputs.iter().skip(1).for_each(|&n| graph.keep(n));
-            Plan::new(rewrite(&graph, device.rewrites()), options)
+            Plan::new(rewrite(&graph, device.rewrites()), &limits)
         }
         Variant::Outside => {
-            let fused = rewrite(graph, Rewrites::ALL);
-            let whole = Plan::new(fused.clone(), options)?;
+            let fused = Arc::new(rewrite(graph, Rewrites::ALL));
+            let whole = Plan::new(fused.clone(), &limits)?;
             let bytes = whole.arena_bytes();
             // As small a window as its ops can be cut to.
             let window = [8, 4, 2, 1].map(|share| bytes / share * 2 + 4096);
-            let with = |window| PlanOptions {
-                spill_above: Some(1),
+            let with = |window| Limits {
+                host_above: 1,
                 window,
-                ..options
+                ..limits
             };
             let found = window
                 .into_iter()
-                .find_map(|w| Plan::new(fused.clone(), with(w)).ok());
+                .find_map(|w| Plan::new(fused.clone(), &with(w)).ok());
             Ok(found.unwrap_or(whole))
         }
         Variant::Across => across(device, graph)
-            .map_or_else(|| Plan::new(rewrite(graph, Rewrites::ALL), options), Ok),
+            .map_or_else(|| Plan::new(rewrite(graph, Rewrites::ALL), &limits), Ok),
         Variant::Cut => {
-            let fused = rewrite(graph, Rewrites::ALL);
-            let whole = Plan::new(fused.clone(), options)?;
-            let mut limit = options;
-            limit.max_binding = options
+            let fused = Arc::new(rewrite(graph, Rewrites::ALL));
+            let whole = Plan::new(fused.clone(), &limits)?;
+            let mut cut = limits;
+            cut.max_binding = limits
                 .max_binding
                 .min(whole.largest_binding() / 3)
                 .max(1024);
             // An op whose operands must be whole keeps them whole: then only arithmetic is cut.
-            Plan::new(fused.clone(), limit).or_else(|_| {
+            Plan::new(fused.clone(), &cut).or_else(|_| {
                 let most = fused
                     .ops()
                     .map(|(n, _)| fused.cost(n).flops)
                     .fold(0.0, f64::max);
-                limit.max_binding = options.max_binding;
-                limit.max_step_flops = Some((most / 3.0).max(1.0));
-                Plan::new(fused, limit)
+                cut.max_binding = limits.max_binding;
+                cut.max_step_flops = Some((most / 3.0).max(1.0));
+                Plan::new(fused, &cut)
             })
         }
     }
@@ -272,16 +271,16 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
 /// A plan whose larger values lie across pages, on a device that has pages and where no op needs such a
 /// value whole.
 fn across(device: &dyn Device, graph: &Graph) -> Option<Plan> {
-    let options = device.plan_options();
+    let limits = device.limits();
     let fused = rewrite(graph, Rewrites::ALL);
     let largest = fused.ops().map(|(n, _)| fused.bytes(n)).max()?;
-    let page = (largest / 2).next_multiple_of(options.align);
-    let small = PlanOptions {
+    let page = (largest / 2).next_multiple_of(limits.align);
+    let small = Limits {
         page,
         max_binding: page,
         window: usize::MAX,
-        ..options
+        ..limits
     };
-    let plan = (options.page < usize::MAX).then(|| Plan::new(fused, small).ok())??;
-    (plan.across_bytes() > 0).then_some(plan)
+    let plan = (limits.page < usize::MAX).then(|| Plan::new(fused, &small).ok())??;
+    (plan.pages_bytes() > 0).then_some(plan)
 }

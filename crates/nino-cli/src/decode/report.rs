@@ -49,11 +49,9 @@ pub(super) struct PlanReport {
 
 impl PlanReport {
     pub(super) fn new(plan: &DecodePlan, vae: &VaeFile, opened: &Opened) -> PlanReport {
-        let (peak, outside) = (plan.peak_bytes(), plan.host_bytes());
-        let moved_bytes = plan.moved_bytes();
+        let (peak, outside, load) = (plan.peak_bytes(), plan.host_bytes(), plan.load());
         let program_bytes = program_bytes(plan, opened);
-        let rates = rates(opened, [&plan.work], moved_bytes > 0);
-        let seconds = rates.map(|r| r.seconds(&plan.work, moved_bytes));
+        let seconds = rates(opened, &[&load]).map(|r| r.seconds(&load));
         PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
@@ -65,7 +63,7 @@ impl PlanReport {
             predicted_peak_bytes: peak,
             weights_bytes: plan.weight_bytes(),
             host_bytes: outside,
-            moved_bytes,
+            moved_bytes: load.host_bytes,
             program_bytes,
             largest_binding_bytes: plan.largest_binding(),
             peak_at: plan.peak_op(),
@@ -145,7 +143,7 @@ impl fmt::Display for PlanReport {
 /// Host memory of the program, its threads and the pictures it holds. On a CPU it counts towards the
 /// budget.
 fn program_bytes(plan: &DecodePlan, opened: &Opened) -> usize {
-    opened.device.plan_options().reserve + plan.picture_bytes()
+    opened.device.budget().reserve + plan.picture_bytes()
 }
 
 fn tile(plan: &DecodePlan) -> Option<TileJson> {

@@ -328,7 +328,7 @@ impl nino_graph::Session for Session {
                     });
                 }
             },
-            Place::Across(_) | Place::Nowhere => {
+            Place::Pages(_) | Place::Nowhere => {
                 return Err(ExecError::NotInPlan {
                     what: self.plan.graph().op_label(output),
                 });

@@ -66,7 +66,7 @@ impl Binder<'_> {
                 arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
             }
             Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
-            Place::Across(_) | Place::Nowhere => return Err(absent()),
+            Place::Pages(_) | Place::Nowhere => return Err(absent()),
         };
         Ok(View { ptr, dtype })
     }

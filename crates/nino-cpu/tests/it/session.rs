@@ -79,7 +79,7 @@ fn run(cpu: &Cpu, plan: &Arc<Plan>, x: Node, out: Node) -> Vec<u8> {
 }
 
 fn plan(cpu: &Cpu, graph: &Graph) -> Arc<Plan> {
-    Arc::new(Plan::new(rewrite(graph, cpu.rewrites()), cpu.plan_options()).unwrap())
+    Arc::new(Plan::new(rewrite(graph, cpu.rewrites()), &cpu.limits()).unwrap())
 }
 
 #[test]
@@ -121,20 +121,19 @@ fn a_gate_inside_a_linear_is_refused() {
 }
 
 #[test]
-fn values_outside_the_arena_give_the_same() {
+fn values_on_the_host_give_the_same() {
     let (graph, x, out) = graph();
     let cpu = cpu(2);
     let whole = plan(&cpu, &graph);
     let expected = run(&cpu, &whole, x, out);
-    let mut options = cpu.plan_options();
-    options.spill_above = Some(64 * 1024);
-    options.window = 96 * 1024;
-    options.residual_in_place = false;
+    let mut limits = cpu.limits();
+    limits.host_above = 64 * 1024;
+    limits.residual_in_place = false;
     let fused = rewrite(&graph, cpu.rewrites());
     // Attention reads all keys and values: its window is as large as they are.
     let spilled = (1..8).find_map(|i| {
-        options.window = i * 96 * 1024;
-        Plan::new(fused.clone(), options).ok()
+        limits.window = i * 96 * 1024;
+        Plan::new(fused.clone(), &limits).ok()
     });
     let spilled = Arc::new(spilled.expect("some window is large enough"));
     assert!(spilled.host_bytes() > 0);

@@ -71,7 +71,7 @@ struct Runner {
 impl Runner {
     fn new(cpu: &Cpu, source: Arc<Waves>, keep: Option<usize>) -> Runner {
         let (graph, x, out) = graph();
-        let mut plan = Plan::new(rewrite(&graph, cpu.rewrites()), cpu.plan_options()).unwrap();
+        let mut plan = Plan::new(rewrite(&graph, cpu.rewrites()), &cpu.limits()).unwrap();
         if let Some(bytes) = keep {
             plan = plan.streaming(bytes);
         }
@@ -115,7 +115,7 @@ fn streamed_weights_give_the_same_bits_every_run() {
     let expected = Runner::new(&cpu, Arc::default(), None).run(None).unwrap();
     for keep in [0, 3 << 20] {
         let mut streamed = Runner::new(&cpu, Arc::default(), Some(keep));
-        assert!(streamed.plan.streamed_bytes() > 0);
+        assert!(streamed.plan.streamed().each_run > 0);
         for _ in 0..3 {
             assert_eq!(streamed.run(None).unwrap(), expected, "{keep} bytes kept");
         }
@@ -127,7 +127,7 @@ fn only_what_stays_is_read_at_load() {
     let cpu = cpu();
     let source = Arc::new(Waves::default());
     let (graph, ..) = graph();
-    let plan = Plan::new(graph, cpu.plan_options()).unwrap().streaming(0);
+    let plan = Plan::new(graph, &cpu.limits()).unwrap().streaming(0);
     let fetched: usize = plan.fetches().iter().map(|f| f.params.len()).sum();
     assert!(fetched > 5, "{fetched}");
     cpu.load(&[&plan], source.clone()).unwrap();
@@ -191,7 +191,7 @@ fn what_stays_between_runs_is_neither_read_nor_computed_again() {
     let session = |keep: bool, stream: bool| {
         let source = Arc::new(Waves::default());
         let (graph, [x, y, out]) = two_inputs(keep);
-        let mut plan = Plan::new(graph, cpu.plan_options()).unwrap();
+        let mut plan = Plan::new(graph, &cpu.limits()).unwrap();
         if stream {
             plan = plan.streaming(0);
         }

@@ -1,7 +1,7 @@
 //! The graphs a clip is decoded with: its first chunk, the ones like each other after it, and what
 //! is left at the end. A picture is a clip of one chunk.
 
-use super::part::{Frames, Runs, planned};
+use super::part::{self, Frames, Runs, less, planned};
 use super::{LatentSize, Part};
 use crate::fit::Room;
 use crate::{EngineError, VaeFile};
@@ -64,7 +64,7 @@ impl Recorder<'_> {
                     // As equal as can be: less memory, and seldom a last graph for a rest.
                     let n_chunks = self.size.frames.div_ceil(most).max(1);
                     match self.inside(self.size.frames.div_ceil(n_chunks), frames) {
-                        Some(parts) if parts.iter().any(|p| p.plan.across_bytes() > 0) => {
+                        Some(parts) if parts.iter().any(|p| p.plan.pages_bytes() > 0) => {
                             across.get_or_insert(parts);
                         }
                         Some(parts) => return Ok(parts),
@@ -76,22 +76,28 @@ impl Recorder<'_> {
         }
     }
 
-    /// Graphs of which some values wait outside the device, with the least traffic.
+    /// Graphs of which some values are kept on the host, in the least time. Where none fits, the error
+    /// tells the least that one of them needs.
     fn outside(&self, together: bool) -> Result<Vec<Part>, EngineError> {
-        let moved = |parts: &Vec<Part>| -> usize { parts.iter().map(Part::moved_bytes).sum() };
         let large = together.then_some([2, 1]).into_iter().flatten();
-        let large = large.filter_map(|n| self.chunks_of(n, Frames::Together).ok());
+        let large = large.map(|n| self.chunks_of(n, Frames::Together));
+        let rates = self.device.rates();
+        let quicker = |a: Vec<Part>, b: Vec<Part>| {
+            let [x, y] = [&a, &b].map(|parts| rates.time(&part::load(parts)));
+            if y < x { b } else { a }
+        };
         let small = self.chunks_of(1, Frames::Apart);
-        match large.min_by_key(moved) {
-            Some(large) if !small.as_ref().is_ok_and(|s| moved(s) <= moved(&large)) => Ok(large),
-            _ => small,
-        }
+        large.fold(small, |best, found| match (best, found) {
+            (Ok(best), Ok(found)) => Ok(quicker(best, found)),
+            (Err(a), Err(b)) => Err(less(a, b)),
+            (Ok(parts), Err(_)) | (Err(_), Ok(parts)) => Ok(parts),
+        })
     }
 
     /// Graphs of which nothing waits outside the device, where they can be.
     fn inside(&self, chunk: usize, frames: Frames) -> Option<Vec<Part>> {
         let room = Room {
-            inside: true,
+            allow_host: false,
             ..self.room
         };
         let recorder = Recorder { room, ..*self };

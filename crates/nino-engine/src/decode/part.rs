@@ -6,7 +6,7 @@ use crate::fit::{Room, fit_turns};
 use crate::profile::Profile;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Event};
-use nino_graph::{ArenaSize, Device, Node, Outside, Plan, PlanError, RunOptions, Session};
+use nino_graph::{Device, Load, Memory, Node, Plan, PlanError, RunOptions, Session};
 use nino_models::{Cache, Chunk, Recording};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -41,9 +41,9 @@ impl Part {
         }
     }
 
-    /// From outside the device's memory and back, in all its runs.
-    pub(crate) fn moved_bytes(&self) -> usize {
-        self.plan.moved_bytes(Outside::Host) * self.runs
+    /// What all its runs take.
+    pub(crate) fn load(&self) -> Load {
+        self.plan.load(self.runs)
     }
 
     /// One run with these values; an error when what came out is not finite, which the device itself
@@ -139,7 +139,8 @@ pub(crate) fn planned(
         if recorded.len() > 1 {
             share(&mut recorded);
         }
-        let plans = fit_turns(device, recorded.iter().map(|r| &r.graph), room)?;
+        let graphs = recorded.iter().zip(runs).map(|(r, run)| (&r.graph, run.n));
+        let plans = fit_turns(device, graphs, room)?;
         let parts = plans.into_iter().zip(recorded).zip(runs);
         let part = |((plan, of), run): (_, &Runs)| Part::new(plan, of, run.frames, run.n);
         Ok(parts.map(part).collect())
@@ -157,13 +158,13 @@ pub(crate) fn planned(
 fn may_be_cut(error: &EngineError, room: Room) -> bool {
     match error {
         EngineError::Plan(PlanError::BindingTooLarge { .. }) => true,
-        EngineError::Plan(PlanError::OverBudget { .. }) => !room.inside,
+        EngineError::Plan(PlanError::OverBudget { .. }) => room.allow_host,
         _ => false,
     }
 }
 
 /// The refusal that asks for less.
-fn less(a: EngineError, b: EngineError) -> EngineError {
+pub(super) fn less(a: EngineError, b: EngineError) -> EngineError {
     let need = |error: &EngineError| match error {
         EngineError::Plan(PlanError::OverBudget { need, .. }) => *need,
         _ => usize::MAX,
@@ -173,13 +174,23 @@ fn less(a: EngineError, b: EngineError) -> EngineError {
 
 /// Weights on the device, with the slots of those that stream, for graphs that run by turns.
 pub(crate) fn weight_bytes(parts: &[Part]) -> usize {
-    let weights = |p: &Part| p.plan.device_bytes() - p.plan.arena_bytes();
-    parts.iter().map(weights).max().unwrap_or(0)
+    memory(parts).weights
 }
 
 /// Weights and activations on the device: what is then used.
 pub(crate) fn peak_bytes(parts: &[Part]) -> usize {
-    weight_bytes(parts) + ArenaSize::of(parts.iter().map(|p| &*p.plan)).bytes()
+    memory(parts).bytes()
+}
+
+fn memory(parts: &[Part]) -> Memory {
+    Memory::of(parts.iter().map(|p| &*p.plan))
+}
+
+/// What all runs of the graphs take.
+pub(crate) fn load(parts: &[Part]) -> Load {
+    let mut all = Load::default();
+    parts.iter().for_each(|part| all += part.load());
+    all
 }
 
 /// How these graphs run, where no tiles were asked for.

@@ -189,8 +189,13 @@ impl Job<'_> {
         let less = failed.peak_bytes() / 4 * 3;
         self.options.budget = Some(free.map_or(less, |free| less.min(free as usize)));
         let mut plan = self.plan();
-        if let Err(EngineError::Plan(PlanError::OverBudget { need, .. })) = plan {
-            self.options.budget = Some(need);
+        if let Err(EngineError::Plan(PlanError::OverBudget {
+            need,
+            outside_plans,
+            ..
+        })) = plan
+        {
+            self.options.budget = Some(need - outside_plans);
             plan = self.plan();
         }
         if plan.is_err() {

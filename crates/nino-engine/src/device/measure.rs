@@ -1,10 +1,12 @@
 //! Measures rates for estimates: typical ops on a device that is held to no budget, each in a few
 //! MiB.
 
-use super::{Ceiling, DeviceError, Rates};
+use super::{Ceiling, DeviceError};
 use crate::SyntheticParams;
-use nino_graph::{Act, Device, Graph, Kind, Node, Outside, Plan, RunOptions, Work, rewrite};
-use std::collections::{BTreeMap, BTreeSet};
+use nino_graph::{
+    Act, Budget, Device, Graph, Home, Kind, Load, Node, Plan, Rates, RunOptions, Search, rewrite,
+};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,29 +17,28 @@ const RUNS: usize = 5;
 /// would measure how long a start takes.
 const FAST_FLOPS: f64 = 3e12;
 
-/// Rates of the kinds of op in `works`, and of values that come from `outside`, if any do. An op that
+/// Rates of the kinds of op in `loads`, and of values on the host, where there are any. An op that
 /// cannot be measured is taken to run as fast as the device's arithmetic can.
-pub(super) fn rates<'a>(
+pub(super) fn rates(
     device: &dyn Device,
     ceiling: Ceiling,
-    works: impl IntoIterator<Item = &'a Work>,
-    outside: bool,
+    loads: &[&Load],
 ) -> Result<Rates, DeviceError> {
-    let kinds = works.into_iter().flat_map(Work::kinds);
+    let kinds = loads.iter().flat_map(|load| load.work.kinds());
     let kinds: BTreeSet<Kind> = kinds.map(|(kind, _)| kind).collect();
-    let mut flops = BTreeMap::new();
+    let mut rates = device.rates();
+    rates.copy_bytes = ceiling.copy_bytes;
     for kind in kinds.into_iter().filter(|kind| *kind != Kind::Other) {
         let rate = op_rate(device, kind, ceiling.flops > FAST_FLOPS).unwrap_or_else(|e| {
             tracing::debug!(?kind, "could not be measured: {e}");
             ceiling.flops
         });
-        flops.insert(kind, rate);
+        rates.flops.insert(kind, rate);
     }
-    Ok(Rates {
-        copy_bytes: ceiling.copy_bytes,
-        flops,
-        outside_bytes: outside.then(|| outside_rate(device)).transpose()?,
-    })
+    if loads.iter().any(|load| load.host_bytes > 0) {
+        rates.host_bytes = outside_rate(device)?;
+    }
+    Ok(rates)
 }
 
 /// Arithmetic a second of an op of this kind, as UNets and VAEs have them.
@@ -49,7 +50,7 @@ fn op_rate(device: &dyn Device, kind: Kind, fast: bool) -> Result<f64, DeviceErr
     let mut graph = rewrite(&graph, device.rewrites());
     // Kept to the end, so that they are written once and nothing lies between the timed runs.
     inputs.iter().for_each(|&input| graph.output(input));
-    let plan = Arc::new(Plan::new(graph, device.plan_options())?);
+    let plan = Arc::new(Plan::new(graph, &device.limits())?);
     let weights = device.load(&[&plan], Arc::new(SyntheticParams { seed: 1 }))?;
     let mut session = device.session(plan.clone(), &weights)?;
     for &input in &inputs {
@@ -124,7 +125,11 @@ fn outside_rate(device: &dyn Device) -> Result<f64, DeviceError> {
     g.output(y);
     let graph = g.finish()?;
     let arena = graph.bytes(y) * 2 / STEPS;
-    let plan = Arc::new(Plan::fit(&graph, device.plan_options(), arena)?);
+    let search = Search {
+        budget: Budget::of(arena),
+        ..Search::on(device)
+    };
+    let plan = Arc::new(search.plan(graph, 1)?);
     let weights = device.load(&[&plan], Arc::new(SyntheticParams { seed: 1 }))?;
     let mut session = device.session(plan.clone(), &weights)?;
     session.clear(x)?;
@@ -136,7 +141,7 @@ fn outside_rate(device: &dyn Device) -> Result<f64, DeviceError> {
         session.run(RunOptions::default())?;
         seconds.push(started.elapsed().as_secs_f64());
     }
-    Ok(plan.moved_bytes(Outside::Host) as f64 / median(seconds))
+    Ok(plan.moved(Home::Host).in_runs(1) as f64 / median(seconds))
 }
 
 fn median(mut seconds: Vec<f64>) -> f64 {

@@ -2,12 +2,12 @@
 
 use super::list::{Target, adapter, adapters};
 use super::{
-    Budget, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Rates, Reopening, ceiling,
+    Budget, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
     measure, resident_bytes,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_gpu::{Gpu, GpuDevice, GpuError, OpenOptions, Tier};
-use nino_graph::{Around, Device, ExecError, PlanOptions, Work};
+use nino_graph::{Around, Device, ExecError, Load, Rates};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -50,14 +50,10 @@ impl Opened {
         }
     }
 
-    /// Measures for about a second how fast the kinds of op in `works` run, and how fast values come
-    /// from `outside` the device, if any do. It takes little memory and is not held to the budget:
+    /// Measures for about a second how fast the kinds of op in `loads` run, and how fast values come
+    /// from the host, where any do; the other rates are those of any device of the kind. It takes little memory and is not held to the budget:
     /// where a plan fits, its time can be estimated.
-    pub fn rates<'a>(
-        &self,
-        works: impl IntoIterator<Item = &'a Work>,
-        outside: bool,
-    ) -> Result<Rates, DeviceError> {
+    pub fn rates(&self, loads: &[&Load]) -> Result<Rates, DeviceError> {
         let ceiling = match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
             Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::small_for(gpu.gpu()))?,
@@ -66,7 +62,7 @@ impl Opened {
             Executor::Cpu(cpu) => &**cpu,
             Executor::Gpu(gpu) => gpu,
         };
-        measure::rates(bare, ceiling, works, outside)
+        measure::rates(bare, ceiling, loads)
     }
 }
 
@@ -192,13 +188,13 @@ impl Around for Budgeted {
         &*self.device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        let options = self.device.plan_options();
-        let least = options.budget.map_or(self.budget, |b| b.min(self.budget));
-        PlanOptions {
-            budget: Some(least),
-            reserve: options.reserve + self.drivers,
-            ..options
+    fn budget(&self) -> nino_graph::Budget {
+        let own = self.device.budget();
+        let least = own.total.map_or(self.budget, |b| b.min(self.budget));
+        nino_graph::Budget {
+            total: Some(least),
+            reserve: own.reserve + self.drivers,
+            ..own
         }
     }
 }

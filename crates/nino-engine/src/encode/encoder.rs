@@ -78,7 +78,7 @@ impl<'a> Encoder<'a> {
         let room = Room {
             cap: None,
             beside: most * width * height * 3 * (1 + 2 * size_of::<f32>()),
-            inside: false,
+            allow_host: true,
         };
         let run = |frames, first| Runs {
             frames,

@@ -6,10 +6,10 @@
 
 use super::dry::{Dry, Opened};
 use super::{GenerateRequest, generate};
+use crate::fit::whole_request;
 use crate::model::identity::NetId;
 use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
-use nino_graph::{Around, Device, Plan, PlanError, PlanOptions, Work};
-use std::ops::Deref;
+use nino_graph::{Device, Load, Plan};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -64,9 +64,9 @@ impl StagePlan {
         }
     }
 
-    /// The arithmetic of all its runs.
-    pub fn work(&self) -> Work {
-        self.plan.graph().work().times(self.runs)
+    /// What all its runs take.
+    pub fn load(&self) -> Load {
+        self.plan.load(self.runs)
     }
 }
 
@@ -89,7 +89,7 @@ impl GeneratePlan {
     /// Bytes of weights brought to the device while the stages run, all runs together.
     pub fn streamed_bytes(&self) -> usize {
         let each = self.stages.iter();
-        each.map(|s| s.plan.streamed_in(s.runs)).sum()
+        each.map(|s| s.plan.streamed().in_runs(s.runs)).sum()
     }
 }
 
@@ -101,13 +101,7 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    let rehearse = |device: Arc<dyn Device>| rehearse(device, model, request, pictures);
-    match rehearse(Arc::clone(device)) {
-        Err(EngineError::Plan(error @ PlanError::OverBudget { .. })) => {
-            Err(least_of_all(device, error, &rehearse).into())
-        }
-        planned => planned,
-    }
+    whole_request(device, |device| rehearse(device, model, request, pictures))
 }
 
 /// Goes through a request on a device that computes nothing.
@@ -187,57 +181,6 @@ fn add(stages: &mut Vec<(NetId, StagePlan)>, net: NetId, planned: StagePlan) {
     known.runs += planned.runs;
     if planned.plan.device_bytes() > known.plan.device_bytes() {
         known.plan = planned.plan;
-    }
-}
-
-/// The error of a budget that is too small, with the least that every stage fits into: each stage knows its
-/// own need only, so the request is tried with what was asked for last until nothing more is.
-fn least_of_all(
-    device: &Arc<dyn Device>,
-    mut error: PlanError,
-    rehearse: &dyn Fn(Arc<dyn Device>) -> Result<GeneratePlan, EngineError>,
-) -> PlanError {
-    const STAGES: usize = 16;
-    let given = device.plan_options().budget;
-    for _ in 0..STAGES {
-        let PlanError::OverBudget { need, .. } = error else {
-            break;
-        };
-        let capped = Capped {
-            device: Arc::clone(device),
-            budget: need,
-        };
-        match rehearse(Arc::new(capped)) {
-            Err(EngineError::Plan(next @ PlanError::OverBudget { need: more, .. }))
-                if more > need =>
-            {
-                error = next;
-            }
-            _ => break,
-        }
-    }
-    if let (PlanError::OverBudget { budget, .. }, Some(given)) = (&mut error, given) {
-        *budget = given;
-    }
-    error
-}
-
-/// The device with another budget.
-struct Capped {
-    device: Arc<dyn Device>,
-    budget: usize,
-}
-
-impl Around for Capped {
-    fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
-        &*self.device
-    }
-
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            budget: Some(self.budget),
-            ..self.device.plan_options()
-        }
     }
 }
 

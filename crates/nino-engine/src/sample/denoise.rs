@@ -37,8 +37,11 @@ pub(crate) struct DenoiserPlan {
     rows: usize,
 }
 
-/// Both prompts in one run where everything fits the device; else in one or two runs, by which moves
-/// less to and from it.
+/// Runs that plans reckon with: the steps of a usual sampling.
+const RUNS: usize = 20;
+
+/// Both prompts in one run where everything fits the device; else in one or two runs, by which takes
+/// less time.
 pub(super) fn plan(
     device: &dyn Device,
     model: &DiffusionModel,
@@ -49,19 +52,15 @@ pub(super) fn plan(
         return record(1);
     }
     let both = match record(2) {
-        Ok(both) if moved(&both.plan, 1) == (0, 0) => return Ok(both),
+        Ok(both) if both.plan.is_on_device() => return Ok(both),
         Err(EngineError::Plan(PlanError::OverBudget { .. })) => return record(1),
         both => both?,
     };
+    let time = |planned: &DenoiserPlan, runs| device.rates().time(&planned.plan.load(runs));
     match record(1) {
-        Ok(one) if moved(&one.plan, 2) < moved(&both.plan, 1) => Ok(one),
+        Ok(one) if time(&one, 2 * RUNS) < time(&both, RUNS) => Ok(one),
         _ => Ok(both),
     }
-}
-
-/// Values kept outside, and weights streamed in so many runs.
-fn moved(plan: &Plan, runs: usize) -> (usize, usize) {
-    (plan.host_bytes(), plan.streamed_bytes() * runs)
 }
 
 /// A plan for runs of so many prompts.
@@ -85,6 +84,12 @@ fn record(
     let keep = !spec.turns && (prompts == 2 || !spec.guided);
     let mut nodes = model.net().record(&params, shape, spec.dtype, keep)?;
     let graph = std::mem::replace(&mut nodes.graph, Graph::new());
+    // Two prompts take twice as many runs one by one.
+    let runs = if spec.guided {
+        2 / prompts * RUNS
+    } else {
+        RUNS
+    };
     let room = Room {
         cap: Room::default()
             .bytes(device)
@@ -92,7 +97,7 @@ fn record(
         ..Room::default()
     };
     Ok(DenoiserPlan {
-        plan: fit_within(device, &graph, room)?,
+        plan: fit_within(device, &graph, runs, room)?,
         nodes,
         shape: spec.shape,
         tokens: spec.tokens,

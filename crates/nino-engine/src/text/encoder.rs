@@ -153,7 +153,8 @@ impl Recorded {
         let out = clip::encoder(&mut g, &params, c, x, end, wants.states);
         g.output(out.hidden);
         out.pooled.iter().for_each(|&p| g.output(p));
-        let plan = fit(device, &g.finish()?)?;
+        // A prompt and its negative, most often.
+        let plan = fit(device, &g.finish()?, 2)?;
         Ok(Recorded {
             plan,
             ids,

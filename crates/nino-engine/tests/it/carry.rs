@@ -8,14 +8,14 @@ use nino_engine::{
     Band, Chunking, DecodeOptions, Decoder, EngineError, Latent, LatentSize, Precision, Strategy,
     VaeFile, plan_decode,
 };
-use nino_graph::{Around, Device, ExecError, Plan, PlanOptions, Session, Weights};
+use nino_graph::{Around, Budget, Device, ExecError, Limits, Plan, Session, Weights};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A device whose memory is all NaN at first, with values in the arena or outside.
+/// A device whose memory is all NaN at first, with values in the arena or on the host.
 struct Poisoned<'a> {
     device: &'a dyn Device,
-    outside: bool,
+    on_host: bool,
 }
 
 impl Around for Poisoned<'_> {
@@ -23,16 +23,15 @@ impl Around for Poisoned<'_> {
         self.device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        let options = self.device.plan_options();
-        PlanOptions {
-            spill_above: self.outside.then_some(1),
-            window: if self.outside {
-                1 << 18
-            } else {
-                options.window
-            },
-            ..options
+    fn limits(&self) -> Limits {
+        let limits = self.device.limits();
+        if !self.on_host {
+            return limits;
+        }
+        Limits {
+            host_above: 1,
+            window: 1 << 18,
+            ..limits
         }
     }
 
@@ -59,14 +58,14 @@ fn found(
     vae: &VaeFile,
     latents: [&Latent; 2],
     chunk: usize,
-    outside: bool,
+    on_host: bool,
 ) -> Found {
     let options = DecodeOptions {
         precision: Precision::Auto,
         chunking: Chunking::Frames(chunk),
         ..DecodeOptions::default()
     };
-    let device = Poisoned { device, outside };
+    let device = Poisoned { device, on_host };
     let plan = plan_decode(&device, vae, latents[0].size(), &options).unwrap();
     let (strategy, peak) = (plan.strategy, plan.peak_bytes());
     let (values, _) = with_control(|control| {
@@ -108,14 +107,14 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
         other.values.iter_mut().for_each(|v| *v = 0.5 - *v);
         let clips = [&clip, &other];
         for (on, device) in &devices {
-            let found = |chunk, outside| found(&**device, &vae, clips, chunk, outside);
+            let found = |chunk, on_host| found(&**device, &vae, clips, chunk, on_host);
             // One graph, where nothing waits; one for the first frame and one for the others; one for
             // two frames and one for the last.
             let (at_once, ones, twos) = (found(3, false), found(1, false), found(2, false));
-            let outside = found(1, true);
-            assert_eq!(outside.strategy, Strategy::ExactTiles, "{name} on {on}");
+            let on_host = found(1, true);
+            assert_eq!(on_host.strategy, Strategy::ExactTiles, "{name} on {on}");
             assert_ne!(ones.strategy, Strategy::ExactTiles, "{name} on {on}");
-            for (chunk, found) in [(1, &ones), (2, &twos), (1, &outside)] {
+            for (chunk, found) in [(1, &ones), (2, &twos), (1, &on_host)] {
                 let pairs = at_once.values.iter().zip(&found.values);
                 let mut pairs = pairs.flat_map(|(a, b)| a.iter().zip(b));
                 // Products of other sizes may be summed in another order on a GPU.
@@ -144,14 +143,16 @@ impl Around for Large<'_> {
         true
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            budget: Some(self.budget),
+    fn limits(&self) -> Limits {
+        Limits {
             page: self.page,
             window: self.page / 4,
-            reserve: 0,
-            ..self.device.plan_options()
+            ..self.device.limits()
         }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget::of(self.budget)
     }
 }
 
@@ -216,9 +217,9 @@ fn chunks_whose_values_fit_a_buffer_come_first() {
     }
 }
 
-/// Cached frames wait outside before anything that is used more often.
+/// Cached frames wait on the host before anything that is used more often.
 #[test]
-fn what_is_idle_goes_outside_first() {
+fn what_is_idle_goes_to_the_host_first() {
     let cpu = cpu();
     let vae = VaeFile::spec("wan21-vae").unwrap();
     let device = Large {
@@ -238,7 +239,7 @@ fn what_is_idle_goes_outside_first() {
     let plan = plan_decode(&device, &vae, size, &options).unwrap();
     assert_eq!(plan.strategy, Strategy::ExactTiles);
     // Each of its caches once in and once out in each of five runs, and twice that for what it takes to
-    // shift them: with every large value outside it would be 230 GB.
-    let moved = plan.moved_bytes() as f64 / plan.host_bytes() as f64;
-    assert!(moved < 10.0, "{moved:.1} times what is outside");
+    // shift them: with every large value on the host it would be 230 GB.
+    let moved = plan.load().host_bytes as f64 / plan.host_bytes() as f64;
+    assert!(moved < 10.0, "{moved:.1} times what is on the host");
 }

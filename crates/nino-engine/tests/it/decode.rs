@@ -9,7 +9,8 @@ use nino_engine::{
     Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
 use nino_graph::{
-    Around, Device, ExecError, ParamSpec, Plan, PlanError, PlanOptions, Session, Weights, rewrite,
+    Around, Budget, Device, ExecError, ParamSpec, Plan, PlanError, Search, Session, Weights,
+    rewrite,
 };
 use nino_models::kl::{Config, Scale};
 use nino_models::{Chunk, Storage, Vae};
@@ -31,13 +32,9 @@ impl Around for Small {
         &self.cpu as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            budget: Some(self.budget),
-            // Of a device with memory of its own, so that small models make a difference.
-            reserve: 0,
-            ..self.cpu.plan_options()
-        }
+    /// Of a device with memory of its own, so that small models make a difference.
+    fn budget(&self) -> Budget {
+        Budget::of(self.budget)
     }
 }
 
@@ -557,11 +554,17 @@ fn the_least_budget_that_is_told_does() {
                 let small = Small { cpu: cpu(), budget };
                 plan_decode(&small, &vae, size, &options)
             };
-            let Err(EngineError::Plan(PlanError::OverBudget { need, budget, .. })) = plan(1000)
-            else {
-                panic!("1000 bytes are not enough for {}", vae.name);
+            let told = |budget| match plan(budget) {
+                Err(EngineError::Plan(PlanError::OverBudget {
+                    need, budget: told, ..
+                })) => {
+                    assert_eq!(told, budget);
+                    need
+                }
+                plan => panic!("{budget} are not enough for {}: {plan:?}", vae.name),
             };
-            assert_eq!(budget, 1000);
+            let need = told(1000);
+            assert_eq!(told(need - 1), need);
             let made = plan(need).map(|p| p.peak_bytes());
             assert!(matches!(made, Ok(peak) if peak <= need), "{need}: {made:?}");
         }
@@ -600,7 +603,7 @@ fn a_clip_in_the_least_memory_is_the_same() {
     };
     let windows = vae.vae.decode(chunk, &in_f32()).unwrap().graph;
     let windows = rewrite(&windows, least.rewrites());
-    let windows = Plan::within(&windows, Device::plan_options(&least));
+    let windows = Search::on(&least).plan(windows, 1);
     assert!(windows.is_err(), "{need} bytes are enough for windows");
     let (found, ..) = pictures(&least, &vae, &latent, &options);
     for (found, whole) in found.iter().zip(&whole) {

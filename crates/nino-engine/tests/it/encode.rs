@@ -60,7 +60,7 @@ fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
         scale: kl::Scale::default(),
     };
     let r = vae.encode(chunk, &storage).unwrap();
-    let plan = Arc::new(Plan::new(r.graph, cpu().plan_options()).unwrap());
+    let plan = Arc::new(Plan::new(r.graph, &cpu().limits()).unwrap());
     let device = cpu();
     let weights = device.load(&[&plan], Arc::new(params.clone())).unwrap();
     let mut session = device.session(plan.clone(), &weights).unwrap();

@@ -64,7 +64,7 @@ fn one_value_that_is_not_finite_shows_in_the_statistics() {
         g.output(check);
         let g = g.finish().unwrap();
         for (name, device) in &devices {
-            let plan = Arc::new(Plan::new(g.clone(), device.plan_options()).unwrap());
+            let plan = Arc::new(Plan::new(g.clone(), &device.limits()).unwrap());
             let source = Arc::new(SyntheticParams { seed: 1 });
             let weights = device.load(&[&plan], source).unwrap();
             let mut session = device.session(plan.clone(), &weights).unwrap();

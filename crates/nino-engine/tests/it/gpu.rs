@@ -5,7 +5,7 @@ use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
 use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
-use nino_graph::{Around, Device, Op, Plan, PlanOptions, rewrite};
+use nino_graph::{Around, Device, Limits, Op, Plan, rewrite};
 use nino_models::kl::Scale;
 use nino_models::{Chunk, Storage, Vae};
 use std::ops::Deref;
@@ -103,11 +103,10 @@ impl Around for Narrow<'_> {
         self.0 as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        let options = self.0.plan_options();
-        PlanOptions {
+    fn limits(&self) -> Limits {
+        Limits {
             max_binding: self.1,
-            ..options
+            ..self.0.limits()
         }
     }
 }
@@ -136,7 +135,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
             };
             let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
             let windows = rewrite(&windows, gpu.rewrites());
-            assert!(Plan::new(windows, Device::plan_options(&narrow)).is_err());
+            assert!(Plan::new(windows, &Device::limits(&narrow)).is_err());
             let whole = values(&gpu, &vae, &latent, Precision::Auto);
             let found = values(&narrow, &vae, &latent, Precision::Auto);
             let db = psnr(&found, &whole);
@@ -168,7 +167,7 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
         let graph = vae.vae.decode(chunk, &storage).unwrap().graph;
         let attention = |device: &dyn Device| {
             let graph = rewrite(&graph, device.rewrites());
-            let plan = Plan::new(graph, device.plan_options()).unwrap();
+            let plan = Plan::new(graph, &device.limits()).unwrap();
             let found = plan.graph().ops().find_map(|(_, op)| match op {
                 Op::Attention(o) => Some((plan.graph().bytes(o.k), o.by_keys)),
                 _ => None,

@@ -10,9 +10,7 @@ use nino_engine::{
     Reopening, Tile, Tiling, VaeFile, decode, encode, encode_video,
 };
 use nino_gpu::{Gpu, GpuDevice, OpenOptions};
-use nino_graph::{
-    Around, Backup, Device, ExecError, ParamSource, Plan, PlanOptions, Session, Weights,
-};
+use nino_graph::{Around, Backup, Device, ExecError, Limits, ParamSource, Plan, Session, Weights};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -337,8 +335,8 @@ fn a_device_that_stays_lost_is_told() {
         fn name(&self) -> String {
             "gone".to_owned()
         }
-        fn plan_options(&self) -> PlanOptions {
-            self.0.plan_options()
+        fn limits(&self) -> Limits {
+            self.0.limits()
         }
         fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
             Err(lost())

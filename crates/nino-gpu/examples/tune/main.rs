@@ -165,7 +165,7 @@ fn group_norm(device: &GpuDevice, small: bool) {
     let out = g.silu(normed);
     g.output(out);
     let graph = rewrite(&g.finish().unwrap(), device.rewrites());
-    let plan = Arc::new(Plan::new(graph, device.plan_options()).unwrap());
+    let plan = Arc::new(Plan::new(graph, &device.limits()).unwrap());
     let weights = device.load(&[&plan], Arc::new(NoParams)).unwrap();
     let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     let input = values(side * side * 256, 9);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nino_graph::{ArenaSize, Place, Plan, Transfer};
 
-use super::outside::Kept;
+use super::windowed::Kept;
 use crate::block::Window;
 use crate::{Gpu, GpuError};
 
@@ -26,11 +26,11 @@ pub(super) struct Arena {
 impl Arena {
     /// For plans of one page size.
     pub(super) fn new(gpu: &Gpu, plans: &[Arc<Plan>]) -> Result<Arena, GpuError> {
-        let page = plans.first().map_or(1, |p| p.options().page);
+        let page = plans.first().map_or(1, |p| p.limits().page);
         let size = ArenaSize::of(plans.iter().map(|p| &**p));
         Ok(Arena {
             kept: Mutex::new(Kept::new(gpu, size, page)?),
-            pages: pages(gpu, size.paged.max(1), page)?,
+            pages: pages(gpu, size.direct.max(1), page)?,
             page,
             slots: slots(gpu, plans)?,
             size,
@@ -78,9 +78,9 @@ impl Arena {
         if let Place::Arena(span) = place {
             let to = self.at(span.offset + at);
             gpu.write_within(to.buffer, to.offset, bytes)
-        } else if let Some((outside, span)) = place.outside() {
+        } else if let Some((home, span)) = place.home() {
             let mut kept = self.kept();
-            kept.write(gpu, outside, span.offset + at, bytes)
+            kept.write(gpu, home, span.offset + at, bytes)
         } else {
             Ok(())
         }
@@ -96,9 +96,9 @@ impl Arena {
         if let Place::Arena(span) = place {
             let from = self.at(span.offset + at);
             gpu.read_within(from.buffer, from.offset, dst)
-        } else if let Some((outside, span)) = place.outside() {
+        } else if let Some((home, span)) = place.home() {
             let kept = self.kept();
-            kept.read(gpu, outside, span.offset + at, dst)
+            kept.read(gpu, home, span.offset + at, dst)
         } else {
             Ok(())
         }
@@ -110,7 +110,7 @@ impl Arena {
             let to = self.at(span.offset);
             return gpu.clear(to.buffer, to.offset, span.bytes as u64);
         }
-        let Some((_, span)) = place.outside() else {
+        let Some((_, span)) = place.home() else {
             return Ok(());
         };
         let zeros = vec![0; PIECE.min(span.bytes)];

@@ -73,7 +73,7 @@ fn lower<'a>(
     step: &Step,
 ) -> Result<Lower<'a>, ExecError> {
     let graph = plan.graph();
-    let page = plan.options().page;
+    let page = plan.limits().page;
     let mut views = Vec::new();
     for (i, used) in graph.uses(step.node, &step.rows).iter().enumerate() {
         let dtype = graph.dtype(used.node);

@@ -53,7 +53,7 @@ fn gpu_conv_larger_than_a_binding_is_cut() {
             epi: nino_graph::Epilogue::default(),
         }));
         g.output(out);
-        let plan = Arc::new(Plan::new(g.finish().unwrap(), device.plan_options()).unwrap());
+        let plan = Arc::new(Plan::new(g.finish().unwrap(), &device.limits()).unwrap());
         assert!(plan.steps().len() > 1 && plan.largest_binding() <= limit);
         let weights = device.load(&[&plan], Arc::new(Ramp)).unwrap();
         let mut session = device.session(Arc::clone(&plan), &weights).unwrap();

@@ -33,23 +33,23 @@ enum How {
     Whole,
     Cut,
     /// Values in host memory.
-    Outside,
-    /// Values across buffers.
-    Across,
+    Host,
+    /// Values over several buffers.
+    Pages,
 }
 
 fn results(device: &GpuDevice, how: How) -> Vec<Vec<u8>> {
     let (graph, x, out) = graph(device.activation_dtype());
-    let mut options = device.plan_options();
+    let mut limits = device.limits();
     match how {
         How::Whole => {}
-        How::Cut => options.max_step_flops = Some(1e5),
-        How::Outside => options.spill_above = Some(1),
-        How::Across => (options.page, options.max_binding) = (8192, 8192),
+        How::Cut => limits.max_step_flops = Some(1e5),
+        How::Host => limits.host_above = 1,
+        How::Pages => (limits.page, limits.max_binding) = (8192, 8192),
     }
-    let plan = Arc::new(Plan::new(rewrite(&graph, device.rewrites()), options).unwrap());
-    assert_eq!(plan.host_bytes() > 0, matches!(how, How::Outside));
-    assert_eq!(plan.across_bytes() > 0, matches!(how, How::Across));
+    let plan = Arc::new(Plan::new(rewrite(&graph, device.rewrites()), &limits).unwrap());
+    assert_eq!(plan.host_bytes() > 0, matches!(how, How::Host));
+    assert_eq!(plan.pages_bytes() > 0, matches!(how, How::Pages));
     let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
     let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     let values: Vec<f32> = (0..graph.shape(x).numel())
@@ -91,7 +91,7 @@ fn gpu_recorded_dispatches_give_the_bits_of_passes() {
         assert_eq!(recorded.gpu().records(), info.backend == "vulkan");
         let expected = results(&passes, How::Whole);
         assert!(expected[0].iter().any(|&byte| byte != expected[0][0]));
-        for how in [How::Whole, How::Cut, How::Outside, How::Across] {
+        for how in [How::Whole, How::Cut, How::Host, How::Pages] {
             for device in [&recorded, &passes] {
                 for found in results(device, how) {
                     assert!(found == expected[0], "{}, {how:?}", info.name);

@@ -5,7 +5,7 @@ use crate::devices;
 use crate::waves::Waves;
 use nino_dtype::DType;
 use nino_graph::{Conv, Device, Epilogue, Graph, Node, Op};
-use nino_graph::{Plan, PlanOptions, RunOptions};
+use nino_graph::{Limits, Plan, RunOptions};
 use std::sync::Arc;
 
 /// Two convolutions with an activation between, of rows that are no whole words.
@@ -35,8 +35,8 @@ fn graph() -> (Graph, Node, Node) {
 fn gpu_values_that_pass_through_the_arena_give_the_same_result() {
     let (graph, x, out) = graph();
     for device in devices(None) {
-        let run = |options: PlanOptions| {
-            let plan = Arc::new(Plan::new(graph.clone(), options).unwrap());
+        let run = |limits: &Limits| {
+            let plan = Arc::new(Plan::new(graph.clone(), limits).unwrap());
             let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
             let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
             session.poison().unwrap();
@@ -48,24 +48,24 @@ fn gpu_values_that_pass_through_the_arena_give_the_same_result() {
             session.read(out, &mut found).unwrap();
             (found, plan)
         };
-        let (whole, plan) = run(device.plan_options());
-        assert!(plan.host_bytes() == 0 && plan.across_bytes() == 0);
-        let spill = PlanOptions {
-            spill_above: Some(1),
+        let (whole, plan) = run(&device.limits());
+        assert!(plan.host_bytes() == 0 && plan.pages_bytes() == 0);
+        let on_host = Limits {
+            host_above: 1,
             window: 1500,
-            ..device.plan_options()
+            ..device.limits()
         };
-        let (parts, plan) = run(spill);
+        let (parts, plan) = run(&on_host);
         assert!(plan.host_bytes() > 0 && plan.steps().len() > 4);
         assert_eq!(whole, parts);
         // Three rows a step, which end within a word.
-        let small = PlanOptions {
+        let small = Limits {
             page: 768,
             max_binding: 768,
-            ..device.plan_options()
+            ..device.limits()
         };
-        let (parts, plan) = run(small);
-        assert!(plan.across_bytes() > 3 * 768 && plan.steps().len() > 20);
+        let (parts, plan) = run(&small);
+        assert!(plan.pages_bytes() > 3 * 768 && plan.steps().len() > 20);
         assert_eq!(whole, parts);
     }
 }
@@ -79,14 +79,14 @@ fn gpu_what_the_host_cannot_hold_is_refused() {
     g.output(out);
     let graph = g.finish().unwrap();
     for device in devices(None) {
-        let options = PlanOptions {
-            spill_above: Some(1 << 30),
-            ..device.plan_options()
+        let limits = Limits {
+            host_above: 1 << 30,
+            ..device.limits()
         };
-        let plan = Arc::new(Plan::new(graph.clone(), options).unwrap());
+        let plan = Arc::new(Plan::new(graph.clone(), &limits).unwrap());
         let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
         let error = device.session(plan, &weights).err().map(|e| e.to_string());
         let error = error.expect("no host has that much");
-        assert!(error.contains("2199023255552 bytes"), "{error}");
+        assert!(error.contains("2097152 MiB"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::devices;
 use crate::waves::Waves;
 use nino_dtype::DType;
-use nino_graph::{Device, Graph, Node, Plan, PlanOptions, RunOptions, rewrite};
+use nino_graph::{Device, Graph, Limits, Node, Plan, RunOptions, rewrite};
 use std::sync::Arc;
 
 /// Convolutions and linears in several encodings, one of them packed where kernels want it so.
@@ -31,7 +31,7 @@ fn gpu_streamed_weights_give_the_same_bits() {
     for device in devices(None) {
         let (graph, x, out) = graph(device.activation_dtype());
         let run = |keep: Option<usize>| {
-            let plan = Plan::new(rewrite(&graph, device.rewrites()), device.plan_options());
+            let plan = Plan::new(rewrite(&graph, device.rewrites()), &device.limits());
             let plan = plan.unwrap();
             let plan = Arc::new(keep.map_or(plan.clone(), |bytes| plan.streaming(bytes)));
             let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
@@ -109,9 +109,9 @@ fn gpu_what_stays_between_runs_gives_the_same_bits() {
             (4, Some(51)),
             (5, None),
         ];
-        let found = |keep: bool, change: &dyn Fn(PlanOptions) -> PlanOptions, stream: bool| {
+        let found = |keep: bool, change: &dyn Fn(Limits) -> Limits, stream: bool| {
             let (graph, [x, context, out]) = graph(keep);
-            let mut plan = Plan::new(graph.clone(), change(device.plan_options())).unwrap();
+            let mut plan = Plan::new(graph.clone(), &change(device.limits())).unwrap();
             if stream {
                 plan = plan.streaming(0);
                 assert!(plan.fetches().len() > 5);
@@ -136,19 +136,16 @@ fn gpu_what_stays_between_runs_gives_the_same_bits() {
                 found
             })
         };
-        let same = |options| options;
-        let outside = |options| PlanOptions {
-            spill_above: Some(1),
+        let same = |limits| limits;
+        let on_host = |limits| Limits {
+            host_above: 1,
             window: 1 << 20,
-            ..options
+            ..limits
         };
         let expected = found(false, &same, false);
         assert_ne!(expected[0], expected[1]);
         assert!(found(true, &same, false) == expected, "in the arena");
         assert!(found(true, &same, true) == expected, "streamed");
-        assert!(
-            found(true, &outside, false) == expected,
-            "outside the arena"
-        );
+        assert!(found(true, &on_host, false) == expected, "on the host");
     }
 }

@@ -1,33 +1,39 @@
 //! Gives buffers their offsets: those alive together must not overlap, the arena should be small.
 
 use super::lifetimes::Buffer;
-use super::{Plan, PlanOptions};
+use super::{Limits, Plan};
 use std::cmp::Reverse;
 
-/// What plans need that run by turns in one arena.
+/// The memory for activations of plans that run by turns in one arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaSize {
-    /// See [`Plan::paged_bytes`].
-    pub paged: usize,
-    /// See [`Plan::across_bytes`].
-    pub across: usize,
+    /// See [`Plan::direct_bytes`].
+    pub direct: usize,
+    /// See [`Plan::pages_bytes`].
+    pub pages: usize,
     /// See [`Plan::host_bytes`].
     pub host: usize,
 }
 
 impl ArenaSize {
     pub fn of<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> ArenaSize {
-        let larger = |size: ArenaSize, plan: &Plan| ArenaSize {
-            paged: size.paged.max(plan.paged_bytes()),
-            across: size.across.max(plan.across_bytes()),
-            host: size.host.max(plan.host_bytes()),
-        };
-        plans.into_iter().fold(ArenaSize::default(), larger)
+        let sizes = plans.into_iter().map(|plan| plan.size);
+        sizes.fold(ArenaSize::default(), ArenaSize::max)
     }
 
-    /// On the device.
+    /// What is enough for both.
+    #[must_use]
+    pub(super) fn max(self, other: ArenaSize) -> ArenaSize {
+        ArenaSize {
+            direct: self.direct.max(other.direct),
+            pages: self.pages.max(other.pages),
+            host: self.host.max(other.host),
+        }
+    }
+
+    /// Bytes on the device.
     pub fn bytes(self) -> usize {
-        self.paged + self.across
+        self.direct + self.pages
     }
 }
 
@@ -40,7 +46,7 @@ pub(super) struct Packed {
 /// Places buffers one after the other at the lowest free offset, in several orders, and keeps the
 /// best: largest first is usually close to the lower bound, first come first served sometimes wins. Those
 /// that other graphs share come before all, side by side, whatever else there is.
-pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
+pub(super) fn pack(buffers: &[Buffer], limits: &Limits) -> Packed {
     let lifetime = |b: &Buffer| b.end - b.start + 1;
     let mut orders: Vec<Vec<usize>> = vec![(0..buffers.len()).collect(); 3];
     orders[0].sort_by_key(|&i| (Reverse(buffers[i].bytes), buffers[i].start));
@@ -53,7 +59,7 @@ pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
     orders[2].sort_by_key(|&i| (buffers[i].start, Reverse(buffers[i].bytes)));
     orders
         .iter()
-        .map(|order| first_fit(buffers, order, options))
+        .map(|order| first_fit(buffers, order, limits))
         .min_by_key(|packed| packed.bytes)
         .unwrap_or(Packed {
             offsets: Vec::new(),
@@ -61,19 +67,19 @@ pub(super) fn pack(buffers: &[Buffer], options: &PlanOptions) -> Packed {
         })
 }
 
-fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Packed {
+fn first_fit(buffers: &[Buffer], order: &[usize], limits: &Limits) -> Packed {
     let mut offsets = vec![0; buffers.len()];
     let mut placed: Vec<usize> = (0..buffers.len())
-        .filter(|&i| buffers[i].shared.is_some())
+        .filter(|&i| buffers[i].shared().is_some())
         .collect();
-    placed.sort_by_key(|&i| buffers[i].shared);
+    placed.sort_by_key(|&i| buffers[i].shared());
     let mut total = 0usize;
     for &i in &placed {
         let bytes = buffers[i].bytes;
-        offsets[i] = on_one_page(total.next_multiple_of(options.align), bytes, options.page);
+        offsets[i] = on_one_page(total.next_multiple_of(limits.align), bytes, limits.page);
         total = offsets[i] + bytes;
     }
-    for &i in order.iter().filter(|&&i| buffers[i].shared.is_none()) {
+    for &i in order.iter().filter(|&&i| buffers[i].shared().is_none()) {
         let b = &buffers[i];
         let mut taken: Vec<(usize, usize)> = placed
             .iter()
@@ -87,9 +93,9 @@ fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Pack
                 break;
             }
             at = on_one_page(
-                at.max(end.next_multiple_of(options.align)),
+                at.max(end.next_multiple_of(limits.align)),
                 b.bytes,
-                options.page,
+                limits.page,
             );
         }
         offsets[i] = at;
@@ -98,7 +104,7 @@ fn first_fit(buffers: &[Buffer], order: &[usize], options: &PlanOptions) -> Pack
     }
     Packed {
         offsets,
-        bytes: total.next_multiple_of(options.align),
+        bytes: total.next_multiple_of(limits.align),
     }
 }
 

@@ -1,30 +1,32 @@
 //! Cuts an op into steps of rows, so that no limit is passed.
 
-use super::{PlanError, PlanOptions, Step};
+use super::Step;
+use super::limits::Strategy;
 use crate::{Graph, Node, Use};
 use std::ops::Range;
 
 /// Cuts one op into the fewest steps of equal rows that respect the limits; gives the largest
-/// binding, or what the smallest steps would need.
+/// binding, or what the smallest steps would need. `windowed` says by node which values pass through
+/// windows.
 pub(super) fn steps(
     graph: &Graph,
     node: Node,
-    options: &PlanOptions,
-    spilled: &[bool],
+    how: &Strategy,
+    windowed: &[bool],
     steps: &mut Vec<Step>,
 ) -> Result<usize, Need> {
     let rows = graph.op_rows(node);
     let cutter = Cutter {
         graph,
         node,
-        options,
-        spilled,
+        how,
+        windowed,
         rows,
         scratch: Need {
-            binding: options.scratch_bytes(graph, node),
+            binding: how.scratch_bytes(graph, node),
             window: 0,
         },
-        most: match options.max_step_flops {
+        most: match how.limits.max_step_flops {
             Some(max) => {
                 let share = (max / graph.cost(node).flops).min(1.0);
                 ((rows as f64 * share) as usize).clamp(1, rows.max(1))
@@ -47,10 +49,10 @@ pub(super) fn steps(
 struct Cutter<'a> {
     graph: &'a Graph,
     node: Node,
-    options: &'a PlanOptions,
-    spilled: &'a [bool],
+    how: &'a Strategy,
+    windowed: &'a [bool],
     rows: usize,
-    /// What each step needs beside its operands.
+    /// What each step needs besides its operands.
     scratch: Need,
     /// Rows of one step at most, for its arithmetic.
     most: usize,
@@ -104,7 +106,7 @@ impl Cutter<'_> {
             return Ok(cut(blocks));
         }
         let least = Cut { within, each: 1 };
-        let over = self.needs(least).find(|need| !need.fits(self.options));
+        let over = self.needs(least).find(|need| !need.fits(self.how));
         Err(over.map_or(self.scratch, |need| need.max(self.scratch)))
     }
 
@@ -121,14 +123,14 @@ impl Cutter<'_> {
     fn needs(&self, cut: Cut) -> impl Iterator<Item = Need> {
         self.ranges(cut).map(|rows| {
             let uses = self.graph.uses(self.node, &rows);
-            Need::of(&uses, self.options, self.spilled)
+            Need::of(&uses, self.how.limits.align, self.windowed)
         })
     }
 
     fn fits(&self, cut: Cut) -> bool {
         // Most often the first step tells: there may be millions.
         let mut needs = [self.scratch].into_iter().chain(self.needs(cut));
-        cut.each <= self.most && needs.all(|need| need.fits(self.options))
+        cut.each <= self.most && needs.all(|need| need.fits(self.how))
     }
 }
 
@@ -136,21 +138,19 @@ impl Cutter<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     /// Bytes of its largest operand.
-    binding: usize,
-    /// Bytes that come from or go outside the arena.
-    window: usize,
+    pub(super) binding: usize,
+    /// Bytes of its windows.
+    pub(super) window: usize,
 }
 
 impl Need {
-    fn of(uses: &[Use], options: &PlanOptions, spilled: &[bool]) -> Need {
+    fn of(uses: &[Use], align: usize, windowed: &[bool]) -> Need {
         // A binding starts at an aligned offset below its first byte.
-        let bytes = |u: &Use| u.bytes.len() + u.bytes.start % options.align;
-        let outside = uses.iter().filter(|u| spilled[u.node.index()]);
+        let bytes = |u: &Use| u.bytes.len() + u.bytes.start % align;
+        let windows = uses.iter().filter(|u| windowed[u.node.index()]);
         Need {
             binding: uses.iter().map(bytes).max().unwrap_or(0),
-            window: outside
-                .map(|u| bytes(u).next_multiple_of(options.align))
-                .sum(),
+            window: windows.map(|u| bytes(u).next_multiple_of(align)).sum(),
         }
     }
 
@@ -161,17 +161,7 @@ impl Need {
         }
     }
 
-    fn fits(self, options: &PlanOptions) -> bool {
-        self.binding <= options.max_binding && self.window <= options.window
-    }
-
-    /// That an op cannot do with less than this.
-    pub(super) fn too_large(self, op: String, options: &PlanOptions) -> PlanError {
-        let (bytes, limit) = if self.binding > options.max_binding {
-            (self.binding, options.max_binding)
-        } else {
-            (self.window, options.window)
-        };
-        PlanError::BindingTooLarge { op, bytes, limit }
+    fn fits(self, how: &Strategy) -> bool {
+        self.binding <= how.limits.max_binding && self.window <= how.window
     }
 }

@@ -1,59 +1,67 @@
-//! Which buffers lie in the arena's pages, which across pages, and which outside.
+//! Where buffers are kept: directly in the arena's pages, over pages of their own, or on the host.
 
-use super::lifetimes::Buffer;
-use super::{Idle, PlanOptions};
-use crate::Graph;
+use super::lifetimes::{Buffer, Holds};
+use super::limits::{Idle, Strategy};
 
-/// Buffers by where they are kept.
-pub(super) struct Homes {
-    pub(super) paged: Vec<Buffer>,
-    /// Larger than a page.
-    pub(super) across: Vec<Buffer>,
-    pub(super) host: Vec<Buffer>,
-    /// Values whose rows pass through windows, by node.
-    pub(super) passes: Vec<bool>,
+/// Where values are kept that pass through windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In the arena, over several pages.
+    Pages,
+    /// In the host's memory, or in a file where the device's memory is the host's.
+    Host,
+}
+
+impl Strategy {
+    /// Where a buffer is kept; `None` directly in the arena.
+    pub(super) fn home(&self, buffer: &Buffer) -> Option<Home> {
+        if matches!(buffer.holds, Holds::Scratch(_) | Holds::Window { .. }) {
+            return None;
+        }
+        let is_idle = |idle: Idle| buffer.bytes >= idle.above && ops(buffer) >= idle.ops;
+        if buffer.bytes >= self.host_above || self.host_idle.is_some_and(is_idle) {
+            Some(Home::Host)
+        } else {
+            (buffer.bytes > self.limits.page).then_some(Home::Pages)
+        }
+    }
 }
 
 /// See [`Idle::ops`].
 fn ops(buffer: &Buffer) -> usize {
-    match buffer.shared {
+    match buffer.shared() {
         Some(_) => usize::MAX,
         None => buffer.end - buffer.start,
     }
 }
 
+/// Buffers by where they are kept.
+#[derive(Default)]
+pub(super) struct Homes {
+    pub(super) direct: Vec<Buffer>,
+    pub(super) pages: Vec<Buffer>,
+    pub(super) host: Vec<Buffer>,
+    /// Which values pass through windows, by node.
+    pub(super) windowed: Vec<bool>,
+}
+
 impl Homes {
-    pub(super) fn new(graph: &Graph, buffers: Vec<Buffer>, options: &PlanOptions) -> Homes {
-        let is_outside = |b: &Buffer| {
-            let idle = |idle: Idle| b.bytes >= idle.above && ops(b) >= idle.ops;
-            options.spill_above.is_some_and(|above| b.bytes >= above)
-                || options.spill_idle.is_some_and(idle)
-        };
+    /// Of the buffers of a graph of `len` values.
+    pub(super) fn new(buffers: &[Buffer], len: usize, how: &Strategy) -> Homes {
         let mut homes = Homes {
-            paged: Vec::new(),
-            across: Vec::new(),
-            host: Vec::new(),
-            passes: vec![false; graph.len()],
+            windowed: vec![false; len],
+            ..Homes::default()
         };
         for buffer in buffers {
-            let home = if buffer.scratch_of.is_some() {
-                &mut homes.paged
-            } else if is_outside(&buffer) {
-                &mut homes.host
-            } else if buffer.bytes > options.page {
-                &mut homes.across
-            } else {
-                &mut homes.paged
-            };
-            home.push(buffer);
-        }
-        for node in homes
-            .across
-            .iter()
-            .chain(&homes.host)
-            .flat_map(|b| &b.values)
-        {
-            homes.passes[node.index()] = true;
+            let home = how.home(buffer);
+            match home {
+                None => &mut homes.direct,
+                Some(Home::Pages) => &mut homes.pages,
+                Some(Home::Host) => &mut homes.host,
+            }
+            .push(buffer.clone());
+            let nodes = buffer.nodes().iter().filter(|_| home.is_some());
+            nodes.for_each(|n| homes.windowed[n.index()] = true);
         }
         homes
     }

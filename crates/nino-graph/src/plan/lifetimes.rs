@@ -1,171 +1,73 @@
 //! Which values share a buffer, and from which op to which op each buffer is alive.
 
-use super::PlanOptions;
+use super::limits::Strategy;
 use super::order::Order;
 use crate::{Def, Graph, Node, Op, Reshape};
 
-/// Memory that must not be shared with another buffer from `start` to `end` (positions in [`Order`]).
+/// Memory that no other buffer may have from `start` to `end` (positions in [`Order`]).
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     pub(super) bytes: usize,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// First value in it, for messages.
-    pub(super) owner: Node,
-    pub(super) values: Vec<Node>,
-    pub(super) scratch_of: Option<Node>,
-    /// Ops (first, last) during which nothing is in it: between the last read of a carried input and
-    /// the write of what the next run finds there.
-    pub(super) gap: Option<(usize, usize)>,
-    /// The op and the position among its uses whose rows pass through here.
-    pub(super) window_of: Option<(Node, usize)>,
-    /// Its number among the places this graph shares with others.
-    pub(super) shared: Option<usize>,
+    pub(super) holds: Holds,
 }
 
-pub(super) fn buffers(graph: &Graph, order: &Order, options: &PlanOptions) -> Vec<Buffer> {
-    let last_use = last_uses(graph, order);
-    // Value -> index of its buffer.
-    let mut home: Vec<Option<usize>> = vec![None; graph.len()];
-    let mut buffers: Vec<Buffer> = Vec::new();
-    let mut scratch = Vec::new();
-    for &node in order.nodes() {
-        let (i, at) = (node.index(), order.at(node));
-        let def = &graph.value(node).def;
-        let shared = match def {
-            Def::Param(_) | Def::Dead => continue,
-            Def::Input { .. } => None,
-            Def::Op(Op::Reshape(Reshape { x })) => match home[x.index()] {
-                Some(home) => Some(home),
-                // A view of a parameter is a parameter: no bytes of the arena.
-                None => continue,
-            },
-            Def::Op(op) => {
-                let next = carried(graph, order, node, &home, &buffers);
-                if let Some(shared) = next {
-                    let written = order.at(buffers[shared].owner);
-                    let read = last_read(graph, order, &home, shared).max(written);
-                    buffers[shared].gap = (read + 1 < at).then(|| (read + 1, at - 1));
-                }
-                next.or_else(|| in_place(graph, options, (node, at), op, &home, &buffers))
-            }
-        };
-        // What the next run finds again is not overwritten before this one ends.
-        let kept = graph
-            .carried()
-            .iter()
-            .any(|&(input, output)| input == node || output == node);
-        let end = if kept || order.must_stay(graph, node, last_use[i]) {
-            graph.len()
-        } else {
-            last_use[i].max(at)
-        };
-        home[i] = Some(if let Some(shared) = shared {
-            buffers[shared].end = buffers[shared].end.max(end);
-            buffers[shared].values.push(node);
-            shared
-        } else {
-            // Inputs are written before the first op.
-            let start = match def {
-                Def::Input { .. } => 0,
-                _ => at,
-            };
-            let bytes = graph.bytes(node);
-            buffers.push(Buffer {
-                bytes,
-                start,
-                end,
-                owner: node,
-                values: vec![node],
-                scratch_of: None,
-                gap: None,
-                window_of: None,
-                shared: None,
-            });
-            buffers.len() - 1
-        });
-        let bytes = options.scratch_bytes(graph, node);
-        if bytes > 0 {
-            scratch.push(Buffer {
-                bytes,
-                start: at,
-                end: at,
-                owner: node,
-                values: vec![],
-                scratch_of: Some(node),
-                gap: None,
-                window_of: None,
-                shared: None,
-            });
-        }
-    }
-    buffers.extend(scratch);
-    mark_shared(graph, &mut buffers);
-    buffers
+#[derive(Clone, Debug)]
+pub(super) enum Holds {
+    Values(Values),
+    /// What this op needs besides its operands and result.
+    Scratch(Node),
+    /// Rows of the `operand`-th of [`Graph::uses`] of `op` on their way in or out.
+    Window {
+        op: Node,
+        operand: usize,
+    },
+    /// A place that only other graphs use: its number in [`Graph::shared`].
+    Foreign(usize),
 }
 
-/// Finds the buffers of what is shared with other graphs; a place without a value is taken all the time.
-fn mark_shared(graph: &Graph, buffers: &mut Vec<Buffer>) {
-    for (i, shared) in graph.shared().iter().enumerate() {
-        let holds = |b: &&mut Buffer| {
-            let value = shared.value.filter(|v| b.values.contains(v));
-            value.is_some() && b.bytes == shared.bytes && b.shared.is_none()
-        };
-        if let Some(buffer) = buffers.iter_mut().find(holds) {
-            buffer.shared = Some(i);
-            continue;
-        }
-        buffers.push(Buffer {
-            bytes: shared.bytes,
-            start: 0,
-            end: graph.len(),
-            owner: shared.value.unwrap_or(Node(0)),
-            values: vec![],
-            scratch_of: None,
-            gap: None,
-            window_of: None,
-            shared: Some(i),
-        });
-    }
-}
-
-/// The buffer of the input that this value is carried to, when nothing reads it any more.
-fn carried(
-    graph: &Graph,
-    order: &Order,
-    node: Node,
-    home: &[Option<usize>],
-    buffers: &[Buffer],
-) -> Option<usize> {
-    let &(input, _) = graph.carried().iter().find(|(_, output)| *output == node)?;
-    let shared = home[input.index()]?;
-    let read_later = last_read(graph, order, home, shared) >= order.at(node);
-    (!read_later && buffers[shared].values == [input]).then_some(shared)
-}
-
-/// The last op that reads a value of a buffer.
-fn last_read(graph: &Graph, order: &Order, home: &[Option<usize>], buffer: usize) -> usize {
-    let reads = |op: &Op| {
-        let mut operands = op.operands().into_iter();
-        operands.any(|x| home[x.index()] == Some(buffer))
-    };
-    let readers = graph.ops().filter(|(_, op)| reads(op));
-    readers.map(|(n, _)| order.at(n)).max().unwrap_or(0)
+/// Values that are the same bytes, or follow each other at one place.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
+    /// In the order they are made.
+    pub(super) nodes: Vec<Node>,
+    /// Positions (first, last) during which nothing is there: between the last read of a carried
+    /// input and the write of what the next run finds there.
+    gap: Option<(usize, usize)>,
+    /// The place's number in [`Graph::shared`].
+    shared: Option<usize>,
 }
 
 impl Buffer {
-    /// Whether something is in it during op `i`.
-    fn alive_at(&self, i: usize) -> bool {
-        let idle = self
-            .gap
-            .is_some_and(|(first, last)| first <= i && i <= last);
-        self.start <= i && i <= self.end && !idle
+    /// Values in it; none for scratch, windows and places of other graphs.
+    pub(super) fn nodes(&self) -> &[Node] {
+        match &self.holds {
+            Holds::Values(values) => &values.nodes,
+            _ => &[],
+        }
+    }
+
+    /// Its number among the places this graph shares with others.
+    pub(super) fn shared(&self) -> Option<usize> {
+        match self.holds {
+            Holds::Values(Values { shared, .. }) => shared,
+            Holds::Foreign(shared) => Some(shared),
+            Holds::Scratch(_) | Holds::Window { .. } => None,
+        }
+    }
+
+    fn gap(&self) -> Option<(usize, usize)> {
+        match self.holds {
+            Holds::Values(Values { gap, .. }) => gap,
+            _ => None,
+        }
     }
 
     /// Whether both hold something at some time.
     pub(super) fn meets(&self, other: &Buffer) -> bool {
         let inside = |b: &Buffer, of: &Buffer| {
-            of.gap
+            of.gap()
                 .is_some_and(|(first, last)| first <= b.start && b.end <= last)
         };
         self.start <= other.end
@@ -175,20 +77,202 @@ impl Buffer {
     }
 }
 
-/// The op during which most bytes are alive.
-pub(super) fn peak(graph: &Graph, order: &Order, buffers: [&[Buffer]; 2]) -> Option<Node> {
-    let alive = |i: usize| -> usize {
-        buffers
-            .into_iter()
-            .flatten()
-            .filter(|b| b.alive_at(i))
-            .map(|b| b.bytes)
-            .sum()
+/// Bytes alive at each position of a graph of `len` values.
+pub(super) fn alive<'b>(buffers: impl IntoIterator<Item = &'b Buffer>, len: usize) -> Vec<usize> {
+    let mut change = vec![0isize; len + 2];
+    for b in buffers {
+        let bytes = b.bytes as isize;
+        change[b.start] += bytes;
+        change[b.end + 1] -= bytes;
+        if let Some((first, last)) = b.gap() {
+            change[first] -= bytes;
+            change[last + 1] += bytes;
+        }
+    }
+    let sums = change.into_iter().scan(0isize, |sum, change| {
+        *sum += change;
+        Some(*sum as usize)
+    });
+    sums.take(len + 1).collect()
+}
+
+/// The buffers of every value and of every op's scratch.
+pub(super) fn buffers(graph: &Graph, order: &Order, how: &Strategy) -> Vec<Buffer> {
+    let mut lifetimes = Lifetimes {
+        graph,
+        order,
+        how,
+        last_use: last_uses(graph, order),
+        home: vec![None; graph.len()],
+        buffers: Vec::new(),
     };
-    graph
-        .ops()
-        .map(|(n, _)| n)
-        .max_by_key(|&n| alive(order.at(n)))
+    let nodes = order.nodes();
+    nodes.iter().for_each(|&node| lifetimes.place(node));
+    let mut buffers = lifetimes.buffers;
+    buffers.extend(
+        nodes
+            .iter()
+            .filter_map(|&node| scratch(graph, order, how, node)),
+    );
+    mark_shared(graph, &mut buffers);
+    buffers
+}
+
+fn scratch(graph: &Graph, order: &Order, how: &Strategy, node: Node) -> Option<Buffer> {
+    let bytes = how.scratch_bytes(graph, node);
+    (bytes > 0).then(|| Buffer {
+        bytes,
+        start: order.at(node),
+        end: order.at(node),
+        holds: Holds::Scratch(node),
+    })
+}
+
+/// Buffers while values are given theirs, in the order they are made.
+struct Lifetimes<'a> {
+    graph: &'a Graph,
+    order: &'a Order,
+    how: &'a Strategy,
+    last_use: Vec<usize>,
+    /// The index of each value's buffer.
+    home: Vec<Option<usize>>,
+    buffers: Vec<Buffer>,
+}
+
+impl Lifetimes<'_> {
+    fn place(&mut self, node: Node) {
+        let graph = self.graph;
+        let def = &graph.value(node).def;
+        let joined = match def {
+            Def::Param(_) | Def::Dead => return,
+            Def::Input { .. } => None,
+            Def::Op(Op::Reshape(Reshape { x })) => match self.home[x.index()] {
+                Some(home) => Some(home),
+                // A view of a parameter is a parameter: no bytes of the arena.
+                None => return,
+            },
+            Def::Op(op) => self.carried(node).or_else(|| self.in_place(node, op)),
+        };
+        let (at, end) = (self.order.at(node), self.end(node));
+        let home = joined.unwrap_or_else(|| {
+            self.buffers.push(Buffer {
+                bytes: graph.bytes(node),
+                // Inputs are written before the first op.
+                start: if matches!(def, Def::Input { .. }) {
+                    0
+                } else {
+                    at
+                },
+                end,
+                holds: Holds::Values(Values {
+                    nodes: Vec::new(),
+                    gap: None,
+                    shared: None,
+                }),
+            });
+            self.buffers.len() - 1
+        });
+        let buffer = &mut self.buffers[home];
+        buffer.end = buffer.end.max(end);
+        if let Holds::Values(values) = &mut buffer.holds {
+            values.nodes.push(node);
+        }
+        self.home[node.index()] = Some(home);
+    }
+
+    /// The last position at which a value must be there. Carried values stay until the run ends: the
+    /// next run finds them again.
+    fn end(&self, node: Node) -> usize {
+        let last_use = self.last_use[node.index()];
+        let mut carried = self.graph.carried().iter();
+        let is_carried = carried.any(|&(input, output)| input == node || output == node);
+        if is_carried || self.order.must_stay(self.graph, node, last_use) {
+            self.graph.len()
+        } else {
+            last_use.max(self.order.at(node))
+        }
+    }
+
+    /// The buffer of the input that this value is carried to, when nothing reads it any more.
+    fn carried(&mut self, node: Node) -> Option<usize> {
+        let mut carried = self.graph.carried().iter();
+        let &(input, _) = carried.find(|(_, output)| *output == node)?;
+        let home = self.home[input.index()]?;
+        let (at, read) = (self.order.at(node), self.last_read(home));
+        let Holds::Values(values) = &mut self.buffers[home].holds else {
+            return None;
+        };
+        if read >= at || values.nodes != [input] {
+            return None;
+        }
+        let free = read.max(self.order.at(input)) + 1;
+        values.gap = (free < at).then(|| (free, at - 1));
+        Some(home)
+    }
+
+    /// The last op that reads a value of a buffer.
+    fn last_read(&self, buffer: usize) -> usize {
+        let reads = |op: &Op| {
+            let mut operands = op.operands().into_iter();
+            operands.any(|x| self.home[x.index()] == Some(buffer))
+        };
+        let readers = self.graph.ops().filter(|(_, op)| reads(op));
+        readers.map(|(n, _)| self.order.at(n)).max().unwrap_or(0)
+    }
+
+    /// The buffer of an operand that this op may overwrite: it dies here and each element is read
+    /// before the same element is written.
+    fn in_place(&self, node: Node, op: &Op) -> Option<usize> {
+        let graph = self.graph;
+        let candidates = graph.overwritable(node, self.how.limits.residual_in_place);
+        let operands = op.operands();
+        candidates.into_iter().find_map(|x| {
+            let at = self.home[x.index()]?;
+            let others = operands
+                .iter()
+                .filter(|n| self.home[n.index()] == Some(at))
+                .count();
+            let fits = graph.shape(x) == graph.shape(node)
+                && graph.bytes(x) == graph.bytes(node)
+                && self.buffers[at].bytes == graph.bytes(node)
+                && self.buffers[at].end <= self.order.at(node)
+                && others == 1;
+            fits.then_some(at)
+        })
+    }
+}
+
+/// Finds the buffers of what is shared with other graphs; a place without a value of this graph is
+/// taken all the time.
+fn mark_shared(graph: &Graph, buffers: &mut Vec<Buffer>) {
+    for (i, place) in graph.shared().iter().enumerate() {
+        let found = buffers.iter_mut().find_map(|b| match &mut b.holds {
+            Holds::Values(values)
+                if place.value.is_some_and(|v| values.nodes.contains(&v))
+                    && b.bytes == place.bytes
+                    && values.shared.is_none() =>
+            {
+                Some(values)
+            }
+            _ => None,
+        });
+        if let Some(values) = found {
+            values.shared = Some(i);
+            continue;
+        }
+        buffers.push(Buffer {
+            bytes: place.bytes,
+            start: 0,
+            end: graph.len(),
+            holds: Holds::Foreign(i),
+        });
+    }
+}
+
+/// The op during which most bytes are alive.
+pub(super) fn peak(graph: &Graph, order: &Order, alive: &[usize]) -> Option<Node> {
+    let ops = graph.ops().map(|(n, _)| n);
+    ops.max_by_key(|&n| alive[order.at(n)])
 }
 
 /// Position of the last op that reads each value; outputs live to the end.
@@ -210,31 +294,4 @@ fn last_uses(graph: &Graph, order: &Order) -> Vec<usize> {
         }
     }
     last
-}
-
-/// The buffer of an operand that this op may overwrite: it dies here and each element is read
-/// before the same element is written.
-fn in_place(
-    graph: &Graph,
-    options: &PlanOptions,
-    (node, now): (Node, usize),
-    op: &Op,
-    home: &[Option<usize>],
-    buffers: &[Buffer],
-) -> Option<usize> {
-    let candidates = graph.overwritable(node, options.residual_in_place);
-    let operands = op.operands();
-    candidates.into_iter().find_map(|x| {
-        let at = home[x.index()]?;
-        let others = operands
-            .iter()
-            .filter(|n| home[n.index()] == Some(at))
-            .count();
-        let fits = graph.shape(x) == graph.shape(node)
-            && graph.bytes(x) == graph.bytes(node)
-            && buffers[at].bytes == graph.bytes(node)
-            && buffers[at].end <= now
-            && others == 1;
-        fits.then_some(at)
-    })
 }

@@ -1,7 +1,7 @@
 //! The order ops run in: those whose results stay between runs come first, so that a later run can
 //! begin behind them; otherwise the order of recording.
 
-use super::PlanOptions;
+use super::limits::Strategy;
 use crate::{Graph, Node, Op};
 
 pub(super) struct Order {
@@ -14,8 +14,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(graph: &Graph, options: &PlanOptions) -> Order {
-        let stays = if options.keep_steady {
+    pub(super) fn new(graph: &Graph, how: &Strategy) -> Order {
+        let stays = if how.keep_steady {
             graph.steady()
         } else {
             vec![false; graph.len()]
@@ -60,4 +60,4 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,8 +1,10 @@
 //! Which parameters pass through the ring: the large ones of some ops, chosen so that the least bytes
 //! move.
 
+use super::limits::Limits;
 use super::stream::Fetch;
-use super::{Plan, PlanOptions, Span};
+use super::window::Traffic;
+use super::{Plan, Span};
 use crate::{Def, Graph, Node, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,9 +15,7 @@ pub(super) struct Ring {
     pub(super) fetches: Vec<Fetch>,
     pub(super) slot_bytes: usize,
     /// Bytes of all that is fetched.
-    pub(super) fetched: usize,
-    /// Of that, what steady steps read: once for many runs.
-    pub(super) once: usize,
+    pub(super) traffic: Traffic,
 }
 
 /// Slots of the ring: one in use, one being filled.
@@ -27,84 +27,231 @@ const MIN_STREAM: usize = 64 * 1024;
 /// Kernels that decode blocks look one word past the end.
 const SLACK: usize = 16;
 
-impl Plan {
-    /// Fetches the least bytes a run that leave at most `budget` on the device.
-    ///
-    /// What steady steps read costs nothing in later runs and goes first. Other ops are taken in an
-    /// order that spreads any number of them over the run, so that fetches have computation to hide
-    /// behind. Large slots cost memory: for every size of slot, only ops that fit it are taken; the size
-    /// with the least traffic wins. For one size the traffic falls as the budget grows, so the least of
-    /// them does too.
-    pub(super) fn ring_for(&self, budget: usize) -> Ring {
-        let total = self.weight_bytes;
-        if total <= budget {
-            return Ring::default();
+/// The large parameters of one op.
+#[derive(Clone, Debug)]
+struct Group {
+    node: Node,
+    params: Vec<(Node, Span)>,
+    /// Bytes of the parameters.
+    bytes: usize,
+    /// Bytes of the slot they need.
+    slot: usize,
+}
+
+/// What of a network's parameters can be streamed.
+pub(super) struct Streams {
+    /// Bytes of all parameters.
+    weights: usize,
+    /// See [`Limits::fetch_copies`].
+    copies: usize,
+    /// In the order they are chosen.
+    groups: Vec<Streamed>,
+    /// The graph with most weights.
+    most: usize,
+}
+
+/// A group by name, so that it can be found in other graphs of the network.
+struct Streamed {
+    names: BTreeSet<String>,
+    bytes: usize,
+    slot: usize,
+    /// Only steady ops read it: once for many runs.
+    once: bool,
+}
+
+/// Groups chosen for the ring; by default none.
+#[derive(Default)]
+struct Picked<'s> {
+    groups: Vec<&'s Streamed>,
+    traffic: Traffic,
+    slot: usize,
+}
+
+impl Streams {
+    /// Of graphs that run by turns and share their weights; `steady` tells whether an op of the
+    /// `i`-th runs once for many runs. The graph with most weights decides what can be streamed.
+    pub(super) fn new(
+        graphs: &[&Graph],
+        steady: impl Fn(usize, Node) -> bool,
+        limits: &Limits,
+    ) -> Streams {
+        let weights = |g: &Graph| -> usize { g.params().map(|(_, p)| p.bytes()).sum() };
+        let most = (0..graphs.len()).max_by_key(|&i| weights(graphs[i]));
+        let most = most.unwrap_or(0);
+        let others = graphs.iter().enumerate().filter(|(i, _)| *i != most);
+        let others: Vec<Other<'_>> = others.map(|(_, g)| Other::new(g, limits)).collect();
+        let streamed = |graph: &Graph| -> Vec<Streamed> {
+            let groups = groups(graph, limits).into_iter();
+            let named = groups.map(|group| Streamed {
+                names: names(graph, &group),
+                bytes: group.bytes,
+                slot: group.slot,
+                once: steady(most, group.node),
+            });
+            let all_can = |g: &Streamed| others.iter().all(|other| other.can_fetch(&g.names));
+            named.filter(all_can).collect()
+        };
+        let groups = graphs.get(most).map_or_else(Vec::new, |g| streamed(g));
+        Streams {
+            weights: match graphs {
+                [graph] => weights(graph),
+                _ => distinct_weights(graphs),
+            },
+            copies: limits.fetch_copies,
+            groups: in_order(groups),
+            most,
         }
-        let groups = groups(&self.graph, &self.options);
-        let steps = self.steps_of();
-        let is_once = |g: &&Group| steps[g.node.index()].start < self.steady_steps;
-        let (mut order, others): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(is_once);
-        order.extend(spread(others.len()).into_iter().map(|i| others[i]));
-        let mut sizes: Vec<usize> = groups.iter().map(|g| g.slot).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        // (over budget by, bytes fetched each run, bytes fetched, ops)
-        let mut best: Option<(usize, usize, usize, Vec<&Group>)> = None;
-        for size in sizes {
-            let slots = self.options.fetch_copies * size;
-            let (mut fetched, mut each_run, mut taken) = (0, 0, Vec::new());
-            for &group in order.iter().filter(|g| g.slot <= size) {
-                if total - fetched + slots <= budget {
+    }
+
+    /// With all parameters on the device.
+    pub(super) fn none(self) -> Streams {
+        Streams {
+            groups: Vec::new(),
+            ..self
+        }
+    }
+
+    /// Names of the parameters to fetch so that at most `budget` bytes of parameters and ring are on
+    /// the device, or as few as can be.
+    pub(super) fn choose(&self, budget: usize) -> BTreeSet<String> {
+        let groups = self.pick(budget).groups.into_iter();
+        groups.flat_map(|g| g.names.iter().cloned()).collect()
+    }
+
+    /// The least bytes of parameters and ring.
+    pub(super) fn least_bytes(&self) -> usize {
+        let Picked { traffic, slot, .. } = self.pick(0);
+        self.weights - traffic.in_runs(1) + self.copies * slot
+    }
+
+    /// Bytes fetched within `budget`, by the runs of the graph with most weights.
+    pub(super) fn traffic(&self, budget: usize) -> (usize, Traffic) {
+        (self.most, self.pick(budget).traffic)
+    }
+
+    /// The groups with the least bytes a run.
+    ///
+    /// Large slots cost memory: for every size of slot, only groups that fit it are taken; the size
+    /// with the least traffic wins. For one size the traffic falls as the budget grows, so the least
+    /// of them does too.
+    fn pick(&self, budget: usize) -> Picked<'_> {
+        if self.weights <= budget {
+            return Picked::default();
+        }
+        let sizes: BTreeSet<usize> = self.groups.iter().map(|g| g.slot).collect();
+        let tries = sizes.into_iter().map(|size| {
+            let slots = self.copies * size;
+            let mut picked = Picked::default();
+            let on_device = |picked: &Picked<'_>| self.weights - picked.traffic.in_runs(1) + slots;
+            for group in self.groups.iter().filter(|g| g.slot <= size) {
+                if on_device(&picked) <= budget {
                     break;
                 }
-                fetched += group.bytes;
-                each_run += if is_once(&group) { 0 } else { group.bytes };
-                taken.push(group);
+                picked.add(group);
             }
-            let over = (total - fetched + slots).saturating_sub(budget);
-            let less =
-                |(o, e, f, _): &(usize, usize, usize, _)| (over, each_run, fetched) < (*o, *e, *f);
-            if best.as_ref().is_none_or(less) {
-                best = Some((over, each_run, fetched, taken));
-            }
-        }
-        let ring = self.ring_of(best.map(|b| b.3).unwrap_or_default());
+            (on_device(&picked).saturating_sub(budget), picked)
+        });
+        let key = |(over, p): &(usize, Picked<'_>)| (*over, p.traffic.each_run, p.traffic.once);
+        let picked = tries.min_by_key(key).map(|(_, picked)| picked);
         // A ring larger than what it replaces is no help.
-        if self.options.fetch_copies * ring.slot_bytes < ring.fetched {
-            ring
+        let helps = |p: &Picked<'_>| self.copies * p.slot < p.traffic.in_runs(1);
+        picked.filter(helps).unwrap_or_default()
+    }
+}
+
+impl<'s> Picked<'s> {
+    fn add(&mut self, group: &'s Streamed) {
+        if group.once {
+            self.traffic.once += group.bytes;
         } else {
-            Ring::default()
+            self.traffic.each_run += group.bytes;
+        }
+        self.slot = self.slot.max(group.slot);
+        self.groups.push(group);
+    }
+}
+
+/// What steady ops read costs nothing in later runs and goes first. The others are in an order that
+/// spreads any number of them over the run, so that fetches have computation to hide behind.
+fn in_order(groups: Vec<Streamed>) -> Vec<Streamed> {
+    let (mut order, each_run): (Vec<_>, Vec<_>) = groups.into_iter().partition(|g| g.once);
+    let mut each_run: Vec<Option<Streamed>> = each_run.into_iter().map(Some).collect();
+    let spread = spread(each_run.len()).into_iter();
+    order.extend(spread.filter_map(|i| each_run[i].take()));
+    order
+}
+
+/// What another graph of the network does with the parameters.
+struct Other<'g> {
+    params: BTreeSet<&'g str>,
+    /// Names of the group that each name is in.
+    groups: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl<'g> Other<'g> {
+    fn new(graph: &'g Graph, limits: &Limits) -> Other<'g> {
+        let mut by_name = BTreeMap::new();
+        for group in groups(graph, limits) {
+            let names = names(graph, &group);
+            let all = names.iter().map(|name| (name.clone(), names.clone()));
+            by_name.extend(all);
+        }
+        Other {
+            params: graph.params().map(|(_, p)| p.name.as_str()).collect(),
+            groups: by_name,
         }
     }
 
-    /// Fetches what `other` does, a plan of the same network.
-    pub(super) fn ring_like(&self, other: &Plan) -> Ring {
-        let fetched = other.fetches().iter().flat_map(|f| &f.params);
-        let names: BTreeSet<&str> = fetched.filter_map(|(n, _)| other.param_name(*n)).collect();
-        let same = |group: &&Group| {
-            let mut found = group.params.iter().map(|(n, _)| self.param_name(*n));
-            found.all(|name| name.is_some_and(|name| names.contains(name)))
-        };
-        let groups = groups(&self.graph, &self.options);
-        self.ring_of(groups.iter().filter(same).collect())
+    /// Whether it can fetch what it has of `group` where they are fetched together.
+    fn can_fetch(&self, group: &BTreeSet<String>) -> bool {
+        let mut here = group.iter().filter(|n| self.params.contains(n.as_str()));
+        let within = |own: &BTreeSet<String>| own.is_subset(group);
+        here.all(|name| self.groups.get(name).is_some_and(within))
     }
+}
 
-    fn ring_of(&self, mut groups: Vec<&Group>) -> Ring {
+fn distinct_weights(graphs: &[&Graph]) -> usize {
+    let params = graphs.iter().flat_map(|g| g.params());
+    let params: BTreeMap<&str, usize> = params.map(|(_, p)| (&*p.name, p.bytes())).collect();
+    params.values().sum()
+}
+
+fn names(graph: &Graph, group: &Group) -> BTreeSet<String> {
+    let names = group
+        .params
+        .iter()
+        .filter_map(|(n, _)| param_name(graph, *n));
+    names.map(str::to_owned).collect()
+}
+
+pub(super) fn param_name(graph: &Graph, node: Node) -> Option<&str> {
+    match &graph.value(node).def {
+        Def::Param(spec) => Some(&spec.name),
+        _ => None,
+    }
+}
+
+impl Plan {
+    /// Fetches the parameters of these names, where all that an op reads together are among them.
+    pub(super) fn ring_of(&self, chosen: &BTreeSet<String>) -> Ring {
         let steps = self.steps_of();
+        let mut groups = groups(&self.graph, self.limits());
+        groups.retain(|group| names(&self.graph, group).is_subset(chosen));
         groups.sort_by_key(|g| steps[g.node.index()].start);
         let mut ring = Ring::default();
         for (k, group) in groups.into_iter().enumerate() {
             let steps = steps[group.node.index()].clone();
             ring.slot_bytes = ring.slot_bytes.max(group.slot);
-            ring.fetched += group.bytes;
             if steps.start < self.steady_steps {
-                ring.once += group.bytes;
+                ring.traffic.once += group.bytes;
+            } else {
+                ring.traffic.each_run += group.bytes;
             }
             ring.fetches.push(Fetch {
                 node: group.node,
                 steps,
                 slot: k % SLOTS,
-                params: group.params.clone(),
+                params: group.params,
             });
         }
         ring
@@ -119,70 +266,44 @@ impl Plan {
         }
         steps
     }
-
-    fn param_name(&self, node: Node) -> Option<&str> {
-        match &self.graph.value(node).def {
-            Def::Param(spec) => Some(&spec.name),
-            _ => None,
-        }
-    }
 }
 
-/// The large parameters of one op.
-struct Group {
-    node: Node,
-    params: Vec<(Node, Span)>,
-    /// Of the parameters.
-    bytes: usize,
-    /// Of the slot they need.
-    slot: usize,
-}
-
-/// What can be fetched: large parameters that one op reads and no one else.
-fn groups(graph: &Graph, options: &PlanOptions) -> Vec<Group> {
+/// What can be fetched: large parameters that one op reads and no other, and that are no output.
+fn groups(graph: &Graph, limits: &Limits) -> Vec<Group> {
+    let ops = || graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_)));
+    let params_of = |op: &Op| -> BTreeSet<Node> {
+        let roots = op.operands().into_iter().map(|n| graph.root(n));
+        roots.collect()
+    };
     let mut readers: BTreeMap<Node, usize> = BTreeMap::new();
-    for (_, op) in graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))) {
-        let mut params: Vec<Node> = op.operands().iter().map(|&n| graph.root(n)).collect();
-        params.sort_unstable();
-        params.dedup();
-        params
-            .iter()
-            .for_each(|&p| *readers.entry(p).or_default() += 1);
+    for param in ops().flat_map(|(_, op)| params_of(op)) {
+        *readers.entry(param).or_default() += 1;
     }
     let outputs: Vec<Node> = graph.outputs().iter().map(|&n| graph.root(n)).collect();
-    let streams = |&n: &Node| match &graph.value(n).def {
+    let streams = |n: &Node| match &graph.value(*n).def {
         Def::Param(spec) => {
             spec.inline.is_none()
                 && spec.bytes() >= MIN_STREAM
-                && readers.get(&n) == Some(&1)
-                && !outputs.contains(&n)
+                && readers.get(n) == Some(&1)
+                && !outputs.contains(n)
         }
         _ => false,
     };
     let mut groups = Vec::new();
-    for (node, op) in graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))) {
-        let mut params: Vec<Node> = op.operands().iter().map(|&n| graph.root(n)).collect();
-        params.sort_unstable();
-        params.dedup();
-        let (mut placed, mut offset, mut bytes) = (Vec::new(), 0, 0);
-        for param in params.into_iter().filter(streams) {
-            let size = graph.bytes(param);
-            placed.push((
-                param,
-                Span {
-                    offset,
-                    bytes: size,
-                },
-            ));
-            offset = (offset + size + SLACK).next_multiple_of(options.align);
-            bytes += size;
+    for (node, op) in ops() {
+        let (mut params, mut slot, mut all) = (Vec::new(), 0, 0);
+        for param in params_of(op).into_iter().filter(streams) {
+            let (offset, bytes) = (slot, graph.bytes(param));
+            params.push((param, Span { offset, bytes }));
+            slot = (offset + bytes + SLACK).next_multiple_of(limits.align);
+            all += bytes;
         }
-        if bytes > 0 && offset <= options.page {
+        if all > 0 && slot <= limits.page {
             groups.push(Group {
                 node,
-                params: placed,
-                bytes,
-                slot: offset,
+                params,
+                bytes: all,
+                slot,
             });
         }
     }

@@ -3,8 +3,12 @@
 //! The large parameters of one op are fetched together. Fetch `k` goes to slot `k mod 2` and may be
 //! written once the op of fetch `k - 2` is done, so the next one is on its way while an op runs.
 
-use super::{Plan, PlanError, PlanOptions, Span};
-use crate::{Graph, Node};
+use super::arena::ArenaSize;
+use super::ring::{Ring, Streams, param_name};
+use super::window::Traffic;
+use super::{Plan, Span};
+use crate::Node;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Parameters of one op on their way to the device.
@@ -21,71 +25,33 @@ pub struct Fetch {
 }
 
 impl Plan {
-    /// The plan that fits `options.budget`, found in the order of what costs least time: everything on
-    /// the device; weights streamed; large values outside the arena; both.
-    pub fn within(graph: &Graph, options: PlanOptions) -> Result<Plan, PlanError> {
-        let Some(all) = options.budget else {
-            return Plan::new(graph.clone(), options);
-        };
-        let reserve = options.reserve;
-        let budget = all.saturating_sub(reserve);
-        let limits = PlanOptions {
-            budget: None,
-            ..options
-        };
-        let whole = Plan::new(graph.clone(), limits)?;
-        if whole.device_bytes() <= budget {
-            return Ok(whole);
-        }
-        if let Some(frugal) = options.frugal(graph) {
-            let plain = Plan::within(graph, frugal)?;
-            let left = budget.saturating_sub(whole.arena_bytes());
-            // What steady ops read is fetched once: their memory can be worth more than it takes.
-            let quick = whole.streaming(left);
-            let moved = |p: &Plan| (p.host_bytes(), p.streamed_bytes());
-            let better = quick.device_bytes() <= budget && moved(&quick) < moved(&plain);
-            return Ok(if better { quick } else { plain });
-        }
-        let arena = whole.arena_bytes();
-        let streamed = whole.streaming(budget.saturating_sub(arena));
-        if streamed.device_bytes() <= budget {
-            return Ok(streamed);
-        }
-        let weights = streamed.weight_bytes();
-        if weights < budget
-            && let Some(plan) = Plan::fit_well(graph, limits, budget - weights)
-        {
-            return Ok(plan);
-        }
-        let least = streamed.streaming(0).device_bytes() - arena;
-        match Plan::fit(graph, limits, budget.saturating_sub(least)) {
-            Ok(plan) => {
-                let left = budget - plan.arena_bytes();
-                Ok(plan.streaming(left))
-            }
-            Err(PlanError::OverBudget { arena, op, .. }) => Err(PlanError::OverBudget {
-                need: least + arena + reserve,
-                weights: least,
-                arena,
-                op,
-                reserve,
-                budget: all,
-            }),
-            Err(other) => Err(other),
-        }
-    }
-
     /// Keeps at most `bytes` of parameters and ring on the device, or as little as can be.
     #[must_use]
-    pub fn streaming(mut self, bytes: usize) -> Plan {
-        self.ring = self.ring_for(bytes);
-        self
+    pub fn streaming(self, bytes: usize) -> Plan {
+        let steady: BTreeSet<Node> = self.steps[..self.steady_steps]
+            .iter()
+            .map(|s| s.node)
+            .collect();
+        let streams = Streams::new(&[&self.graph], |_, n| steady.contains(&n), self.limits());
+        let names = streams.choose(bytes);
+        self.streaming_named(&names)
     }
 
     /// Streams what `other` does, a plan of the same network.
     #[must_use]
-    pub fn streaming_like(mut self, other: &Plan) -> Plan {
-        self.ring = self.ring_like(other);
+    pub fn streaming_like(self, other: &Plan) -> Plan {
+        let fetched = other.fetches().iter().flat_map(|f| &f.params);
+        let names = fetched.filter_map(|(n, _)| param_name(&other.graph, *n));
+        let names = names.map(str::to_owned).collect();
+        self.streaming_named(&names)
+    }
+
+    pub(super) fn streaming_named(mut self, names: &BTreeSet<String>) -> Plan {
+        self.ring = if names.is_empty() {
+            Ring::default()
+        } else {
+            self.ring_of(names)
+        };
         self
     }
 
@@ -104,27 +70,63 @@ impl Plan {
         self.ring.slot_bytes
     }
 
-    /// Bytes of parameters fetched in every run, beside what steady steps read.
-    pub fn streamed_bytes(&self) -> usize {
-        self.ring.fetched - self.ring.once
-    }
-
-    /// Bytes of parameters fetched in so many runs.
-    pub fn streamed_in(&self, runs: usize) -> usize {
-        self.streamed_bytes() * runs + self.ring.once * runs.min(1)
+    /// Bytes of parameters fetched by runs.
+    pub fn streamed(&self) -> Traffic {
+        self.ring.traffic
     }
 
     /// Bytes of parameters that stay on the device.
     pub fn resident_bytes(&self) -> usize {
-        self.weight_bytes - self.ring.fetched
+        self.weight_bytes - self.ring.traffic.in_runs(1)
+    }
+
+    /// Bytes of parameters and ring on the device while the plan runs.
+    pub fn device_weight_bytes(&self) -> usize {
+        self.resident_bytes() + self.limits().fetch_copies * self.ring.slot_bytes
     }
 
     /// Everything on the device while the plan runs: parameters that stay, the ring, the arena.
     pub fn device_bytes(&self) -> usize {
-        let ring = self.options.fetch_copies * self.ring.slot_bytes;
-        self.resident_bytes() + ring + self.arena_bytes()
+        self.device_weight_bytes() + self.arena_bytes()
+    }
+}
+
+/// What plans of one network that run by turns take of the device's memory together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of parameters that stay, each once, and of the ring.
+    pub weights: usize,
+    pub arena: ArenaSize,
+}
+
+impl Memory {
+    pub fn of<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Memory {
+        let plans: Vec<&Plan> = plans.into_iter().collect();
+        let weights = match &plans[..] {
+            [plan] => plan.device_weight_bytes(),
+            plans => {
+                let stays = |plan: &&'a Plan| -> Vec<(&'a str, usize)> {
+                    let fetched = plan.fetches().iter().flat_map(|f| &f.params);
+                    let fetched: BTreeSet<Node> = fetched.map(|(n, _)| *n).collect();
+                    let params = plan.graph.params().filter(|(n, _)| !fetched.contains(n));
+                    params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
+                };
+                let stay: BTreeMap<&str, usize> = plans.iter().flat_map(stays).collect();
+                let ring = |p: &&Plan| p.limits().fetch_copies * p.slot_bytes();
+                stay.values().sum::<usize>() + plans.iter().map(ring).max().unwrap_or(0)
+            }
+        };
+        Memory {
+            weights,
+            arena: ArenaSize::of(plans),
+        }
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(self) -> usize {
+        self.weights + self.arena.bytes()
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

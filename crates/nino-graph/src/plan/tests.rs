@@ -1,11 +1,25 @@
 //! Planning: lifetimes, packing and cutting.
 
 use crate::{
-    Act, ArenaSize, Graph, Node, Op, Outside, PadMode, Place, Plan, PlanError, PlanOptions,
-    Rewrites, Shared, Span, Step, UpsampleMode, rewrite,
+    Act, ArenaSize, Budget, Graph, Home, Limits, Node, Op, PadMode, Place, Plan, PlanError, Rates,
+    Rewrites, Search, Shared, Span, Step, Turn, UpsampleMode, rewrite,
 };
 use nino_dtype::DType;
 use proptest::prelude::*;
+
+/// The quickest plan in so many bytes.
+fn within(graph: &Graph, limits: &Limits, budget: usize) -> Result<Plan, PlanError> {
+    search(limits, budget).plan(graph.clone(), 1)
+}
+
+fn search(limits: &Limits, budget: usize) -> Search {
+    Search {
+        limits: *limits,
+        budget: Budget::of(budget),
+        rates: Rates::cpu(),
+        allow_host: true,
+    }
+}
 
 /// A residual block at `[1, h, w, c]`.
 fn block(h: usize, w: usize, c: usize) -> (Graph, Node) {
@@ -66,7 +80,7 @@ fn check_no_overlap(plan: &Plan) {
             }
         }
         assert!(out.offset + out.bytes <= plan.arena_bytes());
-        assert!(out.offset.is_multiple_of(plan.options().align));
+        assert!(out.offset.is_multiple_of(plan.limits().align));
     }
 }
 
@@ -123,7 +137,7 @@ fn in_place_needs_the_operand_to_die() {
     let b = g.act(a, Act::Relu);
     let sum = g.add(a, b);
     g.output(sum);
-    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let plan = Plan::new(g.finish().unwrap(), &Limits::default()).unwrap();
     let offset = |n: Node| plan.span(n).unwrap().offset;
     assert_eq!(offset(a), offset(x), "x dies at silu");
     assert_ne!(offset(b), offset(a), "a is read again");
@@ -140,7 +154,7 @@ fn a_reshape_keeps_its_operand_alive() {
     let t = g.permute(view, &[1, 0]);
     let out = g.add(a, t);
     g.output(out);
-    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let plan = Plan::new(g.finish().unwrap(), &Limits::default()).unwrap();
     assert_eq!(
         plan.span(view).unwrap().offset,
         plan.span(x).unwrap().offset
@@ -152,11 +166,11 @@ fn a_reshape_keeps_its_operand_alive() {
 fn a_conv_over_the_binding_limit_is_cut_by_rows() {
     let (g, out) = block(64, 64, 32);
     let limit = 200 * 1024;
-    let options = PlanOptions {
+    let options = Limits {
         max_binding: limit,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let plan = Plan::new(rewrite(&g, Rewrites::ALL), options).unwrap();
+    let plan = Plan::new(rewrite(&g, Rewrites::ALL), &options).unwrap();
     let steps: Vec<&Step> = plan.steps().iter().filter(|s| s.node == out).collect();
     assert!(
         steps.len() > 2,
@@ -177,26 +191,25 @@ fn a_conv_over_the_binding_limit_is_cut_by_rows() {
 #[test]
 fn what_cannot_fit_is_said_with_numbers() {
     let (g, _) = block(64, 64, 32);
-    let tiny = PlanOptions {
+    let tiny = Limits {
         max_binding: 4096,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let error = Plan::new(g.clone(), tiny).unwrap_err().to_string();
-    assert!(error.contains("conv") || error.contains("4096"), "{error}");
-    let poor = PlanOptions {
-        budget: Some(1000),
-        ..PlanOptions::default()
-    };
-    let error = Plan::new(g.clone(), poor).unwrap_err();
+    let error = Plan::new(g.clone(), &tiny).unwrap_err();
+    assert!(
+        matches!(error, PlanError::BindingTooLarge { bytes, limit: 4096, .. } if bytes > 4096),
+        "{error}"
+    );
+    let error = within(&g, &Limits::default(), 1000).unwrap_err();
     assert!(
         matches!(error, PlanError::OverBudget { budget: 1000, .. }),
         "{error}"
     );
-    let paged = PlanOptions {
+    let paged = Limits {
         page: 100 * 1024,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let error = Plan::new(g, paged).unwrap_err();
+    let error = Plan::new(g, &paged).unwrap_err();
     assert!(
         matches!(error, PlanError::ValueTooLarge { bytes: 524_288, .. }),
         "{error}"
@@ -209,9 +222,9 @@ fn no_value_crosses_a_page() {
     let page = 600 * 1024;
     let plan = Plan::new(
         g,
-        PlanOptions {
+        &Limits {
             page,
-            ..PlanOptions::default()
+            ..Limits::default()
         },
     )
     .unwrap();
@@ -321,11 +334,11 @@ fn permuted_rows_bind_all_they_read_and_halves_bind_halves() {
     let x = g.input("x", [1, 4096, 2, 64], DType::F16);
     let out = g.permute(x, &[0, 2, 1, 3]);
     g.output(out);
-    let options = PlanOptions {
+    let options = Limits {
         max_binding: 64 << 10,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let plan = Plan::new(g.finish().unwrap(), options).unwrap();
+    let plan = Plan::new(g.finish().unwrap(), &options).unwrap();
     assert_eq!(plan.steps().len(), 32);
     assert_eq!(plan.largest_binding(), 64 << 10);
 }
@@ -349,11 +362,11 @@ fn ops_of_the_largest_pictures_fit_the_smallest_bindings() {
     let h = g.attention(q, k, v, None);
     g.output(h);
     let g = rewrite(&g.finish().unwrap(), Rewrites::ALL);
-    let limit = PlanOptions {
+    let limit = Limits {
         max_binding: (128 << 20) - 256,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let plan = Plan::new(g, limit).unwrap();
+    let plan = Plan::new(g, &limit).unwrap();
     assert!(plan.largest_binding() <= limit.max_binding);
 }
 
@@ -368,11 +381,11 @@ fn attention_whose_keys_are_too_many_is_cut_by_them() {
     let g = g.finish().unwrap();
     let keys = m * heads * hd * 4;
     for (limit, by_keys) in [(keys, false), (keys - 1, true), (keys / 4, true)] {
-        let options = PlanOptions {
+        let options = Limits {
             max_binding: limit,
-            ..PlanOptions::default()
+            ..Limits::default()
         };
-        let plan = Plan::new(g.clone(), options).unwrap();
+        let plan = Plan::new(g.clone(), &options).unwrap();
         assert!(plan.largest_binding() <= limit);
         let Some(Op::Attention(o)) = plan.graph().op(out) else {
             panic!("no attention");
@@ -395,11 +408,11 @@ fn attention_whose_keys_are_too_many_is_cut_by_them() {
         }
         assert!(met.iter().all(|&keys| keys == m), "{met:?}");
     }
-    let limit = PlanOptions {
+    let limit = Limits {
         max_binding: 128 * heads * hd * 4 - 1,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let error = Plan::new(g, limit).unwrap_err().to_string();
+    let error = Plan::new(g, &limit).unwrap_err().to_string();
     assert!(error.contains("attention"), "{error}");
 }
 
@@ -452,7 +465,7 @@ fn carried_frames_share_one_place_that_lasts() {
     let more = g.silu(out);
     g.output(more);
     g.carry(cache, kept);
-    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let plan = Plan::new(g.finish().unwrap(), &Limits::default()).unwrap();
     let cache = plan.span(cache).unwrap();
     assert_eq!(plan.span(kept).unwrap(), cache);
     for n in [window, out, more, x] {
@@ -464,8 +477,8 @@ fn carried_frames_share_one_place_that_lasts() {
     }
 }
 
-/// Two graphs of one arena: what the first makes is where the second finds it, in the arena, across pages
-/// and outside, and so is what the first knows nothing of.
+/// Two graphs of one arena: what the first makes is where the second finds it, in the arena, over pages
+/// and on the host, and so is what the first knows nothing of.
 #[test]
 fn graphs_that_run_by_turns_agree_on_what_they_share() {
     let bytes = 2 * 32 * 32 * 16 * 4;
@@ -491,19 +504,21 @@ fn graphs_that_run_by_turns_agree_on_what_they_share() {
     g.share(share([Some(late), Some(cache)]));
     let then = g.finish().unwrap();
     let graphs = [first, then];
-    let pages = PlanOptions {
+    let pages = Limits {
         page: bytes / 2,
         window: bytes / 8,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let whole = Plan::fit_all(&graphs, PlanOptions::default(), usize::MAX).unwrap();
+    let turns = graphs.map(|graph| Turn::new(graph, 1));
+    let best = |limits: &Limits, budget| search(limits, budget).best(&turns).unwrap();
+    let whole = best(&Limits::default(), usize::MAX);
     let arena = ArenaSize::of(&whole).bytes();
-    let across = Plan::fit_all(&graphs, pages, usize::MAX).unwrap();
-    let outside = Plan::fit_all(&graphs, PlanOptions::default(), arena / 2).unwrap();
+    let over_pages = best(&pages, usize::MAX);
+    let on_host = best(&Limits::default(), arena / 2);
     for (plans, place) in [
         (&whole, Place::Arena as fn(Span) -> Place),
-        (&across, Place::Across),
-        (&outside, Place::Host),
+        (&over_pages, Place::Pages),
+        (&on_host, Place::Host),
     ] {
         let [first, then] = &plans[..] else {
             panic!("two graphs, two plans")
@@ -515,31 +530,27 @@ fn graphs_that_run_by_turns_agree_on_what_they_share() {
         }
         // The first graph leaves the other's frames alone.
         for (n, _) in first.graph().values() {
-            if let Place::Arena(span) | Place::Across(span) | Place::Host(span) = first.place(n) {
+            if let Place::Arena(span) | Place::Pages(span) | Place::Host(span) = first.place(n) {
                 let same = place(span) == first.place(n);
                 assert!(!same || span.offset >= bytes, "{n:?} is where {late:?} is");
             }
         }
     }
-    assert!(ArenaSize::of(&outside).bytes() <= arena / 2);
-    assert!(ArenaSize::of(&outside).host >= 2 * bytes);
+    assert!(ArenaSize::of(&on_host).bytes() <= arena / 2);
+    assert!(ArenaSize::of(&on_host).host >= 2 * bytes);
 }
 
-/// Every byte a step reads or writes outside is brought in or taken out, in windows of its own.
+/// Every byte a step reads or writes on the host is brought in or taken out, in windows of its own.
 #[test]
 fn what_does_not_fit_passes_through_windows() {
     let (g, out) = block(64, 64, 32);
     let g = rewrite(&g, Rewrites::ALL);
-    let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+    let whole = Plan::new(g.clone(), &Limits::default()).unwrap();
     let value = g.bytes(out);
     assert!(whole.arena_bytes() >= value && whole.host_bytes() == 0);
-    let plan = Plan::fit(&g, PlanOptions::default(), value / 4).unwrap();
-    assert!(
-        plan.arena_bytes() <= value / 4,
-        "{} of {}",
-        plan.arena_bytes(),
-        value / 4
-    );
+    let budget = whole.weight_bytes() + value / 4;
+    let plan = within(&g, &Limits::default(), budget).unwrap();
+    assert!(plan.device_bytes() <= budget, "{}", plan.device_bytes());
     assert!(plan.host_bytes() >= value);
     let mut written = 0;
     for step in plan.steps().iter().filter(|s| s.node == out) {
@@ -557,32 +568,30 @@ fn what_does_not_fit_passes_through_windows() {
         assert!(spans.iter().all(|s| s.1 <= plan.arena_bytes()));
     }
     assert_eq!(written, value);
-    let error = Plan::fit(&g, PlanOptions::default(), 4096)
-        .unwrap_err()
-        .to_string();
+    let error = within(&g, &Limits::default(), 4096).unwrap_err();
     assert!(
-        error.contains("4096") || error.contains("budget"),
+        matches!(error, PlanError::OverBudget { budget: 4096, .. }),
         "{error}"
     );
 }
 
-/// What no page holds lies across pages of its own, which count as the arena's; where the budget is less
-/// than that, it goes outside.
+/// What no page holds lies over pages of its own, which count as the arena's; where the budget is less
+/// than that, it goes to the host.
 #[test]
-fn values_larger_than_a_page_lie_across_pages() {
+fn values_larger_than_a_page_lie_over_pages() {
     let (g, out) = block(64, 64, 32);
     let g = rewrite(&g, Rewrites::ALL);
     let value = g.bytes(out);
-    let pages = PlanOptions {
+    let pages = Limits {
         page: value / 4,
         max_binding: value / 8,
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let plan = Plan::new(g.clone(), pages).unwrap();
-    assert!(matches!(plan.place(out), Place::Across(_)));
+    let plan = Plan::new(g.clone(), &pages).unwrap();
+    assert!(matches!(plan.place(out), Place::Pages(_)));
     assert_eq!(plan.host_bytes(), 0);
-    assert!(plan.across_bytes() >= value);
-    assert_eq!(plan.arena_bytes(), plan.paged_bytes() + plan.across_bytes());
+    assert!(plan.pages_bytes() >= value);
+    assert_eq!(plan.arena_bytes(), plan.direct_bytes() + plan.pages_bytes());
     assert_eq!(
         plan.device_bytes(),
         plan.arena_bytes() + plan.weight_bytes()
@@ -590,31 +599,29 @@ fn values_larger_than_a_page_lie_across_pages() {
     for step in plan.steps().iter().filter(|s| s.node == out) {
         let (loads, store) = plan.transfers(step);
         for t in loads.iter().chain(&store) {
-            assert_eq!(t.outside, Outside::Across);
+            assert_eq!(t.home, Home::Pages);
             let (first, last) = (t.arena, t.arena + t.bytes.len() - 1);
-            assert!(first / pages.page == last / pages.page && last < plan.paged_bytes());
-            assert!(t.bytes.end <= plan.across_bytes());
+            assert!(first / pages.page == last / pages.page && last < plan.direct_bytes());
+            assert!(t.bytes.end <= plan.pages_bytes());
         }
     }
-    let less = PlanOptions {
-        budget: Some(plan.device_bytes() - 1),
-        ..pages
-    };
-    let outside = Plan::within(&g, less).unwrap();
-    assert!(outside.host_bytes() > 0 && outside.device_bytes() < plan.device_bytes());
-    assert!(plan.moved_bytes(Outside::Across) > 0 && plan.moved_bytes(Outside::Host) == 0);
+    let on_host = within(&g, &pages, plan.device_bytes() - 1).unwrap();
+    assert!(on_host.host_bytes() > 0 && on_host.device_bytes() < plan.device_bytes());
+    assert!(plan.moved(Home::Pages).each_run > 0 && plan.moved(Home::Host).each_run == 0);
 }
 
 #[test]
-fn what_is_outside_is_moved_once_where_it_is_read_once() {
+fn what_is_on_the_host_is_moved_once_where_it_is_read_once() {
     let mut g = Graph::new();
     let x = g.input("x", [256, 64], DType::F32);
     let y = g.act(x, crate::Act::Relu);
     g.output(y);
     let bytes = g.bytes(x);
-    let plan = Plan::fit(&g, PlanOptions::default(), bytes / 2).unwrap();
+    let plan = within(&g, &Limits::default(), bytes).unwrap();
+    assert_eq!(plan.moved(Home::Host).each_run, 0, "in place");
+    let plan = within(&g, &Limits::default(), bytes - 1).unwrap();
     assert!(plan.steps().len() > 1);
-    assert_eq!(plan.moved_bytes(Outside::Host), 2 * bytes);
+    assert_eq!(plan.moved(Home::Host).each_run, 2 * bytes);
 }
 
 proptest! {
@@ -622,19 +629,14 @@ proptest! {
     fn random_plans_never_overlap(choices in prop::collection::vec(any::<(u8, u8)>(), 1..40), limit in 2048usize..40_000, fuse: bool) {
         let g = random_graph(&choices);
         let g = if fuse { rewrite(&g, Rewrites::ALL) } else { g };
-        let options = PlanOptions { max_binding: limit, ..PlanOptions::default() };
-        if let Ok(plan) = Plan::new(g.clone(), options) {
+        let options = Limits { max_binding: limit, ..Limits::default() };
+        if let Ok(plan) = Plan::new(g.clone(), &options) {
             prop_assert!(plan.largest_binding() <= limit);
             check_no_overlap(&plan);
         }
-        let whole = Plan::new(g, PlanOptions::default()).unwrap();
+        let whole = Plan::new(g, &Limits::default()).unwrap();
         check_no_overlap(&whole);
         prop_assert_eq!(whole.steps().len(), whole.graph().ops().filter(|(_, op)| !matches!(op, Op::Reshape(_))).count());
-        // Exactly enough budget fits, one byte less does not.
-        let need = whole.arena_bytes() + whole.weight_bytes();
-        let with = |budget| Plan::new(whole.graph().clone(), PlanOptions { budget: Some(budget), ..PlanOptions::default() });
-        prop_assert!(with(need).is_ok());
-        prop_assert!(with(need - 1).is_err());
     }
 }
 
@@ -647,23 +649,20 @@ fn expanded_weights_give_way_to_a_budget() {
     let out = g.linear(x, w, None);
     g.output(out);
     let g = g.finish().unwrap();
-    let quick = PlanOptions {
+    let quick = Limits {
         expand_rows: Some(256),
-        ..PlanOptions::default()
+        ..Limits::default()
     };
     let (plain, large) = (
-        Plan::new(g.clone(), PlanOptions::default()).unwrap(),
-        Plan::new(g.clone(), quick).unwrap(),
+        Plan::new(g.clone(), &Limits::default()).unwrap(),
+        Plan::new(g.clone(), &quick).unwrap(),
     );
     assert_eq!(
         large.arena_bytes(),
         plain.arena_bytes() + 2 * 256 * 256,
         "scratch for the weights in f16"
     );
-    let tight = Plan::fit(&g, quick, plain.arena_bytes()).unwrap();
-    assert_eq!(tight.arena_bytes(), plain.arena_bytes());
-    assert_eq!(tight.host_bytes(), 0);
-    let budget = Some(plain.device_bytes());
-    let tight = Plan::within(&g, PlanOptions { budget, ..quick }).unwrap();
+    let tight = within(&g, &quick, plain.device_bytes()).unwrap();
     assert_eq!(tight.device_bytes(), plain.device_bytes());
+    assert_eq!(tight.host_bytes(), 0);
 }

@@ -1,7 +1,7 @@
 //! Sizes of what every built-in autoencoder records, and what it refuses.
 
 use super::*;
-use nino_graph::{Plan, PlanOptions, Rewrites, rewrite};
+use nino_graph::{Limits, Plan, Rewrites, rewrite};
 
 const F16: Storage = Storage {
     activations: DType::F16,
@@ -125,7 +125,7 @@ fn bad_sizes_are_errors() {
 fn plans_of_full_size() {
     // SD at 1024² in f16 fits 1.25 GiB with its weights; Wan by frame needs the same for any clip.
     let peak = |r: Recording| {
-        let plan = Plan::new(rewrite(&r.graph, Rewrites::ALL), PlanOptions::default()).unwrap();
+        let plan = Plan::new(rewrite(&r.graph, Rewrites::ALL), &Limits::default()).unwrap();
         (plan.arena_bytes() + plan.weight_bytes()) as f64 / f64::from(1 << 30)
     };
     let sd = Vae::spec("sd-vae").unwrap();

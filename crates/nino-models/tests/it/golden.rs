@@ -124,7 +124,7 @@ pub(crate) fn on(
     source: Arc<dyn ParamSource>,
 ) -> BTreeMap<Node, Tensor> {
     let fused = rewrite(graph, device.rewrites());
-    let plan = Arc::new(Plan::new(fused, device.plan_options()).unwrap());
+    let plan = Arc::new(Plan::new(fused, &device.limits()).unwrap());
     let weights = device.load(&[&plan], source).unwrap();
     let mut session = device.session(Arc::clone(&plan), &weights).unwrap();
     session.poison().unwrap();

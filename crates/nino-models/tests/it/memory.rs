@@ -1,7 +1,7 @@
 //! What a decoder needs of memory, however much of it a device fuses.
 
 use nino_dtype::DType;
-use nino_graph::{Plan, PlanOptions, Rewrites, rewrite};
+use nino_graph::{Limits, Plan, Rewrites, rewrite};
 use nino_models::{Chunk, Storage, Vae, kl};
 
 #[test]
@@ -29,7 +29,7 @@ fn a_picture_of_1024_in_f16_takes_a_gigabyte_and_a_quarter() {
             norm_into_linear: false,
             ..Rewrites::ALL
         };
-        let plan = Plan::new(rewrite(&graph, on), PlanOptions::default()).unwrap();
+        let plan = Plan::new(rewrite(&graph, on), &Limits::default()).unwrap();
         let bytes = plan.arena_bytes() + plan.weight_bytes();
         assert!(bytes <= 1280 << 20, "fused {norm_into_conv}: {bytes}");
     }

@@ -139,7 +139,7 @@ impl Row {
             precision: plan.dtype.to_string(),
             chunk: plan.chunk,
             load_ms: ms(decoder.load_time),
-            gflops: plan.work.total().flops * latent.batch as f64 / timing.median_ms / 1e6,
+            gflops: plan.load().work.total().flops * latent.batch as f64 / timing.median_ms / 1e6,
             timing,
             predicted_peak_bytes: plan.peak_bytes(),
             measured_peak_bytes: decoder.measured_peak(),

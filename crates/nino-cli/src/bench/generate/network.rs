@@ -159,7 +159,7 @@ impl Loaded {
         let recorded = network.record(dtype)?;
         let flops = recorded.graph.total_cost().flops;
         let graph = rewrite(&recorded.graph, device.rewrites());
-        let plan = Arc::new(Plan::new(graph, device.plan_options())?);
+        let plan = Arc::new(Plan::new(graph, &device.limits())?);
         let weights = device
             .load(&[&plan], network.origin.source.clone())
             .with_context(|| format!("loading {}", network.name))?;

@@ -4,7 +4,7 @@ use super::{Residency, plan_generate};
 use crate::{Checkpoint, Control, EngineError, GenerateRequest, Stage, Store, generate};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
-use nino_graph::{Around, Device, PlanError, PlanOptions};
+use nino_graph::{Around, Budget, Device, Limits, PlanError};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,12 +17,11 @@ impl Around for Capped {
         &self.0 as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            budget: self.1,
-            // Of a device with memory of its own: pictures are not in it.
-            reserve: 0,
-            ..self.0.plan_options()
+    /// As of a device with memory of its own: the program is not in it.
+    fn budget(&self) -> Budget {
+        Budget {
+            total: self.1,
+            ..Budget::default()
         }
     }
 }
@@ -35,10 +34,10 @@ impl Around for Frugal {
         &self.0 as &dyn Device
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
+    fn limits(&self) -> Limits {
+        Limits {
             keep_steady: false,
-            ..Around::plan_options(&self.0)
+            ..Around::limits(&self.0)
         }
     }
 }

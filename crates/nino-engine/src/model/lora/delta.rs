@@ -214,7 +214,7 @@ impl Deltas {
         let right = g.input("b", [1, k, n], DType::F32);
         let out = g.matmul(left, right); // [1, m, n]
         g.output(out);
-        let plan = fit(cpu, &g.finish()?)?;
+        let plan = fit(cpu, &g.finish()?, 1)?;
         let weights = cpu.load(&[&plan], Arc::new(NoParams))?;
         let mut session = cpu.session(plan.clone(), &weights)?;
         write(&mut *session, plan.graph(), left, a)?;

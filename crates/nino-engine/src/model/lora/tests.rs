@@ -181,7 +181,7 @@ fn run(source: &Source, held: impl Fn(DType) -> DType) -> (Vec<Vec<f32>>, usize)
         .filter(|(_, p)| p.name.contains(".lora0."))
         .count();
     let cpu = Cpu::new(CpuOptions::default()).unwrap();
-    let plan = crate::fit::fit(&cpu, &graph).unwrap();
+    let plan = crate::fit::fit(&cpu, &graph, 1).unwrap();
     let weights = cpu.load(&[&plan], Arc::new(source.clone())).unwrap();
     let mut session = cpu.session(plan.clone(), &weights).unwrap();
     let values: Vec<f32> = (0..5 * 6 * 16).map(|i| (i as f32 * 0.37).sin()).collect();

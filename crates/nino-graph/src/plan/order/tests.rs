@@ -1,7 +1,7 @@
 //! What stays between runs: which values do, that nothing is laid over them, and that they give way
 //! where memory is short.
 
-use crate::{Graph, Node, Op, Place, Plan, PlanOptions, Rewrites, rewrite};
+use crate::{Budget, Graph, Limits, Node, Op, Place, Plan, Rates, Rewrites, Search, rewrite};
 use nino_dtype::DType;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ struct Memory<'a> {
 
 impl Memory<'_> {
     fn blocks(&self, node: Node) -> impl Iterator<Item = usize> + use<> {
-        let align = self.plan.options().align;
+        let align = self.plan.limits().align;
         let (offset, bytes) = match self.plan.place(node) {
             Place::Arena(span) => (span.offset, span.bytes),
             // Apart from the arena.
@@ -84,9 +84,16 @@ impl Memory<'_> {
             let op = g.op(step.node).unwrap();
             op.operands().iter().for_each(|&n| self.check(n, step.node));
             let scratch = self.plan.scratch(step.node);
-            let align = self.plan.options().align;
+            let align = self.plan.limits().align;
             for block in (scratch.offset..scratch.offset + scratch.bytes).step_by(align) {
                 self.owner.remove(&block);
+            }
+            let (bring, take) = self.plan.transfers(step);
+            for t in bring.iter().chain(&take) {
+                let start = t.arena - t.arena % align;
+                for block in (start..t.arena + t.bytes.len()).step_by(align) {
+                    self.owner.remove(&block);
+                }
             }
             // In place: operands that lie there are gone after the last rows.
             if step.last {
@@ -98,7 +105,7 @@ impl Memory<'_> {
 }
 
 /// A full run, runs behind the steady steps, and a full run after one kept input was written.
-fn check_runs(plan: &Plan) {
+pub(crate) fn check_runs(plan: &Plan) {
     let mut memory = Memory {
         plan,
         owner: BTreeMap::new(),
@@ -117,7 +124,7 @@ fn check_runs(plan: &Plan) {
 #[test]
 fn keys_and_values_of_a_kept_context_come_first_and_stay() {
     let (g, x, context) = layers(5, true);
-    let plan = Plan::new(rewrite(&g, Rewrites::ALL), PlanOptions::default()).unwrap();
+    let plan = Plan::new(rewrite(&g, Rewrites::ALL), &Limits::default()).unwrap();
     assert_eq!(plan.steady_steps(), 10, "keys and values of five layers");
     assert!(plan.keeps(context) && !plan.keeps(x));
     for step in &plan.steps()[..10] {
@@ -128,7 +135,7 @@ fn keys_and_values_of_a_kept_context_come_first_and_stay() {
     }
     check_runs(&plan);
     let (plain, ..) = layers(5, false);
-    let plain = Plan::new(rewrite(&plain, Rewrites::ALL), PlanOptions::default()).unwrap();
+    let plain = Plan::new(rewrite(&plain, Rewrites::ALL), &Limits::default()).unwrap();
     assert_eq!(plain.steady_steps(), 0);
     assert_eq!(plain.steps().len(), plan.steps().len());
     let stay = 5 * 2 * 12 * 64 * 4 + 12 * 48 * 4;
@@ -146,37 +153,34 @@ fn a_product_that_stays_takes_in_nothing_that_changes() {
     });
     let sum = g.add(a, b);
     g.output(sum);
-    let plan = Plan::new(rewrite(&g, Rewrites::ALL), PlanOptions::default()).unwrap();
+    let plan = Plan::new(rewrite(&g, Rewrites::ALL), &Limits::default()).unwrap();
     assert_eq!((plan.steps().len(), plan.steady_steps()), (2, 1));
     assert_eq!(plan.steps()[0].node, b);
     check_runs(&plan);
 }
 
-/// Memory that only saves time goes before anything is streamed or kept outside.
+/// Memory that only saves time goes before anything is streamed or kept on the host.
 #[test]
 fn what_stays_gives_way_to_a_budget() {
     let (g, _, context) = layers(8, true);
     let (large, plain) = (
-        Plan::new(g.clone(), PlanOptions::default()).unwrap(),
-        Plan::new(layers(8, false).0, PlanOptions::default()).unwrap(),
+        Plan::new(g.clone(), &Limits::default()).unwrap(),
+        Plan::new(layers(8, false).0, &Limits::default()).unwrap(),
     );
     assert!(large.arena_bytes() > plain.arena_bytes());
     let within = |budget| {
-        let budget = Some(budget);
-        Plan::within(
-            &g,
-            PlanOptions {
-                budget,
-                ..PlanOptions::default()
-            },
-        )
-        .unwrap()
+        let search = Search {
+            limits: Limits::default(),
+            budget: Budget::of(budget),
+            rates: Rates::cpu(),
+            allow_host: true,
+        };
+        search.plan(g.clone(), 20).unwrap()
     };
     assert_eq!(within(large.device_bytes()).steady_steps(), 16);
     for plan in [
         within(large.device_bytes() - 1),
         within(plain.device_bytes()),
-        Plan::fit(&g, PlanOptions::default(), plain.arena_bytes()).unwrap(),
     ] {
         assert_eq!(plan.arena_bytes(), plain.arena_bytes());
         assert!(plan.steady_steps() == 0 && !plan.keeps(context));
@@ -199,7 +203,7 @@ fn a_run_that_begins_later_begins_with_its_own_fetch() {
         h = g.mul(a, b);
     }
     g.output(h);
-    let plan = Plan::new(g, PlanOptions::default()).unwrap().streaming(0);
+    let plan = Plan::new(g, &Limits::default()).unwrap().streaming(0);
     assert_eq!(plan.fetches().len(), 12);
     let starts: Vec<usize> = plan.fetches().iter().map(|f| f.steps.start).collect();
     assert!(starts.is_sorted(), "{starts:?}");
@@ -211,7 +215,7 @@ fn a_run_that_begins_later_begins_with_its_own_fetch() {
 proptest! {
     /// Two inputs, one of them steady; ops of any mix of both.
     #[test]
-    fn nothing_is_laid_over_what_stays(choices in prop::collection::vec(any::<(u8, u8, u8)>(), 1..40), fuse: bool, outside: bool, outputs: bool) {
+    fn nothing_is_laid_over_what_stays(choices in prop::collection::vec(any::<(u8, u8, u8)>(), 1..40), fuse: bool, on_host: bool, outputs: bool) {
         let (mut g, f) = (Graph::new(), DType::F32);
         let (x, y, z) = (
             g.input("x", [1, 12, 8, 8], f),
@@ -250,8 +254,8 @@ proptest! {
         if outputs { g.output(*steady.last().unwrap()); }
         let g = g.finish().unwrap();
         let g = if fuse { rewrite(&g, Rewrites::ALL) } else { g };
-        let options = PlanOptions { spill_above: outside.then_some(1), ..PlanOptions::default() };
-        let plan = Plan::new(g, options).unwrap();
+        let limits = Limits { host_above: if on_host { 1 } else { usize::MAX }, ..Limits::default() };
+        let plan = Plan::new(g, &limits).unwrap();
         let stay = plan.graph().steady();
         let first = plan.steps().iter().take_while(|s| stay[s.node.index()]).count();
         prop_assert_eq!(first, plan.steady_steps());

@@ -1,7 +1,7 @@
 //! Streamed parameters: nothing over budget, nothing missing, and more memory never costs traffic.
 
 use super::super::ring::{SLOTS, spread};
-use crate::{Graph, Plan, PlanError, PlanOptions};
+use crate::{Budget, Graph, Limits, Plan, PlanError, Rates, Search};
 use nino_dtype::DType;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -26,18 +26,25 @@ fn chain(widths: &[usize], gated: bool) -> Graph {
     g.finish().unwrap()
 }
 
+/// As many runs as a sampling has steps.
+const RUNS: usize = 20;
+
 fn within(graph: &Graph, budget: usize) -> Result<Plan, PlanError> {
-    Plan::within(
-        graph,
-        PlanOptions {
-            budget: Some(budget),
-            ..PlanOptions::default()
-        },
-    )
+    with(graph, &Limits::default(), budget)
+}
+
+fn with(graph: &Graph, limits: &Limits, budget: usize) -> Result<Plan, PlanError> {
+    let search = Search {
+        limits: *limits,
+        budget: Budget::of(budget),
+        rates: Rates::cpu(),
+        allow_host: true,
+    };
+    search.plan(graph.clone(), RUNS)
 }
 
 /// Every parameter is either there all the time or fetched for its op, in slots that are free.
-fn check(plan: &Plan) {
+pub(crate) fn check(plan: &Plan) {
     let mut fetched = BTreeSet::new();
     for (k, fetch) in plan.fetches().iter().enumerate() {
         assert_eq!(fetch.slot, k % SLOTS);
@@ -48,7 +55,7 @@ fn check(plan: &Plan) {
         }
         let mut end = 0;
         for (param, span) in &fetch.params {
-            assert!(span.offset >= end && span.offset.is_multiple_of(plan.options().align));
+            assert!(span.offset >= end && span.offset.is_multiple_of(plan.limits().align));
             assert_eq!(span.bytes, plan.graph().bytes(*param));
             end = span.offset + span.bytes;
             assert!(fetched.insert(*param), "fetched twice");
@@ -56,19 +63,19 @@ fn check(plan: &Plan) {
         assert!(end <= plan.slot_bytes());
     }
     let bytes: usize = fetched.iter().map(|&p| plan.graph().bytes(p)).sum();
-    assert_eq!(bytes, plan.streamed_in(1));
+    assert_eq!(bytes, plan.streamed().in_runs(1));
     assert_eq!(bytes + plan.resident_bytes(), plan.weight_bytes());
     let later = &plan.fetches()[plan.first_fetch(plan.steady_steps())..];
     let again = later.iter().flat_map(|f| &f.params);
     let again: usize = again.map(|(p, _)| plan.graph().bytes(*p)).sum();
-    assert_eq!(again, plan.streamed_bytes());
-    assert_eq!(bytes + again, plan.streamed_in(2));
+    assert_eq!(again, plan.streamed().each_run);
+    assert_eq!(bytes + again, plan.streamed().in_runs(2));
 }
 
 #[test]
 fn what_does_not_fit_streams_through_two_slots() {
     let g = chain(&[256; 17], false);
-    let whole = Plan::within(&g, PlanOptions::default()).unwrap();
+    let whole = within(&g, usize::MAX).unwrap();
     assert!(whole.fetches().is_empty() && whole.slot_bytes() == 0);
     let budget = whole.device_bytes() / 4;
     let plan = within(&g, budget).unwrap();
@@ -76,7 +83,7 @@ fn what_does_not_fit_streams_through_two_slots() {
     assert!(plan.device_bytes() <= budget);
     assert_eq!(plan.host_bytes(), 0, "activations are small and stay");
     let weights = 256 * 256 * 4;
-    assert!(plan.streamed_bytes() < whole.weight_bytes());
+    assert!(plan.streamed().each_run < whole.weight_bytes());
     assert!(plan.slot_bytes() < weights + 1024);
     let error = within(&g, weights).unwrap_err();
     assert!(
@@ -89,7 +96,7 @@ fn what_does_not_fit_streams_through_two_slots() {
 #[test]
 fn what_is_fetched_once_goes_first() {
     let g = chain(&[256; 13], true);
-    let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+    let whole = Plan::new(g.clone(), &Limits::default()).unwrap();
     let budget = whole.device_bytes() / 2;
     let plan = within(&g, budget).unwrap();
     check(&plan);
@@ -99,13 +106,12 @@ fn what_is_fetched_once_goes_first() {
         .split_at(plan.first_fetch(plan.steady_steps()));
     assert_eq!(once.len(), 12, "all of the gates");
     assert!(!other.is_empty());
-    let plain = PlanOptions {
+    let plain = Limits {
         keep_steady: false,
-        budget: Some(budget),
-        ..PlanOptions::default()
+        ..Limits::default()
     };
-    let without = Plan::within(&g, plain).unwrap();
-    assert!(plan.streamed_bytes() < without.streamed_bytes());
+    let without = with(&g, &plain, budget).unwrap();
+    assert!(plan.streamed().each_run < without.streamed().each_run);
     // One load of weights serves both when one streams what the other does.
     let names = |p: &Plan| -> BTreeSet<String> {
         let params = p.fetches().iter().flat_map(|f| &f.params);
@@ -127,7 +133,7 @@ fn a_parameter_that_two_ops_read_stays() {
     let y = g.linear(x, w, None);
     let y = g.linear(y, w, None);
     g.output(y);
-    let plan = Plan::new(g.finish().unwrap(), PlanOptions::default()).unwrap();
+    let plan = Plan::new(g.finish().unwrap(), &Limits::default()).unwrap();
     assert!(plan.streaming(0).fetches().is_empty());
 }
 
@@ -147,7 +153,7 @@ proptest! {
     #[test]
     fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), gated: bool, share in 0.0f64..1.2) {
         let g = chain(&widths, gated);
-        let whole = Plan::new(g.clone(), PlanOptions::default()).unwrap();
+        let whole = Plan::new(g.clone(), &Limits::default()).unwrap();
         let all = whole.device_bytes();
         let mut last: Option<usize> = None;
         for step in 0..6 {
@@ -156,8 +162,8 @@ proptest! {
                 Ok(plan) => {
                     prop_assert!(plan.device_bytes() <= budget);
                     check(&plan);
-                    prop_assert!(last.is_none_or(|l| plan.streamed_bytes() <= l), "more memory, more traffic");
-                    last = Some(plan.streamed_bytes());
+                    prop_assert!(last.is_none_or(|l| plan.streamed().each_run <= l), "more memory, more traffic");
+                    last = Some(plan.streamed().each_run);
                 }
                 Err(e) => {
                     prop_assert!(last.is_none(), "fitted in less: {e}");

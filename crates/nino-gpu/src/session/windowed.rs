@@ -1,9 +1,9 @@
-//! Values that pass through windows of the arena: in host memory, or on the device across buffers of
-//! their own where they are larger than one can be.
+//! Values that pass through windows of the arena: in host memory, or on the device over several
+//! buffers of their own where they are larger than one can be.
 
 use std::ops::Range;
 
-use nino_graph::{ArenaSize, Outside, Transfer};
+use nino_graph::{ArenaSize, Home, Transfer};
 
 use crate::block::{Block, Window};
 use crate::memory::ask_host;
@@ -12,7 +12,7 @@ use crate::{Gpu, GpuError};
 #[derive(Debug)]
 pub(super) struct Kept {
     host: Blocks,
-    across: Blocks,
+    pages: Blocks,
 }
 
 impl Kept {
@@ -26,12 +26,12 @@ impl Kept {
         };
         Ok(Kept {
             host: blocks(size.host, host_page, Block::on_host)?,
-            across: blocks(size.across, page, Block::on_device)?,
+            pages: blocks(size.pages, page, Block::on_device)?,
         })
     }
 
     pub(super) fn bring(&self, gpu: &Gpu, t: &Transfer, to: Window<'_>) -> Result<(), GpuError> {
-        let Blocks { blocks, page } = self.blocks(t.outside);
+        let Blocks { blocks, page } = self.blocks(t.home);
         for p in pieces(&t.bytes, *page) {
             blocks[p.block].bring(gpu, &p.bytes, to.further(p.ahead))?;
         }
@@ -45,7 +45,7 @@ impl Kept {
         t: &Transfer,
         to: Window<'_>,
     ) -> Result<(), GpuError> {
-        let Blocks { blocks, page } = self.blocks(t.outside);
+        let Blocks { blocks, page } = self.blocks(t.home);
         for p in pieces(&t.bytes, *page) {
             blocks[p.block].bring_edges(gpu, &p.bytes, to.further(p.ahead))?;
         }
@@ -58,7 +58,7 @@ impl Kept {
         t: &Transfer,
         from: Window<'_>,
     ) -> Result<(), GpuError> {
-        let Blocks { blocks, page } = self.blocks_mut(t.outside);
+        let Blocks { blocks, page } = self.blocks_mut(t.home);
         for p in pieces(&t.bytes, *page) {
             blocks[p.block].take(gpu, &p.bytes, from.further(p.ahead))?;
         }
@@ -68,11 +68,11 @@ impl Kept {
     pub(super) fn write(
         &mut self,
         gpu: &Gpu,
-        outside: Outside,
+        home: Home,
         at: usize,
         bytes: &[u8],
     ) -> Result<(), GpuError> {
-        let Blocks { blocks, page } = self.blocks_mut(outside);
+        let Blocks { blocks, page } = self.blocks_mut(home);
         for p in pieces(&(at..at + bytes.len()), *page) {
             let bytes = &bytes[p.ahead..p.ahead + p.bytes.len()];
             blocks[p.block].write(gpu, p.bytes.start, bytes)?;
@@ -83,11 +83,11 @@ impl Kept {
     pub(super) fn read(
         &self,
         gpu: &Gpu,
-        outside: Outside,
+        home: Home,
         at: usize,
         dst: &mut [u8],
     ) -> Result<(), GpuError> {
-        let Blocks { blocks, page } = self.blocks(outside);
+        let Blocks { blocks, page } = self.blocks(home);
         for p in pieces(&(at..at + dst.len()), *page) {
             let dst = &mut dst[p.ahead..p.ahead + p.bytes.len()];
             blocks[p.block].read(gpu, p.bytes.start, dst)?;
@@ -97,7 +97,7 @@ impl Kept {
 
     /// Puts `nan` everywhere.
     pub(super) fn poison(&mut self, gpu: &Gpu, nan: &[u8]) -> Result<(), GpuError> {
-        for block in [&mut self.host, &mut self.across]
+        for block in [&mut self.host, &mut self.pages]
             .into_iter()
             .flat_map(|b| &mut b.blocks)
         {
@@ -108,17 +108,17 @@ impl Kept {
         Ok(())
     }
 
-    fn blocks(&self, outside: Outside) -> &Blocks {
-        match outside {
-            Outside::Host => &self.host,
-            Outside::Across => &self.across,
+    fn blocks(&self, home: Home) -> &Blocks {
+        match home {
+            Home::Host => &self.host,
+            Home::Pages => &self.pages,
         }
     }
 
-    fn blocks_mut(&mut self, outside: Outside) -> &mut Blocks {
-        match outside {
-            Outside::Host => &mut self.host,
-            Outside::Across => &mut self.across,
+    fn blocks_mut(&mut self, home: Home) -> &mut Blocks {
+        match home {
+            Home::Host => &mut self.host,
+            Home::Pages => &mut self.pages,
         }
     }
 }
