@@ -1,7 +1,7 @@
 //! Names, budgets of made-up machines, and devices of this one.
 
 use super::*;
-use nino_graph::Graph;
+use nino_graph::{Graph, Load};
 
 const GIB: u64 = 1 << 30;
 
@@ -143,12 +143,12 @@ fn the_cpu_is_listed_and_plans_within_what_is_free() {
         println!("skipped: this system does not tell how much memory it has");
         return;
     };
-    let budget = opened.device.plan_options().budget.unwrap() as u64;
+    let budget = opened.device.budget().total.unwrap() as u64;
     assert_eq!(budget, available.bytes);
     let total = HostMemory::read().total.unwrap();
     assert!(budget < total, "{budget} of {total}");
     assert_eq!(
-        cpu(Some(7 << 20)).device.plan_options().budget,
+        cpu(Some(7 << 20)).device.budget().total,
         Some(7 << 20)
     );
 }
@@ -162,12 +162,16 @@ fn rates_are_measured_outside_the_budget_and_in_little_memory() {
     let w = g.param("w", [64, 3, 3, 64], nino_dtype::DType::F32);
     let y = g.conv2d(x, w, None, 1);
     g.output(y);
-    let work = g.finish().unwrap().work();
+    let load = Load {
+        work: g.finish().unwrap().work(),
+        host_bytes: 1 << 20,
+        ..Load::default()
+    };
     let before = resident_bytes();
-    let rates = opened.rates([&work], true).unwrap();
-    let seconds = rates.seconds(&work, 1 << 20);
+    let rates = opened.rates(&[&load]).unwrap();
+    let seconds = rates.seconds(&load);
     assert!(seconds > 0.0 && seconds.is_finite(), "{rates:?}");
-    assert!(rates.outside_bytes.is_some_and(|rate| rate > 0.0));
+    assert!(rates.host_bytes > 0.0);
     let peak = memory::text("/proc/self/status")
         .and_then(|status| memory::meminfo_field(&status, "VmHWM"));
     if let (Some(before), Some(peak)) = (before, peak) {
