@@ -29,7 +29,7 @@ impl File {
             || self.path.split('/').any(|part| part == "tests")
     }
 
-    /// The crate's folder name: `nino-graph` of `crates/nino-graph/src/op.rs`.
+    /// The crate's folder name: `nino-graph` of `crates/nino-graph/src/ops.rs`.
     pub(crate) fn krate(&self) -> Option<&str> {
         let mut parts = self.path.split('/');
         match parts.next()? {

@@ -2,8 +2,8 @@
 //! that a graph knows of it: its operands, how it is recorded, its result, and its [`OpDef`].
 //!
 //! An op whose definition lacks something does not compile: [`Op`] is written from the list in
-//! [`for_each_op`], every member of the list must be a struct with an [`OpDef`], and [`OpDef`] has
-//! no defaults.
+//! [`for_each_op!`](crate::for_each_op), every member of the list must be a struct with an
+//! [`OpDef`], and [`OpDef`] has no defaults.
 
 mod attention;
 mod check;

@@ -7,6 +7,9 @@ use nino_graph::{
 };
 use nino_graph::{Op, Over, PadMode, Prologue, ReduceFn, RopeLayout, RowNorm, Stats, UpsampleMode};
 
+/// Ops that run no kernel: views, and ops that only the CPU has so far.
+pub(super) const WITHOUT_KERNEL: [&str; 1] = ["reshape"];
+
 pub(super) struct Case {
     pub(super) name: &'static str,
     /// The long dimension, short and long.
