@@ -45,8 +45,10 @@ pub enum EngineError {
         expected: (usize, usize),
         found: (usize, usize),
     },
-    #[error("{vae}: {} not as its network wants: {}", tensors_are(misfits.len()), first_of(misfits))]
-    Misfits { vae: String, misfits: Vec<String> },
+    #[error(transparent)]
+    Misfits(#[from] Box<nino_models::Misfits>),
+    #[error(transparent)]
+    Describe(#[from] nino_models::describe::DescribeError),
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
@@ -168,6 +170,7 @@ impl EngineError {
             }
             EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
             EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
+            EngineError::Misfits(_) => Some("the file is damaged or of a model that is not supported; `nino inspect` says all that differs".to_owned()),
             EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
             EngineError::NoPart { part, .. } => {
                 Some(format!("give --vae a file that holds one, such as taesd_{part}.safetensors"))
@@ -202,23 +205,6 @@ fn encoders(widths: &[usize]) -> String {
         "none".to_owned()
     } else {
         names.join(" and ")
-    }
-}
-
-fn tensors_are(n: usize) -> String {
-    match n {
-        1 => "1 tensor is".to_owned(),
-        _ => format!("{n} tensors are"),
-    }
-}
-
-/// Not all of them: a file of another network would flood the terminal.
-fn first_of(misfits: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown = misfits[..misfits.len().min(SHOWN)].join("; ");
-    match misfits.len().checked_sub(SHOWN) {
-        None | Some(0) => shown,
-        Some(more) => format!("{shown}; and {more} more"),
     }
 }
 

@@ -1,11 +1,17 @@
 //! Model definitions: each records its graph from a configuration.
 //!
 //! A model file names no device, file or weight format. Parameters carry the names of the original
-//! authors' single files; `Config::detect` reads sizes from tensor names and shapes.
+//! authors' single files; `Config::detect` reads sizes from tensor names and shapes. [`describe`]
+//! lists the tensors that a recorded model asks for, [`detect`] says with such lists what a file
+//! is, and [`open`] is the way from a file to weights that fit.
 
 pub mod clip;
+pub mod describe;
+pub mod detect;
+mod difference;
 pub mod kl;
 pub mod latent;
+mod open;
 mod params;
 mod stream;
 pub mod taehv;
@@ -15,6 +21,9 @@ mod vae;
 pub mod wan;
 mod weights;
 
+pub use describe::Network;
+pub use difference::{Difference, Misshaped};
+pub use open::{Misfits, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};

@@ -30,7 +30,7 @@ impl<'a> Decoder<'a> {
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = plan.parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params(&plans)?)?;
+        let weights = device.load(&plans, vae.params()?)?;
         Ok(Decoder {
             device,
             plan,

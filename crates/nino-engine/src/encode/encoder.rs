@@ -97,7 +97,7 @@ impl<'a> Encoder<'a> {
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = parts.iter().map(|p| &*p.plan).collect();
-        let weights = device.load(&plans, vae.params(&plans)?)?;
+        let weights = device.load(&plans, vae.params()?)?;
         Ok(Encoder {
             device,
             vae,

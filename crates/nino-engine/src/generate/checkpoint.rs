@@ -10,7 +10,7 @@ use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::{FileParams, clip, unet};
+use nino_models::{FileParams, Network, clip, unet};
 use nino_sample::{ModelSampling, Prediction};
 use nino_text::Bpe;
 use nino_weights::lora::LoraPart;
@@ -89,12 +89,19 @@ impl Checkpoint {
         let mut unet = None;
         let mut text = Vec::new();
         for component in components {
-            let params = FileParams::of(&reader, component.index);
-            let find = |name: &str| params.find(name);
-            match component.net {
-                Net::Unet => unet = unet::Config::detect(&find).map(|config| (params, config)),
-                Net::ClipText if files.clip.is_empty() => {
-                    text.extend(text_encoder(params));
+            let wanted = match component.net {
+                Net::Unet => true,
+                Net::ClipText => files.clip.is_empty(),
+                _ => false,
+            };
+            match wanted
+                .then(|| nino_models::open(&reader, component))
+                .transpose()?
+                .flatten()
+            {
+                Some((Network::Unet(config), params)) => unet = Some((params, config)),
+                Some((Network::ClipText(config), params)) => {
+                    text.push(TextEncoder { params, config });
                 }
                 _ => {}
             }
@@ -112,9 +119,14 @@ impl Checkpoint {
         for path in files.clip {
             let reader = Arc::new(nino_weights::open(path)?);
             let (components, _) = names::canonical(reader.index())?;
-            let clips = components.into_iter().filter(|c| c.net == Net::ClipText);
             let before = text.len();
-            text.extend(clips.filter_map(|c| text_encoder(FileParams::of(&reader, c.index))));
+            for component in components.into_iter().filter(|c| c.net == Net::ClipText) {
+                if let Some((Network::ClipText(config), params)) =
+                    nino_models::open(&reader, component)?
+                {
+                    text.push(TextEncoder { params, config });
+                }
+            }
             if text.len() == before {
                 return Err(EngineError::NotAnEncoder { path: path.clone() });
             }
@@ -193,9 +205,11 @@ impl Checkpoint {
             known: MODEL_SPECS.map(str::to_owned).to_vec(),
         };
         let found = Description::find(name).ok_or_else(unknown)?;
-        let encoder = |config: &clip::Config| TextEncoder {
-            params: Description::text_params(config),
-            config: config.clone(),
+        let encoder = |config: &clip::Config| {
+            Ok(TextEncoder {
+                params: Description::text_params(config)?,
+                config: config.clone(),
+            })
         };
         Ok(Checkpoint {
             name: name.to_owned(),
@@ -203,8 +217,12 @@ impl Checkpoint {
             family: found.family,
             sampling: ModelSampling::stable_diffusion(found.prediction),
             vae: VaeFile::synthetic(found.vae, 0)?,
-            unet: (found.unet_params(), found.unet.clone()),
-            text: found.text.iter().map(encoder).collect(),
+            unet: (found.unet_params()?, found.unet.clone()),
+            text: found
+                .text
+                .iter()
+                .map(encoder)
+                .collect::<Result<_, EngineError>>()?,
             bpe: Bpe::clip(),
             loras: Arc::default(),
             latent: found.family.latent_format(),
@@ -363,11 +381,6 @@ impl Family {
             Family::Emoji => &[],
         }
     }
-}
-
-fn text_encoder(params: FileParams) -> Option<TextEncoder> {
-    let config = clip::Config::detect(&|name: &str| params.find(name))?;
-    Some(TextEncoder { params, config })
 }
 
 /// Each family's UNet was trained with certain encoders; others give noise.
