@@ -28,9 +28,15 @@ struct Document<'a> {
 
 pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()> {
     let reader = nino_weights::open(env.library().resolve(ModelKind::ALL, &args.input)?)?;
+    let architecture = match nino_models::detect::detect(reader.index()) {
+        Ok(report) => report.gguf_architecture(),
+        // Converting needs no name for what it converts.
+        Err(_) => "unknown",
+    };
     let options = Options {
         dtype: args.dtype,
         keep: args.keep.clone(),
+        architecture: architecture.to_owned(),
     };
     let threads = usize::from(args.threads.unwrap_or(0));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

@@ -43,7 +43,11 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             }
             EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
             EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
-            EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
+            EngineError::Misfits(_) => Some(
+            "the file is damaged or of a model that is not supported; `nino inspect` says all that differs"
+                .to_owned(),
+        ),
+        EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
             EngineError::NoPart { part, .. } => {
                 Some(format!("give --vae a file that holds one, such as taesd_{part}.safetensors"))
             }

@@ -7,7 +7,7 @@ use crate::env::Env;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::ModelKind;
-use nino_weights::detect::{Confidence, Detected, Prediction, Report};
+use nino_models::detect::{self, Confidence, Detected, Prediction, Report};
 use nino_weights::inspect::Summary;
 use nino_weights::lora::{self, Delta, LoraPart};
 use nino_weights::{Index, TensorReader};
@@ -75,7 +75,7 @@ struct Tensor {
 pub(crate) fn run(args: &InspectArgs, env: &Env, printer: Printer) -> Result<()> {
     let reader = nino_weights::open(env.library().resolve(ModelKind::ALL, &args.path)?)?;
     let index = reader.index();
-    let report = nino_weights::detect::detect(index)?;
+    let report = detect::detect(index)?;
     let document = Document {
         summary: nino_weights::inspect::summarize(index),
         parts: report.parts.iter().map(part).collect(),
@@ -110,16 +110,17 @@ fn part(found: &Detected) -> Part {
         tensors: found.index.entries().len(),
         params: found.index.n_params(),
         bytes: found.index.n_bytes(),
-        halves: found.halves.clone(),
+        halves: found.difference.halves.clone(),
         prediction: found.prediction.map(|p| match p {
             Prediction::Eps => "eps",
             Prediction::V => "v",
             Prediction::EpsOrV => "eps or v",
             Prediction::Flow => "flow",
         }),
-        missing: found.missing.clone(),
-        unknown: found.unknown.clone(),
+        missing: found.difference.missing.clone(),
+        unknown: found.difference.unknown.clone(),
         misshaped: found
+            .difference
             .misshaped
             .iter()
             .map(|m| Misshaped {

@@ -48,8 +48,10 @@ pub enum EngineError {
         expected: (usize, usize),
         found: (usize, usize),
     },
-    #[error("{vae}: {} not as its network wants: {}", tensors_are(misfits.len()), first_of(misfits))]
-    Misfits { vae: String, misfits: Vec<String> },
+    #[error(transparent)]
+    Misfits(#[from] Box<nino_models::Misfits>),
+    #[error(transparent)]
+    Describe(#[from] nino_models::describe::DescribeError),
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
     #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
@@ -286,9 +288,10 @@ impl EngineError {
             EngineError::Exec(ExecError::Param(_)) => ErrorKind::File,
             EngineError::Device(_) => ErrorKind::Device,
             EngineError::NotFinite { .. } => ErrorKind::NotFinite,
-            EngineError::Exec(_) | EngineError::Graph(_) | EngineError::Codec(_) => {
-                ErrorKind::Internal
-            }
+            EngineError::Exec(_)
+            | EngineError::Graph(_)
+            | EngineError::Describe(_)
+            | EngineError::Codec(_) => ErrorKind::Internal,
         }
     }
 }
@@ -315,23 +318,6 @@ pub fn encoder_names(widths: &[usize]) -> String {
         "none".to_owned()
     } else {
         names.join(" and ")
-    }
-}
-
-fn tensors_are(n: usize) -> String {
-    match n {
-        1 => "1 tensor is".to_owned(),
-        _ => format!("{n} tensors are"),
-    }
-}
-
-/// Not all of them: a file of another network would flood the terminal.
-fn first_of(misfits: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown = misfits[..misfits.len().min(SHOWN)].join("; ");
-    match misfits.len().checked_sub(SHOWN) {
-        None | Some(0) => shown,
-        Some(more) => format!("{shown}; and {more} more"),
     }
 }
 

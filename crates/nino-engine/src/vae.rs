@@ -4,12 +4,11 @@ use crate::model::identity::{NetId, Origin, Part};
 use crate::units::Packing;
 use crate::{EngineError, SyntheticParams};
 use nino_dtype::DType;
-use nino_graph::{ExecError, ParamSource, ParamSpec, Plan, Shape};
+use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
 use nino_models::latent::LatentFormat;
-use nino_models::{Chunk, FileParams, Recording, SPECS, Storage, Vae, VaeError, kl};
+use nino_models::{Chunk, FileParams, OpenedVae, Recording, SPECS, Storage, Vae, VaeError, kl};
 use nino_weights::Entry;
-use nino_weights::names::{self, Component, Net};
-use std::collections::BTreeSet;
+use nino_weights::names;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,8 +28,11 @@ pub struct VaeFile {
 }
 
 enum Weights {
-    /// The autoencoder's tensors under canonical names.
-    File(FileParams),
+    /// The autoencoder's tensors under canonical names, and which halves those are.
+    File {
+        params: FileParams,
+        halves: Vec<&'static str>,
+    },
     Synthetic(SyntheticParams),
     None,
 }
@@ -49,17 +51,12 @@ impl VaeFile {
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
         let reader = Arc::new(nino_weights::open(path)?);
         let (components, _) = names::canonical(reader.index())?;
-        let is_vae =
-            |c: &&Component| matches!(c.net, Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv);
-        // A tiny autoencoder's halves are two components; their names do not meet.
-        let entries = components
-            .iter()
-            .filter(is_vae)
-            .flat_map(|c| c.index.entries().to_vec())
-            .collect();
-        let index = reader.index().with_entries(entries);
-        let params = FileParams::of(&reader, index);
-        let Some(vae) = Vae::detect(&|name: &str| params.find(name)) else {
+        let Some(OpenedVae {
+            vae,
+            params,
+            halves,
+        }) = nino_models::open_vae(&reader, components)?
+        else {
             let found = reader
                 .index()
                 .entries()
@@ -80,7 +77,7 @@ impl VaeFile {
         Ok(VaeFile {
             vae,
             name,
-            weights: Weights::File(params),
+            weights: Weights::File { params, halves },
             encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
             quantized: reader.index().entries().iter().any(is_quantized),
             origin: Origin::files(&reader.index().files),
@@ -126,25 +123,25 @@ impl VaeFile {
         self.quantized
     }
 
-    /// The weights of these plans, for a device to load; an error that lists all that do not fit.
-    pub(crate) fn params(&self, plans: &[Arc<Plan>]) -> Result<Arc<dyn ParamSource>, EngineError> {
+    /// The weights, for a device to load.
+    pub(crate) fn params(&self) -> Result<Arc<dyn ParamSource>, EngineError> {
         match &self.weights {
-            Weights::File(params) => {
-                let misfits = plans.iter().flat_map(|p| params.misfits(p.graph()));
-                // A clip's plans share their weights.
-                let misfits: BTreeSet<String> = misfits.map(|e| e.to_string()).collect();
-                if misfits.is_empty() {
-                    return Ok(Arc::new(params.clone()));
-                }
-                Err(EngineError::Misfits {
-                    vae: self.name.clone(),
-                    misfits: misfits.into_iter().collect(),
-                })
-            }
+            Weights::File { params, .. } => Ok(Arc::new(params.clone())),
             Weights::Synthetic(params) => Ok(Arc::new(*params)),
             Weights::None => Err(EngineError::NoWeights {
                 name: self.name.clone(),
             }),
+        }
+    }
+
+    /// An error when the file lacks this half.
+    fn has(&self, part: &'static str) -> Result<(), EngineError> {
+        match &self.weights {
+            Weights::File { halves, .. } if !halves.contains(&part) => Err(EngineError::NoPart {
+                vae: self.name.clone(),
+                part,
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -185,7 +182,7 @@ impl VaeFile {
     /// How files pack its latents; `None` for all but Flux.2's.
     pub(crate) fn packing(&self) -> Result<Option<Packing>, EngineError> {
         let stats = match (&self.vae, &self.weights) {
-            (Vae::Kl(c), Weights::File(params)) => {
+            (Vae::Kl(c), Weights::File { params, .. }) => {
                 let n = c.z_channels * 4;
                 let (Some(mean), Some(var)) = (
                     vector(params, "bn.running_mean", n)?,
@@ -214,6 +211,7 @@ impl VaeFile {
         chunk: Chunk,
         dtype: DType,
     ) -> Result<Recording, EngineError> {
+        self.has("decoder")?;
         self.with_storage(dtype, |storage| self.vae.decode(chunk, storage))
     }
 
@@ -223,6 +221,7 @@ impl VaeFile {
         chunk: Chunk,
         dtype: DType,
     ) -> Result<Recording, EngineError> {
+        self.has("encoder")?;
         self.with_storage(dtype, |storage| self.vae.encode(chunk, storage))
     }
 
@@ -232,7 +231,7 @@ impl VaeFile {
         record: impl FnOnce(&Storage<'_>) -> Result<Recording, VaeError>,
     ) -> Result<Recording, EngineError> {
         let weights = |name: &str| match &self.weights {
-            Weights::File(params) => params.dtype(name),
+            Weights::File { params, .. } => params.dtype(name),
             // Without a file: what most files are.
             Weights::Synthetic(_) | Weights::None => DType::F16,
         };

@@ -38,6 +38,8 @@ pub struct Encoded {
 const TOKENS: &str = "text_model.embeddings.token_embedding.weight";
 const POSITIONS: &str = "text_model.embeddings.position_embedding.weight";
 const LAYERS: &str = "text_model.encoder.layers";
+/// Turns the end token's state into the pooled vector.
+pub(crate) const PROJECTION: &str = "text_projection.weight";
 const EPS: f32 = 1e-5;
 const HEAD: usize = 64;
 
@@ -81,6 +83,29 @@ impl Config {
         }
     }
 
+    /// OpenCLIP's ViT-H without its last layer, which SD 2.x does not use: diffusers' files of it.
+    pub fn clip_h_penultimate() -> Config {
+        Config {
+            n_layers: 23,
+            ..Config::clip_h()
+        }
+    }
+
+    /// The encoder of nino-emoji, the model that this program carries: a vocabulary of its own and
+    /// short prompts.
+    pub fn nino_emoji() -> Config {
+        Config {
+            vocab: 3072,
+            max_tokens: 32,
+            width: 256,
+            mlp: 1024,
+            heads: 4,
+            n_layers: 4,
+            act: Act::QuickGelu,
+            projection: None,
+        }
+    }
+
     /// Reads sizes from tensor shapes alone; `None` when this is not a CLIP text encoder.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
@@ -101,7 +126,7 @@ impl Config {
             } else {
                 Act::Gelu
             },
-            projection: shape("text_projection.weight").map(|s| s[0]),
+            projection: shape(PROJECTION).map(|s| s[0]),
         })
     }
 }

@@ -1,13 +1,19 @@
 //! Model definitions: each records its graph from a configuration.
 //!
 //! A model file names no device, file or weight format. Parameters carry the names of the original
-//! authors' single files; `Config::detect` reads sizes from tensor names and shapes.
+//! authors' single files; `Config::detect` reads sizes from tensor names and shapes. [`describe`]
+//! lists the tensors that a recorded model asks for, [`detect`] says with such lists what a file
+//! is, and [`open`] is the way from a file to weights that fit.
 
 pub mod clip;
 mod denoiser;
+pub mod describe;
+pub mod detect;
+mod difference;
 mod family;
 pub mod kl;
 pub mod latent;
+mod open;
 mod params;
 mod stream;
 pub mod taehv;
@@ -18,7 +24,10 @@ pub mod wan;
 mod weights;
 
 pub use denoiser::{Denoiser, DenoiserGraph, DenoiserShape, Wants};
+pub use describe::Network;
+pub use difference::{Difference, Misshaped};
 pub use family::{Family, Label};
+pub use open::{Misfits, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};

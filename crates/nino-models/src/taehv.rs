@@ -45,6 +45,15 @@ impl Config {
         }
     }
 
+    /// Hunyuan Video 1.5.
+    pub fn hunyuan15() -> Config {
+        Config {
+            latent_channels: 32,
+            patch: 2,
+            ..Config::hunyuan()
+        }
+    }
+
     /// Pixels per latent pixel along one side.
     pub fn scale(&self) -> usize {
         8 * self.patch
@@ -55,28 +64,40 @@ impl Config {
         self.grow.iter().product()
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not a TAEHV with both halves.
+    /// Reads sizes from tensor shapes alone; `None` when this is not a TAEHV. Without an encoder
+    /// in the file, its sizes are assumed to mirror the decoder's.
     pub fn detect(find: &Find) -> Option<Config> {
         let conv = |name: &str| match **find(&format!("{name}.weight")).as_ref().map(|(s, _)| s)? {
             [cout, cin, _, _] => Some((cout, cin)),
             _ => None,
         };
         let (w0, latent_channels) = conv("decoder.1")?;
+        // How many frames become one, or one becomes: damaged files may say anything.
+        let ratio = |wide: usize, narrow: usize| {
+            let n = wide.checked_div(narrow)?;
+            (1..=8).contains(&n).then_some(n)
+        };
         let grow = |i: usize| {
             let (cout, cin) = conv(&format!("decoder.{i}.conv"))?;
-            (cin > 0).then(|| cout / cin)
+            ratio(cout, cin)
         };
         let pool = |i: usize| {
             let (cout, cin) = conv(&format!("encoder.{i}.conv"))?;
-            (cout > 0).then(|| cin / cout)
+            ratio(cin, cout)
         };
+        let grow = [grow(7)?, grow(13)?, grow(19)?];
+        let pool = [
+            pool(2).unwrap_or(grow[2]),
+            pool(7).unwrap_or(grow[1]),
+            pool(12).unwrap_or(grow[0]),
+        ];
         let (rgb, w3) = conv("decoder.22")?;
         Some(Config {
             latent_channels,
-            encoder_width: conv("encoder.0")?.0,
+            encoder_width: conv("encoder.0").map_or(w3, |(cout, _)| cout),
             decoder_widths: [w0, conv("decoder.8")?.0, conv("decoder.14")?.0, w3],
-            pool: [pool(2)?, pool(7)?, pool(12)?],
-            grow: [grow(7)?, grow(13)?, grow(19)?],
+            pool,
+            grow,
             patch: (1..=8).find(|p| p * p * 3 == rgb)?,
         })
     }

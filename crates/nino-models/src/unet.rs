@@ -4,6 +4,7 @@
 
 mod block;
 mod config;
+mod sizes;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
 

@@ -100,13 +100,7 @@ pub const SPECS: [&str; 15] = [
 impl Vae {
     /// A built-in description, to plan with no file at hand.
     pub fn spec(name: &str) -> Option<Vae> {
-        let tiny = |latent_channels| {
-            Vae::Taesd(Taesd {
-                config: taesd::Config::new(latent_channels),
-                encoder: Some("encoder"),
-                decoder: Some("decoder"),
-            })
-        };
+        let tiny = |latent_channels| Vae::Taesd(Taesd::whole(latent_channels));
         Some(match name {
             "sd-vae" | "sdxl-vae" => Vae::Kl(kl::Config::sd()),
             "sd3-vae" | "flux-vae" => Vae::Kl(kl::Config::flux()),
@@ -290,6 +284,15 @@ impl Vae {
 }
 
 impl Taesd {
+    /// A published one, both halves in one file.
+    pub fn whole(latent_channels: usize) -> Taesd {
+        Taesd {
+            config: taesd::Config::new(latent_channels),
+            encoder: Some("encoder"),
+            decoder: Some("decoder"),
+        }
+    }
+
     fn detect(find: &Find) -> Option<Taesd> {
         let below = |prefix: &'static str| {
             move |name: &str| match prefix {

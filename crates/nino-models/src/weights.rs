@@ -1,8 +1,9 @@
 //! Parameters of a graph out of a file: found by name, brought to the graph's layout and dtype.
 
+use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
 use nino_dtype::DType;
-use nino_graph::{Graph, ParamError, ParamSource, ParamSpec, Shape, StoredRows};
+use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,6 +66,15 @@ pub fn storage(entry: &Entry) -> DType {
     }
 }
 
+/// Shape and storage type of a tensor, for the models' `detect`. Scalars and tensors without
+/// values, which only damaged files have among weights, are as good as absent: a size is never zero.
+pub(crate) fn find_in(index: &Index, name: &str) -> Option<(Shape, DType)> {
+    let entry = index.get(name)?;
+    let is_weight = !entry.shape.is_empty() && !entry.shape.contains(&0);
+    let shape = Shape::try_new(&entry.shape).filter(|_| is_weight)?;
+    Some((shape, storage(entry)))
+}
+
 impl FileParams {
     pub fn new(reader: &Arc<TensorReader>) -> FileParams {
         FileParams::below(reader, "")
@@ -88,6 +98,14 @@ impl FileParams {
             prefix: String::new(),
             quantize: None,
         }
+    }
+
+    /// Names and shapes of a network's weights, in f16 as most files have them, and no bytes: to
+    /// plan with no file at hand.
+    pub fn described(network: &Network) -> Result<FileParams, DescribeError> {
+        let index = describe::index(network, DType::F16)?;
+        let reader = Arc::new(TensorReader::without_files(index.clone()));
+        Ok(FileParams::of(&reader, index))
     }
 
     /// The tensors the names are looked up in.
@@ -126,16 +144,7 @@ impl FileParams {
 
     /// What the models' `detect` asks.
     pub fn find(&self, name: &str) -> Option<(Shape, DType)> {
-        let entry = self.entry(name)?;
-        Some((Shape::try_new(&entry.shape)?, storage(entry)))
-    }
-
-    /// Every parameter of a graph that the file lacks or has in another shape.
-    pub fn misfits(&self, graph: &Graph) -> Vec<ParamError> {
-        let from_file = graph.params().filter(|(_, p)| p.inline.is_none());
-        from_file
-            .filter_map(|(_, p)| self.placed(p).err())
-            .collect()
+        find_in(&self.index, &format!("{}{name}", self.prefix))
     }
 
     /// Where a parameter is, and how it becomes the graph's.

@@ -1,4 +1,4 @@
-//! Model files: safetensors, GGUF, fp8, pickles, LoRA; names, detection, conversion.
+//! Model files: safetensors, GGUF, fp8, pickles, LoRA; names, conversion.
 //!
 //! [`open`] reads a file's or folder's header into an [`Index`] of tensors kept in the encoding they
 //! are stored in; [`TensorReader`] then reads bytes or f32 values of single tensors with positioned
@@ -6,7 +6,6 @@
 
 mod atomic;
 pub mod convert;
-pub mod detect;
 mod error;
 pub mod gguf;
 mod index;

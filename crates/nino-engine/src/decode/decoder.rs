@@ -43,7 +43,7 @@ impl Decoder {
             stage,
             net: vae.id(),
             plans: &plans,
-            source: &|| vae.params(&plans),
+            source: &|| vae.params(),
         })?;
         Ok(Decoder {
             load_time: lease.load_time,

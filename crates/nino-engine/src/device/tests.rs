@@ -147,10 +147,7 @@ fn the_cpu_is_listed_and_plans_within_what_is_free() {
     assert_eq!(budget, available.bytes);
     let total = HostMemory::read().total.unwrap();
     assert!(budget < total, "{budget} of {total}");
-    assert_eq!(
-        cpu(Some(7 << 20)).device.budget().total,
-        Some(7 << 20)
-    );
+    assert_eq!(cpu(Some(7 << 20)).device.budget().total, Some(7 << 20));
 }
 
 /// Estimates once took 256 MiB and failed under a budget that the plan itself fitted.

@@ -102,7 +102,7 @@ impl<'a> Encoder<'a> {
             stage: Stage::Encode,
             net: vae.id(),
             plans: &plans,
-            source: &|| vae.params(&plans),
+            source: &|| vae.params(),
         })?;
         Ok(Encoder {
             vae,

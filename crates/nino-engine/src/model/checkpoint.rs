@@ -9,7 +9,7 @@ use super::text_encoders::{self, TextEncoder, TextEncoders};
 use crate::{BUILTIN, Defaults, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Family, FileParams, unet};
+use nino_models::{Denoiser, Family, Network, unet};
 use nino_sample::{ModelSampling, Prediction};
 use nino_text::Bpe;
 use nino_weights::names::{self, Net};
@@ -52,7 +52,7 @@ impl Checkpoint {
         let opened = Opened::read(path)?;
         let diffusion = opened.diffusion(path)?;
         let encoders = if files.clip.is_empty() {
-            opened.text_encoders()
+            opened.text_encoders()?
         } else {
             let read = files.clip.iter().map(|p| text_encoders::read(p));
             read.collect::<Result<Vec<_>, _>>()?.concat()
@@ -83,12 +83,14 @@ impl Checkpoint {
         };
         let found = Description::find(name).ok_or_else(unknown)?;
         let origin = Origin::unique();
-        let encoder = |config: &nino_models::clip::Config| TextEncoder {
-            weights: Description::text_params(config),
-            origin: origin.clone(),
-            config: config.clone(),
+        let encoder = |config: &nino_models::clip::Config| -> Result<TextEncoder, EngineError> {
+            Ok(TextEncoder {
+                weights: Description::text_params(config)?,
+                origin: origin.clone(),
+                config: config.clone(),
+            })
         };
-        let encoders = found.text.iter().map(encoder).collect();
+        let encoders = found.text.iter().map(encoder).collect::<Result<_, _>>()?;
         Ok(Checkpoint {
             path: PathBuf::from(name),
             diffusion: DiffusionModel {
@@ -96,7 +98,7 @@ impl Checkpoint {
                 family: found.family,
                 sampling: ModelSampling::stable_diffusion(found.prediction),
                 cfg_rescale: 0.0,
-                weights: found.unet_params(),
+                weights: found.unet_params()?,
                 net: Denoiser::Unet(found.unet.clone()),
                 loras: Arc::default(),
                 origin,
@@ -211,16 +213,14 @@ impl Opened {
         })
     }
 
-    fn params(&self, component: &Component) -> FileParams {
-        FileParams::of(&self.reader, component.index.clone())
-    }
-
     fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
-        let found = self.components.iter().find_map(|component| {
-            let weights = (component.net == Net::Unet).then(|| self.params(component))?;
-            let net = Denoiser::detect(&|name: &str| weights.find(name))?;
-            Some((weights, net))
-        });
+        let mut found = None;
+        for component in self.components.iter().filter(|c| c.net == Net::Unet) {
+            let opened = nino_models::open(&self.reader, component.clone())?;
+            if let Some((Network::Denoiser(net), weights)) = opened {
+                found = Some((weights, net));
+            }
+        }
         let (weights, mut net) = found.ok_or_else(|| EngineError::NoUnet {
             path: path.to_owned(),
             found: self
@@ -265,11 +265,8 @@ impl Opened {
     }
 
     /// The text encoders in the same file.
-    fn text_encoders(&self) -> Vec<TextEncoder> {
-        let clips = self.components.iter().filter(|c| c.net == Net::ClipText);
-        clips
-            .filter_map(|c| TextEncoder::detect(self.params(c), self.origin.clone()))
-            .collect()
+    fn text_encoders(&self) -> Result<Vec<TextEncoder>, EngineError> {
+        text_encoders::among(&self.reader, &self.components, &self.origin)
     }
 
     /// The encoders as the family's text side. Each family was trained with certain encoders; others

@@ -6,10 +6,11 @@ use super::lora::{Loras, Source};
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
-use nino_models::{Family, FileParams, clip};
+use nino_models::{Family, FileParams, Network, clip};
 use nino_text::{Bpe, Layout};
+use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
-use nino_weights::names::{self, Net};
+use nino_weights::names::{self, Component, Net};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,31 +143,36 @@ impl TextEncoders {
     }
 }
 
-impl TextEncoder {
-    /// An encoder under its canonical names; `None` when the tensors make up no known one.
-    pub(super) fn detect(weights: FileParams, origin: Origin) -> Option<TextEncoder> {
-        let config = clip::Config::detect(&|name: &str| weights.find(name))?;
-        Some(TextEncoder {
-            weights,
-            origin,
-            config,
-        })
-    }
-}
-
 /// The text encoders in a file, of which there is at least one.
 pub(super) fn read(path: &Path) -> Result<Vec<TextEncoder>, EngineError> {
     let reader = Arc::new(nino_weights::open(path)?);
     let origin = Origin::files(&reader.index().files);
     let (components, _) = names::canonical(reader.index())?;
-    let clips = components.into_iter().filter(|c| c.net == Net::ClipText);
-    let found: Vec<TextEncoder> = clips
-        .filter_map(|c| TextEncoder::detect(FileParams::of(&reader, c.index), origin.clone()))
-        .collect();
+    let found = among(&reader, &components, &origin)?;
     if found.is_empty() {
         return Err(EngineError::NotAnEncoder {
             path: path.to_owned(),
         });
+    }
+    Ok(found)
+}
+
+/// The text encoders among the networks of a file.
+pub(super) fn among(
+    reader: &Arc<TensorReader>,
+    components: &[Component],
+    origin: &Origin,
+) -> Result<Vec<TextEncoder>, EngineError> {
+    let mut found = Vec::new();
+    for component in components.iter().filter(|c| c.net == Net::ClipText) {
+        let opened = nino_models::open(reader, component.clone())?;
+        if let Some((Network::ClipText(config), weights)) = opened {
+            found.push(TextEncoder {
+                weights,
+                origin: origin.clone(),
+                config,
+            });
+        }
     }
     Ok(found)
 }

@@ -2,6 +2,7 @@
 
 use nino_dtype::DType;
 use nino_engine::{Checkpoint, EngineError, Family, ModelFiles};
+use nino_models::{Denoiser, Network, clip, describe, unet};
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,43 @@ fn write(path: &Path, tensors: &[(String, Vec<usize>)]) -> PathBuf {
     path.to_owned()
 }
 
-/// Just enough of a UNet to be told apart.
+/// Names and shapes of a network.
+fn tensors(network: &Network, prefix: &str) -> Vec<(String, Vec<usize>)> {
+    let tensors = describe::tensors(network).unwrap().into_iter();
+    tensors
+        .map(|t| (format!("{prefix}{}", t.name), t.shape))
+        .collect()
+}
+
+/// A narrow UNet with the blocks of SD 1.x.
+fn unet_tensors(
+    in_channels: usize,
+    context_dim: usize,
+    adm_in: Option<usize>,
+) -> Vec<(String, Vec<usize>)> {
+    let sd15 = unet::Config::sd15();
+    let narrow = |blocks: &[unet::Block]| {
+        let blocks = blocks.iter().map(|b| unet::Block {
+            res: b.res.map(|_| 32),
+            ..*b
+        });
+        blocks.collect()
+    };
+    let config = unet::Config {
+        in_channels,
+        context_dim,
+        adm_in,
+        model_channels: 32,
+        input_blocks: narrow(&sd15.input_blocks),
+        output_blocks: narrow(&sd15.output_blocks),
+        ..sd15
+    };
+    tensors(
+        &Network::Denoiser(Denoiser::Unet(config)),
+        "model.diffusion_model.",
+    )
+}
+
 fn unet(
     dir: &Path,
     name: &str,
@@ -42,52 +79,23 @@ fn unet(
     context: usize,
     label: Option<usize>,
 ) -> PathBuf {
-    let p = |rest: &str| format!("model.diffusion_model.{rest}");
-    let mut tensors = vec![
-        (p("input_blocks.0.0.weight"), vec![32, in_channels, 3, 3]),
-        (p("time_embed.0.weight"), vec![128, 32]),
-        (p("out.2.weight"), vec![4, 32, 3, 3]),
-    ];
-    for block in ["input_blocks.1", "output_blocks.11"] {
-        let proj = if context == 768 {
-            vec![32, 32, 1, 1]
-        } else {
-            vec![32, 32]
-        };
-        tensors.push((
-            p(&format!("{block}.0.in_layers.2.weight")),
-            vec![32, 32, 3, 3],
-        ));
-        tensors.push((p(&format!("{block}.1.proj_in.weight")), proj));
-        let t = format!("{block}.1.transformer_blocks.0");
-        tensors.push((p(&format!("{t}.norm1.weight")), vec![32]));
-        tensors.push((p(&format!("{t}.norm1.bias")), vec![32]));
-        tensors.push((p(&format!("{t}.attn2.to_k.weight")), vec![32, context]));
-    }
-    tensors.extend(label.map(|n| (p("label_emb.0.0.weight"), vec![128, n])));
-    write(&dir.join(name), &tensors)
+    write(&dir.join(name), &unet_tensors(in_channels, context, label))
+}
+
+fn clip_tensors(width: usize) -> Vec<(String, Vec<usize>)> {
+    let config = clip::Config {
+        vocab: 16,
+        width,
+        mlp: 64,
+        n_layers: 1,
+        projection: None,
+        ..clip::Config::clip_l()
+    };
+    tensors(&Network::ClipText(config), "")
 }
 
 fn clip(dir: &Path, name: &str, width: usize) -> PathBuf {
-    let tensors = [
-        (
-            "text_model.embeddings.token_embedding.weight",
-            vec![16, width],
-        ),
-        (
-            "text_model.embeddings.position_embedding.weight",
-            vec![77, width],
-        ),
-        (
-            "text_model.encoder.layers.0.mlp.fc1.weight",
-            vec![4 * width, width],
-        ),
-        (
-            "text_model.encoder.layers.0.self_attn.q_proj.weight",
-            vec![width, width],
-        ),
-    ];
-    write(&dir.join(name), &tensors.map(|(n, s)| (n.to_owned(), s)))
+    write(&dir.join(name), &clip_tensors(width))
 }
 
 fn open(model: &Path, clip: &[PathBuf], vae: Option<&Path>) -> Result<Checkpoint, EngineError> {
@@ -180,5 +188,58 @@ fn what_a_unet_predicts_is_read_from_its_values() {
         let model = open(&file, std::slice::from_ref(&h), Some(&vae)).unwrap();
         assert_eq!(model.family, Family::Sd2);
         assert_eq!(model.defaults().size, size, "{name}");
+    }
+}
+
+/// Takes one tensor out, gives another a different shape, and adds a third below `prefix`.
+fn damage(tensors: &mut Vec<(String, Vec<usize>)>, [out, changed]: [&str; 2], prefix: &str) {
+    tensors.retain(|(name, _)| !name.ends_with(out));
+    let (_, shape) = tensors
+        .iter_mut()
+        .find(|(n, _)| n.ends_with(changed))
+        .unwrap();
+    shape[0] += 1;
+    tensors.push((format!("{prefix}adapter.weight"), vec![3]));
+}
+
+#[test]
+fn a_damaged_unet_or_text_encoder_is_one_error_before_anything_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let sd1 = unet(dir, "sd1.safetensors", 4, 768, None);
+    let l = clip(dir, "clip_l.safetensors", 768);
+    let vae = super::root().join("goldens/models/kl_sd.safetensors");
+
+    let mut tensors = unet_tensors(4, 768, None);
+    let names = ["time_embed.2.bias", "out.0.weight"];
+    damage(&mut tensors, names, "model.diffusion_model.");
+    let bad_unet = write(&dir.join("bad_unet.safetensors"), &tensors);
+    let mut tensors = clip_tensors(768);
+    damage(&mut tensors, ["mlp.fc2.bias", "layer_norm1.weight"], "");
+    let bad_clip = write(&dir.join("bad_clip.safetensors"), &tensors);
+
+    for (said, parts) in [
+        (
+            said(open(&bad_unet, std::slice::from_ref(&l), Some(&vae))),
+            [
+                "bad_unet.safetensors",
+                "1 missing (time_embed.2.bias)",
+                "1 mis-shaped (out.0.weight is [33] instead of [32])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+        (
+            said(open(&sd1, std::slice::from_ref(&bad_clip), Some(&vae))),
+            [
+                "bad_clip.safetensors",
+                "1 missing (text_model.encoder.layers.0.mlp.fc2.bias)",
+                "layer_norm1.weight is [769] instead of [768])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+    ] {
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is missing from {said}");
+        }
     }
 }

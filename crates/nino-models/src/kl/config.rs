@@ -2,6 +2,9 @@
 
 use crate::Find;
 
+/// More than any network has: sizes double with each level, and a damaged file may claim any number.
+const MAX_LEVELS: usize = 16;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Channels of each level, full resolution first.
@@ -73,7 +76,7 @@ impl Config {
             _ => None,
         };
         let block = |level: usize, i: usize| conv(&format!("{blocks}.{level}.block.{i}.conv1"));
-        let widths: Vec<usize> = (0..)
+        let widths: Vec<usize> = (0..MAX_LEVELS)
             .map_while(|level| block(level, 0))
             .map(|b| b.0)
             .collect();

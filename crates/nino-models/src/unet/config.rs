@@ -64,42 +64,6 @@ impl Heads {
 }
 
 impl Config {
-    pub fn sd15() -> Config {
-        Config {
-            in_channels: 4,
-            out_channels: 4,
-            model_channels: 320,
-            context_dim: 768,
-            adm_in: None,
-            guidance: None,
-            heads: Heads::Count(8),
-            input_blocks: down_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
-            middle: Some(middle(1)),
-            output_blocks: up_blocks(320, &[1, 2, 4, 4], &[1, 1, 1, 0]),
-            groups: 32,
-        }
-    }
-
-    pub fn sd21() -> Config {
-        Config {
-            context_dim: 1024,
-            heads: Heads::Width(64),
-            ..Config::sd15()
-        }
-    }
-
-    pub fn sdxl() -> Config {
-        Config {
-            context_dim: 2048,
-            adm_in: Some(2816),
-            heads: Heads::Width(64),
-            input_blocks: down_blocks(320, &[1, 2, 4], &[0, 2, 10]),
-            middle: Some(middle(10)),
-            output_blocks: up_blocks(320, &[1, 2, 4], &[0, 2, 10]),
-            ..Config::sd15()
-        }
-    }
-
     /// `find` looks below the UNet's place; `None` when there is no UNet.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
@@ -166,46 +130,4 @@ impl Config {
             groups: 32,
         })
     }
-}
-
-fn middle(depth: usize) -> Middle {
-    let second = true;
-    Middle { depth, second }
-}
-
-fn down_blocks(width: usize, mult: &[usize], depth: &[usize]) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    for (level, (m, &depth)) in mult.iter().zip(depth).enumerate() {
-        let block = Block {
-            res: Some(width * m),
-            depth,
-            resample: None,
-        };
-        blocks.extend([block; 2]);
-        if level + 1 < mult.len() {
-            blocks.push(Block {
-                res: None,
-                depth: 0,
-                resample: Some(Resample::Down),
-            });
-        }
-    }
-    blocks
-}
-
-fn up_blocks(width: usize, mult: &[usize], depth: &[usize]) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    for (level, (m, &depth)) in mult.iter().zip(depth).enumerate().rev() {
-        let block = Block {
-            res: Some(width * m),
-            depth,
-            resample: None,
-        };
-        let last = Block {
-            resample: (level > 0).then_some(Resample::Up),
-            ..block
-        };
-        blocks.extend([block, block, last]);
-    }
-    blocks
 }

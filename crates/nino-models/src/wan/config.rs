@@ -2,6 +2,9 @@
 
 use crate::Find;
 
+/// More than any network has: sizes double with each level, and a damaged file may claim any number.
+const MAX_LEVELS: usize = 16;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub z_dim: usize,
@@ -71,19 +74,20 @@ impl Config {
             )
         };
         let patch = (1..=8).find(|p| p * p * 3 == rgb)?;
-        let mut decoder = decoder;
-        if let Some(d) = &mut decoder {
-            d.widths.reverse();
-            d.time.reverse();
-        }
-        let half = encoder.as_ref().or(decoder.as_ref())?.clone();
+        let decoder = decoder.map(Half::reversed);
+        // A file of one half, or one whose halves do not go together: one stands for both.
+        let (encoder, decoder) = match (encoder, decoder) {
+            (Some(e), Some(d)) if e.time == d.time => (e, d),
+            (_, Some(one)) | (Some(one), None) => (one.clone(), one),
+            (None, None) => return None,
+        };
         Some(Config {
             z_dim,
-            encoder: half.widths.clone(),
-            decoder: decoder.map_or(half.widths, |d| d.widths),
-            n_res_blocks: half.n_res_blocks,
-            time_down: half.time,
-            residual: half.residual,
+            encoder: encoder.widths,
+            decoder: decoder.widths,
+            n_res_blocks: encoder.n_res_blocks,
+            time_down: encoder.time,
+            residual: encoder.residual,
             patch,
         })
     }
@@ -99,6 +103,12 @@ struct Half {
 }
 
 impl Half {
+    fn reversed(mut self) -> Half {
+        self.widths.reverse();
+        self.time.reverse();
+        self
+    }
+
     /// `extra`: blocks a level has beyond `n_res_blocks`.
     fn detect(find: &Find, at: &str, inner: &str, extra: usize) -> Option<Half> {
         let residual = find(&format!("{at}.0.{inner}.0.residual.2.weight")).is_some();
@@ -117,8 +127,10 @@ impl Half {
             }
         };
         let (mut widths, mut time, mut blocks, mut start) = (Vec::new(), Vec::new(), 0, 0);
-        while let Some(w) = width(&name(widths.len(), start, 0)) {
-            let level = widths.len();
+        for level in 0..MAX_LEVELS {
+            let Some(w) = width(&name(level, start, 0)) else {
+                break;
+            };
             widths.push(w);
             blocks = (0..64)
                 .take_while(|&i| width(&name(level, start, i)).is_some())

@@ -3,10 +3,12 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod detect;
 mod diffusion;
 mod golden;
 mod image;
+mod lists;
 mod memory;
-mod names;
+mod open;
 mod real;
 mod video;

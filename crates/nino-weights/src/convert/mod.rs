@@ -71,7 +71,7 @@ pub fn convert(
     if plan.jobs.is_empty() {
         return Err(fail(Problem::Empty));
     }
-    run::run(reader, &index, out, target, &plan, &mut progress)
+    run::run(reader, &index, out, &plan, &mut progress)
 }
 
 impl Target {

@@ -24,6 +24,8 @@ pub struct Rule {
 pub struct Options {
     pub dtype: DType,
     pub keep: Vec<Rule>,
+    /// What a GGUF file calls the model where the source does not say: `general.architecture`.
+    pub architecture: String,
 }
 
 impl std::str::FromStr for Rule {
@@ -45,6 +47,8 @@ impl std::str::FromStr for Rule {
 }
 
 pub(super) struct Plan {
+    pub(super) target: Target,
+    pub(super) architecture: String,
     pub(super) jobs: Vec<Job>,
 }
 
@@ -129,6 +133,8 @@ pub(super) fn plan(index: &Index, target: Target, options: &Options) -> Plan {
         }
     });
     Plan {
+        target,
+        architecture: options.architecture.clone(),
         jobs: jobs.collect(),
     }
 }

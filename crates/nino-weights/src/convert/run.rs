@@ -37,7 +37,6 @@ pub(super) fn run(
     reader: &TensorReader,
     index: &Index,
     out: &Path,
-    target: Target,
     plan: &Plan,
     progress: &mut impl FnMut(Progress<'_>) -> bool,
 ) -> Result<Report> {
@@ -50,7 +49,7 @@ pub(super) fn run(
             shape: job.shape.clone(),
         })
         .collect();
-    let mut writer = match target {
+    let mut writer = match plan.target {
         Target::Safetensors => Writer::Safetensors(safetensors::Writer::create(
             out,
             &tensors,
@@ -260,8 +259,8 @@ fn strings(metadata: &Metadata) -> std::collections::BTreeMap<String, String> {
 fn gguf_metadata(index: &Index, plan: &Plan) -> Metadata {
     let kept = index.metadata.iter().filter(|(k, _)| is_kept(k));
     let mut metadata: Metadata = kept.map(|(k, v)| (k.clone(), v.clone())).collect();
-    let architecture = metadata.entry("general.architecture".to_owned());
-    architecture.or_insert_with(|| Value::Str(architecture_of(index).to_owned()));
+    let named = metadata.entry("general.architecture".to_owned());
+    named.or_insert_with(|| Value::Str(plan.architecture.clone()));
     metadata.insert("general.quantization_version".to_owned(), Value::U32(2));
     for job in &plan.jobs {
         let entry = &index.entries()[job.entry];
@@ -281,20 +280,4 @@ fn is_kept(key: &str) -> bool {
         && key != "_quantization_metadata"
         && key != "format"
         && !key.starts_with(gguf::ORIG_SHAPE)
-}
-
-/// The names ComfyUI's GGUF loader knows.
-fn architecture_of(index: &Index) -> &'static str {
-    use crate::detect::Kind as K;
-    let Ok(report) = crate::detect::detect(index) else {
-        return "unknown";
-    };
-    match report.main().map(|d| d.kind) {
-        Some(K::FluxDev | K::FluxSchnell | K::FluxFill | K::FluxControl) => "flux",
-        Some(K::Sdxl | K::SdxlInpaint | K::SdxlEdit | K::SdxlRefiner) => "sdxl",
-        Some(kind) if kind.net() == crate::names::Net::Unet => "sd1",
-        Some(kind) if kind.net() == crate::names::Net::Wan => "wan",
-        Some(kind) if kind.net() == crate::names::Net::T5 => "t5encoder",
-        _ => "unknown",
-    }
 }

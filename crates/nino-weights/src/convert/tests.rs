@@ -13,6 +13,7 @@ fn options(dtype: DType, keep: &[&str]) -> Options {
     Options {
         dtype,
         keep: keep.iter().map(|r| r.parse().unwrap()).collect(),
+        architecture: "sd1".to_owned(),
     }
 }
 
@@ -135,6 +136,8 @@ fn rules_small_tensors_and_fallbacks() {
         [("conv.weight", DType::F16), ("conv3d.weight", DType::Q5_0)]
     );
     assert_eq!(back.index().metadata["k"].as_str(), Some("v"));
+    let named = &back.index().metadata["general.architecture"];
+    assert_eq!(named.as_str(), Some("sd1"));
     assert!(report.file_bytes_after < report.file_bytes_before);
     assert_eq!(
         "norm, bias =f16".parse::<Rule>().unwrap().words,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use nino_dtype::DType;
 
 use super::{Delta, Factor, LoraFormat, LoraPart, Rows, parse, recognize};
-use crate::detect::Kind;
-use crate::names::tests::index;
+use crate::names::canonical;
+use crate::names::tests::{golden_list, index};
 use crate::safetensors::{NewTensor, Writer};
 use crate::{TensorReader, open};
 
@@ -41,14 +41,9 @@ fn a_real_lora_resolves_every_target() {
     let lora = parse(&reader).unwrap();
     assert_eq!(lora.format, LoraFormat::AttnProcs);
     assert_eq!(lora.updates.len(), 128);
-    let sd1: Vec<_> = Kind::Sd1
-        .spec()
-        .tensors
-        .into_iter()
-        .map(|t| (t.name, t.shape))
-        .collect();
-    let sd1 = index("x", &sd1);
-    assert!(lora.unmatched(LoraPart::Diffusion, &sd1).is_empty());
+    let (unet, _) = canonical(&index("x", &golden_list("sd1"))).unwrap();
+    let sd1 = &unet[0].index;
+    assert!(lora.unmatched(LoraPart::Diffusion, sd1).is_empty());
     for update in &lora.updates {
         let Delta::LowRank(low) = &update.delta else {
             panic!()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nino_dtype::DType;
 
 use super::{Component, canonical};
+use crate::tests::golden;
 use crate::{Entry, Format, Index, Span};
 
 /// An index of f16 tensors laid out one after the other in a file that need not exist.
@@ -25,6 +26,27 @@ pub(crate) fn index<S: AsRef<str>>(file: &str, tensors: &[(S, Vec<usize>)]) -> I
         vec![PathBuf::from(file)],
         entries.collect(),
     )
+}
+
+/// Names and shapes that `goldens/weights/names` lists, ranges such as `{0-18}` written out.
+pub(crate) fn golden_list(model: &str) -> Vec<(String, Vec<usize>)> {
+    let text = std::fs::read_to_string(golden(&format!("names/{model}.txt"))).unwrap();
+    let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap());
+    let sizes = |shape: &str| shape.split('x').map(|d| d.parse().unwrap()).collect();
+    let tensors =
+        lines.flat_map(|(name, shape)| expand(name).into_iter().map(move |n| (n, sizes(shape))));
+    tensors.collect()
+}
+
+fn expand(name: &str) -> Vec<String> {
+    let Some((head, rest)) = name.split_once('{') else {
+        return vec![name.to_owned()];
+    };
+    let (range, tail) = rest.split_once('}').unwrap();
+    let (a, b) = range.split_once('-').unwrap();
+    (a.parse::<usize>().unwrap()..=b.parse().unwrap())
+        .flat_map(|n| expand(&format!("{head}{n}{tail}")))
+        .collect()
 }
 
 fn one(tensors: &[(&str, Vec<usize>)]) -> Component {

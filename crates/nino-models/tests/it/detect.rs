@@ -1,45 +1,9 @@
 //! Tests of detection, over full tensor lists.
 
-use super::{Confidence, Detected, Kind, Part, Prediction, detect};
-use crate::Index;
-use crate::names::tests::index;
-use crate::tests::golden;
-
-fn prefixed(kind: Kind, prefix: &str) -> Vec<(String, Vec<usize>)> {
-    kind.spec()
-        .tensors
-        .into_iter()
-        .map(|t| (format!("{prefix}{}", t.name), t.shape))
-        .collect()
-}
-
-/// A golden list of names and shapes, ranges such as `{0-18}` written out.
-fn listed(model: &str) -> Vec<(String, Vec<usize>)> {
-    let text = std::fs::read_to_string(golden(&format!("names/{model}.txt"))).unwrap();
-    let mut tensors = Vec::new();
-    for line in text.lines() {
-        let (name, shape) = line.split_once(' ').unwrap();
-        let shape: Vec<usize> = if shape == "scalar" {
-            Vec::new()
-        } else {
-            shape.split('x').map(|d| d.parse().unwrap()).collect()
-        };
-        tensors.extend(expand(name).into_iter().map(|n| (n, shape.clone())));
-    }
-    tensors
-}
-
-fn expand(name: &str) -> Vec<String> {
-    let Some((head, rest)) = name.split_once('{') else {
-        return vec![name.to_owned()];
-    };
-    let (range, tail) = rest.split_once('}').unwrap();
-    let (a, b) = range.split_once('-').unwrap();
-    let (a, b): (usize, usize) = (a.parse().unwrap(), b.parse().unwrap());
-    (a..=b)
-        .flat_map(|n| expand(&format!("{head}{n}{tail}")))
-        .collect()
-}
+use crate::golden::root;
+use crate::lists::{self, index};
+use nino_models::detect::{Confidence, Detected, Kind, Part, Prediction, detect};
+use nino_weights::Index;
 
 #[track_caller]
 fn only(index: &Index) -> Detected {
@@ -67,9 +31,9 @@ fn check_fits(found: &Detected, context: &str) {
         "{context}: {}: {} missing {:?} unknown {:?} misshaped {:?}",
         found.kind.label(),
         found.reason,
-        few(&found.missing),
-        few(&found.unknown),
-        found.misshaped.first(),
+        few(&found.difference.missing),
+        few(&found.difference.unknown),
+        found.difference.misshaped.first(),
     );
 }
 
@@ -101,7 +65,7 @@ fn hugging_face_files_are_told_apart() {
         ("t5_xxl", Kind::T5Xxl),
         ("umt5_xxl", Kind::Umt5Xxl),
     ] {
-        let found = only(&index("model.safetensors", &listed(model)));
+        let found = only(&index("model.safetensors", &lists::golden(model)));
         check_fits(&found, model);
         assert_eq!(found.kind, kind, "{model}");
     }
@@ -110,9 +74,9 @@ fn hugging_face_files_are_told_apart() {
 #[test]
 fn original_names_are_told_apart_under_any_prefix() {
     let prefixes = ["", "model.diffusion_model.", "anything."];
-    let listed = Kind::ALL.iter().filter(|k| !k.spec().tensors.is_empty());
+    let listed = Kind::ALL.iter().filter(|k| !k.tensors().is_empty());
     for (&kind, prefix) in listed.zip(prefixes.into_iter().cycle()) {
-        let found = only(&index("file.gguf", &prefixed(kind, prefix)));
+        let found = only(&index("file.gguf", &lists::kind(kind, prefix)));
         check_fits(&found, kind.label());
         assert_eq!(found.prefix, prefix);
         if found.confidence == Confidence::Certain {
@@ -126,9 +90,9 @@ fn original_names_are_told_apart_under_any_prefix() {
 
 #[test]
 fn a_checkpoint_shows_all_its_parts() {
-    let mut tensors = prefixed(Kind::Sdxl, "model.diffusion_model.");
-    tensors.extend(prefixed(Kind::SdxlVae, "first_stage_model."));
-    tensors.extend(prefixed(
+    let mut tensors = lists::kind(Kind::Sdxl, "model.diffusion_model.");
+    tensors.extend(lists::kind(Kind::SdxlVae, "first_stage_model."));
+    tensors.extend(lists::kind(
         Kind::ClipL,
         "conditioner.embedders.0.transformer.",
     ));
@@ -140,7 +104,7 @@ fn a_checkpoint_shows_all_its_parts() {
     report.parts.iter().for_each(|p| check_fits(p, "sdxl"));
     assert_eq!(report.main().unwrap().prediction, Some(Prediction::Eps));
     assert_eq!(
-        report.part(Part::Vae).unwrap().halves,
+        report.part(Part::Vae).unwrap().difference.halves,
         ["encoder", "decoder"]
     );
     assert!(report.rest.is_empty(), "{:?}", report.rest);
@@ -192,7 +156,7 @@ fn open_clip_h_fits() {
 
 #[test]
 fn twins_are_told_by_the_file_name() {
-    let wan = prefixed(Kind::Wan21T2v14B, "");
+    let wan = lists::kind(Kind::Wan21T2v14B, "");
     for (file, kind, confidence) in [
         (
             "wan2.2_t2v_high_noise_14B.safetensors",
@@ -218,7 +182,7 @@ fn twins_are_told_by_the_file_name() {
         let found = only(&index(file, &wan));
         assert_eq!((found.kind, found.confidence), (kind, confidence), "{file}");
     }
-    let sd2 = prefixed(Kind::Sd2, "");
+    let sd2 = lists::kind(Kind::Sd2, "");
     for (file, prediction) in [
         ("v2-1_768-ema-pruned.safetensors", Prediction::V),
         ("v2-1_512-ema-pruned.safetensors", Prediction::Eps),
@@ -235,7 +199,7 @@ fn twins_are_told_by_the_file_name() {
 
 #[test]
 fn what_differs_is_listed_all_at_once() {
-    let mut tensors = prefixed(Kind::Sd1, "model.diffusion_model.");
+    let mut tensors = lists::kind(Kind::Sd1, "model.diffusion_model.");
     tensors.retain(|(n, _)| !n.ends_with("middle_block.1.norm.bias") && !n.ends_with("out.2.bias"));
     tensors.push(("model.diffusion_model.extra.weight".to_owned(), vec![1]));
     let conv = tensors
@@ -248,6 +212,7 @@ fn what_differs_is_listed_all_at_once() {
         (found.kind, found.confidence),
         (Kind::Sd1, Confidence::Closest)
     );
+    let found = found.difference;
     assert_eq!(found.missing, ["middle_block.1.norm.bias", "out.2.bias"]);
     assert_eq!(found.unknown, ["extra.weight"]);
     assert_eq!(found.misshaped.len(), 1);
@@ -256,22 +221,21 @@ fn what_differs_is_listed_all_at_once() {
 
 #[test]
 fn half_an_autoencoder_is_a_whole_answer() {
-    let tensors: Vec<_> = prefixed(Kind::FluxVae, "")
+    let tensors: Vec<_> = lists::kind(Kind::FluxVae, "")
         .into_iter()
         .filter(|(n, _)| n.starts_with("decoder."))
         .collect();
     let found = only(&index("ae.safetensors", &tensors));
     check_fits(&found, "decoder alone");
     assert_eq!(
-        (found.kind, found.halves.as_slice()),
+        (found.kind, found.difference.halves.as_slice()),
         (Kind::FluxVae, &["decoder"][..])
     );
 }
 
 #[test]
 fn real_tiny_autoencoders_are_recognized() {
-    let folder =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/taesd");
+    let folder = root().join("../shared/data/taesd");
     if !folder.is_dir() {
         println!("skipped: no {}", folder.display());
         return;
@@ -282,11 +246,11 @@ fn real_tiny_autoencoders_are_recognized() {
         ("taef1_encoder", Kind::TaeFlux, "encoder"),
         ("taef1_decoder", Kind::TaeFlux, "decoder"),
     ] {
-        let reader = crate::open(folder.join(file).with_extension("safetensors")).unwrap();
+        let reader = nino_weights::open(folder.join(file).with_extension("safetensors")).unwrap();
         let found = only(reader.index());
         check_fits(&found, file);
         assert_eq!(
-            (found.kind, found.halves.as_slice()),
+            (found.kind, found.difference.halves.as_slice()),
             (kind, &[half][..]),
             "{file}"
         );
@@ -296,12 +260,52 @@ fn real_tiny_autoencoders_are_recognized() {
 
 #[test]
 fn the_model_in_the_box_is_recognized() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nino-emoji.gguf");
-    let report = detect(crate::open(path).unwrap().index()).unwrap();
+    let reader = nino_weights::open(root().join("models/nino-emoji.gguf")).unwrap();
+    let report = detect(reader.index()).unwrap();
     let kinds: Vec<Kind> = report.parts.iter().map(|d| d.kind).collect();
     assert_eq!(kinds, [Kind::NinoEmoji, Kind::TaeSd1, Kind::NinoEmojiText]);
     for part in &report.parts {
         check_fits(part, "models/nino-emoji.gguf");
     }
     assert_eq!(report.parts[0].prediction, Some(Prediction::Flow));
+}
+
+#[test]
+fn both_layouts_of_the_flux2_vae_fit() {
+    let ours = lists::kind(Kind::Flux2Vae, "");
+    assert!(
+        ours.iter()
+            .any(|(n, _)| n == "decoder.post_quant_conv.weight")
+    );
+    let beside = |(name, shape): &(String, Vec<usize>)| {
+        let name = match name.split_once('.') {
+            Some((_, rest)) if rest.contains("quant_conv") => rest.to_owned(),
+            _ => name.clone(),
+        };
+        (name, shape.clone())
+    };
+    let others: lists::List = ours.iter().map(beside).collect();
+    for list in [ours, others] {
+        let found = only(&index("ae.safetensors", &list));
+        check_fits(&found, "Flux.2");
+        assert_eq!(
+            (found.kind, found.confidence),
+            (Kind::Flux2Vae, Confidence::Certain)
+        );
+    }
+}
+
+#[test]
+fn gguf_files_are_named_after_the_diffusion_model() {
+    for (kind, name) in [
+        (Kind::Sd2, "sd1"),
+        (Kind::SdxlInpaint, "sdxl"),
+        (Kind::FluxFill, "flux"),
+        (Kind::Wan22Ti2v5B, "wan"),
+        (Kind::T5Base, "t5encoder"),
+        (Kind::SdVae, "unknown"),
+    ] {
+        let report = detect(&index("x", &lists::kind(kind, ""))).unwrap();
+        assert_eq!(report.gguf_architecture(), name, "{kind:?}");
+    }
 }

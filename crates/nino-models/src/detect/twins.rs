@@ -1,7 +1,7 @@
 //! Models with the same tensors and shapes: what the file's name and metadata say about them.
 
 use super::{Confidence, Kind};
-use crate::Index;
+use nino_weights::Index;
 
 /// What a diffusion model predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

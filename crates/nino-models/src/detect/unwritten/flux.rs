@@ -1,6 +1,7 @@
 //! Black Forest Labs' Flux.1: 19 double and 38 single blocks of width 3072.
 
-use super::Spec;
+use super::List;
+use crate::describe::TensorSpec;
 
 pub(in crate::detect) struct Flux {
     pub(in crate::detect) in_channels: usize,
@@ -11,8 +12,8 @@ pub(in crate::detect) struct Flux {
 const D: usize = 3072;
 const HEAD: usize = 128;
 
-pub(in crate::detect) fn flux(c: &Flux) -> Spec {
-    let mut s = Spec::default();
+pub(in crate::detect) fn flux(c: &Flux) -> Vec<TensorSpec> {
+    let mut s = List::default();
     s.linear("img_in", D, c.in_channels);
     s.linear("txt_in", D, 4096);
     let embedders = [("time_in", 256), ("vector_in", 768)];
@@ -45,5 +46,5 @@ pub(in crate::detect) fn flux(c: &Flux) -> Spec {
     }
     s.linear("final_layer.adaLN_modulation.1", 2 * D, D);
     s.linear("final_layer.linear", 64, D);
-    s
+    s.tensors
 }

@@ -1,6 +1,7 @@
 //! T5 v1.1 and UMT5 encoders, in the Hugging Face layout.
 
-use super::Spec;
+use super::List;
+use crate::describe::TensorSpec;
 
 pub(in crate::detect) struct T5 {
     vocab: usize,
@@ -55,8 +56,8 @@ impl T5 {
 const HEAD: usize = 64;
 const BUCKETS: usize = 32;
 
-pub(in crate::detect) fn t5(c: &T5) -> Spec {
-    let mut s = Spec::default();
+pub(in crate::detect) fn t5(c: &T5) -> Vec<TensorSpec> {
+    let mut s = List::default();
     let inner = c.heads * HEAD;
     s.weight("shared", &[c.vocab, c.d]);
     for i in 0..c.layers {
@@ -77,5 +78,5 @@ pub(in crate::detect) fn t5(c: &T5) -> Spec {
         s.weight(&format!("{ff}.layer_norm"), &[c.d]);
     }
     s.weight("encoder.final_layer_norm", &[c.d]);
-    s
+    s.tensors
 }

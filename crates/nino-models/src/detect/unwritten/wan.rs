@@ -1,6 +1,7 @@
 //! Wan 2.1 and 2.2 video transformers.
 
-use super::{Need, Spec};
+use super::List;
+use crate::describe::{Need, TensorSpec};
 
 pub(in crate::detect) struct Wan {
     d: usize,
@@ -51,8 +52,8 @@ const TEXT: usize = 4096;
 const IMAGE: usize = 1280;
 const FREQ: usize = 256;
 
-pub(in crate::detect) fn wan(c: &Wan) -> Spec {
-    let (mut s, d) = (Spec::default(), c.d);
+pub(in crate::detect) fn wan(c: &Wan) -> Vec<TensorSpec> {
+    let (mut s, d) = (List::default(), c.d);
     s.layer("patch_embedding", &[d, c.in_channels, 1, 2, 2]);
     s.linear("text_embedding.0", d, TEXT);
     s.linear("text_embedding.2", d, d);
@@ -89,5 +90,5 @@ pub(in crate::detect) fn wan(c: &Wan) -> Spec {
         s.need(Need::Optional);
         s.raw("img_emb.emb_pos", &[1, 514, IMAGE]);
     }
-    s
+    s.tensors
 }

@@ -1,0 +1,205 @@
+//! The tensors of a network, read off the graph that its model records. A model is described once,
+//! by the code that runs it: detection, the check at load and plans without a file take their
+//! lists from here.
+
+use crate::{Chunk, Denoiser, DenoiserShape, Find, Params, Storage, Vae, VaeError, clip, kl};
+use nino_dtype::DType;
+use nino_graph::{Graph, GraphError, Shape};
+use nino_weights::names::Net;
+use nino_weights::{Entry, Format, Index};
+
+/// A network this crate can record, with its sizes. One variant per kind of network.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Network {
+    Denoiser(Denoiser),
+    ClipText(clip::Config),
+    Vae(Vae),
+}
+
+/// One tensor of a network, as a file with canonical names stores it. Where files differ in
+/// dimensions of size one (a linear layer kept as a 1×1 convolution), this is the shape without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    pub name: String,
+    /// Kernels are `[cout, cin, k..]`.
+    pub shape: Vec<usize>,
+    pub need: Need,
+}
+
+/// When a file has to hold a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Always,
+    /// Files leave it out where the network does without.
+    Optional,
+    /// When the file holds that half of the autoencoder.
+    Encoder,
+    Decoder,
+}
+
+/// Why sizes do not make a network: those of a damaged file may not.
+#[derive(Debug, thiserror::Error)]
+pub enum DescribeError {
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Vae(#[from] VaeError),
+}
+
+impl Network {
+    /// The sizes of a network whose names `nino_weights::names` told apart. `None` when tensors
+    /// that say the sizes are not there, and for networks this crate has no model of.
+    pub fn detect(net: Net, find: &Find) -> Option<Network> {
+        match net {
+            Net::Unet => Denoiser::detect(find).map(Network::Denoiser),
+            Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
+            Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => {
+                Vae::detect(find).map(Network::Vae)
+            }
+            Net::ControlNet | Net::Flux | Net::Wan | Net::ClipVision | Net::T5 => None,
+        }
+    }
+}
+
+/// Every tensor of a network, in the order its model uses them.
+pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
+    match network {
+        Network::Denoiser(d) => Ok(parameters(&denoiser_graph(d)?, Need::Always).collect()),
+        Network::ClipText(c) => {
+            let mut tensors: Vec<_> = parameters(&clip_graph(c)?, Need::Always).collect();
+            // Only the pooled vector needs it. SD 1.x has no use for that, and many of its files
+            // no projection.
+            let projection = tensors.iter_mut().find(|t| t.name == clip::PROJECTION);
+            projection.into_iter().for_each(|t| t.need = Need::Optional);
+            Ok(tensors)
+        }
+        Network::Vae(vae) => vae_tensors(vae),
+    }
+}
+
+/// An index that lists a network's tensors in `dtype`, as a file would, and has no bytes.
+pub fn index(network: &Network, dtype: DType) -> Result<Index, DescribeError> {
+    let entry = |t: TensorSpec| Entry {
+        name: t.name,
+        dtype,
+        shape: t.shape,
+        spans: Vec::new(),
+        strides: None,
+        scale: None,
+    };
+    let entries = tensors(network)?.into_iter().map(entry).collect();
+    Ok(Index::new(Format::Safetensors, Vec::new(), entries))
+}
+
+impl TensorSpec {
+    /// Whether a tensor stored in this shape can be read as this one.
+    pub fn fits(&self, stored: &[usize]) -> bool {
+        let wanted = match self.shape[..] {
+            // A kernel: channels go last in the graph.
+            [cout, cin, ref kernel @ ..] if matches!(kernel.len(), 2 | 3) => {
+                [&[cout], kernel, &[cin]].concat()
+            }
+            _ => self.shape.clone(),
+        };
+        Shape::try_new(&wanted).is_some_and(|wanted| crate::layout(stored, wanted).is_some())
+    }
+}
+
+/// Sizes of inputs do not matter to a list of parameters.
+const SIDE: usize = 64;
+
+fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
+    let shape = DenoiserShape {
+        rows: 1,
+        frames: 1,
+        height: SIDE,
+        width: SIDE,
+        tokens: 1,
+    };
+    let params = Params::uniform(DType::F16);
+    Ok(denoiser.record(&params, shape, DType::F32, false)?.graph)
+}
+
+fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let ids = g.input("ids", [1, 1], DType::I32);
+    let end = g.input("end", [1, 1, 1], DType::F32);
+    let x = clip::embed(&mut g, &p, c, ids, DType::F32);
+    let all = clip::Want {
+        skip: 1,
+        norm: true,
+        pooled: true,
+    };
+    clip::encoder(&mut g, &p, c, x, end, all);
+    g.finish()
+}
+
+fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
+    // The first chunk of a video has no frames to double: only later ones use every layer.
+    let first = vae.time_scale().is_none();
+    let chunk = |frames, side| Chunk {
+        batch: 1,
+        frames,
+        height: side,
+        width: side,
+        first,
+        by_frame: false,
+        by_tap: false,
+    };
+    let storage = Storage {
+        activations: DType::F32,
+        weights: &|_| DType::F16,
+        scale: kl::Scale::default(),
+    };
+    let frames = vae.time_scale().unwrap_or(1);
+    let mut tensors = Vec::new();
+    for (need, half) in [
+        (
+            Need::Encoder,
+            vae.encode(chunk(frames, vae.scale()), &storage),
+        ),
+        (Need::Decoder, vae.decode(chunk(1, 1), &storage)),
+    ] {
+        match half {
+            Ok(recording) => tensors.extend(parameters(&recording.graph, need)),
+            Err(VaeError::NoPart { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Vae::Kl(c) = vae {
+        tensors.extend(packed_statistics(c));
+    }
+    Ok(tensors)
+}
+
+/// What a graph reads from a file, as files store it.
+fn parameters(graph: &Graph, need: Need) -> impl Iterator<Item = TensorSpec> {
+    let from_file = graph.params().filter(|(_, p)| p.inline.is_none());
+    from_file.map(move |(_, p)| TensorSpec {
+        name: p.name.clone(),
+        shape: match *p.shape {
+            // A kernel: files have its channels before its taps.
+            [cout, ref kernel @ .., cin] if matches!(kernel.len(), 2 | 3) => {
+                [&[cout, cin], kernel].concat()
+            }
+            ref shape => shape.to_vec(),
+        },
+        need,
+    })
+}
+
+/// Statistics that normalize Flux.2's packed latents, outside of the graph.
+fn packed_statistics(c: &kl::Config) -> Vec<TensorSpec> {
+    if c.z_channels != kl::Config::flux2().z_channels {
+        return Vec::new();
+    }
+    let statistic = |name: &str| TensorSpec {
+        name: name.to_owned(),
+        shape: vec![4 * c.z_channels],
+        need: Need::Optional,
+    };
+    ["bn.running_mean", "bn.running_var"]
+        .map(statistic)
+        .to_vec()
+}

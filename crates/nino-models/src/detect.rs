@@ -1,0 +1,170 @@
+//! What a file is, from names and shapes alone. Every known model is a full list of tensors; a
+//! component is the model whose list differs least from what is there, and the difference is
+//! reported whole: missing, unknown, mis-shaped.
+//!
+//! Lists of networks that have a model in this crate come from its recorded graph
+//! ([`crate::describe`]); `unwritten` holds those of networks that have none yet.
+
+mod kind;
+mod twins;
+mod unwritten;
+
+use crate::difference::Difference;
+use nino_weights::lora::{self, LoraFormat};
+use nino_weights::names::{self, Component, Dialect, Net};
+use nino_weights::{Index, Result};
+use std::path::Path;
+
+pub use kind::{Kind, Part};
+pub use twins::Prediction;
+
+/// How sure the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Tensors are missing, unknown or mis-shaped: this is the closest model.
+    Closest,
+    /// All tensors fit, but so they do for a twin; nothing tells them apart.
+    Guess,
+    /// All tensors fit; the file's name or metadata told twins apart.
+    Likely,
+    /// All tensors fit and only this model has them.
+    Certain,
+}
+
+/// One network of the file, identified.
+#[derive(Clone, Debug)]
+pub struct Detected {
+    pub kind: Kind,
+    pub confidence: Confidence,
+    pub reason: String,
+    pub dialect: Dialect,
+    pub prefix: String,
+    pub prediction: Option<Prediction>,
+    /// What is not as the model has it.
+    pub difference: Difference,
+    /// Tensors under canonical names.
+    pub index: Index,
+}
+
+/// All that was recognized in a file.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The diffusion model first, then its VAE and its encoders.
+    pub parts: Vec<Detected>,
+    pub lora: Option<LoraFormat>,
+    /// Names that belong to no known network.
+    pub rest: Vec<String>,
+}
+
+/// Identifies everything in an index. The first file's name only ever decides between twins.
+pub fn detect(index: &Index) -> Result<Report> {
+    if let Some(format) = lora::recognize(index) {
+        return Ok(Report {
+            parts: Vec::new(),
+            lora: Some(format),
+            rest: Vec::new(),
+        });
+    }
+    let (components, rest) = names::canonical(index)?;
+    let hint = file_hint(index.files.first().map(std::path::PathBuf::as_path));
+    let mut parts: Vec<Detected> = components
+        .into_iter()
+        .map(|c| identify(index, c, &hint))
+        .collect();
+    parts.sort_by_key(|d| d.kind.part());
+    Ok(Report {
+        parts,
+        lora: None,
+        rest,
+    })
+}
+
+impl Report {
+    /// What to call the whole: its diffusion model, else its only or first part.
+    pub fn main(&self) -> Option<&Detected> {
+        self.parts.first()
+    }
+
+    pub fn part(&self, part: Part) -> Option<&Detected> {
+        self.parts.iter().find(|d| d.kind.part() == part)
+    }
+
+    /// What a GGUF file calls its model, in the words that ComfyUI's loader knows.
+    pub fn gguf_architecture(&self) -> &'static str {
+        use Kind as K;
+        match self.main().map(|d| (d.kind, d.kind.net())) {
+            Some((K::Sdxl | K::SdxlInpaint | K::SdxlEdit | K::SdxlRefiner, _)) => "sdxl",
+            Some((_, Net::Unet)) => "sd1",
+            Some((_, Net::Flux)) => "flux",
+            Some((_, Net::Wan)) => "wan",
+            Some((_, Net::T5)) => "t5encoder",
+            _ => "unknown",
+        }
+    }
+}
+
+/// The known model that a component differs least from, and in what; `None` for networks without
+/// a list.
+pub(crate) fn closest(component: &Component) -> Option<(Kind, Difference)> {
+    let mut best: Option<(Kind, Difference)> = None;
+    for kind in Kind::of_net(component.net) {
+        for tensors in kind.lists() {
+            let difference = Difference::between(component, &tensors);
+            if difference.is_empty() {
+                return Some((kind, difference));
+            }
+            let least = best.as_ref().map(|(_, d)| d.count());
+            if least.is_none_or(|least| difference.count() < least) {
+                best = Some((kind, difference));
+            }
+        }
+    }
+    best
+}
+
+fn file_hint(path: Option<&Path>) -> String {
+    let Some(path) = path else {
+        return String::new();
+    };
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default();
+    format!("{}/{}", folder.to_string_lossy(), name.to_string_lossy()).to_lowercase()
+}
+
+fn identify(index: &Index, component: Component, hint: &str) -> Detected {
+    let Some((kind, difference)) = closest(&component) else {
+        return Detected {
+            kind: Kind::unlisted(component.net),
+            confidence: Confidence::Guess,
+            reason: "recognized by a name; its tensors are not checked".to_owned(),
+            dialect: component.dialect,
+            prefix: component.prefix,
+            prediction: None,
+            difference: Difference::default(),
+            index: component.index,
+        };
+    };
+    let (kind, confidence, reason) = if difference.is_empty() {
+        let twins = twins::choose(kind, hint, index);
+        (twins.kind, twins.confidence, twins.reason)
+    } else {
+        let reason = format!(
+            "{} tensors missing, {} unknown, {} mis-shaped of {}",
+            difference.missing.len(),
+            difference.unknown.len(),
+            difference.misshaped.len(),
+            component.index.entries().len()
+        );
+        (kind, Confidence::Closest, reason)
+    };
+    Detected {
+        kind,
+        confidence,
+        reason,
+        dialect: component.dialect,
+        prefix: component.prefix,
+        prediction: twins::prediction(kind, hint, index),
+        difference,
+        index: component.index,
+    }
+}

@@ -1,0 +1,167 @@
+//! Opens one network of a file: its sizes, and its weights when every tensor fits them. The one way
+//! from a file to parameters, so that a damaged file is one error before anything is loaded.
+
+use crate::describe::{self, DescribeError};
+use crate::detect::{self, Kind};
+use crate::difference::Difference;
+use crate::weights::find_in;
+use crate::{FileParams, Network, Vae};
+use nino_weights::names::{Component, Net};
+use nino_weights::{Entry, TensorReader};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A network's tensors are not what its model wants: all of them at once.
+#[derive(Debug)]
+pub struct Misfits {
+    pub file: PathBuf,
+    pub net: Net,
+    /// The known model that `difference` compares with, where it is nearer than the sizes that
+    /// the file itself has.
+    pub closest: Option<Kind>,
+    pub difference: Difference,
+    /// Why the file's own sizes make no network.
+    pub sizes: Option<DescribeError>,
+}
+
+/// An autoencoder of a file.
+#[derive(Clone, Debug)]
+pub struct OpenedVae {
+    pub vae: Vae,
+    pub params: FileParams,
+    /// Which halves the file has, of `encoder` and `decoder`.
+    pub halves: Vec<&'static str>,
+}
+
+/// The network of a component; `None` when this crate has no model of it.
+pub fn open(
+    reader: &Arc<TensorReader>,
+    component: Component,
+) -> Result<Option<(Network, FileParams)>, Box<Misfits>> {
+    let opened = open_with_halves(reader, component)?;
+    Ok(opened.map(|(network, params, _)| (network, params)))
+}
+
+/// The autoencoder among the components of a file; `None` when there is none. The halves of a tiny
+/// autoencoder may be two components.
+pub fn open_vae(
+    reader: &Arc<TensorReader>,
+    components: Vec<Component>,
+) -> Result<Option<OpenedVae>, Box<Misfits>> {
+    let is_vae = |net| matches!(net, Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv);
+    let mut components = components.into_iter().filter(|c| is_vae(c.net));
+    let Some(mut whole) = components.next() else {
+        return Ok(None);
+    };
+    let mut entries: Vec<Entry> = whole.index.entries().to_vec();
+    for half in components.filter(|c| c.net == whole.net) {
+        entries.extend_from_slice(half.index.entries());
+        whole.unmapped.extend(half.unmapped);
+    }
+    whole.index = whole.index.with_entries(entries);
+    let opened = open_with_halves(reader, whole)?;
+    Ok(opened.and_then(|(network, params, halves)| match network {
+        Network::Vae(vae) => Some(OpenedVae {
+            vae,
+            params,
+            halves,
+        }),
+        Network::Denoiser(_) | Network::ClipText(_) => None,
+    }))
+}
+
+fn open_with_halves(
+    reader: &Arc<TensorReader>,
+    component: Component,
+) -> Result<Option<(Network, FileParams, Vec<&'static str>)>, Box<Misfits>> {
+    let net = component.net;
+    let network = Network::detect(net, &|name: &str| find_in(&component.index, name));
+    let (own, sizes) = match network.as_ref().map(describe::tensors).transpose() {
+        Ok(tensors) => (tensors.map(|t| Difference::between(&component, &t)), None),
+        Err(error) => (None, Some(error)),
+    };
+    if let (Some(network), Some(fits)) = (network, own.as_ref().filter(|d| d.is_empty())) {
+        let params = FileParams::of(reader, component.index);
+        return Ok(Some((network, params, fits.halves.clone())));
+    }
+    let (closest, difference) = match (own, detect::closest(&component)) {
+        (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),
+        (Some(own), None) => (None, own),
+        // What says the sizes is in a half that is not there.
+        (None, Some((_, other))) if other.is_empty() => return Ok(None),
+        (_, Some((kind, other))) => (Some(kind), other),
+        (None, None) => return Ok(None),
+    };
+    Err(Box::new(Misfits {
+        file: reader.index().files.first().cloned().unwrap_or_default(),
+        net,
+        closest,
+        difference,
+        sizes,
+    }))
+}
+
+impl std::error::Error for Misfits {}
+
+impl fmt::Display for Misfits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference {
+            missing,
+            unknown,
+            misshaped,
+            ..
+        } = &self.difference;
+        write!(
+            f,
+            "{}: the tensors of its {} ",
+            self.file.display(),
+            name(self.net)
+        )?;
+        match self.closest {
+            Some(kind) => write!(f, "are not those of {}", kind.label())?,
+            None => write!(f, "do not fit together")?,
+        }
+        let misshaped: Vec<String> = misshaped
+            .iter()
+            .map(|m| format!("{} is {:?} instead of {:?}", m.name, m.found, m.expected))
+            .collect();
+        let mut mark = ": ";
+        for (what, names) in [
+            ("missing", missing),
+            ("mis-shaped", &misshaped),
+            ("unknown", unknown),
+        ] {
+            if !names.is_empty() {
+                write!(f, "{mark}{} {what} ({})", names.len(), first_of(names))?;
+                mark = "; ";
+            }
+        }
+        match &self.sizes {
+            Some(error) => write!(f, "{mark}{error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What to call a network in a sentence.
+fn name(net: Net) -> &'static str {
+    match net {
+        Net::Unet => "UNet",
+        Net::ControlNet => "ControlNet",
+        Net::Flux | Net::Wan => "transformer",
+        Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
+        Net::ClipText | Net::T5 => "text encoder",
+        Net::ClipVision => "image encoder",
+    }
+}
+
+/// Not all of them: a file of another network would flood the terminal.
+fn first_of(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}

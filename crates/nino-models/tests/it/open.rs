@@ -1,0 +1,283 @@
+//! Networks out of files: real models open with the sizes of their built-in descriptions, and all
+//! that does not fit is one error.
+
+use crate::golden::root;
+use crate::lists::{self, List, component};
+use nino_models::detect::Kind;
+use nino_models::{
+    FileParams, Misfits, Network, Taesd, Vae, clip, kl, open, open_vae, taehv, unet, wan,
+};
+use nino_weights::names::{self, Net};
+use nino_weights::{Index, TensorReader};
+use std::sync::Arc;
+
+fn without_bytes(index: &Index) -> Arc<TensorReader> {
+    Arc::new(TensorReader::without_files(index.clone()))
+}
+
+/// Opens the only network of a file.
+fn opened(list: &List) -> Result<Option<(Network, FileParams)>, Box<Misfits>> {
+    let component = component(list);
+    open(&without_bytes(&component.index), component)
+}
+
+fn said(list: &List) -> String {
+    let error = opened(list).err().expect("an error");
+    error.to_string()
+}
+
+#[test]
+fn real_models_open_with_the_sizes_of_their_descriptions() {
+    let tiny = |z| Vae::Taesd(Taesd::whole(z));
+    let unet = |config| Network::Denoiser(Denoiser::Unet(config));
+    let clip = |c: clip::Config, projection: bool| {
+        let projection = c.projection.filter(|_| projection);
+        Network::ClipText(clip::Config { projection, ..c })
+    };
+    for (model, network) in [
+        ("sd1", unet(unet::Config::sd15())),
+        ("sd2", unet(unet::Config::sd21())),
+        ("sdxl", unet(unet::Config::sdxl())),
+        ("sdxl_refiner", unet(unet::Config::sdxl_refiner())),
+        ("bk_sdm_base", unet(unet::Config::bk_sdm_base())),
+        ("bk_sdm_small", unet(unet::Config::bk_sdm_small())),
+        ("bk_sdm_tiny", unet(unet::Config::bk_sdm_tiny())),
+        ("clip_l", clip(clip::Config::clip_l(), false)),
+        ("clip_h23", clip(clip::Config::clip_h_penultimate(), false)),
+        ("clip_g", clip(clip::Config::clip_g(), true)),
+        ("sd_vae", Network::Vae(Vae::Kl(kl::Config::sd()))),
+        ("flux_vae", Network::Vae(Vae::Kl(kl::Config::flux()))),
+        ("wan21_vae", Network::Vae(Vae::Wan(wan::Config::wan21()))),
+        ("wan22_vae", Network::Vae(Vae::Wan(wan::Config::wan22()))),
+        ("taesd", Network::Vae(tiny(4))),
+        ("taef1", Network::Vae(tiny(16))),
+    ] {
+        let found = opened(&lists::golden(model)).map_err(|e| e.to_string());
+        let (found, _) = found.unwrap().expect(model);
+        assert_eq!(found, network, "{model}");
+    }
+    for model in ["flux_dev", "wan22_5b", "t5_xxl"] {
+        assert!(opened(&lists::golden(model)).unwrap().is_none(), "{model}");
+    }
+}
+
+#[test]
+fn our_goldens_open_and_what_is_compared_with_is_no_fault() {
+    for (model, halves) in [
+        ("kl_sd", 2),
+        ("kl_flux", 2),
+        ("kl_flux2", 2),
+        ("taesd", 2),
+        ("taef2", 2),
+        ("taehv", 2),
+        ("taew2_2", 2),
+        ("wan21", 2),
+        ("wan22", 2),
+    ] {
+        let path = root().join(format!("goldens/models/{model}.safetensors"));
+        let reader = Arc::new(nino_weights::open(path).unwrap());
+        let (components, _) = names::canonical(reader.index()).unwrap();
+        let vae = open_vae(&reader, components).map_err(|e| e.to_string());
+        assert_eq!(vae.unwrap().unwrap().halves.len(), halves, "{model}");
+    }
+}
+
+/// Takes one tensor out, gives another a different shape, and adds a third.
+fn damaged(mut list: List, out: &str, changed: &str, added: &str) -> List {
+    let before = list.len();
+    list.retain(|(name, _)| !name.ends_with(out));
+    assert_eq!(list.len(), before - 1, "{out}");
+    let (_, shape) = list.iter_mut().find(|(n, _)| n.ends_with(changed)).unwrap();
+    shape[0] += 1;
+    let (first, _) = &list[0];
+    let prefix = first.split("input_blocks").next().unwrap_or_default();
+    let prefix = if prefix == first { "" } else { prefix };
+    list.push((format!("{prefix}{added}"), vec![3]));
+    list
+}
+
+#[test]
+fn all_that_does_not_fit_is_one_error() {
+    // Of a size no known model has: compared with itself.
+    let tiny = unet::Config {
+        model_channels: 32,
+        context_dim: 64,
+        ..unet::Config::nino_emoji()
+    };
+    let tiny = lists::network(&Network::Denoiser(Denoiser::Unet(tiny)), "");
+    let own = damaged(tiny, "time_embed.2.bias", "out.0.weight", "adapter.weight");
+    // Of a known size.
+    let sd1 = || lists::kind(Kind::Sd1, "model.diffusion_model.");
+    let known = damaged(sd1(), "time_embed.2.bias", "out.0.weight", "adapter.weight");
+    // What says the sizes is itself damaged.
+    let sizes = damaged(
+        sd1(),
+        "out.2.weight",
+        "input_blocks.1.0.in_layers.2.weight",
+        "adapter.weight",
+    );
+    let text = damaged(
+        lists::kind(Kind::ClipL, ""),
+        "layers.3.mlp.fc2.weight",
+        "layers.4.self_attn.k_proj.bias",
+        "adapter.weight",
+    );
+    let wide = clip::Config {
+        width: 64,
+        vocab: 99,
+        ..clip::Config::nino_emoji()
+    };
+    let own_text = damaged(
+        lists::network(&Network::ClipText(wide), ""),
+        "final_layer_norm.bias",
+        "layers.0.layer_norm1.weight",
+        "adapter.weight",
+    );
+    let video = damaged(
+        lists::kind(Kind::TaeWan21, ""),
+        "decoder.22.bias",
+        "encoder.17.bias",
+        "adapter.weight",
+    );
+    for (list, parts) in [
+        (
+            own,
+            &[
+                "model.safetensors: the tensors of its UNet do not fit together",
+                "1 missing (time_embed.2.bias)",
+                "1 mis-shaped (out.0.weight is [33] instead of [32])",
+                "1 unknown (adapter.weight)",
+            ][..],
+        ),
+        (
+            known,
+            &[
+                "1 missing (time_embed.2.bias)",
+                "1 mis-shaped (out.0.weight is [321] instead of [320])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+        (
+            sizes,
+            &[
+                "its UNet are not those of Stable Diffusion 1.x",
+                "1 missing (out.2.weight)",
+                "in_layers.2.weight is [321, 320, 3, 3] instead of [320, 320, 3, 3])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+        (
+            text,
+            &[
+                "of its text encoder",
+                "1 missing (text_model.encoder.layers.3.mlp.fc2.weight)",
+                "k_proj.bias is [769] instead of [768])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+        (
+            own_text,
+            &[
+                "text encoder do not fit together",
+                "1 missing (text_model.final_layer_norm.bias)",
+                "layer_norm1.weight is [65] instead of [64])",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+        (
+            video,
+            &[
+                "of its VAE",
+                "1 missing (decoder.22.bias)",
+                "encoder.17.bias is [17] instead of [16]",
+                "1 unknown (adapter.weight)",
+            ],
+        ),
+    ] {
+        let said = said(&list);
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is missing from {said}");
+        }
+    }
+}
+
+#[test]
+fn a_long_list_is_cut_and_counted() {
+    let mut list = lists::kind(Kind::ClipL, "");
+    list.retain(|(name, _)| !name.ends_with("fc2.bias"));
+    let said = said(&list);
+    let first = "text_model.encoder.layers.0.mlp.fc2.bias, ";
+    assert!(said.contains(&format!("12 missing ({first}")), "{said}");
+    assert!(said.contains("layers.7.mlp.fc2.bias and 4 more)"), "{said}");
+}
+
+#[test]
+fn what_files_carry_beside_a_network_is_no_fault() {
+    let mut text = lists::kind(Kind::ClipG, "");
+    text.push(("logit_scale".to_owned(), vec![]));
+    text.push(("text_model.embeddings.position_ids".to_owned(), vec![1, 77]));
+    assert!(opened(&text).unwrap().is_some());
+    let mut vae = lists::kind(Kind::SdVae, "first_stage_model.");
+    vae.push(("first_stage_model.model_ema.decay".to_owned(), vec![]));
+    vae.push(("first_stage_model.loss.logvar".to_owned(), vec![]));
+    assert!(opened(&vae).unwrap().is_some());
+    // The temperature of a text encoder in a UNet is a fault.
+    let mut unet = lists::kind(Kind::Sd1, "");
+    unet.push(("logit_scale".to_owned(), vec![]));
+    assert!(said(&unet).contains("1 unknown (logit_scale)"));
+}
+
+#[test]
+fn one_half_of_an_autoencoder_is_whole_and_the_other_is_known_to_be_absent() {
+    for kind in [Kind::SdVae, Kind::Wan21Vae, Kind::TaeSd1, Kind::TaeHunyuan] {
+        let mut list = lists::kind(kind, "");
+        list.retain(|(name, _)| !name.starts_with("encoder."));
+        let component = component(&list);
+        let reader = without_bytes(&component.index);
+        let vae = open_vae(&reader, vec![component]).map_err(|e| e.to_string());
+        assert_eq!(vae.unwrap().unwrap().halves, ["decoder"], "{kind:?}");
+    }
+}
+
+#[test]
+fn sizes_of_a_damaged_file_are_an_error_and_no_panic() {
+    let shapes: [&[usize]; 5] = [&[], &[0], &[0, 0, 3, 3, 3], &[7], &[1; 7]];
+    for kind in [
+        Kind::Sd1,
+        Kind::ClipL,
+        Kind::SdVae,
+        Kind::Wan22Vae,
+        Kind::TaeWan22,
+        Kind::TaeFlux2,
+    ] {
+        let whole = lists::kind(kind, "");
+        let n = whole.len();
+        for (i, shape) in (0..n).step_by(n / 24).zip(shapes.iter().cycle()) {
+            let mut list = whole.clone();
+            list[i].1 = shape.to_vec();
+            let Ok((components, _)) = names::canonical(&lists::index("x", &list)) else {
+                continue;
+            };
+            for component in components.into_iter().filter(|c| c.net != Net::T5) {
+                let reader = without_bytes(&component.index);
+                let name = &whole[i].0;
+                let error = open(&reader, component).err();
+                assert!(error.is_some(), "{kind:?}: {name} of {shape:?} was taken");
+            }
+        }
+    }
+    // More levels than any network has: the sizes would not fit a number.
+    let mut list = lists::kind(Kind::SdVae, "");
+    for level in 4..80 {
+        for layer in ["conv1", "conv2"] {
+            let name = format!("decoder.up.{level}.block.0.{layer}.weight");
+            list.push((name, vec![512, 512, 3, 3]));
+        }
+    }
+    assert!(opened(&list).is_err());
+    let mut list = lists::kind(Kind::TaeHunyuan, "");
+    let grow = list.iter_mut().find(|(n, _)| n == "decoder.7.conv.weight");
+    grow.unwrap().1 = vec![1, 256, 1, 1];
+    assert!(opened(&list).is_err());
+    assert_eq!(taehv::Config::hunyuan().time_scale(), 4);
+}
