@@ -14,13 +14,13 @@ use nino_dtype::DType;
 /// One op (or one fusion) and the cases that try it.
 pub struct Problem {
     pub name: &'static str,
-    /// Kinds of [`nino_graph::Op`] it covers, by their names.
+    /// The names of the [`nino_graph::Op`]s it covers.
     pub ops: &'static [&'static str],
     cases: fn(&mut Rng) -> Vec<Case>,
 }
 
 impl Problem {
-    /// The same cases on every machine.
+    /// Makes the cases, which are the same on every machine.
     pub fn cases(&self) -> Vec<Case> {
         let seed = self.name.bytes().fold(7, |seed: u64, b| {
             seed.wrapping_mul(31).wrapping_add(b.into())
@@ -44,6 +44,11 @@ pub const PROBLEMS: &[Problem] = &[
         name: "products of whole lines",
         ops: &["linear", "conv"],
         cases: dense::whole_lines,
+    },
+    Problem {
+        name: "long sums",
+        ops: &["linear", "matmul", "conv", "attention"],
+        cases: dense::long_sums,
     },
     Problem {
         name: "matmul",
@@ -222,5 +227,5 @@ pub const PROBLEMS: &[Problem] = &[
     },
 ];
 
-/// Activation types every op is tried with.
+/// The activation types that every op is tried with.
 const ACTIVATIONS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];

@@ -1,4 +1,4 @@
-//! How fast values that wait outside a device come and go.
+//! Measures how fast values outside a device's arena are moved in and out.
 
 use crate::MapSource;
 use crate::run::RunError;
@@ -6,12 +6,13 @@ use nino_graph::{Act, Device, ExecError, Graph, Outside, Plan, RunOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Values of the tensor that passes through: well beyond any cache.
+/// The shape of the tensor that passes through; it is much larger than any cache.
 const N: [usize; 2] = [4096, 8192];
-/// Each step brings a good deal, as real plans do.
+/// The number of steps: each then moves megabytes, as in real plans.
 const STEPS: usize = 8;
 
-/// Bytes a second, in and out together: of an op that does next to nothing with what passes.
+/// Gives the bytes per second that an op moves in and out together. The op does next to no
+/// arithmetic.
 pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
     let mut g = Graph::new();
     let x = g.input("x", N, device.activation_dtype());
@@ -25,7 +26,7 @@ pub fn outside_rate(device: &dyn Device) -> Result<f64, RunError> {
     let weights = device.load(&[&plan], Arc::new(MapSource::default()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     session.clear(x)?;
-    // The first run finds pages nobody has touched.
+    // The first run touches fresh pages and is slower, so it is not timed.
     session.run(RunOptions::default())?;
     let mut seconds = Vec::new();
     for _ in 0..3 {

@@ -38,7 +38,8 @@ pub(super) fn upsample(x: &Tensor, o: &Upsample, out: Shape) -> Tensor {
     })
 }
 
-/// The two source positions of a bilinear sample and their weights, pixel centers at one half.
+/// Gives the two source positions of a bilinear sample with their weights. Pixel centers lie at one
+/// half.
 fn taps(at: usize, factor: usize, n: usize) -> [(usize, f64); 2] {
     let source = ((at as f64 + 0.5) / factor as f64 - 0.5).max(0.0);
     let low = source.floor() as usize;

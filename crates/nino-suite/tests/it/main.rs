@@ -1,3 +1,4 @@
 //! The list of problems itself; each executor's own tests run it on their devices.
 
 mod list;
+mod tolerance;
