@@ -48,8 +48,7 @@ pub(super) fn plan(work: Work<'_>, tokens: usize) -> Result<Planned, EngineError
         model,
         request,
     } = work;
-    let guided = (needs_negative(request.cfg) && !model.tells_guidance())
-        || request.sampler.name.contains("cfg_pp");
+    let guided = (needs_negative(request.cfg) && !model.tells_guidance()) || request.sampler.cfg_pp;
     let dtype = request.precision.dtype(device);
     let one = |pass: Pass| {
         Ok(Planning {

@@ -71,7 +71,7 @@ impl LastStep {
     /// the latent outside a mask, or the picture to edit, is lost.
     fn go_on(&self, model: &Checkpoint, request: &GenerateRequest, pass: &Pass) -> Option<GoOn> {
         let (index, _, sigma) = self.at?;
-        let restart = request.sampler.restart();
+        let restart = request.sampler.restart;
         let begins_elsewhere = request.inpaint.is_some() || model.edits();
         if index == 0 || begins_elsewhere || restart == Restart::Never {
             return None;
