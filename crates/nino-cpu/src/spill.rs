@@ -1,4 +1,4 @@
-//! Values outside the arena, in a temporary file without a name: it is gone when the session is.
+//! Values outside the arena, in a temporary file without a name, which goes when the session does.
 
 use std::env;
 use std::fs::File;
@@ -12,7 +12,8 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// Takes all of the disk that it will need, or none: a full disk half-way would cost the whole run.
+    /// Reserves all the room on the disk that will be needed, or fails. A disk that fills up
+    /// half-way would cost the whole run.
     pub(crate) fn new(bytes: u64) -> Result<Spill, ExecError> {
         let named = env::var_os("TMPDIR").map(PathBuf::from);
         let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
@@ -73,10 +74,10 @@ impl Spill {
     }
 }
 
-/// For files that are large: unlike `/tmp`, never in memory.
+/// A folder for large files: unlike `/tmp`, it is never in memory.
 const LARGE: &str = "/var/tmp";
 
-/// Makes the file so long, with its place on the disk where the system can do that.
+/// Makes the file `bytes` long, and reserves them on the disk where the system can.
 fn take(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -94,13 +95,14 @@ fn take(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Of the disk a file is on, where the system tells.
+/// Gives the free bytes of the disk that a file is on, where the system tells.
 fn free_bytes(file: &File) -> Option<u64> {
     #[cfg(unix)]
     {
         use std::os::fd::AsRawFd;
         let mut disk = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is given.
+        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is
+        // given.
         let disk = unsafe {
             if libc::fstatvfs(file.as_raw_fd(), disk.as_mut_ptr()) != 0 {
                 return None;

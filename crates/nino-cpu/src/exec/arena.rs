@@ -1,5 +1,5 @@
-//! The memory of sessions that run by turns: values in the arena and outside it. It is not `Sync`, so one
-//! call of one session is at work in it at a time.
+//! The memory of sessions that run by turns: values in the arena and outside it. It is not `Sync`,
+//! so one call of one session is at work in it at a time.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ impl Arena {
         Ok(Arena(Rc::new(Memory { inside, outside })))
     }
 
-    /// Whether another session is in it too.
+    /// Whether another session uses it, too.
     pub(super) fn is_shared(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
@@ -45,7 +45,7 @@ impl Arena {
         self.0.outside.as_ref()
     }
 
-    /// Writes to a value from byte `at` on; nothing where it has no place.
+    /// Writes to a value from byte `at` on. A value without a place is not written.
     pub(super) fn write(&self, place: Place, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         match (place, self.outside()) {
             (Place::Arena(span), _) => {
@@ -64,7 +64,7 @@ impl Arena {
         self.bytes(0..self.len()).fill(byte);
     }
 
-    /// For one copy; callers let go of it before the next call.
+    /// Gives bytes of the arena for one copy. Callers drop the slice before they ask for another.
     #[allow(clippy::mut_from_ref)] // the arena is a cell
     pub(super) fn bytes(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.end <= self.len(), "{range:?} of {}", self.len());

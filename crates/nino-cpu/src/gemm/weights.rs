@@ -12,7 +12,7 @@ use super::{q8, q8_panels};
 use crate::memory::{Buffer, View, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
 
-/// Values decoded at a time from a row of a block type: the longest block.
+/// The values decoded at a time from a row of a block type, which is the longest block.
 const ROW: usize = 256;
 
 pub(crate) struct Packed {
@@ -85,10 +85,10 @@ impl Packed {
         })
     }
 
-    /// Weights `[n, taps, cin]` that an op of the plan has made, of a plain type.
+    /// Takes weights `[n, taps, cin]` of a plain type that an op of the plan has made.
     ///
     /// # Safety
-    /// They have to stay as long as this is used.
+    /// The view's bytes must be valid and unchanged as long as the result is used.
     pub(crate) unsafe fn lent(view: View, [n, taps, cin]: [usize; 3]) -> Packed {
         Packed {
             dtype: view.dtype,
@@ -100,7 +100,8 @@ impl Packed {
         }
     }
 
-    /// What such weights become, without their values: enough to know the scratch they need.
+    /// Gives the layout of such weights without their values, which is enough to know the scratch
+    /// they need.
     pub(crate) fn outline(
         level: Level,
         dtype: DType,
@@ -130,12 +131,12 @@ impl Packed {
         self.n.div_ceil(PANEL)
     }
 
-    /// Columns of panel `p` that exist.
+    /// Gives the number of columns of panel `p` that exist.
     pub(crate) fn cols(&self, p: usize) -> usize {
         (self.n - p * PANEL).min(PANEL)
     }
 
-    /// Packed bytes, for the int8 kernel.
+    /// Gives the packed bytes, for the int8 kernel.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Own(data) => data.as_slice(),
@@ -154,7 +155,7 @@ impl Packed {
         }
     }
 
-    /// Floats of scratch that [`Packed::panel`] needs for `k` values of k.
+    /// Gives the floats of scratch that [`Packed::panel`] needs for `k` values of k.
     pub(crate) fn pack_floats(&self, k: usize) -> usize {
         match self.layout {
             PackedLayout::Panels if self.dtype == DType::F32 => 0,
@@ -164,8 +165,9 @@ impl Packed {
         }
     }
 
-    /// Panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of at
-    /// most [`SEG`] channels, or several blocks of a linear layer. `c0` is a multiple of [`SEG`].
+    /// Gives panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of
+    /// at most [`SEG`] channels, or several blocks of a linear layer. `c0` must be a multiple of
+    /// [`SEG`].
     pub(crate) unsafe fn panel(
         &self,
         level: Level,
@@ -241,7 +243,8 @@ impl Packed {
     }
 }
 
-/// `[n][taps][cin]` to `[panel][channel block][tap][channel][PANEL]`, zero beyond `n`.
+/// Packs `[n][taps][cin]` into `[panel][channel block][tap][channel][PANEL]`, with zeros beyond
+/// `n`.
 fn to_panels<const SIZE: usize>(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mut [u8]) {
     let (src, _) = src.as_chunks::<SIZE>();
     let (dst, _) = dst.as_chunks_mut::<SIZE>();
@@ -263,7 +266,7 @@ fn to_panels<const SIZE: usize>(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mu
 }
 
 dispatch! {
-    /// [`PANEL`] rows `ld` apart, of `n` values, to `[n][PANEL]`.
+    /// Transposes [`PANEL`] rows of `n` values, `ld` apart, to `[n][PANEL]`.
     pub(crate) fn transpose_panel(src: *const f32, ld: usize, n: usize, dst: *mut f32) = transpose_panel_impl
 }
 
