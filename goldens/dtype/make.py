@@ -19,7 +19,8 @@ SCALES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
     "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0],
 }
-# zero, -0, smallest subnormal, a negative subnormal, one, largest, infinity, quiet and signalling NaN
+# zero, -0, smallest subnormal, a negative subnormal, one, largest, infinity, quiet and signalling
+# NaN
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x3C00, 0x7BFF, 0x7C00, 0x7E00, 0xFC01]
 
 
@@ -51,8 +52,8 @@ def floats(rng):
         codes = torch.arange(256, dtype=torch.uint8)
         values = codes.view(dtype).float()
         write(f"decode_{name}", codes.numpy(), values.numpy())
-        # Every code, every midpoint between two, and the floats beside each midpoint. Finite values past the
-        # largest are left out: there we saturate and torch does not.
+        # Every code, every midpoint between two, and the floats beside each midpoint. Finite values
+        # past the largest are left out: there we saturate and torch does not.
         finite = values[values.isfinite()].sort().values.double()
         mid = ((finite[1:] + finite[:-1]) / 2).float()
         up, down = torch.full_like(mid, torch.inf), torch.full_like(mid, -torch.inf)

@@ -12,7 +12,8 @@ import sys
 COMFY = sys.argv.pop(1)
 sys.path.insert(0, COMFY)
 ARGS = sys.argv[1:]
-# f16 weights stay f16 and are widened as they are used, so that a large model fits; arithmetic is f32.
+# f16 weights stay f16 and are widened as they are used, so that a large model fits; arithmetic is
+# f32.
 sys.argv = [sys.argv[0], "--cpu", "--fp16-unet"]
 
 import comfy.options  # noqa: E402

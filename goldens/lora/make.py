@@ -163,8 +163,8 @@ def patched(weights, loras):
             new = comfy.lora.calculate_weight(patches.get(key, []), weight.clone(), key)
             name = key.removeprefix("diffusion_model.").removeprefix("clip_l.transformer.")
             out[prefix + name] = new.movedim(1, -1).contiguous() if new.dim() == 4 else new.contiguous()
-    # ComfyUI 0.30 logs an error for a Kronecker product with a core and leaves the weight alone; this is what it
-    # means to compute.
+    # ComfyUI 0.30 logs an error for a Kronecker product with a core and leaves the weight alone;
+    # this is what it means to compute.
     n = f"{res1}_conv2"
     core = torch.einsum("ijkl,jr,ip->prkl", kohya[f"{n}.lokr_t2"], kohya[f"{n}.lokr_w2_b"], kohya[f"{n}.lokr_w2_a"])
     first = kohya[f"{n}.lokr_w1_a"] @ kohya[f"{n}.lokr_w1_b"]

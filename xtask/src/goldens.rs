@@ -1,7 +1,7 @@
 //! `cargo xtask goldens <area>`: rewrites the committed golden files of one area.
 //!
-//! Tests only read goldens, so nobody needs Python except to make new ones. Each `make.py` names the
-//! package versions it was written with in its first lines.
+//! Tests only read goldens, so nobody needs Python except to make new ones. Each `make.py` names
+//! the package versions it was written with in its first lines.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};

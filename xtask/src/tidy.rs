@@ -5,6 +5,7 @@
 
 mod coverage;
 mod edges;
+mod prose;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     for file in files {
         rules::check(file, &mut findings);
         edges::check(file, &mut findings);
+        prose::check(file, &mut findings);
     }
     coverage::check(files, &mut findings);
     findings

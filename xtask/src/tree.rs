@@ -22,6 +22,15 @@ impl File {
         has_extension(&self.path, "wgsl")
     }
 
+    pub(crate) fn is_markdown(&self) -> bool {
+        has_extension(&self.path, "md")
+    }
+
+    /// Whether a comment begins with `//` and not with `#`.
+    pub(crate) fn has_slash_comments(&self) -> bool {
+        self.is_rust() || self.is_shader()
+    }
+
     /// Tests are neither counted nor held to the rules for the code that ships.
     pub(crate) fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs")

@@ -153,6 +153,10 @@ const KNOWN: &[Known] = &[
         "NINO_COMFYUI",
         "ComfyUI's folder: its models are found by name, too",
     ),
+    known(
+        "NINO_REQUIRE_GPU",
+        "1 makes tests fail that find no GPU; no effect on nino itself",
+    ),
     known("NO_COLOR", "no colors in messages"),
     known(
         "TERM_PROGRAM",

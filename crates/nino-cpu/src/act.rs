@@ -1,10 +1,19 @@
 //! Activation functions over rows, alone or with the scale and shift of a norm in front.
+//!
+//! # Safety
+//!
+//! `src` and `dst` must be valid for `n` values and may be the same row. `Scaled::mul` and
+//! `Scaled::add` must be valid for `n` values.
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 use nino_graph::Act;
 
 use crate::simd::{Simd, dispatch, math};
 
-/// A function of one vector, chosen outside the loop.
+/// A function of one vector. The choice among them is made outside the loop.
 pub(crate) trait VectorFn: Copy {
     unsafe fn apply<S: Simd>(self, x: S::V) -> S::V;
 }
@@ -29,7 +38,7 @@ unsafe fn identity<S: Simd>(x: S::V) -> S::V {
 
 #[inline(always)]
 unsafe fn relu<S: Simd>(x: S::V) -> S::V {
-    // In this order NaN stays NaN, which tells of overflows.
+    // In this order NaN stays NaN, so that overflows are seen in the result.
     S::max(S::zero(), x)
 }
 
@@ -113,7 +122,7 @@ macro_rules! with_act {
 pub(crate) use with_act;
 
 dispatch! {
-    /// dst = act(src), element by element; the two may be the same row.
+    /// Writes dst = act(src), element by element.
     pub(crate) fn map(act: Option<Act>, src: *const f32, dst: *mut f32, n: usize) = map_impl
 }
 
@@ -143,13 +152,15 @@ unsafe fn map_with<S: Simd, F: VectorFn>(src: *const f32, dst: *mut f32, n: usiz
 pub(crate) struct Scaled {
     pub mul: *const f32,
     pub add: *const f32,
-    /// Of the row; (0, 1) where the group's statistics are already in `mul` and `add`.
+    /// The row's mean; 0 where the group's statistics are already in `mul` and `add`.
     pub mean: f32,
+    /// The row's 1/√(var + eps); 1 where the group's statistics are already in `mul` and `add`.
     pub rstd: f32,
     pub act: Option<Act>,
 }
 
 dispatch! {
+    /// Writes the norm of `src` to `dst`.
     pub(crate) fn scale_map(s: &Scaled, src: *const f32, dst: *mut f32, n: usize) = scale_map_impl
 }
 

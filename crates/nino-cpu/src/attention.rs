@@ -3,8 +3,19 @@
 //!
 //! Dao et al., "FlashAttention" (2022), algorithm 1, turned on its side: scores are kept as
 //! `[keys][PANEL queries]` and results as `[hd][PANEL queries]`, so that vectors run over queries.
-//! The softmax then needs no sums across a vector, weights are a right-hand side of the register-tile
-//! kernel as they are, and no lane is wasted however long a head is.
+//! The softmax then needs no sums across a vector, weights are a right-hand side of the
+//! register-tile kernel as they are, and no lane is wasted however long a head is.
+//!
+//! # Safety
+//!
+//! Beyond the crate's contract: the views have the shapes that [`Attention`] names. [`Buffers`] are
+//! scratch of the running thread with the sizes that [`Attention::scratch_bytes`] counted, in
+//! panels of whole vectors. `Part::state` has room for all panels of the step, and each task
+//! touches its own.
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 mod columns;
 #[cfg(test)]
@@ -21,7 +32,7 @@ use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
 use columns::{Softmax, divide, scale, turn, weigh};
 
-/// Most panels of queries of a task: each task packs all keys and values again.
+/// Most panels of queries of a task. A task has many, because each packs all keys and values again.
 const PANELS: usize = 8;
 /// Most lanes of a vector.
 const LANES: usize = 16;
@@ -42,18 +53,18 @@ pub(crate) struct Attention {
     pub scale: f32,
 }
 
-/// Keys of one batch element that a step has, and what it gathers for them.
+/// The keys of one batch element that a step covers, and the sums that pass from step to step.
 pub(crate) struct Part {
     pub keys: Range<usize>,
-    /// What earlier keys gave and later ones go on from: for each head and panel of the step's queries
-    /// `[hd + 2][PANEL]`, the largest score and the total last.
+    /// The sums over earlier keys, which later steps add to. For each head and panel of the step's
+    /// queries it holds `[hd + 2][PANEL]`; the last two rows are the largest score and the total.
     pub state: *mut f32,
 }
 
 // SAFETY: tasks of a step touch the panels of their own queries.
 unsafe impl Sync for Part {}
 
-/// Added to the scores; a dimension of size 1 has stride 0.
+/// A mask, which is added to the scores. A dimension of size 1 has stride 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask {
     pub view: View,
@@ -62,7 +73,8 @@ pub(crate) struct Mask {
 }
 
 impl Attention {
-    /// Keys of one block: fewer where heads are long, so that packs stay in cache.
+    /// Gives the keys of one block. There are fewer where heads are long, so that packs stay in
+    /// cache.
     fn keys(&self) -> usize {
         if self.hd > 256 { SEG / 2 } else { SEG }.min(self.m)
     }
@@ -71,7 +83,7 @@ impl Attention {
         if self.hd > 128 { PANELS / 2 } else { PANELS }
     }
 
-    /// Values of a head, in whole vectors.
+    /// Gives the values of a head, rounded up to whole vectors.
     fn width(&self) -> usize {
         self.hd.next_multiple_of(LANES)
     }
@@ -90,14 +102,14 @@ impl Attention {
             + floats_bytes(self.rows_floats())
     }
 
-    /// For rows on their way between a tensor and a panel.
+    /// Gives the floats that rows need on their way between a tensor and a panel.
     fn rows_floats(&self) -> usize {
         let mask = if self.mask.is_some() { SEG * PANEL } else { 0 };
         (PANEL * self.width()).max(PANEL * PASS + mask)
     }
 
-    /// Computes query rows `rows`, counted over the batch, for all heads; with a part, which is for rows
-    /// of one batch element, so far as its keys say.
+    /// Computes query rows `rows`, counted over the batch, for all heads. With a part, the rows
+    /// must belong to one batch element, and only the part's keys are added.
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>, part: Option<&Part>) {
         let keys = part.map_or(self.m, |part| part.keys.len());
         let batches = rows.start / self.n..rows.end.div_ceil(self.n);
@@ -137,7 +149,7 @@ struct Task<'a> {
     head: usize,
     queries: Range<usize>,
     part: Option<&'a Part>,
-    /// Of its first queries among the panels of all heads of the step.
+    /// The index of its first queries' panel, among the panels of all heads of the step.
     panel: usize,
 }
 
@@ -147,8 +159,9 @@ struct Buffers {
     q: *mut f32,
     /// Weighted sums of values `[panel][hd][PANEL]`.
     out: *mut f32,
-    /// Of the scores so far, and the sums of their powers: `[panel][PANEL]`.
+    /// The largest scores so far: `[panel][PANEL]`.
     largest: *mut f32,
+    /// The sums of the scores' powers: `[panel][PANEL]`.
     total: *mut f32,
     /// A block's keys, `[segment][key][LDA]`, and its values turned, `[hd][LDA]`.
     k: *mut f32,
@@ -200,7 +213,7 @@ impl Task<'_> {
         }
     }
 
-    /// Gives what waits between steps, where that is in the buffers, and how many values it is.
+    /// Calls `copy(state, buffer, n)` for each piece of panel `p` that passes between steps.
     unsafe fn state(&self, buffers: &Buffers, p: usize, copy: impl Fn(*mut f32, *mut f32, usize)) {
         let Some(part) = self.part else { return };
         let values = self.a.hd * PANEL;
@@ -215,7 +228,7 @@ impl Task<'_> {
         self.queries.len().div_ceil(PANEL)
     }
 
-    /// Queries of panel `p`.
+    /// Gives the queries of panel `p`.
     fn rows(&self, p: usize) -> Range<usize> {
         let first = self.queries.start + p * PANEL;
         first..(first + PANEL).min(self.queries.end)
@@ -279,7 +292,7 @@ impl Task<'_> {
         }
     }
 
-    /// One block of keys for one panel of queries.
+    /// Adds one block of keys to one panel of queries.
     unsafe fn gather(&self, buffers: &Buffers, p: usize, keys: &Range<usize>) {
         let (a, level) = (self.a, self.level);
         let mut segments = [0; 64];

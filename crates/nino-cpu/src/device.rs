@@ -17,9 +17,9 @@ use crate::threads::Threads;
 /// How to open the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuOptions {
-    /// All cores when not given.
+    /// The number of threads; all cores when not given.
     pub threads: Option<usize>,
-    /// The best level when not given; one that this machine lacks is an error.
+    /// The vector level; the best one when not given. A level that this machine lacks is an error.
     pub level: Option<Level>,
     /// The folder for values that do not fit into memory; `/var/tmp` and then the system's folder
     /// for temporary files when it is not given or cannot be written.
@@ -50,8 +50,8 @@ fn names(levels: &[Level]) -> String {
         .join(", ")
 }
 
-/// What the program takes beside weights and arena, as resident memory was measured in decodes on a
-/// CPU, and somewhat more: 16 MiB, and 3.4 MiB of scratch a thread for the widest convolutions.
+/// The memory that the program takes beside weights and arena, rounded up. Decodes on a CPU had 16
+/// MiB resident, and 3.4 MiB of scratch a thread for the widest convolutions.
 const PROGRAM_BYTES: usize = 24 << 20;
 const THREAD_BYTES: usize = 4 << 20;
 

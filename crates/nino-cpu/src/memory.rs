@@ -9,7 +9,7 @@ use nino_graph::ExecError;
 use crate::simd::{Level, Simd, dispatch};
 use crate::threads::Threads;
 
-/// Zeroed bytes at a cache line's start; fails with the size wanted instead of aborting.
+/// Bytes at a cache line's start. Making one fails with the size wanted instead of aborting.
 pub(crate) struct Buffer {
     ptr: NonNull<u8>,
     bytes: usize,
@@ -23,13 +23,14 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     pub(crate) const ALIGN: usize = 64;
 
+    /// Makes a buffer of zeros.
     pub(crate) fn new(bytes: usize, what: &str) -> Result<Buffer, ExecError> {
-        // SAFETY: zeroed.
+        // SAFETY: what is allocated is zeroed.
         unsafe { Self::from(alloc_zeroed, bytes, what) }
     }
 
-    /// Zeroed by all threads: the first to write to a page waits for the system to find one, and so an
-    /// arena of gigabytes takes one thread seconds.
+    /// Makes a buffer that all threads fill with zeros. The first write to a page waits for the
+    /// system to find one, so that an arena of gigabytes would take one thread seconds.
     pub(crate) fn zeroed_by(
         threads: &Threads,
         bytes: usize,
@@ -48,7 +49,7 @@ impl Buffer {
     }
 
     /// # Safety
-    /// What `alloc` gives is read only once it is written.
+    /// The caller must not read what `alloc` gives before it is written.
     unsafe fn from(
         alloc: unsafe fn(Layout) -> *mut u8,
         bytes: usize,
@@ -97,9 +98,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Asks the C library to give freed memory of a MiB and more back at once. glibc raises its own limit
-/// to 32 MiB with the first such block freed and keeps what is smaller: after loading weights that is
-/// a fifth more than was planned. Costs nothing in a run, which allocates nothing of size.
+/// Asks the C library to give freed memory of a MiB and more back at once. glibc raises its own
+/// limit to 32 MiB with the first such block freed and keeps what is smaller: after loading weights
+/// that is a fifth more than was planned. Costs nothing in a run, which allocates nothing of size.
 pub(crate) fn give_back_what_is_freed() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: sets a number under the C library's own lock.
@@ -108,18 +109,27 @@ pub(crate) fn give_back_what_is_freed() {
     }
 }
 
-/// A contiguous tensor somewhere in memory, stored as f32, f16 or bf16.
+/// A contiguous tensor in memory, stored as f32, f16 or bf16.
+///
+/// A view knows neither its length nor who else uses it; the crate's `# Safety` section says what
+/// is promised. Of a tensor outside the arena only the rows of the step are in memory: the view
+/// then begins where the first element would be, which may be before the arena.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) ptr: *mut u8,
     pub(crate) dtype: DType,
 }
 
-// SAFETY: kernels write disjoint rows of a view and read what no one writes; each states so.
+// SAFETY: a view is an address and no access. Kernels write disjoint rows and read what nobody
+// writes; the crate's contract says so.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
+/// # Safety
+/// The elements that the arguments name must be valid to read, or to write for `target`, `commit`
+/// and `store`, by the crate's contract. `buf`, `dst` and `src` must be valid for `n` values.
+#[allow(unsafe_op_in_unsafe_fn)] // address arithmetic under the one contract above
 impl View {
     #[cfg(test)]
     pub(crate) fn of(values: &mut [f32]) -> View {
@@ -133,17 +143,19 @@ impl View {
         self.dtype == DType::F32
     }
 
-    /// Where element `at` is.
+    /// Gives the address of element `at`.
     pub(crate) unsafe fn at(self, at: usize) -> *mut u8 {
         self.ptr.add(at * self.dtype.block_bytes())
     }
 
+    /// Gives the address of element `at` of a view that is stored as f32.
     #[allow(clippy::cast_ptr_alignment)] // every view starts at its dtype's alignment
     pub(crate) unsafe fn f32_at(self, at: usize) -> *mut f32 {
         self.ptr.cast::<f32>().add(at)
     }
 
-    /// Elements `at..at + n` as f32: in place when stored so, else converted into `buf`.
+    /// Gives elements `at..at + n` as f32: in place when they are stored so, else converted into
+    /// `buf`.
     pub(crate) unsafe fn row(self, level: Level, at: usize, n: usize, buf: *mut f32) -> *const f32 {
         if self.is_f32() {
             return self.f32_at(at);
@@ -152,6 +164,7 @@ impl View {
         buf
     }
 
+    /// Converts elements `at..at + n` to f32 in `dst`.
     pub(crate) unsafe fn load(self, level: Level, at: usize, n: usize, dst: *mut f32) {
         match self.dtype {
             DType::F16 => widen_f16(level, self.at(at).cast(), dst, n),
@@ -160,7 +173,7 @@ impl View {
         }
     }
 
-    /// Asks for elements `at..at + n` to be brought into cache; a hint, never a fault.
+    /// Asks the CPU to bring elements `at..at + n` into its cache. This is a hint and never faults.
     pub(crate) fn prefetch(self, at: usize, n: usize) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -176,18 +189,20 @@ impl View {
         let _ = (at, n);
     }
 
-    /// Where to compute elements `at..at + n`: in place when stored as f32, else `buf`; call
-    /// [`View::commit`] afterwards.
+    /// Gives the address at which to compute elements from `at` on: their own when they are stored
+    /// as f32, else `buf`. Call [`View::commit`] afterwards.
     pub(crate) unsafe fn target(self, at: usize, buf: *mut f32) -> *mut f32 {
         if self.is_f32() { self.f32_at(at) } else { buf }
     }
 
+    /// Stores what was computed at the address that [`View::target`] gave.
     pub(crate) unsafe fn commit(self, level: Level, at: usize, n: usize, buf: *const f32) {
         if !self.is_f32() {
             self.store(level, at, n, buf);
         }
     }
 
+    /// Converts `n` values to the view's dtype and stores them at element `at`.
     pub(crate) unsafe fn store(self, level: Level, at: usize, n: usize, src: *const f32) {
         match self.dtype {
             DType::F16 => narrow_f16(level, src, self.at(at).cast(), n),
@@ -202,11 +217,12 @@ dispatch! { pub(crate) fn widen_bf16(src: *const u16, dst: *mut f32, n: usize) =
 dispatch! { pub(crate) fn narrow_f16(src: *const f32, dst: *mut u16, n: usize) = narrow_f16_impl }
 dispatch! { pub(crate) fn narrow_bf16(src: *const f32, dst: *mut u16, n: usize) = narrow_bf16_impl }
 
-// The step is a macro's expression, not a closure: a closure keeps its own target features unless it
-// is inlined.
+// The step is a macro's expression, not a closure: a closure keeps its own target features unless
+// it is inlined.
 macro_rules! convert {
     ($name:ident, $from:ty, $to:ty, |$s:ident, $src:ident, $dst:ident| $step:expr) => {
         #[inline(always)]
+        #[allow(unsafe_op_in_unsafe_fn)] // both pointers are valid for `n` values
         unsafe fn $name<$s: Simd>(src: *const $from, dst: *mut $to, n: usize) {
             let whole = n - n % $s::LANES;
             let mut i = 0;

@@ -1,5 +1,5 @@
-//! Loaded parameters: each in the form its uses need, packed for products, as f32 for small vectors,
-//! or as stored.
+//! Loaded parameters, each in the forms that its uses need: packed for products, as f32 for small
+//! vectors, or as stored.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ use crate::simd::Level;
 pub(crate) struct Roles {
     /// `[n, taps, cin]` of each use as the weights of a conv or linear.
     packed: Vec<[usize; 3]>,
-    /// Bias, gain or the like: wanted as f32.
+    /// It is a bias, a gain or the like, and needed as f32.
     vector: bool,
-    /// Read as it is stored.
+    /// It is read as it is stored.
     raw: bool,
 }
 
@@ -75,7 +75,7 @@ impl Param {
         let mut left = roles.packed.len();
         for &shape in &roles.packed {
             left -= 1;
-            // The last use takes the bytes, unless they are wanted as they are.
+            // The last use takes the bytes themselves, unless they are also needed as stored.
             let bytes = if left > 0 || roles.raw {
                 let mut copy = Buffer::new(stored.len(), name)?;
                 copy.as_mut_slice().copy_from_slice(stored.as_slice());
@@ -93,7 +93,8 @@ impl Param {
         Ok(param)
     }
 
-    /// A parameter that is read later, as far as it can be told before.
+    /// Makes a parameter without values, for one that is read later: it has the layout and so the
+    /// scratch that its ops need.
     pub(crate) fn outline(
         level: Level,
         spec: &ParamSpec,
@@ -180,8 +181,8 @@ impl Params {
     }
 }
 
-/// Reads and packs on all threads. The largest come first, so that what a thread needs beside its result
-/// is small once most of them are there.
+/// Reads and packs on all threads. The largest parameters come first, so that the memory a thread
+/// needs while packing is small by the time most parameters are loaded.
 fn read_all(
     level: Level,
     mut wanted: Vec<(&ParamSpec, Roles)>,
@@ -194,7 +195,7 @@ fn read_all(
         let mut mine = Vec::new();
         while let Some((spec, roles)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
             let read = Param::new(level, spec, roles, source);
-            // The others need not go on after a failure.
+            // After a failure the other threads stop.
             let read = read.inspect_err(|_| next.store(wanted.len(), Ordering::Relaxed));
             mine.push((spec.name.clone(), read?));
         }
@@ -215,20 +216,20 @@ fn read_all(
     Ok(by_name)
 }
 
-/// Parameters that the plan reads anew in every run.
+/// Gives the parameters that the plan reads again in every run.
 pub(crate) fn fetched(plan: &Plan) -> BTreeSet<Node> {
     let params = plan.fetches().iter().flat_map(|f| &f.params);
     params.map(|(node, _)| *node).collect()
 }
 
-/// Weights `[n, kt, kh, kw, cin]` or `[n, k]` as `[n, taps, cin]`.
+/// Gives the shape of weights `[n, kt, kh, kw, cin]` or `[n, k]` as `[n, taps, cin]`.
 pub(crate) fn packed_shape(g: &Graph, w: Node) -> [usize; 3] {
     let s = g.shape(w);
     let (n, cin) = (s[0], s.last_dim());
     [n, s[1..s.rank() - 1].iter().product(), cin]
 }
 
-/// The roles of each parameter that a graph's ops read.
+/// Gives the roles of each parameter that a graph's ops read.
 pub(crate) fn roles(g: &Graph) -> BTreeMap<Node, (&ParamSpec, Roles)> {
     let mut found: BTreeMap<Node, (&ParamSpec, Roles)> = BTreeMap::new();
     let mut note = |n: Node, f: &dyn Fn(&mut Roles)| {

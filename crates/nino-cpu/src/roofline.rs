@@ -1,4 +1,5 @@
-//! What this machine can do at most: its features, arithmetic peak and copy bandwidth, measured.
+//! The most that this machine can do: its features, and its measured peak of arithmetic and copy
+//! bandwidth.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -36,8 +37,8 @@ pub fn features() -> Vec<(&'static str, bool)> {
 }
 
 impl Cpu {
-    /// f32 arithmetic of all threads at this level, in GFLOP/s: the register-tile kernel on data that
-    /// stays in the first-level cache. Takes about 0.2 s.
+    /// Measures the f32 arithmetic of all threads at this level in GFLOP/s, with the register-tile
+    /// kernel on data that stays in the first-level cache. This takes about 0.2 s.
     pub fn peak_gflops(&self) -> f64 {
         const ROWS: usize = 14;
         const REPEATS: usize = 2000;
@@ -97,7 +98,7 @@ impl Cpu {
     }
 }
 
-/// The best of several runs: a peak is what nothing disturbed.
+/// Gives the best of several runs, the one that was disturbed least.
 fn best_of(mut run: impl FnMut() -> f64) -> f64 {
     (0..7).map(|_| run()).fold(0.0, f64::max)
 }

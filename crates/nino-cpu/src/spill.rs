@@ -1,4 +1,4 @@
-//! Values outside the arena, in a temporary file without a name: it is gone when the session is.
+//! Values outside the arena, in a temporary file without a name, which goes when the session does.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -98,7 +98,7 @@ fn system_folders() -> [PathBuf; 2] {
     [PathBuf::from("/var/tmp"), last]
 }
 
-/// Makes the file so long, with its place on the disk where the system can do that.
+/// Makes the file `bytes` long, and reserves them on the disk where the system can.
 fn take(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -116,13 +116,14 @@ fn take(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Of the disk a file is on, where the system tells.
+/// Gives the free bytes of the disk that a file is on, where the system tells.
 fn free_bytes(file: &File) -> Option<u64> {
     #[cfg(unix)]
     {
         use std::os::fd::AsRawFd;
         let mut disk = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is given.
+        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is
+        // given.
         let disk = unsafe {
             if libc::fstatvfs(file.as_raw_fd(), disk.as_mut_ptr()) != 0 {
                 return None;

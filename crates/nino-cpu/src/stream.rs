@@ -1,4 +1,5 @@
-//! Parameters that are not in memory all the time: a thread reads them ahead of the op they are for.
+//! Parameters that are not in memory all the time: a thread reads them ahead of the op they are
+//! for.
 //!
 //! The op that runs holds one fetch, the thread at most one more: it waits until that one is taken.
 
@@ -15,13 +16,14 @@ use crate::simd::Level;
 /// Parameters of one fetch, ready to use.
 pub(crate) type Fetched = BTreeMap<Node, Param>;
 
-/// Fetches of a plan, round after round.
+/// The fetches of a plan, run after run.
 pub(crate) struct Stream {
     fetched: Receiver<Result<Fetched, ExecError>>,
 }
 
 impl Stream {
-    /// `first` is the first fetch of the first round; later rounds leave out those of steady steps.
+    /// Starts the reading thread. `first` is the first fetch of the first run; later runs leave out
+    /// the fetches of steady steps.
     pub(crate) fn start(
         plan: Arc<Plan>,
         source: Arc<dyn ParamSource>,
@@ -38,7 +40,8 @@ impl Stream {
         Ok(Stream { fetched })
     }
 
-    /// Waits for the next fetch; drop the one before first.
+    /// Waits for the next fetch. Callers drop the one before first, so that at most two are in
+    /// memory.
     pub(crate) fn next(&self) -> Result<Fetched, ExecError> {
         let ended = |_| ExecError::Device {
             message: "the thread that reads weights ended".to_owned(),
@@ -47,7 +50,7 @@ impl Stream {
     }
 }
 
-/// Until nobody takes them any more, or one cannot be read.
+/// Reads fetches until nobody takes them any more, or until one cannot be read.
 fn read_on(
     plan: &Plan,
     first: usize,

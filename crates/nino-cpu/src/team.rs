@@ -33,7 +33,7 @@ pub(crate) struct Carver<'a> {
 }
 
 impl Carver<'_> {
-    /// `n` floats at the start of a cache line, holding whatever the last task left.
+    /// Gives `n` floats at the start of a cache line. They hold whatever the last task left.
     pub(crate) fn floats(&mut self, n: usize) -> *mut f32 {
         let start = self.used;
         self.used += floats_bytes(n);
@@ -48,7 +48,7 @@ impl Carver<'_> {
     }
 }
 
-/// Scratch bytes that `n` floats take.
+/// Gives the scratch bytes that `n` floats take.
 pub(crate) fn floats_bytes(n: usize) -> usize {
     (n * 4).next_multiple_of(Buffer::ALIGN)
 }
@@ -58,7 +58,7 @@ pub(crate) struct Team<'a> {
     pub(crate) threads: &'a Threads,
     pub(crate) scratch: &'a [Scratch],
     pub(crate) level: Level,
-    /// No task begins once this is true: an op may take seconds, and its result is no longer wanted.
+    /// No task begins once this is true, because an op may take seconds.
     pub(crate) cancel: Option<&'a AtomicBool>,
 }
 
@@ -71,8 +71,8 @@ impl Team<'_> {
         self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
     }
 
-    /// Runs `tasks` tasks on all threads; `work` is the total in rough operations, so that what is
-    /// quicker than waking a thread stays on this one.
+    /// Runs `tasks` tasks on all threads. `work` is a rough count of operations: where it is too
+    /// small to be worth waking threads, this thread runs all tasks.
     pub(crate) fn run(&self, tasks: usize, work: usize, f: impl Fn(usize, Carver<'_>) + Sync) {
         const WAKE_WORK: usize = 100_000;
         let one = |scratch: &Scratch, task: usize| {
@@ -120,7 +120,7 @@ mod tests {
                 if task == 5 {
                     cancel.store(true, Ordering::SeqCst);
                 }
-                // The others' tasks of that moment end when this one has said so.
+                // Tasks that have begun on other threads end after the cancel.
                 while task > 5 && !cancel.load(Ordering::SeqCst) {
                     std::hint::spin_loop();
                 }

@@ -1,5 +1,5 @@
-//! The threads of a CPU: they wait until an op has work for all of them. The thread that asks is one of
-//! them, and nothing is allocated to hand out work.
+//! The threads of a CPU, which wait until an op has work for all of them. The calling thread is one
+//! of them. Handing out work allocates nothing.
 
 use std::any::Any;
 use std::io;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Looks at the round counter this often before a thread goes to sleep: ops follow each other within
-/// microseconds, and waking a thread takes longer than that.
+/// How often a thread looks at the round counter before it sleeps. Ops follow each other within
+/// microseconds, and waking a thread takes longer.
 const LOOKS: usize = 4000;
 
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// One op at a time, also when sessions run beside each other.
+    /// Held while an op runs, so that sessions beside each other take turns.
     turn: Mutex<()>,
 }
 
 struct Shared {
-    /// Counts broadcasts; the same number as in the state, to be looked at without a lock.
+    /// Counts broadcasts. It equals the state's `round` and can be read without the lock.
     round: AtomicUsize,
     state: Mutex<State>,
     wake: Condvar,
@@ -36,11 +36,12 @@ struct State {
     over: bool,
 }
 
-/// The caller's function. Its lifetime is a promise: the caller waits until every worker has returned.
+/// The caller's function. Its lifetime is a promise: the caller waits until every worker has
+/// returned.
 type Job = &'static (dyn Fn(usize) + Sync);
 
 impl Threads {
-    /// `n` threads, the caller among them.
+    /// Starts `n - 1` threads; the caller is one more.
     pub(crate) fn new(n: usize) -> io::Result<Threads> {
         let shared = Arc::new(Shared {
             round: AtomicUsize::new(0),
@@ -109,7 +110,7 @@ impl Drop for Threads {
         drop(state);
         self.shared.wake.notify_all();
         for worker in self.workers.drain(..) {
-            // It cannot have panicked: what it runs is caught.
+            // A worker cannot have panicked, because panics of what it runs are caught.
             let _ = worker.join();
         }
     }

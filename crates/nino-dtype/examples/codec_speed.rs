@@ -1,5 +1,6 @@
-//! Prints the speed of every codec on one core, in GB/s of f32 values: `cargo run --release -p
-//! nino-dtype --example codec_speed [values] [runs] [dtype]`. Median of the runs.
+//! Prints the speed of every codec on one core, in GB/s of f32 values:
+//! `cargo run --release -p nino-dtype --example codec_speed [values] [runs] [dtype]`. Median of the
+//! runs.
 #![allow(clippy::print_stdout)]
 
 use nino_dtype::{DType, decode, encode, has_encoder};

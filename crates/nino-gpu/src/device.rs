@@ -63,6 +63,19 @@ impl Gpu {
         Gpu::open_in(&Adapters::enumerate(), options)
     }
 
+    /// Opens every adapter, at its best tier or at a lower one.
+    pub fn open_all(adapters: &Adapters, tier: Option<Tier>) -> Result<Vec<Gpu>, GpuError> {
+        let open = |info: &AdapterInfo| {
+            let options = OpenOptions {
+                adapter: info.index.to_string(),
+                tier,
+                ..OpenOptions::default()
+            };
+            Gpu::open_in(adapters, &options)
+        };
+        adapters.infos.iter().map(open).collect()
+    }
+
     pub fn open_in(adapters: &Adapters, options: &OpenOptions) -> Result<Gpu, GpuError> {
         let wanted = if options.adapter.is_empty() {
             "auto"

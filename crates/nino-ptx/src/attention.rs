@@ -116,9 +116,9 @@ struct Writer {
     fragments: [Reg; 2],
     /// 0.0
     zero: Reg,
-    /// Of each 16 rows and each step of 16 columns: fragments of queries.
+    /// The fragments of the queries, for each 16 rows and each step of 16 columns.
     q: Vec<Vec<Vec<Reg>>>,
-    /// Of each 16 rows and each 8 columns: sums of values.
+    /// The sums of values, for each 16 rows and each 8 columns.
     out: Vec<Sums>,
     softmax: Softmax,
 }

@@ -15,7 +15,7 @@ mod operands;
 use copy::{Copies, Matrix, Pixels};
 use operands::Operands;
 
-/// What a kernel is made for.
+/// The op and tile that a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GemmKernel {
     pub tile: Tile,
@@ -27,8 +27,9 @@ pub struct GemmKernel {
     pub residual: bool,
     /// After the residual.
     pub post: Act,
-    /// Half of a tile's columns are of the second half of W, and what is stored is the first half times
-    /// this of the second: no residual then. N is the width of what is stored.
+    /// With a gate, half of a tile's columns belong to the second half of W, and the result is the
+    /// first half times the activated second half. There is no residual then, and N is the width of
+    /// the result.
     pub gate: Option<Act>,
 }
 
@@ -70,7 +71,8 @@ pub struct Tile {
     pub per_sm: u32,
 }
 
-/// A convolution's window over frames, which are not padded, and their pixels. K is `[kt, kh, kw, c]`.
+/// A convolution's window over frames, which are not padded, and their pixels. K is
+/// `[kt, kh, kw, c]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {
     pub size: [u32; 3],
@@ -85,8 +87,8 @@ pub mod word {
     pub const M: usize = 0;
     pub const N: usize = 1;
     pub const K: usize = 2;
-    /// Elements from where a view starts to the launch's first row. For windows, eights of elements to
-    /// pixel 0 of a tensor that may begin far before the view: signed.
+    /// Elements from where a view starts to the launch's first row. For windows, eights of elements
+    /// to pixel 0 of a tensor that may begin far before the view: signed.
     pub const X_AT: usize = 3;
     pub const OUT_AT: usize = 4;
     pub const RESIDUAL_AT: usize = 5;
@@ -108,7 +110,7 @@ pub mod word {
 }
 
 impl Window {
-    /// Whether it leads from other frames than a pixel's own.
+    /// Whether the window covers other frames than a pixel's own.
     pub fn is_over_frames(&self) -> bool {
         self.size[0] > 1 || self.stride[0] > 1
     }
@@ -138,7 +140,7 @@ impl Tile {
     }
 }
 
-/// What every part of a kernel needs.
+/// The registers that every part of a kernel needs.
 struct Frame {
     tile: Tile,
     tid: Reg,
@@ -270,7 +272,8 @@ impl GemmKernel {
         a.place(&again);
         op!(a, "cp.async.wait_group {}", tile.stages - 2);
         op!(a, "fence.proxy.async.shared::cta");
-        // Everybody's copies are there, and everybody is done with the step before.
+        // After this barrier the copies of all threads have arrived, and all are done with the step
+        // before.
         op!(a, "bar.sync 0");
         fill(a);
         operands.multiply(a, tile, read, &sums);

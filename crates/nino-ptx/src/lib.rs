@@ -14,10 +14,12 @@ pub mod wide;
 
 pub use probe::PROBE_THREADS;
 
-/// Of the device that tiles were chosen on, an H200; on another one only the choice could be better.
+/// The multiprocessors of an H200, on which tiles were chosen. On another device the kernels work
+/// as well, but another choice of tiles could be faster.
 pub const MULTIPROCESSORS: u32 = 132;
 
-/// What a kernel may use, as PTX names it; a device takes all targets up to its own.
+/// The instructions that a kernel may use, as PTX names them. A device takes all targets up to its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// Ampere and everything after it: `mma`, `cp.async`.
@@ -44,7 +46,7 @@ impl Target {
     }
 }
 
-/// What to write a kernel for: two keys are equal where the texts would be.
+/// Names a kernel. Two keys are equal where the texts of their kernels would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PtxKey {
     Attention(attention::AttentionKernel),

@@ -7,8 +7,8 @@ use super::{PtxKernel, Target};
 /// Threads of the kernel that [`PtxKey::Probe`](crate::PtxKey::Probe) stands for.
 pub const PROBE_THREADS: u32 = 128;
 
-/// Every thread writes its number times word 0, plus word 1, by way of the last of the shared memory
-/// that a kernel may use.
+/// Every thread writes its number times word 0, plus word 1, by way of the last of the shared
+/// memory that a kernel may use.
 pub(super) fn kernel(target: Target) -> PtxKernel {
     let mut a = Asm::default();
     let (out, scale, start) = (a.view(0), a.word(0), a.word(1));

@@ -8,7 +8,7 @@ use super::asm::{Asm, Reg, op};
 /// tile but the first asks for another shift of its rows.
 const SLACK: &str = "0f41000000";
 
-/// Of each 8 columns of 16 rows, the four sums of a lane.
+/// The four sums of a lane, for each 8 columns of 16 rows.
 pub(super) type Sums = Vec<[Reg; 4]>;
 
 pub(super) fn sums(a: &mut Asm, columns: u32) -> Sums {
@@ -22,9 +22,10 @@ pub(super) struct Softmax {
     lane: Reg,
     /// log2(e) times the factor of scores.
     scale: Reg,
-    /// Of each row: what is added to a score times `scale` before it becomes an exponent of two,
-    /// and the sum of the exponentials this lane made.
+    /// For each row, the number that is added to a score times `scale` to make it an exponent of
+    /// two.
     pub(super) shift: Vec<Reg>,
+    /// For each row, the sum of the exponentials that this lane made.
     pub(super) sum: Vec<Reg>,
 }
 
@@ -38,7 +39,7 @@ impl Softmax {
         }
     }
 
-    /// Keys from `valid` on become impossible.
+    /// Masks the keys from `valid` on.
     pub(super) fn mask(&self, a: &mut Asm, scores: &[Sums], valid: Reg) {
         let [column, left] = [a.b32(), a.b32()];
         op!(a, "and.b32 {column}, {}, 3", self.lane);
@@ -57,7 +58,7 @@ impl Softmax {
         }
     }
 
-    /// Shifts for the first tile's scores.
+    /// Sets the shifts for the first tile's scores.
     pub(super) fn first_shifts(&self, a: &mut Asm, scores: &[Sums]) {
         for (row, shift) in self.shift.iter().enumerate() {
             let top = row_top(a, scores, row);
@@ -66,8 +67,8 @@ impl Softmax {
         }
     }
 
-    /// Where an exponent would be above the slack, the warp's rows get new shifts, and what was
-    /// summed in `out` follows.
+    /// Sets new shifts for the warp's rows where an exponent would be above the slack, and rescales
+    /// the sums in `out` to match.
     pub(super) fn new_shifts(&self, a: &mut Asm, scores: &[Sums], out: &[Sums]) {
         let rows = self.shift.len();
         let tops: Vec<Reg> = (0..rows).map(|row| row_top(a, scores, row)).collect();
@@ -119,7 +120,7 @@ impl Softmax {
         fragments
     }
 
-    /// The sums of the lanes that share a row become the row's.
+    /// Adds up the sums of the lanes that share a row.
     pub(super) fn total(&self, a: &mut Asm) {
         for &sum in &self.sum {
             for lanes in [1, 2] {
@@ -129,7 +130,7 @@ impl Softmax {
         }
     }
 
-    /// Of each row, what its sums of values are to be multiplied by in the end.
+    /// Gives for each row the factor that its sums of values are multiplied by in the end.
     pub(super) fn factors(&self, a: &mut Asm) -> Vec<Reg> {
         for sum in &self.sum {
             op!(a, "rcp.approx.ftz.f32 {sum}, {sum}");
@@ -137,7 +138,7 @@ impl Softmax {
         self.sum.clone()
     }
 
-    /// Of each row, the logarithm to base 2 of its total without the shift.
+    /// Gives for each row the logarithm to base 2 of its total, without the shift.
     pub(super) fn logs(&self, a: &mut Asm) -> Vec<Reg> {
         let of_row = |(sum, shift): (&Reg, &Reg)| {
             let log = a.f32();
@@ -148,8 +149,8 @@ impl Softmax {
         self.sum.iter().zip(&self.shift).map(of_row).collect()
     }
 
-    /// What brings a row's greatest score to an exponent of zero; `top` becomes that of the four
-    /// lanes which share the row.
+    /// Gives the shift that brings a row's greatest score to an exponent of zero. `top` becomes the
+    /// greatest score of the four lanes that share the row.
     fn low(&self, a: &mut Asm, top: Reg) -> Reg {
         for lanes in [1, 2] {
             let other = shuffle(a, top, lanes);

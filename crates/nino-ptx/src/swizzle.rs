@@ -2,9 +2,9 @@
 
 use crate::asm::{Asm, Reg, op};
 
-/// Rows lie in shared memory without padding. A row's chunks of 16 bytes are permuted, so that the same
-/// chunk of 8 consecutive rows lies in 8 different eighths of 128 bytes, as `ldmatrix` wants it; for rows
-/// of 64 or 128 bytes that is also how the matrix units of Hopper read them.
+/// Rows lie in shared memory without padding. A row's chunks of 16 bytes are permuted, so that the
+/// same chunk of 8 consecutive rows lies in 8 different eighths of 128 bytes, as `ldmatrix` wants
+/// it; for rows of 64 or 128 bytes that is also how the matrix units of Hopper read them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Swizzle {
     pub(crate) row_bytes: u32,

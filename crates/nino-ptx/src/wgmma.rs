@@ -1,10 +1,11 @@
-//! What Hopper's matrix units are told of an operand in shared memory.
+//! Descriptors, which tell Hopper's matrix units how an operand lies in shared memory.
 
 use crate::asm::{Asm, Reg, op};
 
-/// Lines of 64 or 128 swizzled bytes, eight to an atom, from a multiple of 1024 on; atoms of the same
-/// columns lie one after the other. `beside` leads to the columns of the next line, in units of 16
-/// bytes, where columns are not what a product sums over, and is 1 where they are.
+/// Makes the descriptor of lines of 64 or 128 swizzled bytes that begin at a multiple of 1024.
+/// Eight lines are an atom, and atoms of the same columns lie one after the other. Where a product
+/// sums over the columns, `beside` is 1. Elsewhere it is the distance to the columns of the next
+/// line, in units of 16 bytes.
 pub(crate) fn descriptor(a: &mut Asm, at: Reg, line: u32, beside: u32) -> Reg {
     // Swizzles by number: lines of 128 bytes are 1, of 64 bytes 2.
     let mode: u64 = if line == 128 { 1 } else { 2 };

@@ -1,7 +1,7 @@
 //! Attention with wide heads on Hopper's matrix units: q, out `[b, n, heads, hd]`, k, v
 //! `[b, m, heads, hd]`, all f16. Views, words and the order of keys are those of `attention`; the
-//! grid is blocks of rows, parts of heads, batch elements. With `log` there is one more view behind the
-//! output: f32 `[rows, heads]`, what each query's weights sum up to, in units of log2.
+//! grid is blocks of rows, parts of heads, batch elements. With `log` there is one more view behind
+//! the output: f32 `[rows, heads]`, what each query's weights sum up to, in units of log2.
 //!
 //! A warp group's registers hold the sums of 64 rows by 256 columns of values. Of a wider head each
 //! part is another workgroup's, and each scores all of the head again: half more work at 512
@@ -221,7 +221,7 @@ impl Writer {
         for step in 0..self.kernel.ahead() {
             copies.step(self, step);
         }
-        // An endless shift is one that every score is above: the first tile sets it.
+        // An infinite shift makes the first tile set a new one, since every score is above it.
         for shift in &self.softmax.shift {
             op!(self.a, "mov.f32 {shift}, 0f7F800000");
         }

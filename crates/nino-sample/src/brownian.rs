@@ -1,9 +1,10 @@
-//! Brownian motion over noise levels, for the SDE samplers: equal to torchsde's `BrownianTree` as k-diffusion
-//! wraps it. Every increment follows from (seed, interval) alone, whatever was asked before.
+//! Brownian motion over noise levels, for the SDE samplers: equal to torchsde's `BrownianTree` as
+//! k-diffusion wraps it. Every increment follows from (seed, interval) alone, whatever was asked
+//! before.
 //!
-//! The tree halves [t0, t1], rounding every time to 6 decimals. A node's increment splits between its halves by
-//! a Brownian bridge whose normal draw is seeded by the node's place in the tree (Kidger et al., "Efficient and
-//! accurate gradients for neural SDEs", 2021).
+//! The tree halves [t0, t1], rounding every time to 6 decimals. A node's increment splits between
+//! its halves by a Brownian bridge whose normal draw is seeded by the node's place in the tree
+//! (Kidger et al., "Efficient and accurate gradients for neural SDEs", 2021).
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -14,7 +15,7 @@ use crate::rng::{Rng, seed_sequence};
 const POOL: usize = 24;
 /// Paths longer than this keep no draws: a query's 50 nodes or so would fill memory.
 const MAX_CACHED: usize = 1 << 20;
-/// Draws smaller than this together are not worth a thread.
+/// The number of values from which on drawing is shared among threads.
 const PARALLEL: usize = 1 << 16;
 
 pub struct BrownianTree {
@@ -24,7 +25,8 @@ pub struct BrownianTree {
     len: usize,
     /// The increment over the whole of [t0, t1].
     total: Vec<f32>,
-    /// Normals of the nodes the last query split; the next one, which begins where it ended, needs half of them.
+    /// Normals of the nodes the last query split; the next one, which begins where it ended, needs
+    /// half of them.
     draws: HashMap<(u64, u64), Vec<f32>>,
     spare: Vec<Vec<f32>>,
 }
@@ -63,8 +65,8 @@ impl BrownianTree {
         }
     }
 
-    /// The unit-variance noise of stepping from level `from` to level `to`: the increment over the interval,
-    /// negated when the level falls, divided by the root of its length.
+    /// The unit-variance noise of stepping from level `from` to level `to`: the increment over the
+    /// interval, negated when the level falls, divided by the root of its length.
     pub fn noise(&mut self, from: f32, to: f32, out: &mut [f32]) {
         let clamp = |t: f32| round6(f64::from(t).clamp(self.root.start, self.root.end));
         let (ta, tb, sign) = if from < to {

@@ -1,4 +1,4 @@
-//! What can go wrong: unknown names, impossible settings, and being told to stop.
+//! Errors: unknown names, impossible settings, and a run that was stopped.
 
 /// The denoiser or the step callback asked to end the run; whoever asked knows why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,6 @@
-//! f32 functions rounded from f64: the same number on every platform, and nearly always torch's. It matters for
-//! noise levels: Brownian paths are cut at levels rounded to 6 decimals, so a last bit can change the noise.
+//! f32 functions rounded from f64: the same number on every platform, and nearly always torch's. It
+//! matters for noise levels: Brownian paths are cut at levels rounded to 6 decimals, so a last bit
+//! can change the noise.
 
 mod pow;
 

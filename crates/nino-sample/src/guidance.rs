@@ -1,5 +1,5 @@
-//! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the positive and,
-//! where it counts, the negative prompt, and combines the two predictions of x0.
+//! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the
+//! positive and, where it counts, the negative prompt, and combines the two predictions of x0.
 
 use crate::error::Stop;
 use crate::model::ModelSampling;
@@ -7,7 +7,8 @@ use crate::sampler::{Denoise, Output};
 
 /// A network with its prompts. Whether the two prompts share a batch is its own affair.
 pub trait Network {
-    /// Runs the network on `input` at `timestep`, writing its raw outputs; `negative` is asked for only when needed.
+    /// Runs the network on `input` at `timestep`, writing its raw outputs; `negative` is asked for
+    /// only when needed.
     fn forward(
         &mut self,
         input: &[f32],
@@ -27,7 +28,8 @@ pub struct Guided<'a, N> {
     negative: Vec<f32>,
 }
 
-/// CFG rescale (Lin et al. 2023, section 3.4): brings the guided v-prediction's deviation back to the positive's.
+/// CFG rescale (Lin et al. 2023, section 3.4): brings the guided v-prediction's deviation back to
+/// the positive's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rescale {
     /// 0 leaves guidance as it is, 1 corrects it fully; ComfyUI's default is 0.7.
@@ -104,7 +106,8 @@ pub fn combine(cfg: f32, positive: &mut [f32], negative: &[f32]) {
         .for_each(|(p, n)| *p = n + (*p - n) * cfg);
 }
 
-/// The same on the v-prediction, rescaled. `positive` and `negative` are predictions of x0 from `x`.
+/// The same on the v-prediction, rescaled. `positive` and `negative` are predictions of x0 from
+/// `x`.
 pub fn combine_rescaled(
     x: &[f32],
     sigma: f32,

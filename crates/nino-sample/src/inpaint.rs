@@ -1,5 +1,5 @@
-//! Inpainting by mask: outside the mask every step sees the original latent, noised to its level, and every
-//! prediction is the original.
+//! Inpainting by mask: outside the mask every step sees the original latent, noised to its level,
+//! and every prediction is the original.
 
 use crate::Error;
 use crate::error::Stop;

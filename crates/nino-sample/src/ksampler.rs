@@ -1,5 +1,5 @@
-//! ComfyUI's `KSampler` and `KSamplerAdvanced`: from steps, denoise and the start and end of a run to its noise
-//! levels, and from a latent and noise to the sampled latent.
+//! ComfyUI's `KSampler` and `KSamplerAdvanced`: from steps, denoise and the start and end of a run
+//! to its noise levels, and from a latent and noise to the sampled latent.
 
 use crate::error::{Error, Stop};
 use crate::inpaint::Inpaint;
@@ -27,8 +27,8 @@ fn levels(
     Ok(sigmas)
 }
 
-/// `KSampler`'s noise levels. `denoise` below 1 takes the last `steps` of a schedule of `steps / denoise`; at 0
-/// there is nothing to do and the list is empty.
+/// `KSampler`'s noise levels. `denoise` below 1 takes the last `steps` of a schedule of
+/// `steps / denoise`; at 0 there is nothing to do and the list is empty.
 pub fn sigmas(
     model: &ModelSampling,
     sampler: &Sampler,
@@ -69,7 +69,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Cuts the levels; empty when the run would start at or after its end, which leaves the latent as it is.
+    /// Cuts the levels; empty when the run would start at or after its end, which leaves the latent
+    /// as it is.
     pub fn cut(self, sigmas: &[f32]) -> Vec<f32> {
         let mut cut = sigmas.to_vec();
         if self.end_at_step + 1 < sigmas.len() {

@@ -1,9 +1,11 @@
 //! Schedules, samplers, guidance, prediction types and torch-compatible noise: host f32 math.
 //!
-//! A run goes: [`ksampler::sigmas`] picks noise levels for a [`ModelSampling`], [`noise::initial`] draws the noise a
-//! seed names, [`Guided`] makes a denoiser of a network, [`ksampler::sample`] moves the latent through the levels.
-//! Names, defaults and numbers are ComfyUI's; latents are flat, in torch's order [b, c, h, w].
+//! A run goes: [`ksampler::sigmas`] picks noise levels for a [`ModelSampling`], [`noise::initial`]
+//! draws the noise a seed names, [`Guided`] makes a denoiser of a network, [`ksampler::sample`]
+//! moves the latent through the levels. Names, defaults and numbers are ComfyUI's; latents are
+//! flat, in torch's order [b, c, h, w].
 
+mod ancestral;
 mod brownian;
 mod error;
 mod exact;
@@ -15,7 +17,6 @@ pub mod model;
 pub mod noise;
 mod prediction;
 mod registry;
-mod restart;
 pub mod rng;
 mod sampler;
 pub mod samplers;
@@ -28,8 +29,7 @@ pub use inpaint::Inpaint;
 pub use model::ModelSampling;
 pub use noise::Seed;
 pub use prediction::Prediction;
-pub use registry::{SAMPLERS, Sampler, StepNoiseKind, nearest};
-pub use restart::Restart;
+pub use registry::{Restart, SAMPLERS, Sampler, StepNoiseKind, nearest};
 pub use rng::Rng;
 pub use sampler::{Adams, Adaptive, Denoise, Options, Output, Run, Solver, Step};
 pub use schedule::Scheduler;

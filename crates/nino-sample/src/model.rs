@@ -1,5 +1,6 @@
-//! The noise levels a model was trained on: a table of sigmas, the map between sigma and the timestep the
-//! network is told, and what its output means. One constructor per family, with ComfyUI's settings.
+//! The noise levels a model was trained on: a table of sigmas, the map between sigma and the
+//! timestep the network is told, and what its output means. One constructor per family, with
+//! ComfyUI's settings.
 
 use crate::exact::{Exact, linspace};
 use crate::prediction::Prediction;
@@ -17,8 +18,8 @@ pub struct ModelSampling {
 /// How timesteps and sigmas correspond.
 #[derive(Debug, Clone)]
 enum Levels {
-    /// Timestep `skip * i + skip - 1` is entry `i` of the table, log-interpolated between; `skip` is 1 but for
-    /// distilled models, which know only every `skip`th of the original timesteps.
+    /// Timestep `skip * i + skip - 1` is entry `i` of the table, log-interpolated between; `skip`
+    /// is 1 but for distilled models, which know only every `skip`th of the original timesteps.
     Discrete { log_sigmas: Vec<f32>, skip: usize },
     /// t = ln(sigma) / 4.
     ContinuousEdm,
@@ -30,12 +31,13 @@ enum Levels {
     Flux { mu: f64 },
 }
 
-/// Entries of the consistency models' table whose logarithm torch rounds up, having it taken in f32 by MKL.
-/// The middle level of every even number of steps lies half-way between two entries, and which of them is
-/// nearer hangs on the last bit.
+/// Entries of the consistency models' table whose logarithm torch rounds up, having it taken in f32
+/// by MKL. The middle level of every even number of steps lies half-way between two entries, and
+/// which of them is nearer hangs on the last bit.
 const TORCH_ROUNDS_UP: [usize; 4] = [23, 24, 30, 31];
 
-/// The forward process of the discrete models: `linear` in the square root of beta, or in beta itself.
+/// The forward process of the discrete models: `linear` in the square root of beta, or in beta
+/// itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Betas {
     pub start: f64,
@@ -60,7 +62,8 @@ impl ModelSampling {
         Self::discrete(prediction, Betas::STABLE_DIFFUSION, false)
     }
 
-    /// `zero_terminal_snr` rescales the levels so that the last is (nearly) pure noise (Lin et al. 2023).
+    /// `zero_terminal_snr` rescales the levels so that the last is (nearly) pure noise (Lin et al.
+    /// 2023).
     pub fn discrete(prediction: Prediction, betas: Betas, zero_terminal_snr: bool) -> Self {
         let mut sigmas = sigmas_of(betas);
         if zero_terminal_snr {
@@ -113,7 +116,8 @@ impl ModelSampling {
         }
     }
 
-    /// SD3 (shift 3), Wan (shift 8 or 5), AuraFlow (shift 1.73, multiplier 1), Flux schnell (1 and 1).
+    /// SD3 (shift 3), Wan (shift 8 or 5), AuraFlow (shift 1.73, multiplier 1), Flux schnell (1 and
+    /// 1).
     pub fn flow(shift: f64, multiplier: f32) -> Self {
         let mut model = Self {
             prediction: Prediction::FLOW,
@@ -210,14 +214,16 @@ impl ModelSampling {
             }
             Levels::Flux { mu } => {
                 let e = mu.exp() as f32;
-                // torch divides a number by a tensor as reciprocal times number; the top level depends on it.
+                // torch divides a number by a tensor as reciprocal times number; the top level
+                // depends on it.
                 1.0 / (e + (1.0 / timestep - 1.0)) * e
             }
         }
     }
 
-    /// The noise level when `percent` of the denoising is done, 0 to 1, as node inputs count it. In f64, since a
-    /// level of the schedule may be the very same fraction, and which side it falls on counts.
+    /// The noise level when `percent` of the denoising is done, 0 to 1, as node inputs count it. In
+    /// f64, since a level of the schedule may be the very same fraction, and which side it falls on
+    /// counts.
     pub fn percent_to_sigma(&self, percent: f64) -> f64 {
         if percent <= 0.0 {
             return if self.prediction.is_flow() {
@@ -255,7 +261,8 @@ impl ModelSampling {
     }
 }
 
-/// Flux's shift for an image of `width` by `height` pixels, between `base` at 256 tokens and `max` at 4096.
+/// Flux's shift for an image of `width` by `height` pixels, between `base` at 256 tokens and `max`
+/// at 4096.
 pub fn flux_mu(width: usize, height: usize, max: f64, base: f64) -> f64 {
     let slope = (max - base) / (4096.0 - 256.0);
     let tokens = (width * height) as f64 / 256.0;

@@ -1,5 +1,5 @@
-//! Where noise comes from: the initial noise of a latent, and the fresh noise of each stochastic step.
-//! Latents are flat f32 in torch's order, [b, c, h, w] or [b, c, t, h, w].
+//! Where noise comes from: the initial noise of a latent, and the fresh noise of each stochastic
+//! step. Latents are flat f32 in torch's order, [b, c, h, w] or [b, c, t, h, w].
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ impl Seed {
         }
     }
 
-    /// The stream of an ancestral sampler. On the CPU, ComfyUI seeds it one higher, lest it repeat the
-    /// initial noise; a CUDA device's stream differs anyway.
+    /// The stream of an ancestral sampler. On the CPU, ComfyUI seeds it one higher, lest it repeat
+    /// the initial noise; a CUDA device's stream differs anyway.
     pub fn step_generator(self) -> Generator {
         match self.rng {
             Rng::Torch => self.rng.generator(self.value.wrapping_add(1)),
@@ -42,8 +42,8 @@ pub fn initial(seed: Seed, len: usize) -> Vec<f32> {
     noise
 }
 
-/// Initial noise of chosen members of a batch: image `k` gets what the `k`th of single-image draws gives, so one
-/// image of a batch can be made again alone.
+/// Initial noise of chosen members of a batch: image `k` gets what the `k`th of single-image draws
+/// gives, so one image of a batch can be made again alone.
 pub fn initial_at(seed: Seed, image_len: usize, indices: &[usize]) -> Result<Vec<f32>, Error> {
     if let Some(&index) = indices.iter().find(|&&i| i > MAX_BATCH_INDEX) {
         return Err(Error::BatchIndex {
@@ -86,7 +86,8 @@ impl StepNoise {
         }
     }
 
-    /// Increments of one Brownian path over the levels of `sigmas`, which do not depend on the steps taken.
+    /// Increments of one Brownian path over the levels of `sigmas`, which do not depend on the
+    /// steps taken.
     pub fn brownian(seed: Seed, sigmas: &[f32], len: usize) -> Self {
         let positive = sigmas.iter().copied().filter(|&s| s > 0.0);
         let low = positive.clone().fold(f32::INFINITY, f32::min);

@@ -1,6 +1,7 @@
-//! What a network's output means, and how noise and latent are mixed for it: epsilon (Ho et al. 2020), v
-//! (Salimans and Ho 2022), x0, EDM (Karras et al. 2022), consistency (Luo et al. 2023) and rectified flow.
-//! All but flow keep the signal at its own scale, x = x0 + sigma * noise; flow has x = (1 - sigma) x0 + sigma * noise.
+//! What a network's output means, and how noise and latent are mixed for it: epsilon (Ho et al.
+//! 2020), v (Salimans and Ho 2022), x0, EDM (Karras et al. 2022), consistency (Luo et al. 2023) and
+//! rectified flow. All but flow keep the signal at its own scale, x = x0 + sigma * noise; flow has
+//! x = (1 - sigma) x0 + sigma * noise.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Prediction {
@@ -40,8 +41,8 @@ impl Prediction {
         }
     }
 
-    /// `(a, b)` such that x0 = a * x + b * output, for the noisy latent `x` and the network's `output`.
-    /// `timestep` matters only to consistency models.
+    /// `(a, b)` such that x0 = a * x + b * output, for the noisy latent `x` and the network's
+    /// `output`. `timestep` matters only to consistency models.
     pub fn denoised_scales(self, sigma: f32, sigma_data: f32, timestep: f32) -> (f32, f32) {
         let square = sigma * sigma + sigma_data * sigma_data;
         let skip = sigma_data * sigma_data / square;
@@ -85,8 +86,9 @@ impl Prediction {
             .for_each(|(o, x)| *o = a * x + b * *o);
     }
 
-    /// `(noise, latent)` weights of the latent a run starts from. `full` means the run starts at the model's
-    /// highest level, where the models of the sigma family saw noise of deviation sqrt(1 + sigma^2).
+    /// `(noise, latent)` weights of the latent a run starts from. `full` means the run starts at
+    /// the model's highest level, where the models of the sigma family saw noise of deviation
+    /// sqrt(1 + sigma^2).
     pub fn noise_scales(self, sigma: f32, full: bool) -> (f32, f32) {
         match self {
             Self::Flow { noise_scale } => (sigma * noise_scale, 1.0 - sigma),
@@ -95,7 +97,8 @@ impl Prediction {
         }
     }
 
-    /// What a finished latent is divided by: a flow that stops at `sigma` still has its signal scaled down.
+    /// What a finished latent is divided by: a flow that stops at `sigma` still has its signal
+    /// scaled down.
     pub fn finish_scale(self, sigma: f32) -> f32 {
         if self.is_flow() { 1.0 - sigma } else { 1.0 }
     }

@@ -11,32 +11,48 @@ use crate::samplers::{
 
 type SamplerFn = fn(&mut Run<'_>, &mut [f32]) -> Result<(), Stop>;
 
-/// The noise a sampler draws at each step; with any, its result depends on the seed beyond the initial noise.
+/// The noise a sampler draws at each step. Where it draws any, its result depends on the seed also
+/// through these draws, and not through the initial noise alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepNoiseKind {
     None,
-    /// Independent draws.
+    /// Each step draws independent noise.
     Fresh,
-    /// One Brownian path, drawn on the CPU whatever the device.
+    /// The steps share one Brownian path, which is drawn on the CPU whatever the device.
     Brownian,
-    /// One Brownian path, drawn on the device.
+    /// The steps share one Brownian path, which is drawn on the device.
     DeviceBrownian,
 }
 
-/// One sampler name.
+/// How a run that was stopped compares with one that was not, when it goes on from the latent that
+/// [`crate::Step`] reported for its last step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// The result is the same: the sampler draws no noise and keeps no history.
+    Same,
+    /// The result differs but belongs to the same noise levels: the sampler's history, or its
+    /// position in a stream of noise, is lost.
+    Like,
+    /// The sampler cannot start in the middle, because its steps are not the schedule's.
+    Never,
+}
+
+/// A sampler with what its callers must know about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampler {
     pub name: &'static str,
     pub run: SamplerFn,
-    /// Runs on a schedule of one step more whose penultimate level is dropped.
+    /// The schedule is made for one step more, and its penultimate level is dropped.
     pub drops_penultimate: bool,
-    /// What a last level of 0 counts as, to the sampler and to the scaling of its result.
+    /// The level that stands in for a last level of 0, for the sampler and for the scaling of its
+    /// result.
     pub floor: f32,
-    /// Inpainting mixes in noise of its own instead of the initial noise.
+    /// Inpainting draws new noise for what is kept, instead of using the initial noise.
     pub fresh_inpaint_noise: bool,
     pub step_noise: StepNoiseKind,
-    /// Needs the negative prompt's prediction even at cfg 1.
+    /// The sampler needs the negative prompt's prediction even at cfg 1.
     pub cfg_pp: bool,
+    pub restart: Restart,
 }
 
 impl Sampler {
@@ -66,6 +82,7 @@ const fn ode(name: &'static str, run: SamplerFn) -> Sampler {
         fresh_inpaint_noise: false,
         step_noise: StepNoiseKind::None,
         cfg_pp: false,
+        restart: Restart::Like,
     }
 }
 
@@ -97,6 +114,20 @@ const fn plus(sampler: Sampler) -> Sampler {
     }
 }
 
+const fn same(sampler: Sampler) -> Sampler {
+    Sampler {
+        restart: Restart::Same,
+        ..sampler
+    }
+}
+
+const fn own_steps(sampler: Sampler) -> Sampler {
+    Sampler {
+        restart: Restart::Never,
+        ..sampler
+    }
+}
+
 const fn short(sampler: Sampler) -> Sampler {
     Sampler {
         drops_penultimate: true,
@@ -108,27 +139,27 @@ const fn unified(name: &'static str, run: SamplerFn) -> Sampler {
     Sampler {
         drops_penultimate: true,
         floor: uni_pc::LAST_LEVEL,
-        ..ode(name, run)
+        ..own_steps(ode(name, run))
     }
 }
 
 pub static SAMPLERS: [Sampler; 45] = [
-    ode("euler", euler::euler),
-    plus(ode("euler_cfg_pp", cfg_pp::euler_cfg_pp)),
+    same(ode("euler", euler::euler)),
+    same(plus(ode("euler_cfg_pp", cfg_pp::euler_cfg_pp))),
     sde("euler_ancestral", euler::euler_ancestral),
     plus(sde(
         "euler_ancestral_cfg_pp",
         cfg_pp::euler_ancestral_cfg_pp,
     )),
-    ode("heun", heun::heun),
+    same(ode("heun", heun::heun)),
     ode("heunpp2", heun::heunpp2),
-    ode("exp_heun_2_x0", seeds::exp_heun_2_x0),
+    same(ode("exp_heun_2_x0", seeds::exp_heun_2_x0)),
     sde("exp_heun_2_x0_sde", seeds::exp_heun_2_x0_sde),
-    short(ode("dpm_2", dpm_2::dpm_2)),
+    same(short(ode("dpm_2", dpm_2::dpm_2))),
     short(sde("dpm_2_ancestral", dpm_2::dpm_2_ancestral)),
     ode("lms", lms::lms),
-    ode("dpm_fast", dpm_solver::dpm_fast),
-    ode("dpm_adaptive", dpm_solver::dpm_adaptive),
+    own_steps(ode("dpm_fast", dpm_solver::dpm_fast)),
+    own_steps(ode("dpm_adaptive", dpm_solver::dpm_adaptive)),
     sde("dpmpp_2s_ancestral", dpmpp_2s::dpmpp_2s_ancestral),
     plus(sde(
         "dpmpp_2s_ancestral_cfg_pp",
@@ -181,13 +212,14 @@ pub static SAMPLERS: [Sampler; 45] = [
     sde("sa_solver_pece", adams::sa_solver_pece),
     Sampler {
         fresh_inpaint_noise: true,
-        ..ode("ddim", euler::euler)
+        ..same(ode("ddim", euler::euler))
     },
     unified("uni_pc", uni_pc::uni_pc),
     unified("uni_pc_bh2", uni_pc::uni_pc_bh2),
 ];
 
-/// Up to three names near `name`, best first: by edits, after spaces, dashes, case and "++" are evened out.
+/// Up to three names near `name`, best first: by edits, after spaces, dashes, case and "++" are
+/// evened out.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = plain(name);
     let mut scored: Vec<(usize, &str)> = names

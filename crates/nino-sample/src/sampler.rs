@@ -1,5 +1,6 @@
-//! What every sampler is given: the noise levels to visit, a denoiser, a seed, options and someone to tell.
-//! A sampler is a plain function over these; it knows no model and no device. Latents are flat f32.
+//! What every sampler is given: the noise levels to visit, a denoiser, a seed, options and someone
+//! to tell. A sampler is a plain function over these; it knows no model and no device. Latents are
+//! flat f32.
 
 use crate::error::Stop;
 use crate::linear::mix;
@@ -18,8 +19,8 @@ pub struct Output<'a> {
     pub denoised: &'a mut [f32],
     /// The negative prompt's prediction, when the sampler wants it.
     pub uncond: Option<&'a mut [f32]>,
-    /// Whether `uncond` must be the negative's even at cfg 1, where guidance would skip it; otherwise the
-    /// positive's prediction may stand in.
+    /// Whether `uncond` must be the negative's even at cfg 1, where guidance would skip it;
+    /// otherwise the positive's prediction may stand in.
     pub force_uncond: bool,
 }
 
@@ -54,13 +55,15 @@ pub enum Solver {
 /// Knobs of ComfyUI's sampler nodes; `None` is the sampler's own default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Share of noise put back at each step: 1 for ancestral and SDE samplers, 0 for `dpm_fast`, `dpm_adaptive`.
+    /// Share of noise put back at each step: 1 for ancestral and SDE samplers, 0 for `dpm_fast`,
+    /// `dpm_adaptive`.
     pub eta: Option<f32>,
     pub s_noise: f32,
     pub s_churn: f32,
     pub s_tmin: f32,
     pub s_tmax: f32,
-    /// Order of `lms` (4), `ipndm` (4), `ipndm_v` (4), `deis` (3), `dpm_adaptive` (3), stages of `er_sde` (3).
+    /// Order of `lms` (4), `ipndm` (4), `ipndm_v` (4), `deis` (3), `dpm_adaptive` (3), stages of
+    /// `er_sde` (3).
     pub order: Option<usize>,
     pub solver: Option<Solver>,
     /// Place of the middle stage in `dpmpp_sde` and `seeds_2`.
@@ -230,8 +233,8 @@ impl Run<'_> {
         self.options.s_noise * self.model.prediction.noise_scale()
     }
 
-    /// Raises the noise level of step `i` as Karras et al. (2022), algorithm 2, lines 4 to 6; returns the level
-    /// the step then starts from.
+    /// Raises the noise level of step `i` as Karras et al. (2022), algorithm 2, lines 4 to 6;
+    /// returns the level the step then starts from.
     pub(crate) fn churn(&mut self, i: usize, x: &mut [f32], scratch: &mut [f32]) -> f32 {
         let (sigma, o) = (self.sigmas[i], self.options);
         if o.s_churn <= 0.0 || sigma < o.s_tmin || sigma > o.s_tmax {

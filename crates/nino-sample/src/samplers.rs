@@ -1,5 +1,6 @@
-//! The samplers, one family to a file. Each is a function of a run and the latent it moves from the first noise
-//! level to the last. All work in sigma, where x = x0 + sigma * noise, or in the half log-SNR of `snr`.
+//! The samplers, one family to a file. Each is a function of a run and the latent it moves from the
+//! first noise level to the last. All work in sigma, where x = x0 + sigma * noise, or in the half
+//! log-SNR of `snr`.
 
 pub mod adams;
 pub mod cfg_pp;
@@ -22,6 +23,5 @@ pub mod res_multistep;
 pub mod seeds;
 pub mod uni_pc;
 
-mod ancestral;
 mod snr;
 mod solve;

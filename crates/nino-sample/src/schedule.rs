@@ -1,5 +1,5 @@
-//! The nine schedulers: which noise levels a run of n steps visits. Every list falls, and ends at 0.
-//! Names, rounding and off-by-one habits are ComfyUI's, since they decide the picture.
+//! The nine schedulers: which noise levels a run of n steps visits. Every list falls, and ends at
+//! 0. Names, rounding and off-by-one habits are ComfyUI's, since they decide the picture.
 
 mod beta;
 
@@ -8,9 +8,9 @@ use crate::exact::{Exact, linspace, pow_all};
 use crate::model::ModelSampling;
 use crate::registry::nearest;
 
-/// ComfyUI's limit.
+/// The largest number of steps, which is ComfyUI's limit.
 pub const MAX_STEPS: usize = 10_000;
-/// A small `denoise` asks for the tail of a much longer schedule.
+/// The largest schedule: a small `denoise` takes the tail of one much longer than its steps.
 const MAX_LEVELS: usize = 100 * MAX_STEPS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl Scheduler {
             })
     }
 
-    /// The noise levels of `steps` steps, usually `steps + 1` values. `ddim_uniform` and `beta` may give a few
-    /// more or fewer when `steps` does not divide the model's table.
+    /// The noise levels of `steps` steps, usually `steps + 1` values. `ddim_uniform` and `beta` may
+    /// give a few more or fewer when `steps` does not divide the model's table.
     pub fn sigmas(self, model: &ModelSampling, steps: usize) -> Result<Vec<f32>, Error> {
         if steps == 0 || steps > MAX_LEVELS {
             return Err(Error::Steps {
@@ -87,7 +87,8 @@ impl Scheduler {
     }
 }
 
-/// `SDTurboScheduler`: the ten timesteps SD Turbo and SDXL Turbo were distilled at, from the noisiest.
+/// `SDTurboScheduler`: the ten timesteps SD Turbo and SDXL Turbo were distilled at, from the
+/// noisiest.
 pub fn turbo(model: &ModelSampling, steps: usize, denoise: f64) -> Vec<f32> {
     let skipped = 10 - (10.0 * denoise.clamp(0.0, 1.0)) as usize;
     let timesteps = (1..=10).rev().map(|i| (i * 100 - 1) as f32);
@@ -189,8 +190,8 @@ fn linear_quadratic(max: f32, steps: usize) -> Vec<f32> {
     done.chain([1.0]).map(|d| (1.0 - d) as f32 * max).collect()
 }
 
-/// Sabour et al. 2024, "Align your steps", theorem 3.1: even in arctan(sigma). One step, for which the formula
-/// has no value, starts at the top.
+/// Sabour et al. 2024, "Align your steps", theorem 3.1: even in arctan(sigma). One step, for which
+/// the formula has no value, starts at the top.
 fn kl_optimal(min: f32, max: f32, steps: usize) -> Vec<f32> {
     let (low, high) = (f64::from(min).atan() as f32, f64::from(max).atan() as f32);
     let level = |i: usize| {

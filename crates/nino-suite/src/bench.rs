@@ -43,7 +43,8 @@ pub enum Shape {
     },
 }
 
-/// The list `nino bench ops` runs. `weights: None` means the device's own activation type.
+/// The shapes that `nino bench ops` measures. `weights: None` means the device's own activation
+/// type.
 pub const SHAPES: &[Shape] = &[
     Shape::Conv3x3 { c: 512, h: 32 },
     Shape::Conv3x3 { c: 512, h: 64 },
@@ -140,14 +141,14 @@ pub const SHAPES: &[Shape] = &[
 pub struct Row {
     pub op: &'static str,
     pub shape: String,
-    /// Activations, and weights where they differ.
+    /// The activations' type, and the weights' where it differs.
     pub dtype: String,
     pub runs: usize,
     pub median: Duration,
     pub fastest: Duration,
     pub slowest: Duration,
     pub cost: Cost,
-    /// Sampled outputs against f64.
+    /// The difference of some outputs from the same values in f64.
     pub difference: Difference,
     pub arena_bytes: usize,
 }
@@ -181,7 +182,7 @@ impl Shape {
         }
     }
 
-    /// As tables spell it: `512@128x128`.
+    /// Gives the sizes as tables print them, such as `512@128x128`.
     pub fn text(&self) -> String {
         match self {
             Shape::Conv3x3 { c, h } => format!("3x3 {c}@{h}x{h}"),
@@ -193,7 +194,7 @@ impl Shape {
         }
     }
 
-    /// Everything a filter can match: op, shape and weight type.
+    /// Gives the text that a filter is matched with: op, shape and weight type.
     pub fn label(&self) -> String {
         match self {
             Shape::Linear {
@@ -253,7 +254,8 @@ pub fn measure(
 ) -> Result<Row, RunError> {
     let case = shape.case(dtype);
     let mut graph = rewrite(&case.graph, device.rewrites());
-    // Kept to the end, so that they are written once and nothing lies between the timed runs.
+    // Inputs are outputs too, so that they stay in the arena and are written once, before the timed
+    // runs.
     case.inputs.keys().for_each(|&n| graph.output(n));
     let cost = nominal_cost(&case);
     let plan = Arc::new(Plan::new(graph, &device.limits())?);
@@ -307,7 +309,7 @@ pub fn measure(
     })
 }
 
-/// The arithmetic of the definition, and the least traffic: operands in, result out.
+/// Counts the arithmetic of the definition, and the least traffic: operands in, result out.
 fn nominal_cost(case: &Case) -> Cost {
     let flops = case.graph.total_cost().flops;
     let params: usize = case.graph.params().map(|(_, p)| p.bytes()).sum();

@@ -34,7 +34,7 @@ impl ParamSource for MapSource {
 /// A graph with everything that is needed to run and judge it.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Op, shapes and dtypes in words.
+    /// The op, shapes and dtypes in words.
     pub name: String,
     pub graph: Graph,
     pub inputs: BTreeMap<Node, Tensor>,
@@ -60,13 +60,13 @@ impl<'r> CaseBuilder<'r> {
         }
     }
 
-    /// An input of standard normal values, rounded to its dtype.
+    /// Adds an input of standard normal values, rounded to its dtype.
     pub fn input(&mut self, shape: impl Into<Shape>, dtype: DType) -> Node {
         let values = Tensor::normal(shape, 0.0, 1.0, self.rng);
         self.input_of(&values, dtype)
     }
 
-    /// An input with given values, rounded to its dtype.
+    /// Adds an input with the given values, rounded to its dtype.
     pub fn input_of(&mut self, values: &Tensor, dtype: DType) -> Node {
         let bytes = values.encode(dtype).expect("inputs have an encoder");
         let rounded =
@@ -77,14 +77,14 @@ impl<'r> CaseBuilder<'r> {
         node
     }
 
-    /// A weight matrix or kernel whose products keep the scale of their inputs.
+    /// Adds a weight matrix or kernel whose products keep the scale of their inputs.
     pub fn weight(&mut self, shape: impl Into<Shape>, dtype: DType) -> Node {
         let shape = shape.into();
         let fan_in: usize = shape[1..].iter().product();
         self.param(shape, dtype, 0.0, 1.0 / (fan_in.max(1) as f64).sqrt())
     }
 
-    /// A parameter of normal values.
+    /// Adds a parameter of normal values.
     pub fn param(&mut self, shape: impl Into<Shape>, dtype: DType, mean: f64, sd: f64) -> Node {
         let values = Tensor::normal(shape, mean, sd, self.rng);
         let name = format!("w{}", self.params.0.len());
@@ -113,7 +113,7 @@ impl<'r> CaseBuilder<'r> {
     }
 }
 
-/// Encodes, or, for a type without an encoder, makes random blocks with sane scales.
+/// Encodes values. For a type without an encoder it makes random blocks with sane scales instead.
 fn encode_any(values: &Tensor, dtype: DType, rng: &mut Rng) -> Vec<u8> {
     if let Ok(bytes) = values.encode(dtype) {
         return bytes;
@@ -122,7 +122,7 @@ fn encode_any(values: &Tensor, dtype: DType, rng: &mut Rng) -> Vec<u8> {
     let scale = 1.0 / 64.0 / (values.shape.last_dim() as f64).sqrt();
     let mut bytes = Vec::with_capacity(n * dtype.block_bytes());
     for _ in 0..n {
-        // The only such types start their block with an f16 scale.
+        // Every type without an encoder starts its block with an f16 scale.
         let scale = nino_dtype::f32_to_f16((scale * (0.5 + rng.uniform())) as f32);
         bytes.extend(scale.to_le_bytes());
         bytes.extend((2..dtype.block_bytes()).map(|_| rng.next_u64() as u8));

@@ -16,13 +16,13 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy)]
 pub struct Problem {
     pub name: &'static str,
-    /// Kinds of [`nino_graph::Op`] it covers, by their names.
+    /// The names of the [`nino_graph::Op`]s it covers.
     pub ops: &'static [&'static str],
     cases: fn(&mut Rng) -> Vec<Case>,
 }
 
 impl Problem {
-    /// The same cases on every machine.
+    /// Makes the cases, which are the same on every machine.
     pub fn cases(&self) -> Vec<Case> {
         let seed = self.name.bytes().fold(7, |seed: u64, b| {
             seed.wrapping_mul(31).wrapping_add(b.into())
@@ -44,5 +44,5 @@ pub static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
     families.concat()
 });
 
-/// Activation types every op is tried with.
+/// The activation types that every op is tried with.
 const ACTIVATIONS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];

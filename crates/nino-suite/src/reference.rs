@@ -23,7 +23,7 @@ pub enum EvalError {
     MissingInput { name: String },
 }
 
-/// Every value of the graph that is alive, computed from the inputs and parameters.
+/// Computes every value of the graph that is not dead, from the inputs and parameters.
 pub fn eval(
     graph: &Graph,
     inputs: &BTreeMap<Node, Tensor>,

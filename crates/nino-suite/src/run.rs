@@ -11,17 +11,18 @@ use std::sync::Arc;
 /// How a case is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// No fusions, no cuts.
+    /// Nothing is fused and nothing is cut.
     Plain,
-    /// The fusions the device prefers.
+    /// The device's own fusions are made.
     Fused,
-    /// All fusions, and every op cut into several steps where it can be.
+    /// All fusions are made, and every op is cut into several steps where it can be.
     Cut,
-    /// All fusions, and every value kept outside the arena where that can be.
+    /// All fusions are made, and every value is kept outside the arena where it can be.
     Outside,
-    /// All fusions, and buffers so small that the larger values lie across several, where that can be.
+    /// All fusions are made, and buffers are so small that the larger values lie across several of
+    /// them.
     Across,
-    /// The device's fusions, and all inputs but the first stay between runs.
+    /// The device's own fusions are made, and all inputs but the first stay between runs.
     Steady,
 }
 
@@ -48,27 +49,21 @@ pub enum RunError {
     OtherBits { when: &'static str },
 }
 
-/// What became of one problem on one device.
+/// The result of one problem on one device.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub problem: &'static str,
-    /// Runs that gave the right result.
+    /// The number of runs that gave the right result.
     pub passed: usize,
-    /// Runs the device says it does not support, and why.
+    /// The runs that the device does not support, with its reason.
     pub unsupported: Vec<String>,
-    /// Runs that failed: case, variant, what was wrong.
+    /// The runs that failed, each with its case, its variant and what was wrong.
     pub failures: Vec<String>,
-    /// Worst difference among the runs that passed, by class.
+    /// The worst difference among the runs that passed, for each class.
     pub worst: BTreeMap<Class, Difference>,
 }
 
-impl Report {
-    pub fn ok(&self) -> bool {
-        self.failures.is_empty()
-    }
-}
-
-/// Runs every problem whose name contains `filter`; `progress` hears each report.
+/// Runs every problem whose name contains `filter`, and calls `progress` with each report.
 pub fn verify(device: &dyn Device, filter: &str, mut progress: impl FnMut(&Report)) -> Vec<Report> {
     let chosen = PROBLEMS.iter().filter(|p| p.name.contains(filter));
     chosen
@@ -118,7 +113,7 @@ pub fn verify_problem(device: &dyn Device, problem: &Problem) -> Report {
     report
 }
 
-/// How a case can be planned for a device.
+/// Lists the ways in which a case can be planned for a device.
 pub fn variants(device: &dyn Device, case: &Case) -> Vec<Variant> {
     let applies = |variant: &Variant| match variant {
         Variant::Steady => case.inputs.len() >= 2,
@@ -150,7 +145,7 @@ pub fn compare(
         session: &mut *session,
         case,
     };
-    // Twice: a second run must not depend on what the first left behind.
+    // There are two runs, since a second one must not depend on what the first left behind.
     for _ in 0..2 {
         run.session.poison()?;
         run.write(|_| true, false)?;
@@ -171,7 +166,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Writes the inputs that are `chosen`, or other values of their kind.
+    /// Writes the inputs that are `chosen`: their own values, or with `others` the same values in
+    /// reverse.
     fn write(&mut self, chosen: impl Fn(Node) -> bool, others: bool) -> Result<(), ExecError> {
         for (&node, tensor) in self.case.inputs.iter().filter(|(n, _)| chosen(**n)) {
             let mut tensor = tensor.clone();
@@ -196,7 +192,8 @@ impl Run<'_> {
         outputs.collect()
     }
 
-    /// Runs with other inputs in between leave what stays as it was, and it is made anew when it must.
+    /// Checks that values which stay between runs are kept while other inputs change, and are
+    /// computed again when the inputs that they depend on are written.
     fn check_steady(&mut self) -> Result<(), RunError> {
         let plan = self.plan;
         if plan.graph().kept().is_empty() {
@@ -232,7 +229,7 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
             let fused = Arc::new(rewrite(graph, Rewrites::ALL));
             let whole = Plan::new(fused.clone(), &limits)?;
             let bytes = whole.arena_bytes();
-            // As small a window as its ops can be cut to.
+            // Tries smaller windows first: how far ops can be cut is not known before.
             let window = [8, 4, 2, 1].map(|share| bytes / share * 2 + 4096);
             let with = |window| Limits {
                 host_above: 1,
@@ -254,7 +251,7 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
                 .max_binding
                 .min(whole.largest_binding() / 3)
                 .max(1024);
-            // An op whose operands must be whole keeps them whole: then only arithmetic is cut.
+            // Where an op needs its operands whole, only its arithmetic is cut.
             Plan::new(fused.clone(), &cut).or_else(|_| {
                 let most = fused
                     .ops()
@@ -268,8 +265,8 @@ fn plan(device: &dyn Device, graph: &Graph, variant: Variant) -> Result<Plan, Pl
     }
 }
 
-/// A plan whose larger values lie across pages, on a device that has pages and where no op needs such a
-/// value whole.
+/// Gives a plan whose larger values lie across pages. `None` where the device has no pages or where
+/// an op needs such a value whole.
 fn across(device: &dyn Device, graph: &Graph) -> Option<Plan> {
     let limits = device.limits();
     let fused = rewrite(graph, Rewrites::ALL);

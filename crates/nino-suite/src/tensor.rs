@@ -1,4 +1,4 @@
-//! Values in f64 with a shape: what the reference computes on.
+//! Values in f64 with a shape, on which the reference computes.
 
 use crate::Rng;
 use nino_dtype::{CodecError, DType};
@@ -29,7 +29,7 @@ impl Tensor {
         }
     }
 
-    /// Normal values around `mean`.
+    /// Makes a tensor of normal values.
     pub fn normal(shape: impl Into<Shape>, mean: f64, sd: f64, rng: &mut Rng) -> Tensor {
         let shape = shape.into();
         Tensor {
@@ -40,7 +40,7 @@ impl Tensor {
         }
     }
 
-    /// The bytes of these values in a storage type.
+    /// Encodes the values in a storage type.
     pub fn encode(&self, dtype: DType) -> Result<Vec<u8>, CodecError> {
         if dtype == DType::I32 {
             return Ok(self
@@ -55,7 +55,7 @@ impl Tensor {
         Ok(bytes)
     }
 
-    /// The values that bytes of a storage type stand for.
+    /// Decodes values from the bytes of a storage type.
     pub fn decode(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Tensor, CodecError> {
         if dtype == DType::I32 {
             let ints = bytes
@@ -73,7 +73,7 @@ impl Tensor {
         })
     }
 
-    /// Value at a multi-index.
+    /// Gives the value at a multi-index.
     pub fn at(&self, index: &[usize]) -> f64 {
         let strides = self.shape.strides();
         self.values[index
@@ -83,7 +83,7 @@ impl Tensor {
             .sum::<usize>()]
     }
 
-    /// The last dimension of row `r`.
+    /// Gives row `r` of the last dimension.
     pub fn row(&self, r: usize) -> &[f64] {
         let d = self.shape.last_dim();
         &self.values[r * d..(r + 1) * d]

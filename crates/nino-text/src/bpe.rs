@@ -1,8 +1,8 @@
 //! Byte-pair encoding in CLIP's format: text to the ids of vocabulary pieces.
 //!
-//! A word is its UTF-8 bytes, the last one marked as a word's end. Of all neighboring pairs the one learned first is
-//! merged, the leftmost of equals, until no pair is known. Equal to transformers' `CLIPTokenizer` 5.17 with the
-//! settings ComfyUI gives it.
+//! A word is its UTF-8 bytes, the last one marked as a word's end. Of all neighboring pairs the one
+//! learned first is merged, the leftmost of equals, until no pair is known. Equal to transformers'
+//! `CLIPTokenizer` 5.17 with the settings ComfyUI gives it.
 
 mod load;
 mod pieces;
@@ -33,8 +33,8 @@ struct Merge {
 }
 
 impl Bpe {
-    /// The ids of `text`, without a start or end. A literal `<|startoftext|>` or `<|endoftext|>` in it becomes that
-    /// token, as in transformers.
+    /// The ids of `text`, without a start or end. A literal `<|startoftext|>` or `<|endoftext|>` in
+    /// it becomes that token, as in transformers.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         pieces::split(text, |part| match part {
@@ -70,8 +70,8 @@ impl Bpe {
     }
 }
 
-/// A word being merged: a doubly linked list in arrays, and a heap of the merges on offer, so that a word of a
-/// million bytes takes n log n and not n².
+/// A word being merged: a doubly linked list in arrays, and a heap of the merges on offer, so that
+/// a word of a million bytes takes n log n and not n².
 struct Word<'a> {
     bpe: &'a Bpe,
     ids: Vec<u32>,

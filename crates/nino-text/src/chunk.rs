@@ -18,7 +18,7 @@ pub struct Layout {
     pub start: u32,
     pub end: u32,
     pub pad: u32,
-    /// Tokens in a chunk with start and end; under 3 there is room for nothing, and 3 is taken.
+    /// The tokens of a chunk, start and end included. Fewer than 3 leave no room, and count as 3.
     pub max_length: usize,
     /// Whether chunks are filled up to `max_length`.
     pub pad_to_max: bool,
@@ -27,9 +27,9 @@ pub struct Layout {
 /// A prompt for one encoder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokens {
-    /// At least one.
+    /// The chunks, of which there is at least one.
     pub chunks: Vec<Chunk>,
-    /// Embeddings the prompt names and nobody has; they are left out.
+    /// The embeddings that the prompt names but that do not exist; they are left out.
     pub missing: Vec<String>,
 }
 
@@ -122,7 +122,8 @@ impl Chunk {
     }
 }
 
-/// Reads a prompt into chunks. `n_vectors` answers how many vectors the embedding of a name has, or that there is none.
+/// Reads a prompt into chunks. `n_vectors` gives the number of vectors of the embedding of that
+/// name, or `None` where there is no such embedding.
 pub fn tokenize(
     bpe: &Bpe,
     layout: &Layout,
@@ -164,7 +165,7 @@ pub fn tokenize(
 
 struct Filler<'a> {
     layout: &'a Layout,
-    /// `max_length` less the end token.
+    /// The tokens that fit into a chunk before its end token.
     room: usize,
     done: Vec<Chunk>,
     open: Vec<Token>,
@@ -211,7 +212,7 @@ impl<'a> Filler<'a> {
         });
     }
 
-    /// A chunk that a last `BREAK` opened and nothing came into is dropped.
+    /// Gives the chunks, without an empty one that a last `BREAK` opened.
     fn finish(mut self) -> Vec<Chunk> {
         if self.open.len() > 1 || self.done.is_empty() {
             self.next_chunk();

@@ -1,8 +1,9 @@
 //! Prompts to tokens: BPE tokenizers, prompt weights, chunks; pure values.
 //!
-//! [`tokenize`] goes the whole way: it reads the weights and embeddings out of a prompt, turns the text into ids with
-//! a [`Bpe`], and fills chunks of the length a [`Layout`] names. The text encoder runs on each chunk, and
-//! [`apply_weights`] moves its output away from the empty prompt's. Tokens, weights and chunks are ComfyUI's.
+//! [`tokenize`] goes the whole way: it reads the weights and embeddings out of a prompt, turns the
+//! text into ids with a [`Bpe`], and fills chunks of the length a [`Layout`] names. The text
+//! encoder runs on each chunk, and [`apply_weights`] moves its output away from the empty prompt's.
+//! Tokens, weights and chunks are ComfyUI's.
 
 mod bpe;
 mod chunk;

@@ -1,8 +1,10 @@
-//! The prompt syntax: which text carries which weight, where embeddings stand, where a chunk must begin.
+//! The prompt syntax: which text carries which weight, where embeddings stand, where a chunk must
+//! begin.
 //!
-//! `(text)` multiplies the weight by 1.1, also nested; `(text:1.3)` sets it; `\(` and `\)` are plain parentheses;
-//! `embedding:name` at a word's beginning is a textual inversion. `BREAK`, a word in capitals, starts a new chunk: in
-//! ComfyUI itself it is an ordinary word, but its users' prompts mean what AUTOMATIC1111's web UI made of it.
+//! `(text)` multiplies the weight by 1.1, also nested; `(text:1.3)` sets it; `\(` and `\)` are
+//! plain parentheses; `embedding:name` at a word's beginning is a textual inversion. `BREAK`, a
+//! word in capitals, starts a new chunk: in ComfyUI itself it is an ordinary word, but its users'
+//! prompts mean what AUTOMATIC1111's web UI made of it.
 
 mod segments;
 #[cfg(test)]
@@ -61,7 +63,8 @@ fn word(word: &str, weight: f32, exists: &dyn Fn(&str) -> bool, runs: &mut Vec<R
     let bare = name.trim_matches(',');
     if found.is_none() && bare.len() < name.len() {
         found = exists(bare).then_some(bare);
-        // ComfyUI keeps as text as many bytes of the name's end as it cut commas, even those cut in front.
+        // ComfyUI keeps as text as many bytes of the name's end as it cut commas, even those cut in
+        // front.
         let kept: String = name.chars().skip(bare.chars().count()).collect();
         rest = format!("{kept} {rest}");
     }

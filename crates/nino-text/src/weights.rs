@@ -1,9 +1,9 @@
-//! Prompt weights on a text encoder's output: each token's embedding moves along the line from the empty prompt's
-//! embedding at its place.
+//! Prompt weights on a text encoder's output: each token's embedding moves along the line from the
+//! empty prompt's embedding at its place.
 
-/// `z` (n tokens of `width` values) becomes `(z - empty) * weight + empty` token by token; a weight of 1 leaves a token
-/// as it is, to the bit. `empty` is the encoder's output for [`Layout::empty`](crate::Layout::empty) and has at least
-/// as many tokens.
+/// `z` (n tokens of `width` values) becomes `(z - empty) * weight + empty` token by token; a weight
+/// of 1 leaves a token as it is, to the bit. `empty` is the encoder's output for
+/// [`Layout::empty`](crate::Layout::empty) and has at least as many tokens.
 #[track_caller]
 pub fn apply_weights(z: &mut [f32], empty: &[f32], weights: &[f32], width: usize) {
     assert!(
@@ -26,7 +26,7 @@ pub fn apply_weights(z: &mut [f32], empty: &[f32], weights: &[f32], width: usize
     }
 }
 
-/// Whether a weight changes nothing. Only exactly 1 does.
+/// Whether a weight changes nothing, which only exactly 1 does.
 #[expect(clippy::float_cmp, reason = "1 is the absence of a weight")]
 pub(crate) fn is_neutral(weight: f32) -> bool {
     weight == 1.0

@@ -6,11 +6,12 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("nino-dtype", &[]),
     ("nino-media", &[]),
     ("nino-ptx", &[]),
     ("nino-sample", &[]),
+    ("nino-testing", &[]),
     ("nino-text", &[]),
     ("nino-graph", &["nino-dtype"]),
     ("nino-weights", &["nino-dtype"]),

@@ -117,6 +117,53 @@ fn what_is_allowed_passes() {
 }
 
 #[test]
+fn prose_has_at_most_100_columns() {
+    let long = "word ".repeat(21);
+    let cases = [
+        (
+            "crates/nino-cpu/src/a.rs",
+            format!("//! A.\n    // {long}\n"),
+            2,
+        ),
+        ("crates/nino-cpu/src/a.rs", format!("//! {long}\n"), 1),
+        ("crates/nino-cpu/README.md", format!("# A\n\n{long}\n"), 3),
+        (".ci/run", format!("# {long}\n"), 1),
+    ];
+    for (path, text, line) in &cases {
+        let found = check(&[file(path, text)]);
+        let lines: Vec<usize> = found.iter().map(|f| f.line).collect();
+        assert_eq!(lines, [*line], "{path}: {found:?}");
+    }
+    let name = "first_stage_model.decoder.mid.attn_1.proj_out.weight";
+    let fine = [
+        (
+            "crates/nino-cpu/src/a.rs",
+            format!("//! A.\nconst A: &str = \"{long}\";\n"),
+        ),
+        (
+            "crates/nino-cpu/src/a.rs",
+            format!("//! A.\n// {}\n", "word ".repeat(19)),
+        ),
+        (
+            "crates/nino-cpu/src/a.rs",
+            format!("//! A.\n// {long}{name}\n"),
+        ),
+        (
+            "crates/nino-cpu/README.md",
+            format!("| {long} |\n```text\n{long}\n```\n"),
+        ),
+        (
+            "crates/nino-cpu/README.md",
+            format!("{long} [a](https://example.org)\n"),
+        ),
+    ];
+    for (path, text) in &fine {
+        let found = check(&[file(path, text)]);
+        assert!(found.is_empty(), "{path}: {found:?}");
+    }
+}
+
+#[test]
 fn length_warns_then_fails_and_tests_are_free() {
     let long = |n: usize| format!("//! A.\n{}", "const A: u8 = 0;\n".repeat(n));
     let kinds = |path: &str, n| -> Vec<bool> {

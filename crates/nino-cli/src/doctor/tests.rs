@@ -4,6 +4,7 @@ use super::verify::{self, Outcome, Verdict};
 use super::{arch, print, system};
 use crate::env::SetVariable;
 use nino_engine::device::{AdapterKind, Budget, HostMemory, MemoryReading, MemorySource};
+use nino_suite::Class;
 use std::collections::BTreeMap;
 
 const GIB: u64 = 1 << 30;
@@ -378,7 +379,7 @@ fn outcome(problem: &'static str, passed: usize, failures: &[&str]) -> Outcome {
         passed,
         unsupported: Vec::new(),
         failures: failures.iter().map(|f| (*f).to_owned()).collect(),
-        worst_nmse: BTreeMap::from([("Close".to_owned(), 3e-12)]),
+        worst_nmse: BTreeMap::from([(Class::Close, 3e-12)]),
     }
 }
 
@@ -393,8 +394,15 @@ fn a_verdict_names_the_op_and_the_distance() {
         problems: vec![
             outcome("linear", 40, &[]),
             outcome("conv2d", 30, &["3x3 (Fused): NMSE 1e-2"; 6]),
+            outcome("rope", 0, &[]),
         ],
     };
+    let ok: Vec<bool> = verdict.problems.iter().map(Outcome::ok).collect();
+    assert_eq!(
+        ok,
+        [true, false, false],
+        "a problem that never ran is not ok"
+    );
     let text = verify::text(&verdict);
     let wanted = [
         "verify gpu:0  A card, tier f16",
@@ -402,13 +410,15 @@ fn a_verdict_names_the_op_and_the_distance() {
         "FAIL  conv2d                  30 of 36",
         "differs: 3x3 (Fused): NMSE 1e-2",
         "and 2 more",
-        "FAILED: 1 of 2 problems: conv2d",
+        "none  rope",
+        "Close  3e-12, limit  1e-8: f32",
+        "FAILED: 2 of 3 problems: conv2d, rope",
     ];
     for part in wanted {
         assert!(text.contains(part), "{part:?} is missing from:\n{text}");
     }
     verdict.ok = true;
-    verdict.problems.pop();
+    verdict.problems.truncate(1);
     assert!(verify::text(&verdict).ends_with("pass: 40 runs of 1 problems"));
     verdict.error = Some("out of luck".to_owned());
     assert!(verify::text(&verdict).ends_with("could not run: out of luck"));

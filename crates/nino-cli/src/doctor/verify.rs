@@ -1,39 +1,62 @@
-//! `nino doctor --verify`: the op suite on each device, told as pass or which op differs by how much.
+//! `nino doctor --verify`: runs the op suite on each device and says which op differs, and by how
+//! much.
 
 use crate::interrupt;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::{DeviceChoice, Target, open_target};
 use nino_graph::Device;
-use nino_suite::{PROBLEMS, Problem, Report, verify_problem};
-use serde::Serialize;
+use nino_suite::{Class, PROBLEMS, Problem, Report, verify_problem};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// More lines than this about one problem tell nothing new.
+/// The most lines printed about one problem; more of them tell nothing new.
 const MOST_LINES: usize = 4;
 
-/// What the suite found on one device at one tier.
+/// The suite's result on one device at one tier.
 #[derive(Debug, Serialize)]
 pub(crate) struct Verdict {
     pub(crate) device: String,
     pub(crate) model: String,
     pub(crate) tier: Option<String>,
+    /// True when every problem passed at least once and none failed.
     pub(crate) ok: bool,
-    /// Why the suite could not run, when it could not.
+    /// Why the suite could not run; `None` when it ran.
     pub(crate) error: Option<String>,
     pub(crate) problems: Vec<Outcome>,
 }
 
+/// The result of one problem.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) problem: &'static str,
     pub(crate) passed: usize,
     pub(crate) unsupported: Vec<String>,
     pub(crate) failures: Vec<String>,
-    /// Largest normalized mean square error that passed, by tolerance class.
-    pub(crate) worst_nmse: BTreeMap<String, f64>,
+    /// The largest normalized mean squared error that passed, for each tolerance class.
+    #[serde(serialize_with = "by_name")]
+    pub(crate) worst_nmse: BTreeMap<Class, f64>,
+}
+
+fn by_name<S: Serializer>(
+    worst: &BTreeMap<Class, f64>,
+    s: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    s.collect_map(
+        worst
+            .iter()
+            .map(|(class, nmse)| (format!("{class:?}"), nmse)),
+    )
+}
+
+impl Outcome {
+    /// True when no run failed and at least one passed: a device that supports no case of a problem
+    /// has not been verified.
+    pub(super) fn ok(&self) -> bool {
+        self.failures.is_empty() && self.passed > 0
+    }
 }
 
 /// Runs the suite on every device the choice allows and prints each verdict as it comes.
@@ -93,11 +116,11 @@ fn on_device(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    verdict.ok = verdict.problems.iter().all(|o| o.failures.is_empty());
+    verdict.ok = verdict.problems.iter().all(Outcome::ok);
     Ok(verdict)
 }
 
-/// A panic in an executor is a failure of its op, not of the doctor.
+/// Runs one problem. A panic in an executor counts as a failure of the problem.
 fn outcome(device: &dyn Device, problem: &Problem) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| verify_problem(device, problem))) {
         Ok(report) => Outcome::from(report),
@@ -117,12 +140,9 @@ fn outcome(device: &dyn Device, problem: &Problem) -> Outcome {
 
 impl From<Report> for Outcome {
     fn from(report: Report) -> Outcome {
-        let worst = report
-            .worst
-            .iter()
-            .map(|(class, d)| (format!("{class:?}"), d.nmse));
+        let worst = report.worst.iter().map(|(class, d)| (*class, d.nmse));
         let mut unsupported = report.unsupported;
-        // Each way of planning a case says the same.
+        // Every variant of a case gives the same reason.
         unsupported.dedup();
         Outcome {
             worst_nmse: worst.collect(),
@@ -150,7 +170,7 @@ pub(super) fn text(v: &Verdict) -> String {
         let worst: Vec<String> = o
             .worst_nmse
             .iter()
-            .map(|(class, nmse)| format!("{class} {nmse:.0e}"))
+            .map(|(class, nmse)| format!("{class:?} {nmse:.0e}"))
             .collect();
         let tried = o.passed + o.failures.len();
         let line = format!(
@@ -163,11 +183,12 @@ pub(super) fn text(v: &Verdict) -> String {
         lines(&mut out, "differs", &o.failures);
         lines(&mut out, "unsupported", &o.unsupported);
     }
+    classes(&mut out, &v.problems);
     let runs: usize = v.problems.iter().map(|o| o.passed).sum();
     let failed: Vec<&str> = v
         .problems
         .iter()
-        .filter(|o| !o.failures.is_empty())
+        .filter(|o| !o.ok())
         .map(|o| o.problem)
         .collect();
     let _ = match &v.error {
@@ -187,6 +208,31 @@ pub(super) fn text(v: &Verdict) -> String {
         ),
     };
     out
+}
+
+/// Explains the classes that the lines above name: the worst error and the limit of each.
+fn classes(out: &mut String, problems: &[Outcome]) {
+    let mut worst: BTreeMap<Class, f64> = BTreeMap::new();
+    for (&class, &nmse) in problems.iter().flat_map(|o| &o.worst_nmse) {
+        let most = worst.entry(class).or_default();
+        *most = most.max(nmse);
+    }
+    if worst.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "  worst error by class, as mean squared error over the reference's mean square (NMSE):"
+    );
+    for (class, nmse) in worst {
+        let (limit, _) = class.limits();
+        let _ = writeln!(
+            out,
+            "    {:<6} {nmse:>5.0e}, limit {limit:>5.0e}: {}",
+            format!("{class:?}"),
+            class.meaning()
+        );
+    }
 }
 
 fn not_supported(outcomes: &[Outcome]) -> String {

@@ -222,7 +222,9 @@ fn networks_of_a_checkpoint_are_timed() {
     assert!((number("per_second") * number("median_ms") / 1e3 - 1.0).abs() < 1e-6);
     assert!(number("tflops") > 0.0);
     assert!(number("planned_bytes") > 0.0);
-    assert!(number("overhead_share") < 1.0);
+    // Ops take most of the time of a run, and not more than all of it.
+    let overhead = number("overhead_share");
+    assert!((0.0..0.5).contains(&overhead), "{row:#}");
     // Q8_0 weights and int8 activations against the same weights in f32.
     assert!(number("nmse") < 1e-3, "{row:#}");
     let kinds = row["kinds"].as_array().unwrap();

@@ -5,7 +5,7 @@ use crate::simd::{Simd, dispatch, math};
 
 dispatch! { pub(super) fn scale(values: *mut f32, n: usize, by: f32) = scale_impl }
 
-/// `n` is a multiple of the lanes.
+/// Multiplies `n` values, a multiple of the lanes, by `by`.
 #[inline(always)]
 unsafe fn scale_impl<S: Simd>(values: *mut f32, n: usize, by: f32) {
     let by = S::splat(by);
@@ -40,7 +40,8 @@ unsafe fn turn_impl<S: Simd>(
     }
 }
 
-/// One block of scores of a panel, as powers of two: turned into weights, with what was gathered before rescaled.
+/// One block of a panel's scores, in units of log2. [`weigh`] turns them into weights, and rescales
+/// the sums over earlier blocks where the largest score has grown.
 pub(super) struct Softmax {
     pub(super) scores: *mut f32,
     pub(super) keys: usize,
@@ -59,12 +60,13 @@ unsafe fn weigh_impl<S: Simd>(t: &Softmax) {
         let scores = t.scores.add(lane);
         let before = S::load(t.largest.add(lane));
         let most = column_max::<S>(scores, t.keys, before);
-        // A query masked in full keeps -inf: shift by a number instead, so that no NaN is made.
+        // A query that is masked in full keeps -inf, and is shifted by a finite number so that no
+        // NaN arises.
         let shift = S::max(most, S::splat(f32::MIN));
         let sum = column_exp::<S>(scores, t.keys, shift);
         S::store(t.largest.add(lane), most);
         let total = S::load(t.total.add(lane));
-        // Not for most blocks: the largest score is found early.
+        // This is rare, since the largest score is mostly found in an early block.
         if S::hmax(S::sub(shift, before)) > 0.0 {
             let keep = math::exp2_falling::<S>(S::sub(before, shift));
             S::store(t.total.add(lane), S::fma(total, keep, sum));
@@ -79,7 +81,7 @@ unsafe fn weigh_impl<S: Simd>(t: &Softmax) {
     }
 }
 
-// No closures in these two: a closure keeps its own target features unless it is inlined.
+// These two use no closures: a closure keeps its own target features unless it is inlined.
 #[inline(always)]
 unsafe fn column_max<S: Simd>(scores: *const f32, keys: usize, start: S::V) -> S::V {
     let mut most = [start; 4];
@@ -98,7 +100,7 @@ unsafe fn column_max<S: Simd>(scores: *const f32, keys: usize, start: S::V) -> S
     S::max(S::max(most[0], most[1]), S::max(most[2], most[3]))
 }
 
-/// Replaces a column of vectors by 2^(x - shift); gives the sums.
+/// Replaces a column of vectors by 2^(x - shift) and gives the sums.
 #[inline(always)]
 unsafe fn column_exp<S: Simd>(scores: *mut f32, keys: usize, shift: S::V) -> S::V {
     let mut sum = [S::zero(); 2];
@@ -123,7 +125,7 @@ unsafe fn column_exp<S: Simd>(scores: *mut f32, keys: usize, shift: S::V) -> S::
 }
 
 dispatch! {
-    /// `[n][PANEL]` values over a row of [`PANEL`] totals.
+    /// Divides `[n][PANEL]` values by a row of [`PANEL`] totals.
     pub(super) fn divide(values: *mut f32, n: usize, totals: *const f32) = divide_impl
 }
 

@@ -1,4 +1,5 @@
-//! Implicit matrix product: the taps of the filter are segments of A, all in one copied region.
+//! Convolution as an implicit matrix product: the filter's taps are segments of A, all in one
+//! copied region of the input.
 
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ struct Cut {
     h: usize,
     w: usize,
     region_h: usize,
-    /// Columns of one remainder by the stride.
+    /// The columns that have the same remainder by the stride.
     group: usize,
     region_w: usize,
 }
@@ -45,12 +46,12 @@ impl Cut {
         }
     }
 
-    /// Pixels of one row of the region, all remainders.
+    /// Gives the pixels of one row of the region, for all remainders together.
     fn row(&self, g: &Geometry) -> usize {
         self.group * g.stride[2]
     }
 
-    /// Offsets of the taps from an output pixel's first one, in floats.
+    /// Gives the offsets of the taps from an output pixel's first tap, in floats.
     fn segments<'a>(&self, g: &Geometry, taps: &'a mut [usize; MAX_TAPS]) -> &'a [usize] {
         let [kt, kh, kw] = g.window;
         let mut n = 0;
@@ -120,7 +121,7 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     });
 }
 
-/// What one task computes.
+/// The part of the output that one task computes.
 struct Piece {
     frame: usize,
     y: usize,

@@ -3,6 +3,17 @@
 //! Both ways copy a piece of the input, enlarged, normalized and padded, into a cache-sized region
 //! (`region`) and read it with the register-tile kernel: `direct` with one segment per filter tap,
 //! `winograd` after transforming 6×6 tiles. A 1×1 convolution is a linear layer over its pixels.
+//!
+//! # Safety
+//!
+//! Beyond the crate's contract: a [`Geometry`] is that of the tensors in the [`Conv`], and
+//! `readable` covers every input row that the step's output rows depend on. Regions, tiles and sums
+//! are scratch of the running thread with the sizes that `scratch_bytes` counted. Pixels there are
+//! `LDA` or `PANEL` floats apart, so that whole vectors may be read and written at each.
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 pub(crate) mod direct;
 pub(crate) mod region;
@@ -55,7 +66,7 @@ pub(crate) enum Method {
 }
 
 impl Geometry {
-    /// The way that is faster for these sizes.
+    /// Gives the method that is faster for these sizes.
     pub(crate) fn method(&self, cin: usize) -> Method {
         let g = self;
         if g.window == [1; 3] && g.stride == [1; 3] && g.upsample == 1 && g.input == g.output {
@@ -70,7 +81,7 @@ impl Geometry {
     }
 }
 
-/// Bytes of scratch each thread needs.
+/// Gives the bytes of scratch that each thread needs.
 pub(crate) fn scratch_bytes(g: &Geometry, weights: &Packed) -> usize {
     match g.method(weights.cin) {
         Method::Pointwise => linear::scratch_bytes(&Factor::Weights(weights)),

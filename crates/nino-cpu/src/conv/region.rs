@@ -7,11 +7,11 @@ use crate::gemm::micro::LDA;
 use crate::gemm::prologue::{Coefficients, Source};
 use crate::simd::Level;
 
-/// Where to copy from: one input frame and a range of channels.
+/// The source of a copy: one input frame and a range of channels.
 pub(crate) struct Frame<'a> {
     pub geometry: &'a Geometry,
     pub source: &'a Source,
-    /// Rows over all frames that may be read.
+    /// The rows that may be read, counted over all frames.
     pub readable: &'a Range<usize>,
     pub coefficients: &'a Coefficients,
     pub level: Level,

@@ -64,8 +64,9 @@ unsafe fn output_1d<S: Simd>(m: [S::V; 6]) -> [S::V; 4] {
 }
 
 dispatch! {
-    /// One 6×6 tile of `n` channels, its rows at `rows`, pixels `pixel` floats apart, to 36 rows
-    /// `point` floats apart. Whole vectors are read and written.
+    /// Transforms one 6×6 tile of `n` channels. Its rows begin at `rows`, with pixels `pixel`
+    /// floats apart; the result is 36 rows `point` floats apart. Whole vectors are read and
+    /// written.
     pub(crate) fn input(rows: &[*const f32; 6], pixel: usize, n: usize, dst: *mut f32, point: usize) = input_impl
 }
 
@@ -101,8 +102,8 @@ unsafe fn input_impl<S: Simd>(
 }
 
 dispatch! {
-    /// Filters `[9][n][PANEL]` to `[36]` of `[n][PANEL]`, `point` floats apart; taps are `tap` floats
-    /// apart.
+    /// Transforms filters `[9][n][PANEL]`, with taps `tap` floats apart, to 36 pieces of
+    /// `[n][PANEL]` that are `point` floats apart.
     pub(crate) fn filter(src: *const f32, tap: usize, n: usize, dst: *mut f32, point: usize) = filter_impl
 }
 
@@ -133,11 +134,11 @@ unsafe fn filter_impl<S: Simd>(src: *const f32, tap: usize, n: usize, dst: *mut 
 }
 
 dispatch! {
-    /// Sums of one tile, 36 rows `point` floats apart, to 4×4 pixels of `n` channels.
+    /// Transforms the sums of one tile, 36 rows `point` floats apart, to 4×4 pixels of `n`
+    /// channels. Pixels are [`PANEL`] floats apart, and rows `row`.
     pub(crate) fn output(src: *const f32, point: usize, n: usize, dst: *mut f32, row: usize) = output_impl
 }
 
-/// Pixels of the result are [`PANEL`] floats apart, rows `row`.
 #[inline(always)]
 unsafe fn output_impl<S: Simd>(src: *const f32, point: usize, n: usize, dst: *mut f32, row: usize) {
     let mut c = 0;

@@ -23,7 +23,8 @@ const TILES: usize = 64;
 const TILES_WIDE: usize = 8;
 /// Most panels of a task when sums of several channel blocks are kept.
 const TASK_PANELS: usize = 4;
-/// Kept between the 36 parts of a buffer, so that they do not fall into the same cache sets.
+/// The floats left free between the 36 parts of a buffer, so that they do not fall into the same
+/// cache sets.
 const SKEW: usize = 16;
 
 /// How a convolution is cut into blocks of tiles.
@@ -94,13 +95,13 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     });
 }
 
-/// What one task computes.
+/// The part of the output that one task computes.
 struct Piece {
-    /// Counted over all frames.
+    /// The tile rows, counted over all frames.
     tile_rows: Range<usize>,
     tile_cols: Range<usize>,
     panels: Range<usize>,
-    /// Output rows wanted; tiles may reach beyond.
+    /// The output rows to store; tiles may reach beyond them.
     rows: Range<usize>,
 }
 
@@ -196,7 +197,7 @@ impl Piece {
                 n,
                 cin: conv.weights.cin,
             };
-            // Rows are kept in a ring: the next tile row shares two of its six.
+            // Rows are kept in a ring, because the next tile row shares two of its six.
             let known = if i > 0 && y > 0 { IN - OUT } else { 0 };
             let slot = |r: usize| buffers.rows.add((y + r) % IN * row_floats);
             for r in known..IN {

@@ -1,5 +1,5 @@
-//! The memory of sessions that run by turns: values in the arena and outside it. One call of one session
-//! is at work in it at a time ([`nino_graph::taking_turns`]).
+//! The memory of sessions that run by turns: values in the arena and outside it. One call of one
+//! session is at work in it at a time ([`nino_graph::taking_turns`]).
 
 use std::ops::Range;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Arena {
         Ok(Arena(Arc::new(Memory { inside, outside })))
     }
 
-    /// Whether another session is in it too.
+    /// Whether another session uses it, too.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -50,7 +50,7 @@ impl Arena {
         self.0.outside.as_ref()
     }
 
-    /// Writes to a value from byte `at` on; nothing where it has no place.
+    /// Writes to a value from byte `at` on. A value without a place is not written.
     pub(super) fn write(&self, place: Place, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
         match (place, self.outside()) {
             (Place::Arena(span), _) => {
@@ -69,7 +69,7 @@ impl Arena {
         self.bytes(0..self.len()).fill(byte);
     }
 
-    /// For one copy; callers let go of it before the next call.
+    /// Gives bytes of the arena for one copy. Callers drop the slice before they ask for another.
     #[allow(clippy::mut_from_ref)] // the arena is a cell
     pub(super) fn bytes(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.end <= self.len(), "{range:?} of {}", self.len());

@@ -1,4 +1,4 @@
-//! From a graph's ops to kernels: which one runs a step, and with what.
+//! Binds a step of the plan to its kernel: which kernel runs it, and with which operands.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +20,7 @@ use crate::ops::{elementwise, layout};
 use crate::params::Param;
 use crate::team::floats_bytes;
 
-/// A step being bound: views of values outside the arena are of this step's rows.
+/// A step being bound. Views of values outside the arena are valid for this step's rows.
 pub(super) struct Binder<'a> {
     pub(super) session: &'a Session,
     pub(super) step: &'a Step,
@@ -45,7 +45,7 @@ impl Session {
             })
     }
 
-    /// Scratch bytes of the op that needs most.
+    /// Gives the scratch bytes of the op that needs most.
     pub(super) fn scratch_bytes(&self) -> Result<usize, ExecError> {
         let mut most = 0;
         for step in self.plan.steps().iter().filter(|s| s.last) {
@@ -59,21 +59,23 @@ impl Session {
         Ok(most)
     }
 
-    /// Runs one step on all threads; its result is of no use once `cancel` is true.
+    /// Runs one step on all threads. Once `cancel` is true, the result is incomplete.
     ///
     /// # Safety
-    /// Operands and result must lie where the plan says, and not be used by anyone else.
+    /// The step must be one of this session's plan. Its operands must lie in the arena where the
+    /// plan says, with the transfers of the step done, and nobody else may use the arena meanwhile.
     pub(super) unsafe fn step(
         &self,
         step: &Step,
         cancel: Option<&AtomicBool>,
     ) -> Result<(), ExecError> {
-        Binder {
+        let binder = Binder {
             session: self,
             step,
             cancel,
-        }
-        .run()
+        };
+        // SAFETY: the caller's promise is the one that `run` asks for.
+        unsafe { binder.run() }
     }
 }
 
@@ -241,7 +243,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Rows that belong to one batch element.
+    /// Gives the number of rows of one batch element.
     fn rows_per_batch(&self, x: Node) -> usize {
         let s = self.shape(x);
         s.rows().checked_div(s[0]).unwrap_or(1).max(1)
@@ -278,6 +280,11 @@ impl Binder<'_> {
         })
     }
 
+    /// Runs the step's kernel.
+    ///
+    /// # Safety
+    /// As for [`Session::step`]: it is what makes the crate's contract hold for every kernel here.
+    #[allow(unsafe_op_in_unsafe_fn)] // every arm is one call of a kernel under that contract
     unsafe fn run(&self) -> Result<(), ExecError> {
         let team = &self.session.team(self.cancel);
         let node = self.step.node;
@@ -412,6 +419,11 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// Runs a step of statistics; its last step merges what the others left in the op's scratch.
+    ///
+    /// # Safety
+    /// As for [`Session::step`].
+    #[allow(unsafe_op_in_unsafe_fn)] // calls of kernels under that contract
     unsafe fn stats(&self, o: &nino_graph::Stats) -> Result<(), ExecError> {
         let team = &self.session.team(self.cancel);
         let (x, out) = (self.view(o.x)?, self.out()?);

@@ -1,8 +1,8 @@
 //! A session: the plan's arena and the loop over its steps.
 //!
-//! Scratch is allocated with the sessions of an arena, for the op that needs most; a run allocates nothing
-//! of size. Values that a plan keeps outside the arena live in a temporary file and pass through their
-//! windows.
+//! Scratch is allocated with the sessions of an arena, for the op that needs most; a run allocates
+//! nothing of size. Values that a plan keeps outside the arena live in a temporary file and pass
+//! through their windows.
 
 mod arena;
 mod bind;
@@ -35,11 +35,12 @@ pub(crate) struct Session {
     fetched: Fetched,
     stream: Option<Stream>,
     arena: Arena,
-    /// One for each thread, the same for all sessions of the arena.
+    /// One piece of scratch for each thread, shared by all sessions of the arena.
     scratch: Arc<[Scratch]>,
     threads: Arc<Threads>,
     level: Level,
-    /// What stays between runs is there: a run begins behind the steps that make it.
+    /// Whether the values that stay between runs have been computed. A run then begins behind the
+    /// steps that compute them.
     steady: bool,
     times: Vec<OpTime>,
 }
@@ -55,7 +56,7 @@ impl ParamSource for NoSource {
     }
 }
 
-/// A session for each plan, in one arena. Values outside it are in a file in `temp_dir`.
+/// Opens a session for each plan, all in one arena. Values outside it are in a file in `temp_dir`.
 pub(crate) fn sessions(
     plans: &[Arc<Plan>],
     weights: &Arc<Params>,
@@ -130,7 +131,7 @@ impl Session {
         })
     }
 
-    /// Begins to read what the first ops of the next run need.
+    /// Begins to read the parameters that the first ops of the next run need.
     fn start_stream(&mut self) -> Result<(), ExecError> {
         self.fetched.clear();
         if !self.plan.fetches().is_empty() {
@@ -141,7 +142,7 @@ impl Session {
         Ok(())
     }
 
-    /// Where a run begins.
+    /// Gives the step at which a run begins.
     fn first_step(&self) -> usize {
         if self.steady {
             self.plan.steady_steps()
@@ -150,7 +151,7 @@ impl Session {
         }
     }
 
-    /// The next run begins with the first step again.
+    /// Makes the next run begin with the first step again.
     fn forget_steady(&mut self) -> Result<(), ExecError> {
         if std::mem::take(&mut self.steady) {
             self.start_stream()?;
@@ -158,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// Step `i`, with its parameters brought in before and let go after.
+    /// Runs step `i`. Its streamed parameters are fetched before and dropped after.
     fn step_with_fetch(
         &mut self,
         i: usize,
@@ -173,7 +174,8 @@ impl Session {
         }
         let step = &self.plan.steps()[i];
         self.transfer(step, false)?;
-        // SAFETY: the plan gives operands and result places that the kernels' contracts allow.
+        // SAFETY: the step is the plan's, its operands are in the arena, and `&mut self` keeps
+        // others out; the arena is not `Sync`, so sessions that share it are on this thread.
         unsafe { self.step(step, options.cancel)? };
         if options.cancelled() {
             return Err(ExecError::Cancelled);
@@ -241,7 +243,8 @@ impl Session {
         Ok(expected)
     }
 
-    /// Brings the rows of a step that live outside into the arena, or takes its result out.
+    /// Moves the rows of a step that live outside into the arena, or with `result` moves its result
+    /// out.
     fn transfer(&self, step: &Step, result: bool) -> Result<(), ExecError> {
         let Some(outside) = self.arena.outside() else {
             return Ok(());
@@ -295,10 +298,11 @@ impl nino_graph::Session for Session {
         }
         let ran = self.run_steps(options);
         if self.arena.is_shared() {
-            // What the next session has on its way is all there is room for.
+            // There is room for one fetch ahead, and it belongs to the next session.
             self.stream = None;
         } else if ran.is_err() && self.stream.take().is_some() {
-            // The thread is somewhere in the middle: the next run begins with a new one.
+            // The thread has stopped somewhere in the middle, so the next run begins with a new
+            // one.
             self.start_stream()?;
         }
         ran

@@ -1,4 +1,4 @@
-//! Where a step's operands lie, and what they are packed in.
+//! Finds a step's operands in memory.
 
 use std::ops::{Deref, Range};
 
@@ -10,7 +10,7 @@ use crate::gemm::weights::Packed;
 use crate::memory::View;
 use crate::params::packed_shape;
 
-/// Weights of a product: a parameter packed before, or a part of one as an op has made it.
+/// The weights of a product: a packed parameter, or a slice of one that an op has made.
 pub(super) enum Weights<'a> {
     Kept(&'a Packed),
     Lent(Packed),
@@ -28,16 +28,17 @@ impl Deref for Weights<'_> {
 }
 
 impl Binder<'_> {
-    /// The value as if it lay in memory as a whole, wherever its rows are now.
+    /// Gives a view of a value as if all of it lay in memory, wherever its rows are now.
     pub(super) fn view(&self, n: Node) -> Result<View, ExecError> {
-        // One value in several places of an op has a window for each; the largest covers the others.
+        // A value that is several operands of an op has a window for each, and the largest covers
+        // the others.
         self.view_at(n, |uses| {
             let mine = (0..uses.len()).filter(|&i| uses[i].node == n);
             mine.max_by_key(|&i| uses[i].bytes.len())
         })
     }
 
-    /// The same in the window of the op's `i`-th operand, which it is.
+    /// Gives the same for the window of the op's `i`-th operand, which `n` must be.
     pub(super) fn operand(&self, i: usize, n: Node) -> Result<View, ExecError> {
         self.view_at(n, |_| Some(i))
     }
@@ -62,7 +63,7 @@ impl Binder<'_> {
                 let offset = plan
                     .locate(self.step.node, i, &uses[i])
                     .ok_or_else(absent)?;
-                // Points before the arena for later rows; kernels only touch the step's rows.
+                // For later rows this points before the arena; kernels only touch the step's rows.
                 arena.wrapping_add(offset).wrapping_sub(uses[i].bytes.start)
             }
             Place::Param => self.session.param(n)?.raw().ok_or_else(absent)?.as_ptr(),
@@ -71,18 +72,18 @@ impl Binder<'_> {
         Ok(View { ptr, dtype })
     }
 
-    /// The op's scratch in the arena.
+    /// Gives the address of the op's scratch in the arena.
     pub(super) fn scratch(&self) -> *mut u8 {
         let span = self.session.plan.scratch(self.step.node);
         self.session.arena.as_ptr().wrapping_add(span.offset)
     }
 
     pub(super) fn out(&self) -> Result<View, ExecError> {
-        // The result is the last of the uses, also when an operand is the same value's bytes.
+        // The result is a use of its own, also when an operand lies in the same bytes.
         self.view(self.step.node)
     }
 
-    /// A small f32 vector; null where there is none.
+    /// Gives a small f32 vector, or null where there is none.
     pub(super) fn vector(&self, n: Option<Node>) -> Result<*const f32, ExecError> {
         let Some(n) = n else {
             return Ok(std::ptr::null());
@@ -111,7 +112,8 @@ impl Binder<'_> {
         packed.map(Weights::Kept).ok_or_else(missing)
     }
 
-    /// Image rows of `x` that are in memory during the step, counted over batch and frames.
+    /// Gives the image rows of `x` that are in memory during the step, counted over batch and
+    /// frames.
     pub(super) fn readable(&self, x: Node) -> Range<usize> {
         let plan = &self.session.plan;
         if !matches!(plan.place(x), Place::Host(_)) {

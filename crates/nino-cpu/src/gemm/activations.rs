@@ -19,7 +19,7 @@ pub(crate) struct Activations {
 }
 
 impl Activations {
-    /// Floats of scratch for a pack of `k` values.
+    /// Gives the floats of scratch that a pack of `k` values needs.
     pub(crate) fn pack_floats(&self, k: usize) -> usize {
         let rows = if self.transposed { PANEL * PASS } else { 0 };
         k * PANEL + rows

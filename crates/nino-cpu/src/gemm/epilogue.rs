@@ -1,4 +1,4 @@
-//! What happens to finished sums: `post(act(acc + bias) + residual)`, then the store.
+//! The end of a product: finished sums become `post(act(acc + bias) + residual)` and are stored.
 
 use nino_graph::Act;
 
@@ -36,7 +36,7 @@ pub(crate) struct Sums {
 }
 
 impl Epilogue {
-    /// Finishes and stores `s`; its scratch is overwritten.
+    /// Finishes the sums `s` and stores them; their scratch is overwritten.
     pub(crate) unsafe fn apply(&self, level: Level, s: Sums) {
         let bias = if self.bias.is_null() {
             self.bias

@@ -27,8 +27,8 @@ pub(crate) struct Tile {
 }
 
 impl Grid {
-    /// Few large tiles while every thread still gets several; rows are cut before panels, because
-    /// each tile of panels packs A again.
+    /// Makes few large tiles, as long as every thread gets several. Rows are cut before panels,
+    /// because each tile of panels packs A again.
     pub(crate) fn new(rows: usize, cols: usize, threads: usize) -> Grid {
         const SMALLEST_ROWS: usize = 56;
         let panels = cols.div_ceil(PANEL);

@@ -12,8 +12,8 @@ use super::weights::{Packed, PackedLayout};
 use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
 
-/// Rows whose values are asked for before they are packed: each starts in another page, where no
-/// prefetcher of the CPU looks.
+/// How many rows ahead of packing are prefetched. Each row starts in another page, where the CPU's
+/// own prefetchers do not look.
 const AHEAD: usize = 3;
 
 const SEGMENTS: usize = PASS / SEG;
@@ -26,7 +26,7 @@ pub(crate) struct Linear<'a> {
     pub rows_per_batch: usize,
 }
 
-/// The right-hand side.
+/// The right-hand side of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Factor<'a> {
     Weights(&'a Packed),
@@ -66,7 +66,7 @@ impl Factor<'_> {
         }
     }
 
-    /// Columns of `panel` as f32 `[k][PANEL]` for `k0..k0 + n`.
+    /// Gives the columns of `panel` as f32 `[k][PANEL]`, for `k0..k0 + n`.
     unsafe fn panel(
         &self,
         level: Level,
@@ -82,7 +82,7 @@ impl Factor<'_> {
     }
 }
 
-/// Bytes of scratch each thread needs.
+/// Gives the bytes of scratch that each thread needs.
 pub(crate) fn scratch_bytes(b: &Factor<'_>) -> usize {
     let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
     if b.int8().is_some() {
@@ -121,7 +121,7 @@ unsafe fn f32_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carve
     let k = w.k();
     let a = scratch.floats(SEGMENTS * tile.rows * LDA);
     let pack = scratch.floats(w.pack_floats(PASS.min(k)));
-    // Sums of one pass are finished panel by panel; several passes need the whole tile's.
+    // With one pass, sums are finished panel by panel. With several, the whole tile's are kept.
     let ldc = if k <= PASS {
         PANEL
     } else {

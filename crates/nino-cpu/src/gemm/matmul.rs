@@ -42,7 +42,7 @@ impl MatMul {
     /// Computes rows `rows` of the output, counted over all batches.
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let batches = rows.start / self.m..rows.end.div_ceil(self.m);
-        // As if all batches were one tall product: many batches need no finer cut.
+        // Cut as one tall product of all batches, so that many batches are not cut further.
         let whole = Grid::new(rows.len(), self.n, team.threads());
         let row_tiles = whole.row_tiles.div_ceil(batches.len());
         let grid = Grid {

@@ -2,8 +2,9 @@
 //!
 //! A is read from a pack of rows [`LDA`] floats apart, in segments of at most [`SEG`] values of k:
 //! a matrix product packs its k range into consecutive segments, a convolution has one segment per
-//! filter tap, all pointing into one copy of the input. B is a panel `[k][PANEL]`, C an f32 scratch.
-//! The constant row distance lets every A element be a broadcast with a fixed displacement.
+//! filter tap, all pointing into one copy of the input. B is a panel `[k][PANEL]`, C an f32
+//! scratch. The constant row distance lets every A element be a broadcast with a fixed
+//! displacement.
 
 use crate::simd::{Simd, dispatch};
 
@@ -27,14 +28,14 @@ pub(crate) struct Block<'a> {
     pub c: *mut f32,
     pub ldc: usize,
     pub rows: usize,
-    /// Columns wanted; C must have room for whole vectors.
+    /// The columns to compute. C must have room for whole vectors.
     pub cols: usize,
-    /// Add to what C holds.
+    /// Whether the product is added to what C holds.
     pub accumulate: bool,
 }
 
 dispatch! {
-    /// C rows x cols (+)= A B.
+    /// Computes C = A B, or C += A B with `accumulate`.
     pub(crate) fn block(t: &Block<'_>) = block_impl
 }
 
@@ -47,7 +48,7 @@ unsafe fn block_impl<S: Simd>(t: &Block<'_>) {
         let tiles = t.rows.div_ceil(S::MR);
         let mut row = 0;
         for i in 0..tiles {
-            // Even heights: two tiles of 8 keep the pipeline fuller than 14 and 2.
+            // Tiles have even heights, because two of 8 keep the pipeline fuller than 14 and 2.
             let end = (i + 1) * t.rows / tiles;
             let sub = Block {
                 a: t.a.add(row * LDA),

@@ -1,4 +1,17 @@
-//! Matrix products: the register-tile kernel, weights in panels, linear layers and batched products.
+//! Matrix products: the register-tile kernel, weights in panels, linear layers and batched
+//! products.
+//!
+//! # Safety
+//!
+//! Beyond the crate's contract: packs and sums (`a`, `b`, `c`, `pack`, `rows`) are scratch of the
+//! running thread with the sizes that `scratch_bytes` counted, rounded up to whole vectors.
+//! `Packed` holds `[n, taps, cin]` values in its layout, zero beyond `n`. Vectors such as a bias
+//! are f32, valid for the columns used, or null where a field says so. A `Tile` lies within the
+//! `Grid` that made it.
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 pub(crate) mod activations;
 pub(crate) mod epilogue;

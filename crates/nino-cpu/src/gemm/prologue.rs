@@ -1,4 +1,5 @@
-//! How A is read: stored type to f32, and the norm and activation in front of a product.
+//! Reads A: converts the stored type to f32, and applies the norm and activation in front of a
+//! product.
 
 use nino_graph::Act;
 
@@ -42,7 +43,7 @@ impl Coefficients {
         }
     }
 
-    /// For channels `c0..c0 + n` of batch element `b`.
+    /// Sets the coefficients of channels `c0..c0 + n` for batch element `b`.
     pub(crate) unsafe fn set(&mut self, pre: &Prologue, b: usize, c0: usize, n: usize) {
         for i in 0..n {
             let c = c0 + i;
@@ -78,8 +79,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Copies `n` values at element `at`, which are row `row` of the statistics, to `dst`.
-    /// `skip`: how many channels into the coefficients they start.
+    /// Copies `n` values at element `at` to `dst`. They belong to row `row` of the statistics, and
+    /// begin `skip` channels into the coefficients.
     #[inline]
     pub(crate) unsafe fn read(
         &self,

@@ -27,7 +27,8 @@ pub(crate) fn packed_bytes(n: usize, k: usize) -> usize {
     n.div_ceil(PANEL) * (k / BLOCK) * PANEL_BLOCK
 }
 
-/// File layout `[n][k / 32]` of (scale, 32 int8) to panels; columns beyond `n` stay zero.
+/// Packs the file's layout, `[n][k / 32]` of (scale, 32 int8), into panels. Columns beyond `n` stay
+/// zero.
 pub(crate) fn pack(src: &[u8], n: usize, k: usize, dst: &mut [u8]) {
     let blocks = k / BLOCK;
     for row in 0..n {
@@ -44,8 +45,8 @@ pub(crate) fn pack(src: &[u8], n: usize, k: usize, dst: &mut [u8]) {
     }
 }
 
-/// A panel's values `k0..k0 + n` (whole blocks) as f32 `[n][PANEL]`, for the few ops that take packed
-/// weights but no int8 path: a strided 1×1 convolution.
+/// Decodes a panel's values `k0..k0 + n`, which are whole blocks, to f32 `[n][PANEL]`. It serves
+/// the op that takes packed weights but has no int8 kernel: a strided 1×1 convolution.
 pub(crate) unsafe fn unpack(
     packed: &[u8],
     k: usize,
@@ -118,7 +119,7 @@ mod x86 {
         }
     }
 
-    /// Scales and start values of a panel's blocks.
+    /// Computes the scales and start values of a panel's blocks.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     pub(crate) unsafe fn prepare(b: *const u8, blocks: usize, scales: *mut f32, start: *mut i32) {
         let factor = _mm512_set1_epi8(-128);

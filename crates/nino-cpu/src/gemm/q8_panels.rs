@@ -1,6 +1,6 @@
 //! `Q8_0` weights for kernels in f32: convolutions, and linear layers where there are no int8 dot
-//! products. A block of 32 channels of a panel is 32 f16 scales, then `[32][PANEL]` int8: the bytes of
-//! the file, in the order in which a panel is read.
+//! products. A block of 32 channels of a panel is 32 f16 scales, then `[32][PANEL]` int8: the bytes
+//! of the file, in the order in which a panel is read.
 
 use super::micro::{PANEL, SEG};
 use super::q8::{BLOCK, PANEL_BLOCK};
@@ -12,8 +12,8 @@ pub(crate) fn packed_bytes([n, taps, cin]: [usize; 3]) -> usize {
     n.div_ceil(PANEL) * taps * (cin / BLOCK) * PANEL_BLOCK
 }
 
-/// File layout `[n][taps][cin / 32]` of (scale, 32 int8) to
-/// `[panel][channel block][tap][cin / 32 of the block]`; columns beyond `n` stay zero.
+/// Packs the file's layout, `[n][taps][cin / 32]` of (scale, 32 int8), into
+/// `[panel][channel block][tap][cin / 32 of the block]`. Columns beyond `n` stay zero.
 pub(crate) fn pack(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mut [u8]) {
     let blocks = cin / BLOCK;
     let mut to = dst.chunks_exact_mut(PANEL_BLOCK);
@@ -36,13 +36,13 @@ pub(crate) fn pack(src: &[u8], [n, taps, cin]: [usize; 3], dst: &mut [u8]) {
     }
 }
 
-/// Where the values of panel `p` from channel `c0`, a multiple of [`SEG`], begin.
+/// Gives the byte at which panel `p` begins from channel `c0` on, a multiple of [`SEG`].
 pub(crate) fn offset(p: usize, c0: usize, taps: usize, cin: usize) -> usize {
     (p * cin + c0) * taps / BLOCK * PANEL_BLOCK
 }
 
 dispatch! {
-    /// `blocks` packed blocks as f32 `[32][PANEL]` each.
+    /// Decodes `blocks` packed blocks to f32 `[32][PANEL]` each.
     pub(crate) fn unpack(src: *const u8, blocks: usize, dst: *mut f32) = unpack_impl
 }
 

@@ -15,7 +15,7 @@ use super::{q8, q8_panels};
 use crate::memory::{Buffer, View, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
 
-/// Values decoded at a time from a row of a block type: the longest block.
+/// The values decoded at a time from a row of a block type, which is the longest block.
 const ROW: usize = 256;
 
 pub(crate) struct Packed {
@@ -84,8 +84,8 @@ impl Packed {
         })
     }
 
-    /// Takes plain weights from a source a panel at a time, without having them whole; `None` where they
-    /// have to be.
+    /// Takes plain weights from a source a panel at a time, without having them whole; `None` where
+    /// they have to be.
     pub(crate) fn read(
         level: Level,
         spec: &ParamSpec,
@@ -108,8 +108,8 @@ impl Packed {
         packed.map(Some)
     }
 
-    /// Fills the panels one after the other: `give` calls its second argument with the stored rows it is
-    /// asked for.
+    /// Fills the panels one after the other: `give` calls its second argument with the stored rows it
+    /// is asked for.
     fn in_panels(
         self,
         what: &str,
@@ -137,10 +137,10 @@ impl Packed {
         })
     }
 
-    /// Weights `[n, taps, cin]` that an op of the plan has made, of a plain type.
+    /// Takes weights `[n, taps, cin]` of a plain type that an op of the plan has made.
     ///
     /// # Safety
-    /// They have to stay as long as this is used.
+    /// The view's bytes must be valid and unchanged as long as the result is used.
     pub(crate) unsafe fn lent(view: View, [n, taps, cin]: [usize; 3]) -> Packed {
         Packed {
             dtype: view.dtype,
@@ -152,7 +152,8 @@ impl Packed {
         }
     }
 
-    /// What such weights become, without their values: enough to know the scratch they need.
+    /// Gives the layout of such weights without their values, which is enough to know the scratch
+    /// they need.
     pub(crate) fn outline(
         level: Level,
         dtype: DType,
@@ -182,12 +183,12 @@ impl Packed {
         self.n.div_ceil(PANEL)
     }
 
-    /// Columns of panel `p` that exist.
+    /// Gives the number of columns of panel `p` that exist.
     pub(crate) fn cols(&self, p: usize) -> usize {
         (self.n - p * PANEL).min(PANEL)
     }
 
-    /// Packed bytes, for the int8 kernel.
+    /// Gives the packed bytes, for the int8 kernel.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Own(data) => data.as_slice(),
@@ -206,7 +207,7 @@ impl Packed {
         }
     }
 
-    /// Floats of scratch that [`Packed::panel`] needs for `k` values of k.
+    /// Gives the floats of scratch that [`Packed::panel`] needs for `k` values of k.
     pub(crate) fn pack_floats(&self, k: usize) -> usize {
         match self.layout {
             PackedLayout::Panels if self.dtype == DType::F32 => 0,
@@ -216,8 +217,9 @@ impl Packed {
         }
     }
 
-    /// Panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of at
-    /// most `SEG` channels, or several blocks of a linear layer. `c0` is a multiple of `SEG`.
+    /// Gives panel `p` as f32 `[tap][c][PANEL]` for channels `c0..c0 + n`: all taps of one block of
+    /// at most `SEG` channels, or several blocks of a linear layer. `c0` must be a multiple of
+    /// `SEG`.
     pub(crate) unsafe fn panel(
         &self,
         level: Level,
@@ -294,7 +296,7 @@ impl Packed {
 }
 
 dispatch! {
-    /// [`PANEL`] rows `ld` apart, of `n` values, to `[n][PANEL]`.
+    /// Transposes [`PANEL`] rows of `n` values, `ld` apart, to `[n][PANEL]`.
     pub(crate) fn transpose_panel(src: *const f32, ld: usize, n: usize, dst: *mut f32) = transpose_panel_impl
 }
 

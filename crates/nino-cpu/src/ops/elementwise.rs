@@ -13,7 +13,7 @@ use crate::team::Team;
 /// Values converted at a time when a row is not stored as f32.
 const CHUNK: usize = 1024;
 
-/// out = act(x) over elements; `None` copies, which with other storage is a cast.
+/// Computes out = act(x) over elements. `None` copies, which between dtypes is a cast.
 pub(crate) unsafe fn unary(
     team: &Team<'_>,
     act: Option<Act>,
@@ -36,7 +36,7 @@ pub(crate) unsafe fn unary(
     });
 }
 
-/// Rows of `n`: the first half of x's row times the activated second half.
+/// Computes rows of `n`: the first half of x's row times the activated second half.
 pub(crate) unsafe fn gate(
     team: &Team<'_>,
     act: Act,
@@ -85,7 +85,7 @@ impl Walk {
     }
 }
 
-/// out = f(a, b) with broadcasting, rows of the output's last dimension.
+/// Computes out = f(a, b) with broadcasting. Rows are those of the output's last dimension.
 pub(crate) unsafe fn binary(
     team: &Team<'_>,
     f: BinaryFn,
@@ -95,7 +95,7 @@ pub(crate) unsafe fn binary(
     rows: Range<usize>,
 ) {
     let level = team.level;
-    // Without broadcasting, rows do not matter: walk one long row in chunks.
+    // Without broadcasting, all elements are one long row, walked in chunks.
     let n = shape.last_dim();
     if a_shape == b_shape {
         let elements = rows.start * n..rows.end * n;
@@ -149,7 +149,8 @@ pub(crate) fn scratch_bytes() -> usize {
 }
 
 dispatch! {
-    /// Steps are 1, or 0 for one value against all.
+    /// Computes out = f(a, b) for `n` values. An operand's step is 1, or 0 for one value against
+    /// all.
     fn pair(f: BinaryFn, a: (*const f32, usize), b: (*const f32, usize), out: *mut f32, n: usize) = pair_impl
 }
 

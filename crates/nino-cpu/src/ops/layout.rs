@@ -19,7 +19,7 @@ fn around(shape: Shape, axis: usize) -> [usize; 3] {
     [outer, shape[axis], inner]
 }
 
-/// Copies one part of `rows` of the output: `n` of the axis, from `start`.
+/// Copies one operand into `rows` of the output: `n` places of the axis, from `start` on.
 pub(crate) unsafe fn concat_part(
     team: &Team<'_>,
     (part, n): (View, usize),
@@ -172,7 +172,7 @@ pub(crate) unsafe fn permute(
             }
             return;
         }
-        // Rows side by side read neighboring values: a block of columns at a time keeps the lines.
+        // Neighboring rows read neighboring values, so a block of columns at a time stays in cache.
         for c0 in (0..n).step_by(COLUMNS) {
             let columns = c0..(c0 + COLUMNS).min(n);
             for row in rows.clone() {
@@ -200,7 +200,7 @@ unsafe fn strided<const SIZE: usize>(
     }
 }
 
-/// Rows of a table `[v, d]` by id; an id outside the table gives NaN.
+/// Gathers rows of a table `[v, d]` by id. An id outside the table gives NaN.
 pub(crate) unsafe fn gather(
     team: &Team<'_>,
     (table, dtype, [v, d]): (&[u8], DType, [usize; 2]),

@@ -1,4 +1,15 @@
-//! Ops that are no products: norms, elementwise functions, copies and resampling.
+//! Ops that are not products: norms, elementwise functions, copies and resampling.
+//!
+//! # Safety
+//!
+//! Beyond the crate's contract: shapes and sizes that go with a view are those of its tensor.
+//! Buffers from a `Carver` hold the floats that were asked for. Row pointers (`src`, `dst`, `row`)
+//! are valid for `n` values. An op that works in place reads a row, or a chunk of one, before it
+//! writes it.
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 pub(crate) mod elementwise;
 pub(crate) mod layout;

@@ -11,20 +11,21 @@ use crate::memory::View;
 use crate::simd::{Simd, dispatch, math};
 use crate::team::{Team, floats_bytes};
 
-/// Bytes of scratch each thread needs for rows of `n` values.
+/// Gives the bytes of scratch that each thread needs for rows of `n` values.
 pub(crate) fn scratch_bytes(n: usize) -> usize {
     3 * floats_bytes(n) + floats_bytes(rows_at_once(n) * n)
 }
 
 const MOST_ROWS: usize = 16;
 
-/// Rows of `n` values whose statistics are taken before the first is written: a row's are one long
-/// chain, those of several overlap. What was read stays in the first cache.
+/// Gives the number of rows whose statistics are computed before the first row is written. One
+/// row's statistics are a long chain of dependent sums; those of several rows overlap. The rows
+/// still fit into the first-level cache.
 fn rows_at_once(n: usize) -> usize {
     (2048 / n.max(1)).clamp(1, MOST_ROWS)
 }
 
-/// `source` with its prologue applied, row by row.
+/// Applies the prologue of `source`, row by row.
 pub(crate) unsafe fn normalize(
     team: &Team<'_>,
     source: &Source,
@@ -150,7 +151,7 @@ impl RowNorm {
     }
 }
 
-/// Over the last dimension of `[rows, n]`.
+/// Computes softmax over the last dimension of `[rows, n]`.
 pub(crate) unsafe fn softmax(team: &Team<'_>, x: View, out: View, n: usize, rows: Range<usize>) {
     by_rows(team, rows, n, |rows, mut scratch| {
         let buf = scratch.floats(n);

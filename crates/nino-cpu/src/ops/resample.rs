@@ -26,7 +26,7 @@ impl Resample {
         ((frame * self.input[0] + y) * self.input[1] + x) * self.c
     }
 
-    /// Whole factors `[h, w]`; rows are image rows of the output.
+    /// Repeats pixels by whole factors `[h, w]`. Rows are image rows of the output.
     pub(crate) unsafe fn nearest(&self, team: &Team<'_>, factor: [usize; 2], rows: Range<usize>) {
         let [h, w] = self.output;
         let bytes = self.c * self.out.dtype.block_bytes();
@@ -41,7 +41,7 @@ impl Resample {
         });
     }
 
-    /// Half-pixel centers, clamped at the border.
+    /// Interpolates with half-pixel centers, clamped at the border.
     pub(crate) unsafe fn bilinear(&self, team: &Team<'_>, factor: [usize; 2], rows: Range<usize>) {
         let [h, w] = self.output;
         let side = |i: usize, factor: usize, size: usize| {
@@ -72,7 +72,7 @@ impl Resample {
         });
     }
 
-    /// Means of `size × size` windows.
+    /// Computes means of `size × size` windows.
     pub(crate) unsafe fn average(&self, team: &Team<'_>, size: usize, rows: Range<usize>) {
         let [h, w] = self.output;
         let weight = 1.0 / (size * size) as f32;

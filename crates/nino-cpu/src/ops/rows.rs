@@ -25,7 +25,7 @@ impl Rope {
         2 * floats_bytes(self.hd)
     }
 
-    /// Rows are (b, n, heads).
+    /// Turns `rows`, which are counted over (b, n, heads).
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let (hd, half) = (self.hd, self.hd / 2);
         by_rows(team, rows, hd, |rows, mut scratch| {
@@ -66,7 +66,7 @@ impl Reduce {
 
     const CHUNK: usize = 256;
 
-    /// Rows are the outer index; long inner rows are cut further.
+    /// Reduces `rows` of the outer index. Long inner rows are cut into several tasks.
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let pieces = self.inner.div_ceil(Self::CHUNK);
         let (start, end) = (rows.start * pieces, rows.end * pieces);
@@ -122,7 +122,7 @@ impl Reduce {
     }
 }
 
-/// t `[b]` to `[b, dim]` of cosines and sines.
+/// Embeds t `[b]` as `[b, dim]` of cosines and sines.
 pub(crate) unsafe fn timestep_embed(o: &TimestepEmbed, t: View, out: View, rows: Range<usize>) {
     let half = o.dim / 2;
     for row in rows {

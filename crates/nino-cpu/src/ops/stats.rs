@@ -46,7 +46,7 @@ impl Groups {
         at(i)..at(i + 1)
     }
 
-    /// Partial sums of the given chunks, counted over the batch.
+    /// Computes the partial sums of the given chunks, counted over the batch.
     pub(crate) unsafe fn run(&self, team: &Team<'_>, chunks: Range<usize>) {
         let values = self.chunk(chunks.start).len() * self.channels;
         team.run(chunks.len(), values * chunks.len(), |task, mut scratch| {
@@ -124,7 +124,7 @@ impl Moments {
         self.n = n;
     }
 
-    /// The table's (mean, rstd).
+    /// Gives the table's (mean, rstd).
     fn table(&self, kind: NormKind, eps: f32) -> (f32, f32) {
         let var = self.m2 / self.n;
         match kind {
@@ -140,7 +140,7 @@ impl Moments {
     }
 }
 
-/// (mean, rstd) of one row.
+/// Gives (mean, rstd) of one row.
 pub(crate) unsafe fn of_row(
     level: Level,
     row: *const f32,
@@ -157,7 +157,7 @@ pub(crate) unsafe fn of_row(
     .table(kind, eps)
 }
 
-/// Statistics of each row of `[rows, n]`, to `[rows, 2]`.
+/// Computes the statistics of each row of `[rows, n]`, to `[rows, 2]`.
 pub(crate) unsafe fn rows(
     team: &Team<'_>,
     x: View,
@@ -205,7 +205,7 @@ unsafe fn accumulate_impl<S: Simd>(
 }
 
 dispatch! {
-    /// Mean and sum of squared deviations, in two passes.
+    /// Gives the mean and the sum of squared deviations, in two passes.
     fn row_moments(row: *const f32, n: usize) -> (f32, f32) = row_moments_impl
 }
 

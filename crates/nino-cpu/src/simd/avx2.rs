@@ -1,4 +1,5 @@
 //! AVX2 with FMA and F16C: 8 lanes, 16 registers.
+//! The contract of its functions is that of [`Simd`].
 
 use std::arch::x86_64::*;
 

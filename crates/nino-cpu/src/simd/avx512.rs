@@ -1,4 +1,5 @@
 //! AVX-512 (F, BW, DQ, VL): 16 lanes, 32 registers, masked tails.
+//! The contract of its functions is that of [`Simd`].
 
 use std::arch::x86_64::*;
 

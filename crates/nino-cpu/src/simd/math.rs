@@ -1,8 +1,12 @@
 //! Vector exp, tanh and erf, good to a few units in the last place of f32 (erf to 1.5e-7 absolute).
+//!
+//! # Safety
+//!
+//! The CPU must have the level `S`; nothing else is needed, since all values are in registers.
 
 use super::Simd;
 
-/// e^x; 0 below -87.3, the largest powers near f32's end above 88. NaN stays NaN.
+/// Gives e^x: 0 below -87.3, and a value near the largest f32 above 88. NaN stays NaN.
 #[inline(always)]
 pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     let clamped = S::min(S::max(x, S::splat(-87.336_54)), S::splat(88.376_26));
@@ -20,10 +24,10 @@ pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     S::keep_nan(x, S::ldexp(y, n))
 }
 
-/// 2^x for x up to 0, and 0 far below it. NaN stays NaN.
+/// Gives 2^x for x up to 0, and 0 far below it. NaN stays NaN.
 #[inline(always)]
 pub(crate) unsafe fn exp2_falling<S: Simd>(x: S::V) -> S::V {
-    // The second operand wins when it is NaN.
+    // `max` gives its second operand when that is NaN.
     let x = S::max(S::splat(-126.0), x);
     let n = S::round(x);
     let r = S::sub(x, n);
@@ -57,7 +61,7 @@ pub(crate) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     S::copysign(S::div(S::sub(one, e), S::add(one, e)), x)
 }
 
-/// Abramowitz and Stegun 7.1.26.
+/// The approximation of Abramowitz and Stegun, 7.1.26.
 #[inline(always)]
 pub(crate) unsafe fn erf<S: Simd>(x: S::V) -> S::V {
     let one = S::splat(1.0);

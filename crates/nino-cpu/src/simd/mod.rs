@@ -3,6 +3,15 @@
 //! A kernel is one generic function over [`Simd`]; [`dispatch!`] makes the entry that calls it with
 //! the level's target features switched on. Everything between the entry and the intrinsics is
 //! `#[inline(always)]`, because features only reach code that is inlined into the entry.
+//!
+//! # Safety
+//!
+//! A function over `S: Simd` may only run on a CPU that has the level `S`. [`dispatch!`] makes sure
+//! of that for callers that pass a level of [`Level::available`].
+
+// Nearly every expression here is an unsafe operation under the contract above, so blocks around
+// each would say nothing and hide the arithmetic.
+#![allow(unsafe_op_in_unsafe_fn)]
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
@@ -85,8 +94,9 @@ impl fmt::Display for Level {
 
 /// One level's f32 vector operations.
 ///
-/// Every function may only run on a CPU that has the level; pointers are unaligned and must be
-/// valid for the lanes touched.
+/// # Safety
+/// The CPU must have the level. Pointers need no alignment and must be valid for the lanes touched:
+/// `LANES` of them, or the first `n` for `load_n` and `store_n`.
 pub(crate) trait Simd: Copy + 'static {
     type V: Copy;
     const LANES: usize;
@@ -97,7 +107,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
-    /// The first `n` lanes, the rest zero.
+    /// Loads the first `n` lanes and makes the rest zero.
     unsafe fn load_n(p: *const f32, n: usize) -> Self::V;
     unsafe fn store_n(p: *mut f32, v: Self::V, n: usize);
     unsafe fn load_f16(p: *const u16) -> Self::V;
@@ -109,21 +119,21 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
-    /// a * b + c
+    /// Gives a * b + c.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn abs(a: Self::V) -> Self::V;
-    /// |a| with the sign of `s`.
+    /// Gives |a| with the sign of `s`.
     unsafe fn copysign(a: Self::V, s: Self::V) -> Self::V;
     unsafe fn round(a: Self::V) -> Self::V;
-    /// v * 2^n for whole numbers n in [-126, 127].
+    /// Gives v * 2^n for whole numbers n in [-126, 127].
     unsafe fn ldexp(v: Self::V, n: Self::V) -> Self::V;
-    /// `v` where `x` is not NaN, else `x`.
+    /// Gives `x` where it is NaN, else `v`.
     unsafe fn keep_nan(x: Self::V, v: Self::V) -> Self::V;
     unsafe fn sum(a: Self::V) -> f32;
     unsafe fn hmax(a: Self::V) -> f32;
-    /// Writes the transpose of a LANES x LANES block.
+    /// Writes the transpose of a LANES x LANES block, whose rows are `src_ld` and `dst_ld` apart.
     unsafe fn transpose(src: *const f32, src_ld: usize, dst: *mut f32, dst_ld: usize);
 
     #[inline(always)]
@@ -132,11 +142,17 @@ pub(crate) trait Simd: Copy + 'static {
     }
 }
 
-/// Makes an entry `name(level, args..)` for the generic kernel `kernel::<S>(args..)`.
+/// Makes an entry `name(level, args..)` for the generic kernel `kernel::<S>(args..)`. The entry's
+/// contract is the kernel's, and that this machine has `level`.
 macro_rules! dispatch {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $kernel:path) => {
         $(#[$meta])*
+        ///
+        /// # Safety
+        /// This machine must have `level`, and pointers must be valid for the values that the other
+        /// arguments speak of.
         #[allow(clippy::too_many_arguments)]
+        #[allow(unsafe_op_in_unsafe_fn)] // one call, under the kernel's contract
         $vis unsafe fn $name(level: $crate::simd::Level, $($arg: $ty),*) $(-> $ret)? {
             match level {
                 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,5 @@
 //! NEON (aarch64): 4 lanes, 32 registers.
+//! The contract of its functions is that of [`Simd`].
 
 use std::arch::aarch64::*;
 

@@ -1,4 +1,5 @@
-//! No vector instructions named: arrays of 4 floats, which compilers map to whatever the target has.
+//! No vector instructions: arrays of 4 floats, which compilers map to whatever the target has.
+//! The contract of its functions is that of [`Simd`]; every CPU has this level.
 
 use half::{bf16, f16};
 

@@ -1,11 +1,13 @@
 //! The op suite on every vector level this machine has, and the device's own promises.
 
-#![allow(clippy::unwrap_used)] // these are all tests
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // these are all tests
 
 mod session;
 mod stream;
 
 use nino_cpu::{Cpu, CpuOptions, Level};
+use nino_suite::{Class, Difference};
+use std::collections::BTreeMap;
 
 #[test]
 fn every_level_passes_the_suite() {
@@ -18,8 +20,13 @@ fn every_level_passes_the_suite() {
             ..CpuOptions::default()
         })
         .unwrap();
+        let mut worst: BTreeMap<Class, Difference> = BTreeMap::new();
         for report in nino_suite::verify(&cpu, "", |_| {}) {
             passed += report.passed;
+            for (&class, &difference) in &report.worst {
+                let most = worst.entry(class).or_default();
+                *most = most.worst(difference);
+            }
             failures.extend(
                 report
                     .failures
@@ -32,6 +39,9 @@ fn every_level_passes_the_suite() {
                     .iter()
                     .map(|f| format!("{level} unsupported: {f}")),
             );
+        }
+        for (class, difference) in worst {
+            println!("{level} {class:?}: {difference}");
         }
     }
     assert!(

@@ -1,5 +1,5 @@
-//! What a session promises beside right results: sizes checked, runs cancelled, times told, the same
-//! bits from any number of threads, values outside the arena.
+//! What a session promises beside right results: sizes checked, runs cancelled, times told, the
+//! same bits from any number of threads, values outside the arena.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

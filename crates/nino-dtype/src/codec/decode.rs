@@ -38,7 +38,7 @@ macro_rules! each {
     }};
 }
 
-/// Lengths are checked by the caller.
+/// Decodes a run. The caller has checked the lengths.
 pub(super) fn decode(level: Level, dtype: DType, bytes: &[u8], out: &mut [f32]) {
     match dtype {
         DType::F64 => each!(level, bytes, out, |b| f64::from_le_bytes(b) as f32),

@@ -61,7 +61,7 @@ macro_rules! each {
     }};
 }
 
-/// Lengths are checked by the caller, and that the type has an encoder.
+/// Encodes a run. The caller has checked the lengths, and that the type has an encoder.
 pub(super) fn encode(level: Level, dtype: DType, values: &[f32], out: &mut [u8]) {
     match dtype {
         DType::F64 => each!(level, values, out, |x| (x as f64).to_le_bytes()),
@@ -84,7 +84,7 @@ pub(super) fn encode(level: Level, dtype: DType, values: &[f32], out: &mut [u8])
     }
 }
 
-/// NaN as 0, everything else inside the limit.
+/// Gives NaN as 0, and everything else within the limit.
 #[inline(always)]
 fn clean(v: f32, limit: f32) -> f32 {
     if v.is_nan() {
@@ -94,7 +94,7 @@ fn clean(v: f32, limit: f32) -> f32 {
     }
 }
 
-/// The largest magnitude as bits; above infinity's when there is a NaN.
+/// Gives the bits of the largest magnitude; they are above infinity's when there is a NaN.
 #[inline(always)]
 fn max_abs_bits<const N: usize>(x: &[f32; N]) -> u32 {
     x.iter().fold(0, |m, v| m.max(v.to_bits() & 0x7fff_ffff))

@@ -59,7 +59,7 @@ fn go_on(
     request: &GenerateRequest,
     pass: &Pass,
 ) -> Option<GoOn> {
-    let restart = request.sampler.restart();
+    let restart = request.sampler.restart;
     let begins_elsewhere = request.inpaint.is_some() || model.edits();
     if begins_elsewhere || restart == Restart::Never {
         return None;

@@ -4,7 +4,7 @@ use super::decode::{kl, smooth};
 use super::{cpu, root, with_control};
 use nino_dtype::DType;
 use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
-use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
+use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_graph::{Around, Device, Limits, Op, Plan, rewrite};
 use nino_models::kl::Scale;
 use nino_models::{Chunk, Storage, Vae};
@@ -36,24 +36,13 @@ fn psnr(a: &[f32], b: &[f32]) -> f64 {
     -10.0 * (square / a.len() as f64).log10()
 }
 
-/// Every GPU of this machine with its name; says so when there is none.
-#[allow(clippy::print_stdout)] // why a test did nothing
+/// Opens every GPU of this machine and gives its name with it.
 pub(crate) fn gpus() -> Vec<(String, GpuDevice)> {
     let adapters = Adapters::enumerate();
-    if let Some(reason) = &adapters.reason {
-        println!("skipped: no GPU adapter ({reason})");
-    }
-    let open = |index: usize| {
-        let options = OpenOptions {
-            adapter: index.to_string(),
-            ..OpenOptions::default()
-        };
-        GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
-    };
-    let infos = adapters.infos.iter().enumerate();
-    infos
-        .map(|(i, info)| (info.name.clone(), open(i)))
-        .collect()
+    nino_testing::gpu_or_skip(adapters.reason.as_deref());
+    let gpus = Gpu::open_all(&adapters, None).unwrap();
+    let named = |gpu: Gpu| (gpu.info.name.clone(), GpuDevice::new(gpu));
+    gpus.into_iter().map(named).collect()
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The GPU executor on every adapter of this machine; each test says so and passes where there is
-//! none.
+//! The GPU executor on every adapter of this machine. Where there is none, each test says so and
+//! passes, or fails under `NINO_REQUIRE_GPU=1`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside test functions
 
@@ -11,21 +11,17 @@ mod stream;
 mod suite;
 mod waves;
 
-use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};
+use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 
-/// Opens every adapter found, with its best tier or a lower one.
-fn devices(tier: Option<Tier>) -> Vec<GpuDevice> {
+/// The adapters of this machine; none where a test without a GPU may be skipped.
+fn adapters() -> Adapters {
     let adapters = Adapters::enumerate();
-    if let Some(reason) = &adapters.reason {
-        println!("skipped: no GPU adapter ({reason})");
-    }
-    let open = |index: usize| {
-        let options = OpenOptions {
-            adapter: index.to_string(),
-            tier,
-            ..OpenOptions::default()
-        };
-        GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
-    };
-    (0..adapters.infos.len()).map(open).collect()
+    nino_testing::gpu_or_skip(adapters.reason.as_deref());
+    adapters
+}
+
+/// Opens every adapter, at its best tier or at a lower one.
+fn devices(tier: Option<Tier>) -> Vec<GpuDevice> {
+    let gpus = Gpu::open_all(&adapters(), tier).unwrap();
+    gpus.into_iter().map(GpuDevice::new).collect()
 }

@@ -1,11 +1,11 @@
 //! Opening, failing, losing: ordinary events with typed errors and a usable process afterwards.
 
-use crate::devices;
-use nino_gpu::{AdapterKind, Adapters, Gpu, GpuError, OpenOptions, Tier};
+use crate::{adapters, devices};
+use nino_gpu::{AdapterKind, Gpu, GpuError, OpenOptions, Tier};
 
 #[test]
 fn gpu_names_that_match_nothing_are_errors() {
-    let adapters = Adapters::enumerate();
+    let adapters = adapters();
     let open = |adapter: &str, tier| {
         let options = OpenOptions {
             adapter: adapter.to_owned(),
@@ -92,7 +92,7 @@ fn gpu_loss_is_an_error_and_another_device_opens() {
 #[test]
 fn gpu_damaged_pipeline_cache_is_ignored() {
     let dir = std::env::temp_dir().join(format!("nino-gpu-cache-{}", std::process::id()));
-    for info in Adapters::enumerate().infos {
+    for info in adapters().infos {
         let open = || {
             let adapter = info.index.to_string();
             Gpu::open(&OpenOptions {

@@ -1,9 +1,10 @@
 //! Recorded dispatches give what wgpu's passes give, bit for bit: run after run, cut or whole, and
 //! when every step is timed.
 
+use crate::adapters;
 use crate::waves::Waves;
 use nino_dtype::DType;
-use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions};
+use nino_gpu::{Gpu, GpuDevice, OpenOptions};
 use nino_graph::{Device, Graph, Node, Plan, RunOptions, rewrite};
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ fn results(device: &GpuDevice, how: How) -> Vec<Vec<u8>> {
 
 #[test]
 fn gpu_recorded_dispatches_give_the_bits_of_passes() {
-    let adapters = Adapters::enumerate();
+    let adapters = adapters();
     for info in &adapters.infos {
         let open = |record| {
             let options = OpenOptions {

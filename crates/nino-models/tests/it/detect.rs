@@ -235,18 +235,17 @@ fn half_an_autoencoder_is_a_whole_answer() {
 
 #[test]
 fn real_tiny_autoencoders_are_recognized() {
-    let folder = root().join("../shared/data/taesd");
-    if !folder.is_dir() {
-        println!("skipped: no {}", folder.display());
-        return;
-    }
     for (file, kind, half) in [
         ("taesd_encoder", Kind::TaeSd1, "encoder"),
         ("taesd_decoder", Kind::TaeSd1, "decoder"),
         ("taef1_encoder", Kind::TaeFlux, "encoder"),
         ("taef1_decoder", Kind::TaeFlux, "decoder"),
     ] {
-        let reader = nino_weights::open(folder.join(file).with_extension("safetensors")).unwrap();
+        let path = format!("taesd/{file}.safetensors");
+        let Some(path) = nino_testing::data_or_skip(&path) else {
+            continue;
+        };
+        let reader = nino_weights::open(path).unwrap();
         let found = only(reader.index());
         check_fits(&found, file);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, on};
 use nino_dtype::DType;
-use nino_gpu::{Adapters, Gpu, GpuDevice, OpenOptions, Tier};
+use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node, Shape};
 use nino_models::{Params, clip, unet};
 use nino_suite::{Difference, Tensor};
@@ -193,17 +193,9 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
 #[test]
 fn gpu_text_encoders_and_unets_at_f16() {
     let adapters = Adapters::enumerate();
-    if let Some(reason) = &adapters.reason {
-        println!("skipped: no GPU adapter ({reason})");
-    }
-    let infos = adapters.infos.iter();
-    for (index, tier) in infos.flat_map(|a| [(a.index, Some(Tier::F16)), (a.index, None)]) {
-        let options = OpenOptions {
-            adapter: index.to_string(),
-            tier,
-            ..OpenOptions::default()
-        };
-        let device = GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap());
+    nino_testing::gpu_or_skip(adapters.reason.as_deref());
+    let opened = [Some(Tier::F16), None].map(|tier| Gpu::open_all(&adapters, tier).unwrap());
+    for device in opened.into_iter().flatten().map(GpuDevice::new) {
         for name in [
             "clip_l",
             "clip_h",

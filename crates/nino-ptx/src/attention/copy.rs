@@ -3,8 +3,8 @@
 use super::{Word, Writer};
 use crate::asm::{Reg, op};
 
-/// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
-/// first.
+/// The copies of one thread in each tile, and the address of the next tile. Tiles go from the last
+/// to the first.
 pub(super) struct Copies {
     chunks: Vec<Chunk>,
     /// Addresses of the tile to copy: keys, values.

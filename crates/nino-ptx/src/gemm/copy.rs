@@ -1,4 +1,4 @@
-//! What a thread copies of each operand in a K step: 16 bytes of some rows, swizzled.
+//! The copies of one thread in a K step: 16 bytes of some rows of each operand, swizzled.
 
 use super::{Frame, Window, word};
 use crate::asm::{Asm, Reg, op};
@@ -22,8 +22,8 @@ struct Copy {
     bytes: Option<Reg>,
 }
 
-/// A matrix with K values a row: a view, from the element that a word says on. Of it `rows` rows from
-/// `first` on are wanted; those beyond `limit` repeat the last.
+/// A matrix with K values in a row: a view from the element on that a word names. The tile takes
+/// `rows` rows from `first` on; rows beyond `limit` repeat the last one.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix {
     pub(super) view: usize,
@@ -145,7 +145,7 @@ impl Copies {
     }
 }
 
-/// A convolution's rows: a pixel's channels under one place of the window after another.
+/// The rows of a convolution: a pixel's channels, for one place of the window after another.
 pub(super) struct Pixels {
     pub(super) copies: Copies,
     window: Window,
@@ -279,7 +279,7 @@ impl Pixels {
         }
     }
 
-    /// After a step: on to the window's next place when this one's channels are through.
+    /// Ends a step, and moves on to the window's next place when all channels of this one are done.
     pub(super) fn step(&self, a: &mut Asm) {
         let ([kt, kh, kw], [dh, dw]) = (self.window.size, self.window.dilation);
         let (more, within, stay) = (a.pred(), a.pred(), a.label());

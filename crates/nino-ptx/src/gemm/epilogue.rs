@@ -77,8 +77,8 @@ impl GemmKernel {
         }
     }
 
-    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with their bias,
-    /// `added` is the residual's.
+    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with their
+    /// bias, `added` is the residual's.
     fn word(
         &self,
         a: &mut Asm,

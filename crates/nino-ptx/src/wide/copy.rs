@@ -1,5 +1,5 @@
-//! Steps of keys and values on their way into shared memory: each time, eight threads copy a line in
-//! chunks of 16 bytes.
+//! Steps of keys and values on their way into shared memory: each time, eight threads copy a line
+//! in chunks of 16 bytes.
 
 use super::{KEYS, LINE, SLOT, VALUE_KEYS, Word, Writer};
 use crate::asm::{Reg, op};
@@ -11,7 +11,7 @@ pub(super) struct Copies {
     /// The thread's line and chunk.
     pub(super) line: Reg,
     pub(super) chunk: Reg,
-    /// Where they are among lines in shared memory, from its start.
+    /// The offset of line and chunk among the lines in shared memory.
     pub(super) within: Reg,
     /// Address of the thread's chunk in the tile to copy.
     keys: Reg,
@@ -20,7 +20,8 @@ pub(super) struct Copies {
     pub(super) lines: u32,
     rows: Reg,
     stride: Reg,
-    /// Of each `lines` keys of the tile: 16 where this thread's one is there, else 0.
+    /// The bytes to copy for each `lines` keys of the tile: 16 where this thread's key exists, else
+    /// 0.
     sizes: Vec<Reg>,
     /// Keys of the tile.
     pub(super) valid: Reg,
@@ -117,7 +118,7 @@ impl Copies {
         op!(w.a, "cp.async.commit_group");
     }
 
-    /// All but the first of the tiles have all of their keys.
+    /// Moves on to the next tile. Only the first tile copied can have fewer keys than others.
     fn next_tile(&mut self, w: &mut Writer) {
         let a = &mut w.a;
         op!(a, "setp.gt.s32 {}, {}, 0", self.more, self.left);

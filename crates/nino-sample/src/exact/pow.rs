@@ -1,10 +1,13 @@
-//! torch's `tensor ** y` on the CPU to the last bit, for positive bases and results far from overflow.
+//! torch's `tensor ** y` on the CPU to the last bit, for positive bases and results far from
+//! overflow.
 //!
-//! torch takes whole vectors of 16 through SLEEF's `powf` (error below 0.58 units in the last place) and the
-//! rest through the C library's, which rounds correctly. Karras levels need it: they are what SDE noise is cut
-//! at. This is torch on AVX2; with AVX-512 the vectors hold 32, so that a few levels of some lengths differ.
+//! torch takes whole vectors of 16 through SLEEF's `powf` (error below 0.58 units in the last
+//! place) and the rest through the C library's, which rounds correctly. Karras levels need it: they
+//! are what SDE noise is cut at. This is torch on AVX2; with AVX-512 the vectors hold 32, so that a
+//! few levels of some lengths differ.
 //!
-//! The method is x^y = exp(y ln x) in pairs of floats (Dekker 1971), the operations in SLEEF's order.
+//! The method is x^y = exp(y ln x) in pairs of floats (Dekker 1971), the operations in SLEEF's
+//! order.
 
 use super::Exact;
 

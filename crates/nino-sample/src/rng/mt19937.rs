@@ -1,5 +1,5 @@
-//! The 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded as torch's CPU generator seeds it:
-//! by the low 32 bits of the seed.
+//! The 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded as torch's CPU generator
+//! seeds it: by the low 32 bits of the seed.
 
 const N: usize = 624;
 const M: usize = 397;

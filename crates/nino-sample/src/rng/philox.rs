@@ -1,9 +1,10 @@
-//! Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) as CUDA's `torch.randn`
-//! uses it: thread `t` of a grid of `threads` owns elements `t`, `t + threads`, `t + 2*threads`, ...; each
-//! counter value gives it four normals; one call advances the counter by as many values as its busiest thread
-//! used. Up to a card's `threads` only the first lane counts, so all cards agree; beyond, each card has a stream
-//! of its own. Without a card to follow the grid has no end, which is the stream A1111 calls "NV".
-//! CUDA takes sine and cosine from its fast hardware units, so values agree to about 1e-6, not bit for bit.
+//! Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) as CUDA's
+//! `torch.randn` uses it: thread `t` of a grid of `threads` owns elements `t`, `t + threads`,
+//! `t + 2*threads`, ...; each counter value gives it four normals; one call advances the counter by
+//! as many values as its busiest thread used. Up to a card's `threads` only the first lane counts,
+//! so all cards agree; beyond, each card has a stream of its own. Without a card to follow the grid
+//! has no end, which is the stream A1111 calls "NV". CUDA takes sine and cosine from its fast
+//! hardware units, so values agree to about 1e-6, not bit for bit.
 
 #[derive(Clone)]
 pub struct Philox {
@@ -17,7 +18,8 @@ impl Philox {
         Self::with_threads(seed, usize::MAX)
     }
 
-    /// The stream of a card that keeps `threads` threads resident (streaming processors times threads of each).
+    /// The stream of a card that keeps `threads` threads resident (streaming processors times
+    /// threads of each).
     pub fn with_threads(seed: u64, threads: usize) -> Self {
         Self {
             key: [seed as u32, (seed >> 32) as u32],

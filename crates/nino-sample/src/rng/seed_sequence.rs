@@ -1,5 +1,6 @@
-//! numpy's `SeedSequence` (O'Neill's `seed_seq_fe`): hashes a seed and a spawn key into a pool of words, and
-//! the pool into as many 32-bit seeds as asked for. torchsde names every node of a Brownian tree with one.
+//! numpy's `SeedSequence` (O'Neill's `seed_seq_fe`): hashes a seed and a spawn key into a pool of
+//! words, and the pool into as many 32-bit seeds as asked for. torchsde names every node of a
+//! Brownian tree with one.
 
 const XSHIFT: u32 = 16;
 

@@ -1,9 +1,10 @@
 //! `torch.randn` on the CPU, bit for bit, for f32.
 //!
-//! Sixteen values or more go through a vectorized Box-Muller over blocks of 16 whose logarithm, sine and
-//! cosine are Cephes' single-precision polynomials with fused multiply-adds, as x86 builds with AVX2 evaluate
-//! them (AVX-512 machines run the same kernel). A ragged tail redraws and recomputes the last 16 values.
-//! Fewer than sixteen are double-precision pairs; the second of a pair waits in the generator for later calls.
+//! Sixteen values or more go through a vectorized Box-Muller over blocks of 16 whose logarithm,
+//! sine and cosine are Cephes' single-precision polynomials with fused multiply-adds, as x86 builds
+//! with AVX2 evaluate them (AVX-512 machines run the same kernel). A ragged tail redraws and
+//! recomputes the last 16 values. Fewer than sixteen are double-precision pairs; the second of a
+//! pair waits in the generator for later calls.
 
 use std::num::NonZero;
 use std::thread;
@@ -66,7 +67,8 @@ impl TorchCpu {
     }
 }
 
-/// Over whole blocks, on all cores where there are many: the uniforms are in place, so blocks are independent.
+/// Over whole blocks, on all cores where there are many: the uniforms are in place, so blocks are
+/// independent.
 fn box_muller(values: &mut [f32]) {
     let cores = if values.len() < PARALLEL {
         1
@@ -95,7 +97,8 @@ fn box_muller_16(block: &mut [f32]) {
     }
 }
 
-/// Cephes `logf`, for `x` in (0, 1]. Which products are fused decides the last bit; this is what GCC fuses.
+/// Cephes `logf`, for `x` in (0, 1]. Which products are fused decides the last bit; this is what
+/// GCC fuses.
 fn ln(x: f32) -> f32 {
     const P: [f32; 8] = [
         -1.151_461e-1,

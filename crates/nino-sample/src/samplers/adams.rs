@@ -1,5 +1,6 @@
-//! SA-Solver (Xue et al. 2023): stochastic Adams predictor and corrector in half log-SNR. Noise is added only in
-//! the middle of the run. `sa_solver_pece` evaluates the corrected state once more before it predicts.
+//! SA-Solver (Xue et al. 2023): stochastic Adams predictor and corrector in half log-SNR. Noise is
+//! added only in the middle of the run. `sa_solver_pece` evaluates the corrected state once more
+//! before it predicts.
 
 use std::collections::VecDeque;
 
@@ -133,8 +134,8 @@ impl AdamsStep {
         }
     }
 
-    /// x = keep * x + sum of b_k * prediction_k, for predictions at half log-SNRs `knots` (oldest first), of which
-    /// `seen` has the values (newest first).
+    /// x = keep * x + sum of b_k * prediction_k, for predictions at half log-SNRs `knots` (oldest
+    /// first), of which `seen` has the values (newest first).
     fn apply(
         &self,
         x: &mut [f32],
@@ -173,8 +174,8 @@ impl AdamsStep {
         lagrange.into_iter().map(|w| w * self.alpha).collect()
     }
 
-    /// rate * integral over the step of exp(rate * (t - to)) * t^p, for p below `n`, by parts: each is its
-    /// boundary term less p / rate times the one before.
+    /// rate * integral over the step of exp(rate * (t - to)) * t^p, for p below `n`, by parts: each
+    /// is its boundary term less p / rate times the one before.
     fn moments(&self, n: usize) -> Vec<f32> {
         let rate = 1.0 + self.tau * self.tau;
         let decay = (-rate * self.h).exact_exp();

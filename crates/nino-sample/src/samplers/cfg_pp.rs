@@ -1,8 +1,9 @@
-//! CFG++ (Chung et al. 2024): the guided prediction, renoised along the negative prompt's noise. Euler steps,
-//! ancestral Euler steps, and `cfgpp_ud10_ab`, which adds a touch of second-order history to both.
+//! CFG++ (Chung et al. 2024): the guided prediction, renoised along the negative prompt's noise.
+//! Euler steps, ancestral Euler steps, and `cfgpp_ud10_ab`, which adds a touch of second-order
+//! history to both.
 
-use super::ancestral::split;
 use super::{lms, snr};
+use crate::ancestral::AncestralStep;
 use crate::error::Stop;
 use crate::exact::Exact;
 use crate::linear::mix;
@@ -31,8 +32,8 @@ fn euler(run: &mut Run<'_>, x: &mut [f32], eta: f32) -> Result<(), Stop> {
         }
         let alpha = sigma * snr::lambda(run.model, sigma).exact_exp();
         let alpha_next = next * snr::lambda(run.model, next).exact_exp();
-        let (down, up) = split(sigma / alpha, next / alpha_next, eta);
-        let down = alpha_next * down;
+        let step = AncestralStep::in_sigma(sigma / alpha, next / alpha_next, eta);
+        let (down, up) = (alpha_next * step.down, step.up);
         for j in 0..n {
             let d = (x[j] - alpha * uncond[j]) / sigma;
             x[j] = alpha_next * denoised[j] + down * d;
@@ -48,8 +49,9 @@ fn euler(run: &mut Run<'_>, x: &mut [f32], eta: f32) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Each CFG++ Euler step is extrapolated: the negative's noise by 10% of its last change, the step by a quarter
-/// towards what Adams-Bashforth of order 2 would do, and the last prediction along the line through the last two.
+/// Each CFG++ Euler step is extrapolated: the negative's noise by 10% of its last change, the step
+/// by a quarter towards what Adams-Bashforth of order 2 would do, and the last prediction along the
+/// line through the last two.
 pub fn cfgpp_ud10_ab(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     const HISTORY: f32 = 0.25;
     const NOISE_HISTORY: f32 = 0.1;

@@ -1,4 +1,5 @@
-//! Ancestral sampling of the discrete process (Ho et al. 2020, algorithm 2), between arbitrary levels.
+//! Ancestral sampling of the discrete process (Ho et al. 2020, algorithm 2), between arbitrary
+//! levels.
 
 use crate::error::Stop;
 use crate::linear::mix;

@@ -1,5 +1,6 @@
-//! DEIS, time-based Adams-Bashforth (Zhang and Chen 2022, "tAB-DEIS"): integrates the Lagrange polynomials of past
-//! slopes against the VP process's weight. The weights are sums over 10,000 points, as in zju-pi/diff-sampler.
+//! DEIS, time-based Adams-Bashforth (Zhang and Chen 2022, "tAB-DEIS"): integrates the Lagrange
+//! polynomials of past slopes against the VP process's weight. The weights are sums over 10,000
+//! points, as in zju-pi/diff-sampler.
 
 use std::collections::VecDeque;
 
@@ -38,8 +39,9 @@ pub fn deis(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The VP process of the EDM paper, fitted to sigma 0.002 at t = 0.001 and 80 at t = 1. In f32 throughout, since
-/// the reference's rounding of small times is larger than the error of the method.
+/// The VP process of the EDM paper, fitted to sigma 0.002 at t = 0.001 and 80 at t = 1. In f32
+/// throughout, since the reference's rounding of small times is larger than the error of the
+/// method.
 struct Vp {
     beta_min: f32,
     beta_d: f32,

@@ -1,7 +1,7 @@
-//! DPM-Solver-2 with its midpoint at the geometric mean of the two levels (Lu et al. 2022, in the form of
-//! k-diffusion), and its ancestral form. Both run on a schedule without its penultimate level.
+//! DPM-Solver-2 with its midpoint at the geometric mean of the two levels (Lu et al. 2022, in the
+//! form of k-diffusion), and its ancestral form. Both run on a schedule without its penultimate
+//! level.
 
-use super::ancestral::{split, split_flow};
 use crate::error::Stop;
 use crate::exact::Exact;
 use crate::linear::{lerp, mix, slope, sum_into};
@@ -21,21 +21,16 @@ pub fn dpm_2(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 pub fn dpm_2_ancestral(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     let mut buffers = Buffers::new(x.len());
     let mut noise = run.fresh_noise(x.len());
-    let (eta, s_noise, flow) = (run.eta(), run.s_noise(), run.model.prediction.is_flow());
+    let (eta, s_noise, prediction) = (run.eta(), run.s_noise(), run.model.prediction);
     for i in 0..run.steps() {
         let (sigma, next) = (run.sigmas[i], run.sigmas[i + 1]);
         run.denoise(x, sigma, &mut buffers.denoised)?;
         run.report(i, sigma, x, &buffers.denoised)?;
-        let (down, up, rescale) = if flow {
-            let step = split_flow(sigma, next, eta);
-            (step.down, step.up, step.rescale)
-        } else {
-            let (down, up) = split(sigma, next, eta);
-            (down, up, 1.0)
-        };
-        buffers.step(run, x, sigma, down)?;
-        if down != 0.0 {
-            mix(x, rescale, &[(s_noise * up, noise.draw(sigma, next))]);
+        let step = prediction.ancestral_step(sigma, next, eta);
+        buffers.step(run, x, sigma, step.down)?;
+        if step.down != 0.0 {
+            let noise = noise.draw(sigma, next);
+            mix(x, step.rescale, &[(s_noise * step.up, noise)]);
         }
     }
     Ok(())
@@ -56,7 +51,8 @@ impl Buffers {
         }
     }
 
-    /// From `sigma` to `to` with the slope at the middle; `denoised` holds the prediction at `sigma`.
+    /// From `sigma` to `to` with the slope at the middle; `denoised` holds the prediction at
+    /// `sigma`.
     fn step(&mut self, run: &mut Run<'_>, x: &mut [f32], sigma: f32, to: f32) -> Result<(), Stop> {
         slope(&mut self.d, x, sigma, &self.denoised);
         if to != 0.0 {

@@ -1,8 +1,9 @@
-//! DPM-Solver in t = -sigma.exact_ln() (Lu et al. 2022, algorithms 1 to 3), as k-diffusion runs it: `dpm_fast` spends a
-//! given number of evaluations on third-order steps of equal length, `dpm_adaptive` chooses its steps by the
-//! difference of a second and a third-order result. Neither visits the schedule's levels, only its ends.
+//! DPM-Solver in t = -sigma.exact_ln() (Lu et al. 2022, algorithms 1 to 3), as k-diffusion runs it:
+//! `dpm_fast` spends a given number of evaluations on third-order steps of equal length,
+//! `dpm_adaptive` chooses its steps by the difference of a second and a third-order result. Neither
+//! visits the schedule's levels, only its ends.
 
-use super::ancestral::split;
+use crate::ancestral::AncestralStep;
 use crate::error::Stop;
 use crate::exact::{Exact, linspace};
 use crate::linear::{mix, sum_into};
@@ -78,7 +79,7 @@ pub fn dpm_adaptive(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
         }
         let error = solver.error(&previous, settings.atol, settings.rtol);
         if !error.is_finite() {
-            // No step size would ever be accepted: the latent is lost already.
+            // The error is not finite, so that no step size would ever be accepted.
             x.copy_from_slice(&solver.out);
             return Ok(());
         }
@@ -114,12 +115,13 @@ fn sigma(t: f32) -> f32 {
     (-t).exact_exp()
 }
 
-/// Where the deterministic part of a step ends, and the deviation of the noise added after it.
+/// Gives the time at which the deterministic part of a step ends, and the deviation of the noise
+/// added after it.
 fn down(t: f32, t_next: f32, end: f32, eta: f32) -> (f32, f32) {
     if eta == 0.0 {
         return (t_next, 0.0);
     }
-    let (level, _) = split(sigma(t), sigma(t_next), eta);
+    let level = AncestralStep::in_sigma(sigma(t), sigma(t_next), eta).down;
     let t_down = end.min(-level.exact_ln());
     (
         t_down,
@@ -127,7 +129,8 @@ fn down(t: f32, t_next: f32, end: f32, eta: f32) -> (f32, f32) {
     )
 }
 
-/// Buffers of one step. `eps` is the noise predicted at the step's start, `eps_r1` one third of the way.
+/// Buffers of one step. `eps` is the noise predicted at the step's start, `eps_r1` one third of the
+/// way.
 struct Solver {
     eps: Vec<f32>,
     eps_r1: Vec<f32>,

@@ -1,5 +1,5 @@
-//! DPM-Solver++(2M): second-order multistep on the predictions (Lu et al. 2022b, algorithm 2), and its CFG++
-//! form, which steps along the negative prompt's prediction (Chung et al. 2024).
+//! DPM-Solver++(2M): second-order multistep on the predictions (Lu et al. 2022b, algorithm 2), and
+//! its CFG++ form, which steps along the negative prompt's prediction (Chung et al. 2024).
 
 use crate::error::Stop;
 use crate::exact::Exact;

@@ -1,5 +1,6 @@
-//! DPM-Solver++(2M) SDE, with a midpoint or Heun correction, and DPM-Solver++(3M) SDE (Lu et al. 2022b, section 5;
-//! k-diffusion), in half log-SNR so that they also serve rectified flow. Noise comes from one Brownian path.
+//! DPM-Solver++(2M) SDE, with a midpoint or Heun correction, and DPM-Solver++(3M) SDE (Lu et al.
+//! 2022b, section 5; k-diffusion), in half log-SNR so that they also serve rectified flow. Noise
+//! comes from one Brownian path.
 
 use super::snr;
 use crate::error::Stop;

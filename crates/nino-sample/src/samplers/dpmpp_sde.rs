@@ -1,8 +1,9 @@
-//! DPM-Solver++ as an SDE solver with a middle stage (k-diffusion's `dpmpp_sde`), in half log-SNR so that it also
-//! serves rectified flow. Noise comes from one Brownian path, so results change little with the number of steps.
+//! DPM-Solver++ as an SDE solver with a middle stage (k-diffusion's `dpmpp_sde`), in half log-SNR
+//! so that it also serves rectified flow. Noise comes from one Brownian path, so results change
+//! little with the number of steps.
 
-use super::ancestral::split;
 use super::snr;
+use crate::ancestral::AncestralStep;
 use crate::error::Stop;
 use crate::exact::Exact;
 use crate::linear::{mix, sum_into};
@@ -65,13 +66,13 @@ struct Stage {
 
 impl Stage {
     fn new(from: f32, to: f32, eta: f32, alpha: f32) -> Self {
-        let (down, up) = split((-from).exact_exp(), (-to).exact_exp(), eta);
-        let h = -down.exact_ln() - from;
+        let step = AncestralStep::in_sigma((-from).exact_exp(), (-to).exact_exp(), eta);
+        let h = -step.down.exact_ln() - from;
         Self {
             alpha,
             decay: (-h).exact_exp(),
             gain: -alpha * (-h).exact_exp_m1(),
-            up,
+            up: step.up,
         }
     }
 }

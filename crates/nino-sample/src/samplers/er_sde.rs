@@ -1,6 +1,6 @@
-//! ER-SDE-Solver-3 (Cui et al. 2023, "Elucidating the solution space of extended reverse-time SDE for diffusion
-//! models", VP form), with the paper's noise scale h(l) = l (exp(l^0.3) + 10) and its integrals as sums over 200
-//! points. l = sigma / alpha.
+//! ER-SDE-Solver-3 (Cui et al. 2023, "Elucidating the solution space of extended reverse-time SDE
+//! for diffusion models", VP form), with the paper's noise scale h(l) = l (exp(l^0.3) + 10) and its
+//! integrals as sums over 200 points. l = sigma / alpha.
 
 use super::snr;
 use crate::error::Stop;

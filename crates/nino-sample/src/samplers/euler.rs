@@ -1,7 +1,7 @@
-//! Euler steps of the probability-flow ODE (Karras et al. 2022, algorithm 2 without its second-order part), and
-//! their ancestral form (k-diffusion). `ddim` is `euler` whose inpainting uses noise of its own.
+//! Euler steps of the probability-flow ODE (Karras et al. 2022, algorithm 2 without its
+//! second-order part), and their ancestral form (k-diffusion). `ddim` is `euler` whose inpainting
+//! uses noise of its own.
 
-use super::ancestral::{split, split_flow};
 use crate::error::Stop;
 use crate::linear::{mix, slope};
 use crate::sampler::Run;
@@ -19,41 +19,21 @@ pub fn euler(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
 }
 
 pub fn euler_ancestral(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
-    let (mut denoised, mut d) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+    let mut denoised = vec![0.0; x.len()];
     let mut noise = run.fresh_noise(x.len());
-    let (eta, s_noise, flow) = (run.eta(), run.s_noise(), run.model.prediction.is_flow());
+    let (eta, s_noise, prediction) = (run.eta(), run.s_noise(), run.model.prediction);
     for i in 0..run.steps() {
         let (sigma, next) = (run.sigmas[i], run.sigmas[i + 1]);
         run.denoise(x, sigma, &mut denoised)?;
         run.report(i, sigma, x, &denoised)?;
-        if flow {
-            if next == 0.0 {
-                x.copy_from_slice(&denoised);
-                continue;
-            }
-            let step = split_flow(sigma, next, eta);
-            let ratio = step.down / sigma;
-            mix(x, ratio, &[(1.0 - ratio, &denoised)]);
-            if eta > 0.0 {
-                mix(
-                    x,
-                    step.rescale,
-                    &[(s_noise * step.up, noise.draw(sigma, next))],
-                );
-            }
-        } else {
-            let (down, up) = split(sigma, next, eta);
-            if down == 0.0 {
-                x.copy_from_slice(&denoised);
-                continue;
-            }
-            slope(&mut d, x, sigma, &denoised);
-            mix(
-                x,
-                1.0,
-                &[(down - sigma, &d), (s_noise * up, noise.draw(sigma, next))],
-            );
+        let step = prediction.ancestral_step(sigma, next, eta);
+        if step.to_clean {
+            x.copy_from_slice(&denoised);
+            continue;
         }
+        prediction.euler_step(x, &denoised, sigma, step.down);
+        let noise = noise.draw(sigma, next);
+        mix(x, step.rescale, &[(s_noise * step.up, noise)]);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Gradient estimation (Permenter and Yuan 2024, "Interpreting and improving diffusion models from an optimization
-//! perspective", algorithm 2): Euler steps with the slope extrapolated by `ge_gamma`, and the CFG++ form.
+//! Gradient estimation (Permenter and Yuan 2024, "Interpreting and improving diffusion models from
+//! an optimization perspective", algorithm 2): Euler steps with the slope extrapolated by
+//! `ge_gamma`, and the CFG++ form.
 
 use crate::error::Stop;
 use crate::linear::slope;

@@ -1,5 +1,6 @@
-//! Heun's second-order method (Karras et al. 2022, algorithm 2), and Heun++ (Carzit, sd-webui-samplers-scheduler),
-//! which averages the slopes of up to three levels, weighted by level.
+//! Heun's second-order method (Karras et al. 2022, algorithm 2), and Heun++ (Carzit,
+//! sd-webui-samplers-scheduler), which averages the slopes of up to three levels, weighted by
+//! level.
 
 use crate::error::Stop;
 use crate::linear::{mix, slope, sum_into};

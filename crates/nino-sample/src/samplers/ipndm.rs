@@ -1,5 +1,6 @@
-//! iPNDM (Zhang and Chen 2022): Adams-Bashforth of order up to 4 on the slopes by sigma. `ipndm` uses the classic
-//! weights as if all steps were equal (after zju-pi/diff-sampler); `ipndm_v` those of the actual step lengths.
+//! iPNDM (Zhang and Chen 2022): Adams-Bashforth of order up to 4 on the slopes by sigma. `ipndm`
+//! uses the classic weights as if all steps were equal (after zju-pi/diff-sampler); `ipndm_v` those
+//! of the actual step lengths.
 
 use std::collections::VecDeque;
 
@@ -60,8 +61,8 @@ fn multistep(
     Ok(())
 }
 
-/// Third-order weights for this and the last two steps' lengths, as the reference has them (its leading factor is
-/// not the textbook one for uneven steps).
+/// Third-order weights for this and the last two steps' lengths, as the reference has them (its
+/// leading factor is not the textbook one for uneven steps).
 fn variable_3(h: f32, h1: f32, h2: f32) -> [f32; 4] {
     let t = third_term(h, h1, h2);
     let (r, r1) = (h / h1, h1 / h2);

@@ -1,5 +1,5 @@
-//! Multistep consistency sampling (Song et al. 2023, algorithm 1; Luo et al. 2023): predict, then add noise of the
-//! next level.
+//! Multistep consistency sampling (Song et al. 2023, algorithm 1; Luo et al. 2023): predict, then
+//! add noise of the next level.
 
 use crate::error::Stop;
 use crate::linear::mix;

@@ -37,8 +37,8 @@ pub fn lms(run: &mut Run<'_>, x: &mut [f32]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The integral, over step `i`, of the Lagrange polynomial that is 1 at level `i - j` and 0 at the other levels
-/// among the last `order`. Gauss-Legendre with three points is exact up to degree 5.
+/// The integral, over step `i`, of the Lagrange polynomial that is 1 at level `i - j` and 0 at the
+/// other levels among the last `order`. Gauss-Legendre with three points is exact up to degree 5.
 pub(super) fn weight(sigmas: &[f32], i: usize, order: usize, j: usize) -> f32 {
     let at = |k: usize| f64::from(sigmas[i - k]);
     let (start, end) = (at(0), f64::from(sigmas[i + 1]));

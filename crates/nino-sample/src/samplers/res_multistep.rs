@@ -1,7 +1,8 @@
-//! Second-order refined exponential solver, multistep (Zhang et al. 2023, "Improved order analysis and design of
-//! exponential integrator for diffusion models sampling"), with ancestral and CFG++ forms.
+//! Second-order refined exponential solver, multistep (Zhang et al. 2023, "Improved order analysis
+//! and design of exponential integrator for diffusion models sampling"), with ancestral and CFG++
+//! forms.
 
-use super::ancestral::split;
+use crate::ancestral::AncestralStep;
 use crate::error::Stop;
 use crate::exact::Exact;
 use crate::linear::{mix, slope};
@@ -39,7 +40,7 @@ fn solve(run: &mut Run<'_>, x: &mut [f32], eta: f32, cfg_pp: bool) -> Result<(),
             uncond.copy_from_slice(&denoised);
         }
         run.report(i, sigma, x, &denoised)?;
-        let (down, up) = split(sigma, next, eta);
+        let AncestralStep { down, up, .. } = AncestralStep::in_sigma(sigma, next, eta);
         if down == 0.0 || i == 0 {
             slope(&mut d, x, sigma, &uncond);
             if cfg_pp {

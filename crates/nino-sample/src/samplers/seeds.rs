@@ -1,6 +1,7 @@
-//! SEEDS, stochastic exponential solvers in data prediction (Gonzalez et al. 2023), with two and three stages, and
-//! exponential Heun, which is SEEDS-2 with its stage at the step's end. Noise of the stages of one step belongs to
-//! one path: a later stage decays what an earlier one drew and adds its own share.
+//! SEEDS, stochastic exponential solvers in data prediction (Gonzalez et al. 2023), with two and
+//! three stages, and exponential Heun, which is SEEDS-2 with its stage at the step's end. Noise of
+//! the stages of one step belongs to one path: a later stage decays what an earlier one drew and
+//! adds its own share.
 
 use super::snr;
 use crate::error::Stop;
@@ -181,7 +182,8 @@ impl PathNoise {
         }
     }
 
-    /// Moves on from fraction `r` of the step (level `from`) to fraction `r_to` (level `to`), and adds to `x`.
+    /// Moves on from fraction `r` of the step (level `from`) to fraction `r_to` (level `to`), and
+    /// adds to `x`.
     fn add(&mut self, x: &mut [f32], r: f32, r_to: f32, from: f32, to: f32, h: f32) {
         let Some(source) = &mut self.source else {
             return;

@@ -1,5 +1,5 @@
-//! Half log-SNR, lambda = ln(alpha / sigma): the time of exponential integrators. alpha is 1 in the sigma family
-//! and 1 - sigma in rectified flow.
+//! Half log-SNR, lambda = ln(alpha / sigma): the time of exponential integrators. alpha is 1 in the
+//! sigma family and 1 - sigma in rectified flow.
 
 use crate::exact::Exact;
 use crate::model::ModelSampling;
@@ -20,7 +20,8 @@ pub(super) fn sigma(model: &ModelSampling, lambda: f32) -> f32 {
     }
 }
 
-/// The levels with a first one that has a finite lambda: a flow's 1 becomes the level just below.
+/// Gives the levels with a first one whose lambda is finite: a flow's 1 becomes the level just
+/// below.
 pub(super) fn finite(model: &ModelSampling, sigmas: &[f32]) -> Vec<f32> {
     let mut sigmas = sigmas.to_vec();
     if model.prediction.is_flow() && sigmas.len() > 1 && sigmas[0] >= 1.0 {

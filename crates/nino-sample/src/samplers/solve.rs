@@ -1,6 +1,6 @@
-//! Small dense linear systems, in f32 with partial pivoting: what `torch.linalg.solve` does to the coefficient
-//! systems of multistep solvers. Multiplying by reciprocals, column by column, rounds as LAPACK does; these systems
-//! are ill-conditioned enough for that to show.
+//! Small dense linear systems, in f32 with partial pivoting: what `torch.linalg.solve` does to the
+//! coefficient systems of multistep solvers. Multiplying by reciprocals, column by column, rounds
+//! as LAPACK does; these systems are ill-conditioned enough for that to show.
 
 /// The solution of `a` * w = `b`; `a` is given by rows.
 pub(super) fn solve(mut a: Vec<Vec<f32>>, mut b: Vec<f32>) -> Vec<f32> {

@@ -1,6 +1,6 @@
 //! UniPC (Zhao et al. 2023), predictor and corrector of order up to 3 with B1(h) = h (`uni_pc`) or
-//! B2(h) = e^h - 1 (`uni_pc_bh2`), in the VP form x / sqrt(1 + sigma^2). Runs on a schedule without its
-//! penultimate level.
+//! B2(h) = e^h - 1 (`uni_pc_bh2`), in the VP form x / sqrt(1 + sigma^2). Runs on a schedule without
+//! its penultimate level.
 
 use std::collections::VecDeque;
 
@@ -88,7 +88,7 @@ impl Level {
 struct UniPc {
     variant: Variant,
     order: usize,
-    /// Newest first.
+    /// The earlier predictions, newest first.
     seen: VecDeque<Seen>,
     /// The prediction at the level being stepped to.
     coming: Vec<f32>,
@@ -101,13 +101,13 @@ struct Seen {
     model: Vec<f32>,
 }
 
-/// What the predictor and the corrector of one step share.
+/// The values that the predictor and the corrector of one step share.
 struct Step {
     /// Places of the earlier predictions in units of the step, and 1 for the coming one.
     ratios: Vec<f32>,
     rows: Vec<Vec<f32>>,
     right: Vec<f32>,
-    /// Weight of the differences.
+    /// The weight of the differences.
     scale: f32,
 }
 
@@ -156,7 +156,7 @@ impl UniPc {
         Ok(())
     }
 
-    /// The last step: first order, and nothing to correct by.
+    /// Takes the last step, which is of first order and is not corrected.
     fn finish(&mut self, x: &mut [f32], levels: &[Level], i: usize) {
         let step = self.begin(x, levels, i, 1);
         self.apply(x, &step, &[], 0.0);
@@ -190,7 +190,8 @@ impl UniPc {
         }
     }
 
-    /// x = base - scale * (weighted slopes of the earlier predictions + `last` * change of the coming one).
+    /// x = base - scale * (weighted slopes of the earlier predictions + `last` * change of the
+    /// coming one).
     fn apply(&self, x: &mut [f32], step: &Step, weights: &[f32], last: f32) {
         let newest = &self.seen[0].model;
         for (j, x) in x.iter_mut().enumerate() {
@@ -203,7 +204,8 @@ impl UniPc {
         }
     }
 
-    /// The prediction for a state in VP form, by way of the noise it stands for as the reference goes.
+    /// The prediction for a state in VP form, by way of the noise it stands for as the reference
+    /// goes.
     fn evaluate(&mut self, run: &mut Run<'_>, x: &[f32], level: &Level) -> Result<(), Stop> {
         let grow = (level.sigma * level.sigma + 1.0).sqrt();
         self.input
@@ -232,7 +234,8 @@ impl UniPc {
     }
 }
 
-/// The conditions of UniPC's theorem 3.1: powers of the ratios on the left, phi functions on the right.
+/// The conditions of UniPC's theorem 3.1: powers of the ratios on the left, phi functions on the
+/// right.
 fn system(ratios: &[f32], hh: f32, b_h: f32) -> (Vec<Vec<f32>>, Vec<f32>) {
     let mut rows = Vec::new();
     let mut right = Vec::new();

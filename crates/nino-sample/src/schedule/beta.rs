@@ -1,6 +1,7 @@
-//! The `beta` scheduler (Lee et al. 2024, "Beta sampling is all you need"): timesteps at quantiles of a beta
-//! distribution, dense at both ends. Which table entry a quantile rounds to follows from the distribution at the
-//! points half-way between entries: the regularized incomplete beta function, by its continued fraction (Lentz).
+//! The `beta` scheduler (Lee et al. 2024, "Beta sampling is all you need"): timesteps at quantiles
+//! of a beta distribution, dense at both ends. Which table entry a quantile rounds to follows from
+//! the distribution at the points half-way between entries: the regularized incomplete beta
+//! function, by its continued fraction (Lentz).
 
 /// Table entries at the quantiles of Beta(`alpha`, `beta`), repeats left out, then 0.
 pub(super) fn sigmas(table: &[f32], steps: usize, alpha: f64, beta: f64) -> Vec<f32> {

@@ -1,4 +1,5 @@
-//! Against what torch, torchsde and ComfyUI computed (`goldens/sample/make.py`), and properties of any run.
+//! Against what torch, torchsde and ComfyUI computed (`goldens/sample/make.py`), and properties of
+//! any run.
 
 #![allow(
     clippy::unwrap_used,

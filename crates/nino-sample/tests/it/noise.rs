@@ -96,8 +96,8 @@ fn brownian_paths_are_torchsdes() {
     }
 }
 
-/// Known answers of Random123 (counter and key zero), turned into normals as cuRAND does, and the layout of
-/// CUDA's grid: counter word 2 is the thread, word 0 the call.
+/// Known answers of Random123 (counter and key zero), turned into normals as cuRAND does, and the
+/// layout of CUDA's grid: counter word 2 is the thread, word 0 the call.
 #[test]
 fn philox_follows_random123_and_cudas_grid() {
     let normal = |x: u32, y: u32| {

@@ -1,4 +1,5 @@
-//! Ten-step paths of every sampler on an analytic denoiser: each input the denoiser gets, and the result.
+//! Ten-step paths of every sampler on an analytic denoiser: each input the denoiser gets, and the
+//! result.
 
 use nino_sample::ksampler::{self, Job};
 use nino_sample::noise::initial;

@@ -1,4 +1,5 @@
-//! What holds for any run: levels fall and end at 0, a seed decides everything, names are offered, stopping stops.
+//! What holds for any run: levels fall and end at 0, a seed decides everything, names are offered,
+//! stopping stops.
 
 use std::cell::Cell;
 
@@ -224,7 +225,8 @@ fn the_negative_is_skipped_at_cfg_1_unless_forced() {
         if want && ran == 0 {
             assert_eq!(uncond, denoised);
         }
-        // eps = input +- t/1000 and x0 = x - sigma * eps, so guidance moves x0 by cfg times the difference.
+        // eps = input +- t/1000 and x0 = x - sigma * eps, so guidance moves x0 by cfg times the
+        // difference.
         let t = m.timestep(2.0) * 1e-3;
         let eps = x[0] / 5.0f32.sqrt() + (2.0 * cfg - 1.0) * t;
         assert!((denoised[0] - (x[0] - 2.0 * eps)).abs() < 1e-5, "cfg {cfg}");

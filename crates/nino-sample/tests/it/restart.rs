@@ -51,7 +51,7 @@ fn every_sampler_goes_on_as_it_says() {
     let mut failures = Vec::new();
     for kind in ["eps", "v_continuous", "flow_3"] {
         let model = model(kind);
-        for sampler in SAMPLERS.iter().filter(|s| s.restart() != Restart::Never) {
+        for sampler in SAMPLERS.iter().filter(|s| s.restart != Restart::Never) {
             let sigmas = ksampler::sigmas(&model, sampler, Scheduler::Simple, STEPS, 1.0).unwrap();
             let noise = initial(Seed::new(1), LEN);
             let worst = [1, 5, STEPS - 1].map(|at| {
@@ -68,7 +68,7 @@ fn every_sampler_goes_on_as_it_says() {
             });
             let worst = worst.into_iter().fold(0.0, f64::max);
             println!("{:32} {kind:8} {worst:.1e}", sampler.name);
-            if (worst < 1e-5) != (sampler.restart() == Restart::Same) {
+            if (worst < 1e-5) != (sampler.restart == Restart::Same) {
                 failures.push(format!("{}/{kind}: {worst:.1e}", sampler.name));
             }
         }

@@ -59,7 +59,7 @@ fn schedules_are_comfyuis() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Of `levels`' bits, as the golden's `checksum`.
+/// The checksum of the levels' bits, as the golden's `checksum` computes it.
 fn checksum(levels: &[f32]) -> f32 {
     let mix = |sum: u32, level: &f32| sum.wrapping_mul(0x0100_0193).wrapping_add(level.to_bits());
     (levels.iter().fold(0, mix) >> 8) as f32
@@ -87,7 +87,8 @@ fn levels_are_comfyuis_to_the_last_bit() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Levels half-way between two timesteps, where MKL's last bit decides which one the network is told.
+/// Levels half-way between two timesteps, where MKL's last bit decides which one the network is
+/// told.
 const TIES: [(&str, &str, usize); 8] = [
     ("sgm_uniform", "eps", 54),
     ("sgm_uniform", "eps", 74),

@@ -1,4 +1,4 @@
-//! Some output values of a bench shape in f64, one by one: cheap whatever the size.
+//! Computes some output values of a bench shape in f64, one by one, which is cheap at any size.
 
 use super::Shape;
 use crate::{Case, Difference, Rng, Tensor};

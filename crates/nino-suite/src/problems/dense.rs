@@ -22,6 +22,11 @@ pub(super) const PROBLEMS: &[Problem] = &[
         cases: whole_lines,
     },
     Problem {
+        name: "long sums",
+        ops: &["linear", "matmul", "conv", "attention"],
+        cases: long_sums,
+    },
+    Problem {
         name: "matmul",
         ops: &["matmul"],
         cases: matmul,
@@ -52,6 +57,16 @@ pub(super) const PROBLEMS: &[Problem] = &[
         cases: attention,
     },
 ];
+
+/// The class of a product with weights of a type at `taps` filter positions. Devices may use
+/// integer dot products where `Q8_0` weights have one position.
+fn class(activations: DType, weights: DType, taps: usize) -> Class {
+    match weights {
+        DType::Q8_0 if taps == 1 => Class::Int8,
+        _ if weights.is_block() => Class::Quant,
+        _ => Class::of(activations),
+    }
+}
 
 fn linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -96,24 +111,16 @@ fn linear_weights(rng: &mut Rng) -> Vec<Case> {
                 let x = c.input([1, m, k], dtype);
                 let w = c.weight([n, k], weights);
                 let out = c.g.linear(x, w, None);
-                let class = if weights.is_block() {
-                    Class::Quant
-                } else {
-                    Class::of(dtype)
-                };
-                cases.push(c.finish(
-                    format!("linear [{m},{k}]x[{n},{k}] {dtype}, weights {weights}"),
-                    out,
-                    class,
-                ));
+                let name = format!("linear [{m},{k}]x[{n},{k}] {dtype}, weights {weights}");
+                cases.push(c.finish(name, out, class(dtype, weights, 1)));
             }
         }
     }
     cases
 }
 
-/// 16-bit products of whole 128-byte lines, with all that may be around them: kernels for matrix
-/// units are choosy.
+/// 16-bit products whose rows are whole lines of 128 bytes, with every combination of bias,
+/// activation and residual. Kernels for matrix units take only such rows.
 fn whole_lines(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let halved = Act::Affine {
@@ -171,6 +178,46 @@ fn whole_lines(rng: &mut Rng) -> Vec<Case> {
             cases.push(c.finish(name, out, Class::of(DType::F16)));
         }
     }
+    cases
+}
+
+/// f16 products of 4096 and more terms: a kernel that sums in f16 is outside [`Class::Half`] here.
+fn long_sums(rng: &mut Rng) -> Vec<Case> {
+    const TERMS: usize = 4096;
+    let dtype = DType::F16;
+    let mut cases = Vec::new();
+
+    let mut c = CaseBuilder::new(rng);
+    let x = c.input([1, 24, TERMS], dtype);
+    let w = c.weight([40, TERMS], dtype);
+    let out = c.g.linear(x, w, None);
+    cases.push(c.finish("linear of 4096 terms f16", out, Class::Half));
+
+    let mut c = CaseBuilder::new(rng);
+    let a = c.input([1, 17, TERMS], dtype);
+    let b = c.input([1, TERMS, 24], dtype);
+    let scale = 1.0 / (TERMS as f32).sqrt();
+    let b_transposed = false;
+    let out = c.g.push(Op::MatMul(MatMul {
+        a,
+        b,
+        b_transposed,
+        scale,
+    }));
+    cases.push(c.finish("matmul of 4096 terms f16", out, Class::Half));
+
+    let mut c = CaseBuilder::new(rng);
+    let x = c.input([1, 5, 6, TERMS / 8], dtype);
+    let w = c.weight([24, 3, 3, TERMS / 8], dtype);
+    let out = c.g.conv2d(x, w, None, 1);
+    cases.push(c.finish("conv of 4608 terms f16", out, Class::Half));
+
+    let mut c = CaseBuilder::new(rng);
+    let q = c.input([1, 20, 1, 64], dtype);
+    let k = c.input([1, TERMS, 1, 64], dtype);
+    let v = c.input([1, TERMS, 1, 64], dtype);
+    let out = c.g.attention(q, k, v, None);
+    cases.push(c.finish("attention to 4096 keys f16", out, Class::Half));
     cases
 }
 
@@ -268,16 +315,8 @@ fn conv_weights(rng: &mut Rng) -> Vec<Case> {
             let x = c.input([1, h, w, cin], dtype);
             let kernel = c.weight([24, k, k, cin], weights);
             let out = c.g.conv2d(x, kernel, None, k / 2);
-            let class = if weights.is_block() {
-                Class::Quant
-            } else {
-                Class::of(dtype)
-            };
-            cases.push(c.finish(
-                format!("conv {h}x{w} {cin}->24 {k}x{k} {dtype}, weights {weights}"),
-                out,
-                class,
-            ));
+            let name = format!("conv {h}x{w} {cin}->24 {k}x{k} {dtype}, weights {weights}");
+            cases.push(c.finish(name, out, class(dtype, weights, k * k)));
         }
     }
     cases
@@ -304,7 +343,7 @@ fn causal_conv(rng: &mut Rng) -> Vec<Case> {
             ));
         }
     }
-    // Channels of whole lines of memory, which some devices have kernels for.
+    // Some devices have kernels for channels that fill whole lines of memory.
     for (b, t, k, stride, cin, cout) in [
         (2, 4, 3, 1, 32, 40),
         (1, 5, 3, 2, 64, 96),
@@ -322,7 +361,8 @@ fn causal_conv(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// Convolutions with a part of a parameter: what spans frames, frame by frame.
+/// Convolutions whose weights are a slice of a parameter, as when a convolution over frames is
+/// computed frame by frame.
 fn conv_slice(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
@@ -359,13 +399,13 @@ fn attention(rng: &mut Rng) -> Vec<Case> {
         (1, 40, 100, 1, 160),
         (1, 130, 97, 46, 40),
         (1, 130, 97, 46, 72),
-        // Cut by keys where little can be bound.
+        // These are cut by keys where a device binds little at once.
         (2, 70, 700, 2, 64),
         (1, 40, 700, 1, 512),
     ];
     for dtype in ACTIVATIONS {
         for (b, n, m, heads, hd) in sizes {
-            // Many heads make some devices choose other tiles of halves; one case shows those.
+            // With many heads some devices choose other tiles for f16, so f16 is enough here.
             let many = heads > 40;
             if many && dtype != DType::F16 {
                 continue;
@@ -379,7 +419,7 @@ fn attention(rng: &mut Rng) -> Vec<Case> {
                 let k = c.input([b, m, heads, hd], dtype);
                 let v = c.input([b, m, heads, hd], dtype);
                 let mask_node = mask.map(|shape| {
-                    // A causal-like mask: some scores are out of the question.
+                    // As in a causal mask, some scores are ruled out.
                     let mut values = Tensor::normal(shape, 0.0, 1.0, c.rng);
                     values
                         .values

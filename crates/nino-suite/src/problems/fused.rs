@@ -88,7 +88,8 @@ fn norm_into_conv(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// Norms of rows with what follows: read by one, by several, and before a convolution or a linear.
+/// Row norms with an activation after them, which is read by one op, by several, by a convolution
+/// or by a linear layer.
 fn act_into_norm(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
@@ -188,7 +189,7 @@ fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// A bias that an op computed (a VAE held at another scale has these).
+/// A bias that an op has computed, as in a VAE whose activations are kept at another scale.
 fn computed_bias(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {

@@ -23,7 +23,7 @@ fn random(rng: &mut Rng) -> Vec<Case> {
     (0..24).map(|i| graph(rng, i, 0)).collect()
 }
 
-/// Some of their inputs stay between runs.
+/// Random graphs in which some inputs stay between runs.
 fn steady(rng: &mut Rng) -> Vec<Case> {
     (0..9).map(|i| graph(rng, i, 2)).collect()
 }
@@ -49,19 +49,14 @@ fn graph(rng: &mut Rng, i: usize, kept: usize) -> Case {
     alive.push(x);
     let more = 6 + c.rng.below(10);
     grow(&mut c, &mut alive, channels, more);
-    // Everything still standing takes part in the result.
+    // Half of the values that are still alive take part in the result.
     let mut out = alive[alive.len() - 1];
     for &other in alive.iter().rev().skip(1).step_by(2) {
         if c.g.shape(other) == c.g.shape(out) {
             out = c.g.add(out, other);
         }
     }
-    // Rounding at every op adds up along the chain.
-    let class = if dtype == DType::F32 {
-        Class::Close
-    } else {
-        Class::Quant
-    };
+    let class = Class::of(dtype);
     let name = if kept > 0 { "steady" } else { "random" };
     c.finish(format!("{name} graph {i} {dtype}"), out, class)
 }
@@ -73,7 +68,7 @@ fn grow(c: &mut CaseBuilder<'_>, alive: &mut Vec<Node>, channels: usize, ops: us
     }
 }
 
-/// One more op over a value chosen among those alive; every op here keeps its operand's scale.
+/// Adds one op over a value chosen among those alive. Every op here keeps its operand's scale.
 fn step(c: &mut CaseBuilder<'_>, alive: &[Node], channels: usize) -> Node {
     let x = c.rng.pick(&alive[alive.len().saturating_sub(4)..]);
     let shape = c.g.shape(x);

@@ -146,7 +146,7 @@ fn concat(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// A concat whose operands lie in different steps where it is cut, of values that ops have made.
+/// A concat of values that ops have made. Where it is cut, its operands fall into different steps.
 fn join(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {

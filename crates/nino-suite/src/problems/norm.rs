@@ -61,7 +61,8 @@ fn group_norm(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// Each channel by itself, as a picture's three are looked at: rows that are no whole words.
+/// Statistics of each channel by itself, as for a picture's three channels. Such rows are not whole
+/// words.
 fn channel_stats(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
@@ -122,7 +123,8 @@ fn row_norm(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// The widths are those of rows that share a workgroup on a GPU, whole and not.
+/// Row norms with an activation. The widths are those at which rows share a workgroup on a GPU, and
+/// odd ones.
 fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
     let widths = [96, 192, 384, 160, 64, 24, 8, 100, 33, 2560];
     let mut cases = Vec::new();

@@ -135,7 +135,8 @@ fn apply(act: Act, x: f64) -> f64 {
     }
 }
 
-/// Maclaurin series near zero, Lentz's continued fraction of erfc beyond: both to 1e-15.
+/// The error function: its Maclaurin series near zero, and the continued fraction of erfc beyond.
+/// Both are good to 1e-15.
 fn erf(x: f64) -> f64 {
     let z = x.abs();
     if z > 6.0 {

@@ -125,7 +125,8 @@ fn from_index(out: Shape, mut f: impl FnMut(&[usize]) -> f64) -> Tensor {
     Tensor::new(out, values)
 }
 
-/// The two source positions of a bilinear sample and their weights, pixel centers at one half.
+/// Gives the two source positions of a bilinear sample with their weights. Pixel centers lie at one
+/// half.
 fn taps(at: usize, factor: usize, n: usize) -> [(usize, f64); 2] {
     let source = ((at as f64 + 0.5) / factor as f64 - 0.5).max(0.0);
     let low = source.floor() as usize;

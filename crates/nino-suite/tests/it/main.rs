@@ -2,3 +2,4 @@
 
 mod facts;
 mod list;
+mod tolerance;

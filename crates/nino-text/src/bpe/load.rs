@@ -8,8 +8,9 @@ const START: &str = "<|startoftext|>";
 const END: &str = "<|endoftext|>";
 const WORD_END: &str = "</w>";
 
-/// CLIP's merges, two little-endian u16 each: the ids of the pair. CLIP numbers its pieces 256 bytes, 256 bytes that
-/// end a word, one for each merge in order, then start and end, so the pairs are the whole vocabulary.
+/// CLIP's merges, two little-endian u16 each: the ids of the pair. CLIP numbers its pieces 256
+/// bytes, 256 bytes that end a word, one for each merge in order, then start and end, so the pairs
+/// are the whole vocabulary.
 static CLIP: &[u8] = include_bytes!("../../data/clip.merges");
 
 impl Bpe {
@@ -108,8 +109,8 @@ fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<HashMap<(u32, u32
     Ok(merges)
 }
 
-/// Each byte with the printable character that stands for it in vocabulary files, in CLIP's order: the printable
-/// Latin-1 bytes as themselves, then the others as U+0100 and up.
+/// Each byte with the printable character that stands for it in vocabulary files, in CLIP's order:
+/// the printable Latin-1 bytes as themselves, then the others as U+0100 and up.
 fn byte_symbols() -> impl Iterator<Item = (u8, char)> {
     let plain = |b: &u8| matches!(b, 33..=126 | 161..=172 | 174..=255);
     let others = (0..=255u8).filter(move |b| !plain(b));

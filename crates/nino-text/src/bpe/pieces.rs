@@ -1,8 +1,9 @@
 //! Text to the words that are encoded one by one.
 //!
-//! Unicode NFC, lower case character by character (a final sigma stays σ), then runs of letters, single numbers, runs
-//! of anything else that is not white space, and English contractions. The reference's NFC knows Unicode 9 and ours
-//! today's, which tells apart only texts with later scripts' combining marks out of order.
+//! Unicode NFC, lower case character by character (a final sigma stays σ), then runs of letters,
+//! single numbers, runs of anything else that is not white space, and English contractions. The
+//! reference's NFC knows Unicode 9 and ours today's, which tells apart only texts with later
+//! scripts' combining marks out of order.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
@@ -19,7 +20,8 @@ pub(super) enum Part<'a> {
 
 /// Calls `each` with every part of `text` in order.
 pub(super) fn split(text: &str, mut each: impl FnMut(Part)) {
-    // The end token is looked for before lower-casing, the start token after: ComfyUI's settings say so.
+    // The end token is looked for before lower-casing, the start token after: ComfyUI's settings
+    // say so.
     for (i, text) in text.split(END).enumerate() {
         if i > 0 {
             each(Part::End);
@@ -44,8 +46,8 @@ fn words<'a>(mut text: &'a str, mut each: impl FnMut(&'a str)) {
             Class::Number => first.len_utf8(),
             Class::Letter => run(text, Class::Letter),
             Class::Other if text.starts_with(END) => {
-                // Once written in capitals. It is one match for the first splitter, so what follows does not join
-                // its last two characters, and three words for the second.
+                // Once written in capitals. It is one match for the first splitter, so what follows
+                // does not join its last two characters, and three words for the second.
                 each("<|");
                 each("endoftext");
                 text = &text["<|endoftext".len()..];

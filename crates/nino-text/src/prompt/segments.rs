@@ -3,7 +3,7 @@
 use crate::error::Error;
 use std::ops::Range;
 
-/// ComfyUI fails near 1000, where Python's stack ends.
+/// The deepest nesting that is read. ComfyUI fails near 1000, where Python's stack ends.
 const DEEPEST: usize = 512;
 
 pub(super) struct Segment {
@@ -14,7 +14,7 @@ pub(super) struct Segment {
 /// A character of the prompt; parentheses that are text, escaped or stray, are already characters.
 #[derive(Clone, Copy, PartialEq)]
 enum Mark {
-    /// With the place of its `Close`, `NEVER` when there is none.
+    /// An opening parenthesis with the index of its `Close`, or `NEVER` when there is none.
     Open(usize),
     Close,
     Char(char),
@@ -63,7 +63,8 @@ fn marks(prompt: &str) -> Vec<Mark> {
     marks
 }
 
-/// Adds the segments of `span`. Groups know their end, so every mark is looked at once, however deep it lies.
+/// Adds the segments of `span`. Groups know their end, so every mark is looked at once, however
+/// deep it lies.
 fn descend(
     marks: &[Mark],
     span: Range<usize>,
@@ -108,7 +109,8 @@ fn descend(
     Ok(())
 }
 
-/// How many marks of a group come before the last colon, and the number behind it, if both are there.
+/// Gives the number of marks before a group's last colon and the weight after it, if there are
+/// both.
 fn stated_weight(group: &[Mark]) -> Option<(usize, f64)> {
     let plain = |m: &&Mark| matches!(m, Mark::Char(c) if *c != ':');
     let behind = group.iter().rev().take_while(plain).count();
@@ -119,8 +121,8 @@ fn stated_weight(group: &[Mark]) -> Option<(usize, f64)> {
     Some((colon, number(&text(&group[colon + 1..]))?))
 }
 
-/// What Python's `float` reads, fullwidth digits and underscores between digits included; `inf` and `nan` stay text,
-/// where ComfyUI would make a black image of them.
+/// Reads a number as Python's `float` does, with fullwidth digits and with underscores between
+/// digits. `inf` and `nan` stay text, where ComfyUI would make a black image of them.
 fn number(text: &str) -> Option<f64> {
     let digits = |c| match c {
         '０'..='９' => char::from(b'0' + (c as u32 - '０' as u32) as u8),

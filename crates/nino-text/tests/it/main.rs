@@ -1,4 +1,5 @@
-//! Against what transformers and ComfyUI make of a thousand texts (`goldens/text/make.py`), and properties of any text.
+//! Against what transformers and ComfyUI make of a thousand texts (`goldens/text/make.py`), and
+//! properties of any text.
 
 #![allow(
     clippy::unwrap_used,

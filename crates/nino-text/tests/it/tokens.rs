@@ -17,7 +17,8 @@ fn a_thousand_texts_have_clips_tokens() {
     compare(&Bpe::clip(), &rows);
 }
 
-/// Of those the oracle's Unicode version knows: what a later one adds may be a letter here.
+/// Only characters that the oracle's Unicode version knows: one that a later version added may be a
+/// letter here.
 #[test]
 fn every_character_has_clips_tokens() {
     let bpe = Bpe::clip();

@@ -1,6 +1,6 @@
 //! Tests of LoRA files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nino_dtype::DType;
 
@@ -31,12 +31,9 @@ fn write(dir: &Path, tensors: &[(&str, Vec<usize>, f32)]) -> TensorReader {
 
 #[test]
 fn a_real_lora_resolves_every_target() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data/lora/sd15_rank4.safetensors");
-    if !path.is_file() {
-        println!("skipped: no {}", path.display());
+    let Some(path) = nino_testing::data_or_skip("lora/sd15_rank4.safetensors") else {
         return;
-    }
+    };
     let reader = open(path).unwrap();
     let lora = parse(&reader).unwrap();
     assert_eq!(lora.format, LoraFormat::AttnProcs);

@@ -101,13 +101,8 @@ fn a1111s_lines_become_flags() {
 }
 
 fn workflow(name: &str) -> Option<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../../../shared/data/workflows/{name}.api.json"));
-    let text = std::fs::read_to_string(&path).ok();
-    if text.is_none() {
-        println!("skipped: no {}", path.display());
-    }
-    text
+    let path = nino_testing::data_or_skip(&format!("workflows/{name}.api.json"))?;
+    Some(std::fs::read_to_string(path).unwrap())
 }
 
 #[test]

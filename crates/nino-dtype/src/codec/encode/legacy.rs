@@ -9,8 +9,8 @@ use crate::float::{f16_to_f32, f32_to_f16};
 /// Blocks searched side by side.
 pub(super) const LANES: usize = 16;
 
-/// One scale, the codes rounded for the scale as stored: never worse than rounding for the exact
-/// one.
+/// Blocks of one scale. Codes are rounded for the scale as stored, which is never worse than
+/// rounding for the exact one.
 #[inline(always)]
 pub(super) fn encode_q8_0(x: &[f32; 32], out: &mut [u8; 34]) {
     const LIMIT: f32 = F16_MAX * 127.0;
@@ -27,7 +27,7 @@ pub(super) fn encode_q8_0(x: &[f32; 32], out: &mut [u8; 34]) {
     let exact = f32::from_bits(bits) / 127.0;
     let mut d = f32_to_f16(exact);
     if exact < F16_NORMAL {
-        // So coarse a scale may round far down; the next one up may be the better.
+        // A scale this coarse may have been rounded far down, and the next one up may be better.
         d = if q8_error(x, d + 1) < q8_error(x, d) {
             d + 1
         } else {

@@ -182,8 +182,8 @@ impl<const L: usize> ScaleBest<L> {
 /// How much of a group's range is left beyond the first and the last code, in codes.
 const CUTS: [f32; 3] = [-0.3, 0.15, 0.6];
 
-/// Scales and offsets of `scale * q + offset` with `q` in `0..=top`; `below_zero` keeps offsets from
-/// being positive.
+/// Scales and offsets of `scale * q + offset` with `q` in `0..=top`; `below_zero` keeps offsets
+/// from being positive.
 #[inline(always)]
 pub(super) fn fit_affine<const N: usize, const L: usize>(
     x: &[Lanes<L>; N],

@@ -226,12 +226,9 @@ fn a_lora_for_another_family_is_refused_with_the_numbers() {
 
 #[test]
 fn a_real_lora_says_whom_it_is_for() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data/lora/sd15_rank4.safetensors");
-    if !path.is_file() {
-        println!("skipped: no {}", path.display());
+    let Some(path) = nino_testing::data_or_skip("lora/sd15_rank4.safetensors") else {
         return;
-    }
+    };
     let lora = nino_weights::lora::parse(&nino_weights::open(&path).unwrap()).unwrap();
     assert_eq!(made_for(&lora), "SD 1.x");
 }

@@ -82,8 +82,8 @@ struct Choice<const L: usize> {
 }
 
 impl<const L: usize> Choice<L> {
-    /// Groups pick integer scales and mins for this `d` and `dmin`: the nearest to what they want, or
-    /// neighbors.
+    /// Groups pick integer scales and mins for this `d` and `dmin`: the nearest to what they want,
+    /// or neighbors.
     #[inline(always)]
     fn new<const N: usize>(
         x: &[Lanes<L>; N],

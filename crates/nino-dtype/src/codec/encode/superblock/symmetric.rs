@@ -11,14 +11,14 @@ pub(in super::super) struct SymmetricShape {
     pub half: f32,
     /// Integer scales are in `-scale_half..scale_half`.
     pub scale_half: f32,
-    /// As `fit_scale` takes them.
+    /// The overshoots that `fit_scale` tries.
     pub overshoots: &'static [f32],
 }
 
 pub(in super::super) struct SymmetricBlock {
     pub d: u16,
     pub scales: [i8; 16],
-    /// From 0.
+    /// The codes, counted from 0.
     pub codes: [u8; 256],
 }
 
