@@ -25,7 +25,7 @@ pub struct Latent {
     pub values: Vec<f32>,
     /// The file says it is a video (five dimensions), even of one frame.
     pub is_video: bool,
-    /// What the file's metadata says.
+    /// The latent space, where the model that made it or the file's metadata says which.
     pub format: Option<&'static LatentFormat>,
 }
 
@@ -126,7 +126,8 @@ impl Latent {
         })
     }
 
-    /// Writes it as ComfyUI's SaveLatent does; `metadata` goes into the header.
+    /// Writes it as ComfyUI's SaveLatent does; `metadata` goes into the header, with the latent space
+    /// beside it.
     pub fn save(
         &self,
         path: &Path,
@@ -152,7 +153,12 @@ impl Latent {
             tensor("latent_format_version_0", vec![0]),
         ];
         tensors.extend(noisy.map(|n| tensor(NOISY, n.file_shape())));
-        let mut writer = Writer::create(path, &tensors, metadata)?;
+        let mut metadata = metadata.clone();
+        if let Some(format) = self.format {
+            let name = metadata.entry(FORMAT_KEY.to_owned());
+            name.or_insert_with(|| format.name.to_owned());
+        }
+        let mut writer = Writer::create(path, &tensors, &metadata)?;
         for latent in std::iter::once(self).chain(noisy) {
             let planes = latent.planes();
             let bytes: Vec<u8> = planes.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -8,6 +8,8 @@
 mod cache;
 mod kept;
 mod lease;
+#[cfg(test)]
+mod tests;
 
 use crate::model::identity::NetId;
 use crate::{Conditioning, EngineError, Stage};
@@ -15,9 +17,10 @@ use cache::Cache;
 use kept::{Kept, LeaseId, Needs};
 pub(crate) use lease::Lease;
 use lease::Sessions;
-use nino_graph::{ArenaSize, Device, ExecError, ParamSource, Plan, Weights};
+use nino_dtype::DType;
+use nino_graph::{ArenaSize, Device, ExecError, Graph, Node, Op, ParamSource, Plan, Weights};
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -286,22 +289,54 @@ impl Store {
 /// What weights are kept by: the network, and which of its parameters are held how.
 pub(crate) type WeightsKey = (NetId, Arc<BTreeSet<Held>>);
 
-/// A parameter as a plan holds it: name, encoding, shape, and whether it streams.
-type Held = (String, nino_dtype::DType, Vec<usize>, bool);
+/// A parameter as plans hold it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    streams: bool,
+    /// Devices store a parameter the way that the ops which read it want it.
+    reads: BTreeSet<Read>,
+}
+
+/// An op that reads a parameter: its name, the shape it sees, and the types of all its operands.
+type Read = (&'static str, Vec<usize>, Vec<DType>);
 
 fn held(plans: &[Arc<Plan>]) -> Arc<BTreeSet<Held>> {
     let params = plans.iter().flat_map(|plan| {
+        let graph = plan.graph();
         let fetched: BTreeSet<_> = plan
             .fetches()
             .iter()
             .flat_map(|f| f.params.iter().map(|(node, _)| *node))
             .collect();
-        plan.graph().params().map(move |(node, p)| {
-            let shape = p.shape.to_vec();
-            (p.name.clone(), p.dtype, shape, fetched.contains(&node))
+        let mut reads = reads(graph);
+        graph.params().map(move |(node, p)| Held {
+            name: p.name.clone(),
+            dtype: p.dtype,
+            shape: p.shape.to_vec(),
+            streams: fetched.contains(&node),
+            reads: reads.remove(&node).unwrap_or_default(),
         })
     });
     Arc::new(params.collect())
+}
+
+/// The ops that read each parameter of a graph.
+fn reads(graph: &Graph) -> BTreeMap<Node, BTreeSet<Read>> {
+    let mut found: BTreeMap<Node, BTreeSet<Read>> = BTreeMap::new();
+    // A reshape is a view: what reads that is what counts.
+    let ops = graph.ops().filter(|(_, op)| !matches!(op, Op::Reshape(_)));
+    for (_, op) in ops {
+        let operands = op.operands();
+        let dtypes: Vec<DType> = operands.iter().map(|&n| graph.dtype(n)).collect();
+        for node in operands.into_iter().filter(|&n| graph.is_param(n)) {
+            let read = (op.name(), graph.shape(node).to_vec(), dtypes.clone());
+            found.entry(graph.root(node)).or_default().insert(read);
+        }
+    }
+    found
 }
 
 /// Weights on the device, with the slots of those that stream, for plans that run by turns.

@@ -1,4 +1,6 @@
-//! What the tests of several modules share: goldens and distances.
+//! What the tests of several modules share: goldens, made-up checkpoints and distances.
+
+pub(crate) mod made;
 
 use crate::Latent;
 use nino_weights::TensorReader;

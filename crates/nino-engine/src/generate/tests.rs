@@ -2,4 +2,3 @@
 
 mod comfy;
 mod image;
-mod made;

@@ -178,10 +178,11 @@ impl Kept {
         found.into_iter().for_each(|w| w.used = now);
     }
 
-    /// The weights of a loan have arrived.
+    /// The weights of a loan have arrived; those of a device that was lost meanwhile are of no use.
     pub(super) fn loaded(&mut self, id: LeaseId, weights: &Weights) {
-        let used = self.tick();
-        let Some(lent) = self.lent.iter_mut().find(|l| l.id == id) else {
+        let (used, lost) = (self.tick(), self.lost);
+        let mut lent = self.lent.iter_mut();
+        let Some(lent) = lent.find(|l| l.id == id && l.id.0 > lost) else {
             return;
         };
         self.loads += 1;

@@ -1,7 +1,7 @@
 //! Nothing is allocated between steps: counted by an allocator that knows whose allocation it is.
 
-use super::{cpu, root};
-use nino_engine::{Checkpoint, Control, Event, GenerateRequest, generate};
+use super::{cpu, root, store};
+use nino_engine::{Checkpoint, Control, Event, GenerateRequest, Stage, generate};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
@@ -43,7 +43,7 @@ fn a_step_allocates_nothing() {
     let mut sampling = false;
     let mut counts = Vec::with_capacity(16);
     let mut on_event = |event: Event| match event {
-        Event::Stage(stage) => sampling = stage == "sample",
+        Event::Stage(stage) => sampling = stage == Stage::Sample,
         Event::Progress { done: 1.., .. } if sampling => counts.push(COUNT.get()),
         _ => {}
     };
@@ -51,7 +51,7 @@ fn a_step_allocates_nothing() {
         cancel: &cancel,
         on_event: &mut on_event,
     };
-    generate(&cpu(), &model, &request, control, &mut |_| Ok(())).unwrap();
+    generate(&store(cpu()), &model, &request, control, &mut |_| Ok(())).unwrap();
     let steps: Vec<usize> = counts.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(
         steps,

@@ -3,24 +3,25 @@
 
 use super::decode::smooth;
 use super::gpu::gpus;
-use super::{cpu, root, with_control};
+use super::{cpu, root, store, with_control};
+use nino_cpu::Cpu;
 use nino_engine::{
-    Band, Chunking, DecodeOptions, Decoder, EngineError, Latent, LatentSize, Precision, Strategy,
-    VaeFile, plan_decode,
+    Band, Chunking, DecodeOptions, Decoder, EngineError, Latent, LatentSize, Precision, Store,
+    Strategy, VaeFile, plan_decode,
 };
 use nino_graph::{Around, Budget, Device, ExecError, Limits, Plan, Session, Weights};
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A device whose memory is all NaN at first, with values in the arena or on the host.
-struct Poisoned<'a> {
-    device: &'a dyn Device,
+struct Poisoned {
+    device: Arc<dyn Device>,
     on_host: bool,
 }
 
-impl Around for Poisoned<'_> {
+impl Around for Poisoned {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
-        self.device
+        &*self.device
     }
 
     fn limits(&self) -> Limits {
@@ -54,7 +55,7 @@ struct Found {
 
 /// Decodes each of `latents` with one decoder.
 fn found(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     vae: &VaeFile,
     latents: [&Latent; 2],
     chunk: usize,
@@ -65,11 +66,14 @@ fn found(
         chunking: Chunking::Frames(chunk),
         ..DecodeOptions::default()
     };
-    let device = Poisoned { device, on_host };
-    let plan = plan_decode(&device, vae, latents[0].size(), &options).unwrap();
+    let store = store(Poisoned {
+        device: Arc::clone(device),
+        on_host,
+    });
+    let plan = plan_decode(&store, vae, latents[0].size(), &options).unwrap();
     let (strategy, peak) = (plan.strategy, plan.peak_bytes());
     let (values, _) = with_control(|control| {
-        let mut decoder = Decoder::load(&device, vae, plan, control)?;
+        let mut decoder = Decoder::open(&store, vae, plan, control)?;
         let mut clips = Vec::new();
         for latent in latents {
             let mut values = Vec::new();
@@ -94,9 +98,9 @@ fn found(
 
 #[test]
 fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
-    let mut devices: Vec<(String, Box<dyn Device>)> = vec![("cpu".to_owned(), Box::new(cpu()))];
+    let mut devices: Vec<(String, Arc<dyn Device>)> = vec![("cpu".to_owned(), Arc::new(cpu()))];
     for (name, gpu) in gpus() {
-        devices.push((name, Box::new(gpu)));
+        devices.push((name, Arc::new(gpu)));
     }
     for name in ["wan21", "taehv"] {
         let vae = VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors")));
@@ -107,7 +111,7 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
         other.values.iter_mut().for_each(|v| *v = 0.5 - *v);
         let clips = [&clip, &other];
         for (on, device) in &devices {
-            let found = |chunk, on_host| found(&**device, &vae, clips, chunk, on_host);
+            let found = |chunk, on_host| found(device, &vae, clips, chunk, on_host);
             // One graph, where nothing waits; one for the first frame and one for the others; one for
             // two frames and one for the last.
             let (at_once, ones, twos) = (found(3, false), found(1, false), found(2, false));
@@ -127,16 +131,16 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
 }
 
 /// A device that favors large ops and has so much memory.
-struct Large<'a> {
-    device: &'a dyn Device,
+struct Large {
+    cpu: Cpu,
     budget: usize,
     /// The largest buffer.
     page: usize,
 }
 
-impl Around for Large<'_> {
+impl Around for Large {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
-        self.device
+        &self.cpu as &dyn Device
     }
 
     fn favors_large_ops(&self) -> bool {
@@ -147,7 +151,7 @@ impl Around for Large<'_> {
         Limits {
             page: self.page,
             window: self.page / 4,
-            ..self.device.limits()
+            ..self.cpu.limits()
         }
     }
 
@@ -156,29 +160,32 @@ impl Around for Large<'_> {
     }
 }
 
+fn large(budget: usize, page: usize) -> Store {
+    store(Large {
+        cpu: cpu(),
+        budget,
+        page,
+    })
+}
+
 #[test]
 fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
-    let cpu = cpu();
     let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
     let clip = smooth(&[1, vae.vae.latent_channels(), 3, 4, 4]);
     let with = |chunking| DecodeOptions {
         chunking,
         ..DecodeOptions::default()
     };
-    let apart = plan_decode(&cpu, &vae, clip.size(), &with(Chunking::Frames(3))).unwrap();
+    let apart = plan_decode(&store(cpu()), &vae, clip.size(), &with(Chunking::Frames(3))).unwrap();
     let apart = apart.peak_bytes();
     for chunking in [Chunking::Frames(3), Chunking::Auto] {
         let options = with(chunking);
         let decode = |budget| {
-            let device = Large {
-                device: &cpu,
-                budget,
-                page: 1 << 30,
-            };
-            let plan = plan_decode(&device, &vae, clip.size(), &options).unwrap();
+            let store = large(budget, 1 << 30);
+            let plan = plan_decode(&store, &vae, clip.size(), &options).unwrap();
             let peak = plan.peak_bytes();
             let (values, _) = with_control(|control| {
-                let mut decoder = Decoder::load(&device, &vae, plan, control)?;
+                let mut decoder = Decoder::open(&store, &vae, plan, control)?;
                 let mut values = Vec::new();
                 decoder.run(&clip, control, &mut |band: Band<'_>| {
                     values.extend_from_slice(band.values);
@@ -198,16 +205,11 @@ fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
 
 #[test]
 fn chunks_whose_values_fit_a_buffer_come_first() {
-    let cpu = cpu();
     let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
     let clip = smooth(&[1, vae.vae.latent_channels(), 8, 12, 12]);
     let chunk = |page| {
-        let device = Large {
-            device: &cpu,
-            budget: 1 << 30,
-            page,
-        };
-        let plan = plan_decode(&device, &vae, clip.size(), &DecodeOptions::default());
+        let store = large(1 << 30, page);
+        let plan = plan_decode(&store, &vae, clip.size(), &DecodeOptions::default());
         plan.unwrap().chunk.unwrap()
     };
     // Its last layers have 4 channels: a chunk of 8 gives 29 frames of them, one of 2 gives 8.
@@ -220,13 +222,8 @@ fn chunks_whose_values_fit_a_buffer_come_first() {
 /// Cached frames wait on the host before anything that is used more often.
 #[test]
 fn what_is_idle_goes_to_the_host_first() {
-    let cpu = cpu();
     let vae = VaeFile::spec("wan21-vae").unwrap();
-    let device = Large {
-        device: &cpu,
-        budget: 7 << 29,
-        page: 4 << 30,
-    };
+    let store = large(7 << 29, 4 << 30);
     let size = LatentSize {
         frames: 5,
         height: 90,
@@ -236,7 +233,7 @@ fn what_is_idle_goes_to_the_host_first() {
         precision: Precision::F16,
         ..DecodeOptions::default()
     };
-    let plan = plan_decode(&device, &vae, size, &options).unwrap();
+    let plan = plan_decode(&store, &vae, size, &options).unwrap();
     assert_eq!(plan.strategy, Strategy::ExactTiles);
     // Each of its caches once in and once out in each of five runs, and twice that for what it takes to
     // shift them: with every large value on the host it would be 230 GB.

@@ -1,6 +1,6 @@
 //! The model in the box, end to end, against the training code's own sampler.
 
-use super::{cpu, nmse, root, with_control};
+use super::{cpu, nmse, root, store, with_control};
 use nino_engine::media::load_picture;
 use nino_engine::{Checkpoint, GenerateRequest, Generated, Latent, Rng, Seed, generate};
 
@@ -21,7 +21,7 @@ fn run(steps: usize, cfg: f32) -> (Generated, Latent) {
     let mut latent = None;
     let (made, _) = with_control(|control| {
         let request = request(&model, steps, cfg);
-        generate(&cpu(), &model, &request, control, &mut |l| {
+        generate(&store(cpu()), &model, &request, control, &mut |l| {
             latent = Some(l.latent.clone());
             Ok(())
         })

@@ -3,36 +3,36 @@
 use super::decode::{kl_with_gain, smooth};
 use super::encode::{clip, opens};
 use super::gpu::gpus;
-use super::{cpu, root, with_control};
+use super::{TestVae, cpu, root, store, with_control};
 use nino_dtype::DType;
 use nino_engine::{
-    DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture, Precision,
+    DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture, Precision, Store,
     SyntheticParams, VaeFile, decode, encode, encode_video,
 };
-use nino_graph::{Device, Graph, NormKind, Op, Over, Plan, RunOptions, Stats};
+use nino_graph::{Graph, NormKind, Op, Over, Plan, RunOptions, Stats};
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The CPU and every GPU there is.
-fn devices() -> Vec<(String, Box<dyn Device>)> {
-    let mut all: Vec<(String, Box<dyn Device>)> = vec![("cpu".to_owned(), Box::new(cpu()))];
+fn devices() -> Vec<(String, Store)> {
+    let mut all = vec![("cpu".to_owned(), store(cpu()))];
     for (name, gpu) in gpus() {
-        all.push((name, Box::new(gpu)));
+        all.push((name, store(gpu)));
     }
     all
 }
 
 type Outcome = (Vec<Picture>, Result<Decoded, EngineError>, Vec<Event>);
 
-fn run(device: &dyn Device, vae: &VaeFile, latent: &Latent, precision: Precision) -> Outcome {
+fn run(store: &Store, vae: &VaeFile, latent: &Latent, precision: Precision) -> Outcome {
     let mut pictures = Vec::new();
     let options = DecodeOptions {
         precision,
         ..DecodeOptions::default()
     };
     let (decoded, events) = with_control(|control| {
-        decode(device, vae, latent, &options, control, &mut |_, _, p| {
+        decode(store, vae, latent, &options, control, &mut |_, _, p| {
             pictures.push(p);
             Ok(())
         })
@@ -63,7 +63,8 @@ fn one_value_that_is_not_finite_shows_in_the_statistics() {
         }));
         g.output(check);
         let g = g.finish().unwrap();
-        for (name, device) in &devices {
+        for (name, store) in &devices {
+            let device = store.device();
             let plan = Arc::new(Plan::new(g.clone(), &device.limits()).unwrap());
             let source = Arc::new(SyntheticParams { seed: 1 });
             let weights = device.load(&[&plan], source).unwrap();
@@ -108,9 +109,9 @@ fn what_overflows_f16_is_kept_in_range_or_made_again_in_f32() {
     let devices = devices();
     for (gain, retries) in [(3e5, 0), (3e7, 1)] {
         let vae = kl_with_gain(gain);
-        for (name, device) in &devices {
-            let (exact, ..) = run(&**device, &vae, &latent, Precision::F32);
-            let (found, decoded, events) = run(&**device, &vae, &latent, Precision::F16);
+        for (name, store) in &devices {
+            let (exact, ..) = run(store, &vae, &latent, Precision::F32);
+            let (found, decoded, events) = run(store, &vae, &latent, Precision::F16);
             let decoded = decoded.unwrap();
             assert_eq!(decoded.retries, retries, "{name}, gain {gain}");
             assert_eq!(said_again(&events), retries);
@@ -130,7 +131,7 @@ fn what_overflows_f16_is_kept_in_range_or_made_again_in_f32() {
                     precision,
                     ..EncodeOptions::default()
                 };
-                with_control(|c| encode(&**device, &vae, picture, &options, c))
+                with_control(|c| encode(store, &vae, picture, &options, c))
             };
             let (encoded, events) = with(Precision::F16);
             let encoded = encoded.unwrap();
@@ -147,7 +148,7 @@ fn what_overflows_f16_is_kept_in_range_or_made_again_in_f32() {
 }
 
 /// A golden with some convolutions so strong that f16 does not hold the result.
-fn loud(golden: &str, convs: [&str; 2]) -> VaeFile {
+fn loud(golden: &str, convs: [&str; 2]) -> TestVae {
     let path = root().join(format!("goldens/models/{golden}.safetensors"));
     let reader = nino_weights::open(&path).unwrap();
     let index = reader.index();
@@ -177,16 +178,16 @@ fn loud(golden: &str, convs: [&str; 2]) -> VaeFile {
         writer.write(&bytes.collect::<Vec<u8>>()).unwrap();
     }
     writer.finish().unwrap();
-    VaeFile::open(&file).unwrap()
+    TestVae::temporary(VaeFile::open(&file).unwrap(), dir)
 }
 
 #[test]
 fn a_clip_that_overflows_f16_is_made_again_in_f32() {
     let vae = loud("wan21", ["encoder.conv1.weight", "decoder.conv1.weight"]);
     let latent = smooth(&[1, 4, 3, 3, 4]);
-    for (name, device) in devices() {
-        let (exact, ..) = run(&*device, &vae, &latent, Precision::F32);
-        let (found, decoded, events) = run(&*device, &vae, &latent, Precision::F16);
+    for (name, store) in devices() {
+        let (exact, ..) = run(&store, &vae, &latent, Precision::F32);
+        let (found, decoded, events) = run(&store, &vae, &latent, Precision::F16);
         assert_eq!(decoded.unwrap().retries, 1, "{name}");
         assert_eq!(said_again(&events), 1, "{name}");
         assert_eq!(found.len(), 9, "{name}: each frame once");
@@ -197,7 +198,7 @@ fn a_clip_that_overflows_f16_is_made_again_in_f32() {
                 ..EncodeOptions::default()
             };
             let mut open = opens(clip(5, (16, 24)));
-            with_control(|c| encode_video(&*device, &vae, &mut open, &options, c))
+            with_control(|c| encode_video(&store, &vae, &mut open, &options, c))
         };
         let (encoded, events) = with(Precision::F16);
         let encoded = encoded.unwrap();
@@ -216,9 +217,9 @@ fn a_clip_that_overflows_f16_is_made_again_in_f32() {
 fn a_tiny_autoencoder_that_overflows_f16_is_made_again_in_f32() {
     let vae = loud("taesd", ["encoder.0.weight", "decoder.1.weight"]);
     let latent = smooth(&[1, 4, 4, 4]);
-    for (name, device) in devices() {
-        let (exact, ..) = run(&*device, &vae, &latent, Precision::F32);
-        let (found, decoded, events) = run(&*device, &vae, &latent, Precision::F16);
+    for (name, store) in devices() {
+        let (exact, ..) = run(&store, &vae, &latent, Precision::F32);
+        let (found, decoded, events) = run(&store, &vae, &latent, Precision::F16);
         assert_eq!(decoded.unwrap().retries, 1, "{name}");
         assert_eq!(said_again(&events), 1, "{name}");
         assert!(found == exact, "{name}");
@@ -228,8 +229,8 @@ fn a_tiny_autoencoder_that_overflows_f16_is_made_again_in_f32() {
 #[test]
 fn what_is_not_finite_in_f32_is_told_and_nothing_is_given_out() {
     let vae = kl_with_gain(1e37);
-    for (name, device) in devices() {
-        let (found, decoded, _) = run(&*device, &vae, &smooth(&[1, 4, 8, 8]), Precision::F32);
+    for (name, store) in devices() {
+        let (found, decoded, _) = run(&store, &vae, &smooth(&[1, 4, 8, 8]), Precision::F32);
         let error = decoded.unwrap_err();
         let f32_is_bad = matches!(error, EngineError::NotFinite { dtype: DType::F32 });
         assert!(f32_is_bad, "{name}: {error}");

@@ -1,24 +1,24 @@
 //! Every VAE's golden in f16 on every GPU of this machine, against f32 on the CPU.
 
 use super::decode::{kl, smooth};
-use super::{cpu, root, with_control};
+use super::{TestVae, cpu, root, store, with_control};
 use nino_dtype::DType;
-use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, VaeFile, plan_decode};
+use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, Store, VaeFile, plan_decode};
 use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_graph::{Around, Device, Limits, Op, Plan, rewrite};
 use nino_models::kl::Scale;
 use nino_models::{Chunk, Storage, Vae};
 use std::ops::Deref;
 
-fn values(device: &dyn Device, vae: &VaeFile, latent: &Latent, precision: Precision) -> Vec<f32> {
+fn values(store: &Store, vae: &VaeFile, latent: &Latent, precision: Precision) -> Vec<f32> {
     let options = DecodeOptions {
         precision,
         ..DecodeOptions::default()
     };
-    let plan = plan_decode(device, vae, latent.size(), &options).unwrap();
+    let plan = plan_decode(store, vae, latent.size(), &options).unwrap();
     let mut found = Vec::new();
     let (ran, _) = with_control(|control| {
-        let mut decoder = Decoder::load(device, vae, plan, control)?;
+        let mut decoder = Decoder::open(store, vae, plan, control)?;
         decoder.run(latent, control, &mut |band: Band<'_>| {
             found.extend_from_slice(band.values);
             Ok(())
@@ -61,10 +61,11 @@ fn gpu_decodes_in_f16_are_near_f32() {
     let names = [
         "kl_flux2", "taesd", "taesd3", "taef2", "wan21", "wan22", "taehv", "taew2_2",
     ];
-    let mut vaes: Vec<VaeFile> = names.map(golden).into_iter().collect();
-    vaes.extend(["kl_sd", "kl_flux"].map(in_fours));
+    let mut vaes: Vec<TestVae> = names.map(|name| golden(name).into()).into();
+    vaes.extend(["kl_sd", "kl_flux"].map(|name| in_fours(name).into()));
     vaes.push(kl());
     for (name, gpu) in gpus() {
+        let gpu = store(gpu);
         let mut failures = Vec::new();
         for vae in &vaes {
             let z = vae.vae.latent_channels();
@@ -72,7 +73,7 @@ fn gpu_decodes_in_f16_are_near_f32() {
                 Some(_) => smooth(&[1, z, 2, 3, 4]),
                 None => smooth(&[1, z, 6, 5]),
             };
-            let exact = values(&cpu(), vae, &latent, Precision::F32);
+            let exact = values(&store(cpu()), vae, &latent, Precision::F32);
             let half = values(&gpu, vae, &latent, Precision::F16);
             let db = psnr(&exact, &half);
             println!("{} on {name}: {db:.1} dB", vae.name);
@@ -85,11 +86,11 @@ fn gpu_decodes_in_f16_are_near_f32() {
 }
 
 /// A device that binds less than the frames of a window.
-struct Narrow<'a>(&'a GpuDevice, usize);
+struct Narrow(GpuDevice, usize);
 
-impl Around for Narrow<'_> {
+impl Around for Narrow {
     fn inner(&self) -> impl Deref<Target = dyn Device + '_> {
-        self.0 as &dyn Device
+        &self.0 as &dyn Device
     }
 
     fn limits(&self) -> Limits {
@@ -116,7 +117,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
             by_tap: false,
         };
         for (gpu_name, gpu) in gpus() {
-            let narrow = Narrow(&gpu, limit);
+            let narrow = store(Narrow(gpu.clone(), limit));
             let storage = Storage {
                 activations: gpu.activation_dtype(),
                 weights: &|_| DType::F16,
@@ -124,8 +125,8 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
             };
             let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
             let windows = rewrite(&windows, gpu.rewrites());
-            assert!(Plan::new(windows, &Device::limits(&narrow)).is_err());
-            let whole = values(&gpu, &vae, &latent, Precision::Auto);
+            assert!(Plan::new(windows, &narrow.device().limits()).is_err());
+            let whole = values(&store(gpu), &vae, &latent, Precision::Auto);
             let found = values(&narrow, &vae, &latent, Precision::Auto);
             let db = psnr(&found, &whole);
             assert!(db >= 55.0, "{name} on {gpu_name}: {db:.1} dB");
@@ -165,9 +166,9 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
         };
         let (keys, by_keys) = attention(&gpu);
         assert!(!by_keys, "{name}: {keys} bytes of keys fit");
-        let narrow = Narrow(&gpu, keys - 1);
-        assert!(attention(&narrow).1, "{name}");
-        let whole = values(&gpu, &vae, &latent, Precision::Auto);
+        let narrow = store(Narrow(gpu.clone(), keys - 1));
+        assert!(attention(narrow.device()).1, "{name}");
+        let whole = values(&store(gpu), &vae, &latent, Precision::Auto);
         let found = values(&narrow, &vae, &latent, Precision::Auto);
         let db = psnr(&found, &whole);
         assert!(db >= 60.0, "{name}: {db:.1} dB");

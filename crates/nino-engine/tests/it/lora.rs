@@ -1,6 +1,6 @@
 //! LoRAs on the model in the box, UNet and text encoder: whole requests.
 
-use super::{cpu, nmse, root, with_control};
+use super::{cpu, nmse, root, store, with_control};
 use nino_dtype::DType;
 use nino_engine::{Checkpoint, GenerateRequest, LoraSpec, Picture, generate};
 use nino_weights::names;
@@ -59,13 +59,13 @@ fn run(loras: &[(&Path, f32, f32)]) -> (Vec<f32>, Picture) {
             unet: *unet,
             clip: *clip,
         };
-        model.add_lora(&spec).unwrap();
+        (model, _) = model.with_lora(&spec).unwrap();
     }
     let mut request = GenerateRequest::new(&model, "a red fox");
     (request.steps, request.width, request.height) = (2, 64, 64);
     let mut latent = Vec::new();
     let (made, _) = with_control(|control| {
-        generate(&cpu(), &model, &request, control, &mut |l| {
+        generate(&store(cpu()), &model, &request, control, &mut |l| {
             latent.clone_from(&l.latent.values);
             Ok(())
         })

@@ -18,8 +18,11 @@ mod stopped;
 mod watched;
 
 use nino_cpu::{Cpu, CpuOptions};
-use nino_engine::{Control, Event};
+use nino_engine::{Control, Event, Store, VaeFile};
+use nino_graph::Device;
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) fn root() -> PathBuf {
@@ -28,6 +31,44 @@ pub(crate) fn root() -> PathBuf {
 
 pub(crate) fn cpu() -> Cpu {
     Cpu::new(CpuOptions::default()).unwrap()
+}
+
+/// A store that keeps nothing from one stage to the next.
+pub(crate) fn store(device: impl Device + 'static) -> Store {
+    Store::keeping_nothing(Arc::new(device))
+}
+
+/// A VAE, with the folder of its file where the test wrote that itself.
+pub(crate) struct TestVae {
+    file: VaeFile,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl TestVae {
+    /// A VAE whose file goes when it does.
+    pub(crate) fn temporary(file: VaeFile, folder: tempfile::TempDir) -> TestVae {
+        TestVae {
+            file,
+            _folder: Some(folder),
+        }
+    }
+}
+
+impl From<VaeFile> for TestVae {
+    fn from(file: VaeFile) -> TestVae {
+        TestVae {
+            file,
+            _folder: None,
+        }
+    }
+}
+
+impl Deref for TestVae {
+    type Target = VaeFile;
+
+    fn deref(&self) -> &VaeFile {
+        &self.file
+    }
 }
 
 /// Runs `f` with a control that hears everything and stops nothing.

@@ -4,10 +4,10 @@ use super::decode::{kl, smooth, wan};
 use super::encode::{clip, opens};
 use super::gpu::gpus;
 use super::watched::watched;
-use super::{cpu, with_control};
+use super::{cpu, store, with_control};
 use nino_engine::{
     Chunking, DecodeOptions, Decoded, EncodeOptions, EngineError, Event, Latent, Picture,
-    Reopening, Tile, Tiling, VaeFile, decode, encode, encode_video,
+    Reopening, Store, Tile, Tiling, VaeFile, decode, encode, encode_video,
 };
 use nino_gpu::{Gpu, GpuDevice, OpenOptions};
 use nino_graph::{Around, Backup, Device, ExecError, Limits, ParamSource, Plan, Session, Weights};
@@ -86,19 +86,14 @@ type Outcome = (
     Vec<String>,
 );
 
-fn run(device: &dyn Device, vae: &VaeFile, latent: &Latent) -> Outcome {
-    run_with(device, vae, latent, &DecodeOptions::default())
+fn run(store: &Store, vae: &VaeFile, latent: &Latent) -> Outcome {
+    run_with(store, vae, latent, &DecodeOptions::default())
 }
 
-fn run_with(
-    device: &dyn Device,
-    vae: &VaeFile,
-    latent: &Latent,
-    options: &DecodeOptions,
-) -> Outcome {
+fn run_with(store: &Store, vae: &VaeFile, latent: &Latent, options: &DecodeOptions) -> Outcome {
     let mut pictures = Vec::new();
     let (decoded, events) = with_control(|control| {
-        decode(device, vae, latent, options, control, &mut |b, i, p| {
+        decode(store, vae, latent, options, control, &mut |b, i, p| {
             pictures.push((b, i, p));
             Ok(())
         })
@@ -110,7 +105,7 @@ fn run_with(
     (pictures, decoded, notes.collect())
 }
 
-fn flaky(fails_at: usize, how: fn() -> ExecError, in_session: bool) -> Reopening {
+fn flaky(fails_at: usize, how: fn() -> ExecError, in_session: bool) -> Store {
     counted(fails_at, how, in_session, 0).0
 }
 
@@ -120,7 +115,7 @@ fn counted(
     how: fn() -> ExecError,
     in_session: bool,
     spare: usize,
-) -> (Reopening, Arc<AtomicUsize>) {
+) -> (Store, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let open = move || -> Result<Arc<dyn Device>, ExecError> {
@@ -133,7 +128,7 @@ fn counted(
             spare,
         }))
     };
-    (Reopening::new(open().unwrap(), open), calls)
+    (store(Reopening::new(open().unwrap(), open)), calls)
 }
 
 #[test]
@@ -143,7 +138,7 @@ fn a_lost_device_costs_no_picture_and_no_frame() {
         (wan(), smooth(&[1, 4, 5, 3, 4]), 3),
     ];
     for (vae, latent, fails_at) in cases {
-        let (expected, ..) = run(&cpu(), &vae, &latent);
+        let (expected, ..) = run(&store(cpu()), &vae, &latent);
         let (found, decoded, notes) = run(&flaky(fails_at, lost, true), &vae, &latent);
         let decoded = decoded.unwrap();
         assert_eq!(decoded.recoveries, 1);
@@ -164,7 +159,7 @@ fn a_clip_goes_on_from_its_last_mark() {
         chunking: Chunking::Frames(1),
         ..DecodeOptions::default()
     };
-    let (expected, ..) = run_with(&cpu(), &vae, &latent, &options);
+    let (expected, ..) = run_with(&store(cpu()), &vae, &latent, &options);
     let cases = [
         // The second run fails: it and the four others.
         (usize::MAX, 6),
@@ -192,7 +187,7 @@ fn clips_go_on_wherever_the_device_is_lost() {
             tile,
             ..DecodeOptions::default()
         };
-        let (expected, ..) = run_with(&cpu(), &vae, &latent, &options);
+        let (expected, ..) = run_with(&store(cpu()), &vae, &latent, &options);
         let (device, calls) = counted(usize::MAX, lost, true, usize::MAX);
         run_with(&device, &vae, &latent, &options).1.unwrap();
         let n_runs = calls.load(Ordering::Relaxed);
@@ -248,7 +243,7 @@ fn gpu_clips_go_on_when_the_device_is_lost() {
         ..DecodeOptions::default()
     };
     for (name, gpu) in gpus() {
-        let (expected, ..) = run_with(&gpu, &vae, &latent, &options);
+        let (expected, ..) = run_with(&store(gpu.clone()), &vae, &latent, &options);
         let runs = Arc::new(AtomicUsize::new(0));
         let counter = runs.clone();
         let adapter = gpu.gpu().info.index.to_string();
@@ -265,7 +260,7 @@ fn gpu_clips_go_on_when_the_device_is_lost() {
             gpu: gpu.clone(),
             runs: runs.clone(),
         };
-        let device = Reopening::new(Arc::new(first), again);
+        let store = store(Reopening::new(Arc::new(first), again));
         let mut found = Vec::new();
         let (decoded, _) = with_control(|control| {
             let on_picture = &mut |b, i, p| {
@@ -276,7 +271,7 @@ fn gpu_clips_go_on_when_the_device_is_lost() {
                 found.push((b, i, p));
                 Ok(())
             };
-            decode(&device, &vae, &latent, &options, control, on_picture)
+            decode(&store, &vae, &latent, &options, control, on_picture)
         });
         assert_eq!(decoded.unwrap().recoveries, 1, "{name}");
         let n_runs = runs.load(Ordering::Relaxed);
@@ -293,7 +288,7 @@ fn gpu_clips_go_on_when_the_device_is_lost() {
 #[test]
 fn memory_that_is_not_there_lowers_the_plan() {
     let (vae, latent) = (kl(), smooth(&[2, 4, 24, 20]));
-    let (expected, decoded, _) = run(&cpu(), &vae, &latent);
+    let (expected, decoded, _) = run(&store(cpu()), &vae, &latent);
     let whole = decoded.unwrap().plan.peak_bytes();
     for in_session in [true, false] {
         let (found, decoded, notes) = run(&flaky(0, full, in_session), &vae, &latent);
@@ -308,19 +303,19 @@ fn memory_that_is_not_there_lowers_the_plan() {
 fn a_lost_device_costs_no_encode() {
     let options = EncodeOptions::default();
     let picture = &clip(1, (32, 24))[0];
-    let on = |device: &dyn Device, video: bool| {
+    let on = |store: &Store, video: bool| {
         let (encoded, events) = with_control(|control| {
             if video {
                 let open = &mut opens(clip(5, (32, 24)));
-                return encode_video(device, &wan(), open, &options, control);
+                return encode_video(store, &wan(), open, &options, control);
             }
-            encode(device, &kl(), picture, &options, control)
+            encode(store, &kl(), picture, &options, control)
         });
         let notes = events.iter().filter(|e| matches!(e, Event::Note(_)));
         (encoded.unwrap(), notes.count())
     };
     for (video, fails_at) in [(false, 0), (true, 1)] {
-        let (expected, notes) = on(&cpu(), video);
+        let (expected, notes) = on(&store(cpu()), video);
         let (found, more) = on(&flaky(fails_at, lost, true), video);
         assert_eq!((expected.recoveries, found.recoveries), (0, 1));
         assert_eq!(more, notes + 1, "the loss is told");
@@ -356,7 +351,7 @@ fn a_device_that_stays_lost_is_told() {
         Arc::new(Reopening::new(open().unwrap(), open)),
     ];
     for device in devices {
-        let (pictures, decoded, _) = run(&*device, &vae, &latent);
+        let (pictures, decoded, _) = run(&Store::keeping_nothing(device), &vae, &latent);
         let error = decoded.unwrap_err();
         assert!(
             matches!(error, EngineError::Exec(ExecError::DeviceLost { .. })),

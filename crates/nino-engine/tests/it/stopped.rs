@@ -1,10 +1,10 @@
 //! Runs stopped in the midst of sampling: what is kept of them, and that they go on from it.
 
 use super::image::{emoji, inpaint, run, upper_half};
-use super::{cpu, nmse};
+use super::{cpu, nmse, store};
 use nino_engine::{
-    Checkpoint, Control, EngineError, Event, GenerateRequest, Hires, Latent, SamplerInfo, Start,
-    Stopped, Upscale, Window, generate,
+    Checkpoint, Control, EngineError, Event, GenerateRequest, Hires, Latent, SamplerInfo, Stage,
+    Start, Stopped, Upscale, Window, generate,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +19,19 @@ fn request(model: &Checkpoint) -> GenerateRequest {
     }
 }
 
-/// Stops after `steps` steps of stage `stage`; the events heard, and what was kept.
+/// Stops after `steps` steps of a pass; what was kept.
 fn stop_after(
     model: &Checkpoint,
     request: &GenerateRequest,
-    stage: &'static str,
+    pass: usize,
     steps: usize,
 ) -> Option<(Latent, Option<Stopped>)> {
     let stop = AtomicBool::new(false);
-    let mut now = "";
+    let mut now = (0, Stage::Text);
     let mut on_event = |event: Event| match event {
-        Event::Stage(name) => now = name,
-        Event::Progress { done, .. } if now == stage => {
+        Event::Pass { index, .. } => now.0 = index,
+        Event::Stage(stage) => now.1 = stage,
+        Event::Progress { done, .. } if now == (pass, Stage::Sample) => {
             assert!(done <= steps, "a stop is heard within a step");
             stop.store(done == steps, Ordering::Relaxed);
         }
@@ -41,7 +42,7 @@ fn stop_after(
         on_event: &mut on_event,
     };
     let mut kept = None;
-    let result = generate(&cpu(), model, request, &mut control, &mut |k| {
+    let result = generate(&store(cpu()), model, request, &mut control, &mut |k| {
         kept = Some((k.latent.clone(), k.stopped.cloned()));
         Ok(())
     });
@@ -99,7 +100,7 @@ fn a_stopped_run_goes_on_to_the_same_picture() {
     ];
     for request in &cases {
         let (_, whole, _) = run(&model, request);
-        let (shown, stopped) = stop_after(&model, request, "sample", 3).unwrap();
+        let (shown, stopped) = stop_after(&model, request, 0, 3).unwrap();
         let stopped = stopped.unwrap();
         assert_eq!(stopped.done, 3);
         let go_on = stopped.go_on.clone().unwrap();
@@ -135,14 +136,14 @@ fn a_second_pass_that_is_stopped_goes_on_or_leaves_the_first() {
         ..base.clone()
     };
     let (_, whole, _) = run(&model, &request);
-    let (_, stopped) = stop_after(&model, &request, "second pass", 2).unwrap();
+    let (_, stopped) = stop_after(&model, &request, 1, 2).unwrap();
     let alone = GenerateRequest {
         hires: None,
         ..rest(&request, &stopped.unwrap())
     };
     let (_, again, _) = run(&model, &alone);
     assert!(nmse(&again.values, &whole.values) < 1e-9);
-    let (first, stopped) = stop_after(&model, &request, "second pass", 0).unwrap();
+    let (first, stopped) = stop_after(&model, &request, 1, 0).unwrap();
     assert!(stopped.is_none());
     assert_eq!(first, run(&model, &base).1);
 }
@@ -151,12 +152,12 @@ fn a_second_pass_that_is_stopped_goes_on_or_leaves_the_first() {
 fn what_cannot_go_on_is_only_shown() {
     let model = emoji();
     let base = request(&model);
-    assert!(stop_after(&model, &base, "sample", 0).is_none(), "no step");
+    assert!(stop_after(&model, &base, 0, 0).is_none(), "no step");
     let ancestral = GenerateRequest {
         sampler: SamplerInfo::find("euler_ancestral").unwrap(),
         ..base.clone()
     };
-    let (_, stopped) = stop_after(&model, &ancestral, "sample", 2).unwrap();
+    let (_, stopped) = stop_after(&model, &ancestral, 0, 2).unwrap();
     assert!(!stopped.unwrap().go_on.unwrap().same);
     let adaptive = GenerateRequest {
         sampler: SamplerInfo::find("dpm_adaptive").unwrap(),
@@ -168,7 +169,7 @@ fn what_cannot_go_on_is_only_shown() {
         ..base.clone()
     };
     for (request, steps) in [(adaptive, 2), (masked, 2), (base, 1)] {
-        let (_, stopped) = stop_after(&model, &request, "sample", steps).unwrap();
+        let (_, stopped) = stop_after(&model, &request, 0, steps).unwrap();
         assert_eq!(stopped.unwrap().go_on, None);
     }
 }
@@ -177,7 +178,7 @@ fn what_cannot_go_on_is_only_shown() {
 fn a_file_holds_what_is_shown_and_what_goes_on() {
     let model = emoji();
     let request = request(&model);
-    let (shown, stopped) = stop_after(&model, &request, "sample", 2).unwrap();
+    let (shown, stopped) = stop_after(&model, &request, 0, 2).unwrap();
     let noisy = stopped.unwrap().go_on.unwrap().noisy;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.latent");

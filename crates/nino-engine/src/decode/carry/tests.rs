@@ -1,9 +1,10 @@
 //! Plans of clips: cached frames have one place in all of them, and it is counted.
 
 use crate::decode::{Chunking, DecodeOptions, DecodePlan, LatentSize, plan_decode};
-use crate::{Precision, VaeFile};
+use crate::{Precision, Store, VaeFile};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_graph::Place;
+use std::sync::Arc;
 
 fn plan(spec: &str, chunk: usize, budget: Option<usize>) -> DecodePlan {
     let vae = VaeFile::spec(spec).unwrap();
@@ -19,7 +20,8 @@ fn plan(spec: &str, chunk: usize, budget: Option<usize>) -> DecodePlan {
         width: 6,
     };
     let cpu = Cpu::new(CpuOptions::default()).unwrap();
-    plan_decode(&cpu, &vae, size, &options).unwrap()
+    let store = Store::keeping_nothing(Arc::new(cpu));
+    plan_decode(&store, &vae, size, &options).unwrap()
 }
 
 /// Bytes of the frames that runs of part `to` find where those of part `from` left them, and of those that

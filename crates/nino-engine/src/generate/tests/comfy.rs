@@ -1,8 +1,8 @@
 //! Small checkpoints of every family against ComfyUI: conditioning, then whole paths.
 
-use super::made;
 use crate::generate::passes::Passes;
 use crate::generate::{GenerateRequest, Prompts, Start, encode_prompts, start};
+use crate::tests::made;
 use crate::{Checkpoint, Control, EngineError, Event, Family, Latent, Store};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Prediction, Sampler, Scheduler};

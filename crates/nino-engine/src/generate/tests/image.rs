@@ -2,10 +2,9 @@
 //! the same with the nine channels of an inpaint model.
 
 use super::comfy::{NEGATIVE, PROMPT, control, planes, store};
-use super::made;
 use crate::generate::passes::Passes;
 use crate::generate::{Fill, GenerateRequest, Hires, Inpaint, Start, encode_prompts, start};
-use crate::tests::{Golden, golden};
+use crate::tests::{Golden, golden, made};
 use crate::{Checkpoint, Latent, Mask, Picture, Store, Upscale};
 use nino_sample::ksampler::Window;
 use nino_sample::{Sampler, Scheduler};

@@ -20,17 +20,17 @@ const BRANCHES: [&str; 8] = [
     "conv2",
 ];
 
-pub(super) fn goldens() -> PathBuf {
+pub(crate) fn goldens() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/generate")
 }
 
 /// Names and shapes of a model, a line each.
-pub(super) fn list(model: &str) -> String {
+pub(crate) fn list(model: &str) -> String {
     std::fs::read_to_string(goldens().join(format!("{model}.txt"))).unwrap()
 }
 
 /// Writes the checkpoint of such a list.
-pub(super) fn write_list(list: &str, path: &Path) {
+pub(crate) fn write_list(list: &str, path: &Path) {
     let mut tensors = Vec::new();
     for line in list.lines() {
         let (name, shape) = line.rsplit_once(' ').unwrap();
