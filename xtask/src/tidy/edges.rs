@@ -6,15 +6,16 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("nino-dtype", &[]),
-    ("nino-media", &[]),
+    ("nino-files", &[]),
+    ("nino-media", &["nino-files"]),
     ("nino-ptx", &[]),
     ("nino-sample", &[]),
     ("nino-text", &[]),
     ("nino-graph", &["nino-dtype"]),
-    ("nino-weights", &["nino-dtype"]),
-    ("nino-cpu", &["nino-dtype", "nino-graph"]),
+    ("nino-weights", &["nino-dtype", "nino-files"]),
+    ("nino-cpu", &["nino-dtype", "nino-files", "nino-graph"]),
     ("nino-gpu", &["nino-dtype", "nino-graph", "nino-ptx"]),
     ("nino-models", &["nino-dtype", "nino-graph", "nino-weights"]),
     (
@@ -25,6 +26,7 @@ const EDGES: [(&str, &[&str]); 16] = [
         "nino-engine",
         &[
             "nino-dtype",
+            "nino-files",
             "nino-graph",
             "nino-weights",
             "nino-cpu",
@@ -41,6 +43,7 @@ const EDGES: [(&str, &[&str]); 16] = [
         "nino-cli",
         &[
             "nino-dtype",
+            "nino-files",
             "nino-graph",
             "nino-weights",
             "nino-cpu",
