@@ -7,6 +7,7 @@ mod sink;
 use crate::args::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
 };
+use crate::bytes::Bytes;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::failure::Usage;
@@ -17,7 +18,7 @@ use crate::settings::Settings;
 use anyhow::Result;
 use beside::write_beside;
 use indicatif::ProgressBar;
-use nino_engine::media::{can_write, load_picture, open_video};
+use nino_engine::media::{Limits, ReadOptions, can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
     OnPicture, Precision, Tile, Tiling, VaeFile,
@@ -70,7 +71,11 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&lookup::find(Kind::Vae, &args.vae.vae, env)?)?;
-    let mut video = open_video(&args.picture)?;
+    let reading = ReadOptions {
+        limits: picture_limits(choice.budget),
+        stop: interrupt::stop(),
+    };
+    let mut video = open_video(&args.picture, &reading)?;
     can_write(&args.output)?;
     let opened = device::open(&choice)?;
     let bar = printer.percent(PER_PART);
@@ -82,12 +87,12 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let device = &*opened.device;
     let encoded = if video.is_some() {
         let mut open = || match video.take() {
-            None => open_video(&args.picture),
+            None => open_video(&args.picture, &reading),
             taken => Ok(taken),
         };
         nino_engine::encode_video(device, &vae, &mut open, &options, &mut control)?
     } else {
-        let picture = load_picture(&args.picture)?;
+        let picture = load_picture(&args.picture, &reading.limits)?;
         nino_engine::encode(device, &vae, &picture, &options, &mut control)?
     };
     let name = options
@@ -103,6 +108,11 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let report = EncodeReport::new(&encoded, &opened, &args.output, started.elapsed());
     printer.text(&report)?;
     printer.document(&report)
+}
+
+/// What pictures and clips may unpack to: never more than the budget.
+pub(crate) fn picture_limits(budget: Option<Bytes>) -> Limits {
+    budget.map_or_else(Limits::default, |Bytes(budget)| Limits::within(budget))
 }
 
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {

@@ -15,7 +15,6 @@ use nino_engine::{
 use nino_graph::{Outside, Work};
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
@@ -240,8 +239,8 @@ impl fmt::Display for Report {
 /// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as it is now.
 fn read_rate(path: &Path) -> Option<f64> {
     const PIECE: u64 = 32 << 20;
-    let mut file = File::open(path).ok()?;
-    let middle = file.metadata().ok()?.len() / 2;
+    let mut file = nino_files::Opened::open(path).ok()?;
+    let middle = file.size() / 2;
     file.seek(SeekFrom::Start(middle)).ok()?;
     let started = Instant::now();
     let mut bytes = Vec::with_capacity(PIECE as usize);

@@ -1,9 +1,8 @@
 //! Values outside the arena, in a temporary file without a name: it is gone when the session is.
 
-use std::env;
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use nino_graph::ExecError;
 
@@ -14,30 +13,16 @@ pub(crate) struct Spill {
 impl Spill {
     /// Takes all of the disk that it will need, or none: a full disk half-way would cost the whole run.
     pub(crate) fn new(bytes: u64) -> Result<Spill, ExecError> {
-        let named = env::var_os("TMPDIR").map(PathBuf::from);
-        let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
-        let found = folders.find_map(|folder| Some((tempfile::tempfile_in(&folder).ok()?, folder)));
-        let (file, folder) = match found {
-            Some(found) => found,
-            None => (
-                tempfile::tempfile().map_err(failed("create"))?,
-                env::temp_dir(),
-            ),
-        };
+        let (file, folder) = nino_files::scratch().map_err(failed("create"))?;
         Spill::of(file, &folder, bytes)
     }
 
     fn of(file: File, folder: &Path, bytes: u64) -> Result<Spill, ExecError> {
-        let free = free_bytes(&file);
-        let taken = match free {
-            Some(free) if free < bytes => Err(ErrorKind::StorageFull.into()),
-            _ => take(&file, bytes),
-        };
-        taken.map_err(|e: io::Error| match e.kind() {
+        nino_files::reserve(&file, bytes).map_err(|e| match e.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ExecError::Disk {
                 folder: folder.display().to_string(),
                 wanted: bytes,
-                free,
+                free: nino_files::free_bytes_of(&file),
             },
             _ => failed("size")(e),
         })?;
@@ -70,50 +55,6 @@ impl Spill {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(at)).map_err(failed("write"))?;
         file.write_all(src).map_err(failed("write"))
-    }
-}
-
-/// For files that are large: unlike `/tmp`, never in memory.
-const LARGE: &str = "/var/tmp";
-
-/// Makes the file so long, with its place on the disk where the system can do that.
-fn take(file: &File, bytes: u64) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd;
-        let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
-        // SAFETY: the descriptor is open as long as the file is.
-        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != ErrorKind::Unsupported {
-            return Err(error);
-        }
-    }
-    file.set_len(bytes)
-}
-
-/// Of the disk a file is on, where the system tells.
-fn free_bytes(file: &File) -> Option<u64> {
-    #[cfg(unix)]
-    {
-        use std::os::fd::AsRawFd;
-        let mut disk = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-        // SAFETY: the descriptor is open as long as the file is, and the call fills what it is given.
-        let disk = unsafe {
-            if libc::fstatvfs(file.as_raw_fd(), disk.as_mut_ptr()) != 0 {
-                return None;
-            }
-            disk.assume_init()
-        };
-        #[allow(clippy::unnecessary_cast)] // not of one type on all systems
-        Some(disk.f_bavail as u64 * disk.f_frsize as u64)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        None
     }
 }
 

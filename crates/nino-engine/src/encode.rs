@@ -54,7 +54,7 @@ pub fn encode(
     fitting.tell("picture", vae, control);
     let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
-    encode_unit(device, vae, size, &unit(&picture), options, control)
+    encode_with(device, vae, size, &|| unit(&picture), options, control)
 }
 
 /// Encodes RGB values in 0..1, `[h, w, 3]`.
@@ -66,10 +66,25 @@ pub(crate) fn encode_unit(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
+    encode_with(device, vae, size, &|| values.to_vec(), options, control)
+}
+
+/// `values` are made only after a plan was found: they take four times the memory of the picture.
+fn encode_with(
+    device: &dyn Device,
+    vae: &VaeFile,
+    size: (usize, usize),
+    values: &dyn Fn() -> Vec<f32>,
+    options: &EncodeOptions,
+    control: &mut Control<'_>,
+) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
-    let frames = values.repeat(Chunks::of(vae).first);
     until_done(device, "picture", options, control, |options, control| {
         let mut encoder = Encoder::load(device, vae, (size, true), options, control)?;
+        let frames = match Chunks::of(vae).first {
+            1 => values(),
+            n => values().repeat(n),
+        };
         control.stage("encode")?;
         encoder.step(&frames, control)?;
         control.progress(1, 1)?;

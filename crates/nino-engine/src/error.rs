@@ -1,5 +1,6 @@
 //! What can go wrong with a request, in sentences with numbers, and what to try.
 
+use crate::media::MediaError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
 use nino_models::latent::{FORMATS, LatentFormat};
@@ -125,7 +126,7 @@ pub enum EngineError {
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),
     #[error(transparent)]
-    Media(#[from] crate::media::MediaError),
+    Media(MediaError),
     #[error("what the VAE gave in {dtype} is NaN or infinite: its weights or its input are broken")]
     NotFinite { dtype: DType },
 }
@@ -176,6 +177,15 @@ impl EngineError {
                 Some("the sampling that made it failed; sample again, with --precision fp32 if it was f16".to_owned())
             }
             _ => None,
+        }
+    }
+}
+
+impl From<MediaError> for EngineError {
+    fn from(error: MediaError) -> EngineError {
+        match error {
+            MediaError::Stopped { .. } => EngineError::Cancelled,
+            error => EngineError::Media(error),
         }
     }
 }

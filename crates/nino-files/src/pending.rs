@@ -35,7 +35,7 @@ impl Pending {
             }
             Err(_) => None,
         };
-        let (pending, file) = Pending::new(target, place, |temporary| {
+        let make = |temporary: &Path| {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true);
             #[cfg(unix)]
@@ -44,8 +44,10 @@ impl Pending {
                 // From the first moment: what was private is never readable to others.
                 options.mode(replaced.mode());
             }
-            options.open(temporary)
-        })?;
+            options.open(temporary).map(Some)
+        };
+        let (pending, file) = Pending::new(target, place, make)?;
+        let file = file.expect("a file was made and opened");
         if let Some(replaced) = replaced {
             // Exactly, whatever the umask left of it. A read-only file can be replaced as well.
             file.set_permissions(replaced)
@@ -59,7 +61,8 @@ impl Pending {
         let place = resolve(target)?;
         let (pending, _) = Pending::new(target, place, |temporary| {
             std::fs::create_dir(temporary)?;
-            File::open(temporary)
+            // Windows does not open folders as files, and has no need of the lock.
+            Ok(File::open(temporary).ok())
         })?;
         Ok(pending)
     }
@@ -88,8 +91,8 @@ impl Pending {
     fn new(
         asked: &Path,
         target: PathBuf,
-        create: impl Fn(&Path) -> io::Result<File>,
-    ) -> Result<(Pending, File), FileError> {
+        create: impl Fn(&Path) -> io::Result<Option<File>>,
+    ) -> Result<(Pending, Option<File>), FileError> {
         sweep_once(folder_of(&target));
         let failed = FileError::io(asked, "create the file");
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -115,8 +118,8 @@ impl Pending {
                 temporary,
                 _lock: None,
             };
-            match Claim::of(&file) {
-                Claim::Taken => pending._lock = file.try_clone().ok(),
+            match file.as_ref().map_or(Claim::Unsupported, Claim::of) {
+                Claim::Taken => pending._lock = file.as_ref().and_then(|f| f.try_clone().ok()),
                 Claim::Lost => continue,
                 Claim::Unsupported => {}
             }
