@@ -32,6 +32,7 @@ use sample::Work;
 pub use spec::MODEL_SPECS;
 use std::time::{Duration, Instant};
 pub use stopped::{GoOn, Stopped};
+pub use text::embedding_size;
 
 /// Pictures, and how they came about.
 #[derive(Debug)]

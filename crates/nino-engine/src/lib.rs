@@ -31,7 +31,7 @@ pub use error::EngineError;
 pub use generate::{
     Applied, Checkpoint, Defaults, Family, Fill, GeneratePlan, GenerateRequest, Generated, GoOn,
     Hires, Inpaint, Kept, LoraSpec, MODEL_SPECS, ModelFiles, OnLatent, Preview, Residency,
-    Resident, StagePlan, Start, Stopped, Told, generate, plan_generate,
+    Resident, StagePlan, Start, Stopped, Told, embedding_size, generate, plan_generate,
 };
 pub use latent::{FORMAT_KEY, Latent};
 pub use nino_media as media;

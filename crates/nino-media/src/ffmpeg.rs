@@ -1,7 +1,7 @@
 //! The `ffmpeg` on the PATH: reads the formats that are not read here, and writes MP4.
 
 use crate::limits::Guard;
-use crate::{ClipFormat, FrameSink, FrameSource, MediaError, Picture, ReadOptions};
+use crate::{ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions};
 use nino_files::{Child, ChildError, Opened, Pending, Pipes, Stop};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -127,6 +127,21 @@ pub(crate) fn read_ppm(
         height: height as usize,
         rgb,
     }))
+}
+
+/// How many frames there are in what ffmpeg writes; for tools that test this reader.
+pub fn count_ppm_frames(bytes: &[u8], limits: &Limits) -> Result<u64, MediaError> {
+    let guard = Guard {
+        path: Path::new("frames on a pipe"),
+        format: "video",
+        file_bytes: bytes.len() as u64,
+        limits,
+    };
+    let (mut input, mut n) = (bytes, 0);
+    while read_ppm(&mut input, guard)?.is_some() {
+        n += 1;
+    }
+    Ok(n)
 }
 
 /// The next word and the one white space after it.

@@ -18,6 +18,7 @@ mod text;
 mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
+pub use ffmpeg::count_ppm_frames;
 pub use limits::Limits;
 pub use load::{load_mask, load_picture, load_with_alpha};
 pub use mask::{Mask, Sides, outpaint};

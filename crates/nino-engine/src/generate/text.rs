@@ -10,6 +10,7 @@ use super::checkpoint::{Checkpoint, Family, TextEncoder};
 use super::request::Told;
 use crate::{Control, EngineError};
 use inversion::Inversions;
+pub use inversion::embedding_size;
 use nino_graph::Device;
 use nino_models::clip;
 use nino_text::{Layout, Tokens, tokenize};
