@@ -15,7 +15,7 @@ struct Step {
     run: fn() -> bool,
 }
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step {
         name: "fmt",
         command: "cargo fmt --all --check",
@@ -36,6 +36,12 @@ const STEPS: [Step; 5] = [
         command: "cargo nextest run --workspace  (or: cargo test --workspace)",
         mend: "run the failed test alone by its name",
         run: tests,
+    },
+    Step {
+        name: "fuzz",
+        command: "cargo xtask fuzz --minutes 1 --seed 1",
+        mend: "run the failed case alone, as its line says",
+        run: || fuzz(&["--minutes", "1", "--seed", "1"]).is_ok(),
     },
     Step {
         name: "doc",
@@ -108,6 +114,15 @@ fn chosen(only: &[&str]) -> Result<Vec<&'static Step>> {
         steps.push(step);
     }
     Ok(steps)
+}
+
+/// `cargo xtask fuzz`: mutated files against every reader; see `fuzz/README.md`.
+pub(crate) fn fuzz(args: &[&str]) -> Result<()> {
+    let run = ["run", "-q", "-p", "nino-fuzz", "--locked", "--"];
+    if cargo(&[&run[..], args].concat(), &[]) {
+        return Ok(());
+    }
+    bail!("a reader failed")
 }
 
 fn tests() -> bool {

@@ -1,4 +1,4 @@
-//! Developer commands: `ci`, `tidy`, `size`, `goldens`. Run as `cargo xtask <command>`.
+//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`. Run as `cargo xtask <command>`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
@@ -17,7 +17,8 @@ Usage: cargo xtask <command>
   ci <step>...                   only these steps, in that order
   tidy                           the rules of CONTRIBUTING.md that no other tool checks
   size                           lines of Rust and WGSL per crate, tests apart
-  goldens <area> [--python PY]   rewrites goldens/<area> by its make.py (PY: python3)";
+  goldens <area> [--python PY]   rewrites goldens/<area> by its make.py (PY: python3)
+  fuzz [--minutes N] [--target T] [--seed S]   mutated files against every reader";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["size"] => size::run(),
         ["goldens", rest @ ..] => goldens::run(rest),
+        ["fuzz", rest @ ..] => ci::fuzz(rest),
         ["help" | "-h" | "--help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

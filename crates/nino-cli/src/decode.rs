@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use anyhow::Result;
 use beside::write_beside;
 use indicatif::ProgressBar;
-use nino_engine::media::{can_write, load_picture, open_video};
+use nino_engine::media::{Limits, ReadOptions, can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
     ModelKind, OnPicture, Precision, Store, Tile, Tiling, VaeFile,
@@ -69,7 +69,11 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         format: format(args.vae.latent_format.as_deref())?,
     };
     let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
-    let mut video = open_video(&args.picture)?;
+    let reading = ReadOptions {
+        limits: picture_limits(choice.device.budget),
+        stop: interrupt::stop(),
+    };
+    let mut video = open_video(&args.picture, &reading)?;
     can_write(&args.output)?;
     let opened = device::open(&choice)?;
     let bar = printer.percent(PER_PART);
@@ -81,12 +85,12 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let store = Store::keeping_nothing(opened.device.clone());
     let encoded = if video.is_some() {
         let mut open = || match video.take() {
-            None => open_video(&args.picture),
+            None => open_video(&args.picture, &reading),
             taken => Ok(taken),
         };
         nino_engine::encode_video(&store, &vae, &mut open, &options, &mut control)?
     } else {
-        let picture = load_picture(&args.picture)?;
+        let picture = load_picture(&args.picture, &reading.limits)?;
         nino_engine::encode(&store, &vae, &picture, &options, &mut control)?
     };
     let name = options
@@ -102,6 +106,11 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let report = EncodeReport::new(&encoded, &opened, &args.output, started.elapsed());
     printer.text(&report)?;
     printer.document(&report)
+}
+
+/// What pictures and clips may unpack to: never more than the budget.
+pub(crate) fn picture_limits(budget: Option<u64>) -> Limits {
+    budget.map_or_else(Limits::default, Limits::within)
 }
 
 pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {

@@ -13,11 +13,12 @@ pub(crate) fn install() {
     }
     #[cfg(unix)]
     on_termination();
+    nino_files::ignore_file_size_signal();
 }
 
 fn ask() {
     if ASKED.swap(true, Ordering::SeqCst) {
-        nino_engine::media::discard_unfinished();
+        nino_files::remove_all_unfinished();
         std::process::exit(130);
     }
     crate::printer::note("stopping at the next safe point; Ctrl-C again stops at once");
@@ -38,6 +39,11 @@ fn on_termination() {
 /// For [`nino_graph::RunOptions::cancel`].
 pub(crate) fn flag() -> &'static AtomicBool {
     &ASKED
+}
+
+/// For what waits for another program.
+pub(crate) fn stop() -> nino_files::Stop {
+    nino_files::Stop::when(|| ASKED.load(Ordering::SeqCst))
 }
 
 /// Ends a loop between two units of work.

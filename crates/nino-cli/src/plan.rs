@@ -16,7 +16,6 @@ use nino_engine::{
 use nino_graph::{Load, Rates};
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
@@ -243,8 +242,8 @@ impl fmt::Display for Report {
 /// is now.
 fn read_rate(path: &Path) -> Option<f64> {
     const PIECE: usize = 32 << 20;
-    let mut file = File::open(path).ok()?;
-    let middle = file.metadata().ok()?.len() / 2;
+    let mut file = nino_files::Opened::open(path).ok()?;
+    let middle = file.size() / 2;
     file.seek(SeekFrom::Start(middle)).ok()?;
     let mut bytes = vec![0; 1 << 20];
     let started = Instant::now();

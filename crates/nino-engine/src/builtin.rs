@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use crate::media::MediaError;
+use nino_files::AtomicFile;
 use std::path::{Path, PathBuf};
 
 /// What `--model` calls it.
@@ -21,27 +22,21 @@ pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
         if std::fs::metadata(&path).is_ok_and(|m| m.len() == BYTES.len() as u64) {
             return Ok(path);
         }
-        let Err(source) = write(&folder, &path) else {
-            return Ok(path);
-        };
-        last = Some(MediaError::Io {
-            path,
-            action: "unpack the built-in model",
-            source,
-        });
+        match write(&folder, &path) {
+            Ok(()) => return Ok(path),
+            Err(error) => last = Some(error),
+        }
     }
     Err(last.map_or(EngineError::Cancelled, EngineError::Media))
 }
 
-fn write(folder: &Path, path: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = std::fs::write(&part, BYTES).and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
-        // Nothing half-written stays; it may never have been made.
-        let _ = std::fs::remove_file(&part);
-    }
-    written
+fn write(folder: &Path, path: &Path) -> Result<(), MediaError> {
+    std::fs::create_dir_all(folder).map_err(|source| MediaError::Io {
+        path: path.to_owned(),
+        action: "unpack the built-in model",
+        source,
+    })?;
+    Ok(AtomicFile::replace(path, BYTES)?)
 }
 
 /// FNV-1a over a sample of the bytes: names the build's model, nothing more.

@@ -54,10 +54,11 @@ pub fn encode(
     fitting.tell("picture", vae, control);
     let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
-    encode_unit(store, vae, size, &unit(&picture), options, control)
+    encode_with(store, vae, size, &|| unit(&picture), options, control)
 }
 
-/// Encodes one picture in floats, whose sides are multiples of the VAE's scale. ComfyUI's `VAEEncode`.
+/// Encodes one picture in floats, whose sides are multiples of the VAE's scale. ComfyUI's
+/// `VAEEncode`.
 pub fn encode_image(
     store: &Store,
     vae: &VaeFile,
@@ -78,10 +79,25 @@ pub(crate) fn encode_unit(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
+    encode_with(store, vae, size, &|| values.to_vec(), options, control)
+}
+
+/// `values` are made only after a plan was found: they take four times the memory of the picture.
+fn encode_with(
+    store: &Store,
+    vae: &VaeFile,
+    size: (usize, usize),
+    values: &dyn Fn() -> Vec<f32>,
+    options: &EncodeOptions,
+    control: &mut Control<'_>,
+) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
-    let frames = values.repeat(Chunks::of(vae).first);
     until_done(store, "picture", options, control, |options, control| {
         let mut encoder = Encoder::load(store, vae, (size, true), options, control)?;
+        let frames = match Chunks::of(vae).first {
+            1 => values(),
+            n => values().repeat(n),
+        };
         control.stage(Stage::Encode)?;
         encoder.step(&frames, control)?;
         control.progress(1, 1)?;

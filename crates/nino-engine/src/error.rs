@@ -1,6 +1,7 @@
 //! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match on.
 
 use crate::device::DeviceError;
+use crate::media::MediaError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
 use nino_models::latent::LatentFormat;
@@ -137,7 +138,7 @@ pub enum EngineError {
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),
     #[error(transparent)]
-    Media(#[from] crate::media::MediaError),
+    Media(MediaError),
     #[error("{} is not the file it was when the model was opened: open it again", path.display())]
     FileChanged { path: PathBuf },
     #[error(
@@ -292,6 +293,15 @@ impl EngineError {
             | EngineError::Graph(_)
             | EngineError::Describe(_)
             | EngineError::Codec(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+impl From<MediaError> for EngineError {
+    fn from(error: MediaError) -> EngineError {
+        match error {
+            MediaError::Stopped { .. } => EngineError::Cancelled,
+            error => EngineError::Media(error),
         }
     }
 }

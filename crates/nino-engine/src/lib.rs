@@ -68,5 +68,5 @@ pub use profile::{OpTotal, Profile};
 pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
-pub use text::{encode_text, encode_texts};
+pub use text::{embedding_size, encode_text, encode_texts};
 pub use vae::VaeFile;

@@ -6,6 +6,7 @@ mod inversion;
 use crate::store::TextKey;
 use crate::{Conditioning, Control, EngineError, Stage, Store, TextEncoders};
 use inversion::Inversions;
+pub use inversion::embedding_size;
 use nino_text::{Tokens, tokenize};
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 //! `cargo run --release -p nino-media --example png_speed [PICTURE | WIDTHxHEIGHT] [THREADS]`.
 //! Without a picture, one is made up: smooth, with a grain.
 
-use nino_media::{MediaError, Picture, load_picture};
+use nino_media::{Limits, MediaError, Picture, load_picture};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ fn main() -> Result<(), MediaError> {
         .and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     let picture = match size {
         Some((width, height)) => made_up(width, height),
-        None => load_picture(Path::new(&from))?,
+        None => load_picture(Path::new(&from), &Limits::default())?,
     };
     let threads = args.next().and_then(|n| n.parse().ok()).unwrap_or(0);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

@@ -1,10 +1,10 @@
 //! Animated pictures: GIF, APNG and lossless WebP.
 
-use super::{FrameSink, MediaError, Pending, deflate, io_error};
-use crate::Picture;
+use crate::{ClipFormat, FrameSink, MediaError, Picture, deflate, io_error};
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
+use nino_files::{AtomicFile, Pending};
 use png::chunk;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -39,10 +39,9 @@ impl Write for Shared {
 }
 
 impl Gif {
-    pub(super) fn create(path: &Path, fps: f64) -> Result<Gif, MediaError> {
-        let pending = Pending::new(path);
-        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
-        Gif::to(file, pending, fps)
+    pub(super) fn create(path: &Path, clip: &ClipFormat) -> Result<Gif, MediaError> {
+        let (pending, file) = Pending::file(path)?;
+        Gif::to(file, pending, clip.fps)
     }
 
     fn to(file: File, pending: Pending, fps: f64) -> Result<Gif, MediaError> {
@@ -51,7 +50,7 @@ impl Gif {
         encoder
             .set_repeat(Repeat::Infinite)
             .map_err(|source| MediaError::Image {
-                path: pending.path.clone(),
+                path: pending.target().to_owned(),
                 source,
             })?;
         let delay = Delay::from_numer_denom_ms((1000.0 / fps).round() as u32, 1);
@@ -75,13 +74,13 @@ impl FrameSink for Gif {
             .collect();
         let frame = RgbaImage::from_raw(picture.width as u32, picture.height as u32, rgba)
             .ok_or_else(|| MediaError::Encode {
-                path: self.pending.path.clone(),
+                path: self.pending.target().to_owned(),
                 what: "a frame of another size".to_owned(),
             })?;
         self.encoder
             .encode_frame(Frame::from_parts(frame, 0, 0, self.delay))
             .map_err(|source| MediaError::Image {
-                path: self.pending.path.clone(),
+                path: self.pending.target().to_owned(),
                 source,
             })
     }
@@ -89,8 +88,8 @@ impl FrameSink for Gif {
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         drop(self.encoder);
         let flushed = self.file.flush();
-        flushed.map_err(io_error(&self.pending.path, "write"))?;
-        self.pending.keep()
+        flushed.map_err(io_error(self.pending.target(), "write"))?;
+        Ok(self.pending.keep()?)
     }
 }
 
@@ -106,26 +105,21 @@ pub(super) struct Apng {
 }
 
 impl Apng {
-    pub(super) fn create(
-        path: &Path,
-        (width, height): (usize, usize),
-        n_frames: usize,
-        fps: f64,
-    ) -> Result<Apng, MediaError> {
-        let pending = Pending::new(path);
-        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
+    pub(super) fn create(path: &Path, clip: &ClipFormat) -> Result<Apng, MediaError> {
+        let (pending, file) = Pending::file(path)?;
+        let (width, height) = (clip.width, clip.height);
         let writer = (|| {
             let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, height as u32);
             encoder.set_color(png::ColorType::Rgb);
             encoder.set_depth(png::BitDepth::Eight);
-            encoder.set_animated(n_frames as u32, 0)?;
+            encoder.set_animated(clip.n_frames as u32, 0)?;
             encoder.write_header()
         })();
         let writer = writer.map_err(|e: png::EncodingError| encode(path, &e))?;
         Ok(Apng {
             writer,
             size: (width, height),
-            rate: (fps * 100.0).round() as u16,
+            rate: (clip.fps * 100.0).round() as u16,
             sequence: 0,
             pending,
         })
@@ -160,19 +154,19 @@ impl FrameSink for Apng {
         let ((w, h), (width, height)) = ((picture.width, picture.height), self.size);
         if (w, h) != (width, height) {
             return Err(MediaError::Encode {
-                path: self.pending.path.clone(),
+                path: self.pending.target().to_owned(),
                 what: format!("a frame of {w} x {h} in an animation of {width} x {height}"),
             });
         }
         self.write(picture)
-            .map_err(|e| encode(&self.pending.path, &e))
+            .map_err(|e| encode(self.pending.target(), &e))
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         self.writer
             .finish()
-            .map_err(|e| encode(&self.pending.path, &e))?;
-        self.pending.keep()
+            .map_err(|e| encode(self.pending.target(), &e))?;
+        Ok(self.pending.keep()?)
     }
 }
 
@@ -185,23 +179,20 @@ fn encode(path: &Path, error: &png::EncodingError) -> MediaError {
 
 /// An animated WebP: the container by hand, each frame the lossless bitstream of a still.
 pub(super) struct WebP {
-    file: BufWriter<File>,
+    file: AtomicFile,
     body: u32,
     size: (usize, usize),
     delay_ms: u32,
-    pending: Pending,
 }
 
 impl WebP {
-    pub(super) fn create(path: &Path, size: (usize, usize), fps: f64) -> Result<WebP, MediaError> {
-        let pending = Pending::new(path);
-        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
+    pub(super) fn create(path: &Path, clip: &ClipFormat) -> Result<WebP, MediaError> {
+        let size = (clip.width, clip.height);
         let mut webp = WebP {
-            file: BufWriter::new(file),
+            file: AtomicFile::create(path)?,
             body: 4,
             size,
-            delay_ms: (1000.0 / fps).round() as u32,
-            pending,
+            delay_ms: (1000.0 / clip.fps).round() as u32,
         };
         let mut extended = vec![0b10, 0, 0, 0];
         extended.extend(u24(size.0 - 1));
@@ -214,9 +205,8 @@ impl WebP {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
-        self.file
-            .write_all(bytes)
-            .map_err(io_error(&self.pending.path, "write"))
+        let written = self.file.write_all(bytes);
+        written.map_err(io_error(self.file.target(), "write"))
     }
 
     fn chunk(&mut self, name: [u8; 4], data: &[u8]) -> Result<(), MediaError> {
@@ -242,7 +232,7 @@ impl FrameSink for WebP {
                 ExtendedColorType::Rgb8,
             )
             .map_err(|source| MediaError::Image {
-                path: self.pending.path.clone(),
+                path: self.file.target().to_owned(),
                 source,
             })?;
         // After `RIFF size WEBP` a lossless still is its one VP8L chunk.
@@ -257,14 +247,12 @@ impl FrameSink for WebP {
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         use std::io::{Seek, SeekFrom};
-        let at = io_error(&self.pending.path, "write");
-        self.file.seek(SeekFrom::Start(4)).map_err(&at)?;
-        self.file
-            .write_all(&self.body.to_le_bytes())
-            .and_then(|()| self.file.flush())
-            .map_err(&at)?;
-        drop(at);
-        self.pending.keep()
+        let written = self
+            .file
+            .seek(SeekFrom::Start(4))
+            .and_then(|_| self.file.write_all(&self.body.to_le_bytes()));
+        written.map_err(io_error(self.file.target(), "write"))?;
+        Ok(self.file.commit()?)
     }
 }
 

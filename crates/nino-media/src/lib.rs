@@ -4,10 +4,13 @@
 mod animation;
 mod deflate;
 mod exif;
+mod ffmpeg;
+mod format;
+mod limits;
+mod load;
 mod mask;
-mod mp4;
-mod pending;
 mod picture;
+mod raw;
 mod resize;
 mod source;
 mod still;
@@ -15,16 +18,18 @@ mod text;
 mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
+pub use ffmpeg::count_ppm_frames;
+pub use limits::Limits;
+pub use load::{load_mask, load_picture, load_with_alpha};
 pub use mask::{Mask, Sides, outpaint};
-use pending::Pending;
-pub use pending::discard_unfinished;
+use nino_files::{FileError, Pending, Stop};
 pub use picture::Picture;
 pub use resize::{Size, Upscale, resize};
-pub use source::{FrameSource, open_video};
+pub use source::{FrameSource, ReadOptions, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
-pub use still::{can_write_picture, load_mask, load_picture, load_with_alpha, png, write_picture};
-pub use text::read_text;
+pub use still::{can_write_picture, png, write_picture};
+pub use text::{Text, read_text};
 
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
@@ -34,6 +39,8 @@ pub enum MediaError {
         action: &'static str,
         source: io::Error,
     },
+    #[error("{0}")]
+    File(FileError),
     #[error("{}: {source}", path.display())]
     Image {
         path: PathBuf,
@@ -62,6 +69,37 @@ pub enum MediaError {
     Decode { path: PathBuf, what: String },
     #[error("{}: this format is left to ffmpeg, which is not on the PATH", path.display())]
     NoFfmpeg { path: PathBuf },
+    #[error("{}: {what}", path.display())]
+    Ffmpeg { path: PathBuf, what: String },
+    #[error("{}: stopped", path.display())]
+    Stopped { path: PathBuf },
+    #[error(
+        "{}: this {format} of {file_bytes} bytes {what}; the limit is {most} {unit}", path.display()
+    )]
+    BeyondLimit {
+        path: PathBuf,
+        format: &'static str,
+        file_bytes: u64,
+        /// What it does, such as "has 65535x65535 pixels".
+        what: String,
+        most: u64,
+        unit: &'static str,
+    },
+    #[error("{}: this {format} is damaged: {what}", path.display())]
+    Damaged {
+        path: PathBuf,
+        format: &'static str,
+        what: String,
+    },
+    #[error("{}: there is no memory for the {bytes} bytes that it unpacks to", path.display())]
+    NoMemory { path: PathBuf, bytes: usize },
+}
+
+// Not `#[from]`: the message says all, and a source would say it twice in a chain.
+impl From<FileError> for MediaError {
+    fn from(error: FileError) -> Self {
+        MediaError::File(error)
+    }
 }
 
 fn no_format(found: &str, what: &str) -> String {
@@ -82,20 +120,27 @@ pub trait FrameSink: Send {
     fn finish(self: Box<Self>) -> Result<(), MediaError>;
 }
 
+/// A clip that is to be written.
+#[derive(Clone, Debug)]
+pub struct ClipFormat {
+    pub width: usize,
+    pub height: usize,
+    pub n_frames: usize,
+    /// Frames a second.
+    pub fps: f64,
+    /// Ends an `ffmpeg` that writes, wherever it is.
+    pub stop: Stop,
+}
+
 /// A video file, its format by extension; without one, a folder of frames.
-pub fn create_video(
-    path: &Path,
-    size: (usize, usize),
-    n_frames: usize,
-    fps: f64,
-) -> Result<Box<dyn FrameSink>, MediaError> {
+pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>, MediaError> {
     Ok(match extension(path).as_str() {
-        "" => Box::new(still::Folder::create(path, n_frames)?),
-        "y4m" => Box::new(y4m::Y4m::create(path, size, fps)?),
-        "gif" => Box::new(animation::Gif::create(path, fps)?),
-        "apng" | "png" => Box::new(animation::Apng::create(path, size, n_frames, fps)?),
-        "webp" => Box::new(animation::WebP::create(path, size, fps)?),
-        "mp4" => Box::new(mp4::Mp4::create(path, size, fps)?),
+        "" => Box::new(still::Folder::create(path, clip.n_frames)?),
+        "y4m" => Box::new(y4m::Y4m::create(path, clip)?),
+        "gif" => Box::new(animation::Gif::create(path, clip)?),
+        "apng" | "png" => Box::new(animation::Apng::create(path, clip)?),
+        "webp" => Box::new(animation::WebP::create(path, clip)?),
+        "mp4" => Box::new(ffmpeg::Mp4::create(path, clip)?),
         found => return Err(not_a_video(path, found)),
     })
 }
@@ -103,13 +148,13 @@ pub fn create_video(
 /// An error unless [`create_video`] can write what the extension says, with what is on this machine.
 pub fn can_write_video(path: &Path) -> Result<(), MediaError> {
     match extension(path).as_str() {
-        // Frames go into a folder that is there.
-        "" if path.is_dir() => return probe(path),
+        // Frames are made beside the folder first.
+        "" if path.is_dir() => return Ok(Pending::folder(path).map(drop)?),
         "" if path.exists() => {
             let file = io::ErrorKind::NotADirectory.into();
             return Err(io_error(path, "make a folder for frames")(file));
         }
-        "mp4" => mp4::is_there(path)?,
+        "mp4" => ffmpeg::is_there(path)?,
         found if found.is_empty() || VIDEOS.contains(&found) => {}
         found => return Err(not_a_video(path, found)),
     }
@@ -138,7 +183,7 @@ pub fn can_write(path: &Path) -> Result<(), MediaError> {
         let folder = io::ErrorKind::IsADirectory.into();
         return Err(io_error(path, "create the file")(folder));
     }
-    probe(path)
+    Ok(Pending::probe(path)?)
 }
 
 /// An error where the format that the extension says has no room for a picture of this size.
@@ -157,12 +202,6 @@ pub fn has_room(path: &Path, (width, height): (usize, usize)) -> Result<(), Medi
         height,
         most,
     })
-}
-
-fn probe(path: &Path) -> Result<(), MediaError> {
-    let probe = Pending::new(path);
-    let made = std::fs::File::create(&probe.temporary);
-    made.map(drop).map_err(io_error(path, "create the file"))
 }
 
 fn extension(path: &Path) -> String {

@@ -1,15 +1,13 @@
-//! Still pictures: PNG (with text chunks), JPEG, WebP; folders of frames; reading a picture back.
+//! Writing still pictures, PNG (with text chunks), JPEG and WebP, and folders of frames.
 
-use super::{
-    FrameSink, MediaError, PICTURES, Pending, can_write, deflate, exif, extension, io_error,
-};
-use crate::{Mask, Picture};
+use super::{FrameSink, MediaError, PICTURES, can_write, deflate, exif, extension, io_error};
+use crate::Picture;
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
-use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
+use image::{ExtendedColorType, ImageEncoder};
+use nino_files::{AtomicFile, Pending};
 use png::chunk;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// An error unless [`write_picture`] can write there, in a format it writes.
@@ -37,9 +35,7 @@ pub fn write_picture(
     picture: &Picture,
     text: &[(&str, String)],
 ) -> Result<(), MediaError> {
-    let pending = Pending::new(path);
-    let create = io_error(path, "create the file");
-    let mut file = BufWriter::new(File::create(&pending.temporary).map_err(create)?);
+    let mut file = AtomicFile::create(path)?;
     let image = |source| MediaError::Image {
         path: path.to_owned(),
         source,
@@ -61,8 +57,7 @@ pub fn write_picture(
         }
         found => return Err(not_a_picture(path, found)),
     }
-    file.flush().map_err(io_error(path, "write"))?;
-    pending.keep()
+    Ok(file.commit()?)
 }
 
 /// A comment that is too long for the format is left out.
@@ -109,72 +104,6 @@ pub fn png(picture: &Picture) -> Vec<u8> {
     bytes
 }
 
-/// Reads a picture as RGB, the way up that its camera says.
-pub fn load_picture(path: &Path) -> Result<Picture, MediaError> {
-    Ok(rgb(open(path)?))
-}
-
-/// A picture, and its transparency as a mask: what is clear is to be painted.
-pub fn load_with_alpha(path: &Path) -> Result<(Picture, Option<Mask>), MediaError> {
-    let image = open(path)?;
-    let mask = image.color().has_alpha().then(|| {
-        let alpha = image.to_rgba8();
-        let values = alpha.pixels().map(|p| 1.0 - f32::from(p[3]) / 255.0);
-        Mask {
-            width: alpha.width() as usize,
-            height: alpha.height() as usize,
-            values: values.collect(),
-        }
-    });
-    Ok((rgb(image), mask))
-}
-
-/// A mask out of a picture: white is to be painted, black and clear stay.
-pub fn load_mask(path: &Path) -> Result<Mask, MediaError> {
-    let image = open(path)?.into_luma_alpha8();
-    let values = image
-        .pixels()
-        .map(|p| f32::from(p[0]) / 255.0 * (f32::from(p[1]) / 255.0));
-    Ok(Mask {
-        width: image.width() as usize,
-        height: image.height() as usize,
-        values: values.collect(),
-    })
-}
-
-fn open(path: &Path) -> Result<DynamicImage, MediaError> {
-    let reader = ImageReader::open(path).map_err(io_error(path, "open"))?;
-    let reader = reader
-        .with_guessed_format()
-        .map_err(io_error(path, "read"))?;
-    let upright = || {
-        let mut decoder = reader.into_decoder()?;
-        let orientation = decoder.orientation()?;
-        let mut image = DynamicImage::from_decoder(decoder)?;
-        image.apply_orientation(orientation);
-        Ok(image)
-    };
-    upright().map_err(|source| match source {
-        ImageError::Unsupported(_) => MediaError::Decode {
-            path: path.to_owned(),
-            what: "not a picture this program reads: PNG, JPEG, WebP or GIF".to_owned(),
-        },
-        source => MediaError::Image {
-            path: path.to_owned(),
-            source,
-        },
-    })
-}
-
-fn rgb(image: DynamicImage) -> Picture {
-    let rgb = image.into_rgb8();
-    Picture {
-        width: rgb.width() as usize,
-        height: rgb.height() as usize,
-        rgb: rgb.into_raw(),
-    }
-}
-
 fn frame_name(i: usize) -> String {
     format!("{i:05}.png")
 }
@@ -198,8 +127,7 @@ impl Folder {
                 ),
             });
         }
-        let pending = Pending::new(path);
-        std::fs::create_dir_all(&pending.temporary).map_err(io_error(path, "create the folder"))?;
+        let pending = Pending::folder(path)?;
         Ok(Folder { pending, n: 0 })
     }
 }
@@ -207,7 +135,7 @@ impl Folder {
 impl FrameSink for Folder {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
         write_picture(
-            &self.pending.temporary.join(frame_name(self.n)),
+            &self.pending.temporary().join(frame_name(self.n)),
             picture,
             &[],
         )?;
@@ -216,9 +144,9 @@ impl FrameSink for Folder {
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        let Pending { path, temporary } = &self.pending;
+        let (path, temporary) = (self.pending.target(), self.pending.temporary());
         if !path.is_dir() {
-            return self.pending.keep();
+            return Ok(self.pending.keep()?);
         }
         // An older run's frames: replaced one by one, others in the folder stay.
         for i in 0..self.n {

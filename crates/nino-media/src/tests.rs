@@ -1,15 +1,36 @@
 //! What is written can be read back; what is not finished leaves nothing.
 
-use super::source::read_ppm;
-use super::{
-    MediaError, can_write_picture, can_write_video, create_video, has_room, load_picture,
-    open_video, read_text, write_picture,
+mod hostile;
+
+use crate::ffmpeg::read_ppm;
+use crate::limits::Guard;
+use crate::{
+    ClipFormat, FrameSource, Limits, MediaError, Picture, ReadOptions, can_write_picture,
+    can_write_video, create_video, has_room, read_text, write_picture,
 };
-use crate::Picture;
 use image::AnimationDecoder;
+use nino_files::Stop;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+
+fn load_picture(path: &Path) -> Result<Picture, MediaError> {
+    crate::load_picture(path, &Limits::default())
+}
+
+fn open_video(path: &Path) -> Result<Option<Box<dyn FrameSource>>, MediaError> {
+    crate::open_video(path, &ReadOptions::default())
+}
+
+fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
+    ClipFormat {
+        width,
+        height,
+        n_frames,
+        fps,
+        stop: Stop::never(),
+    }
+}
 
 fn gradient(width: usize, height: usize, shift: usize) -> Picture {
     let rgb = (0..width * height)
@@ -156,7 +177,7 @@ fn animations_hold_every_frame() {
     let frames: Vec<Picture> = (0..5).map(|i| gradient(17, 12, i)).collect();
     for name in ["a.gif", "a.apng", "a.webp", "a.y4m", "folder"] {
         let path = dir.path().join(name);
-        let mut sink = create_video(&path, (17, 12), frames.len(), 16.0).unwrap();
+        let mut sink = create_video(&path, &clip(17, 12, frames.len(), 16.0)).unwrap();
         frames.iter().for_each(|f| sink.frame(f).unwrap());
         assert!(!path.exists(), "{name} appears only when it is whole");
         sink.finish().unwrap();
@@ -197,7 +218,7 @@ fn animations_hold_every_frame() {
 fn what_is_not_finished_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a.gif", "a.apng", "a.webp", "a.y4m", "folder"] {
-        let mut sink = create_video(&dir.path().join(name), (17, 12), 3, 16.0).unwrap();
+        let mut sink = create_video(&dir.path().join(name), &clip(17, 12, 3, 16.0)).unwrap();
         sink.frame(&gradient(17, 12, 0)).unwrap();
         drop(sink);
     }
@@ -223,7 +244,7 @@ fn videos_come_back_frame_by_frame() {
     ];
     for (name, least) in cases {
         let path = dir.path().join(name);
-        let mut sink = create_video(&path, (17, 12), frames.len(), 16.0).unwrap();
+        let mut sink = create_video(&path, &clip(17, 12, frames.len(), 16.0)).unwrap();
         frames.iter().for_each(|f| sink.frame(f).unwrap());
         sink.finish().unwrap();
         let mut source = open_video(&path).unwrap().unwrap();
@@ -243,7 +264,7 @@ fn frames_of_two_clips_do_not_mix() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("frames");
     let write = |n: usize| {
-        let mut sink = create_video(&path, (4, 4), n, 16.0)?;
+        let mut sink = create_video(&path, &clip(4, 4, n, 16.0))?;
         (0..n).try_for_each(|i| sink.frame(&gradient(4, 4, i)))?;
         sink.finish()
     };
@@ -263,7 +284,7 @@ fn apng_of_larger_frames() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.apng");
     let frames: Vec<Picture> = (0..3).map(|i| gradient(300, 400, i)).collect();
-    let mut sink = create_video(&path, (300, 400), frames.len(), 12.5).unwrap();
+    let mut sink = create_video(&path, &clip(300, 400, frames.len(), 12.5)).unwrap();
     let error = sink.frame(&gradient(300, 399, 0)).unwrap_err().to_string();
     assert!(error.contains("300 x 399"), "{error}");
     frames.iter().for_each(|f| sink.frame(f).unwrap());
@@ -319,18 +340,31 @@ fn y4m_of_other_kinds_and_broken_ones() {
 
 #[test]
 fn frames_on_a_pipe() {
+    let limits = Limits::default();
+    let guard = Guard {
+        path: Path::new("a.mp4"),
+        format: "video",
+        file_bytes: 100,
+        limits: &limits,
+    };
     let mut pipe = &b"P6\n2 1\n255\nabcdefP6 1 1 255\nxyz"[..];
-    assert_eq!(read_ppm(&mut pipe).unwrap().unwrap().rgb, b"abcdef");
-    assert_eq!(read_ppm(&mut pipe).unwrap().unwrap().rgb, b"xyz");
-    assert!(read_ppm(&mut pipe).unwrap().is_none());
+    assert_eq!(read_ppm(&mut pipe, guard).unwrap().unwrap().rgb, b"abcdef");
+    assert_eq!(read_ppm(&mut pipe, guard).unwrap().unwrap().rgb, b"xyz");
+    assert!(read_ppm(&mut pipe, guard).unwrap().is_none());
     for broken in [
         &b"P5 1 1 255\nx"[..],
         b"P6 1 1 65535\nxx",
         b"P6 x",
         b"P6 2 2 255\nab",
+        b"P6 0 2 255\n",
+        b"P6 65535 65535 255\n",
     ] {
-        assert!(read_ppm(&mut &broken[..]).is_err());
+        assert!(read_ppm(&mut &broken[..], guard).is_err());
     }
+}
+
+fn texts(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
+    Ok(read_text(path, &["parameters", "prompt"], &Limits::default())?.found)
 }
 
 #[test]
@@ -348,12 +382,12 @@ fn parameters_come_back_from_every_format() {
     for (name, n) in [("a.png", 2), ("a.jpg", 1), ("a.webp", 1)] {
         let path = dir.path().join(name);
         write_picture(&path, &picture, &text).unwrap();
-        let found = read_text(&path).unwrap();
+        let found = texts(&path).unwrap();
         assert_eq!(found.len(), n, "{name}");
         let parameters = found.iter().find(|(k, _)| k == "parameters").unwrap();
         assert_eq!(parameters.1, text[0].1, "{name}");
         write_picture(&path, &picture, &[]).unwrap();
-        assert!(read_text(&path).unwrap().is_empty(), "{name}");
+        assert!(texts(&path).unwrap().is_empty(), "{name}");
     }
 }
 
@@ -363,7 +397,7 @@ fn mp4_through_ffmpeg() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("clip.mp4");
     let frames: Vec<Picture> = (0..5).map(|i| gradient(48, 32, i)).collect();
-    let mut video = match create_video(&path, (48, 32), 5, 12.5) {
+    let mut video = match create_video(&path, &clip(48, 32, 5, 12.5)) {
         Err(MediaError::NoFfmpeg { .. }) => {
             println!("skipped: no ffmpeg on the PATH");
             return;
@@ -385,12 +419,12 @@ fn mp4_through_ffmpeg() {
         entries.map(|e| e.unwrap().file_name()).collect()
     };
     assert_eq!(names(), ["clip.mp4"]);
-    let mut left = create_video(&dir.path().join("b.mp4"), (48, 32), 5, 12.5).unwrap();
+    let mut left = create_video(&dir.path().join("b.mp4"), &clip(48, 32, 5, 12.5)).unwrap();
     left.frame(&frames[0]).unwrap();
     drop(left);
     assert_eq!(names(), ["clip.mp4"]);
     // What ffmpeg cannot do it says itself: this pixel format has no odd sizes.
-    let mut odd = create_video(&dir.path().join("c.mp4"), (47, 31), 5, 12.5).unwrap();
+    let mut odd = create_video(&dir.path().join("c.mp4"), &clip(47, 31, 5, 12.5)).unwrap();
     let sent = (0..5).try_for_each(|i| odd.frame(&gradient(47, 31, i)));
     let error = sent.and_then(|()| odd.finish()).unwrap_err().to_string();
     assert!(error.contains("ffmpeg failed"), "{error}");

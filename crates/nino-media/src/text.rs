@@ -1,56 +1,126 @@
 //! The text a picture carries: prompts and graphs, where ComfyUI, A1111 and this program leave them.
 
-use super::{MediaError, exif, extension, io_error};
-use image::{ImageDecoder, ImageReader};
-use std::fs::File;
-use std::io::BufReader;
+use crate::format::{Kind, PictureFile, jpeg, png, read_at, webp};
+use crate::limits::Guard;
+use crate::load::all_bytes;
+use crate::{Limits, MediaError, exif, io_error};
+use std::io::{Read, Seek};
 use std::path::Path;
 
-/// Keywords and their texts: in any of PNG's three kinds of text chunk, or A1111's `parameters` in the
-/// EXIF of a JPEG or WebP.
-pub fn read_text(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
-    if matches!(extension(path).as_str(), "jpg" | "jpeg" | "webp") {
-        return read_comment(path);
-    }
-    let fail = |what: String| MediaError::Encode {
-        path: path.to_owned(),
-        what,
-    };
-    let file = BufReader::new(File::open(path).map_err(io_error(path, "open"))?);
-    let mut reader = png::Decoder::new(file)
-        .read_info()
-        .map_err(|e| fail(format!("not a PNG that can be read: {e}")))?;
-    // Some programs write their text after the picture.
-    reader
-        .finish()
-        .map_err(|e| fail(format!("the PNG is damaged: {e}")))?;
-    let info = reader.info();
-    let mut found = Vec::new();
-    for chunk in &info.uncompressed_latin1_text {
-        found.push((chunk.keyword.clone(), chunk.text.clone()));
-    }
-    for chunk in &info.compressed_latin1_text {
-        let text = chunk.get_text().map_err(|e| fail(e.to_string()))?;
-        found.push((chunk.keyword.clone(), text));
-    }
-    for chunk in &info.utf8_text {
-        let text = chunk.get_text().map_err(|e| fail(e.to_string()))?;
-        found.push((chunk.keyword.clone(), text));
-    }
-    Ok(found)
+/// Where A1111 leaves its text; of the formats beside PNG the only text.
+const PARAMETERS: &str = "parameters";
+
+/// What a picture carries beside its pixels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// The texts asked for, by their keywords.
+    pub found: Vec<(String, String)>,
+    /// Keywords of texts that were not asked for, and not unpacked.
+    pub others: Vec<String>,
 }
 
-fn read_comment(path: &Path) -> Result<Vec<(String, String)>, MediaError> {
-    let fail = |source| MediaError::Image {
-        path: path.to_owned(),
-        source,
+/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, or A1111's
+/// `parameters` in the EXIF of a JPEG or WebP.
+pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text, MediaError> {
+    let Some(mut file) = PictureFile::open(path)? else {
+        return Err(MediaError::Decode {
+            path: path.to_owned(),
+            what: "not a picture that can carry text: PNG, JPEG or WebP".to_owned(),
+        });
     };
-    let reader = ImageReader::open(path).map_err(io_error(path, "open"))?;
-    let mut decoder = reader.into_decoder().map_err(fail)?;
-    let comment = decoder.exif_metadata().map_err(fail)?;
-    let comment = comment.and_then(|exif| exif::read(&exif));
-    Ok(comment
-        .map(|text| ("parameters".to_owned(), text))
-        .into_iter()
-        .collect())
+    let guard = file.guard(path, limits);
+    let input = &mut file.input;
+    let text = match file.kind {
+        Kind::Png => from_png(input, keywords, guard),
+        Kind::Jpeg => from_jpeg(input, guard),
+        Kind::WebP => from_webp(input, guard),
+        Kind::Gif => Ok(Text::default()),
+    };
+    file.input.get_ref().check_unchanged()?;
+    text
+}
+
+fn from_png<R: Read + Seek>(
+    input: &mut R,
+    keywords: &[&str],
+    guard: Guard<'_>,
+) -> Result<Text, MediaError> {
+    let most = guard.limits.text_bytes;
+    let mut text = Text::default();
+    let mut left = most;
+    // Some programs write their text after the picture.
+    for chunk in png::chunks(input, guard)? {
+        if !matches!(&chunk.name, b"tEXt" | b"zTXt" | b"iTXt") {
+            continue;
+        }
+        if chunk.len() > left {
+            let what = format!("carries more than {most} bytes of text");
+            return Err(guard.beyond(what, most, "bytes"));
+        }
+        let data = chunk.data(input, guard)?;
+        left -= data.len() as u64;
+        let damaged = || guard.damaged("a text of it is not as PNG has them");
+        let end = data.iter().position(|&b| b == 0).ok_or_else(damaged)?;
+        let (keyword, rest) = (latin1(&data[..end]), &data[end + 1..]);
+        if !keywords.contains(&keyword.as_str()) {
+            text.others.push(keyword);
+            continue;
+        }
+        let mut unpacked = |packed: &[u8]| {
+            let what = format!("its text {keyword:?}");
+            let bytes = png::inflate(packed, png::Keep::All, left);
+            let bytes = bytes.map_err(|problem| problem.told(guard, &what, most))?;
+            left -= bytes.len() as u64;
+            Ok::<_, MediaError>(bytes)
+        };
+        let value = match (&chunk.name, rest) {
+            (b"tEXt", rest) => latin1(rest),
+            (b"zTXt", [0, packed @ ..]) => latin1(&unpacked(packed)?),
+            (b"iTXt", [packed @ (0 | 1), _method, rest @ ..]) => {
+                // The language, and the keyword in it.
+                let mut parts = rest.splitn(3, |&b| b == 0);
+                let body = parts.nth(2).ok_or_else(damaged)?;
+                let body = if *packed == 1 {
+                    unpacked(body)?
+                } else {
+                    body.to_vec()
+                };
+                String::from_utf8(body).map_err(|_| damaged())?
+            }
+            _ => return Err(damaged()),
+        };
+        text.found.push((keyword, value));
+    }
+    Ok(text)
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&b| char::from(b)).collect()
+}
+
+fn from_jpeg<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Text, MediaError> {
+    let bytes = all_bytes(input, guard)?;
+    let found = jpeg::scan(&bytes).map_err(|what| guard.damaged(what))?;
+    Ok(parameters(found.exif.unwrap_or_default()))
+}
+
+fn from_webp<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Text, MediaError> {
+    let Some((offset, len)) = webp::check(input, guard, 0)?.exif else {
+        return Ok(Text::default());
+    };
+    let most = guard.limits.text_bytes;
+    if len > most {
+        let what = format!("carries {len} bytes of EXIF");
+        return Err(guard.beyond(what, most, "bytes"));
+    }
+    let exif = read_at(input, offset, len).map_err(io_error(guard.path, "read"))?;
+    Ok(parameters(&exif))
+}
+
+fn parameters(exif: &[u8]) -> Text {
+    let comment = exif::read(exif).map(|text| (PARAMETERS.to_owned(), text));
+    Text {
+        found: comment.into_iter().collect(),
+        others: Vec::new(),
+    }
 }

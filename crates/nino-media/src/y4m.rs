@@ -1,50 +1,42 @@
 //! YUV4MPEG2, the uncompressed video every tool reads: written as 4:4:4, read as 4:4:4, 4:2:2, 4:2:0 or
 //! gray; BT.601, limited range.
 
-use super::{FrameSink, FrameSource, MediaError, Pending, io_error};
-use crate::Picture;
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use crate::limits::Guard;
+use crate::{ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, io_error};
+use nino_files::{AtomicFile, Opened};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 pub(super) struct Y4m {
-    file: BufWriter<File>,
-    pending: Pending,
+    file: AtomicFile,
 }
 
 impl Y4m {
-    pub(super) fn create(
-        path: &Path,
-        (width, height): (usize, usize),
-        fps: f64,
-    ) -> Result<Y4m, MediaError> {
-        let pending = Pending::new(path);
-        let file = File::create(&pending.temporary).map_err(io_error(path, "create the file"))?;
-        let mut file = BufWriter::new(file);
-        let (rate, base) = ((fps * 1000.0).round() as u64, 1000);
+    pub(super) fn create(path: &Path, clip: &ClipFormat) -> Result<Y4m, MediaError> {
+        let mut file = AtomicFile::create(path)?;
+        let (width, height) = (clip.width, clip.height);
+        let (rate, base) = ((clip.fps * 1000.0).round() as u64, 1000);
         writeln!(
             file,
             "YUV4MPEG2 W{width} H{height} F{rate}:{base} Ip A1:1 C444"
         )
         .map_err(io_error(path, "write"))?;
-        Ok(Y4m { file, pending })
+        Ok(Y4m { file })
     }
 }
 
 impl FrameSink for Y4m {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
         let planes = to_yuv(picture);
-        self.file
+        let written = self
+            .file
             .write_all(b"FRAME\n")
-            .and_then(|()| self.file.write_all(&planes))
-            .map_err(io_error(&self.pending.path, "write"))
+            .and_then(|()| self.file.write_all(&planes));
+        written.map_err(io_error(self.file.target(), "write"))
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
-        self.file
-            .flush()
-            .map_err(io_error(&self.pending.path, "write"))?;
-        self.pending.keep()
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        Ok(self.file.commit()?)
     }
 }
 
@@ -68,7 +60,8 @@ fn to_yuv(picture: &Picture) -> Vec<u8> {
 /// Frames of a file.
 pub(super) struct Reader {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<Opened>,
+    limits: Limits,
     width: usize,
     height: usize,
     /// Pixels that share a color, across and down; `None` for gray.
@@ -76,7 +69,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(path: &Path, mut file: BufReader<File>) -> Result<Reader, MediaError> {
+    pub(super) fn open(path: &Path, limits: &Limits) -> Result<Reader, MediaError> {
+        let mut file = BufReader::new(Opened::open(path)?);
         let wrong = |what: String| MediaError::Decode {
             path: path.to_owned(),
             what,
@@ -109,13 +103,26 @@ impl Reader {
                 return Err(wrong(format!("color space {other:?}; known are {known}")));
             }
         };
-        Ok(Reader {
+        let reader = Reader {
             path: path.to_owned(),
             file,
+            limits: *limits,
             width,
             height,
             shared,
-        })
+        };
+        // The planes of a frame, and its picture.
+        reader.guard().size(width as u64, height as u64, 3 + 3)?;
+        Ok(reader)
+    }
+
+    fn guard(&self) -> Guard<'_> {
+        Guard {
+            path: &self.path,
+            format: "Y4M",
+            file_bytes: self.file.get_ref().size(),
+            limits: &self.limits,
+        }
     }
 }
 
@@ -139,19 +146,24 @@ impl FrameSource for Reader {
         let color = self
             .shared
             .map_or(0, |(sx, sy)| w.div_ceil(sx) * h.div_ceil(sy));
-        let mut planes = vec![0; w * h + 2 * color];
+        let mut planes = self.guard().zeroed(w * h + 2 * color)?;
         self.file
             .read_exact(&mut planes)
             .map_err(io_error(&self.path, "read a whole frame"))?;
-        Ok(Some(self.to_rgb(&planes, color)))
+        self.file.get_ref().check_unchanged()?;
+        self.to_rgb(&planes, color).map(Some)
     }
 }
 
 impl Reader {
     /// `color`: values of each color plane.
-    fn to_rgb(&self, planes: &[u8], color: usize) -> Picture {
+    fn to_rgb(&self, planes: &[u8], color: usize) -> Result<Picture, MediaError> {
         let (w, h) = (self.width, self.height);
-        let mut picture = Picture::new(w, h);
+        let mut picture = Picture {
+            width: w,
+            height: h,
+            rgb: self.guard().zeroed(w * h * 3)?,
+        };
         let (luma, colors) = planes.split_at(w * h);
         for (i, pixel) in picture.rgb.as_chunks_mut::<3>().0.iter_mut().enumerate() {
             let (cb, cr) = match self.shared {
@@ -170,6 +182,6 @@ impl Reader {
             ];
             *pixel = rgb.map(|v| v.round().clamp(0.0, 255.0) as u8);
         }
-        picture
+        Ok(picture)
     }
 }

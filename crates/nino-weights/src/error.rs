@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nino_dtype::DType;
+use nino_files::FileError;
 
 use crate::{gguf, safetensors, torch};
 
@@ -18,6 +19,8 @@ pub enum Error {
         action: &'static str,
         reason: io::Error,
     },
+    #[error("{0}")]
+    File(FileError),
     #[error("{}: not a valid safetensors file: {reason}", path.display())]
     Safetensors {
         path: PathBuf,
@@ -124,6 +127,13 @@ impl Error {
             action,
             reason,
         }
+    }
+}
+
+// Not `#[from]`: the message says all, and a source would say it twice in a chain.
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Error::File(error)
     }
 }
 

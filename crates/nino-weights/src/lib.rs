@@ -4,7 +4,6 @@
 //! are stored in; [`TensorReader`] then reads bytes or f32 values of single tensors with positioned
 //! reads. Nothing here runs on a device, prints, or executes what a file contains.
 
-mod atomic;
 pub mod convert;
 mod error;
 pub mod gguf;
@@ -21,7 +20,6 @@ mod shards;
 mod source;
 pub mod torch;
 
-pub use atomic::AtomicFile;
 pub use error::{Error, Result};
 pub use index::{Entry, Format, Index, Scale, Span};
 pub use meta::{Array, Metadata, Value};

@@ -61,41 +61,52 @@ pub(crate) struct Opened {
 /// Parses one file; `file` is the number its spans carry.
 pub(crate) fn open_file(path: &Path, file: usize) -> Result<Opened> {
     let source = FileSource::open(path)?;
-    let mut start = vec![0; source.size().min(16) as usize];
-    source
-        .read_exact_at(&mut start, 0)
-        .map_err(Error::io(path, "read"))?;
-    let owned = || path.to_owned();
-    let (format, entries, metadata) = if start.starts_with(&gguf::MAGIC) {
-        let parsed = gguf::parse(&source, file).map_err(|reason| Error::Gguf {
-            path: owned(),
-            reason,
-        })?;
-        (Format::Gguf, parsed.entries, parsed.metadata)
-    } else if start.get(8) == Some(&b'{') || path.extension().is_some_and(|e| e == "safetensors") {
-        let parsed = safetensors::parse(&source, file).map_err(|reason| Error::Safetensors {
-            path: owned(),
-            reason,
-        })?;
-        (Format::Safetensors, parsed.entries, parsed.metadata)
-    } else if start.starts_with(b"PK") || start.first() == Some(&0x80) && start.get(1) <= Some(&5) {
-        let parsed = torch::parse(&source, file).map_err(|reason| Error::Torch {
-            path: owned(),
-            reason,
-        })?;
-        (Format::Torch, parsed.entries, parsed.metadata)
-    } else {
-        return Err(Error::UnknownFormat {
-            path: owned(),
-            start,
-        });
-    };
+    let parsed = parse_file(path, &source, file);
+    // First, because what was read while the file changed can fail in any way.
+    source.check_unchanged()?;
+    let (format, entries, metadata) = parsed?;
     Ok(Opened {
         format,
         entries,
         metadata,
         source,
     })
+}
+
+fn parse_file(
+    path: &Path,
+    source: &FileSource,
+    file: usize,
+) -> Result<(Format, Vec<Entry>, Metadata)> {
+    let mut start = vec![0; source.size().min(16) as usize];
+    source
+        .read_exact_at(&mut start, 0)
+        .map_err(Error::io(path, "read"))?;
+    let owned = || path.to_owned();
+    if start.starts_with(&gguf::MAGIC) {
+        let parsed = gguf::parse(source, file).map_err(|reason| Error::Gguf {
+            path: owned(),
+            reason,
+        })?;
+        Ok((Format::Gguf, parsed.entries, parsed.metadata))
+    } else if start.get(8) == Some(&b'{') || path.extension().is_some_and(|e| e == "safetensors") {
+        let parsed = safetensors::parse(source, file).map_err(|reason| Error::Safetensors {
+            path: owned(),
+            reason,
+        })?;
+        Ok((Format::Safetensors, parsed.entries, parsed.metadata))
+    } else if start.starts_with(b"PK") || start.first() == Some(&0x80) && start.get(1) <= Some(&5) {
+        let parsed = torch::parse(source, file).map_err(|reason| Error::Torch {
+            path: owned(),
+            reason,
+        })?;
+        Ok((Format::Torch, parsed.entries, parsed.metadata))
+    } else {
+        Err(Error::UnknownFormat {
+            path: owned(),
+            start,
+        })
+    }
 }
 
 fn open_model(path: &Path) -> Result<(Index, Vec<FileSource>)> {

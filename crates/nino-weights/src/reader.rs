@@ -91,9 +91,12 @@ impl TensorReader {
     }
 
     fn read_span(&self, span: Span, buf: &mut [u8]) -> Result<()> {
-        self.sources[span.file]
-            .read_exact_at(buf, span.offset)
-            .map_err(Error::io(&self.index.files[span.file], "read"))
+        let source = &self.sources[span.file];
+        let read = source.read_exact_at(buf, span.offset);
+        // First, because a file that was cut short also fails to be read. Asked after every read, so
+        // that weights that are streamed again and again are noticed as well.
+        source.check_unchanged()?;
+        read.map_err(Error::io(&self.index.files[span.file], "read"))
     }
 
     /// A strided tensor: reads what it spans and picks the values in row-major order.

@@ -18,18 +18,7 @@ struct List {
 
 /// Opens all shards a list names and checks that they hold exactly what it says.
 pub(crate) fn open_sharded(list: &Path) -> Result<(Index, Vec<FileSource>)> {
-    let size = std::fs::metadata(list)
-        .map_err(Error::io(list, "open"))?
-        .len();
-    if size > MAX_LIST {
-        let reason = std::io::Error::other(format!("{size} bytes is too long for a shard list"));
-        return Err(Error::Io {
-            path: list.to_owned(),
-            action: "read",
-            reason,
-        });
-    }
-    let text = std::fs::read(list).map_err(Error::io(list, "read"))?;
+    let text = nino_files::read_small(list, "a shard list", MAX_LIST)?;
     let List { weight_map } = serde_json::from_slice(&text).map_err(|reason| Error::ShardList {
         path: list.to_owned(),
         reason,

@@ -171,3 +171,52 @@ fn the_fuzzing_corpus_is_answered() {
 fn spans_of_safetensors(bytes: &[u8]) -> Option<Vec<Entry>> {
     Some(crate::safetensors::parse(bytes, 0).ok()?.entries)
 }
+
+/// A file that is written to in place while it is read must not become a mixture of two.
+#[test]
+fn a_file_that_changes_while_it_is_read_is_told() {
+    use std::io::{Seek, SeekFrom, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.safetensors");
+    let bytes = std::fs::read(golden("all.safetensors")).unwrap();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let write = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(long_ago).unwrap();
+        file
+    };
+    type Change = fn(&mut std::fs::File);
+    let overwrite: Change = |file| {
+        file.seek(SeekFrom::End(-4)).unwrap();
+        file.write_all(b"othr").unwrap();
+    };
+    let cut: Change = |file| file.set_len(300).unwrap();
+    for change in [overwrite, cut] {
+        let mut file = write(&bytes);
+        let reader = open(&path).unwrap();
+        let entry = reader.entry("f32").unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values).unwrap();
+        change(&mut file);
+        // Weights that are streamed are read again.
+        let error = reader.read_f32(entry, &mut values).unwrap_err();
+        assert!(
+            matches!(error, Error::File(nino_files::FileError::Changed { .. })),
+            "{error}"
+        );
+        assert!(error.to_string().contains("a.safetensors"), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_are_neither_models_nor_shard_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.safetensors", "a.json", "a.gguf"] {
+        let path = dir.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("this is a device"), "{error}");
+    }
+}

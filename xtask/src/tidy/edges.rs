@@ -6,16 +6,17 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("nino-dtype", &[]),
-    ("nino-media", &[]),
+    ("nino-files", &[]),
+    ("nino-media", &["nino-files"]),
     ("nino-ptx", &[]),
     ("nino-sample", &[]),
     ("nino-testing", &[]),
     ("nino-text", &[]),
     ("nino-graph", &["nino-dtype"]),
-    ("nino-weights", &["nino-dtype"]),
-    ("nino-cpu", &["nino-dtype", "nino-graph"]),
+    ("nino-weights", &["nino-dtype", "nino-files"]),
+    ("nino-cpu", &["nino-dtype", "nino-files", "nino-graph"]),
     ("nino-gpu", &["nino-dtype", "nino-graph", "nino-ptx"]),
     ("nino-models", &["nino-dtype", "nino-graph", "nino-weights"]),
     (
@@ -26,6 +27,7 @@ const EDGES: [(&str, &[&str]); 17] = [
         "nino-engine",
         &[
             "nino-dtype",
+            "nino-files",
             "nino-graph",
             "nino-weights",
             "nino-cpu",
@@ -42,6 +44,7 @@ const EDGES: [(&str, &[&str]); 17] = [
         "nino-cli",
         &[
             "nino-dtype",
+            "nino-files",
             "nino-graph",
             "nino-weights",
             "nino-cpu",

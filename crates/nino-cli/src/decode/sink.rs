@@ -1,8 +1,9 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
+use crate::interrupt;
 use anyhow::Result;
 use nino_engine::media::{
-    FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
+    ClipFormat, FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
     write_picture,
 };
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
@@ -70,12 +71,14 @@ impl Sink {
         if frame == 0 {
             self.finish_video()?;
             let path = self.path(b);
-            self.video = Some(create_video(
-                &path,
-                (picture.width, picture.height),
-                self.n_frames,
-                self.fps,
-            )?);
+            let clip = ClipFormat {
+                width: picture.width,
+                height: picture.height,
+                n_frames: self.n_frames,
+                fps: self.fps,
+                stop: interrupt::stop(),
+            };
+            self.video = Some(create_video(&path, &clip)?);
             self.files.push(path);
         }
         match &mut self.video {

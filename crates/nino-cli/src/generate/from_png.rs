@@ -12,7 +12,7 @@ use crate::printer;
 use anyhow::Result;
 use clap::Parser;
 pub(super) use flags::Flags;
-use nino_engine::media::read_text;
+use nino_engine::media::{Limits, read_text};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -65,10 +65,18 @@ pub(super) fn of_graph(text: &str) -> Result<Flags, String> {
     comfyui::flags(text)
 }
 
+/// The texts that flags are made from; no others are unpacked.
+const KEYWORDS: [&str; 3] = ["nino", "prompt", "parameters"];
+
 /// The flags a picture was made with.
 fn read(path: &Path) -> Result<Flags> {
-    let text = read_text(path)?;
-    let find = |keyword: &str| text.iter().find(|(k, _)| k == keyword).map(|(_, t)| t);
+    let text = read_text(path, &KEYWORDS, &Limits::default())?;
+    let find = |keyword: &str| {
+        text.found
+            .iter()
+            .find(|(k, _)| k == keyword)
+            .map(|(_, t)| t)
+    };
     if let Some(text) = find("nino") {
         return Ok(Flags::from_json(text).map_err(|what| FromPngError::Broken {
             path: path.to_owned(),
@@ -89,7 +97,7 @@ fn read(path: &Path) -> Result<Flags> {
             what,
         })?);
     }
-    let found = text.into_iter().map(|(keyword, _)| keyword).collect();
+    let found = text.others;
     Err(FromPngError::Nothing {
         path: path.to_owned(),
         found,

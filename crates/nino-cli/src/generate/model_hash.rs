@@ -1,17 +1,21 @@
 //! A1111's short name of a model: the first ten digits of its file's SHA-256. Computed on a thread of its
 //! own while the picture is made, and remembered until the file changes.
 
+use nino_files::{AtomicFile, Opened};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::UNIX_EPOCH;
 
 const DIGITS: usize = 10;
+
+/// Bytes of the list of hashes; each takes some two hundred.
+const MAX_LIST: u64 = 16 << 20;
 
 pub(super) struct ModelHash {
     work: Mutex<Option<JoinHandle<Option<String>>>>,
@@ -77,7 +81,7 @@ fn hash(model: &Path, list: Option<&Path>) -> Option<String> {
 }
 
 fn sha256(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
+    let mut file = Opened::open(path).ok()?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -91,7 +95,7 @@ fn sha256(path: &Path) -> Option<String> {
 
 /// A list that is missing or of another version is an empty one.
 fn read(list: Option<&Path>) -> BTreeMap<String, Known> {
-    let text = list.and_then(|l| fs::read_to_string(l).ok());
+    let text = list.and_then(|l| nino_files::read_text(l, "a list of hashes", MAX_LIST).ok());
     let known: Option<BTreeMap<String, Known>> = text.and_then(|t| serde_json::from_str(&t).ok());
     let whole = |k: &Known| k.sha256.len() == 64 && k.sha256.is_ascii();
     known
@@ -106,13 +110,9 @@ fn write(list: Option<&Path>, known: &BTreeMap<String, Known>) {
     let (Some(list), Ok(text)) = (list, serde_json::to_string_pretty(known)) else {
         return;
     };
-    let part: PathBuf = list.with_extension(format!("{}.part", std::process::id()));
     let folder = list.parent().unwrap_or(Path::new("."));
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&part, text))
-        .and_then(|()| fs::rename(&part, list));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
+    if fs::create_dir_all(folder).is_ok() {
+        let _ = AtomicFile::replace(list, text.as_bytes());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::start;
 use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg};
-use crate::decode::{precision_of, tile_of};
+use crate::decode::{picture_limits, precision_of, tile_of};
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::printer;
@@ -40,7 +40,13 @@ pub(super) fn request(
         request.height = rounded("height", size.height);
     }
     request.add_noise = !args.sampling.no_noise;
-    start::start(&args.start, args.size, (model, env), &mut request)?;
+    let limits = picture_limits(args.device.budget.map(|b| b.0));
+    let context = start::Context {
+        model,
+        env,
+        limits: &limits,
+    };
+    start::start(&args.start, args.size, context, &mut request)?;
     sampling(&args.sampling, model, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)

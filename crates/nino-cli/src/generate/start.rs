@@ -7,32 +7,47 @@ use crate::failure::Usage;
 use crate::printer;
 use crate::size::Size;
 use anyhow::Result;
-use nino_engine::media::{load_mask, load_with_alpha};
+use nino_engine::media::{Limits, load_mask, load_with_alpha};
 use nino_engine::{
     Checkpoint, Fill, GenerateRequest, Inpaint, Latent, Mask, Picture, Sides, Start, outpaint,
 };
 use std::path::Path;
 
+/// What a request is made with beside its flags.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) model: &'a Checkpoint,
+    pub(super) env: &'a Env,
+    /// Of pictures and masks.
+    pub(super) limits: &'a Limits,
+}
+
 /// Fills in what the request starts from, its mask, and its size where `--size` did not say.
 pub(super) fn start(
     args: &StartArgs,
     size: Option<Size>,
-    (model, env): (&Checkpoint, &Env),
+    context: Context<'_>,
     request: &mut GenerateRequest,
 ) -> Result<()> {
     if let Some(path) = &args.latent {
-        return latent(args, path, size, (model, env), request);
+        return latent(args, path, size, context, request);
     }
     let Some(path) = &args.image else {
         return Ok(());
     };
-    let path = &env.library().find_input(path);
-    let (mut picture, alpha) = load_with_alpha(path)?;
+    let path = &context.env.library().find_input(path);
+    let (mut picture, alpha) = load_with_alpha(path, context.limits)?;
     let mut mask = match &args.mask {
         Some(word) if word.as_os_str() == "alpha" && !word.exists() => {
             Some(alpha.ok_or_else(|| no_alpha(path))?)
         }
-        Some(file) => Some(mask_for(file, env, picture.width, picture.height)?),
+        Some(file) => {
+            let size = Size {
+                width: picture.width,
+                height: picture.height,
+            };
+            Some(mask_for(file, context, size)?)
+        }
         None => None,
     };
     let (width, height) = match size {
@@ -63,16 +78,16 @@ fn latent(
     args: &StartArgs,
     path: &Path,
     size: Option<Size>,
-    (model, env): (&Checkpoint, &Env),
+    context: Context<'_>,
     request: &mut GenerateRequest,
 ) -> Result<()> {
-    let path = &env.library().find_input(path);
+    let path = &context.env.library().find_input(path);
     let latent = if request.add_noise {
         Latent::open(path)?
     } else {
         Latent::open_noisy(path)?
     };
-    let scale = model.vae.vae.scale();
+    let scale = context.model.vae.vae.scale();
     let (width, height) = (latent.width * scale, latent.height * scale);
     if let Some(size) = size
         && (size.width, size.height) != (width, height)
@@ -92,7 +107,8 @@ fn latent(
                 Usage("a latent has no transparency: give --mask a file".to_owned()).into(),
             );
         }
-        request.inpaint = Some(inpaint(args, mask_for(file, env, width, height)?));
+        let mask = mask_for(file, context, Size { width, height })?;
+        request.inpaint = Some(inpaint(args, mask));
     }
     (request.width, request.height) = (width, height);
     request.start = Start::Latent(latent);
@@ -121,9 +137,10 @@ fn inpaint(args: &StartArgs, mask: Mask) -> Inpaint {
 }
 
 /// A mask of another size is stretched, of another shape refused.
-fn mask_for(file: &Path, env: &Env, width: usize, height: usize) -> Result<Mask> {
-    let file = &env.library().find_input(file);
-    let mask = load_mask(file)?;
+fn mask_for(file: &Path, context: Context<'_>, size: Size) -> Result<Mask> {
+    let file = &context.env.library().find_input(file);
+    let Size { width, height } = size;
+    let mask = load_mask(file, context.limits)?;
     if mask.is_empty() {
         printer::note(&format!(
             "note: {} is all black, so nothing will be painted",

@@ -43,8 +43,8 @@ pub(crate) fn source(source: Source, plans: &[&Plan]) -> Arc<dyn ParamSource> {
     if places.is_empty() {
         return Arc::new(source);
     }
-    match tempfile::tempfile() {
-        Ok(store) => Arc::new(Remade {
+    match nino_files::scratch(None) {
+        Ok((store, _)) => Arc::new(Remade {
             source,
             places: Mutex::new(places),
             store: Mutex::new(store),

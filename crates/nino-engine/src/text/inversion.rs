@@ -2,7 +2,7 @@
 //! embeddings. Files are found and read as ComfyUI does: by name with or without an ending, in the
 //! folders and all below them; a key per encoder, or the first tensor there is.
 
-use nino_weights::{Entry, TensorReader};
+use nino_weights::{Entry, Error, TensorReader};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -98,6 +98,13 @@ fn find(folder: &Path, name: &str, depth: usize) -> Option<PathBuf> {
     below.retain(|p| p.is_dir());
     below.sort();
     below.iter().find_map(|f| find(f, name, depth + 1))
+}
+
+/// How many vectors a file holds for an encoder (`clip_l`, `clip_g` or `clip_h`), and their width;
+/// `None` where it holds none.
+pub fn embedding_size(path: &Path, encoder: &str) -> Result<Option<(usize, usize)>, Error> {
+    let found = vectors(&nino_weights::open(path)?, encoder);
+    Ok(found.map(|v| (v.len(), v.width)))
 }
 
 fn vectors(reader: &TensorReader, key: &str) -> Option<Vectors> {

@@ -1,7 +1,7 @@
 //! The model in the box, end to end, against the training code's own sampler.
 
 use super::{cpu, nmse, root, store, with_control};
-use nino_engine::media::load_picture;
+use nino_engine::media::{Limits, load_picture};
 use nino_engine::{Checkpoint, GenerateRequest, Generated, Latent, Rng, Seed, generate};
 
 fn request(model: &Checkpoint, steps: usize, cfg: f32) -> GenerateRequest {
@@ -45,7 +45,7 @@ fn twenty_steps_give_the_training_codes_latent_and_the_golden_picture() {
     let error = nmse(&latent.values, &golden("latent_20"));
     assert!(error <= 1e-6, "NMSE {error:.1e}");
     let picture = &made.pictures[0];
-    let expected = load_picture(&root().join("goldens/emoji/sun.png")).unwrap();
+    let expected = load_picture(&root().join("goldens/emoji/sun.png"), &Limits::default()).unwrap();
     let square = |(a, b): (&u8, &u8)| (f64::from(*a) - f64::from(*b)).powi(2);
     let mse = picture
         .rgb

@@ -12,7 +12,8 @@ fn a_full_disk_is_told_at_the_end() {
     };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.gif");
-    let mut gif = Box::new(Gif::to(full, Pending::new(&path), 16.0).unwrap());
+    let (pending, _file) = Pending::file(&path).unwrap();
+    let mut gif = Box::new(Gif::to(full, pending, 16.0).unwrap());
     gif.frame(&Picture::new(4, 4)).unwrap();
     let error = gif.finish().unwrap_err().to_string();
     assert!(error.contains("a.gif: cannot write"), "{error}");

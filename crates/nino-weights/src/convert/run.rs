@@ -76,7 +76,7 @@ pub(super) fn run(
             sender.send(batch).is_ok()
         });
         drop(sender);
-        let writer = written.join().expect("the writer does not panic");
+        let writer: Result<Writer> = written.join().expect("the writer does not panic");
         // A failed writer is why the work was cut short, so its error comes first.
         let writer = writer?;
         if done? {

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use nino_files::AtomicFile;
+
 use super::{DEFAULT_ALIGNMENT, MAGIC, dtype_id};
 use crate::safetensors::NewTensor;
-use crate::{Array, AtomicFile, Error, Metadata, Result, Value};
+use crate::{Array, Error, Metadata, Result, Value};
 
 /// Streams tensors into a file that appears when [`Writer::finish`] succeeds.
 pub struct Writer {
@@ -95,7 +97,7 @@ impl Writer {
             self.left.pop();
         }
         assert!(self.left.is_empty(), "caller writes what it named");
-        self.file.commit()
+        Ok(self.file.commit_to_disk()?)
     }
 }
 

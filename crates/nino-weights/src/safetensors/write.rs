@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::Path;
 
 use nino_dtype::DType;
+use nino_files::AtomicFile;
 use serde_json::{Map, Value as Json, json};
 
 use super::dtype_name;
-use crate::{AtomicFile, Error, Result};
+use crate::{Error, Result};
 
 /// A tensor about to be written, in the order its bytes will come.
 #[derive(Clone, Debug)]
@@ -77,6 +78,6 @@ impl Writer {
 
     pub fn finish(self) -> Result<()> {
         assert_eq!(self.left, 0, "caller writes what it named");
-        self.file.commit()
+        Ok(self.file.commit_to_disk()?)
     }
 }

@@ -33,6 +33,8 @@ pub enum Problem {
     Depth { name: String, most: usize },
     #[error("dictionary {name:?} is reached twice")]
     Shared { name: String },
+    #[error("names and values of the dictionary have more than {most} bytes at {name:?}")]
+    Names { name: String, most: usize },
     #[error("tensor {tensor:?} appears twice")]
     Duplicate { tensor: String },
     #[error("tensor {tensor:?}: no storage {key:?} in the file")]

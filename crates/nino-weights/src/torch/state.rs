@@ -9,6 +9,10 @@ use crate::{Entry, Metadata, Span, Value};
 
 const MAX_DEPTH: usize = 16;
 
+/// Bytes of all names and values that are copied out of the pickle, where one string may stand in many
+/// places. Two thousand tensors have a hundred thousand.
+const MAX_NAMES: usize = 64 << 20;
+
 /// Walks the top value. `storage(tensor, key, bytes)` says where a storage's bytes are.
 pub(super) fn collect(
     heap: &Heap,
@@ -25,6 +29,7 @@ pub(super) fn collect(
         storage,
         visited: HashSet::new(),
         names: HashSet::new(),
+        n_bytes: 0,
         entries: Vec::new(),
         metadata: Metadata::new(),
     };
@@ -35,7 +40,7 @@ pub(super) fn collect(
     if let Some(&(_, state)) = state {
         for &(key, value) in items {
             if let Some(key) = heap.str(key) {
-                walk.scalar(key, value);
+                walk.scalar(key, value)?;
             }
         }
         walk.dict("", state, 0)?;
@@ -58,6 +63,8 @@ struct Walk<'a, F> {
     storage: F,
     visited: HashSet<Id>,
     names: HashSet<String>,
+    /// Of names and values so far.
+    n_bytes: usize,
     entries: Vec<Entry>,
     metadata: Metadata,
 }
@@ -88,15 +95,27 @@ impl<F: FnMut(&str, &str, u64) -> Result<Span, Problem>> Walk<'_, F> {
             } else {
                 format!("{prefix}.{key}")
             };
+            self.count(&name, name.len())?;
             if let Some(view) = tensor::view(self.heap, value, &name)? {
                 self.tensor(name, view)?;
             } else if matches!(self.heap.get(value), Node::Dict(_)) {
                 self.dict(&name, value, depth + 1)?;
             } else {
-                self.scalar(&name, value);
+                self.scalar(&name, value)?;
             }
         }
         Ok(())
+    }
+
+    fn count(&mut self, name: &str, n_bytes: usize) -> Result<(), Problem> {
+        self.n_bytes += n_bytes;
+        if self.n_bytes <= MAX_NAMES {
+            return Ok(());
+        }
+        Err(Problem::Names {
+            name: name.chars().take(100).collect(),
+            most: MAX_NAMES,
+        })
     }
 
     fn tensor(&mut self, name: String, view: View) -> Result<(), Problem> {
@@ -108,21 +127,26 @@ impl<F: FnMut(&str, &str, u64) -> Result<Span, Problem>> Walk<'_, F> {
         Ok(())
     }
 
-    fn scalar(&mut self, name: &str, id: Id) {
+    fn scalar(&mut self, name: &str, id: Id) -> Result<(), Problem> {
+        self.count(name, self.heap.str(id).map_or(0, str::len))?;
         let value = match self.heap.get(id) {
             Node::Bool(v) => Value::Bool(*v),
             Node::Int(v) => Value::I64(*v),
             Node::Float(v) => Value::F64(*v),
             Node::Str(v) => Value::Str(v.clone()),
-            _ => return,
+            _ => return Ok(()),
         };
         self.metadata.insert(name.to_owned(), value);
+        Ok(())
     }
 }
 
 fn describe(heap: &Heap, id: Id) -> String {
     match heap.get(id) {
-        Node::Opaque(class) => format!("an object of class {class}"),
+        Node::Opaque(_) => match heap.class(id) {
+            Some(class) => format!("an object of class {class}"),
+            None => "the result of a call".to_owned(),
+        },
         Node::Call { .. } => "a single tensor".to_owned(),
         Node::List(_) | Node::Tuple(_) => "a list".to_owned(),
         _ => "a plain value".to_owned(),

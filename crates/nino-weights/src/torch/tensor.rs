@@ -6,6 +6,11 @@ use super::pickle::{Heap, Id, Node};
 use super::{Problem, dtype_from_name};
 use crate::{Entry, Span};
 
+/// As many as PyTorch's own tensors have.
+const MAX_DIMENSIONS: usize = 64;
+/// Bytes of a storage's name; PyTorch numbers them.
+const MAX_KEY: usize = 1024;
+
 /// A tensor as the pickle describes it: a strided view into a storage.
 #[derive(Debug)]
 pub(super) struct View {
@@ -79,6 +84,10 @@ pub(super) fn view(heap: &Heap, id: Id, tensor: &str) -> Result<Option<View>, Pr
     let start = start
         .checked_add(storage.view_start)
         .ok_or_else(|| bad("start"))?;
+    let n_dimensions = |id| heap.items(id).map_or(0, <[Id]>::len);
+    if n_dimensions(shape).max(n_dimensions(strides)) > MAX_DIMENSIONS {
+        return Err(bad("more than 64 dimensions"));
+    }
     let sizes = |id| {
         heap.items(id)?
             .iter()
@@ -125,7 +134,7 @@ pub(super) fn storage(heap: &Heap, id: Id, tensor: &str) -> Result<Option<Storag
         })?),
     };
     let key = match heap.get(key) {
-        Node::Str(key) => key.clone(),
+        Node::Str(key) if key.len() <= MAX_KEY => key.clone(),
         Node::Int(key) => key.to_string(),
         _ => return Err(bad("storage key")),
     };

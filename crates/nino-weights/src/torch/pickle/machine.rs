@@ -1,15 +1,17 @@
-//! The stack machine. Every opcode makes at most one value from bytes that are there, so memory is
-//! bounded by the pickle's own length.
-
-use std::collections::HashMap;
+//! The stack machine. Values refer to each other and are never copied, so memory is bounded by the
+//! pickle's own length and by [`MAX_VALUES`].
 
 use super::globals::verdict;
 #[allow(clippy::wildcard_imports)] // a module of opcode names and nothing else
 use super::ops::*;
 use super::{Heap, Id, Node, Problem, Verdict};
 
-/// Values one pickle may make; a 2,000-tensor checkpoint with optimizer state makes 100,000.
-const MAX_NODES: usize = 50_000_000;
+/// Values one pickle may make, and may hold on its stack and in its memo; a checkpoint of 2,000
+/// tensors with optimizer state makes 100,000.
+const MAX_VALUES: usize = 4_000_000;
+
+/// Bytes of the name of a module or of a class in it.
+const MAX_NAME: usize = 1024;
 
 /// Interprets one pickle. Returns the values, the top one, and the bytes used up to STOP.
 pub fn run(program: &[u8]) -> Result<(Heap, Id, usize), Problem> {
@@ -21,7 +23,8 @@ pub fn run(program: &[u8]) -> Result<(Heap, Id, usize), Problem> {
         heap: Heap::default(),
         stack: Vec::new(),
         marks: Vec::new(),
-        memo: HashMap::new(),
+        memo: Vec::new(),
+        n_memos: 0,
     };
     let top = machine.run()?;
     Ok((machine.heap, top, machine.pos))
@@ -36,7 +39,10 @@ struct Machine<'a> {
     heap: Heap,
     stack: Vec<Id>,
     marks: Vec<usize>,
-    memo: HashMap<u64, Id>,
+    /// By their keys, which picklers count up.
+    memo: Vec<Option<Id>>,
+    /// Those that are set.
+    n_memos: u64,
 }
 
 impl<'a> Machine<'a> {
@@ -66,6 +72,7 @@ impl<'a> Machine<'a> {
             },
             FRAME => self.take::<8>().map(drop),
             MARK => {
+                self.has_room(self.marks.len())?;
                 self.marks.push(self.stack.len());
                 Ok(())
             }
@@ -79,8 +86,7 @@ impl<'a> Machine<'a> {
             POP_MARK => self.pop_mark().map(drop),
             DUP => {
                 let top = self.top()?;
-                self.stack.push(top);
-                Ok(())
+                self.again(top)
             }
             NONE | NEWTRUE | NEWFALSE | INT | LONG | BININT | BININT1 | BININT2 | LONG1 | LONG4
             | FLOAT | BINFLOAT | STRING | UNICODE | BINSTRING | SHORT_BINSTRING | BINUNICODE
@@ -151,7 +157,7 @@ impl<'a> Machine<'a> {
 
     fn memo_op(&mut self, op: u8) -> Result<(), Problem> {
         let key = match op {
-            MEMOIZE => self.memo.len() as u64,
+            MEMOIZE => self.n_memos,
             GET | PUT => {
                 let text = self.line()?;
                 text.parse().map_err(|_| self.text("a number"))?
@@ -160,17 +166,21 @@ impl<'a> Machine<'a> {
             _ => u32::from_le_bytes(self.take()?).into(),
         };
         if matches!(op, GET | BINGET | LONG_BINGET) {
-            let (offset, opcode) = (self.at, self.op);
-            let id = *self.memo.get(&key).ok_or(Problem::Memo {
-                offset,
-                opcode,
+            let memo = usize::try_from(key).ok().and_then(|k| self.memo.get(k));
+            let id = memo.copied().flatten().ok_or(Problem::Memo {
+                offset: self.at,
+                opcode: self.op,
                 key,
             })?;
-            self.stack.push(id);
-        } else {
-            let top = self.top()?;
-            self.memo.insert(key, top);
+            return self.again(id);
         }
+        let top = self.top()?;
+        let key = usize::try_from(key).unwrap_or(usize::MAX);
+        self.has_room(key)?;
+        if key >= self.memo.len() {
+            self.memo.resize(key + 1, None);
+        }
+        self.n_memos += u64::from(self.memo[key].replace(top).is_none());
         Ok(())
     }
 
@@ -244,20 +254,15 @@ impl<'a> Machine<'a> {
     fn object(&mut self, op: u8) -> Result<(), Problem> {
         match op {
             GLOBAL => {
-                let module = self.line()?.to_owned();
-                let name = self.line()?.to_owned();
+                let module = Node::Str(self.line()?.to_owned());
+                let name = Node::Str(self.line()?.to_owned());
+                let (module, name) = (self.make(module)?, self.make(name)?);
                 self.global(module, name)
             }
             STACK_GLOBAL => {
                 let name = self.pop()?;
                 let module = self.pop()?;
-                match (self.heap.str(module), self.heap.str(name)) {
-                    (Some(m), Some(n)) => {
-                        let (m, n) = (m.to_owned(), n.to_owned());
-                        self.global(m, n)
-                    }
-                    _ => Err(self.stack_problem("two strings", "other values")),
-                }
+                self.global(module, name)
             }
             BINPERSID => {
                 let id = self.pop()?;
@@ -282,62 +287,83 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn global(&mut self, module: String, name: String) -> Result<(), Problem> {
-        if verdict(&module, &name) == Verdict::Forbidden {
-            return Err(Problem::Forbidden {
+    fn global(&mut self, module: Id, name: Id) -> Result<(), Problem> {
+        let (Some(m), Some(n)) = (self.heap.str(module), self.heap.str(name)) else {
+            return Err(self.stack_problem("two strings", "other values"));
+        };
+        let len = m.len().max(n.len());
+        if len > MAX_NAME {
+            return Err(Problem::LongName {
                 offset: self.at,
-                module,
-                name,
+                len,
+                most: MAX_NAME,
             });
         }
-        self.push(Node::Global(module, name))
+        let verdict = verdict(m, n);
+        if verdict == Verdict::Forbidden {
+            return Err(Problem::Forbidden {
+                offset: self.at,
+                module: m.to_owned(),
+                name: n.to_owned(),
+            });
+        }
+        self.push(Node::Global {
+            module,
+            name,
+            verdict,
+        })
     }
 
     fn call(&mut self, function: Id, args: Id) -> Result<(), Problem> {
-        let Some((module, name)) = self.heap.global(function) else {
+        let Node::Global { verdict, .. } = *self.heap.get(function) else {
             // Calling what a call returned: whatever it is, it is not a tensor.
-            return self.push(Node::Opaque("the result of a call".to_owned()));
+            return self.push(Node::Opaque(None));
         };
-        match verdict(module, name) {
+        let first = self.heap.items(args).and_then(|a| a.first().copied());
+        match verdict {
             Verdict::Dict => self.push(Node::Dict(Vec::new())),
-            Verdict::List => {
-                // The argument itself: copying it for every call would let memory grow without bytes.
-                let first = self.heap.items(args).and_then(|a| a.first().copied());
-                match first.filter(|&id| self.heap.items(id).is_some()) {
-                    Some(id) => self.stack.push(id),
-                    None => self.push(Node::List(Vec::new()))?,
-                }
-                Ok(())
-            }
+            // The argument itself: copying it for every call would let memory grow without bytes.
+            Verdict::List => match first.filter(|&id| self.heap.items(id).is_some()) {
+                Some(id) => self.again(id),
+                None => self.push(Node::List(Vec::new())),
+            },
             Verdict::Through => {
-                let first = self.heap.items(args).and_then(|a| a.first().copied());
                 let first = first.ok_or_else(|| self.stack_problem("arguments", "none"))?;
-                self.stack.push(first);
-                Ok(())
+                self.again(first)
             }
             Verdict::Rebuild => self.push(Node::Call { function, args }),
-            Verdict::Opaque => {
-                let class = format!("{module}.{name}");
-                self.push(Node::Opaque(class))
-            }
-            Verdict::Forbidden => Err(Problem::Forbidden {
-                offset: self.at,
-                module: module.to_owned(),
-                name: name.to_owned(),
-            }),
+            // No forbidden name becomes a value that could be called.
+            Verdict::Opaque | Verdict::Forbidden => self.push(Node::Opaque(Some(function))),
         }
     }
 
+    /// Makes a value and puts it on the stack.
     fn push(&mut self, node: Node) -> Result<(), Problem> {
-        if self.heap.nodes.len() >= MAX_NODES {
-            return Err(Problem::TooMany {
-                offset: self.at,
-                most: MAX_NODES,
-            });
-        }
-        self.stack.push(self.heap.nodes.len() as Id);
+        let id = self.make(node)?;
+        self.again(id)
+    }
+
+    fn make(&mut self, node: Node) -> Result<Id, Problem> {
+        self.has_room(self.heap.nodes.len())?;
         self.heap.nodes.push(node);
+        Ok((self.heap.nodes.len() - 1) as Id)
+    }
+
+    /// Puts a value that is there already on the stack.
+    fn again(&mut self, id: Id) -> Result<(), Problem> {
+        self.has_room(self.stack.len())?;
+        self.stack.push(id);
         Ok(())
+    }
+
+    fn has_room(&self, len: usize) -> Result<(), Problem> {
+        if len < MAX_VALUES {
+            return Ok(());
+        }
+        Err(Problem::TooMany {
+            offset: self.at,
+            most: MAX_VALUES,
+        })
     }
 
     fn top(&self) -> Result<Id, Problem> {

@@ -28,8 +28,12 @@ pub enum Node {
     List(Vec<Id>),
     Tuple(Vec<Id>),
     Dict(Vec<(Id, Id)>),
-    /// `module.name`, never looked up.
-    Global(String, String),
+    /// `module.name`, never looked up: two strings of the heap, and what the name may stand for.
+    Global {
+        module: Id,
+        name: Id,
+        verdict: Verdict,
+    },
     /// A persistent id: how `torch.save` refers to storages.
     Persistent(Id),
     /// A call of an allow-listed function, kept as data.
@@ -37,8 +41,9 @@ pub enum Node {
         function: Id,
         args: Id,
     },
-    /// An instance of a class unknown here; its contents are dropped.
-    Opaque(String),
+    /// An instance of a class unknown here, whose contents are dropped: the class, where the pickle
+    /// names it.
+    Opaque(Option<Id>),
 }
 
 /// All values a pickle made; they refer to each other by [`Id`].
@@ -82,9 +87,18 @@ impl Heap {
 
     pub fn global(&self, id: Id) -> Option<(&str, &str)> {
         match self.get(id) {
-            Node::Global(module, name) => Some((module, name)),
+            Node::Global { module, name, .. } => Some((self.str(*module)?, self.str(*name)?)),
             _ => None,
         }
+    }
+
+    /// `module.name` of the class that an opaque value is an instance of.
+    pub fn class(&self, id: Id) -> Option<String> {
+        let Node::Opaque(Some(class)) = self.get(id) else {
+            return None;
+        };
+        let (module, name) = self.global(*class)?;
+        Some(format!("{module}.{name}"))
     }
 }
 
@@ -121,4 +135,10 @@ pub enum Problem {
     },
     #[error("makes more than {most} values at offset {offset}")]
     TooMany { offset: usize, most: usize },
+    #[error("name of {len} bytes at offset {offset}; at most {most} are read")]
+    LongName {
+        offset: usize,
+        len: usize,
+        most: usize,
+    },
 }

@@ -1,0 +1,31 @@
+//! Files that others may have made, and files that must appear whole or not at all.
+//!
+//! - [`Opened`] and [`read_small`] open regular files only, never block on a pipe or a device, and
+//!   notice a file that changed while it was read.
+//! - [`AtomicFile`] and [`Pending`] write beside the target and rename when all is written. What a
+//!   killed process left behind is removed by the next output in the same folder.
+//! - [`Child`] runs another program without a pipe that can fill up, and ends it on request.
+//! - [`scratch`] and [`free_bytes`] are for large temporary data.
+
+mod atomic;
+mod child;
+mod error;
+mod open;
+mod orphans;
+mod pending;
+mod resolve;
+mod scratch;
+mod signal;
+mod unfinished;
+
+pub use atomic::AtomicFile;
+pub use child::{Child, ChildError, Pipes, Stop};
+pub use error::FileError;
+pub use open::{Identity, Opened, open_to_resume, read_small, read_text};
+pub use pending::Pending;
+pub use scratch::{free_bytes, free_bytes_of, reserve, scratch};
+pub use signal::ignore_file_size_signal;
+pub use unfinished::remove_all_unfinished;
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -1,0 +1,216 @@
+//! The `ffmpeg` on the PATH: reads the formats that are not read here, and writes MP4.
+
+use crate::limits::Guard;
+use crate::{ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions};
+use nino_files::{Child, ChildError, Opened, Pending, Pipes, Stop};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says little, so that the first line is the reason of a failure.
+fn command() -> Command {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-loglevel", "error"]);
+    ffmpeg
+}
+
+/// An error unless there is an `ffmpeg` to start.
+pub(crate) fn is_there(path: &Path) -> Result<(), MediaError> {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.arg("-version");
+    let started = Child::start(ffmpeg, Pipes::default(), Stop::never());
+    started.map(drop).map_err(failed(path))
+}
+
+/// The error about a file that ffmpeg reads or writes.
+fn failed(path: &Path) -> impl Fn(ChildError) -> MediaError + '_ {
+    |error| match error {
+        ChildError::NotFound { .. } => MediaError::NoFfmpeg {
+            path: path.to_owned(),
+        },
+        ChildError::Stopped { .. } => MediaError::Stopped {
+            path: path.to_owned(),
+        },
+        error => MediaError::Ffmpeg {
+            path: path.to_owned(),
+            what: error.to_string(),
+        },
+    }
+}
+
+/// Frames as PPM on a pipe: each says its size.
+pub(crate) struct Frames {
+    path: PathBuf,
+    file_bytes: u64,
+    out: BufReader<Child>,
+    options: ReadOptions,
+}
+
+impl Frames {
+    pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<Frames, MediaError> {
+        // A pipe or a device would block ffmpeg as well.
+        let file_bytes = Opened::open(path)?.size();
+        let mut ffmpeg = command();
+        // Said to be a file: a name such as `http:x` would otherwise be looked for elsewhere.
+        let mut input = OsString::from("file:");
+        input.push(path);
+        ffmpeg
+            .arg("-i")
+            .arg(input)
+            .args(["-f", "image2pipe", "-c:v", "ppm", "-"]);
+        let pipes = Pipes {
+            input: false,
+            output: true,
+        };
+        let child = Child::start(ffmpeg, pipes, options.stop.clone()).map_err(failed(path))?;
+        Ok(Frames {
+            path: path.to_owned(),
+            file_bytes,
+            out: BufReader::new(child),
+            options: options.clone(),
+        })
+    }
+}
+
+impl FrameSource for Frames {
+    fn next_frame(&mut self) -> Result<Option<Picture>, MediaError> {
+        let guard = Guard {
+            path: &self.path,
+            format: "video",
+            file_bytes: self.file_bytes,
+            limits: &self.options.limits,
+        };
+        let frame = read_ppm(&mut self.out, guard);
+        match frame {
+            // A frame that is cut short is the end of an ffmpeg that failed or was stopped.
+            Ok(None) | Err(MediaError::Decode { .. }) => {
+                self.out.get_mut().finish().map_err(failed(&self.path))?;
+            }
+            _ => {}
+        }
+        frame
+    }
+}
+
+/// A binary PPM of 8 bits; `None` at the end.
+pub(crate) fn read_ppm(
+    input: &mut impl BufRead,
+    guard: Guard<'_>,
+) -> Result<Option<Picture>, MediaError> {
+    let wrong = |what: String| MediaError::Decode {
+        path: guard.path.to_owned(),
+        what,
+    };
+    let failed = |e: std::io::Error| wrong(format!("a frame is cut short: {e}"));
+    let mut header = [0u64; 3];
+    let mut magic = String::new();
+    for i in 0..4 {
+        let word = word(input).map_err(failed)?;
+        match (i, word.parse()) {
+            (0, _) if word.is_empty() => return Ok(None),
+            (0, _) => magic = word,
+            (_, Ok(n)) => header[i - 1] = n,
+            _ => return Err(wrong(format!("{word:?} in a frame's header"))),
+        }
+    }
+    let [width, height, depth] = header;
+    if magic != "P6" || depth != 255 || width == 0 || height == 0 {
+        let what = format!("a frame of {magic} {width}x{height}, depth {depth}");
+        return Err(wrong(what));
+    }
+    let pixels = guard.size(width, height, 3)?;
+    let mut rgb = guard.zeroed(pixels * 3)?;
+    input.read_exact(&mut rgb).map_err(failed)?;
+    Ok(Some(Picture {
+        width: width as usize,
+        height: height as usize,
+        rgb,
+    }))
+}
+
+/// How many frames there are in what ffmpeg writes; for tools that test this reader.
+pub fn count_ppm_frames(bytes: &[u8], limits: &Limits) -> Result<u64, MediaError> {
+    let guard = Guard {
+        path: Path::new("frames on a pipe"),
+        format: "video",
+        file_bytes: bytes.len() as u64,
+        limits,
+    };
+    let (mut input, mut n) = (bytes, 0);
+    while read_ppm(&mut input, guard)?.is_some() {
+        n += 1;
+    }
+    Ok(n)
+}
+
+/// The next word and the one white space after it.
+fn word(input: &mut impl Read) -> std::io::Result<String> {
+    let mut word = String::new();
+    let mut byte = [0];
+    while input.read(&mut byte)? == 1 && word.len() < 16 {
+        match byte[0] {
+            b if !b.is_ascii_whitespace() => word.push(b.into()),
+            _ if word.is_empty() => {}
+            _ => break,
+        }
+    }
+    Ok(word)
+}
+
+/// An MP4, made from raw frames on ffmpeg's standard input.
+pub(crate) struct Mp4 {
+    // Dropped first: it must not write after its file is removed.
+    ffmpeg: Child,
+    pending: Pending,
+}
+
+impl Mp4 {
+    pub(crate) fn create(path: &Path, clip: &ClipFormat) -> Result<Mp4, MediaError> {
+        let (pending, _file) = Pending::file(path)?;
+        let size = format!("{}x{}", clip.width, clip.height);
+        let mut ffmpeg = command();
+        ffmpeg
+            .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
+            .args(["-r", &clip.fps.to_string(), "-i", "-"])
+            // Players take BT.709 for granted in large videos and nothing in small ones: it is used,
+            // and said.
+            .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
+            .args(["-color_range", "tv", "-colorspace", "bt709"])
+            .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
+            .args(["-c:v", "libx264", "-crf", "17", "-pix_fmt", "yuv420p"])
+            .args(["-movflags", "+faststart", "-f", "mp4"])
+            .arg(pending.temporary());
+        let pipes = Pipes {
+            input: true,
+            output: false,
+        };
+        let ffmpeg = Child::start(ffmpeg, pipes, clip.stop.clone()).map_err(failed(path))?;
+        Ok(Mp4 { ffmpeg, pending })
+    }
+
+    /// Waits for its end; an error with its own words when that is not a good one.
+    fn end(&mut self) -> Result<(), MediaError> {
+        self.ffmpeg.finish().map_err(failed(self.pending.target()))
+    }
+}
+
+impl FrameSink for Mp4 {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        if self.ffmpeg.write_all(&picture.rgb).is_ok() {
+            return Ok(());
+        }
+        // It knows better why it no longer takes frames. That it does not is no broken pipe of ours.
+        self.end()?;
+        Err(MediaError::Encode {
+            path: self.pending.target().to_owned(),
+            what: "ffmpeg ended before it had all frames".to_owned(),
+        })
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
+        self.end()?;
+        let Mp4 { ffmpeg: _, pending } = *self;
+        Ok(pending.keep()?)
+    }
+}

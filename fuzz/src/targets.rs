@@ -1,0 +1,113 @@
+//! The readers that are fuzzed. Each takes the path of a file; an error of its own is a good answer.
+
+use crate::seeds::{self, Seed};
+use nino_engine::Latent;
+use nino_media::{Limits, ReadOptions};
+use nino_weights::TensorReader;
+use std::path::Path;
+
+const MIB: usize = 1 << 20;
+
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) seeds: fn(&Path) -> Vec<Seed>,
+    pub(crate) run: fn(&Path),
+    /// Bytes a case may allocate at once, and for every byte of its file so many more.
+    pub(crate) memory: usize,
+    pub(crate) for_each_byte: usize,
+}
+
+const fn target(
+    name: &'static str,
+    seeds: fn(&Path) -> Vec<Seed>,
+    run: fn(&Path),
+    memory: usize,
+) -> Target {
+    Target {
+        name,
+        seeds,
+        run,
+        memory,
+        for_each_byte: 100,
+    }
+}
+
+pub(crate) const TARGETS: [Target; 12] = [
+    target("pictures", seeds::pictures, picture, 960 * MIB),
+    target("clips", seeds::clips, clip, 960 * MIB),
+    target("text", seeds::texts, text, 64 * MIB),
+    target("y4m", seeds::y4m, clip, 960 * MIB),
+    target("ppm", seeds::ppm, ppm, 960 * MIB),
+    target("latents", seeds::latents, latent, 64 * MIB),
+    target("safetensors", seeds::safetensors, weights, 64 * MIB),
+    target("gguf", seeds::gguf, weights, 64 * MIB),
+    target("torch", seeds::torch, weights, 64 * MIB),
+    target("lora", seeds::loras, lora, 64 * MIB),
+    target("embeddings", seeds::embeddings, embedding, 64 * MIB),
+    target("shards", seeds::shards, weights, 64 * MIB),
+];
+
+fn picture(path: &Path) {
+    let limits = Limits::default();
+    let _ = nino_media::load_picture(path, &limits);
+    let _ = nino_media::load_with_alpha(path, &limits);
+    let _ = nino_media::load_mask(path, &limits);
+}
+
+fn clip(path: &Path) {
+    let Ok(Some(mut clip)) = nino_media::open_video(path, &ReadOptions::default()) else {
+        return;
+    };
+    // As many as a few seconds of work can be; what a frame takes does not grow with their number.
+    for _ in 0..64 {
+        if !matches!(clip.next_frame(), Ok(Some(_))) {
+            return;
+        }
+    }
+}
+
+fn text(path: &Path) {
+    let keywords = ["nino", "prompt", "parameters"];
+    let _ = nino_media::read_text(path, &keywords, &Limits::default());
+}
+
+fn ppm(path: &Path) {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let _ = nino_media::count_ppm_frames(&bytes, &Limits::default());
+}
+
+fn latent(path: &Path) {
+    let _ = Latent::open(path);
+    let _ = Latent::open_noisy(path);
+}
+
+/// Reads every tensor, as stored and as numbers.
+fn weights(path: &Path) {
+    if let Ok(reader) = nino_weights::open(path) {
+        read_all(&reader);
+    }
+}
+
+fn read_all(reader: &TensorReader) {
+    for entry in reader.index().entries() {
+        let mut bytes = vec![0; entry.n_bytes() as usize];
+        let _ = reader.read(entry, &mut bytes);
+        drop(bytes);
+        let mut values = vec![0.0; entry.n_values()];
+        let _ = reader.read_f32(entry, &mut values);
+    }
+}
+
+fn lora(path: &Path) {
+    if let Ok(reader) = nino_weights::open(path) {
+        let _ = nino_weights::lora::recognize(reader.index());
+        let _ = nino_weights::lora::parse(&reader);
+        read_all(&reader);
+    }
+}
+
+fn embedding(path: &Path) {
+    for encoder in ["clip_l", "clip_g"] {
+        let _ = nino_engine::embedding_size(path, encoder);
+    }
+}
