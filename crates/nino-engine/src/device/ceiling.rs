@@ -33,9 +33,9 @@ pub(super) const SMALL: CopyBytes = CopyBytes {
     gpu: 24 << 20,
 };
 
-/// The same where the memory is a card's own, which no plan uses yet: caches of cards are larger than
-/// the small blocks.
-pub(super) fn small_for(gpu: &Gpu) -> CopyBytes {
+/// For an estimate on a GPU. A card's own memory is not the program's, and its caches may be larger
+/// than the small blocks.
+pub(super) fn beside_a_plan(gpu: &Gpu) -> CopyBytes {
     match gpu.info.kind {
         AdapterKind::Discrete => LARGE,
         _ => SMALL,

@@ -56,7 +56,9 @@ impl Opened {
     pub fn rates(&self, loads: &[&Load]) -> Result<Rates, DeviceError> {
         let ceiling = match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
-            Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::small_for(gpu.gpu()))?,
+            Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::beside_a_plan(gpu.gpu()))
+                // The card may be full: less memory still gives an estimate.
+                .or_else(|_| ceiling::gpu(gpu.gpu(), ceiling::SMALL))?,
         };
         let bare: &dyn Device = match &self.executor {
             Executor::Cpu(cpu) => &**cpu,

@@ -5,7 +5,7 @@ use crate::golden::root;
 use crate::lists::{self, List, component};
 use nino_models::detect::Kind;
 use nino_models::{
-    FileParams, Misfits, Network, Taesd, Vae, clip, kl, open, open_vae, taehv, unet, wan,
+    Denoiser, FileParams, Misfits, Network, Taesd, Vae, clip, kl, open, open_vae, taehv, unet, wan,
 };
 use nino_weights::names::{self, Net};
 use nino_weights::{Index, TensorReader};
