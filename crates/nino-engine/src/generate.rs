@@ -68,7 +68,7 @@ pub fn generate(
     let passes = Passes::plan(store, model, request, &prompts)?;
     let canvas = start::prepare(store, model, request, control)?;
     let pasted = pasted(request, canvas.mask.as_ref());
-    let sampled = passes.run(canvas, control, on_latent)?;
+    let sampled = passes.run(&canvas, control, on_latent)?;
     on_latent(Kept {
         latent: &sampled.latent,
         stopped: None,

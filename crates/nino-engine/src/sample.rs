@@ -158,7 +158,7 @@ pub fn sample(
     let mut network = Regions::open(store, model, request, control)?;
     let previews = Previews::open(store, model, request, control);
     let (load_time, sigma) = (started.elapsed(), network.sigma());
-    let sampled = run.sample(&mut network, Some(sigma), previews, load_time, control);
+    let sampled = run.sample(&mut network, Some(&sigma), previews, load_time, control);
     let sampled = blame(sampled, network.error())?;
     network.finish();
     Ok(sampled)
@@ -297,10 +297,8 @@ impl<'a> SampleRequest<'a> {
                 found: noise.len(),
             });
         }
-        let rising = self
-            .sigmas
-            .windows(2)
-            .find(|w| w[0].is_nan() || !(w[1] <= w[0]));
+        let rises = |w: &&[f32]| w[0].is_nan() || w[1].is_nan() || w[1] > w[0];
+        let rising = self.sigmas.windows(2).find(rises);
         match (rising, self.sigmas) {
             (Some(&[a, b]), _) => Err(EngineError::Sigmas { first: a, then: b }),
             (None, [one]) if !one.is_finite() => Err(EngineError::Sigmas {
@@ -323,7 +321,7 @@ impl Run<'_> {
     fn sample<N: nino_sample::Network>(
         &self,
         network: N,
-        sigma: Option<Rc<Cell<f32>>>,
+        sigma: Option<&Cell<f32>>,
         mut previews: Option<Previews>,
         load_time: Duration,
         control: &mut Control<'_>,
@@ -340,7 +338,9 @@ impl Run<'_> {
             });
         }
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
-            sigma.iter().for_each(|s| s.set(level));
+            if let Some(sigma) = sigma {
+                sigma.set(level);
+            }
             guided.denoise(x, level, out)
         };
         let latent = request

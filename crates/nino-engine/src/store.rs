@@ -234,13 +234,12 @@ impl Store {
     ) -> Result<Sessions, EngineError> {
         let known = self.state().kept.weights(key);
         self.note(network);
-        let weights = match known {
-            Some(weights) => weights,
-            None => {
-                let weights = self.load(network)?;
-                self.state().kept.loaded(id, &weights);
-                weights
-            }
+        let weights = if let Some(weights) = known {
+            weights
+        } else {
+            let weights = self.load(network)?;
+            self.state().kept.loaded(id, &weights);
+            weights
         };
         let sessions = match self.device().sessions(network.plans, &weights) {
             Err(ExecError::OutOfMemory { .. }) if self.state().kept.clear() => {

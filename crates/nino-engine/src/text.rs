@@ -33,6 +33,9 @@ pub fn encode_texts(
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
     control.stage(Stage::Text)?;
+    for i in 0..text.encoders().len() {
+        text.id(i).check_unchanged()?;
+    }
     let known: Vec<Option<Conditioning>> = prompts
         .iter()
         .map(|p| store.known_text(&key(text, p)))

@@ -13,7 +13,8 @@ pub(super) struct Passes<'a> {
     model: &'a Checkpoint,
     request: &'a GenerateRequest,
     prompts: &'a Prompts,
-    passes: Vec<(Pass, Vec<f32>)>,
+    /// Each pass with its noise levels.
+    planned: Vec<(Pass, Vec<f32>)>,
 }
 
 /// A finished latent, and what it took.
@@ -36,7 +37,7 @@ impl<'a> Passes<'a> {
             model,
             request,
             prompts,
-            passes: Vec::new(),
+            planned: Vec::new(),
         };
         for pass in request.passes(model) {
             let all = sample::sigmas(
@@ -50,7 +51,7 @@ impl<'a> Passes<'a> {
             let empty = pass.shape.empty();
             let run = passes.run_of(&pass, &sigmas, &prompts.positive, &prompts.negative, &empty);
             sample::plan(store, &model.diffusion, &run)?;
-            passes.passes.push((pass, sigmas));
+            passes.planned.push((pass, sigmas));
         }
         Ok(passes)
     }
@@ -58,7 +59,7 @@ impl<'a> Passes<'a> {
     /// Runs the passes. Of one that fails, `on_latent` gets what there is.
     pub(super) fn run(
         &self,
-        canvas: Canvas,
+        canvas: &Canvas,
         control: &mut Control<'_>,
         on_latent: &mut OnLatent<'_>,
     ) -> Result<Sampled, EngineError> {
@@ -66,14 +67,14 @@ impl<'a> Passes<'a> {
         let negative = self.prompts.negative.with_seen(canvas.seen.clone());
         let (mut load_time, mut sample_time) = (Duration::ZERO, Duration::ZERO);
         let mut before: Option<Latent> = None;
-        for (pass, sigmas) in &self.passes {
+        for (pass, sigmas) in &self.planned {
             let shape = pass.shape;
             let start = match &before {
                 None => canvas.start(shape),
                 Some(before) => before.resized(shape.height, shape.width, pass.method),
             };
-            if self.passes.len() > 1 {
-                let (index, total) = (pass.index, self.passes.len());
+            if self.planned.len() > 1 {
+                let (index, total) = (pass.index, self.planned.len());
                 (control.on_event)(Event::Pass { index, total });
             }
             let request = SampleRequest {
@@ -90,7 +91,7 @@ impl<'a> Passes<'a> {
                     let model = &self.model.diffusion;
                     let reached = unfinished.reached.map(|r| *r);
                     let stopped = stopped::of(reached, model, self.request, pass);
-                    stopped::keep(stopped, before.as_ref(), control, on_latent);
+                    stopped::keep(stopped.as_ref(), before.as_ref(), control, on_latent);
                     return Err(unfinished.error);
                 }
             }

@@ -86,12 +86,12 @@ fn go_on(
 
 /// Hands over what there is when a pass failed; `before` is the finished latent of the pass before it.
 pub(super) fn keep(
-    stopped: Option<(Latent, Stopped)>,
+    stopped: Option<&(Latent, Stopped)>,
     before: Option<&Latent>,
     control: &mut Control<'_>,
     on_latent: &mut OnLatent<'_>,
 ) {
-    let kept = match (&stopped, before) {
+    let kept = match (stopped, before) {
         (Some((latent, stopped)), _) => on_latent(Kept {
             latent,
             stopped: Some(stopped),

@@ -10,6 +10,9 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeaseId(u64);
 
+/// Sessions that may wait at a time.
+const IDLE: usize = 8;
+
 #[derive(Default)]
 pub(super) struct Kept {
     clock: u64,
@@ -201,6 +204,11 @@ impl Kept {
         let Some(lent) = self.lent.iter().find(|l| l.id == id && l.id.0 > self.lost) else {
             return;
         };
+        // Every size of picture has an arena of its own: without an end, a device without a budget would
+        // fill up with them.
+        while self.idle.len() >= IDLE {
+            self.drop_oldest_sessions();
+        }
         self.idle.push(Idle {
             key: lent.key.clone(),
             plans,

@@ -51,7 +51,7 @@ impl Lease {
 
     /// Bytes of the arena, as allocated.
     pub(crate) fn arena_bytes(&self) -> usize {
-        let lent = self.sessions.iter().flat_map(|s| s.0.first());
+        let lent = self.sessions.iter().filter_map(|s| s.0.first());
         lent.map(|s| s.arena_bytes()).sum()
     }
 

@@ -167,7 +167,7 @@ pub(super) fn sampled(
     let passes = Passes::plan(store, model, request, prompts).unwrap();
     let (sampled, _) = control(|c| {
         let canvas = start::prepare(store, model, request, c)?;
-        passes.run(canvas, c, &mut |_| Ok(()))
+        passes.run(&canvas, c, &mut |_| Ok(()))
     });
     planes(&sampled.latent)
 }

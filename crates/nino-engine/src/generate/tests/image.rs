@@ -85,7 +85,7 @@ impl Case {
             let prompts = encode_prompts(&self.store, model, request, c)?;
             let passes = Passes::plan(&self.store, model, request, &prompts)?;
             let canvas = start::prepare(&self.store, model, request, c)?;
-            passes.run(canvas, c, &mut |_| Ok(()))
+            passes.run(&canvas, c, &mut |_| Ok(()))
         });
         let (found, expected) = (planes(&sampled.latent), self.golden.tensor(key).1);
         assert_eq!(found.len(), expected.len(), "{key}");
