@@ -47,6 +47,14 @@ pub enum DescribeError {
 }
 
 impl Network {
+    /// Whether this crate has a model of the network.
+    pub fn is_written(net: Net) -> bool {
+        match net {
+            Net::Unet | Net::ClipText | Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
+            Net::ControlNet | Net::Flux | Net::Wan | Net::ClipVision | Net::T5 => false,
+        }
+    }
+
     /// The sizes of a network whose names `nino_weights::names` told apart. `None` when tensors
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
@@ -109,6 +117,12 @@ impl TensorSpec {
 const SIDE: usize = 64;
 
 fn unet_graph(c: &unet::Config) -> Result<Graph, GraphError> {
+    // Neither heads nor groups are the size of any tensor: one of each divides every width.
+    let c = &unet::Config {
+        heads: unet::Heads::Count(1),
+        groups: 1,
+        ..c.clone()
+    };
     let mut g = Graph::new();
     let inputs = unet::Inputs {
         x: g.input("x", [1, SIDE, SIDE, c.in_channels], DType::F32),
@@ -122,6 +136,10 @@ fn unet_graph(c: &unet::Config) -> Result<Graph, GraphError> {
 }
 
 fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
+    let c = &clip::Config {
+        heads: 1,
+        ..c.clone()
+    };
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
     let ids = g.input("ids", [1, 1], DType::I32);
@@ -137,6 +155,10 @@ fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
 }
 
 fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
+    let vae = &match vae.clone() {
+        Vae::Kl(c) => Vae::Kl(kl::Config { groups: 1, ..c }),
+        other => other,
+    };
     // The first chunk of a video has no frames to double: only later ones use every layer.
     let first = vae.time_scale().is_none();
     let chunk = |frames, side| Chunk {

@@ -88,17 +88,9 @@ impl Checkpoint {
         let found: Vec<Net> = components.iter().map(|c| c.net).collect();
         let mut unet = None;
         let mut text = Vec::new();
-        for component in components {
-            let wanted = match component.net {
-                Net::Unet => true,
-                Net::ClipText => files.clip.is_empty(),
-                _ => false,
-            };
-            match wanted
-                .then(|| nino_models::open(&reader, component))
-                .transpose()?
-                .flatten()
-            {
+        let wanted = |net| net == Net::Unet || (net == Net::ClipText && files.clip.is_empty());
+        for component in components.into_iter().filter(|c| wanted(c.net)) {
+            match nino_models::open(&reader, component)? {
                 Some((Network::Unet(config), params)) => unet = Some((params, config)),
                 Some((Network::ClipText(config), params)) => {
                     text.push(TextEncoder { params, config });
