@@ -25,7 +25,6 @@ use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -237,17 +237,10 @@ impl VaeFile {
         };
         // SDXL's activations pass f16's largest number by a factor of a few.
         let shift = if activations == DType::F16 { 5 } else { 0 };
-        let recorded = record(&Storage {
+        let mut recording = record(&Storage {
             activations,
             weights: &weights,
             scale: kl::Scale { shift },
-        });
-        let mut recording = recorded.map_err(|error| match error {
-            VaeError::NoPart { part } => EngineError::NoPart {
-                vae: self.name.clone(),
-                part,
-            },
-            other => other.into(),
         })?;
         for cache in &recording.caches {
             if let Some(input) = cache.input {

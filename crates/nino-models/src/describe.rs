@@ -2,7 +2,7 @@
 //! by the code that runs it: detection, the check at load and plans without a file take their
 //! lists from here.
 
-use crate::{Chunk, Denoiser, DenoiserShape, Find, Params, Storage, Vae, VaeError, clip, kl};
+use crate::{Chunk, Denoiser, DenoiserShape, Find, Params, Storage, Vae, VaeError, clip, kl, unet};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
 use nino_weights::names::Net;
@@ -47,6 +47,14 @@ pub enum DescribeError {
 }
 
 impl Network {
+    /// Whether this crate has a model of the network.
+    pub fn is_written(net: Net) -> bool {
+        match net {
+            Net::Unet | Net::ClipText | Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
+            Net::ControlNet | Net::Flux | Net::Wan | Net::ClipVision | Net::T5 => false,
+        }
+    }
+
     /// The sizes of a network whose names `nino_weights::names` told apart. `None` when tensors
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
@@ -109,6 +117,14 @@ impl TensorSpec {
 const SIDE: usize = 64;
 
 fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
+    // Neither heads nor groups are the size of any tensor: one of each divides every width.
+    let denoiser = match denoiser {
+        Denoiser::Unet(c) => Denoiser::Unet(unet::Config {
+            heads: unet::Heads::Count(1),
+            groups: 1,
+            ..c.clone()
+        }),
+    };
     let shape = DenoiserShape {
         rows: 1,
         frames: 1,
@@ -121,6 +137,10 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
 }
 
 fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
+    let c = &clip::Config {
+        heads: 1,
+        ..c.clone()
+    };
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
     let ids = g.input("ids", [1, 1], DType::I32);
@@ -136,6 +156,10 @@ fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
 }
 
 fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
+    let vae = &match vae.clone() {
+        Vae::Kl(c) => Vae::Kl(kl::Config { groups: 1, ..c }),
+        other => other,
+    };
     // The first chunk of a video has no frames to double: only later ones use every layer.
     let first = vae.time_scale().is_none();
     let chunk = |frames, side| Chunk {

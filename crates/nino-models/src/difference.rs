@@ -101,10 +101,14 @@ impl Difference {
         let known: HashSet<&str> = tensors.iter().map(|t| t.name.as_str()).collect();
         let names = index.entries().iter().map(|e| e.name.as_str());
         let unlisted = names.filter(|name| !known.contains(name));
+        let unlisted = unlisted.filter(|name| !is_extra(component.net, name));
+        // Names that no table knows are as the file has them.
+        let is_known = |name: &str| {
+            let below = name.strip_prefix(&component.prefix).unwrap_or(name);
+            is_extra(component.net, below)
+        };
         let unmapped = component.unmapped.iter().map(String::as_str);
-        let unknown = unlisted
-            .chain(unmapped)
-            .filter(|n| !is_extra(component.net, n));
+        let unknown = unlisted.chain(unmapped.filter(|name| !is_known(name)));
         result.unknown = unknown.map(str::to_owned).collect();
         result
     }

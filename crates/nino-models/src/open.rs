@@ -76,6 +76,9 @@ fn open_with_halves(
     component: Component,
 ) -> Result<Option<(Network, FileParams, Vec<&'static str>)>, Box<Misfits>> {
     let net = component.net;
+    if !Network::is_written(net) {
+        return Ok(None);
+    }
     let network = Network::detect(net, &|name: &str| find_in(&component.index, name));
     let (own, sizes) = match network.as_ref().map(describe::tensors).transpose() {
         Ok(tensors) => (tensors.map(|t| Difference::between(&component, &t)), None),
@@ -85,12 +88,12 @@ fn open_with_halves(
         let params = FileParams::of(reader, component.index);
         return Ok(Some((network, params, fits.halves.clone())));
     }
-    let (closest, difference) = match (own, detect::closest(&component)) {
+    let closest = detect::closest(&component).filter(|(_, d)| !d.is_empty());
+    let (closest, difference) = match (own, closest) {
         (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),
-        (Some(own), None) => (None, own),
-        // What says the sizes is in a half that is not there.
-        (None, Some((_, other))) if other.is_empty() => return Ok(None),
         (_, Some((kind, other))) => (Some(kind), other),
+        (Some(own), None) => (None, own),
+        // A known model but for the half that says its sizes.
         (None, None) => return Ok(None),
     };
     Err(Box::new(Misfits {

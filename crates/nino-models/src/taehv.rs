@@ -68,7 +68,8 @@ impl Config {
     /// in the file, its sizes are assumed to mirror the decoder's.
     pub fn detect(find: &Find) -> Option<Config> {
         let conv = |name: &str| match **find(&format!("{name}.weight")).as_ref().map(|(s, _)| s)? {
-            [cout, cin, _, _] => Some((cout, cin)),
+            // Some converters squeeze 1×1 kernels.
+            [cout, cin] | [cout, cin, _, _] => Some((cout, cin)),
             _ => None,
         };
         let (w0, latent_channels) = conv("decoder.1")?;

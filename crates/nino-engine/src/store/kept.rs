@@ -201,22 +201,23 @@ impl Kept {
     /// Sessions come back from a loan, to wait for the next one.
     pub(super) fn give_back(&mut self, id: LeaseId, plans: Vec<Arc<Plan>>, sessions: Sessions) {
         let used = self.tick();
-        let Some(lent) = self.lent.iter().find(|l| l.id == id && l.id.0 > self.lost) else {
+        let known = |l: &Lent| l.id == id && l.id.0 > self.lost;
+        let Some(at) = self.lent.iter().position(known) else {
             return;
         };
-        // Every size of picture has an arena of its own: without an end, a device without a budget would
-        // fill up with them.
+        let Lent { key, arena, .. } = self.lent.remove(at);
+        // Every size of picture has an arena of its own: without an end, a device without a budget
+        // would fill up with them.
         while self.idle.len() >= IDLE {
             self.drop_oldest_sessions();
         }
         self.idle.push(Idle {
-            key: lent.key.clone(),
+            key,
             plans,
             sessions,
-            arena: lent.arena,
+            arena,
             used,
         });
-        self.lent.retain(|l| l.id != id);
     }
 
     /// A loan ends; where nothing is kept, its weights go too.

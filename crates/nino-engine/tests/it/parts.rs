@@ -215,7 +215,7 @@ fn a_damaged_unet_or_text_encoder_is_one_error_before_anything_is_loaded() {
     let vae = super::root().join("goldens/models/kl_sd.safetensors");
 
     let mut tensors = unet_tensors(4, 768, None);
-    let names = ["time_embed.2.bias", "out.0.weight"];
+    let names = ["time_embed.2.bias", "time_embed.0.bias"];
     damage(&mut tensors, names, "model.diffusion_model.");
     let bad_unet = write(&dir.join("bad_unet.safetensors"), &tensors);
     let mut tensors = clip_tensors(768);
@@ -228,7 +228,7 @@ fn a_damaged_unet_or_text_encoder_is_one_error_before_anything_is_loaded() {
             [
                 "bad_unet.safetensors",
                 "1 missing (time_embed.2.bias)",
-                "1 mis-shaped (out.0.weight is [33] instead of [32])",
+                "1 mis-shaped (time_embed.0.bias is [129] instead of [128])",
                 "1 unknown (adapter.weight)",
             ],
         ),

@@ -110,7 +110,8 @@ fn a_checkpoint_shows_all_its_parts() {
     assert!(report.rest.is_empty(), "{:?}", report.rest);
 }
 
-fn open_clip(layers: usize, d: usize, prefix: &str) -> Vec<(String, Vec<usize>)> {
+/// A text encoder in the names of open_clip.
+pub(crate) fn open_clip(layers: usize, d: usize, prefix: &str) -> Vec<(String, Vec<usize>)> {
     let mut tensors = vec![
         ("token_embedding.weight".to_owned(), vec![49408, d]),
         ("positional_embedding".to_owned(), vec![77, d]),

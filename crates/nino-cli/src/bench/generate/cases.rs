@@ -7,8 +7,8 @@ use crate::failure::Usage;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{ModelKind, SyntheticParams};
-use nino_models::{FileParams, Vae, clip, unet};
-use nino_weights::names::{self, Net};
+use nino_models::{Denoiser, Vae, clip, unet};
+use nino_weights::names;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,19 +130,18 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
     let mut texts = Vec::new();
     let mut rest = Vec::new();
     for component in components {
-        let params = Arc::new(FileParams::of(&reader, component.index));
-        let find = |name: &str| params.find(name);
-        let found = match component.net {
-            Net::ClipText => {
-                clip::Config::detect(&find).map(|c| text(&format!("{} wide", c.width), c))
-            }
-            Net::Unet => unet::Config::detect(&find).map(|c| {
+        let Some((found, params)) = nino_models::open(&reader, component)? else {
+            continue;
+        };
+        let (name, kind) = match found {
+            nino_models::Network::ClipText(c) => text(&format!("{} wide", c.width), c),
+            nino_models::Network::Denoiser(Denoiser::Unet(c)) => {
                 let side = if c.adm_in.is_some() { 128 } else { 64 };
                 unet_at("of the file", c, side)
-            }),
-            _ => None,
+            }
+            nino_models::Network::Vae(_) => continue,
         };
-        let Some((name, kind)) = found else { continue };
+        let params = Arc::new(params);
         let held = params.clone();
         let network = Network {
             name,
