@@ -64,6 +64,7 @@ pub use nino_sample::{
     Error as SampleError, ModelSampling, Options as SamplerOptions, Prediction, Rng, SAMPLERS,
     Sampler as SamplerInfo, Scheduler, Seed, nearest,
 };
+pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
 pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
 pub use store::{Store, StoreUse};

@@ -7,8 +7,8 @@ use nino_dtype::DType;
 use nino_graph::{ExecError, ParamSource, ParamSpec, Shape};
 use nino_models::latent::LatentFormat;
 use nino_models::{Chunk, FileParams, OpenedVae, Recording, SPECS, Storage, Vae, VaeError, kl};
-use nino_weights::Entry;
 use nino_weights::names;
+use nino_weights::{Entry, TensorReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,7 +49,22 @@ impl VaeFile {
     /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own or
     /// in a whole checkpoint.
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
-        let reader = Arc::new(nino_weights::open(path)?);
+        let reader = nino_weights::open(path)?;
+        let origin = Origin::files(&reader.index().files);
+        VaeFile::of(Arc::new(reader), path, origin)
+    }
+
+    /// Recognizes the autoencoder among tensors that are in memory ([`crate::from_memory`]); `name` is for
+    /// messages, and says the latent space where channels do not.
+    pub fn from_reader(name: &str, reader: TensorReader) -> Result<VaeFile, EngineError> {
+        VaeFile::of(Arc::new(reader), Path::new(name), Origin::unique())
+    }
+
+    pub(crate) fn of(
+        reader: Arc<TensorReader>,
+        path: &Path,
+        origin: Origin,
+    ) -> Result<VaeFile, EngineError> {
         let (components, _) = names::canonical(reader.index())?;
         let Some(OpenedVae {
             vae,
@@ -80,7 +95,7 @@ impl VaeFile {
             weights: Weights::File { params, halves },
             encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
             quantized: reader.index().entries().iter().any(is_quantized),
-            origin: Origin::files(&reader.index().files),
+            origin,
         })
     }
 

@@ -10,6 +10,7 @@ pub mod gguf;
 mod index;
 pub mod inspect;
 pub mod lora;
+mod memory;
 mod meta;
 pub mod names;
 mod open;
@@ -22,6 +23,7 @@ pub mod torch;
 
 pub use error::{Error, Result};
 pub use index::{Entry, Format, Index, Scale, Span};
+pub use memory::{MemoryTensor, from_memory};
 pub use meta::{Array, Metadata, Value};
 pub use open::open;
 pub use reader::TensorReader;

@@ -1,19 +1,63 @@
 //! Lazy reading of single tensors: positioned reads of exactly their bytes, decoded on request.
 
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
 use crate::{Entry, Error, FileSource, Index, Result, Source, Span};
 
 /// Bytes decoded at a time: fits a core's second-level cache beside the values it becomes.
 const CHUNK: usize = 256 << 10;
 
-/// An index and its open files. Shared between threads as it is: reads carry their own position.
+/// An index and its open files, or its bytes in memory. Shared between threads as it is: reads carry
+/// their own position.
 #[derive(Debug)]
 pub struct TensorReader {
     index: Index,
-    sources: Vec<FileSource>,
+    sources: Vec<Bytes>,
+}
+
+/// Where the bytes of a span are.
+pub(crate) enum Bytes {
+    File(FileSource),
+    Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
+}
+
+impl Bytes {
+    /// Reads from a place; an error if the file was written to since it was opened.
+    fn read(&self, buf: &mut [u8], span: Span, path: &Path) -> Result<()> {
+        match self {
+            Bytes::File(file) => {
+                let read = file.read_exact_at(buf, span.offset);
+                // First, because a file that was cut short also fails to be read. Asked after every
+                // read, so that weights that are streamed again and again are noticed as well.
+                file.check_unchanged()?;
+                read.map_err(Error::io(path, "read"))
+            }
+            Bytes::Memory(bytes) => {
+                let bytes: &[u8] = (**bytes).as_ref();
+                let read = bytes.read_exact_at(buf, span.offset);
+                read.map_err(Error::io(path, "read"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bytes::File(file) => file.fmt(f),
+            Bytes::Memory(bytes) => write!(f, "{} bytes in memory", (**bytes).as_ref().len()),
+        }
+    }
 }
 
 impl TensorReader {
     pub(crate) fn new(index: Index, sources: Vec<FileSource>) -> TensorReader {
+        TensorReader::over(index, sources.into_iter().map(Bytes::File).collect())
+    }
+
+    pub(crate) fn over(index: Index, sources: Vec<Bytes>) -> TensorReader {
         TensorReader { index, sources }
     }
 
@@ -91,12 +135,8 @@ impl TensorReader {
     }
 
     fn read_span(&self, span: Span, buf: &mut [u8]) -> Result<()> {
-        let source = &self.sources[span.file];
-        let read = source.read_exact_at(buf, span.offset);
-        // First, because a file that was cut short also fails to be read. Asked after every read, so
-        // that weights that are streamed again and again are noticed as well.
-        source.check_unchanged()?;
-        read.map_err(Error::io(&self.index.files[span.file], "read"))
+        let path = &self.index.files[span.file];
+        self.sources[span.file].read(buf, span, path)
     }
 
     /// A strided tensor: reads what it spans and picks the values in row-major order.

@@ -49,7 +49,22 @@ impl Checkpoint {
     /// Reads a model whose parts may be files of their own.
     pub fn open_files(files: ModelFiles<'_>) -> Result<Checkpoint, EngineError> {
         let path = files.model;
-        let opened = Opened::read(path)?;
+        Checkpoint::of(&Opened::read(path)?, files)
+    }
+
+    /// A whole checkpoint among tensors that are in memory ([`crate::from_memory`]); `name` is for
+    /// messages, and says whether the model was distilled to few steps.
+    pub fn from_reader(name: &str, reader: TensorReader) -> Result<Checkpoint, EngineError> {
+        let files = ModelFiles {
+            model: Path::new(name),
+            clip: &[],
+            vae: None,
+        };
+        Checkpoint::of(&Opened::of(reader, Origin::unique())?, files)
+    }
+
+    fn of(opened: &Opened, files: ModelFiles<'_>) -> Result<Checkpoint, EngineError> {
+        let path = files.model;
         let diffusion = opened.diffusion(path)?;
         let encoders = if files.clip.is_empty() {
             opened.text_encoders()?
@@ -59,13 +74,18 @@ impl Checkpoint {
         };
         let text = opened.text(path, diffusion.family, encoders)?;
         let has_vae = |c: &Component| matches!(c.net, Net::KlVae | Net::Taesd);
-        if files.vae.is_none() && !opened.components.iter().any(has_vae) {
-            return Err(EngineError::MissingVae {
-                path: path.to_owned(),
-                family: diffusion.family.name(),
-            });
-        }
-        let vae = VaeFile::open(files.vae.unwrap_or(path))?;
+        let vae = match files.vae {
+            Some(path) => VaeFile::open(path)?,
+            None if opened.components.iter().any(has_vae) => {
+                VaeFile::of(Arc::clone(&opened.reader), path, opened.origin.clone())?
+            }
+            None => {
+                return Err(EngineError::MissingVae {
+                    path: path.to_owned(),
+                    family: diffusion.family.name(),
+                });
+            }
+        };
         diffusion.check_vae(&vae)?;
         Ok(Checkpoint {
             path: path.to_owned(),
@@ -167,6 +187,12 @@ impl DiffusionModel {
         Opened::read(path)?.diffusion(path)
     }
 
+    /// The diffusion model among tensors that are in memory ([`crate::from_memory`]); `name` is for
+    /// messages.
+    pub fn from_reader(name: &str, reader: TensorReader) -> Result<DiffusionModel, EngineError> {
+        Opened::of(reader, Origin::unique())?.diffusion(Path::new(name))
+    }
+
     /// An error when its latents are not what the VAE decodes.
     pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
         let (wanted, given) = (self.net.wants().channels, vae.vae.latent_channels());
@@ -203,13 +229,18 @@ struct Opened {
 
 impl Opened {
     fn read(path: &Path) -> Result<Opened, EngineError> {
-        let reader = Arc::new(nino_weights::open(path)?);
+        let reader = nino_weights::open(path)?;
+        let origin = Origin::files(&reader.index().files);
+        Opened::of(reader, origin)
+    }
+
+    fn of(reader: TensorReader, origin: Origin) -> Result<Opened, EngineError> {
         let (components, _) = names::canonical(reader.index())?;
         Ok(Opened {
-            origin: Origin::files(&reader.index().files),
+            origin,
             own: Own::read(&reader),
             components,
-            reader,
+            reader: Arc::new(reader),
         })
     }
 

@@ -8,6 +8,7 @@ mod carry;
 mod decode;
 mod emoji;
 mod encode;
+mod examples;
 mod finite;
 mod gpu;
 mod image;
