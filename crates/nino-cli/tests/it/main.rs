@@ -10,4 +10,5 @@ mod generate;
 mod memory;
 mod models;
 mod pull;
+mod same_bytes;
 mod shell;

@@ -175,7 +175,7 @@ impl Session {
         let step = &self.plan.steps()[i];
         self.transfer(step, false)?;
         // SAFETY: the step is the plan's, its operands are in the arena, and `&mut self` keeps
-        // others out; the arena is not `Sync`, so sessions that share it are on this thread.
+        // others out; sessions that share the arena wait for each other ([`nino_graph::taking_turns`]).
         unsafe { self.step(step, options.cancel)? };
         if options.cancelled() {
             return Err(ExecError::Cancelled);
