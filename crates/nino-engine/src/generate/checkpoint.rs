@@ -10,7 +10,7 @@ use crate::{BUILTIN, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::{FileParams, Network, clip, unet};
+use nino_models::{FileParams, Network, Opened, clip, unet};
 use nino_sample::{ModelSampling, Prediction};
 use nino_text::Bpe;
 use nino_weights::lora::LoraPart;
@@ -90,12 +90,16 @@ impl Checkpoint {
         let mut text = Vec::new();
         let wanted = |net| net == Net::Unet || (net == Net::ClipText && files.clip.is_empty());
         for component in components.into_iter().filter(|c| wanted(c.net)) {
-            match nino_models::open(&reader, component)? {
-                Some((Network::Unet(config), params)) => unet = Some((params, config)),
-                Some((Network::ClipText(config), params)) => {
-                    text.push(TextEncoder { params, config });
-                }
-                _ => {}
+            let Some(Opened {
+                network, params, ..
+            }) = nino_models::open(&reader, component)?
+            else {
+                continue;
+            };
+            match network {
+                Network::Unet(config) => unet = Some((params, config)),
+                Network::ClipText(config) => text.push(TextEncoder { params, config }),
+                Network::Vae(_) => {}
             }
         }
         let mut unet = unet.ok_or_else(|| EngineError::NoUnet {
@@ -113,8 +117,11 @@ impl Checkpoint {
             let (components, _) = names::canonical(reader.index())?;
             let before = text.len();
             for component in components.into_iter().filter(|c| c.net == Net::ClipText) {
-                if let Some((Network::ClipText(config), params)) =
-                    nino_models::open(&reader, component)?
+                if let Some(Opened {
+                    network: Network::ClipText(config),
+                    params,
+                    ..
+                }) = nino_models::open(&reader, component)?
                 {
                     text.push(TextEncoder { params, config });
                 }
