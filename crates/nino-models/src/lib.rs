@@ -3,7 +3,7 @@
 //! A model file names no device, file or weight format. Parameters carry the names of the original
 //! authors' single files; `Config::detect` reads sizes from tensor names and shapes. [`describe`]
 //! lists the tensors that a recorded model asks for, [`detect`] says with such lists what a file
-//! is, and [`open`] is the way from a file to weights that fit.
+//! is, and [`open()`] is the way from a file to weights that fit.
 
 pub mod clip;
 mod denoiser;
@@ -27,7 +27,7 @@ pub use denoiser::{Denoiser, DenoiserGraph, DenoiserShape, Wants};
 pub use describe::Network;
 pub use difference::{Difference, Misshaped};
 pub use family::{Family, Label};
-pub use open::{Misfits, OpenedVae, open, open_vae};
+pub use open::{Misfits, Opened, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};

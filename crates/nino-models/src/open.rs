@@ -25,12 +25,20 @@ pub struct Misfits {
     pub sizes: Option<DescribeError>,
 }
 
-/// An autoencoder of a file.
+/// A network of a file: its sizes, and weights that fit them.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub network: Network,
+    pub params: FileParams,
+    /// Which halves of an autoencoder the file has, of `encoder` and `decoder`.
+    pub halves: Vec<&'static str>,
+}
+
+/// The same of an autoencoder.
 #[derive(Clone, Debug)]
 pub struct OpenedVae {
     pub vae: Vae,
     pub params: FileParams,
-    /// Which halves the file has, of `encoder` and `decoder`.
     pub halves: Vec<&'static str>,
 }
 
@@ -38,9 +46,39 @@ pub struct OpenedVae {
 pub fn open(
     reader: &Arc<TensorReader>,
     component: Component,
-) -> Result<Option<(Network, FileParams)>, Box<Misfits>> {
-    let opened = open_with_halves(reader, component)?;
-    Ok(opened.map(|(network, params, _)| (network, params)))
+) -> Result<Option<Opened>, Box<Misfits>> {
+    let net = component.net;
+    if !Network::is_written(net) {
+        return Ok(None);
+    }
+    let network = Network::detect(net, &|name: &str| find_in(&component.index, name));
+    let (own, sizes) = match network.as_ref().map(describe::tensors).transpose() {
+        Ok(tensors) => (tensors.map(|t| Difference::between(&component, &t)), None),
+        Err(error) => (None, Some(error)),
+    };
+    if let (Some(network), Some(fits)) = (network, own.as_ref().filter(|d| d.is_empty())) {
+        return Ok(Some(Opened {
+            network,
+            params: FileParams::of(reader, component.index),
+            halves: fits.halves.clone(),
+        }));
+    }
+    // Damaged tensors may be those that say the sizes: then a known model tells better what is wrong.
+    let closest = detect::closest(&component).filter(|(_, d)| !d.is_empty());
+    let (closest, difference) = match (own, closest) {
+        (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),
+        (_, Some((kind, other))) => (Some(kind), other),
+        (Some(own), None) => (None, own),
+        // A known model but for the half that says its sizes.
+        (None, None) => return Ok(None),
+    };
+    Err(Box::new(Misfits {
+        file: reader.index().files.first().cloned().unwrap_or_default(),
+        net,
+        closest,
+        difference,
+        sizes,
+    }))
 }
 
 /// The autoencoder among the components of a file; `None` when there is none. The halves of a tiny
@@ -60,48 +98,14 @@ pub fn open_vae(
         whole.unmapped.extend(half.unmapped);
     }
     whole.index = whole.index.with_entries(entries);
-    let opened = open_with_halves(reader, whole)?;
-    Ok(opened.and_then(|(network, params, halves)| match network {
+    let opened = open(reader, whole)?;
+    Ok(opened.and_then(|opened| match opened.network {
         Network::Vae(vae) => Some(OpenedVae {
             vae,
-            params,
-            halves,
+            params: opened.params,
+            halves: opened.halves,
         }),
         Network::Denoiser(_) | Network::ClipText(_) => None,
-    }))
-}
-
-fn open_with_halves(
-    reader: &Arc<TensorReader>,
-    component: Component,
-) -> Result<Option<(Network, FileParams, Vec<&'static str>)>, Box<Misfits>> {
-    let net = component.net;
-    if !Network::is_written(net) {
-        return Ok(None);
-    }
-    let network = Network::detect(net, &|name: &str| find_in(&component.index, name));
-    let (own, sizes) = match network.as_ref().map(describe::tensors).transpose() {
-        Ok(tensors) => (tensors.map(|t| Difference::between(&component, &t)), None),
-        Err(error) => (None, Some(error)),
-    };
-    if let (Some(network), Some(fits)) = (network, own.as_ref().filter(|d| d.is_empty())) {
-        let params = FileParams::of(reader, component.index);
-        return Ok(Some((network, params, fits.halves.clone())));
-    }
-    let closest = detect::closest(&component).filter(|(_, d)| !d.is_empty());
-    let (closest, difference) = match (own, closest) {
-        (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),
-        (_, Some((kind, other))) => (Some(kind), other),
-        (Some(own), None) => (None, own),
-        // A known model but for the half that says its sizes.
-        (None, None) => return Ok(None),
-    };
-    Err(Box::new(Misfits {
-        file: reader.index().files.first().cloned().unwrap_or_default(),
-        net,
-        closest,
-        difference,
-        sizes,
     }))
 }
 

@@ -7,7 +7,7 @@ mod sample;
 use crate::run::RunError;
 use crate::{Case, CaseBuilder, Class, Difference, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{Cost, Device, Plan, RunOptions, rewrite};
+use nino_graph::{Cost, Device, RunOptions, Search, rewrite};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -258,7 +258,12 @@ pub fn measure(
     // runs.
     case.inputs.keys().for_each(|&n| graph.output(n));
     let cost = nominal_cost(&case);
-    let plan = Arc::new(Plan::new(graph, &device.limits())?);
+    // Everything on the device: a rate with values or weights from elsewhere would be another one.
+    let search = Search {
+        allow_host: false,
+        ..Search::on(device)
+    };
+    let plan = Arc::new(search.plan(graph, 1)?);
     let weights = device.load(&[&plan], Arc::new(case.params.clone()))?;
     let mut session = device.session(plan.clone(), &weights)?;
     for (&node, values) in &case.inputs {

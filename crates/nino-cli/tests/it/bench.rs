@@ -72,7 +72,7 @@ fn a_budget_too_small_is_one_sentence_with_the_numbers() {
     assert_eq!(said.code, 1, "{}", said.err);
     for part in [
         "matmul 4096x320x1280 on cpu",
-        "1048576",
+        "the budget is 1 MiB",
         "hint: raise --budget",
     ] {
         assert!(

@@ -322,7 +322,7 @@ fn a_budget_below_the_smallest_plan_is_told_with_the_numbers() {
         assert_eq!(said.code, 1, "{}", said.err);
         for part in [
             "the plan needs",
-            "the budget is 65536",
+            "the budget is 0 MiB",
             "hint: give --budget",
         ] {
             assert!(

@@ -44,7 +44,7 @@ fn a_four_gigabyte_card_makes_512_pixels_of_sd_21() {
         .iter()
         .map(|s| s["stage"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["text", "unet", "decode"]);
+    assert_eq!(names, ["text", "sample", "decode"]);
     // 866 million weights in 8 bits.
     let unet = stages[1]["weights_bytes"].as_u64().unwrap() / MIB;
     assert!((860..960).contains(&unet), "{unet} MiB");

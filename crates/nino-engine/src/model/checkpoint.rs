@@ -248,8 +248,13 @@ impl Opened {
         let mut found = None;
         for component in self.components.iter().filter(|c| c.net == Net::Unet) {
             let opened = nino_models::open(&self.reader, component.clone())?;
-            if let Some((Network::Denoiser(net), weights)) = opened {
-                found = Some((weights, net));
+            if let Some(nino_models::Opened {
+                network: Network::Denoiser(net),
+                params,
+                ..
+            }) = opened
+            {
+                found = Some((params, net));
             }
         }
         let (weights, mut net) = found.ok_or_else(|| EngineError::NoUnet {

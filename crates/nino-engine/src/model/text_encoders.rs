@@ -6,7 +6,7 @@ use super::lora::{Loras, Source};
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
-use nino_models::{Family, FileParams, Network, clip};
+use nino_models::{Family, FileParams, Network, Opened, clip};
 use nino_text::{Bpe, Layout};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
@@ -166,9 +166,14 @@ pub(super) fn among(
     let mut found = Vec::new();
     for component in components.iter().filter(|c| c.net == Net::ClipText) {
         let opened = nino_models::open(reader, component.clone())?;
-        if let Some((Network::ClipText(config), weights)) = opened {
+        if let Some(Opened {
+            network: Network::ClipText(config),
+            params,
+            ..
+        }) = opened
+        {
             found.push(TextEncoder {
-                weights,
+                weights: params,
                 origin: origin.clone(),
                 config,
             });

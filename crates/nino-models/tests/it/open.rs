@@ -6,7 +6,7 @@ use crate::golden::root;
 use crate::lists::{self, List, component};
 use nino_models::detect::Kind;
 use nino_models::{
-    Denoiser, FileParams, Misfits, Network, Taesd, Vae, clip, kl, open, open_vae, unet, wan,
+    Denoiser, Misfits, Network, Opened, Taesd, Vae, clip, kl, open, open_vae, unet, wan,
 };
 use nino_weights::names;
 use nino_weights::{Index, TensorReader};
@@ -17,14 +17,13 @@ fn without_bytes(index: &Index) -> Arc<TensorReader> {
 }
 
 /// Opens the only network of a file.
-fn opened(list: &List) -> Result<Option<(Network, FileParams)>, Box<Misfits>> {
+fn opened(list: &List) -> Result<Option<Opened>, Box<Misfits>> {
     let component = component(list);
     open(&without_bytes(&component.index), component)
 }
 
 fn said(list: &List) -> String {
-    let error = opened(list).err().expect("an error");
-    error.to_string()
+    opened(list).expect_err("an error").to_string()
 }
 
 #[test]
@@ -54,8 +53,7 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
         ("taef1", Network::Vae(tiny(16))),
     ] {
         let found = opened(&lists::golden(model)).map_err(|e| e.to_string());
-        let (found, _) = found.unwrap().expect(model);
-        assert_eq!(found, network, "{model}");
+        assert_eq!(found.unwrap().expect(model).network, network, "{model}");
     }
     for model in ["flux_dev", "wan22_5b", "t5_xxl"] {
         assert!(opened(&lists::golden(model)).unwrap().is_none(), "{model}");

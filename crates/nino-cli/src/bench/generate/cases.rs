@@ -130,10 +130,10 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
     let mut texts = Vec::new();
     let mut rest = Vec::new();
     for component in components {
-        let Some((found, params)) = nino_models::open(&reader, component)? else {
+        let Some(opened) = nino_models::open(&reader, component)? else {
             continue;
         };
-        let (name, kind) = match found {
+        let (name, kind) = match opened.network {
             nino_models::Network::ClipText(c) => text(&format!("{} wide", c.width), c),
             nino_models::Network::Denoiser(Denoiser::Unet(c)) => {
                 let side = if c.adm_in.is_some() { 128 } else { 64 };
@@ -141,7 +141,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             }
             nino_models::Network::Vae(_) => continue,
         };
-        let params = Arc::new(params);
+        let params = Arc::new(opened.params);
         let held = params.clone();
         let network = Network {
             name,

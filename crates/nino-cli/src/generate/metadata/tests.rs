@@ -161,7 +161,9 @@ fn the_graph_of_a_request_gives_its_flags_back() {
             panic!()
         };
         let edits = line.iter().any(|arg| arg == "sd15-edit");
-        let model = if edits { &editing } else { &plain };
+        let mut model = if edits { &editing } else { &plain }.clone();
+        model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
+        let model = &model;
         let request =
             request::request(&args, model, &Settings::default(), &Env::default()).unwrap();
         let flags = from_png::Flags::given(&line).unwrap();
