@@ -68,7 +68,8 @@ impl ConvShape {
 }
 
 impl<'a> Params<'a> {
-    /// `dtype` says how each weight is stored; ask it nothing but names that exist in the model.
+    /// `dtype` gives the type a weight is stored in, by its full name. It is asked only for weights
+    /// that the model declares.
     pub fn new(dtype: impl Fn(&str) -> DType + 'a) -> Params<'a> {
         Params {
             prefix: String::new(),
@@ -81,14 +82,16 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The same with branches beside the weights that `branches` names; for a fresh root.
+    /// The same with the branches that `branches` gives for a weight. Call it before any layer is
+    /// recorded.
     #[must_use]
     pub fn with_branches(self, branches: impl Fn(&str, DType) -> Vec<Branch> + 'a) -> Params<'a> {
         let branches: Option<Box<Branches<'a>>> = Some(Box::new(branches));
         self.changed(|root| Root { branches, ..root })
     }
 
-    /// The same with convolutions over frames as sums over them, or not; for a fresh root.
+    /// The same; where `by_tap` is set, a convolution over frames is recorded as a sum of one
+    /// convolution per frame of its window. Call it before any layer is recorded.
     #[must_use]
     pub fn by_tap(self, by_tap: bool) -> Params<'a> {
         self.changed(|root| Root { by_tap, ..root })
@@ -263,8 +266,9 @@ fn storage(wanted: DType, shape: Shape) -> DType {
     }
 }
 
-/// Blocks run along a weight's last dimension and have to fill it: rows that blocks of 256 do not fill are
-/// held in blocks of 32, and those that these do not fill in none.
+/// The block type to hold a weight with rows of `row` values in. Blocks run along rows and have to
+/// fill them: where blocks of 256 do not, blocks of 32 are taken, and `None` where those do not
+/// either.
 pub(crate) fn in_blocks(wanted: DType, row: usize) -> Option<DType> {
     let fills = |d: &DType| row.is_multiple_of(d.block_len());
     [wanted, DType::Q8_0].into_iter().find(fills)

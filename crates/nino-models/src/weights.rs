@@ -21,7 +21,7 @@ pub struct FileParams {
 /// How a stored tensor becomes the graph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Same bytes, whatever ones the shapes have.
+    /// The bytes stay: the shapes differ at most in dimensions of size one.
     Same,
     /// `[cout, cin, k..]` to `[cout, k.., cin]`.
     ChannelsLast { cin: usize, taps: usize },
@@ -113,14 +113,14 @@ impl FileParams {
         &self.index
     }
 
-    /// From here on [`FileParams::dtype`] asks for `dtype` where a matrix or a kernel is stored as plain
-    /// numbers and blocks fill its rows. Tables that rows are picked from stay.
+    /// Makes [`FileParams::dtype`] ask for `dtype` where a matrix or a kernel is stored as plain
+    /// numbers and blocks fill its rows. Embedding tables, which rows are picked from, stay as stored.
     pub fn quantize(&mut self, dtype: DType) {
         self.quantize = Some(dtype);
     }
 
-    /// How a weight is to be held: as the file stores it, or quantized. f32 for one it lacks, which
-    /// loading will report.
+    /// The type to hold a weight in: as the file stores it, or quantized. f32 for one that the file
+    /// lacks, which [`crate::open()`] reports.
     pub fn dtype(&self, name: &str) -> DType {
         let Some(entry) = self.entry(name) else {
             return DType::F32;
