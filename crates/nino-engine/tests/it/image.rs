@@ -323,8 +323,11 @@ fn what_cannot_be_meant_is_told() {
 
 /// The model in the box with a VAE that has an encoder, of random weights.
 fn with_encoder() -> Checkpoint {
-    let vae = root().join("goldens/models/taesd.safetensors");
-    Checkpoint::open(&root().join("models/nino-emoji.gguf"), Some(&vae)).unwrap()
+    let vae = VaeFile::open(&root().join("goldens/models/taesd.safetensors")).unwrap();
+    Checkpoint {
+        vae: Arc::new(vae),
+        ..Checkpoint::open(&root().join("models/nino-emoji.gguf"), None).unwrap()
+    }
 }
 
 fn photo() -> Picture {
