@@ -17,5 +17,5 @@ mod weights;
 
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
-pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};
+pub use vae::{Chunk, Frames, Recording, SPECS, Storage, Taesd, Vae, VaeError};
 pub use weights::{FileParams, Layout, layout, storage};

@@ -2,15 +2,16 @@
 
 use super::{EncodeOptions, Encoded};
 use crate::decode::carry::carry;
-use crate::decode::part::{self, Frames, Part, Runs};
+use crate::decode::part::{self, Part};
+use crate::decode::plan::{Graphs, Runs};
 use crate::fit::Room;
 use crate::units::{fits, from_encoder};
 use crate::values::read;
 use crate::{Control, EngineError, Latent, VaeFile};
 use nino_dtype::DType;
 use nino_graph::{Device, Session, Weights};
-use nino_models::Vae;
 use nino_models::latent::LatentFormat;
+use nino_models::{Frames, Vae};
 use std::time::{Duration, Instant};
 
 /// Frames a run of the encoder takes.
@@ -90,10 +91,13 @@ impl<'a> Encoder<'a> {
         if !is_picture {
             runs.push(run(chunks.rest, false));
         }
-        let frames = (&runs[..], Frames::Apart);
-        let parts = part::planned(device, room, frames, (height, width), |chunk| {
-            vae.record_encoder(chunk, dtype)
-        })?;
+        let graphs = Graphs {
+            runs,
+            at_once: Frames::Apart,
+            height,
+            width,
+        };
+        let parts = graphs.planned(device, room, |chunk| vae.record_encoder(chunk, dtype))?;
         control.stage("load")?;
         let started = Instant::now();
         let plans: Vec<_> = parts.iter().map(|p| &*p.plan).collect();
@@ -155,7 +159,7 @@ impl<'a> Encoder<'a> {
         };
         Ok(Encoded {
             latent: from_encoder(self.vae, latent, format, control)?,
-            strategy: part::strategy(&self.parts),
+            strategy: part::strategy(self.parts.iter().map(|p| &*p.plan)),
             dtype: self.dtype,
             predicted_peak: part::peak_bytes(&self.parts),
             measured_peak: part::weight_bytes(&self.parts) + arena,

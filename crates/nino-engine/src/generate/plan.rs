@@ -3,6 +3,7 @@
 
 use super::dry::Dry;
 use super::{Checkpoint, GenerateRequest, generate};
+use crate::decode::part::strategy;
 use crate::fit::{Room, whole_request};
 use crate::{Control, EngineError, Strategy};
 use nino_graph::{Device, Load, Plan};
@@ -51,14 +52,7 @@ impl Residency {
 impl StagePlan {
     /// How activations pass through memory.
     pub fn strategy(&self) -> Strategy {
-        let whole = |s: &nino_graph::Step| s.last && s.rows.start == 0;
-        if self.plan.host_bytes() > 0 {
-            Strategy::ExactTiles
-        } else if self.plan.steps().iter().all(whole) {
-            Strategy::Untiled
-        } else {
-            Strategy::RowSplit
-        }
+        strategy(std::iter::once(&*self.plan))
     }
 
     /// What all its runs take.

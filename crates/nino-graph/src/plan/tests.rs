@@ -639,7 +639,7 @@ fn values_larger_than_a_page_lie_over_pages() {
 #[test]
 fn what_is_on_the_host_is_moved_once_where_it_is_read_once() {
     let mut g = Graph::new();
-    let x = g.input("x", [256, 64], DType::F32);
+    let x = g.input("x", [1024, 64], DType::F32);
     let y = g.act(x, crate::Act::Relu);
     g.output(y);
     let bytes = g.bytes(x);

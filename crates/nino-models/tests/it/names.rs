@@ -4,7 +4,7 @@
 use crate::golden::root;
 use nino_dtype::DType;
 use nino_graph::{Graph, Shape};
-use nino_models::{Chunk, Params, Storage, Vae, clip, kl, layout, unet};
+use nino_models::{Chunk, Frames, Params, Storage, Vae, clip, kl, layout, unet};
 use nino_weights::{Entry, Format, Index, Span, names};
 use std::collections::BTreeMap;
 
@@ -93,8 +93,7 @@ fn autoencoders() {
             height: size,
             width: size,
             first: !video,
-            by_frame: true,
-            by_tap: false,
+            at_once: Frames::Apart,
         };
         let decode = vae.decode(chunk(1, 1), &storage).unwrap();
         let frames = vae.time_scale().unwrap_or(1);

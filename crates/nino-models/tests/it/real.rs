@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, cpu, root};
 use nino_dtype::DType;
-use nino_models::{Chunk, FileParams, Recording, Storage, Vae, kl};
+use nino_models::{Chunk, FileParams, Frames, Recording, Storage, Vae, kl};
 use nino_suite::Tensor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,8 +41,7 @@ fn run(file: &str, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Rec
         height: input.shape[1],
         width: input.shape[2],
         first: true,
-        by_frame: false,
-        by_tap: false,
+        at_once: Frames::Together,
     };
     let r = record(&vae, chunk, &storage);
     let inputs = BTreeMap::from([(r.input, input.clone())]);
