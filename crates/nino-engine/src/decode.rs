@@ -1,31 +1,31 @@
 //! Latents to pictures, in the memory there is.
 //!
-//! The plan is made before anything runs: whole if it fits; else large values stay outside the
-//! device's memory and pass through it by rows, which changes nothing in the result; or, when asked
-//! for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a chunk
-//! needs of those before it is kept on the device, so memory does not grow with the clip.
+//! The plan is made before anything runs (`plan.rs`): whole if it fits; else large values are kept on
+//! the host and pass through the device's memory by rows, which changes nothing in the result; or, when
+//! asked for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a
+//! chunk needs of those before it is kept on the device, so memory does not grow with the clip.
+//! `run.rs` makes pictures and goes on after a failure, `session.rs` is a plan on its device, and
+//! `output.rs` takes the pictures out.
 
 pub(crate) mod carry;
-mod clip;
-mod decoder;
-mod frames;
-mod mark;
+mod output;
 pub(crate) mod part;
+pub(crate) mod plan;
 mod run;
+mod session;
 mod tiles;
 
-use crate::fit::Room;
 use crate::{EngineError, Store, VaeFile};
-pub use clip::Chunking;
-use clip::Recorder;
-pub use decoder::Decoder;
-pub use frames::{Band, OnBand};
 use nino_dtype::DType;
 use nino_graph::{Device, Load};
 use nino_models::latent::LatentFormat;
+pub use output::{Band, OnBand};
 pub(crate) use part::Part;
+pub use plan::Chunking;
+use plan::Rest;
 pub(crate) use run::MAX_RECOVERIES;
 pub use run::{Decoded, OnPicture, decode, decode_images};
+pub use session::Decoder;
 pub use tiles::Tiling;
 
 /// How activations are stored.
@@ -118,6 +118,8 @@ pub struct DecodePlan {
     pub n_tiles: usize,
     /// Latent frames of a chunk; `None` for images.
     pub chunk: Option<usize>,
+    /// Pixels per latent pixel.
+    scale: usize,
     /// Latent frames that are done before this begins.
     behind: usize,
     /// The graphs to run, in order.
@@ -161,7 +163,18 @@ impl DecodePlan {
     /// until the last tile is there.
     pub fn picture_bytes(&self) -> usize {
         let tiled = self.tiling.map(|_| self.n_frames);
-        frames::picture_bytes(self.width * self.height, tiled)
+        output::picture_bytes(self.width * self.height, tiled)
+    }
+
+    /// Latent x and y of every tile.
+    fn tile_starts(&self) -> Vec<(usize, usize)> {
+        let Some(t) = self.tiling else {
+            return vec![(0, 0)];
+        };
+        let xs = t.starts(self.width / self.scale, self.scale);
+        let ys = t.starts(self.height / self.scale, self.scale);
+        let row = |y: usize| xs.iter().map(move |&x| (x, y));
+        ys.into_iter().flat_map(row).collect()
     }
 
     /// What is decoded in one piece.
@@ -189,61 +202,7 @@ pub fn plan_decode(
 ) -> Result<DecodePlan, EngineError> {
     let what = format!("decode {size:?} {options:?}");
     let plan = store.plan(&vae.id(), what, || {
-        plan_rest(store.device(), vae, (size, 0), options)
+        plan::plan(store.device(), vae, Rest { size, behind: 0 }, options)
     })?;
     Ok(DecodePlan::clone(&plan))
-}
-
-/// Plans the decode of a latent of which so many frames are done.
-fn plan_rest(
-    device: &dyn Device,
-    vae: &VaeFile,
-    (size, behind): (LatentSize, usize),
-    options: &DecodeOptions,
-) -> Result<DecodePlan, EngineError> {
-    let dtype = options.precision.dtype(device);
-    let scale = vae.vae.scale();
-    let (height, width) = (size.height, size.width);
-    let tiling = match options.tile {
-        Tile::Fast(t) if t.needed(height, width, scale) => Some(t),
-        _ => None,
-    };
-    let tile = tiling.map_or((height, width), |t| t.latent_size(height, width, scale));
-    let one = LatentSize {
-        frames: size.frames - behind,
-        height: tile.0,
-        width: tile.1,
-    };
-    let n_frames = vae.vae.n_frames(size.frames);
-    let pixels = width * height * scale * scale;
-    let parts = Recorder {
-        device,
-        vae,
-        size: one,
-        begins: behind == 0,
-        dtype,
-        room: Room {
-            cap: options.budget,
-            beside: frames::picture_bytes(pixels, tiling.map(|_| n_frames)),
-            allow_host: true,
-        },
-    }
-    .parts(options.chunking)?;
-    let n_tiles = tiling.map_or(1, |t| t.count(height, width, scale));
-    let strategy = match tiling {
-        Some(_) => Strategy::FastTiles,
-        None => part::strategy(&parts),
-    };
-    Ok(DecodePlan {
-        strategy,
-        dtype,
-        width: width * scale,
-        height: height * scale,
-        n_frames,
-        tiling,
-        n_tiles,
-        chunk: vae.vae.time_scale().map(|_| parts[0].frames),
-        behind,
-        parts,
-    })
 }

@@ -15,7 +15,7 @@ use nino_gpu::{Gpu, GpuDevice, OpenOptions};
 use nino_graph::{
     Device, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan, RunOptions, rewrite,
 };
-use nino_models::{Chunk, Params, Storage, Vae, kl, unet};
+use nino_models::{Chunk, Frames, Params, Storage, Vae, kl, unet};
 
 struct Options {
     adapter: String,
@@ -79,8 +79,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
             height: side,
             width: side,
             first: !clip,
-            by_frame: false,
-            by_tap: false,
+            at_once: Frames::Together,
         };
         return vae.decode(chunk, &storage).unwrap().graph;
     }

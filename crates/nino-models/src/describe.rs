@@ -2,7 +2,9 @@
 //! by the code that runs it: detection, the check at load and plans without a file take their
 //! lists from here.
 
-use crate::{Chunk, Denoiser, DenoiserShape, Find, Params, Storage, Vae, VaeError, clip, kl, unet};
+use crate::{
+    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip, kl, unet,
+};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
 use nino_weights::names::Net;
@@ -168,8 +170,7 @@ fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
         height: side,
         width: side,
         first,
-        by_frame: false,
-        by_tap: false,
+        at_once: Frames::Together,
     };
     let storage = Storage {
         activations: DType::F32,

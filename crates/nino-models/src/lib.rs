@@ -30,5 +30,5 @@ pub use family::{Family, Label};
 pub use open::{Misfits, Opened, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
-pub use vae::{Chunk, Recording, SPECS, Storage, Taesd, Vae, VaeError};
+pub use vae::{Chunk, Frames, Recording, SPECS, Storage, Taesd, Vae, VaeError};
 pub use weights::{FileParams, Layout, layout, storage};

@@ -33,11 +33,28 @@ pub struct Chunk {
     pub width: usize,
     /// The video begins here.
     pub first: bool,
-    /// Video layers run on one frame after the other: same values, less memory.
-    pub by_frame: bool,
-    /// Convolutions over frames are sums over them, so that no op needs several frames at once: for devices
-    /// that bind less than those are, or have less memory.
-    pub by_tap: bool,
+    /// Which frames the layers of a video model see at once.
+    pub at_once: Frames,
+}
+
+/// Which frames of a chunk the layers of a video model see at once. Image models have one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// All of them: fewer, larger ops.
+    Together,
+    /// One after the other, each with those of its window: the same values in a fraction of the
+    /// memory.
+    Apart,
+    /// One after the other, with convolutions over frames as sums over them: no op needs several
+    /// frames at once. The least memory, for devices that bind less than a window of frames.
+    Alone,
+}
+
+impl Frames {
+    /// Whether layers run on one frame after the other.
+    fn by_frame(self) -> bool {
+        self != Frames::Together
+    }
 }
 
 /// Storage of activations and weights.
@@ -172,7 +189,7 @@ impl Vae {
         self.record(chunk, storage, self.latent_channels(), |g, p, s, z| {
             let minus_one_to_one = match self {
                 Vae::Kl(c) => kl::decoder(g, p, c, storage.scale, z),
-                Vae::Wan(c) => wan::decoder(g, p, c, s, chunk.by_frame, z),
+                Vae::Wan(c) => wan::decoder(g, p, c, s, chunk.at_once.by_frame(), z),
                 Vae::Taesd(t) => {
                     let p = part(p, t.decoder, "decoder")?;
                     return Ok(taesd::decoder(g, &p, &t.config, z));
@@ -199,7 +216,7 @@ impl Vae {
                 }
                 Vae::Wan(c) => {
                     let x = g.affine(x, 2.0, -1.0);
-                    wan::encoder(g, p, c, s, chunk.by_frame, x)
+                    wan::encoder(g, p, c, s, chunk.at_once.by_frame(), x)
                 }
                 Vae::Taesd(t) => {
                     let p = part(p, t.encoder, "encoder")?;
@@ -262,7 +279,7 @@ impl Vae {
         let mut graph = Graph::new();
         let input = graph.input("x", shape, storage.activations);
         let mut stream = Stream::new(chunk.first);
-        let params = Params::new(storage.weights).by_tap(chunk.by_tap);
+        let params = Params::new(storage.weights).by_tap(chunk.at_once == Frames::Alone);
         let output = body(&mut graph, &params, &mut stream, input)?;
         graph.output(output);
         let check = graph.push(Op::Stats(Stats {

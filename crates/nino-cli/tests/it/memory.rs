@@ -84,6 +84,27 @@ fn a_picture_within_a_small_budget_is_the_same_picture() {
     assert!(said.err.contains("budget"), "{}", said.err);
 }
 
+/// A refusal tells the least budget for all stages of a request: with that it works at once.
+#[test]
+fn the_budget_that_is_told_is_enough() {
+    for plan in [
+        ["plan", "decode", "--spec", "sd-vae"],
+        ["plan", "generate", "--spec", "sd15"],
+    ] {
+        let with = |budget: &str| {
+            let more = ["--size", "256x256", "--device", "cpu", "--threads", "1"];
+            nino(&[&plan[..], &more, &["--budget", budget]].concat())
+        };
+        let said = with("30MiB");
+        assert_eq!(said.code, 1, "{}", said.err);
+        let told = said.err.split("give --budget ").nth(1);
+        let told = told.and_then(|text| text.split_whitespace().next());
+        let told = told.unwrap_or_else(|| panic!("no budget is told: {}", said.err));
+        let said = with(told);
+        assert_eq!(said.code, 0, "{told}: {}", said.err);
+    }
+}
+
 #[test]
 fn a_picture_that_cannot_be_written_leaves_its_latent() {
     let dir = Folder::new();

@@ -1,13 +1,12 @@
 //! One graph of an autoencoder, planned, and a run of it.
 
 use super::Strategy;
-use super::carry::share;
-use crate::fit::{Room, fit_turns};
+use super::plan::Runs;
 use crate::profile::Profile;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Event};
-use nino_graph::{Device, Load, Memory, Node, Plan, PlanError, RunOptions, Session};
-use nino_models::{Cache, Chunk, Recording};
+use nino_graph::{Load, Memory, Node, Plan, RunOptions, Session};
+use nino_models::{Cache, Recording};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(plan: Arc<Plan>, of: Recording, frames: usize, runs: usize) -> Part {
+    pub(crate) fn new(plan: Arc<Plan>, of: Recording, runs: Runs) -> Part {
         Part {
             shares: shares(&plan),
             plan,
@@ -36,8 +35,8 @@ impl Part {
             output: of.output,
             check: of.check,
             caches: of.caches,
-            frames,
-            runs,
+            frames: runs.frames,
+            runs: runs.n,
         }
     }
 
@@ -94,84 +93,6 @@ fn shares(plan: &Plan) -> Vec<f64> {
     sums.into_iter().map(|sum| sum / all).collect()
 }
 
-/// How often a graph runs, and for what.
-#[derive(Clone, Copy)]
-pub(crate) struct Runs {
-    pub(crate) frames: usize,
-    /// At the beginning of a clip.
-    pub(crate) first: bool,
-    pub(crate) n: usize,
-}
-
-/// Which frames of a chunk the layers of a video model see at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frames {
-    /// All: fewer, larger ops.
-    Together,
-    /// One after the other, with those of its window: a fraction of the memory.
-    Apart,
-    /// Each on its own, with sums over windows: the least memory. What [`Frames::Apart`] becomes where a window
-    /// is too much at once.
-    Alone,
-}
-
-/// The graphs for `runs`, for one arena.
-pub(crate) fn planned(
-    device: &dyn Device,
-    room: Room,
-    (runs, frames): (&[Runs], Frames),
-    (height, width): (usize, usize),
-    record: impl Fn(Chunk) -> Result<Recording, EngineError>,
-) -> Result<Vec<Part>, EngineError> {
-    let plan = |frames| {
-        let recorded = runs.iter().map(|run| {
-            record(Chunk {
-                batch: 1,
-                frames: run.frames,
-                height,
-                width,
-                first: run.first,
-                by_frame: frames != Frames::Together,
-                by_tap: frames == Frames::Alone,
-            })
-        });
-        let mut recorded = recorded.collect::<Result<Vec<_>, _>>()?;
-        if recorded.len() > 1 {
-            share(&mut recorded);
-        }
-        let graphs = recorded.iter().zip(runs).map(|(r, run)| (&r.graph, run.n));
-        let plans = fit_turns(device, graphs, room)?;
-        let parts = plans.into_iter().zip(recorded).zip(runs);
-        let part = |((plan, of), run): (_, &Runs)| Part::new(plan, of, run.frames, run.n);
-        Ok(parts.map(part).collect())
-    };
-    match plan(frames) {
-        Err(error) if frames == Frames::Apart && may_be_cut(&error, room) => {
-            plan(Frames::Alone).map_err(|alone| less(error, alone))
-        }
-        planned => planned,
-    }
-}
-
-/// Whether convolutions frame by frame may help: to bind what is too large, and as the last resort to keep
-/// to a budget.
-fn may_be_cut(error: &EngineError, room: Room) -> bool {
-    match error {
-        EngineError::Plan(PlanError::BindingTooLarge { .. }) => true,
-        EngineError::Plan(PlanError::OverBudget { .. }) => room.allow_host,
-        _ => false,
-    }
-}
-
-/// The refusal that asks for less.
-pub(super) fn less(a: EngineError, b: EngineError) -> EngineError {
-    let need = |error: &EngineError| match error {
-        EngineError::Plan(PlanError::OverBudget { need, .. }) => *need,
-        _ => usize::MAX,
-    };
-    if need(&a) <= need(&b) { a } else { b }
-}
-
 /// Weights on the device, with the slots of those that stream, for graphs that run by turns.
 pub(crate) fn weight_bytes(parts: &[Part]) -> usize {
     memory(parts).weights
@@ -193,12 +114,12 @@ pub(crate) fn load(parts: &[Part]) -> Load {
     all
 }
 
-/// How these graphs run, where no tiles were asked for.
-pub(crate) fn strategy(parts: &[Part]) -> Strategy {
-    let outside = parts.iter().any(|p| p.plan.host_bytes() > 0);
-    let mut steps = parts.iter().flat_map(|p| p.plan.steps());
+/// How these plans run, where no tiles were asked for.
+pub(crate) fn strategy<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> Strategy {
+    let on_host = plans.clone().any(|p| p.host_bytes() > 0);
+    let mut steps = plans.flat_map(Plan::steps);
     let whole_ops = steps.all(|s| s.last && s.rows.start == 0);
-    match (outside, whole_ops) {
+    match (on_host, whole_ops) {
         (true, _) => Strategy::ExactTiles,
         (false, false) => Strategy::RowSplit,
         (false, true) => Strategy::Untiled,

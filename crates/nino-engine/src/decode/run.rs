@@ -1,7 +1,8 @@
 //! From a latent to pictures: checks, units, plan, run, and what to do when a run fails.
 
-use super::frames::Cursor;
-use super::{Band, DecodeOptions, DecodePlan, Decoder, OnBand, Precision, plan_decode, plan_rest};
+use super::plan::{Rest, plan};
+use super::session::Cursor;
+use super::{Band, DecodeOptions, DecodePlan, Decoder, OnBand, Precision, plan_decode};
 use crate::units::to_decoder;
 use crate::{Control, EngineError, Image, Latent, Picture, Store, VaeFile};
 use nino_dtype::DType;
@@ -103,7 +104,7 @@ fn decode_bands(
             }
         };
         match decoder.resume(&latent, &mut job.at, control, on_band) {
-            Ok(_) if job.at.item < latent.batch => {
+            Ok(_) if job.at.output.item < latent.batch => {
                 drop(decoder);
                 plan = job.plan()?;
             }
@@ -155,11 +156,14 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn plan(&self) -> Result<DecodePlan, EngineError> {
-        let (size, behind) = (self.latent.size(), self.at.latent_frames_behind());
-        if behind == 0 {
-            return plan_decode(self.store, self.vae, size, &self.options);
+        let rest = Rest {
+            size: self.latent.size(),
+            behind: self.at.latent_frames_behind(),
+        };
+        if rest.behind == 0 {
+            return plan_decode(self.store, self.vae, rest.size, &self.options);
         }
-        plan_rest(self.store.device(), self.vae, (size, behind), &self.options)
+        plan(self.store.device(), self.vae, rest, &self.options)
     }
 
     /// After memory ran out or the device was lost: the device anew and a smaller plan. Any other
@@ -185,6 +189,7 @@ impl Job<'_> {
             }
             _ => return Err(error),
         };
+        let lost = matches!(error, EngineError::Exec(ExecError::DeviceLost { .. }));
         let before = self.options.budget;
         let less = failed.peak_bytes() / 4 * 3;
         self.options.budget = Some(free.map_or(less, |free| less.min(free as usize)));
@@ -195,16 +200,16 @@ impl Job<'_> {
             ..
         })) = plan
         {
-            self.options.budget = Some(need - outside_plans);
-            plan = self.plan();
-        }
-        if plan.is_err() {
-            // Nothing smaller is possible: what failed may still do on a device opened anew.
-            self.options.budget = before;
+            // Nothing that small is possible. What failed may still do on a device opened anew; where
+            // memory ran out, the least there is may.
+            self.options.budget = if lost {
+                before
+            } else {
+                Some(need - outside_plans)
+            };
             plan = self.plan();
         }
         let Ok(plan) = plan else { return Err(error) };
-        let lost = matches!(error, EngineError::Exec(ExecError::DeviceLost { .. }));
         if plan.peak_bytes() >= failed.peak_bytes() && !lost {
             return Err(error);
         }

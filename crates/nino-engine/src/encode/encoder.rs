@@ -2,15 +2,16 @@
 
 use super::{EncodeOptions, Encoded};
 use crate::decode::carry::carry;
-use crate::decode::part::{self, Frames, Part, Runs};
+use crate::decode::part::{self, Part};
+use crate::decode::plan::{Graphs, Runs};
 use crate::fit::Room;
 use crate::store::{Lease, Network};
 use crate::units::{fits, from_encoder};
 use crate::values::read;
 use crate::{Control, EngineError, Latent, Stage, Store, VaeFile};
 use nino_dtype::DType;
-use nino_models::Vae;
 use nino_models::latent::LatentFormat;
+use nino_models::{Frames, Vae};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,10 +90,15 @@ impl<'a> Encoder<'a> {
         if !is_picture {
             runs.push(run(chunks.rest, false));
         }
-        let frames = (&runs[..], Frames::Apart);
+        let graphs = Graphs {
+            runs,
+            at_once: Frames::Apart,
+            height,
+            width,
+        };
         let what = format!("encode {width}x{height} {is_picture} {dtype}");
         let parts = store.plan(&vae.id(), what, || {
-            part::planned(store.device(), room, frames, (height, width), |chunk| {
+            graphs.planned(store.device(), room, |chunk| {
                 vae.record_encoder(chunk, dtype)
             })
         })?;
@@ -157,7 +163,7 @@ impl<'a> Encoder<'a> {
         };
         Ok(Encoded {
             latent: from_encoder(self.vae, latent, format, control)?,
-            strategy: part::strategy(&self.parts),
+            strategy: part::strategy(self.parts.iter().map(|p| &*p.plan)),
             dtype: self.dtype,
             predicted_peak: part::peak_bytes(&self.parts),
             measured_peak: part::weight_bytes(&self.parts) + arena,

@@ -6,6 +6,7 @@
 
 use super::dry::{Dry, Opened};
 use super::{GenerateRequest, generate};
+use crate::decode::part::strategy;
 use crate::fit::whole_request;
 use crate::model::identity::NetId;
 use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
@@ -54,14 +55,7 @@ impl Residency {
 impl StagePlan {
     /// How activations pass through memory.
     pub fn strategy(&self) -> Strategy {
-        let whole = |s: &nino_graph::Step| s.last && s.rows.start == 0;
-        if self.plan.host_bytes() > 0 {
-            Strategy::ExactTiles
-        } else if self.plan.steps().iter().all(whole) {
-            Strategy::Untiled
-        } else {
-            Strategy::RowSplit
-        }
+        strategy(std::iter::once(&*self.plan))
     }
 
     /// What all its runs take.

@@ -13,7 +13,7 @@ use nino_graph::{
     rewrite,
 };
 use nino_models::kl::{Config, Scale};
-use nino_models::{Chunk, Storage, Vae};
+use nino_models::{Chunk, Frames, Storage, Vae};
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -69,8 +69,7 @@ pub(crate) fn kl_with_gain(gain: f32) -> TestVae {
         height: 8,
         width: 8,
         first: true,
-        by_frame: true,
-        by_tap: false,
+        at_once: Frames::Apart,
     };
     let storage = in_f32();
     let vae = Vae::Kl(config);
@@ -585,8 +584,7 @@ fn a_clip_in_the_least_memory_is_the_same() {
         height: 24,
         width: 40,
         first: false,
-        by_frame: true,
-        by_tap: false,
+        at_once: Frames::Apart,
     };
     let least = small(need);
     let windows = vae.vae.decode(chunk, &in_f32()).unwrap().graph;

@@ -51,8 +51,7 @@ fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
         height: frames[0].height,
         width: frames[0].width,
         first: true,
-        by_frame: false,
-        by_tap: false,
+        at_once: nino_models::Frames::Together,
     };
     let storage = Storage {
         activations: DType::F32,

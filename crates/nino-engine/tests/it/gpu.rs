@@ -7,7 +7,7 @@ use nino_engine::{Band, DecodeOptions, Decoder, Latent, Precision, Store, VaeFil
 use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_graph::{Around, Device, Limits, Op, Plan, rewrite};
 use nino_models::kl::Scale;
-use nino_models::{Chunk, Storage, Vae};
+use nino_models::{Chunk, Frames, Storage, Vae};
 use std::ops::Deref;
 
 fn values(store: &Store, vae: &VaeFile, latent: &Latent, precision: Precision) -> Vec<f32> {
@@ -113,8 +113,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
             height: 12,
             width: 10,
             first: true,
-            by_frame: true,
-            by_tap: false,
+            at_once: Frames::Apart,
         };
         for (gpu_name, gpu) in gpus() {
             let narrow = store(Narrow(gpu.clone(), limit));
@@ -145,8 +144,7 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
         height,
         width,
         first: true,
-        by_frame: true,
-        by_tap: false,
+        at_once: Frames::Apart,
     };
     for (name, gpu) in gpus() {
         let storage = Storage {

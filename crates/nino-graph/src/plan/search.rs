@@ -13,7 +13,7 @@ use super::stream::Memory;
 use super::time::Rates;
 use super::{Plan, PlanError};
 use crate::{Device, Graph};
-use candidate::{Candidate, Level, MIN_HOST, Smallest, Timed};
+use candidate::{Candidate, Level, MIN_HOST, Smallest, Timed, Whole};
 use std::sync::Arc;
 
 /// What to plan for.
@@ -62,24 +62,27 @@ impl Search {
     /// The quickest plans for graphs of one network that run by turns in one arena; what they share
     /// ([`Graph::share`]) has one place. Where none fits, the error tells the least budget that does.
     pub fn best(&self, turns: &[Turn]) -> Result<Vec<Plan>, PlanError> {
-        let mut strategies = frugal(Strategy::fastest(&self.limits), turns).into_iter();
-        let level = |how| Level::new(how, turns, self);
-        let mut levels: Vec<Result<Level, PlanError>> =
-            strategies.by_ref().take(1).map(level).collect();
-        let Some(room) = self.budget.for_plans() else {
-            return levels.remove(0).map(|level| level.whole);
+        let fastest = Strategy::fastest(&self.limits);
+        let fits = |plans: &[Plan], room: usize| Memory::of(plans).bytes() <= room;
+        let room = self.budget.for_plans();
+        let first = match (Whole::new(fastest, turns), room) {
+            (Ok(whole), Some(room)) if !fits(&whole.plans, room) => Ok(whole),
+            (Err(refusal), Some(_)) => Err(refusal),
+            (whole, _) => return whole.map(|whole| whole.plans),
         };
-        if let Ok(level) = &levels[0]
-            && Memory::of(&level.whole).bytes() <= room
-        {
-            return levels.remove(0).map(|level| level.whole);
+        let (mut levels, mut refusals) = (Vec::new(), Vec::new());
+        let others = frugal(fastest, turns).into_iter();
+        let others = others.map(|how| Whole::new(how, turns));
+        for whole in std::iter::once(first).chain(others) {
+            match whole {
+                Ok(whole) => levels.push(Level::new(whole, turns, self)),
+                Err(refusal) => refusals.push(refusal),
+            }
         }
-        levels.extend(strategies.map(level));
-        let (levels, refusals): (Vec<_>, Vec<_>) = levels.into_iter().partition(Result::is_ok);
-        let levels: Vec<Level> = levels.into_iter().flatten().collect();
-        if let (true, Some(Err(refusal))) = (levels.is_empty(), refusals.into_iter().next()) {
-            return Err(refusal);
+        if levels.is_empty() {
+            return Err(refusals.remove(0));
         }
+        let room = room.unwrap_or(usize::MAX);
         let mut candidates = self.candidates(&levels, room);
         match quickest(&mut candidates, room) {
             Some(plans) => Ok(plans),
@@ -156,9 +159,9 @@ fn smallest(mut candidates: Vec<Candidate<'_>>) -> Smallest {
     least.expect("every level has its whole plans")
 }
 
-/// The strategy, and those that do without memory that only saves time; what saves least goes first.
+/// Strategies that do without memory that only saves time; what saves least goes first.
 fn frugal(fastest: Strategy, turns: &[Turn]) -> Vec<Strategy> {
-    let mut strategies = vec![fastest];
+    let mut strategies = Vec::new();
     let mut how = fastest;
     if how.keep_steady && turns.iter().any(|t| !t.graph.kept().is_empty()) {
         how.keep_steady = false;

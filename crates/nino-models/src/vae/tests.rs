@@ -17,8 +17,7 @@ fn chunk(frames: usize, height: usize, width: usize, first: bool) -> Chunk {
         height,
         width,
         first,
-        by_frame: true,
-        by_tap: false,
+        at_once: Frames::Apart,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nino_dtype::DType;
 use nino_graph::{Limits, Plan, Rewrites, rewrite};
-use nino_models::{Chunk, Storage, Vae, kl};
+use nino_models::{Chunk, Frames, Storage, Vae, kl};
 
 #[test]
 fn a_picture_of_1024_in_f16_takes_a_gigabyte_and_a_quarter() {
@@ -17,8 +17,7 @@ fn a_picture_of_1024_in_f16_takes_a_gigabyte_and_a_quarter() {
         height: 128,
         width: 128,
         first: true,
-        by_frame: false,
-        by_tap: false,
+        at_once: Frames::Together,
     };
     let vae = Vae::spec("sd-vae").unwrap();
     let graph = vae.decode(chunk, &storage).unwrap().graph;

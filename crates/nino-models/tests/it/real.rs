@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, cpu};
 use nino_dtype::DType;
-use nino_models::{Chunk, FileParams, Recording, Storage, Vae, kl};
+use nino_models::{Chunk, FileParams, Frames, Recording, Storage, Vae, kl};
 use nino_suite::Tensor;
 use nino_testing::data_or_skip;
 use std::collections::BTreeMap;
@@ -42,8 +42,7 @@ fn run(path: &Path, input: &Tensor, record: impl Fn(&Vae, Chunk, &Storage) -> Re
         height: input.shape[1],
         width: input.shape[2],
         first: true,
-        by_frame: false,
-        by_tap: false,
+        at_once: Frames::Together,
     };
     let r = record(&vae, chunk, &storage);
     let inputs = BTreeMap::from([(r.input, input.clone())]);

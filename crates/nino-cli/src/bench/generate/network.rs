@@ -4,7 +4,7 @@ use crate::interrupt;
 use anyhow::{Context, Result};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Session, rewrite};
-use nino_models::{Chunk, Params, Storage, Vae, clip, kl, unet};
+use nino_models::{Chunk, Frames, Params, Storage, Vae, clip, kl, unet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,8 +86,7 @@ impl Network {
                     height: *side,
                     width: *side,
                     first: true,
-                    by_frame: false,
-                    by_tap: false,
+                    at_once: Frames::Together,
                 };
                 let storage = Storage {
                     activations,

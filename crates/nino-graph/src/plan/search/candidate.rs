@@ -29,7 +29,7 @@ pub(super) struct Level<'a> {
     /// Arithmetic of all runs.
     work: Work,
     /// The plans with nothing on the host that the limits do not put there.
-    pub(super) whole: Vec<Plan>,
+    whole: Vec<Plan>,
 }
 
 /// Bytes of a value that an op reads or writes in so many runs.
@@ -38,24 +38,34 @@ struct Used {
     bytes: usize,
 }
 
-impl<'a> Level<'a> {
-    pub(super) fn new(
-        how: Strategy,
-        turns: &'a [Turn],
-        search: &'a Search,
-    ) -> Result<Level<'a>, PlanError> {
+/// The graphs by one strategy with nothing on the host that the limits do not put there.
+pub(super) struct Whole {
+    pub(super) how: Strategy,
+    drafts: Vec<Draft>,
+    pub(super) plans: Vec<Plan>,
+}
+
+impl Whole {
+    pub(super) fn new(how: Strategy, turns: &[Turn]) -> Result<Whole, PlanError> {
         let draft = |t: &Turn| Draft::new(Arc::clone(&t.graph), &how);
         let drafts: Vec<Draft> = turns.iter().map(draft).collect();
-        let whole = plans(&drafts, &how).map_err(|misfit| misfit.refusal(&how))?;
+        let plans = plans(&drafts, &how).map_err(|misfit| misfit.refusal(&how))?;
+        Ok(Whole { how, drafts, plans })
+    }
+}
+
+impl<'a> Level<'a> {
+    pub(super) fn new(whole: Whole, turns: &'a [Turn], search: &'a Search) -> Level<'a> {
+        let Whole { how, drafts, plans } = whole;
         let graphs: Vec<&Graph> = turns.iter().map(|t| &*t.graph).collect();
         let steady = |i: usize, node: Node| drafts[i].order.is_steady(node);
         let mut work = Work::default();
-        for (plan, turn) in whole.iter().zip(turns) {
+        for (plan, turn) in plans.iter().zip(turns) {
             work += plan.work(turn.runs);
         }
         let uses = turns.iter().zip(&drafts).map(|(t, d)| uses(t, d));
         let streams = Streams::new(&graphs, steady, &how.limits);
-        Ok(Level {
+        Level {
             uses: uses.collect(),
             streams: if search.allow_host {
                 streams
@@ -67,8 +77,8 @@ impl<'a> Level<'a> {
             rates: &search.rates,
             drafts,
             work,
-            whole,
-        })
+            whole: plans,
+        }
     }
 
     /// Plans with as few weights streamed as `room` allows.

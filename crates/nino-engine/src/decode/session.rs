@@ -1,11 +1,13 @@
-//! A decode plan with its weights on the device: latents in, frames out, again and again.
+//! A decode plan with its weights on the device: latents in, frames out, again and again; and how far
+//! a decode has come, so that it can go on on another device.
 
-use super::carry::carry;
-use super::frames::{Cursor, OnBand};
+use super::carry::{Mark, carry};
+use super::output::{Made, OnBand, Output};
 use super::{DecodePlan, Part};
 use crate::profile::Profile;
 use crate::store::{Lease, Network};
 use crate::{Control, EngineError, Latent, Stage, Store, VaeFile};
+use nino_graph::{Backup, Session};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,79 @@ pub struct Decoder {
     pub load_time: Duration,
     /// Times every op of the runs that follow, when there.
     pub profile: Option<Profile>,
+}
+
+/// How far a decode has come. Pictures and tiles that are done are not computed again, nor are a
+/// clip's frames before its last mark.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// What was taken out; its batch element is the one being decoded.
+    pub(super) output: Output,
+    /// Tile of that element.
+    tile: usize,
+    /// The last mark of that tile.
+    pub(super) mark: Option<Mark>,
+    /// How to make marks, where they are of use.
+    backup: Option<Backup>,
+}
+
+/// Frames of a tile that are behind.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    latent_frames: usize,
+    frames: usize,
+}
+
+impl Cursor {
+    /// With marks on the way, so that this can go on on another device.
+    pub(super) fn with_marks(backup: Option<Backup>) -> Cursor {
+        Cursor {
+            backup,
+            ..Cursor::default()
+        }
+    }
+
+    /// Latent frames of the tile that need not be computed.
+    pub(super) fn latent_frames_behind(&self) -> usize {
+        self.mark.as_ref().map_or(0, |mark| mark.latent_frames)
+    }
+
+    /// Marks this place, if it is long enough `since` the last mark or the start; then that is now.
+    fn remember(
+        &mut self,
+        session: &mut dyn Session,
+        part: &Part,
+        behind: Behind,
+        since: &mut Instant,
+    ) -> Result<(), EngineError> {
+        let wait = self.backup.and_then(|backup| Mark::after(part, backup));
+        if wait.is_some_and(|wait| since.elapsed() >= wait) {
+            let begun = Instant::now();
+            self.mark = Some(Mark {
+                latent_frames: behind.latent_frames,
+                frames: behind.frames,
+                caches: Mark::copy(session, part)?,
+            });
+            tracing::debug!(took = ?begun.elapsed(), ?behind, "marked");
+            *since = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn next_tile(&mut self) {
+        self.tile += 1;
+        self.output.next_tile();
+        self.mark = None;
+    }
+
+    fn next_item(
+        &mut self,
+        plan: &DecodePlan,
+        on_band: &mut OnBand<'_>,
+    ) -> Result<(), EngineError> {
+        self.tile = 0;
+        self.output.next_item(plan, on_band)
+    }
 }
 
 impl Decoder {
@@ -89,13 +164,13 @@ impl Decoder {
         let chunks = behind + self.plan.parts.iter().map(|p| p.runs).sum::<usize>();
         let tiles = self.plan.tile_starts();
         let total = latent.batch * tiles.len() * chunks;
-        while at.item < latent.batch {
+        while at.output.item < latent.batch {
             while at.tile < tiles.len() {
                 if at.latent_frames_behind() != self.plan.behind {
                     // The plan was for the rest of a clip, which is done.
                     return Ok(started.elapsed());
                 }
-                let done = (at.item * tiles.len() + at.tile) * chunks + behind;
+                let done = (at.output.item * tiles.len() + at.tile) * chunks + behind;
                 self.tile(latent, tiles[at.tile], at, (done, total), control, on_band)?;
                 at.next_tile();
             }
@@ -108,14 +183,17 @@ impl Decoder {
     fn tile(
         &mut self,
         latent: &Latent,
-        start: (usize, usize),
+        tile: (usize, usize),
         at: &mut Cursor,
         (mut done, total): (usize, usize),
         control: &mut Control<'_>,
         on_band: &mut OnBand<'_>,
     ) -> Result<(), EngineError> {
         let (parts, sessions) = (&self.plan.parts, self.lease.sessions());
-        let (mut latent_frame, mut frame) = (self.plan.behind, at.frames_behind());
+        let mut behind = Behind {
+            latent_frames: self.plan.behind,
+            frames: at.mark.as_ref().map_or(0, |mark| mark.frames),
+        };
         let mut since = Instant::now();
         let runs = parts.iter().enumerate();
         let runs = runs.flat_map(|(i, part)| std::iter::repeat_n((i, part), part.runs));
@@ -128,18 +206,25 @@ impl Decoder {
                 (None, None) => {}
             }
             let carried = begun.elapsed();
-            let tile = crop(latent, at.item, latent_frame, part, start);
+            let input = crop(latent, at.output.item, behind.latent_frames, part, tile);
             let session = &mut *sessions[i];
-            part.run(session, &tile, self.profile.as_mut(), control)?;
+            part.run(session, &input, self.profile.as_mut(), control)?;
             let ran = begun.elapsed();
-            latent_frame += part.frames;
-            frame = at.take(session, part, &self.plan, (start, frame), on_band)?;
+            let made = Made {
+                part,
+                first: behind.frames,
+                tile,
+            };
+            behind = Behind {
+                latent_frames: behind.latent_frames + part.frames,
+                frames: at.output.take(session, &self.plan, made, on_band)?,
+            };
             let all = begun.elapsed();
             tracing::debug!(part = i, ?carried, took = ?ran, with_pictures = ?all, "decoded");
             done += 1;
             control.progress(done, total)?;
-            if latent_frame < latent.frames {
-                at.remember(session, part, (latent_frame, frame), &mut since)?;
+            if behind.latent_frames < latent.frames {
+                at.remember(session, part, behind, &mut since)?;
             }
         }
         Ok(())
