@@ -1,8 +1,8 @@
 //! Gives mutated files to every reader and holds each case to bounds on memory and time. Run as
 //! `cargo xtask fuzz`; see `README.md`.
 //!
-//! The cases run in a child process (`worker.rs`), so that one that ends the process or never ends is
-//! told like any other.
+//! The cases run in a child process (`worker.rs`), so that one that ends the process or never ends
+//! is told like any other.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 

@@ -1,5 +1,5 @@
-//! Changes bytes the way damage and attackers do: flipped bits, numbers at the edges of their types,
-//! pieces removed, repeated and exchanged. Everything follows from the random numbers.
+//! Changes bytes the way damage and attackers do: flipped bits, numbers at the edges of their
+//! types, pieces removed, repeated and exchanged. Everything follows from the random numbers.
 
 /// SplitMix64.
 pub(crate) struct Random(u64);

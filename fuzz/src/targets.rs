@@ -1,4 +1,5 @@
-//! The readers that are fuzzed. Each takes the path of a file; an error of its own is a good answer.
+//! The readers that are fuzzed. Each takes the path of a file; an error of its own is a good
+//! answer.
 
 use crate::seeds::{self, Seed};
 use nino_engine::Latent;

@@ -44,6 +44,7 @@ impl File {
         match parts.next()? {
             "crates" => parts.next(),
             "xtask" => Some("xtask"),
+            "fuzz" => Some("nino-fuzz"),
             _ => None,
         }
     }

@@ -88,8 +88,8 @@ pub(crate) struct OutputArgs {
     pub(crate) quiet: bool,
 }
 
-/// Where to run and how much to use; flags win over the NINO_* variables of the same name, and those
-/// over the config file.
+/// Where to run and how much to use; flags win over the NINO_* variables of the same name, and
+/// those over the config file.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {

@@ -53,7 +53,8 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
     finish(&report, table, report.rows.is_empty(), errors, printer)
 }
 
-/// Measures every case and keeps its row. Gives what went wrong; an error that ends all work is the last.
+/// Measures every case and keeps its row. Gives what went wrong; an error that ends all work is the
+/// last.
 fn each<T, R>(
     cases: &[T],
     bar: &ProgressBar,

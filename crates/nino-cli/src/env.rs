@@ -99,8 +99,8 @@ impl Env {
     }
 }
 
-/// Without a display, Mesa's layer that asks it for its GPU can only print an error about that; this
-/// turns the layer off. Called first of all, while there is one thread.
+/// Without a display, Mesa's layer that asks it for its GPU can only print an error about that;
+/// this turns the layer off. Called first of all, while there is one thread.
 pub(crate) fn hush_mesa() {
     let unset = |name| std::env::var_os(name).is_none();
     if cfg!(target_os = "linux") && unset("XDG_RUNTIME_DIR") && unset("MESA_VK_DEVICE_SELECT") {

@@ -1,5 +1,5 @@
-//! Ctrl-C, and being told to end: the first asks the work to stop at the next safe point, the second stops
-//! at once.
+//! Ctrl-C, and being told to end: the first asks the work to stop at the next safe point, the
+//! second stops at once.
 
 use crate::failure::Interrupted;
 use std::sync::atomic::{AtomicBool, Ordering};

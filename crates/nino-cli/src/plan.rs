@@ -238,8 +238,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as it
-/// is now.
+/// Bytes a second that a piece of the middle of a file comes at, from memory or from the disk, as
+/// it is now.
 fn read_rate(path: &Path) -> Option<f64> {
     const PIECE: usize = 32 << 20;
     let mut file = nino_files::Opened::open(path).ok()?;

@@ -1,5 +1,5 @@
-//! Settings that are not flags: variables, the config file and the profile. Flags win over variables,
-//! those over the file, and the file over the profile.
+//! Settings that are not flags: variables, the config file and the profile. Flags win over
+//! variables, those over the file, and the file over the profile.
 
 mod file;
 mod profiles;
@@ -71,7 +71,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// With what the profile says where nothing else does; `flag` is the profile of the command line.
+    /// With what the profile says where nothing else does; `flag` is the profile of the command
+    /// line.
     pub(crate) fn with_profile(&self, flag: Option<ProfileName>) -> Result<Settings, Usage> {
         let mut all = self.clone();
         let Some(profile) = self.pick("profile", flag, str::parse::<ProfileName>)? else {

@@ -1,5 +1,5 @@
-//! A VAE whose tensors are in memory: what another program has loaded is decoded with, and no file is
-//! opened. Here the tensors are read from a file first, to have some.
+//! A VAE whose tensors are in memory: what another program has loaded is decoded with, and no file
+//! is opened. Here the tensors are read from a file first, to have some.
 //!
 //! `cargo run --release -p nino-engine --example decode_from_memory -- vae.safetensors picture.png`
 

@@ -1,7 +1,9 @@
-//! What the second picture of a model costs beside its kernels: a checkpoint is opened once, and the times
-//! of every picture are printed. With `--make SPEC FILE` it writes a checkpoint with made-up weights first.
+//! What the second picture of a model costs beside its kernels: a checkpoint is opened once, and
+//! the times of every picture are printed. With `--make SPEC FILE` it writes a checkpoint with
+//! made-up weights first.
 //!
-//! `cargo run --release -p nino-engine --example second_picture -- gpu sd15.safetensors 5 [--make sd15]`
+//! `cargo run --release -p nino-engine --example second_picture -- gpu sd15.safetensors 5 [--make
+//! sd15]`
 
 #![allow(clippy::print_stdout)] // a command-line tool
 

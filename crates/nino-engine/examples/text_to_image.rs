@@ -1,7 +1,8 @@
-//! Text to image by stages: encode the prompts, sample a latent, decode it. Every value in between is
-//! plain, so a host can keep it, change it or pass it on.
+//! Text to image by stages: encode the prompts, sample a latent, decode it. Every value in between
+//! is plain, so a host can keep it, change it or pass it on.
 //!
-//! `cargo run --release -p nino-engine --example text_to_image -- "a red fox" fox.png [model.safetensors]`
+//! `cargo run --release -p nino-engine --example text_to_image -- "a red fox" fox.png
+//! [model.safetensors]`
 
 use nino_engine::device::{self, DeviceChoice};
 use nino_engine::{

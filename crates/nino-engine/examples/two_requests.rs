@@ -1,5 +1,5 @@
-//! Two requests on one store: the second finds the model where the first left it, and a third is stopped
-//! from another thread in the midst of sampling, with what it had come to.
+//! Two requests on one store: the second finds the model where the first left it, and a third is
+//! stopped from another thread in the midst of sampling, with what it had come to.
 //!
 //! `cargo run --release -p nino-engine --example two_requests`
 

@@ -1,7 +1,7 @@
 //! What a prompt becomes: the values that condition a diffusion model. ComfyUI's CONDITIONING.
 //!
-//! Sizes are never part of the encoded text. They are added when a latent of some size is sampled, so one
-//! encoded prompt serves pictures of every size.
+//! Sizes are never part of the encoded text. They are added when a latent of some size is sampled,
+//! so one encoded prompt serves pictures of every size.
 
 use crate::sample::LatentShape;
 use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
@@ -82,7 +82,8 @@ pub enum Area {
 /// `InstructPixToPixConditioning` put it into the conditioning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// The encoded picture, in the VAE's units: masked where it is to be painted over, or whole to be edited.
+    /// The encoded picture, in the VAE's units: masked where it is to be painted over, or whole to
+    /// be edited.
     pub latent: Latent,
     /// 1 where to paint, in pixels or latent pixels; inpaint models only.
     pub mask: Option<Mask>,
@@ -91,8 +92,8 @@ pub struct Seen {
 /// The encoded values that ComfyUI gives an inpaint model where there is no picture.
 pub(crate) const BLANK: [f32; 4] = [0.8223, -0.6876, 0.6364, 0.1380];
 
-/// What SDXL is told of the picture beside the prompt, as ComfyUI's `CLIPTextEncodeSDXL`: pairs are width
-/// and height, or left and top.
+/// What SDXL is told of the picture beside the prompt, as ComfyUI's `CLIPTextEncodeSDXL`: pairs are
+/// width and height, or left and top.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SizeHint {
     /// The size before it was cut; the picture's own when `None`.
@@ -128,7 +129,8 @@ impl Conditioning {
         }
     }
 
-    /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector counts.
+    /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector
+    /// counts.
     #[must_use]
     pub fn followed_by(&self, other: &Conditioning) -> Conditioning {
         Conditioning {
@@ -137,8 +139,8 @@ impl Conditioning {
         }
     }
 
-    /// A mixture with `share` of this prompt, as ComfyUI's `ConditioningAverage`: the shorter prompt is
-    /// filled up with zeros or cut to this one's length.
+    /// A mixture with `share` of this prompt, as ComfyUI's `ConditioningAverage`: the shorter
+    /// prompt is filled up with zeros or cut to this one's length.
     #[must_use]
     pub fn averaged(&self, other: &Conditioning, share: f32) -> Conditioning {
         let mix = |a: &[f32], b: &[f32]| -> Vec<f32> {
@@ -165,7 +167,8 @@ impl Conditioning {
         self.context.repeat(tokens / self.tokens().max(1))
     }
 
-    /// The label vector of a family for a picture of `pixels` (width and height); empty where it has none.
+    /// The label vector of a family for a picture of `pixels` (width and height); empty where it
+    /// has none.
     pub(crate) fn label(&self, family: Family, pixels: (usize, usize), negative: bool) -> Vec<f32> {
         let sizes = self.size.numbers(family, pixels, negative);
         if sizes.is_empty() {
@@ -184,8 +187,8 @@ impl Conditioning {
         }
     }
 
-    /// What a model takes beside the latents of that shape: `[b, h, w, 5]`, mask and masked picture, for an
-    /// inpaint model; `[b, h, w, c]`, the picture, for one that edits.
+    /// What a model takes beside the latents of that shape: `[b, h, w, 5]`, mask and masked
+    /// picture, for an inpaint model; `[b, h, w, c]`, the picture, for one that edits.
     pub(crate) fn extra_values(&self, model: &DiffusionModel, shape: LatentShape) -> Vec<f32> {
         let pixels = shape.batch * shape.height * shape.width;
         let fitted = |seen: &Seen| {
@@ -215,7 +218,8 @@ impl Conditioning {
         interleaved(&mask, &masked.repeated(shape.batch))
     }
 
-    /// An error unless a model that takes contexts of `context` values and labels of `label` can take this.
+    /// An error unless a model that takes contexts of `context` values and labels of `label` can
+    /// take this.
     pub(crate) fn check(
         &self,
         family: Family,
@@ -294,8 +298,8 @@ pub(crate) fn interleaved(mask: &Mask, latent: &Latent) -> Vec<f32> {
         .collect()
 }
 
-/// The length that prompts of `n` and `m` tokens are repeated to: their least common multiple, as ComfyUI
-/// does.
+/// The length that prompts of `n` and `m` tokens are repeated to: their least common multiple, as
+/// ComfyUI does.
 pub(crate) fn common_multiple(n: usize, m: usize) -> usize {
     let (mut x, mut y) = (n, m);
     while y > 0 {

@@ -48,7 +48,8 @@ pub enum Event {
     Pass { index: usize, total: usize },
     /// `done` of `total` tiles, frames or steps of the present stage.
     Progress { done: usize, total: usize },
-    /// The share of the next tile or chunk of frames that is done; a picture that is decoded whole is one.
+    /// The share of the next tile or chunk of frames that is done; a picture that is decoded whole
+    /// is one.
     Within(f64),
     /// What the unfinished picture looks like.
     Preview(Picture),

@@ -1,11 +1,11 @@
 //! Latents to pictures, in the memory there is.
 //!
-//! The plan is made before anything runs (`plan.rs`): whole if it fits; else large values are kept on
-//! the host and pass through the device's memory by rows, which changes nothing in the result; or, when
-//! asked for, overlapped tiles blended at their borders. A video is decoded chunk by chunk: what a
-//! chunk needs of those before it is kept on the device, so memory does not grow with the clip.
-//! `run.rs` makes pictures and goes on after a failure, `session.rs` is a plan on its device, and
-//! `output.rs` takes the pictures out.
+//! The plan is made before anything runs (`plan.rs`): whole if it fits; else large values are kept
+//! on the host and pass through the device's memory by rows, which changes nothing in the result;
+//! or, when asked for, overlapped tiles blended at their borders. A video is decoded chunk by
+//! chunk: what a chunk needs of those before it is kept on the device, so memory does not grow with
+//! the clip. `run.rs` makes pictures and goes on after a failure, `session.rs` is a plan on its
+//! device, and `output.rs` takes the pictures out.
 
 pub(crate) mod carry;
 mod output;
@@ -159,8 +159,8 @@ impl DecodePlan {
         part::load(&self.parts).times(self.n_tiles)
     }
 
-    /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every frame
-    /// until the last tile is there.
+    /// Host memory for what comes out: a picture, rows on their way, and with fast tiles every
+    /// frame until the last tile is there.
     pub fn picture_bytes(&self) -> usize {
         let tiled = self.tiling.map(|_| self.n_frames);
         output::picture_bytes(self.width * self.height, tiled)

@@ -45,7 +45,8 @@ pub struct DeviceChoice {
     pub budget: Option<u64>,
     /// CPU threads; all cores when not given.
     pub threads: Option<usize>,
-    /// The folder that keeps compiled kernels between runs; without one they are compiled each time.
+    /// The folder that keeps compiled kernels between runs; without one they are compiled each
+    /// time.
     pub cache_dir: Option<PathBuf>,
     /// The folder for values of the CPU that do not fit into memory.
     pub temp_dir: Option<PathBuf>,

@@ -106,8 +106,8 @@ fn encode_with(
 }
 
 /// Encodes a clip frame by frame: memory does not grow with it. Wan's encoders take 1 + 4k frames,
-/// what is over is left out as ComfyUI does, and said; TAEHV's take 4k, and the last frame stands in
-/// for what is missing.
+/// what is over is left out as ComfyUI does, and said; TAEHV's take 4k, and the last frame stands
+/// in for what is missing.
 pub fn encode_video(
     store: &Store,
     vae: &VaeFile,
@@ -126,8 +126,8 @@ pub fn encode_video(
     })
 }
 
-/// Encodes; once more in f32 when values were not finite in less, and again on a new device where one
-/// was lost.
+/// Encodes; once more in f32 when values were not finite in less, and again on a new device where
+/// one was lost.
 fn until_done(
     store: &Store,
     what: &str,

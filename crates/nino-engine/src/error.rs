@@ -1,4 +1,5 @@
-//! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match on.
+//! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match
+//! on.
 
 use crate::device::DeviceError;
 use crate::media::MediaError;
@@ -177,8 +178,8 @@ pub enum EngineError {
     NotFinite { dtype: DType },
 }
 
-/// What an error is about, for hosts that act on it. The names are stable: a server sends them, Python has
-/// an exception for each.
+/// What an error is about, for hosts that act on it. The names are stable: a server sends them,
+/// Python has an exception for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The caller asked to stop.
@@ -187,7 +188,8 @@ pub enum ErrorKind {
     File,
     /// A file is not the one the model was opened from.
     FileChanged,
-    /// Parts that do not belong together: a VAE, LoRA, text encoder or conditioning of another model.
+    /// Parts that do not belong together: a VAE, LoRA, text encoder or conditioning of another
+    /// model.
     Mismatch,
     /// The request itself cannot be meant: sizes, numbers, values.
     Request,

@@ -79,9 +79,9 @@ pub(crate) fn fit_turns<'a>(
     Ok(plans.into_iter().map(Arc::new).collect())
 }
 
-/// Plans a request of several stages. Where one of them is over the budget, the error tells the least
-/// budget for all of them: each refusal tells what one stage needs, so the request is planned again
-/// with that, until it fits.
+/// Plans a request of several stages. Where one of them is over the budget, the error tells the
+/// least budget for all of them: each refusal tells what one stage needs, so the request is planned
+/// again with that, until it fits.
 pub(crate) fn whole_request<T>(
     device: &Arc<dyn Device>,
     mut plan: impl FnMut(Arc<dyn Device>) -> Result<T, EngineError>,

@@ -1,6 +1,6 @@
-//! Text to pictures in one call: a composition of the stages `encode_text`, `encode`, `sample` and `decode`.
-//! The models come to the device one after the other, so that the largest of them is what memory has to
-//! hold.
+//! Text to pictures in one call: a composition of the stages `encode_text`, `encode`, `sample` and
+//! `decode`. The models come to the device one after the other, so that the largest of them is what
+//! memory has to hold.
 
 mod dry;
 mod passes;
@@ -40,8 +40,8 @@ pub struct Kept<'a> {
     pub stopped: Option<&'a Stopped>,
 }
 
-/// Hears the latent before it is decoded, or before an error in the midst of sampling is told, so that no
-/// sampling is ever lost.
+/// Hears the latent before it is decoded, or before an error in the midst of sampling is told, so
+/// that no sampling is ever lost.
 pub type OnLatent<'a> = dyn FnMut(Kept<'_>) -> Result<(), EngineError> + 'a;
 
 /// Makes the pictures of a request.
@@ -127,7 +127,8 @@ fn encode_prompts(
     })
 }
 
-/// The start picture at the final size and the mask outside of which it shows, where that was asked for.
+/// The start picture at the final size and the mask outside of which it shows, where that was asked
+/// for.
 fn pasted(request: &GenerateRequest, mask: Option<&Mask>) -> Option<(Picture, Mask)> {
     let Start::Picture(picture) = &request.start else {
         return None;

@@ -2,8 +2,8 @@
 
 use crate::Picture;
 
-/// RGB values in 0..1 where the network kept to it, `[height, width, 3]`. A [`Picture`] is the same in
-/// bytes, as files hold it.
+/// RGB values in 0..1 where the network kept to it, `[height, width, 3]`. A [`Picture`] is the same
+/// in bytes, as files hold it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Image {
     pub width: usize,

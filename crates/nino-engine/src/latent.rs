@@ -40,7 +40,8 @@ impl Latent {
         Latent::read(path, &NAMES)
     }
 
-    /// The latent to go on from without new noise: a stopped run's with its noise, else the only one.
+    /// The latent to go on from without new noise: a stopped run's with its noise, else the only
+    /// one.
     pub fn open_noisy(path: &Path) -> Result<Latent, EngineError> {
         let [a, b, c] = NAMES;
         Latent::read(path, &[NOISY, a, b, c])
@@ -126,8 +127,8 @@ impl Latent {
         })
     }
 
-    /// Writes it as ComfyUI's SaveLatent does; `metadata` goes into the header, with the latent space
-    /// beside it.
+    /// Writes it as ComfyUI's SaveLatent does; `metadata` goes into the header, with the latent
+    /// space beside it.
     pub fn save(
         &self,
         path: &Path,
@@ -204,8 +205,8 @@ impl Latent {
         &self.values[b * each..(b + 1) * each]
     }
 
-    /// In the model's units of that format; the same without one. An empty latent stays empty, as in
-    /// ComfyUI.
+    /// In the model's units of that format; the same without one. An empty latent stays empty, as
+    /// in ComfyUI.
     pub(crate) fn in_model_units(&self, format: Option<&LatentFormat>) -> Latent {
         let mut latent = self.clone();
         if let Some(format) = format

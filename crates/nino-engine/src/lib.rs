@@ -1,9 +1,9 @@
 //! Load, plan, run: requests in, events and pictures out.
 //!
-//! Four stages take and give plain values: [`encode_text`], [`sample()`], [`decode`] and [`encode`];
-//! [`generate`] is all of them in a row. They run on a [`Store`], which holds one device's models from
-//! request to request. Models are parts that can be shared and combined: [`DiffusionModel`],
-//! [`TextEncoders`], [`VaeFile`], or all three as a [`Checkpoint`].
+//! Four stages take and give plain values: [`encode_text`], [`sample()`], [`decode`] and
+//! [`encode`]; [`generate`] is all of them in a row. They run on a [`Store`], which holds one
+//! device's models from request to request. Models are parts that can be shared and combined:
+//! [`DiffusionModel`], [`TextEncoders`], [`VaeFile`], or all three as a [`Checkpoint`].
 //!
 //! The API boundary: no HTTP, no printing. Progress goes to one callback, which is also where a
 //! caller says stop; see [`Control`].

@@ -2,9 +2,9 @@
 //! `extra_model_paths.yaml` names, and among downloads in the cache of Hugging Face's tools.
 //!
 //! A name is a file's name, with or without its extension, or its path below one of the places, as
-//! ComfyUI shows it. The best kind of match wins, and among equal ones the first place. Searching is
-//! bounded in depth and in the number of entries it looks at, so a folder such as `/` costs a moment
-//! and not minutes.
+//! ComfyUI shows it. The best kind of match wins, and among equal ones the first place. Searching
+//! is bounded in depth and in the number of entries it looks at, so a folder such as `/` costs a
+//! moment and not minutes.
 
 mod downloads;
 mod kind;

@@ -1,8 +1,8 @@
-//! Models out of files: a diffusion model, text encoders, a VAE, each a part of its own that hosts can
-//! hold, share and combine, and the checkpoint that has all three.
+//! Models out of files: a diffusion model, text encoders, a VAE, each a part of its own that hosts
+//! can hold, share and combine, and the checkpoint that has all three.
 //!
-//! Parts are cheap to clone and never change: a LoRA, a quantization or another prediction gives a new
-//! part beside the old one, and the store keeps their weights apart.
+//! Parts are cheap to clone and never change: a LoRA, a quantization or another prediction gives a
+//! new part beside the old one, and the store keeps their weights apart.
 
 mod checkpoint;
 mod diffusion;

@@ -1,5 +1,6 @@
-//! The sampling stage: a diffusion model on the device, moved through noise levels. ComfyUI's `KSampler`,
-//! `KSamplerAdvanced` and `SamplerCustomAdvanced` are calls of [`sample`] with other values.
+//! The sampling stage: a diffusion model on the device, moved through noise levels. ComfyUI's
+//! `KSampler`, `KSamplerAdvanced` and `SamplerCustomAdvanced` are calls of [`sample`] with other
+//! values.
 
 mod denoise;
 mod preview;
@@ -40,7 +41,8 @@ pub struct SampleRequest<'a> {
     pub noise: Noise<'a>,
     /// 1 where to paint, of any size; everywhere when `None`.
     pub mask: Option<&'a Mask>,
-    /// Noise levels, none higher than the one before; [`sigmas`] gives a schedule's. The latent stays as it is when there are none.
+    /// Noise levels, none higher than the one before; [`sigmas`] gives a schedule's. The latent
+    /// stays as it is when there are none.
     pub sigmas: &'a [f32],
     pub sampler: &'static Sampler,
     pub options: &'a Options,
@@ -69,8 +71,8 @@ pub enum Noise<'a> {
 pub struct Sampled {
     /// The latent at the last noise level, in the VAE's units.
     pub latent: Latent,
-    /// The last prediction of the finished latent; the same as `latent` when the levels end at 0, and for no
-    /// levels at all.
+    /// The last prediction of the finished latent; the same as `latent` when the levels end at 0,
+    /// and for no levels at all.
     pub denoised: Latent,
     pub load_time: Duration,
     pub sample_time: Duration,
@@ -110,8 +112,8 @@ impl LatentShape {
     }
 }
 
-/// The noise levels of a schedule, as `KSampler` has them. `denoise` below 1 takes the last `steps` of a
-/// longer schedule; at 0 there is nothing to do and the list is empty.
+/// The noise levels of a schedule, as `KSampler` has them. `denoise` below 1 takes the last `steps`
+/// of a longer schedule; at 0 there is nothing to do and the list is empty.
 pub fn sigmas(
     model: &DiffusionModel,
     sampler: &Sampler,
@@ -233,7 +235,8 @@ impl<'a> SampleRequest<'a> {
         }
     }
 
-    /// Whether there is one prompt for each side, and both are for the whole picture and all the time.
+    /// Whether there is one prompt for each side, and both are for the whole picture and all the
+    /// time.
     fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
@@ -424,8 +427,8 @@ impl Run<'_> {
     }
 }
 
-/// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a picture:
-/// it is told, and there are no more.
+/// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a
+/// picture: it is told, and there are no more.
 fn tell(
     step: &Step<'_>,
     previews: &mut Option<Previews>,

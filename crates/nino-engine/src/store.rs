@@ -1,9 +1,10 @@
-//! One device's models: weights, plans and sessions that stay from request to request, within its budget.
+//! One device's models: weights, plans and sessions that stay from request to request, within its
+//! budget.
 //!
-//! Weights are kept by the identity of their network (files, LoRAs, quantization) and by how a plan holds
-//! them, so one model is never taken for another. What was used longest ago goes first when something else
-//! needs the room; what is in use never goes. A [`Store`] is a handle: clones share what is kept, and any
-//! thread may hold one.
+//! Weights are kept by the identity of their network (files, LoRAs, quantization) and by how a plan
+//! holds them, so one model is never taken for another. What was used longest ago goes first when
+//! something else needs the room; what is in use never goes. A [`Store`] is a handle: clones share
+//! what is kept, and any thread may hold one.
 
 mod cache;
 mod kept;
@@ -41,7 +42,8 @@ struct Inner {
     loading: Mutex<()>,
 }
 
-/// What an encoded prompt is remembered by: its encoders, and the prompt with all that changes its meaning.
+/// What an encoded prompt is remembered by: its encoders, and the prompt with all that changes its
+/// meaning.
 pub(crate) type TextKey = (Vec<NetId>, String);
 
 /// Everything that changes.
@@ -92,7 +94,8 @@ impl Store {
         Store::make(device, true)
     }
 
-    /// A store that gives everything back as soon as a stage is done: for one picture in the least memory.
+    /// A store that gives everything back as soon as a stage is done: for one picture in the least
+    /// memory.
     pub fn keeping_nothing(device: Arc<dyn Device>) -> Store {
         Store::make(device, false)
     }
@@ -185,7 +188,8 @@ impl Store {
         self.state().texts.insert(key, Arc::new(made));
     }
 
-    /// Sessions of a network: ones that wait, or new ones with weights that are there or are loaded now.
+    /// Sessions of a network: ones that wait, or new ones with weights that are there or are loaded
+    /// now.
     pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
         let started = Instant::now();
         network.net.check_unchanged()?;

@@ -1,7 +1,7 @@
 //! Weights made up from a seed, so that a model can be timed without its file.
 //!
-//! Scaled by fan-in, so that activations keep about the size they have in a trained network and stay
-//! finite in f16. The values of a tensor depend on its name and the seed alone.
+//! Scaled by fan-in, so that activations keep about the size they have in a trained network and
+//! stay finite in f16. The values of a tensor depend on its name and the seed alone.
 
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec};

@@ -23,8 +23,8 @@ pub fn encode_text(
     Ok(encoded.remove(0))
 }
 
-/// Encodes several prompts with one load of each encoder. Prompts that were encoded before, and name no
-/// textual inversion, come from the store.
+/// Encodes several prompts with one load of each encoder. Prompts that were encoded before, and
+/// name no textual inversion, come from the store.
 pub fn encode_texts(
     store: &Store,
     text: &TextEncoders,

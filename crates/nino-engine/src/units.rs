@@ -161,8 +161,8 @@ impl Packing {
         Ok(latent)
     }
 
-    /// The places of one value in `[.., h/n, w/n, c·n·n]` and in `[.., h, w, c]`. A packed channel is
-    /// `(c, row, column)`.
+    /// The places of one value in `[.., h/n, w/n, c·n·n]` and in `[.., h, w, c]`. A packed channel
+    /// is `(c, row, column)`.
     fn pairs(&self, h: usize, w: usize, c: usize, all: usize, mut f: impl FnMut(usize, usize)) {
         let n = self.side;
         for plain in 0..all {

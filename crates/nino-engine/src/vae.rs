@@ -46,16 +46,16 @@ impl std::fmt::Debug for VaeFile {
 }
 
 impl VaeFile {
-    /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own or
-    /// in a whole checkpoint.
+    /// Reads the header and recognizes the autoencoder from names and shapes, in a file of its own
+    /// or in a whole checkpoint.
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
         let reader = nino_weights::open(path)?;
         let origin = Origin::files(&reader.index().files);
         VaeFile::of(Arc::new(reader), path, origin)
     }
 
-    /// Recognizes the autoencoder among tensors that are in memory ([`crate::from_memory`]); `name` is for
-    /// messages, and says the latent space where channels do not.
+    /// Recognizes the autoencoder among tensors that are in memory ([`crate::from_memory`]); `name`
+    /// is for messages, and says the latent space where channels do not.
     pub fn from_reader(name: &str, reader: TensorReader) -> Result<VaeFile, EngineError> {
         VaeFile::of(Arc::new(reader), Path::new(name), Origin::unique())
     }
@@ -178,8 +178,8 @@ impl VaeFile {
         LatentFormat::by_name(format)
     }
 
-    /// The latent space its file's name speaks of; `None` for a name that says nothing, or one of channels
-    /// that no two spaces share.
+    /// The latent space its file's name speaks of; `None` for a name that says nothing, or one of
+    /// channels that no two spaces share.
     pub(crate) fn named_format(&self) -> Option<&'static LatentFormat> {
         let name = self.name.to_ascii_lowercase();
         let says = |part: &str| name.contains(part);
@@ -214,7 +214,8 @@ impl VaeFile {
         Ok(Some(Packing { side: 2, stats }))
     }
 
-    /// Sides of pictures are multiples of this: latents are whole pixels, and whole squares where packed.
+    /// Sides of pictures are multiples of this: latents are whole pixels, and whole squares where
+    /// packed.
     pub(crate) fn pixel_multiple(&self) -> Result<usize, EngineError> {
         let side = self.packing()?.map_or(1, |p| p.side);
         Ok(self.vae.scale() * side)

@@ -40,8 +40,8 @@ impl AtomicFile {
         self.pending.keep()
     }
 
-    /// [`AtomicFile::commit`] for what is expensive to make again: first waits until the bytes are on
-    /// the disk, so that they survive a loss of power.
+    /// [`AtomicFile::commit`] for what is expensive to make again: first waits until the bytes are
+    /// on the disk, so that they survive a loss of power.
     pub fn commit_to_disk(mut self) -> Result<(), FileError> {
         self.flushed()?;
         self.writer

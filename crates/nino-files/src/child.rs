@@ -1,6 +1,6 @@
-//! Another program as a child process. What it says on its standard error is always read, so that it
-//! never waits for us; and it ends, with all that it started, when a stop is asked for or when its
-//! owner is dropped.
+//! Another program as a child process. What it says on its standard error is always read, so that
+//! it never waits for us; and it ends, with all that it started, when a stop is asked for or when
+//! its owner is dropped.
 
 mod process;
 
@@ -123,8 +123,8 @@ impl Child {
         Ok(started)
     }
 
-    /// Closes its input, waits for its end, and is an error unless that is a good one. Its output has
-    /// been read to the end, or is of no interest.
+    /// Closes its input, waits for its end, and is an error unless that is a good one. Its output
+    /// has been read to the end, or is of no interest.
     pub fn finish(&mut self) -> Result<(), ChildError> {
         drop(self.input.take());
         let status = Process::wait(&self.process).map_err(failed(&self.program, "wait for"))?;

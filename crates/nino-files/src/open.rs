@@ -44,8 +44,8 @@ pub struct Opened {
 
 impl Opened {
     pub fn open(path: &Path) -> Result<Opened, FileError> {
-        // Asked by name first, because opening a device can have effects; asked again below, because
-        // the name may by then stand for something else.
+        // Asked by name first, because opening a device can have effects; asked again below,
+        // because the name may by then stand for something else.
         let meta = std::fs::metadata(path).map_err(FileError::io(path, "open"))?;
         check_regular(path, meta.file_type(), "read")?;
         let mut options = OpenOptions::new();
@@ -81,9 +81,9 @@ impl Opened {
         &self.identity
     }
 
-    /// An error if the file was written to since it was opened. What was read before this call is of
-    /// one state of the file if there is none. A file that was replaced by another of the same name
-    /// is not changed: what is open is still the old one.
+    /// An error if the file was written to since it was opened. What was read before this call is
+    /// of one state of the file if there is none. A file that was replaced by another of the same
+    /// name is not changed: what is open is still the old one.
     pub fn check_unchanged(&self) -> Result<(), FileError> {
         let meta = self
             .file
@@ -141,8 +141,8 @@ impl Seek for Opened {
     }
 }
 
-/// All bytes of a file that is read as `what` (such as "a shard list") and may have `most`. The bound
-/// also holds for files that do not know their size, as those of `/proc`.
+/// All bytes of a file that is read as `what` (such as "a shard list") and may have `most`. The
+/// bound also holds for files that do not know their size, as those of `/proc`.
 pub fn read_small(path: &Path, what: &'static str, most: u64) -> Result<Vec<u8>, FileError> {
     let opened = Opened::open(path)?;
     let too_long = |found| FileError::TooLong {

@@ -2,8 +2,8 @@
 //!
 //! A process holds a lock on each of its temporary files as long as it writes them, and the system
 //! releases locks of a process however it ends. So a temporary file whose lock can be taken belongs
-//! to nobody. Unlike a process number in the name, that also holds in containers and on folders that
-//! several machines share. Where a file system has no locks nothing is removed.
+//! to nobody. Unlike a process number in the name, that also holds in containers and on folders
+//! that several machines share. Where a file system has no locks nothing is removed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -65,8 +65,8 @@ fn is_temporary(name: &str) -> bool {
     digits.bytes().all(is_hex) && (extension.is_empty() || extension.starts_with('.'))
 }
 
-/// Whether nobody writes the file or folder any more. The lock is taken and released again: a process
-/// that is just about to take it sees that its file was removed (see [`Claim`]).
+/// Whether nobody writes the file or folder any more. The lock is taken and released again: a
+/// process that is just about to take it sees that its file was removed (see [`Claim`]).
 fn is_orphan(path: &Path) -> bool {
     match lockable(path) {
         Ok(file) => matches!(Claim::of(&file), Claim::Taken),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// For files that are large: unlike `/tmp`, never in memory.
 const LARGE: &str = "/var/tmp";
 
-/// A file without a name, gone when it is closed, and the folder whose disk it is on: the one given,
-/// else `/var/tmp`, else the system's folder for temporary files.
+/// A file without a name, gone when it is closed, and the folder whose disk it is on: the one
+/// given, else `/var/tmp`, else the system's folder for temporary files.
 pub fn scratch(folder: Option<&Path>) -> io::Result<(File, PathBuf)> {
     let named = folder.map(PathBuf::from);
     let mut folders = named.into_iter().chain([PathBuf::from(LARGE)]);
@@ -19,8 +19,8 @@ pub fn scratch(folder: Option<&Path>) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Makes the file `bytes` long, with its place on the disk where the system can do that. An error of
-/// kind [`ErrorKind::StorageFull`] if there is less room than that.
+/// Makes the file `bytes` long, with its place on the disk where the system can do that. An error
+/// of kind [`ErrorKind::StorageFull`] if there is less room than that.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     if free_bytes_of(file).is_some_and(|free| free < bytes) {
         return Err(ErrorKind::StorageFull.into());

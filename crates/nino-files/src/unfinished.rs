@@ -1,4 +1,5 @@
-//! The files and folders of this process that are not finished yet, for a process that ends at once.
+//! The files and folders of this process that are not finished yet, for a process that ends at
+//! once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ pub(crate) fn contains(path: &Path) -> bool {
     with(|all| all.contains(path))
 }
 
-/// Removes a file or a folder with all that is in it. One that cannot be removed stays; one that was
-/// never made, or has been renamed, is not there.
+/// Removes a file or a folder with all that is in it. One that cannot be removed stays; one that
+/// was never made, or has been renamed, is not there.
 pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
 }

@@ -1,8 +1,9 @@
 //! Profiles whole networks with made-up weights: where the time of a step goes.
 //!
-//! `models [--adapter NAME] [--runs N] [--top N] [--lower] NAME..` with names `vae:512`, `vae:1024`,
-//! `wan21-vae:320` (or another VAE's name; of a clip, two latent frames), `sd15:512`, `sdxl:1024`: seconds to start, median of whole runs (write, run, read), then the
-//! device's time by op. `--lower` only makes the session, to see that every kernel compiles.
+//! `models [--adapter NAME] [--runs N] [--top N] [--lower] NAME..` with names `vae:512`,
+//! `vae:1024`, `wan21-vae:320` (or another VAE's name; of a clip, two latent frames), `sd15:512`,
+//! `sdxl:1024`: seconds to start, median of whole runs (write, run, read), then the device's time
+//! by op. `--lower` only makes the session, to see that every kernel compiles.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

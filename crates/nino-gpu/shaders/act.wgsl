@@ -1,4 +1,5 @@
-// Activation functions, chosen by number (src/ops/act.rs); the number is a constant, so it folds away.
+// Activation functions, chosen by number (src/ops/act.rs); the number is a constant, so it folds
+// away.
 fn erf_approx(x: f32) -> f32 {
   // Abramowitz and Stegun 7.1.26, |error| < 1.5e-7.
   let t = 1.0 / (1.0 + 0.3275911 * abs(x));

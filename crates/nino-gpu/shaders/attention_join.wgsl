@@ -1,6 +1,6 @@
-// Puts what attention over some keys gave together with what others gave before: a workgroup a query and
-// head. A is gathered in f32 until the last keys, when the result is made. Logarithms are of base 2;
-// one far below all others stands for no weights at all, whose values are none.
+// Puts what attention over some keys gave together with what others gave before: a workgroup a
+// query and head. A is gathered in f32 until the last keys, when the result is made. Logarithms are
+// of base 2; one far below all others stands for no weights at all, whose values are none.
 struct P {
   heads: u32, hd: u32, first: u32, // the first keys: nothing was gathered before
   a_off: u32, la_off: u32, b_off: u32, lb_off: u32, o_off: u32,

@@ -1,4 +1,5 @@
-// Parameters of the attention kernels; `Attention` in src/ops/attention.rs writes them in this order.
+// Parameters of the attention kernels; `Attention` in src/ops/attention.rs writes them in this
+// order.
 struct P {
   rows: u32, first: u32, m: u32, heads: u32, hd: u32, // query rows of this dispatch, the first one, keys
   q_off: u32, k_off: u32, v_off: u32, o_off: u32, // of this batch element, in elements

@@ -1,10 +1,10 @@
-// 3x3 convolution, stride 1, on cooperative matrices, f16 in, f32 accumulate; over KT frames, from an
-// image's own on, where it is of clips. A workgroup makes a TY x TX patch of one image for BN output
-// channels. BK input channels of the patch and its border are read into shared memory once and serve
-// all nine taps: a matrix of 16 neighbouring pixels is the same memory, shifted. That leaves an ninth
-// of the reads (and of the norm prologue's work) of an implicit GEMM. Weights pass through shared
-// memory TPS taps at a time.
-// Wants cin and cout to be multiples of 8; sizes need fit no tile.
+// 3x3 convolution, stride 1, on cooperative matrices, f16 in, f32 accumulate; over KT frames, from
+// an image's own on, where it is of clips. A workgroup makes a TY x TX patch of one image for BN
+// output channels. BK input channels of the patch and its border are read into shared memory once
+// and serve all nine taps: a matrix of 16 neighbouring pixels is the same memory, shifted. That
+// leaves an ninth of the reads (and of the norm prologue's work) of an implicit GEMM. Weights pass
+// through shared memory TPS taps at a time. Wants cin and cout to be multiples of 8; sizes need fit
+// no tile.
 enable f16;
 enable wgpu_cooperative_matrix;
 #define STRIPS TY*TX/TS
@@ -210,8 +210,8 @@ fn a_put(i: u32, v: mat2x4<f16>) {
     As[o + 1u] = v[1];
   }
 }
-// Chunk i of the weights of a stage: 8 channels of tap i / (BN * CH) and row i / CH % BN.
-// WPACK: weights are [cin / BK, tap, cout, BK], so that a stage reads whole runs of memory. Taps are those
+// Chunk i of the weights of a stage: 8 channels of tap i / (BN * CH) and row i / CH % BN. WPACK:
+// weights are [cin / BK, tap, cout, BK], so that a stage reads whole runs of memory. Taps are those
 // of all frames.
 fn weight_at(i: u32, n0: u32) -> u32 {
   let n = n0 + i / ${CH}u % ${BN}u;

@@ -1,5 +1,5 @@
-// Normalization and activation applied to A as it is read: S holds (mean, 1/std) per batch and group.
-// P4: four neighbouring channels are in one group and weights can be read four at a time.
+// Normalization and activation applied to A as it is read: S holds (mean, 1/std) per batch and
+// group. P4: four neighbouring channels are in one group and weights can be read four at a time.
 #if PRO
 fn pro1(v: f32, b: u32, c: u32) -> f32 {
   let g = c / (p.c / p.groups);

@@ -1,5 +1,6 @@
 // One workgroup per row of d values: softmax (MODE 0), layer or RMS norm with modulation and
-// activation (MODE 1), or the row's (mean, 1/std) (MODE 2). Two passes over the row keep the variance accurate.
+// activation (MODE 1), or the row's (mean, 1/std) (MODE 2). Two passes over the row keep the
+// variance accurate.
 #include rows_bind
 #if !SUBGROUP
 var<workgroup> part: array<f32, 128>;

@@ -1,7 +1,7 @@
 // Layer or RMS norm of rows that lanes hold in registers, so that each is read once. L lanes have a
 // row, HELD vectors of 16 bytes each (N in all), and a workgroup has a row for every L of its 128
-// lanes, ROUNDS times. Loads of all rounds come first: memory is as fast as much of it is on its way.
-// With SHUFFLE a row's lanes are in one subgroup, however wide that is.
+// lanes, ROUNDS times. Loads of all rounds come first: memory is as fast as much of it is on its
+// way. With SHUFFLE a row's lanes are in one subgroup, however wide that is.
 #include rows_bind
 #if XT == 0
 #define E 4

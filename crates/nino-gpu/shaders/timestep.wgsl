@@ -1,4 +1,5 @@
-// Sinusoidal embedding of timesteps: [b] -> [b, d] of cos and sin of t * period^(-i / (half - shift)).
+// Sinusoidal embedding of timesteps: [b] -> [b, d] of cos and sin of t * period^(-i / (half -
+// shift)).
 struct P { lo: u32, len: u32, row: u32, d: u32, o_off: u32, x_off: u32, sin_first: u32, rate: f32 }
 #params
 #include io

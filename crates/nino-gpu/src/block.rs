@@ -1,4 +1,5 @@
-//! Memory that kernels do not see: what is in it passes through windows of the arena or slots of weights.
+//! Memory that kernels do not see: what is in it passes through windows of the arena or slots of
+//! weights.
 
 use std::ops::Range;
 
@@ -7,8 +8,8 @@ use crate::{Gpu, GpuError};
 /// Copies between buffers are of whole words.
 const WORD: usize = 4;
 
-/// Bytes in a buffer, on the device or in host memory that it copies from and to by itself; or in ordinary
-/// host memory where there is no more of that.
+/// Bytes in a buffer, on the device or in host memory that it copies from and to by itself; or in
+/// ordinary host memory where there is no more of that.
 #[derive(Debug)]
 pub(crate) enum Block {
     Buffer(wgpu::Buffer),
@@ -37,8 +38,8 @@ impl Block {
     }
 
     pub(crate) fn on_host(gpu: &Gpu, bytes: usize) -> Result<Block, GpuError> {
-        // To be mapped for reading is what puts a buffer into the host's memory, and not behind a window
-        // to the device's; it never is.
+        // To be mapped for reading is what puts a buffer into the host's memory, and not behind a
+        // window to the device's; it never is.
         let usage = wgpu::BufferUsages::MAP_READ | COPIES;
         let size = bytes.next_multiple_of(16) as u64;
         if gpu.has_host_buffers() {
@@ -73,7 +74,8 @@ impl Block {
         }
     }
 
-    /// Copies what shares a word with the first and the last of `bytes`: [`Block::take`] brings it back.
+    /// Copies what shares a word with the first and the last of `bytes`: [`Block::take`] brings it
+    /// back.
     pub(crate) fn bring_edges(
         &self,
         gpu: &Gpu,
@@ -131,8 +133,8 @@ impl Block {
 
 const COPIES: wgpu::BufferUsages = wgpu::BufferUsages::COPY_SRC.union(wgpu::BufferUsages::COPY_DST);
 
-/// Submits the copy of every word that has some of `bytes`: from where in the block, to where in the
-/// window, how many bytes. A byte lies at the same place of a word in both (`Plan::locate`).
+/// Submits the copy of every word that has some of `bytes`: from where in the block, to where in
+/// the window, how many bytes. A byte lies at the same place of a word in both (`Plan::locate`).
 fn copy(
     gpu: &Gpu,
     bytes: &Range<usize>,

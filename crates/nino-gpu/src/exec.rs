@@ -59,8 +59,8 @@ impl Device for GpuDevice {
                 AdapterKind::Discrete => Some(4e11),
                 _ => Some(1e11),
             },
-            // A product decodes a weight once for every tile of rows: above two tiles it is quicker to
-            // do it once for all.
+            // A product decodes a weight once for every tile of rows: above two tiles it is quicker
+            // to do it once for all.
             expand_rows: (self.gpu.tier >= Tier::F16).then_some(EXPAND_ROWS),
             ..Limits::default()
         }

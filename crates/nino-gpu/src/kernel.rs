@@ -247,8 +247,8 @@ impl Dispatch {
         }
     }
 
-    /// Records the dispatch in a pass of wgpu. Without immediates, `uniforms` is the table its parameters are in and
-    /// where.
+    /// Records the dispatch in a pass of wgpu. Without immediates, `uniforms` is the table its
+    /// parameters are in and where.
     pub(crate) fn encode(
         &self,
         pass: &mut wgpu::ComputePass<'_>,

@@ -53,8 +53,8 @@ impl Passes {
         }
     }
 
-    /// Runs each of `parts` in a pass of its own and gives the device's seconds for each. The device
-    /// has timestamps.
+    /// Runs each of `parts` in a pass of its own and gives the device's seconds for each. The
+    /// device has timestamps.
     pub(crate) fn timed<'a, I>(
         &self,
         gpu: &Gpu,

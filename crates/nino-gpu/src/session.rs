@@ -104,9 +104,9 @@ impl GpuSession {
         }
     }
 
-    /// Sends what the next steps need to slots whose last readers, all before step `at`, are submitted:
-    /// the queue keeps the order. Gives the step before which to submit, so that a slot is free as
-    /// early as can be.
+    /// Sends what the next steps need to slots whose last readers, all before step `at`, are
+    /// submitted: the queue keeps the order. Gives the step before which to submit, so that a slot
+    /// is free as early as can be.
     fn send_weights(&self, at: usize, next: &mut usize) -> Result<usize, ExecError> {
         let fetches = self.plan.fetches();
         while let Some(fetch) = fetches.get(*next) {

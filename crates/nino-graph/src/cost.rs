@@ -1,5 +1,5 @@
-//! What an op costs: arithmetic and memory traffic, from shapes alone. The numbers of each op are in
-//! its definition ([`crate::ops`]).
+//! What an op costs: arithmetic and memory traffic, from shapes alone. The numbers of each op are
+//! in its definition ([`crate::ops`]).
 
 use crate::ops::Traffic;
 use crate::{Graph, Node};

@@ -9,20 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Gives a parameter's bytes in the graph's layout and dtype, straight into the device's memory. A
-/// device may keep it and read again later: weights that do not fit are read each time they are used.
+/// device may keep it and read again later: weights that do not fit are read each time they are
+/// used.
 pub trait ParamSource: Send + Sync {
     /// `dst` is exactly `param.bytes()` long.
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError>;
 
-    /// How [`ParamSource::read_rows`] gives a parameter's rows; `None` where it cannot, and the parameter
-    /// has to be read whole.
+    /// How [`ParamSource::read_rows`] gives a parameter's rows; `None` where it cannot, and the
+    /// parameter has to be read whole.
     fn stored_rows(&self, _param: &ParamSpec) -> Option<StoredRows> {
         None
     }
 
-    /// Some rows of a parameter's first dimension as they are stored, in the graph's dtype: for a device
-    /// that lays weights out in its own way and need not have them whole before. `dst` is exactly as long
-    /// as the rows.
+    /// Some rows of a parameter's first dimension as they are stored, in the graph's dtype: for a
+    /// device that lays weights out in its own way and need not have them whole before. `dst` is
+    /// exactly as long as the rows.
     fn read_rows(
         &self,
         param: &ParamSpec,
@@ -83,8 +84,8 @@ pub trait Device: Send + Sync {
         DType::F32
     }
 
-    /// Whether small ops leave most of the device idle: frames of a clip are then better computed together
-    /// than one by one, where memory allows.
+    /// Whether small ops leave most of the device idle: frames of a clip are then better computed
+    /// together than one by one, where memory allows.
     fn favors_large_ops(&self) -> bool {
         false
     }
@@ -92,9 +93,10 @@ pub trait Device: Send + Sync {
     /// Reads the parameters that `plans` need, each once.
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError>;
 
-    /// Allocates one arena for plans that run by turns, and a session in it for each: what one leaves at a
-    /// place, the others find there ([`crate::Graph::share`]). The weights must hold every parameter of
-    /// the plans, which differ at most in their windows; nothing is steady in more than one of them.
+    /// Allocates one arena for plans that run by turns, and a session in it for each: what one
+    /// leaves at a place, the others find there ([`crate::Graph::share`]). The weights must hold
+    /// every parameter of the plans, which differ at most in their windows; nothing is steady in
+    /// more than one of them.
     fn sessions(
         &self,
         plans: &[Arc<Plan>],
@@ -107,13 +109,14 @@ pub trait Device: Send + Sync {
         Ok(sessions.remove(0))
     }
 
-    /// How to copy what would be hard to compute again to host memory, in case the device is lost; `None`
-    /// where that is of no use.
+    /// How to copy what would be hard to compute again to host memory, in case the device is lost;
+    /// `None` where that is of no use.
     fn backup(&self) -> Option<Backup> {
         None
     }
 
-    /// Opens the device anew after it was lost; weights and sessions made before are of no use then.
+    /// Opens the device anew after it was lost; weights and sessions made before are of no use
+    /// then.
     fn reopen(&self) -> Result<(), ExecError> {
         let reason = format!("{} cannot be opened again", self.name());
         Err(ExecError::DeviceLost { reason })
@@ -138,7 +141,8 @@ pub struct RunOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Times each op; [`Session::profile`] gives the times.
     pub profile: bool,
-    /// Hears how many of [`Plan::steps`] are behind, now and then; a GPU may have yet to do the last few.
+    /// Hears how many of [`Plan::steps`] are behind, now and then; a GPU may have yet to do the
+    /// last few.
     pub on_step: Option<&'a dyn Fn(usize)>,
 }
 
@@ -165,18 +169,18 @@ pub struct OpTime {
 /// A plan with its arena: write inputs, run, read outputs, again and again. It may move to another
 /// thread between calls.
 pub trait Session: Send {
-    /// Inputs are written before each run: the arena reuses their place once they are consumed. Those
-    /// the plan keeps ([`Plan::keeps`]) stay until they are written again.
+    /// Inputs are written before each run: the arena reuses their place once they are consumed.
+    /// Those the plan keeps ([`Plan::keeps`]) stay until they are written again.
     fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError>;
 
-    /// Runs every step, but not the steady ones again while what they read stays as it is; outputs can
-    /// be read until the next write or run.
+    /// Runs every step, but not the steady ones again while what they read stays as it is; outputs
+    /// can be read until the next write or run.
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError>;
 
     fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError>;
 
-    /// [`Session::write`] of some bytes from `at` on, a multiple of 16 like their number unless they
-    /// are the last: for values that should not be in host memory twice.
+    /// [`Session::write`] of some bytes from `at` on, a multiple of 16 like their number unless
+    /// they are the last: for values that should not be in host memory twice.
     fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError>;
 
     /// [`Session::read`] of some bytes from `at` on.

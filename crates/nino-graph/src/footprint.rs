@@ -1,9 +1,9 @@
 //! Which bytes an op touches for a range of its rows: what lets a step bind only a part of a large
-//! value, and a plan say what the largest binding is. Which rows those are, each op's definition says
-//! ([`crate::ops`]); here they become bytes.
+//! value, and a plan say what the largest binding is. Which rows those are, each op's definition
+//! says ([`crate::ops`]); here they become bytes.
 //!
-//! A row is a contiguous piece of the output: one image row of a conv, one token of a linear. Grouped
-//! statistics and attention that is cut by keys have rows of what they read instead.
+//! A row is a contiguous piece of the output: one image row of a conv, one token of a linear.
+//! Grouped statistics and attention that is cut by keys have rows of what they read instead.
 
 use crate::ops::{Facts, InPlace, Operand, Part, Rows, Scratch};
 use crate::{Graph, Node};

@@ -156,8 +156,8 @@ impl Graph {
         }
     }
 
-    /// Says that `output` is what `input` holds in the next run (a causal model's cached frames), so
-    /// that a plan can give both one place. Both must have one shape and dtype.
+    /// Says that `output` is what `input` holds in the next run (a causal model's cached frames),
+    /// so that a plan can give both one place. Both must have one shape and dtype.
     #[track_caller]
     pub fn carry(&mut self, input: Node, output: Node) {
         let same =
@@ -180,8 +180,9 @@ impl Graph {
         &self.carried
     }
 
-    /// Says that `input` stays as it is until it is written again. What is computed from such inputs and
-    /// parameters alone is steady: a plan with the memory for it keeps it from run to run.
+    /// Says that `input` stays as it is until it is written again. What is computed from such
+    /// inputs and parameters alone is steady: a plan with the memory for it keeps it from run to
+    /// run.
     #[track_caller]
     pub fn keep(&mut self, input: Node) {
         let is_input = matches!(self.value(input).def, Def::Input { .. });
@@ -193,9 +194,9 @@ impl Graph {
         }
     }
 
-    /// Says what this graph and others that run by turns in one arena find where another left it: plans
-    /// put it first, in this order, so graphs that list the same sizes agree on the places. A place whose
-    /// value this graph does not know stays as it is.
+    /// Says what this graph and others that run by turns in one arena find where another left it:
+    /// plans put it first, in this order, so graphs that list the same sizes agree on the places. A
+    /// place whose value this graph does not know stays as it is.
     pub fn share(&mut self, shared: Vec<Shared>) {
         self.shared = shared;
     }

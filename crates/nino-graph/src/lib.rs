@@ -2,12 +2,13 @@
 //! device.
 //!
 //! A model's `forward` records ops on a [`Graph`]; [`Graph::finish`] checks it, [`rewrite()`] fuses
-//! it, [`Plan::new`], or [`Search`] within a budget, gives every value a place in one arena and every
-//! op its steps. A [`Device`] then loads the weights and opens a [`Session`] that replays the plan.
+//! it, [`Plan::new`], or [`Search`] within a budget, gives every value a place in one arena and
+//! every op its steps. A [`Device`] then loads the weights and opens a [`Session`] that replays the
+//! plan.
 //!
 //! Activations are channels-last and contiguous: images `[b, h, w, c]`, video `[b, t, h, w, c]`,
-//! tokens `[b, n, d]`. Convolution weights are `[cout, kh, kw, cin]` (or `[cout, kt, kh, kw, cin]`),
-//! linear weights `[out, in]`.
+//! tokens `[b, n, d]`. Convolution weights are `[cout, kh, kw, cin]` (or `[cout, kt, kh, kw,
+//! cin]`), linear weights `[out, in]`.
 
 mod around;
 mod compose;

@@ -1,9 +1,9 @@
 //! From a graph to a plan: every value's place in one arena, every op's steps, and what that needs.
 //!
-//! Lifetimes follow the order of recording, behind what stays between runs. Values that are the same
-//! bytes (reshapes, in-place results) share a buffer; buffers that are never alive together share
-//! memory. [`Search`] finds the quickest plan that fits a budget. `docs/words.md` explains the words
-//! used here (arena, page, window, slot, ring, steady, carried, shared) with a drawing.
+//! Lifetimes follow the order of recording, behind what stays between runs. Values that are the
+//! same bytes (reshapes, in-place results) share a buffer; buffers that are never alive together
+//! share memory. [`Search`] finds the quickest plan that fits a budget. `docs/words.md` explains
+//! the words used here (arena, page, window, slot, ring, steady, carried, shared) with a drawing.
 
 mod arena;
 mod cut;
@@ -95,8 +95,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The quickest plan on a device with these limits, whatever memory it takes; [`Search`] keeps to
-    /// a budget.
+    /// The quickest plan on a device with these limits, whatever memory it takes; [`Search`] keeps
+    /// to a budget.
     pub fn new(graph: impl Into<Arc<Graph>>, limits: &Limits) -> Result<Plan, PlanError> {
         let how = Strategy::fastest(limits);
         let draft = Draft::new(graph.into(), &how);
@@ -112,8 +112,8 @@ impl Plan {
         &self.steps
     }
 
-    /// How many of the first steps make values that stay until a kept input is written: a run may begin
-    /// behind them when they ran since.
+    /// How many of the first steps make values that stay until a kept input is written: a run may
+    /// begin behind them when they ran since.
     pub fn steady_steps(&self) -> usize {
         self.steady_steps
     }

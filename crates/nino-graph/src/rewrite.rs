@@ -17,8 +17,8 @@ pub type TakesGate = fn(&Graph, &Linear) -> bool;
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent switches
 pub struct Rewrites {
-    /// Norm and its activation into the conv or linear that reads it. A norm of rows goes into a linear
-    /// only: kernels of convs know no statistics per pixel.
+    /// Norm and its activation into the conv or linear that reads it. A norm of rows goes into a
+    /// linear only: kernels of convs know no statistics per pixel.
     pub norm_into_conv: bool,
     pub norm_into_linear: bool,
     /// Bias, activation and residual add into the conv or linear before them.
@@ -114,8 +114,8 @@ fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option
     }
 }
 
-/// `act(f(x))` and `f(x) + y` where f is a conv or a linear. One that need not run each time does not
-/// take in what changes.
+/// `act(f(x))` and `f(x) + y` where f is a conv or a linear. One that need not run each time does
+/// not take in what changes.
 fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> Option<()> {
     let (source, extra) = match g.op(node)? {
         Op::Unary(o) => (o.x, Extra::Act(o.act)),
@@ -169,7 +169,8 @@ enum Extra {
     Residual(Node),
 }
 
-/// The epilogue that can take in what follows the op; a gate behind it would come too late for that.
+/// The epilogue that can take in what follows the op; a gate behind it would come too late for
+/// that.
 fn epilogue_of(op: &Op) -> Option<&Epilogue> {
     match op {
         Op::Linear(o) if o.gate.is_none() => Some(&o.epi),

@@ -1,7 +1,7 @@
 //! Sessions of one arena, each safe to hand to another thread.
 //!
-//! What one session leaves in the arena another finds there, so only one of them may be at work at a
-//! time. A lock that they share makes that true whatever threads they end up on.
+//! What one session leaves in the arena another finds there, so only one of them may be at work at
+//! a time. A lock that they share makes that true whatever threads they end up on.
 
 use crate::{ExecError, Node, OpTime, RunOptions, Session};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ struct InTurn {
     turn: Arc<Mutex<()>>,
 }
 
-/// Makes sessions that share an arena wait for each other. A single session has its arena to itself and
-/// stays as it is.
+/// Makes sessions that share an arena wait for each other. A single session has its arena to itself
+/// and stays as it is.
 pub fn taking_turns(sessions: Vec<Box<dyn Session>>) -> Vec<Box<dyn Session>> {
     if sessions.len() < 2 {
         return sessions;
@@ -27,7 +27,8 @@ pub fn taking_turns(sessions: Vec<Box<dyn Session>>) -> Vec<Box<dyn Session>> {
 }
 
 impl InTurn {
-    /// The session, while no other one is at work. A panic in another session is that session's own.
+    /// The session, while no other one is at work. A panic in another session is that session's
+    /// own.
     fn now(&mut self) -> (MutexGuard<'_, ()>, &mut dyn Session) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (turn, &mut *self.session)

@@ -1,6 +1,6 @@
-//! How long a PNG takes to write into memory, against the `png` crate's stream writer at level 4, in turns:
-//! `cargo run --release -p nino-media --example png_speed [PICTURE | WIDTHxHEIGHT] [THREADS]`.
-//! Without a picture, one is made up: smooth, with a grain.
+//! How long a PNG takes to write into memory, against the `png` crate's stream writer at level 4,
+//! in turns: `cargo run --release -p nino-media --example png_speed [PICTURE | WIDTHxHEIGHT]
+//! [THREADS]`. Without a picture, one is made up: smooth, with a grain.
 
 use nino_media::{Limits, MediaError, Picture, load_picture};
 use std::io::Write;

@@ -1,6 +1,6 @@
-//! The pixels of a PNG as its zlib stream, made on all cores: the rows are cut into bands, each filtered
-//! and deflated by itself up to a whole byte, as pigz does with files. The stream is the same whatever
-//! the number of threads. `[height, width, 3]` in, pieces of the stream out.
+//! The pixels of a PNG as its zlib stream, made on all cores: the rows are cut into bands, each
+//! filtered and deflated by itself up to a whole byte, as pigz does with files. The stream is the
+//! same whatever the number of threads. `[height, width, 3]` in, pieces of the stream out.
 //!
 //! PNG Specification (Third Edition), sections 9 and 10; RFC 1950 and 1951.
 
@@ -66,8 +66,8 @@ impl Band {
     fn new(picture: &Picture, rows: Range<usize>) -> Band {
         let last = rows.end == picture.height;
         let filtered = filter(picture, rows.clone());
-        // What the filters leave of a photo hardly repeats: to look for more than runs costs most of
-        // the time, and the many short matches it finds make the file larger.
+        // What the filters leave of a photo hardly repeats: to look for more than runs costs most
+        // of the time, and the many short matches it finds make the file larger.
         let mut deflated = deflate(&filtered, &[], (Strategy::Rle, 4), last);
         if deflated.len() < filtered.len() / 5 {
             let n_before = WINDOW.div_ceil(picture.width * PIXEL + 1);
@@ -173,7 +173,8 @@ fn apply(
     }
 }
 
-/// The neighbor nearest to `a + b - c`. Without branches and in 16 bits, which compilers make vectors of.
+/// The neighbor nearest to `a + b - c`. Without branches and in 16 bits, which compilers make
+/// vectors of.
 fn paeth(a: u8, b: u8, c: u8) -> u8 {
     let (wide_a, wide_b, wide_c) = (i16::from(a), i16::from(b), i16::from(c));
     let to_a = (wide_b - wide_c).abs();

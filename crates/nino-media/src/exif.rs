@@ -1,5 +1,5 @@
-//! EXIF's `UserComment`, where A1111 keeps its parameters in a JPEG or WebP: a TIFF of two directories, the
-//! second with one entry.
+//! EXIF's `UserComment`, where A1111 keeps its parameters in a JPEG or WebP: a TIFF of two
+//! directories, the second with one entry.
 
 const EXIF_IFD: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;

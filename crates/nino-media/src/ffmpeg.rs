@@ -173,8 +173,8 @@ impl Mp4 {
         ffmpeg
             .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
             .args(["-r", &clip.fps.to_string(), "-i", "-"])
-            // Players take BT.709 for granted in large videos and nothing in small ones: it is used,
-            // and said.
+            // Players take BT.709 for granted in large videos and nothing in small ones: it is
+            // used, and said.
             .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
             .args(["-color_range", "tv", "-colorspace", "bt709"])
             .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
@@ -200,7 +200,8 @@ impl FrameSink for Mp4 {
         if self.ffmpeg.write_all(&picture.rgb).is_ok() {
             return Ok(());
         }
-        // It knows better why it no longer takes frames. That it does not is no broken pipe of ours.
+        // It knows better why it no longer takes frames. That it does not is no broken pipe of
+        // ours.
         self.end()?;
         Err(MediaError::Encode {
             path: self.pending.target().to_owned(),

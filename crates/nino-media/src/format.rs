@@ -1,5 +1,6 @@
-//! The outer structure of picture files: where their parts lie, and whether all of them are there. No
-//! pixel is decoded here and no memory is taken for any, so a damaged or hostile file is told first.
+//! The outer structure of picture files: where their parts lie, and whether all of them are there.
+//! No pixel is decoded here and no memory is taken for any, so a damaged or hostile file is told
+//! first.
 
 pub(crate) mod jpeg;
 pub(crate) mod png;

@@ -145,7 +145,8 @@ pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>
     })
 }
 
-/// An error unless [`create_video`] can write what the extension says, with what is on this machine.
+/// An error unless [`create_video`] can write what the extension says, with what is on this
+/// machine.
 pub fn can_write_video(path: &Path) -> Result<(), MediaError> {
     match extension(path).as_str() {
         // Frames are made beside the folder first.

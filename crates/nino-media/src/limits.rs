@@ -1,5 +1,5 @@
-//! What a file may unpack to. A picture may come from anybody, and a file of a hundred bytes can say
-//! that it has four thousand million pixels.
+//! What a file may unpack to. A picture may come from anybody, and a file of a hundred bytes can
+//! say that it has four thousand million pixels.
 
 use crate::MediaError;
 use std::path::Path;

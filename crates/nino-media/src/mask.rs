@@ -96,8 +96,8 @@ impl Mask {
     }
 }
 
-/// A picture on a larger gray canvas, and a mask of what is new, which runs `feather` pixels into the old:
-/// ComfyUI's ImagePadForOutpaint.
+/// A picture on a larger gray canvas, and a mask of what is new, which runs `feather` pixels into
+/// the old: ComfyUI's ImagePadForOutpaint.
 pub fn outpaint(picture: &Picture, add: Sides, feather: usize) -> (Picture, Mask) {
     let (w, h) = (picture.width, picture.height);
     let (width, height) = (w + add.left + add.right, h + add.top + add.bottom);

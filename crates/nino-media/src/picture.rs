@@ -44,8 +44,8 @@ impl Picture {
         });
     }
 
-    /// Cut in the middle to another aspect ratio and resized (Lanczos), as ComfyUI's ImageScale with
-    /// crop `center`.
+    /// Cut in the middle to another aspect ratio and resized (Lanczos), as ComfyUI's ImageScale
+    /// with crop `center`.
     pub fn fitted(&self, width: usize, height: usize) -> Picture {
         if (self.width, self.height) == (width, height) {
             return self.clone();

@@ -1,5 +1,5 @@
-//! A decoded picture as its file has it: one to four channels of 8 bits, turned the way that the file
-//! says.
+//! A decoded picture as its file has it: one to four channels of 8 bits, turned the way that the
+//! file says.
 
 use crate::limits::Guard;
 use crate::{Mask, MediaError, Picture};
@@ -14,8 +14,8 @@ pub(crate) struct Raw {
     values: Vec<u8>,
 }
 
-/// Bytes that a pixel takes in the worst of the steps below, for a decoder that gives `decoded` bytes
-/// a pixel: the decoded picture and an RGB copy and a mask of it, or a turned copy.
+/// Bytes that a pixel takes in the worst of the steps below, for a decoder that gives `decoded`
+/// bytes a pixel: the decoded picture and an RGB copy and a mask of it, or a turned copy.
 pub(crate) fn pixel_bytes(decoded: u64) -> u64 {
     (decoded + 3 + 4).max(2 * decoded)
 }
@@ -83,7 +83,8 @@ impl Raw {
         Ok(Picture { width, height, rgb })
     }
 
-    /// Where the picture is clear, as a mask of what is to be painted; `None` without an alpha channel.
+    /// Where the picture is clear, as a mask of what is to be painted; `None` without an alpha
+    /// channel.
     pub(crate) fn clear(&self) -> Option<Mask> {
         if self.channels % 2 == 1 {
             return None;

@@ -1,5 +1,5 @@
-//! Latents and masks at another size, with the numbers torch's `interpolate` gives (corners not aligned,
-//! no antialiasing) and ComfyUI's `bislerp`. Values are `[h, w, c]`.
+//! Latents and masks at another size, with the numbers torch's `interpolate` gives (corners not
+//! aligned, no antialiasing) and ComfyUI's `bislerp`. Values are `[h, w, c]`.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! The text a picture carries: prompts and graphs, where ComfyUI, A1111 and this program leave them.
+//! The text a picture carries: prompts and graphs, where ComfyUI, A1111 and this program leave
+//! them.
 
 use crate::format::{Kind, PictureFile, jpeg, png, read_at, webp};
 use crate::limits::Guard;
@@ -19,8 +20,8 @@ pub struct Text {
     pub others: Vec<String>,
 }
 
-/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, or A1111's
-/// `parameters` in the EXIF of a JPEG or WebP.
+/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, or
+/// A1111's `parameters` in the EXIF of a JPEG or WebP.
 pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text, MediaError> {
     let Some(mut file) = PictureFile::open(path)? else {
         return Err(MediaError::Decode {

@@ -1,5 +1,5 @@
-//! YUV4MPEG2, the uncompressed video every tool reads: written as 4:4:4, read as 4:4:4, 4:2:2, 4:2:0 or
-//! gray; BT.601, limited range.
+//! YUV4MPEG2, the uncompressed video every tool reads: written as 4:4:4, read as 4:4:4, 4:2:2,
+//! 4:2:0 or gray; BT.601, limited range.
 
 use crate::limits::Guard;
 use crate::{ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, io_error};

@@ -1,5 +1,5 @@
-//! CLIP text encoders: OpenAI's CLIP-L, OpenCLIP's H and G.
-//! Behaviour: <https://github.com/openai/CLIP> `clip/model.py`; names are Hugging Face's `CLIPTextModel`'s.
+//! CLIP text encoders: OpenAI's CLIP-L, OpenCLIP's H and G. Behaviour:
+//! <https://github.com/openai/CLIP> `clip/model.py`; names are Hugging Face's `CLIPTextModel`'s.
 //! Token ids `[b, n]` → hidden states `[b, n, d]`, and the pooled vector `[b, proj]`.
 
 use crate::{Find, Params};

@@ -1,7 +1,8 @@
-//! One face for every diffusion model: what a file holds, what it takes beside the latent, and its graph.
+//! One face for every diffusion model: what a file holds, what it takes beside the latent, and its
+//! graph.
 //!
-//! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a golden;
-//! `docs/adding-a-model.md` walks through it.
+//! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
+//! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::{Find, Params, unet};
 use nino_dtype::DType;
@@ -37,7 +38,8 @@ pub struct Wants {
     pub label: Option<usize>,
     /// Length of the embedded guidance, for models that are told it instead of being guided.
     pub guidance: Option<usize>,
-    /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to edit.
+    /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to
+    /// edit.
     pub extra: usize,
 }
 
@@ -86,8 +88,8 @@ impl Denoiser {
         }
     }
 
-    /// Records the network with activations in `dtype`. With `keep`, what is the same in every step is
-    /// computed once ([`Graph::keep`]); that takes one set of prompts for all runs.
+    /// Records the network with activations in `dtype`. With `keep`, what is the same in every step
+    /// is computed once ([`Graph::keep`]); that takes one set of prompts for all runs.
     pub fn record(
         &self,
         params: &Params,
@@ -161,8 +163,8 @@ impl Denoiser {
     }
 }
 
-/// Sines and cosines of the guidance, in f32 as the models were trained with: angles are thousands, so
-/// rounding shows.
+/// Sines and cosines of the guidance, in f32 as the models were trained with: angles are thousands,
+/// so rounding shows.
 fn guidance_embedding(cfg: f32, size: usize) -> Vec<f32> {
     let half = size / 2;
     let fall = -(10_000f64.ln() / (half as f64 - 1.0)) as f32;

@@ -1,4 +1,5 @@
-//! Families of diffusion models: what each wants of its text encoders and its latents. One row per family.
+//! Families of diffusion models: what each wants of its text encoders and its latents. One row per
+//! family.
 
 use crate::clip;
 use crate::denoiser::Denoiser;
@@ -89,8 +90,8 @@ impl Family {
         Family::Emoji,
     ];
 
-    /// The family a diffusion model is of; `own` says that its file is one of ours. `None` for sizes that
-    /// no known family has.
+    /// The family a diffusion model is of; `own` says that its file is one of ours. `None` for
+    /// sizes that no known family has.
     pub fn of(denoiser: &Denoiser, own: bool) -> Option<Family> {
         let wants = denoiser.wants();
         match (denoiser, wants.context, wants.label) {
@@ -144,8 +145,8 @@ impl Family {
         self.facts().label
     }
 
-    /// Which hidden states of a text encoder condition it. `skip` counts layers from the last, which is 1;
-    /// an encoder with fewer layers keeps to the family's own, as ComfyUI's does.
+    /// Which hidden states of a text encoder condition it. `skip` counts layers from the last,
+    /// which is 1; an encoder with fewer layers keeps to the family's own, as ComfyUI's does.
     pub fn want(self, c: &clip::Config, skip: Option<usize>) -> clip::Want {
         let facts = self.facts();
         // Diffusers leaves out the last layer of SD 2.x's encoder, which nothing reads.

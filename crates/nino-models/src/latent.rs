@@ -1,7 +1,7 @@
 //! Latent formats as data: how a model's latent and the VAE's differ, and what it looks like.
 //!
-//! Files hold the VAE's units: what the full VAE's decoder takes. A diffusion model and a TAESD work
-//! on the model's units, near unit variance.
+//! Files hold the VAE's units: what the full VAE's decoder takes. A diffusion model and a TAESD
+//! work on the model's units, near unit variance.
 
 mod tables;
 

@@ -63,7 +63,8 @@ pub fn open(
             halves: fits.halves.clone(),
         }));
     }
-    // Damaged tensors may be those that say the sizes: then a known model tells better what is wrong.
+    // Damaged tensors may be those that say the sizes: then a known model tells better what is
+    // wrong.
     let closest = detect::closest(&component).filter(|(_, d)| !d.is_empty());
     let (closest, difference) = match (own, closest) {
         (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),

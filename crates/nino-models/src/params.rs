@@ -1,8 +1,8 @@
 //! Declares a model's parameters by their checkpoint names, and the layers that use them.
 //!
-//! A [`Params`] is a place in the tree of names: `p.at("mid").conv(g, "conv_in", x, 512, 3)` declares
-//! `mid.conv_in.weight` and `.bias`, shaped by the model, stored as the file has them, and records
-//! the convolution. One root per graph: a name declared twice is the same parameter.
+//! A [`Params`] is a place in the tree of names: `p.at("mid").conv(g, "conv_in", x, 512, 3)`
+//! declares `mid.conv_in.weight` and `.bias`, shaped by the model, stored as the file has them, and
+//! records the convolution. One root per graph: a name declared twice is the same parameter.
 
 use crate::stream::join;
 use nino_dtype::DType;

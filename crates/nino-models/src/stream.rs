@@ -120,8 +120,8 @@ pub(crate) fn join(g: &mut Graph, parts: &[Node]) -> Node {
     }
 }
 
-/// What is one after the other along dimension `from` becomes one beside the other along `to`, which a
-/// permutation would do too, but not by rows: `[.., n, .., c]` → `[.., 1, .., n·c]`.
+/// What is one after the other along dimension `from` becomes one beside the other along `to`,
+/// which a permutation would do too, but not by rows: `[.., n, .., c]` → `[.., 1, .., n·c]`.
 #[track_caller]
 pub(crate) fn beside(g: &mut Graph, x: Node, from: usize, to: usize) -> Node {
     let n = g.shape(x)[from];

@@ -1,6 +1,6 @@
-//! TAEHV, the tiny video autoencoder: Hunyuan, Wan 2.1 and Wan 2.2 layouts.
-//! Behaviour: <https://github.com/madebyollin/taehv>, `taehv.py` (MIT).
-//! Latents `[b, t, h, w, z]` (the model's) ↔ frames `[b, t', 8h, 8w, 3]` in 0..1 (Wan 2.2: 16h, 16w).
+//! TAEHV, the tiny video autoencoder: Hunyuan, Wan 2.1 and Wan 2.2 layouts. Behaviour:
+//! <https://github.com/madebyollin/taehv>, `taehv.py` (MIT). Latents `[b, t, h, w, z]` (the
+//! model's) ↔ frames `[b, t', 8h, 8w, 3]` in 0..1 (Wan 2.2: 16h, 16w).
 //!
 //! A memory block also sees its input for the frame before, which is all that goes from chunk to
 //! chunk ([`crate::Stream`]).

@@ -1,4 +1,5 @@
-//! One face for every autoencoder: what a file holds or a name stands for, its sizes, and its graphs.
+//! One face for every autoencoder: what a file holds or a name stands for, its sizes, and its
+//! graphs.
 //!
 //! Images are in 0..1 on this side, whatever the network uses.
 
@@ -72,8 +73,8 @@ pub struct Recording {
     pub graph: Graph,
     pub input: Node,
     pub output: Node,
-    /// Mean and deviation of each channel of the output, `[b, c, 2]`: the mean is finite where every
-    /// value is, so the device itself says whether a run went well.
+    /// Mean and deviation of each channel of the output, `[b, c, 2]`: the mean is finite where
+    /// every value is, so the device itself says whether a run went well.
     pub check: Node,
     /// Empty for images.
     pub caches: Vec<Cache>,

@@ -67,7 +67,8 @@ pub fn storage(entry: &Entry) -> DType {
 }
 
 /// Shape and storage type of a tensor, for the models' `detect`. Scalars and tensors without
-/// values, which only damaged files have among weights, are as good as absent: a size is never zero.
+/// values, which only damaged files have among weights, are as good as absent: a size is never
+/// zero.
 pub(crate) fn find_in(index: &Index, name: &str) -> Option<(Shape, DType)> {
     let entry = index.get(name)?;
     let is_weight = !entry.shape.is_empty() && !entry.shape.contains(&0);
@@ -114,7 +115,8 @@ impl FileParams {
     }
 
     /// Makes [`FileParams::dtype`] ask for `dtype` where a matrix or a kernel is stored as plain
-    /// numbers and blocks fill its rows. Embedding tables, which rows are picked from, stay as stored.
+    /// numbers and blocks fill its rows. Embedding tables, which rows are picked from, stay as
+    /// stored.
     pub fn quantize(&mut self, dtype: DType) {
         self.quantize = Some(dtype);
     }
@@ -237,8 +239,8 @@ impl ParamSource for FileParams {
 }
 
 impl FileParams {
-    /// Where a parameter's rows are, if the file holds them one after the other as the graph wants them, or
-    /// channels first.
+    /// Where a parameter's rows are, if the file holds them one after the other as the graph wants
+    /// them, or channels first.
     fn plain_rows(&self, param: &ParamSpec) -> Option<(&Entry, StoredRows)> {
         let (entry, layout) = self.placed(param).ok()?;
         let plain = entry.strides.is_none() && !entry.dtype.is_block();

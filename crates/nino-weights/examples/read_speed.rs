@@ -1,5 +1,5 @@
-//! How fast a file's header parses and its tensors read: `cargo run --release --example read_speed FILE`.
-//! Compare with `dd if=FILE of=/dev/null bs=1M` on the same cached file.
+//! How fast a file's header parses and its tensors read: `cargo run --release --example read_speed
+//! FILE`. Compare with `dd if=FILE of=/dev/null bs=1M` on the same cached file.
 
 use std::time::Instant;
 

@@ -43,8 +43,8 @@ pub struct Scale {
     pub input: Option<usize>,
 }
 
-/// One tensor. Its values are the bytes of `spans` in order; when `strides` is given (in values, one
-/// per dimension) they are gathered from that single span instead.
+/// One tensor. Its values are the bytes of `spans` in order; when `strides` is given (in values,
+/// one per dimension) they are gathered from that single span instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub name: String,

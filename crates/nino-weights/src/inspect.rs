@@ -1,5 +1,5 @@
-//! What `nino inspect` shows of a file: format, model, encodings, and whether the file's name tells the
-//! truth about them.
+//! What `nino inspect` shows of a file: format, model, encodings, and whether the file's name tells
+//! the truth about them.
 
 use std::collections::BTreeMap;
 

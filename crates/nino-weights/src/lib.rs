@@ -1,8 +1,8 @@
 //! Model files: safetensors, GGUF, fp8, pickles, LoRA; names, conversion.
 //!
-//! [`open`] reads a file's or folder's header into an [`Index`] of tensors kept in the encoding they
-//! are stored in; [`TensorReader`] then reads bytes or f32 values of single tensors with positioned
-//! reads. Nothing here runs on a device, prints, or executes what a file contains.
+//! [`open`] reads a file's or folder's header into an [`Index`] of tensors kept in the encoding
+//! they are stored in; [`TensorReader`] then reads bytes or f32 values of single tensors with
+//! positioned reads. Nothing here runs on a device, prints, or executes what a file contains.
 
 pub mod convert;
 mod error;

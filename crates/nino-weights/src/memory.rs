@@ -18,8 +18,8 @@ pub struct MemoryTensor {
     pub bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
 }
 
-/// A reader of tensors in memory; `model` stands for the file in messages. An error when a tensor has
-/// other bytes than its type and shape ask for.
+/// A reader of tensors in memory; `model` stands for the file in messages. An error when a tensor
+/// has other bytes than its type and shape ask for.
 pub fn from_memory(model: &str, tensors: Vec<MemoryTensor>) -> Result<TensorReader> {
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     for (file, tensor) in tensors.into_iter().enumerate() {

@@ -9,8 +9,8 @@ use crate::{Entry, Error, FileSource, Index, Result, Source, Span};
 /// Bytes decoded at a time: fits a core's second-level cache beside the values it becomes.
 const CHUNK: usize = 256 << 10;
 
-/// An index and its open files, or its bytes in memory. Shared between threads as it is: reads carry
-/// their own position.
+/// An index and its open files, or its bytes in memory. Shared between threads as it is: reads
+/// carry their own position.
 #[derive(Debug)]
 pub struct TensorReader {
     index: Index,

@@ -1,8 +1,9 @@
-//! Scaled fp8: finds the scales of fp8 weights and takes them, and the markers beside them, out of the
-//! list of tensors. Three spellings are in use, and a file may mix them:
+//! Scaled fp8: finds the scales of fp8 weights and takes them, and the markers beside them, out of
+//! the list of tensors. Three spellings are in use, and a file may mix them:
 //!
 //! - `x.scale_weight`, `x.scale_input`, and a `scaled_fp8` marker for the whole file;
-//! - `x.weight_scale`, `x.input_scale`, with `_quantization_metadata` in the header naming a format;
+//! - `x.weight_scale`, `x.input_scale`, with `_quantization_metadata` in the header naming a
+//!   format;
 //! - the same with a `x.comfy_quant` tensor per layer that holds `{"format": ..}`.
 
 use serde::Deserialize;

@@ -26,7 +26,8 @@ impl FileSource {
         })
     }
 
-    /// An error if the file was written to since it was opened: what was read may then be a mixture.
+    /// An error if the file was written to since it was opened: what was read may then be a
+    /// mixture.
     pub fn check_unchanged(&self) -> Result<()> {
         Ok(self.file.check_unchanged()?)
     }

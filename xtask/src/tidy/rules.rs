@@ -11,7 +11,7 @@ const LONG_TABLES: [(&str, &str); 0] = [];
 const BANNED_NAMES: [&str; 3] = ["utils.rs", "common.rs", "helpers.rs"];
 const LONGEST_DOCS: [(&str, usize); 2] = [("README.md", 150), ("ARCHITECTURE.md", 200)];
 /// The crates that print: the programs, and what tests say when they are skipped.
-const PRINTS: [&str; 3] = ["nino-cli", "nino-testing", "xtask"];
+const PRINTS: [&str; 4] = ["nino-cli", "nino-fuzz", "nino-testing", "xtask"];
 /// Folders that exist on one person's machine.
 const MACHINE_PATHS: [&str; 7] = [
     "/home/",

@@ -26,8 +26,8 @@ pub(crate) struct ConvertArgs {
     /// The file to write; .gguf or .safetensors says the format
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
-    /// Encoding of the weights: f32, f16, bf16, fp8_e4m3, fp8_e5m2, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k,
-    /// q5_1, q5_0, q4_1, q4_0
+    /// Encoding of the weights: f32, f16, bf16, fp8_e4m3, fp8_e5m2, q8_0, q6_k, q5_k, q4_k, q3_k,
+    /// q2_k, q5_1, q5_0, q4_1, q4_0
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) dtype: nino_dtype::DType,
     /// Encoding of tensors whose name contains a word: WORD[,WORD...]=TYPE; may be repeated

@@ -18,7 +18,8 @@ pub(crate) struct PlanGenerateArgs {
     /// Prompt: a long one takes more chunks of tokens
     #[arg(value_name = "PROMPT", default_value = "")]
     pub(crate) prompt: String,
-    /// Built-in description instead of a file: sd15, sd15-inpaint, sd15-edit, sd21, sd21-768, sdxl, sdxl-turbo
+    /// Built-in description instead of a file: sd15, sd15-inpaint, sd15-edit, sd21, sd21-768, sdxl,
+    /// sdxl-turbo
     #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "vae", "clip", "lora"])]
     pub(crate) spec: Option<String>,
     /// Pixels, such as 512x768 [default: the model's]

@@ -75,8 +75,8 @@ pub(crate) struct VaeArgs {
     /// VAE file: safetensors, GGUF or PyTorch; a whole checkpoint will do
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: PathBuf,
-    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: what the latent's
-    /// file says, else by the VAE's name]
+    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: what the
+    /// latent's file says, else by the VAE's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) latent_format: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! `nino bench decode`: the pictures and clips of the specification, decoded with a VAE file or with
-//! made-up weights.
+//! `nino bench decode`: the pictures and clips of the specification, decoded with a VAE file or
+//! with made-up weights.
 
 mod cases;
 mod report;

@@ -1,5 +1,5 @@
-//! `nino bench generate`: what a picture is made of, timed on one device: text encoders, a step of the
-//! UNet, and a whole picture, with a checkpoint or with made-up weights.
+//! `nino bench generate`: what a picture is made of, timed on one device: text encoders, a step of
+//! the UNet, and a whole picture, with a checkpoint or with made-up weights.
 
 mod cases;
 mod network;

@@ -5,7 +5,8 @@ use anyhow::Result;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Median and spread of several runs; the first one, which pays for compiling and cold caches, apart.
+/// Median and spread of several runs; the first one, which pays for compiling and cold caches,
+/// apart.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Timing {
     pub(super) runs: usize,

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Bytes of pictures that may wait for their file: a chunk of a clip's frames are there all at once.
+/// Bytes of pictures that may wait for their file: a chunk of a clip's frames are there all at
+/// once.
 const WAITING: usize = 128 << 20;
 
-/// Calls `decode` with a place for pictures to go, from where another thread takes them into `sink`.
+/// Calls `decode` with a place for pictures to go, from where another thread takes them into
+/// `sink`.
 pub(super) fn write_beside<T>(
     mut sink: Sink,
     decode: impl FnOnce(&mut OnPicture<'_>) -> Result<T, EngineError>,

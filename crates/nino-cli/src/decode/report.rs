@@ -140,8 +140,8 @@ impl fmt::Display for PlanReport {
     }
 }
 
-/// Host memory of the program, its threads and the pictures it holds. On a CPU it counts towards the
-/// budget.
+/// Host memory of the program, its threads and the pictures it holds. On a CPU it counts towards
+/// the budget.
 fn program_bytes(plan: &DecodePlan, opened: &Opened) -> usize {
     opened.device.budget().reserve + plan.picture_bytes()
 }

@@ -1,5 +1,5 @@
-//! `--from-png`: the flags that made a picture, out of its own metadata, ComfyUI's or A1111's. Flags
-//! given beside it win.
+//! `--from-png`: the flags that made a picture, out of its own metadata, ComfyUI's or A1111's.
+//! Flags given beside it win.
 
 mod a1111;
 mod comfyui;
@@ -37,8 +37,8 @@ fn others(found: &[String]) -> String {
     format!(" (found {})", found.join(", "))
 }
 
-/// With `--from-png`, the command line with the picture's flags put in where it says nothing; and the
-/// flags that say what the picture is, from either.
+/// With `--from-png`, the command line with the picture's flags put in where it says nothing; and
+/// the flags that say what the picture is, from either.
 pub(super) fn apply(
     args: &GenerateArgs,
     line: &[OsString],

@@ -47,8 +47,8 @@ impl Graphics {
     }
 }
 
-/// Raw RGB in chunks of 4096 characters. The same id each time replaces the picture before; `C=1` leaves
-/// the cursor, `q=2` asks for no answer.
+/// Raw RGB in chunks of 4096 characters. The same id each time replaces the picture before; `C=1`
+/// leaves the cursor, `q=2` asks for no answer.
 fn kitty(picture: &Picture, rows: usize) -> String {
     let data = base64(&picture.rgb);
     let mut out = String::new();

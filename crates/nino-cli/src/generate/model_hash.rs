@@ -1,5 +1,5 @@
-//! A1111's short name of a model: the first ten digits of its file's SHA-256. Computed on a thread of its
-//! own while the picture is made, and remembered until the file changes.
+//! A1111's short name of a model: the first ten digits of its file's SHA-256. Computed on a thread
+//! of its own while the picture is made, and remembered until the file changes.
 
 use nino_files::{AtomicFile, Opened};
 use serde::{Deserialize, Serialize};

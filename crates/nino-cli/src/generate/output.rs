@@ -18,8 +18,8 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     Ok(())
 }
 
-/// The file of picture `i`: as asked for, numbered when there are several; else named after the prompt
-/// and the seed.
+/// The file of picture `i`: as asked for, numbered when there are several; else named after the
+/// prompt and the seed.
 pub(super) fn path(args: &GenerateArgs, request: &GenerateRequest, i: usize) -> PathBuf {
     if let Some(path) = &args.output {
         return several(args, path, i);

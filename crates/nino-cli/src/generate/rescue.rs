@@ -1,4 +1,5 @@
-//! The latent that is kept until its picture is written, and what to type when no picture comes of it.
+//! The latent that is kept until its picture is written, and what to type when no picture comes of
+//! it.
 
 use super::output;
 use crate::args::GenerateArgs;

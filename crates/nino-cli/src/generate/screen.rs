@@ -25,7 +25,8 @@ pub(super) struct Screen {
 const ROWS: usize = 14;
 
 impl Screen {
-    /// `graphics` are the terminal's, if it has any and they are wanted; `file` is written over and over.
+    /// `graphics` are the terminal's, if it has any and they are wanted; `file` is written over and
+    /// over.
     pub(super) fn new(
         printer: Printer,
         graphics: Option<Graphics>,

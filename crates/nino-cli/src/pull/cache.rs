@@ -1,5 +1,5 @@
-//! The cache on disk, as `huggingface_hub` lays it out: contents under `blobs/` by hash, names under
-//! `snapshots/<commit>/` pointing to them, and `refs/<revision>` with the commit.
+//! The cache on disk, as `huggingface_hub` lays it out: contents under `blobs/` by hash, names
+//! under `snapshots/<commit>/` pointing to them, and `refs/<revision>` with the commit.
 
 use crate::env::Env;
 use crate::failure::Usage;

@@ -1,5 +1,5 @@
-//! `nino decode`, `encode` and `plan decode` as a user meets them: what is wrong is one sentence with
-//! the numbers, and nothing half-written is left.
+//! `nino decode`, `encode` and `plan decode` as a user meets them: what is wrong is one sentence
+//! with the numbers, and nothing half-written is left.
 
 use crate::shell::{Said, command, nino, nino_with};
 use std::path::{Path, PathBuf};

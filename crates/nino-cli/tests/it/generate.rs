@@ -265,7 +265,8 @@ fn a_sampled_latent_outlives_a_picture_that_cannot_be_written() {
     assert_eq!(pixels(Path::new(&later)).len(), 64 * 64 * 3);
 }
 
-/// Runs until the first preview, of the second step, then presses Ctrl-C; the exit code and what was said.
+/// Runs until the first preview, of the second step, then presses Ctrl-C; the exit code and what
+/// was said.
 #[cfg(unix)]
 fn interrupted(args: &[&str], preview: &Path) -> (Option<i32>, String) {
     let mut child = command(args)

@@ -1,14 +1,15 @@
-//! Commands whose pictures and latents stay the same to the byte, whatever is redesigned behind them.
+//! Commands whose pictures and latents stay the same to the byte, whatever is redesigned behind
+//! them.
 //!
-//! Sums are rounded differently by other vector widths, so the hashes hold for CPUs with AVX-512; on
-//! others the test says so and ends.
+//! Sums are rounded differently by other vector widths, so the hashes hold for CPUs with AVX-512;
+//! on others the test says so and ends.
 
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::Command;
 
-/// Arguments, and the first half of the SHA-256 of what they make: compressed pixels of every picture,
-/// then the values of the latent.
+/// Arguments, and the first half of the SHA-256 of what they make: compressed pixels of every
+/// picture, then the values of the latent.
 const COMMANDS: [(&[&str], &str); 9] = [
     (
         &["a smiling sun", "--seed", "7", "--steps", "4"],

@@ -74,7 +74,8 @@ impl Arena {
     pub(super) fn bytes(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.end <= self.len(), "{range:?} of {}", self.len());
         // SAFETY: inside the buffer, by the check above; no kernel runs and no other slice of it is
-        // alive, since one call of one session is at work at a time and lets go of it in one statement.
+        // alive, since one call of one session is at work at a time and lets go of it in one
+        // statement.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr().add(range.start), range.len()) }
     }
 }

@@ -175,7 +175,8 @@ impl Session {
         let step = &self.plan.steps()[i];
         self.transfer(step, false)?;
         // SAFETY: the step is the plan's, its operands are in the arena, and `&mut self` keeps
-        // others out; sessions that share the arena wait for each other ([`nino_graph::taking_turns`]).
+        // others out; sessions that share the arena wait for each other
+        // ([`nino_graph::taking_turns`]).
         unsafe { self.step(step, options.cancel)? };
         if options.cancelled() {
             return Err(ExecError::Cancelled);

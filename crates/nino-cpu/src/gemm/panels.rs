@@ -1,7 +1,8 @@
-//! Brings rows of plain weights into panels: `[n][k]` to `[panel][channel block][tap][channel][PANEL]`.
+//! Brings rows of plain weights into panels: `[n][k]` to `[panel][channel
+//! block][tap][channel][PANEL]`.
 //!
-//! Loading a model is mostly this and reading. Rows come a panel at a time, so that they are still in the
-//! cache, and values of two bytes are transposed eight by eight.
+//! Loading a model is mostly this and reading. Rows come a panel at a time, so that they are still
+//! in the cache, and values of two bytes are transposed eight by eight.
 
 use nino_graph::StoredRows;
 
@@ -68,8 +69,9 @@ impl PanelRows {
         for at in (0..whole).step_by(8) {
             let places: [usize; 8] = std::array::from_fn(|i| self.place(at + i) * PANEL);
             for j in (0..PANEL).step_by(8) {
-                // SAFETY: eight values from `at` on of rows `j..j + 8` are inside `values`, and eight
-                // from `j` on of the panel's rows at `places` inside `rows`, by the check above.
+                // SAFETY: eight values from `at` on of rows `j..j + 8` are inside `values`, and
+                // eight from `j` on of the panel's rows at `places` inside `rows`, by the check
+                // above.
                 unsafe {
                     let from = values.as_ptr().cast::<u16>().add(j * k + at);
                     let to = rows.as_mut_ptr().cast::<u16>().add(j);
@@ -86,7 +88,8 @@ impl PanelRows {
     }
 }
 
-/// Eight rows of eight values, `ld` apart, become eight columns: value `i` of each goes to `dst + to[i]`.
+/// Eight rows of eight values, `ld` apart, become eight columns: value `i` of each goes to `dst +
+/// to[i]`.
 ///
 /// # Safety
 /// All sixty-four values can be read and written.

@@ -108,8 +108,8 @@ impl Packed {
         packed.map(Some)
     }
 
-    /// Fills the panels one after the other: `give` calls its second argument with the stored rows it
-    /// is asked for.
+    /// Fills the panels one after the other: `give` calls its second argument with the stored rows
+    /// it is asked for.
     fn in_panels(
         self,
         what: &str,

@@ -1,8 +1,8 @@
 //! Cached frames on their way from one run of a clip to the next, of the same graph or another one,
 //! and copies of them for when the device is lost.
 //!
-//! A clip's graphs have one arena, and plans put the frames of a layer at one place of it: they stay
-//! where they are.
+//! A clip's graphs have one arena, and plans put the frames of a layer at one place of it: they
+//! stay where they are.
 
 use super::Part;
 use crate::EngineError;
@@ -26,8 +26,8 @@ pub(crate) fn share(recordings: &mut [Recording]) {
             }
         }
     }
-    // Large ones first, the layers of one size in their order: what comes and goes is mostly of these sizes
-    // and finds room where frames are not yet made.
+    // Large ones first, the layers of one size in their order: what comes and goes is mostly of
+    // these sizes and finds room where frames are not yet made.
     layers.sort_by_key(|(_, bytes)| Reverse(*bytes));
     for recording in recordings {
         let shared = layers.iter().map(|(name, bytes)| {
@@ -42,8 +42,8 @@ pub(crate) fn share(recordings: &mut [Recording]) {
     }
 }
 
-/// Gives the next run, of part `to`, the frames that the last one, of part `from`, has kept; zeros where
-/// it kept none.
+/// Gives the next run, of part `to`, the frames that the last one, of part `from`, has kept; zeros
+/// where it kept none.
 pub(crate) fn carry(
     sessions: &mut [Box<dyn Session>],
     parts: &[Part],
@@ -86,8 +86,8 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The time of work after which a mark of what `part` keeps is worth making; `None` where it is more than
-    /// should be copied.
+    /// The time of work after which a mark of what `part` keeps is worth making; `None` where it is
+    /// more than should be copied.
     pub(super) fn after(part: &Part, backup: Backup) -> Option<Duration> {
         let graph = part.plan.graph();
         let bytes: usize = part.caches.iter().map(|c| graph.bytes(c.output)).sum();

@@ -45,7 +45,8 @@ pub(super) struct Made<'a> {
     pub(super) tile: (usize, usize),
 }
 
-/// How much of a tile was taken out: what was is not given out again, whatever happens to the device.
+/// How much of a tile was taken out: what was is not given out again, whatever happens to the
+/// device.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     /// Batch element.

@@ -45,8 +45,8 @@ impl Part {
         self.plan.load(self.runs)
     }
 
-    /// One run with these values; an error when what came out is not finite, which the device itself
-    /// has looked at.
+    /// One run with these values; an error when what came out is not finite, which the device
+    /// itself has looked at.
     pub(crate) fn run(
         &self,
         session: &mut dyn Session,

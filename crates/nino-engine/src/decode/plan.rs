@@ -1,6 +1,6 @@
 //! What to run for a picture or a clip. A clip is decoded chunk by chunk: its first chunk, the ones
-//! like each other after it, and what is left at the end are a graph each. A picture is a clip of one
-//! chunk.
+//! like each other after it, and what is left at the end are a graph each. A picture is a clip of
+//! one chunk.
 
 use super::carry::share;
 use super::part::{self, Part};
@@ -14,8 +14,8 @@ use nino_models::{Chunk, Frames, Recording};
 /// Latent frames decoded at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chunking {
-    /// As many as fit the budget and the device's buffers, 8 at most, 2 where frames are computed one
-    /// by one; one without a budget.
+    /// As many as fit the budget and the device's buffers, 8 at most, 2 where frames are computed
+    /// one by one; one without a budget.
     #[default]
     Auto,
     Frames(usize),
@@ -156,8 +156,8 @@ impl Recorder<'_> {
         recorder.chunks_of(chunk, at_once).ok()
     }
 
-    /// Graphs of which some values are kept on the host, in the least time. Where none fits, the error
-    /// tells the least that one of them needs.
+    /// Graphs of which some values are kept on the host, in the least time. Where none fits, the
+    /// error tells the least that one of them needs.
     fn on_host(&self, together: bool) -> Result<Vec<Part>, EngineError> {
         let large = together.then_some([2, 1]).into_iter().flatten();
         let large = large.map(|n| self.chunks_of(n, Frames::Together));
@@ -261,8 +261,8 @@ impl Graphs {
     }
 }
 
-/// Whether convolutions frame by frame may help: to bind what is too large, and as the last resort to
-/// keep to a budget.
+/// Whether convolutions frame by frame may help: to bind what is too large, and as the last resort
+/// to keep to a budget.
 fn may_be_cut(error: &EngineError, room: Room) -> bool {
     match error {
         EngineError::Plan(PlanError::BindingTooLarge { .. }) => true,

@@ -200,8 +200,8 @@ impl Job<'_> {
             ..
         })) = plan
         {
-            // Nothing that small is possible. What failed may still do on a device opened anew; where
-            // memory ran out, the least there is may.
+            // Nothing that small is possible. What failed may still do on a device opened anew;
+            // where memory ran out, the least there is may.
             self.options.budget = if lost {
                 before
             } else {

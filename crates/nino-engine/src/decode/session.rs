@@ -1,5 +1,5 @@
-//! A decode plan with its weights on the device: latents in, frames out, again and again; and how far
-//! a decode has come, so that it can go on on another device.
+//! A decode plan with its weights on the device: latents in, frames out, again and again; and how
+//! far a decode has come, so that it can go on on another device.
 
 use super::carry::{Mark, carry};
 use super::output::{Made, OnBand, Output};
@@ -149,8 +149,8 @@ impl Decoder {
         self.resume(latent, &mut Cursor::default(), control, on_band)
     }
 
-    /// [`Decoder::run`] from where an earlier one, on this device or another, ended, as far as the plan
-    /// goes.
+    /// [`Decoder::run`] from where an earlier one, on this device or another, ended, as far as the
+    /// plan goes.
     pub(super) fn resume(
         &mut self,
         latent: &Latent,

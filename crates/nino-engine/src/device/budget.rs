@@ -30,8 +30,8 @@ pub enum Limit {
     VulkanHeaps { of: u64 },
     /// What the driver says is free, by `VK_EXT_memory_budget`.
     VulkanFree,
-    /// [`Budget::FRACTION`] of the memory that amdgpu shows: VRAM, with GTT where the GPU shares the
-    /// system's memory.
+    /// [`Budget::FRACTION`] of the memory that amdgpu shows: VRAM, with GTT where the GPU shares
+    /// the system's memory.
     Amdgpu { of: u64, with_gtt: bool },
     /// What amdgpu says is free.
     AmdgpuFree { with_gtt: bool },

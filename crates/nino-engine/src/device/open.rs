@@ -50,9 +50,10 @@ impl Opened {
         }
     }
 
-    /// Measures for about a second how fast the kinds of op in `loads` run, and how fast values come
-    /// from the host, where any do; the other rates are those of any device of the kind. It takes little memory and is not held to the budget:
-    /// where a plan fits, its time can be estimated.
+    /// Measures for about a second how fast the kinds of op in `loads` run, and how fast values
+    /// come from the host, where any do; the other rates are those of any device of the kind. It
+    /// takes little memory and is not held to the budget: where a plan fits, its time can be
+    /// estimated.
     pub fn rates(&self, loads: &[&Load]) -> Result<Rates, DeviceError> {
         let ceiling = match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
@@ -68,8 +69,8 @@ impl Opened {
     }
 }
 
-/// Opens the one device that was chosen. `auto`, which is meant when nothing was said, takes the CPU
-/// where no real GPU can be opened.
+/// Opens the one device that was chosen. `auto`, which is meant when nothing was said, takes the
+/// CPU where no real GPU can be opened.
 pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
     let wanted = choice.device.unwrap_or(DeviceName::Auto);
     if wanted == DeviceName::Cpu {

@@ -25,7 +25,8 @@ pub(super) struct Sampled {
 }
 
 impl<'a> Passes<'a> {
-    /// Plans every pass before anything is loaded, so that a second one that does not fit is told now.
+    /// Plans every pass before anything is loaded, so that a second one that does not fit is told
+    /// now.
     pub(super) fn plan(
         store: &'a Store,
         model: &'a Checkpoint,

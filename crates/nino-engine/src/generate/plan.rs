@@ -1,8 +1,8 @@
 //! What a request needs, before anything is allocated: every stage's plan, and what can stay on the
 //! device from one picture to the next.
 //!
-//! The request itself runs on a device that computes nothing, with a store like the real one, so a plan
-//! cannot come to other numbers than the run will.
+//! The request itself runs on a device that computes nothing, with a store like the real one, so a
+//! plan cannot come to other numbers than the run will.
 
 use super::dry::{Dry, Opened};
 use super::{GenerateRequest, generate};
@@ -87,8 +87,8 @@ impl GeneratePlan {
     }
 }
 
-/// Plans `pictures` runs of a request, by going through one or two without computing anything. An error that
-/// a budget is too small names the least budget that the whole request fits into.
+/// Plans `pictures` runs of a request, by going through one or two without computing anything. An
+/// error that a budget is too small names the least budget that the whole request fits into.
 pub fn plan_generate(
     device: &Arc<dyn Device>,
     model: &Checkpoint,
@@ -159,7 +159,8 @@ fn rehearse(
     })
 }
 
-/// Runs of one network in one stage are one row: tiles, or both passes. The larger plan stands for them.
+/// Runs of one network in one stage are one row: tiles, or both passes. The larger plan stands for
+/// them.
 fn add(stages: &mut Vec<(NetId, StagePlan)>, net: NetId, planned: StagePlan) {
     let known = stages
         .iter_mut()

@@ -7,7 +7,8 @@ use nino_sample::ksampler::Window;
 use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
 use std::path::PathBuf;
 
-/// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what differs.
+/// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what
+/// differs.
 #[derive(Clone, Debug)]
 pub struct GenerateRequest {
     pub prompt: String,
@@ -36,12 +37,13 @@ pub struct GenerateRequest {
     pub preview: Option<Preview>,
     /// How the diffusion model's activations are stored.
     pub precision: Precision,
-    /// Layer of the text encoders to stop at, counted from the last, which is 1; the family's own when
-    /// `None`. What ComfyUI's `CLIPSetLastLayer` counts as -1, -2, …
+    /// Layer of the text encoders to stop at, counted from the last, which is 1; the family's own
+    /// when `None`. What ComfyUI's `CLIPSetLastLayer` counts as -1, -2, …
     pub clip_skip: Option<usize>,
     /// Folders with textual inversions, for `embedding:name` in a prompt.
     pub embeddings: Vec<PathBuf>,
-    /// Zeros in the place of the encoded negative prompt, as ComfyUI's `ConditioningZeroOut` makes them.
+    /// Zeros in the place of the encoded negative prompt, as ComfyUI's `ConditioningZeroOut` makes
+    /// them.
     pub zero_negative: bool,
     /// What SDXL is told of the picture's size.
     pub size_hint: SizeHint,

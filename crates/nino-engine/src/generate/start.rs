@@ -13,8 +13,8 @@ pub(super) struct Canvas {
     pub(super) latent: Option<Latent>,
     /// 1 where to paint, in pixels.
     pub(super) mask: Option<Mask>,
-    /// What the model sees beside the noise: the picture with its masked part grayed for an inpaint model,
-    /// the whole picture for one that edits.
+    /// What the model sees beside the noise: the picture with its masked part grayed for an inpaint
+    /// model, the whole picture for one that edits.
     pub(super) seen: Option<Arc<Seen>>,
 }
 

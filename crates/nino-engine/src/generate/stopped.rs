@@ -50,8 +50,8 @@ pub(super) fn of(
     Some((denoised, stopped))
 }
 
-/// `None` where there is no other way than to begin anew: steps have no place in a schedule, or the latent
-/// outside a mask, or the picture to edit, is lost.
+/// `None` where there is no other way than to begin anew: steps have no place in a schedule, or the
+/// latent outside a mask, or the picture to edit, is lost.
 fn go_on(
     noisy: Latent,
     index: usize,
@@ -84,7 +84,8 @@ fn go_on(
     })
 }
 
-/// Hands over what there is when a pass failed; `before` is the finished latent of the pass before it.
+/// Hands over what there is when a pass failed; `before` is the finished latent of the pass before
+/// it.
 pub(super) fn keep(
     stopped: Option<&(Latent, Stopped)>,
     before: Option<&Latent>,

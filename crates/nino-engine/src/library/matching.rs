@@ -38,8 +38,8 @@ impl Level {
     }
 }
 
-/// Up to three of the files' names that `wanted` may have meant: those that begin with it, then those
-/// that contain it, and only where there are none those that differ least.
+/// Up to three of the files' names that `wanted` may have meant: those that begin with it, then
+/// those that contain it, and only where there are none those that differ least.
 pub(super) fn suggestions<'a>(wanted: &str, files: impl Iterator<Item = &'a str>) -> Vec<String> {
     const MOST: usize = 3;
     let mut seen = BTreeSet::new();

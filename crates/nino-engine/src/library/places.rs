@@ -32,7 +32,8 @@ pub(super) struct Listed {
     pub(super) cut: Option<usize>,
 }
 
-/// Places that exist, in the order they are searched: folders of these kinds, loose files, downloads.
+/// Places that exist, in the order they are searched: folders of these kinds, loose files,
+/// downloads.
 pub(super) fn of(kinds: &[ModelKind], paths: &LibraryPaths) -> Result<Vec<Place>, LibraryError> {
     let mut folders: Vec<(PathBuf, Option<ModelKind>)> = Vec::new();
     let typed = |root: &Path| {

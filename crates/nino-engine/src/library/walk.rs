@@ -1,5 +1,5 @@
-//! Model files below a folder. The walk is bounded: in depth, in the entries it looks at, and by not
-//! following links back to where it came from.
+//! Model files below a folder. The walk is bounded: in depth, in the entries it looks at, and by
+//! not following links back to where it came from.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirEntry};

@@ -1,5 +1,6 @@
-//! A strict reader of ComfyUI's `extra_model_paths.yaml`: sections of `key: value`, where a value is
-//! one line or, after `|`, several. It is all that file uses; anything else is an error with its line.
+//! A strict reader of ComfyUI's `extra_model_paths.yaml`: sections of `key: value`, where a value
+//! is one line or, after `|`, several. It is all that file uses; anything else is an error with its
+//! line.
 
 /// A section: keys and their lines.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -155,8 +155,8 @@ impl Checkpoint {
         Ok((model, parts.applied))
     }
 
-    /// The same model with the plain weights of diffusion model and text encoders held as `dtype`. The
-    /// VAE's stay as they are, since what they lose would show in every pixel.
+    /// The same model with the plain weights of diffusion model and text encoders held as `dtype`.
+    /// The VAE's stay as they are, since what they lose would show in every pixel.
     #[must_use]
     pub fn quantized(&self, dtype: DType) -> Checkpoint {
         Checkpoint {
@@ -305,8 +305,8 @@ impl Opened {
         text_encoders::among(&self.reader, &self.components, &self.origin)
     }
 
-    /// The encoders as the family's text side. Each family was trained with certain encoders; others
-    /// would give noise.
+    /// The encoders as the family's text side. Each family was trained with certain encoders;
+    /// others would give noise.
     fn text(
         &self,
         path: &Path,

@@ -110,7 +110,8 @@ impl DiffusionModel {
         self.takes_guidance() || self.names().any(|name| few_steps::defaults(name).is_some())
     }
 
-    /// Whether the network takes the guidance as an input, instead of being run for a negative prompt too.
+    /// Whether the network takes the guidance as an input, instead of being run for a negative
+    /// prompt too.
     pub fn takes_guidance(&self) -> bool {
         self.net.wants().guidance.is_some()
     }

@@ -1,5 +1,5 @@
-//! Models distilled to few steps, known by what their files are called: they need other samplers, hardly any
-//! guidance, and as many steps as they were made for.
+//! Models distilled to few steps, known by what their files are called: they need other samplers,
+//! hardly any guidance, and as many steps as they were made for.
 
 use super::Defaults;
 

@@ -1,7 +1,8 @@
-//! What makes two networks the same: the bytes of their files, the LoRAs on them, how they are held.
+//! What makes two networks the same: the bytes of their files, the LoRAs on them, how they are
+//! held.
 //!
-//! The store keeps weights by this. Two checkpoints of one family, or one checkpoint with and without a
-//! LoRA, have the same tensor names and must never be taken for each other.
+//! The store keeps weights by this. Two checkpoints of one family, or one checkpoint with and
+//! without a LoRA, have the same tensor names and must never be taken for each other.
 
 use crate::EngineError;
 use nino_dtype::DType;
@@ -64,8 +65,8 @@ impl Origin {
         Origin::Unique(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// An error when a file is not what it was when the model was opened: its header may describe other
-    /// bytes now.
+    /// An error when a file is not what it was when the model was opened: its header may describe
+    /// other bytes now.
     pub(crate) fn check_unchanged(&self) -> Result<(), EngineError> {
         let Origin::Files(files) = self else {
             return Ok(());

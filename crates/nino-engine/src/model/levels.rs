@@ -1,5 +1,5 @@
-//! What a model predicts, and over which noise levels: read from its file as ComfyUI reads it, or chosen by
-//! the user as with ComfyUI's `ModelSamplingDiscrete`.
+//! What a model predicts, and over which noise levels: read from its file as ComfyUI reads it, or
+//! chosen by the user as with ComfyUI's `ModelSamplingDiscrete`.
 
 use crate::EngineError;
 use nino_models::{Denoiser, Family, FileParams};
@@ -35,8 +35,8 @@ pub(super) fn detect(
     };
     Ok(match family {
         Family::Emoji => ModelSampling::flow(1.0, 1000.0),
-        // An inpainting UNet of SD 2.x always predicts noise; the others' files do not say, but one late
-        // bias tells them apart.
+        // An inpainting UNet of SD 2.x always predicts noise; the others' files do not say, but one
+        // late bias tells them apart.
         Family::Sd2 if net.wants().extra == 0 && is_v(reader, params)? => {
             ModelSampling::stable_diffusion(Prediction::V)
         }

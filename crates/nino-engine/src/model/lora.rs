@@ -86,8 +86,9 @@ pub struct WithLora {
     pub applied: Applied,
 }
 
-/// Applies a LoRA to a diffusion model, to text encoders, or to both, after the LoRAs they have already.
-/// The parts given stay as they are. An error where no update, or a misshaped one, has its place there.
+/// Applies a LoRA to a diffusion model, to text encoders, or to both, after the LoRAs they have
+/// already. The parts given stay as they are. An error where no update, or a misshaped one, has its
+/// place there.
 pub fn apply_lora(
     diffusion: Option<&DiffusionModel>,
     text: Option<&TextEncoders>,
@@ -125,7 +126,8 @@ struct Fitted {
 }
 
 impl Fitted {
-    /// Reads a file and looks for its updates' places in the model's parts. `model` names it in errors.
+    /// Reads a file and looks for its updates' places in the model's parts. `model` names it in
+    /// errors.
     fn read(
         spec: &LoraSpec,
         parts: &[(LoraPart, &Index)],

@@ -1,7 +1,8 @@
-//! Weights that are not as the file has them: quantized while they are loaded, or with LoRAs merged.
+//! Weights that are not as the file has them: quantized while they are loaded, or with LoRAs
+//! merged.
 //!
-//! Those that stream would be made anew in every run. They are made once, into a temporary file without
-//! a name, and come from there afterwards.
+//! Those that stream would be made anew in every run. They are made once, into a temporary file
+//! without a name, and come from there afterwards.
 
 use super::lora::Source;
 use nino_graph::{Def, ParamError, ParamSource, ParamSpec, Plan, StoredRows};
@@ -26,8 +27,8 @@ enum Place {
     At(u64),
 }
 
-/// The weights for `plans`; as they are where nothing that streams has to be made, or there is no room
-/// for a file.
+/// The weights for `plans`; as they are where nothing that streams has to be made, or there is no
+/// room for a file.
 pub(crate) fn source(source: Source, plans: &[&Plan]) -> Arc<dyn ParamSource> {
     let specs = plans.iter().flat_map(|plan| {
         let nodes = plan.fetches().iter().flat_map(|f| &f.params);

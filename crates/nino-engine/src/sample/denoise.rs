@@ -40,8 +40,8 @@ pub(crate) struct DenoiserPlan {
 /// Runs that plans reckon with: the steps of a usual sampling.
 const RUNS: usize = 20;
 
-/// Both prompts in one run where everything fits the device; else in one or two runs, by which takes
-/// less time.
+/// Both prompts in one run where everything fits the device; else in one or two runs, by which
+/// takes less time.
 pub(super) fn plan(
     device: &dyn Device,
     model: &DiffusionModel,
@@ -160,7 +160,8 @@ pub(super) struct Prompted<'a> {
     cancel: &'a AtomicBool,
     /// Why the last forward stopped.
     error: Option<EngineError>,
-    /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for each.
+    /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for
+    /// each.
     fixed: Vec<Vec<(Node, Vec<u8>)>>,
     /// The set that inputs which stay between runs hold.
     written: Option<usize>,

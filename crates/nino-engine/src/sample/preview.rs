@@ -1,7 +1,8 @@
-//! What an unfinished latent looks like: a color for every latent pixel by the format's own factors, or
-//! decoded by a small VAE.
+//! What an unfinished latent looks like: a color for every latent pixel by the format's own
+//! factors, or decoded by a small VAE.
 //!
-//! The VAE's memory is part of the plan of the run it shows, and stays on the device while the run goes on.
+//! The VAE's memory is part of the plan of the run it shows, and stays on the device while the run
+//! goes on.
 
 use super::denoise::channels_last;
 use super::{LatentShape, SampleRequest};
@@ -47,8 +48,8 @@ impl Previews {
         plan.and_then(Result::ok).map_or(0, |p| p.peak_bytes())
     }
 
-    /// Makes ready what the request asks to be shown; `None` where there is nothing to show, which is told
-    /// where it was asked for.
+    /// Makes ready what the request asks to be shown; `None` where there is nothing to show, which
+    /// is told where it was asked for.
     pub(super) fn open(
         store: &Store,
         model: &DiffusionModel,
@@ -87,8 +88,8 @@ impl Previews {
         (index + 1).is_multiple_of(self.every)
     }
 
-    /// A picture of the first latent of a batch in the model's units, `[b, c, h, w]`; `None` where nothing
-    /// says what its channels look like.
+    /// A picture of the first latent of a batch in the model's units, `[b, c, h, w]`; `None` where
+    /// nothing says what its channels look like.
     pub(super) fn show(
         &mut self,
         values: &[f32],

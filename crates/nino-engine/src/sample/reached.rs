@@ -36,8 +36,8 @@ pub struct Reached {
     pub total: usize,
     /// The prediction of the finished latent, in the VAE's units.
     pub denoised: Latent,
-    /// The latent as the step began, with the noise it still had, in the VAE's units: a run without new noise
-    /// goes on from it. `None` where it is all noise.
+    /// The latent as the step began, with the noise it still had, in the VAE's units: a run without
+    /// new noise goes on from it. `None` where it is all noise.
     pub noisy: Option<Latent>,
 }
 

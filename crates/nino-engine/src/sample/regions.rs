@@ -1,5 +1,5 @@
-//! Several prompts for one picture: each counts in its region, with its weight, during its part of the
-//! sampling, and what they predict is averaged. Behaviour: ComfyUI's `calc_cond_batch`.
+//! Several prompts for one picture: each counts in its region, with its weight, during its part of
+//! the sampling, and what they predict is averaged. Behaviour: ComfyUI's `calc_cond_batch`.
 
 use super::denoise::{DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
 use super::{LatentShape, SampleRequest, open, plan_for};
@@ -177,8 +177,8 @@ impl<'a> Regions<'a> {
         Ok(())
     }
 
-    /// Calls `f` for every row of a part's rectangle in every plane: its range in the whole latent, in the
-    /// rectangle's own planes, and in its weights.
+    /// Calls `f` for every row of a part's rectangle in every plane: its range in the whole latent,
+    /// in the rectangle's own planes, and in its weights.
     fn rows(
         &mut self,
         part: usize,
@@ -290,8 +290,8 @@ fn spec(store: &Store, request: &SampleRequest<'_>, placed: &Placed<'_>, rect: R
     }
 }
 
-/// The prompts of both sides with their places; true for negative ones. An area that only one side has is
-/// given to the other side, too, with that side's prompt for the smallest area around it.
+/// The prompts of both sides with their places; true for negative ones. An area that only one side
+/// has is given to the other side, too, with that side's prompt for the smallest area around it.
 fn sides<'p>(
     model: &DiffusionModel,
     request: &SampleRequest<'p>,
@@ -345,8 +345,8 @@ fn give_areas<'p>(from: &[Placed<'p>], to: &mut Vec<Placed<'p>>) {
     }
 }
 
-/// How much a prompt counts at every place of its rectangle: its mask, or a border that fades where the
-/// rectangle does not end with the picture.
+/// How much a prompt counts at every place of its rectangle: its mask, or a border that fades where
+/// the rectangle does not end with the picture.
 fn weights(placed: &Placed<'_>, rect: Rect, shape: LatentShape) -> Vec<f32> {
     let Region {
         strength,

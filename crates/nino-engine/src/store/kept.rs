@@ -122,8 +122,8 @@ impl Kept {
         Some((id, idle.sessions))
     }
 
-    /// Sets room aside for a network: for its arena, and for its weights unless they are there. Sessions that
-    /// wait go first, then weights; of each, what was used longest ago.
+    /// Sets room aside for a network: for its arena, and for its weights unless they are there.
+    /// Sessions that wait go first, then weights; of each, what was used longest ago.
     pub(super) fn make_room(
         &mut self,
         key: &WeightsKey,
@@ -237,7 +237,8 @@ impl Kept {
         before > self.weights.len()
     }
 
-    /// The device was lost: weights are of no use any more, and what comes back from a loan is dropped.
+    /// The device was lost: weights are of no use any more, and what comes back from a loan is
+    /// dropped.
     pub(super) fn forget_device(&mut self) {
         self.lost = self.tick();
         self.idle.clear();

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Sessions of one network in one arena.
 pub(super) struct Sessions(pub(super) Vec<Box<dyn Session>>);
 
-/// A network that runs. Dropping it gives its memory back; [`Lease::finish`] keeps it for the next request.
+/// A network that runs. Dropping it gives its memory back; [`Lease::finish`] keeps it for the next
+/// request.
 pub(crate) struct Lease {
     store: Store,
     id: LeaseId,
@@ -55,8 +56,8 @@ impl Lease {
         lent.map(|s| s.arena_bytes()).sum()
     }
 
-    /// Gives the sessions back in good order: the next request of the same plan gets them. Sessions of a run
-    /// that failed are dropped instead, since nobody knows what state they are in.
+    /// Gives the sessions back in good order: the next request of the same plan gets them. Sessions
+    /// of a run that failed are dropped instead, since nobody knows what state they are in.
     pub(crate) fn finish(mut self) {
         let sessions = self.sessions.take();
         let (store, plans) = (&self.store, std::mem::take(&mut self.plans));

@@ -1,4 +1,5 @@
-//! Models of one store are never taken for each other, what is in use stays, and threads may share it.
+//! Models of one store are never taken for each other, what is in use stays, and threads may share
+//! it.
 
 mod models;
 mod room;

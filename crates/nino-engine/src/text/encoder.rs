@@ -1,4 +1,5 @@
-//! One text encoder on a device: chunks of tokens and vectors in, hidden states and pooled text out.
+//! One text encoder on a device: chunks of tokens and vectors in, hidden states and pooled text
+//! out.
 
 use super::inversion::Inversions;
 use crate::fit::fit;
@@ -89,8 +90,8 @@ pub(super) fn run(
     Ok(outputs)
 }
 
-/// Vectors of another width are left out and the row filled up behind, as ComfyUI does; weights stay
-/// where they were.
+/// Vectors of another width are left out and the row filled up behind, as ComfyUI does; weights
+/// stay where they were.
 fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>) -> Row {
     let mut ids = Vec::new();
     let mut vectors = Vec::new();

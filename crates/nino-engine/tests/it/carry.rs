@@ -1,5 +1,5 @@
-//! Cached frames between the runs and graphs of a clip: where they are changes nothing, and nothing of an
-//! earlier clip is among them.
+//! Cached frames between the runs and graphs of a clip: where they are changes nothing, and nothing
+//! of an earlier clip is among them.
 
 use super::decode::smooth;
 use super::gpu::gpus;
@@ -112,8 +112,8 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
         let clips = [&clip, &other];
         for (on, device) in &devices {
             let found = |chunk, on_host| found(device, &vae, clips, chunk, on_host);
-            // One graph, where nothing waits; one for the first frame and one for the others; one for
-            // two frames and one for the last.
+            // One graph, where nothing waits; one for the first frame and one for the others; one
+            // for two frames and one for the last.
             let (at_once, ones, twos) = (found(3, false), found(1, false), found(2, false));
             let on_host = found(1, true);
             assert_eq!(on_host.strategy, Strategy::ExactTiles, "{name} on {on}");
@@ -235,8 +235,8 @@ fn what_is_idle_goes_to_the_host_first() {
     };
     let plan = plan_decode(&store, &vae, size, &options).unwrap();
     assert_eq!(plan.strategy, Strategy::ExactTiles);
-    // Each of its caches once in and once out in each of five runs, and twice that for what it takes to
-    // shift them: with every large value on the host it would be 230 GB.
+    // Each of its caches once in and once out in each of five runs, and twice that for what it
+    // takes to shift them: with every large value on the host it would be 230 GB.
     let moved = plan.load().host_bytes as f64 / plan.host_bytes() as f64;
     assert!(moved < 10.0, "{moved:.1} times what is on the host");
 }

@@ -274,7 +274,8 @@ fn fast_tiles_blend_without_borders() {
     }
 }
 
-/// Every frame of a clip waits for its last tile: that is in the plan, and blends as a picture does.
+/// Every frame of a clip waits for its last tile: that is in the plan, and blends as a picture
+/// does.
 #[test]
 fn fast_tiles_of_a_clip_blend_every_frame() {
     let (vae, latent) = (wan(), smooth(&[1, 4, 2, 12, 12]));
@@ -453,8 +454,8 @@ impl Around for Stopping {
     }
 }
 
-/// Tiles of a picture and chunks of a clip: what runs when the stop comes is not finished, and nothing
-/// begins after it.
+/// Tiles of a picture and chunks of a clip: what runs when the stop comes is not finished, and
+/// nothing begins after it.
 #[test]
 fn a_decode_stops_within_the_tile_it_is_told_in() {
     let tiles = DecodeOptions {

@@ -233,7 +233,8 @@ fn previews_come_with_the_steps() {
     });
     assert_eq!(decoded.len(), STEPS / 2);
     assert!(decoded.iter().all(|p| (p.width, p.height) == (SIDE, SIDE)));
-    // The last prediction is the finished latent, and its preview is what the same VAE makes of that.
+    // The last prediction is the finished latent, and its preview is what the same VAE makes of
+    // that.
     let mut finished = Picture::default();
     let (ran, _) = with_control(|control| {
         let options = DecodeOptions::default();

@@ -1,4 +1,5 @@
-//! Models whose parts are files of their own, and what is said when one is missing or of another family.
+//! Models whose parts are files of their own, and what is said when one is missing or of another
+//! family.
 
 use nino_dtype::DType;
 use nino_engine::{Checkpoint, EngineError, Family, ModelFiles};

@@ -26,8 +26,8 @@ impl Process {
         }
         #[cfg(unix)]
         if let Ok(group) = libc::pid_t::try_from(self.child.id()) {
-            // SAFETY: a system call with plain numbers. The group is this child's: its number is not
-            // given to others before the child is waited for.
+            // SAFETY: a system call with plain numbers. The group is this child's: its number is
+            // not given to others before the child is waited for.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
         // It may have ended by itself.
@@ -41,8 +41,8 @@ impl Process {
         }
     }
 
-    /// Waits for its end. The lock is free meanwhile, so that others can end it. What it started and
-    /// left behind is ended with it.
+    /// Waits for its end. The lock is free meanwhile, so that others can end it. What it started
+    /// and left behind is ended with it.
     pub(super) fn wait(process: &Mutex<Process>) -> io::Result<ExitStatus> {
         let mut pause = Duration::from_millis(1);
         loop {

@@ -1,5 +1,5 @@
-//! Attention: one launch for whole batch elements where the kernel can, else one for each; of some keys
-//! only, one launch for them and one that puts it together with what others gave.
+//! Attention: one launch for whole batch elements where the kernel can, else one for each; of some
+//! keys only, one launch for them and one that puts it together with what others gave.
 
 use std::ops::Range;
 

@@ -49,8 +49,8 @@ impl<'a> Lower<'a> {
         Ok(launches)
     }
 
-    /// The weights to multiply with, and what must run before: where the plan has scratch for it, they
-    /// are expanded to f16 there.
+    /// The weights to multiply with, and what must run before: where the plan has scratch for it,
+    /// they are expanded to f16 there.
     fn expanded(&self, n: usize) -> Result<(View<'a>, Vec<Launch<'a>>), GpuError> {
         let from = self.operands[1];
         let Some(scratch) = self.scratch else {

@@ -56,9 +56,9 @@ impl<'a> Lower<'a> {
         for_each_op!(by_name)
     }
 
-    /// Whether kernels can count a value's parts. They know rows and columns by number, some as signed
-    /// ones; elements only as offsets, which wrap and are small again once a binding's start is taken
-    /// off. Where blocks are stored, the number of the element says the block.
+    /// Whether kernels can count a value's parts. They know rows and columns by number, some as
+    /// signed ones; elements only as offsets, which wrap and are small again once a binding's start
+    /// is taken off. Where blocks are stored, the number of the element says the block.
     fn count(&self, node: Node) -> Result<(), GpuError> {
         let shape = self.graph.shape(node);
         let most = i32::MAX as usize;
@@ -100,8 +100,8 @@ impl<'a> Lower<'a> {
         views.iter().all(|v| self.gpu.base(v).is_multiple_of(4))
     }
 
-    /// Elements of the result that this step makes, when rows are equal pieces of it. Such a piece is
-    /// one or more whole rows of its last dimension, whatever the op.
+    /// Elements of the result that this step makes, when rows are equal pieces of it. Such a piece
+    /// is one or more whole rows of its last dimension, whatever the op.
     fn elements(&self) -> Range<usize> {
         let each = self.shape().numel() / self.graph.op_rows(self.node).max(1);
         self.rows.start * each..self.rows.end * each

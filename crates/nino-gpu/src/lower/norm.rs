@@ -223,7 +223,8 @@ impl<'a> Lower<'a> {
             .with("XT", self.code(&self.operands[0])?))
     }
 
-    /// The norm kernel that keeps rows in registers, where they fit there, and the rows of its workgroups.
+    /// The norm kernel that keeps rows in registers, where they fit there, and the rows of its
+    /// workgroups.
     fn held(&self, key: &KernelKey, views: &[View<'a>], d: u32) -> Option<(KernelKey, u32)> {
         let each = 16 / self.out.dtype.block_bytes() as u32;
         let whole = |v: &View<'_>| self.gpu.base(v).is_multiple_of(each);
@@ -254,8 +255,8 @@ impl<'a> Lower<'a> {
         Some((key, HELD_LANES / row.lanes * rounds))
     }
 
-    /// A workgroup per row, or for several that it holds. 16-bit rows of odd length share words with their neighbours, so even
-    /// and odd rows take turns.
+    /// A workgroup per row, or for several that it holds. 16-bit rows of odd length share words
+    /// with their neighbours, so even and odd rows take turns.
     fn by_rows(
         &self,
         key: KernelKey,

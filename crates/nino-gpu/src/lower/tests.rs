@@ -16,8 +16,8 @@ mod cases;
 
 use cases::{CASES, Case, WITHOUT_KERNEL};
 
-/// What results are filled with before: in every type a number that comes back as it was when half a
-/// word is written.
+/// What results are filled with before: in every type a number that comes back as it was when half
+/// a word is written.
 const POISON: u8 = 0xe9;
 
 /// Bytes of a value that are held in any case.
@@ -108,8 +108,8 @@ fn gpu_products_of_many_rows_are_launches_that_devices_take() {
             let mut next = 0;
             for launch in &launches {
                 assert!(launch.groups.iter().all(|&n| n <= MOST_GROUPS));
-                // The 3x3 kernel counts rows of the picture and is told the last, others pixels and how
-                // many.
+                // The 3x3 kernel counts rows of the picture and is told the last, others pixels and
+                // how many.
                 let label = launch.label();
                 let (first, len) = (launch.params[3], launch.params[0]);
                 let (first, len) = if label.starts_with("conv3") {

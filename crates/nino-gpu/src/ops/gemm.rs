@@ -131,8 +131,8 @@ impl<'a> Gemm<'a> {
         self.launch(gpu, &key, groups)
     }
 
-    /// The cooperative kernel for 3x3 convolutions, of pictures or over frames: rows `y.0 .. y.1` of `images` images from
-    /// image `first_image` on.
+    /// The cooperative kernel for 3x3 convolutions, of pictures or over frames: rows `y.0 .. y.1`
+    /// of `images` images from image `first_image` on.
     pub fn conv3(
         &self,
         gpu: &Gpu,

@@ -1,5 +1,5 @@
-//! The memory of sessions that run by turns: pages that kernels see, the slots of streamed weights, and
-//! what passes through both.
+//! The memory of sessions that run by turns: pages that kernels see, the slots of streamed weights,
+//! and what passes through both.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,8 @@ impl Arena {
         })
     }
 
-    /// Values that pass through the pages; free whenever one of the sessions asks, since they take turns.
+    /// Values that pass through the pages; free whenever one of the sessions asks, since they take
+    /// turns.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,5 @@
-//! Launching PTX kernels from Vulkan command buffers: `VK_NVX_binary_import`, which NVIDIA's drivers
-//! have. Kernels take addresses of buffers rather than bindings.
+//! Launching PTX kernels from Vulkan command buffers: `VK_NVX_binary_import`, which NVIDIA's
+//! drivers have. Kernels take addresses of buffers rather than bindings.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};

@@ -11,8 +11,8 @@ use super::cuda::{self, Cuda};
 use super::{Api, Vulkan, pipeline};
 
 impl Vulkan {
-    /// Opens the adapter, for PTX too where `ptx` and the driver say so; `Ok(None)` where it is not a
-    /// Vulkan one.
+    /// Opens the adapter, for PTX too where `ptx` and the driver say so; `Ok(None)` where it is not
+    /// a Vulkan one.
     pub(crate) fn open(
         adapter: &wgpu::Adapter,
         desc: &wgpu::DeviceDescriptor<'_>,
@@ -74,8 +74,8 @@ impl Vulkan {
 const NVIDIA: u32 = 0x10de;
 
 /// The first family, as wgpu takes it; on NVIDIA's devices one that cannot draw, since kernels of a
-/// queue that can have 64 KiB of shared memory a multiprocessor, and on a compute queue all of it (228 on
-/// an H200: four workgroups of 48 KiB instead of one).
+/// queue that can have 64 KiB of shared memory a multiprocessor, and on a compute queue all of it
+/// (228 on an H200: four workgroups of 48 KiB instead of one).
 fn queue_family(adapter: &Adapter) -> u32 {
     let capabilities = adapter.physical_device_capabilities();
     if capabilities.properties().vendor_id != NVIDIA {

@@ -26,8 +26,8 @@ pub(crate) struct Pipeline {
 impl Drop for Pipeline {
     fn drop(&mut self) {
         let device = &self.vulkan.device;
-        // SAFETY: what was recorded with these keeps them through an `Arc`, and waits for the device
-        // before it goes.
+        // SAFETY: what was recorded with these keeps them through an `Arc`, and waits for the
+        // device before it goes.
         unsafe {
             device.destroy_pipeline(self.raw, None);
             device.destroy_pipeline_layout(self.layout, None);

@@ -52,8 +52,8 @@ impl Recorder {
         self.chunks.get(&first).map(|chunk| chunk.n_steps)
     }
 
-    /// Submits `steps`, recorded now if they are not yet. Nothing that begins with the same step may
-    /// still be running.
+    /// Submits `steps`, recorded now if they are not yet. Nothing that begins with the same step
+    /// may still be running.
     pub(crate) fn submit(
         &mut self,
         gpu: &Gpu,
@@ -215,8 +215,8 @@ impl Vulkan {
         let device = &self.device;
         let point = vk::PipelineBindPoint::COMPUTE;
         let [x, y, z] = dispatch.groups;
-        // SAFETY: `commands` is being recorded; pipeline, layout and set agree, since they were made
-        // for the same kernel; the parameters fit the layout's range.
+        // SAFETY: `commands` is being recorded; pipeline, layout and set agree, since they were
+        // made for the same kernel; the parameters fit the layout's range.
         unsafe {
             device.cmd_bind_descriptor_sets(commands, point, layout, 0, &[set], &[]);
             if !dispatch.params.is_empty() {

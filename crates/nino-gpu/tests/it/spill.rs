@@ -1,5 +1,5 @@
-//! Values kept outside the arena or across its pages pass through windows of rows: same result as a plan
-//! that fits.
+//! Values kept outside the arena or across its pages pass through windows of rows: same result as a
+//! plan that fits.
 
 use crate::devices;
 use crate::waves::Waves;

@@ -60,8 +60,8 @@ fn gpu_streamed_weights_give_the_same_bits() {
     }
 }
 
-/// Keys and values of a context that stays are sent and computed once, also when they are streamed or
-/// kept outside the arena.
+/// Keys and values of a context that stays are sent and computed once, also when they are streamed
+/// or kept outside the arena.
 #[test]
 fn gpu_what_stays_between_runs_gives_the_same_bits() {
     for device in devices(None) {

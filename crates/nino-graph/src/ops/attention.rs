@@ -17,8 +17,8 @@ pub struct Attention {
     /// Added to the scores: `[b or 1, heads or 1, n or 1, m]`.
     pub mask: Option<Node>,
     pub scale: f32,
-    /// Steps are blocks of queries by blocks of keys ([`KeyBlocks`]) instead of queries. A plan sets
-    /// this where all keys at once are too many.
+    /// Steps are blocks of queries by blocks of keys ([`KeyBlocks`]) instead of queries. A plan
+    /// sets this where all keys at once are too many.
     pub by_keys: bool,
 }
 

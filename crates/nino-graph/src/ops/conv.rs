@@ -18,7 +18,8 @@ pub struct Conv {
     pub pad: [usize; 4],
     /// `[h, w]`
     pub dilation: [usize; 2],
-    /// The input is enlarged by this factor (nearest) in h and w before the window is taken; 1 = not.
+    /// The input is enlarged by this factor (nearest) in h and w before the window is taken; 1 =
+    /// not.
     pub upsample: usize,
     pub pre: Option<Prologue>,
     pub epi: Epilogue,

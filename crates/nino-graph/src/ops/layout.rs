@@ -75,8 +75,8 @@ impl Graph {
     }
 }
 
-/// Rows of a part of the result that lie in the given rows of the result, as one covering range. The
-/// part begins at element `before` of `axis`.
+/// Rows of a part of the result that lie in the given rows of the result, as one covering range.
+/// The part begins at element `before` of `axis`.
 fn rows_of_part(operand: &Operand<'_>, axis: usize, before: usize) -> Range<usize> {
     let (part, out) = (operand.shape, operand.out);
     let inner: usize = out[axis + 1..out.rank() - 1].iter().product();

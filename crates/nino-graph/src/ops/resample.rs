@@ -40,8 +40,8 @@ impl Graph {
     }
 }
 
-/// Rows of the input for the given rows of the result, where `span` gives the first and the last row
-/// of an image that row `y` of its result reads.
+/// Rows of the input for the given rows of the result, where `span` gives the first and the last
+/// row of an image that row `y` of its result reads.
 fn input_rows(operand: &Operand<'_>, span: impl Fn(usize) -> (usize, usize)) -> Part {
     let (x, out) = (operand.shape, operand.out);
     let (h_in, h_out) = (x[x.rank() - 3], out[out.rank() - 3]);

@@ -44,8 +44,8 @@ pub(super) struct Packed {
 }
 
 /// Places buffers one after the other at the lowest free offset, in several orders, and keeps the
-/// best: largest first is usually close to the lower bound, first come first served sometimes wins. Those
-/// that other graphs share come before all, side by side, whatever else there is.
+/// best: largest first is usually close to the lower bound, first come first served sometimes wins.
+/// Those that other graphs share come before all, side by side, whatever else there is.
 pub(super) fn pack(buffers: &[Buffer], limits: &Limits) -> Packed {
     let lifetime = |b: &Buffer| b.end - b.start + 1;
     let mut orders: Vec<Vec<usize>> = vec![(0..buffers.len()).collect(); 3];

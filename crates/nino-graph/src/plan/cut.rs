@@ -6,8 +6,8 @@ use crate::{Graph, Node, Use};
 use std::ops::Range;
 
 /// Cuts one op into the fewest steps of equal rows that respect the limits; gives the largest
-/// binding, or what the smallest steps would need. `windowed` says by node which values pass through
-/// windows.
+/// binding, or what the smallest steps would need. `windowed` says by node which values pass
+/// through windows.
 pub(super) fn steps(
     graph: &Graph,
     node: Node,

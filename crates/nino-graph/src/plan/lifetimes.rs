@@ -180,8 +180,8 @@ impl Lifetimes<'_> {
         self.home[node.index()] = Some(home);
     }
 
-    /// The last position at which a value must be there. Carried values stay until the run ends: the
-    /// next run finds them again.
+    /// The last position at which a value must be there. Carried values stay until the run ends:
+    /// the next run finds them again.
     fn end(&self, node: Node) -> usize {
         let last_use = self.last_use[node.index()];
         let mut carried = self.graph.carried().iter();

@@ -11,8 +11,8 @@ pub struct Limits {
     pub align: usize,
     /// The most bytes one operand of one step may cover.
     pub max_binding: usize,
-    /// Bytes of the largest buffer. The arena is cut into pages of this size; a value that is larger
-    /// lies over several pages of its own and passes through windows.
+    /// Bytes of the largest buffer. The arena is cut into pages of this size; a value that is
+    /// larger lies over several pages of its own and passes through windows.
     pub page: usize,
     /// The most bytes of windows one step may have, where the budget does not ask for less.
     pub window: usize,
@@ -29,8 +29,8 @@ pub struct Limits {
     pub expand_rows: Option<usize>,
     /// What is computed from kept inputs and parameters alone may stay in the arena for later runs.
     pub keep_steady: bool,
-    /// Values of at least this many bytes are kept on the host in every plan. `usize::MAX` leaves it
-    /// to the search; tests use less to see values pass through windows.
+    /// Values of at least this many bytes are kept on the host in every plan. `usize::MAX` leaves
+    /// it to the search; tests use less to see values pass through windows.
     pub host_above: usize,
 }
 
@@ -56,7 +56,8 @@ impl Default for Limits {
 pub struct Budget {
     /// Bytes for weights, arena, `reserve` and `beside` together; `None` where there is no limit.
     pub total: Option<usize>,
-    /// Bytes of the program itself, where its memory is the device's; 0 where the device has its own.
+    /// Bytes of the program itself, where its memory is the device's; 0 where the device has its
+    /// own.
     pub reserve: usize,
     /// Bytes that a request holds outside its plans, such as pictures, where they count.
     pub beside: usize,

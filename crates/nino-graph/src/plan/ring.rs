@@ -1,5 +1,5 @@
-//! Which parameters pass through the ring: the large ones of some ops, chosen so that the least bytes
-//! move.
+//! Which parameters pass through the ring: the large ones of some ops, chosen so that the least
+//! bytes move.
 
 use super::limits::Limits;
 use super::stream::Fetch;
@@ -21,7 +21,8 @@ pub(super) struct Ring {
 /// Slots of the ring: one in use, one being filled.
 pub(super) const SLOTS: usize = 2;
 
-/// Smaller parameters always stay: a transfer of their own would cost more than the memory is worth.
+/// Smaller parameters always stay: a transfer of their own would cost more than the memory is
+/// worth.
 const MIN_STREAM: usize = 64 * 1024;
 
 /// Kernels that decode blocks look one word past the end.
@@ -111,8 +112,8 @@ impl Streams {
         }
     }
 
-    /// Names of the parameters to fetch so that at most `budget` bytes of parameters and ring are on
-    /// the device, or as few as can be.
+    /// Names of the parameters to fetch so that at most `budget` bytes of parameters and ring are
+    /// on the device, or as few as can be.
     pub(super) fn choose(&self, budget: usize) -> BTreeSet<String> {
         let groups = self.pick(budget).groups.into_iter();
         groups.flat_map(|g| g.names.iter().cloned()).collect()
@@ -132,8 +133,8 @@ impl Streams {
     /// The groups with the least bytes a run.
     ///
     /// Large slots cost memory: for every size of slot, only groups that fit it are taken; the size
-    /// with the least traffic wins. For one size the traffic falls as the budget grows, so the least
-    /// of them does too.
+    /// with the least traffic wins. For one size the traffic falls as the budget grows, so the
+    /// least of them does too.
     fn pick(&self, budget: usize) -> Picked<'_> {
         if self.weights <= budget {
             return Picked::default();

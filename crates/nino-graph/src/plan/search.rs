@@ -1,10 +1,10 @@
 //! The search for the quickest plans that fit a budget.
 //!
-//! A candidate is a choice of what stays between runs, which values are kept on the host and how large
-//! windows are; streamed weights take what it leaves of the budget. Which candidates there are does
-//! not depend on the budget, so the least budget is the need of the smallest one. Candidates are tried
-//! in the order of the least time they can take ([`Rates::time`]), until no other can be much quicker
-//! than the best found.
+//! A candidate is a choice of what stays between runs, which values are kept on the host and how
+//! large windows are; streamed weights take what it leaves of the budget. Which candidates there
+//! are does not depend on the budget, so the least budget is the need of the smallest one.
+//! Candidates are tried in the order of the least time they can take ([`Rates::time`]), until no
+//! other can be much quicker than the best found.
 
 mod candidate;
 
@@ -60,7 +60,8 @@ impl Search {
     }
 
     /// The quickest plans for graphs of one network that run by turns in one arena; what they share
-    /// ([`Graph::share`]) has one place. Where none fits, the error tells the least budget that does.
+    /// ([`Graph::share`]) has one place. Where none fits, the error tells the least budget that
+    /// does.
     pub fn best(&self, turns: &[Turn]) -> Result<Vec<Plan>, PlanError> {
         let fastest = Strategy::fastest(&self.limits);
         let fits = |plans: &[Plan], room: usize| Memory::of(plans).bytes() <= room;

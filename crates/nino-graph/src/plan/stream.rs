@@ -1,4 +1,5 @@
-//! Parameters that do not all fit: some stay on the device, the others pass through a ring of slots.
+//! Parameters that do not all fit: some stay on the device, the others pass through a ring of
+//! slots.
 //!
 //! The large parameters of one op are fetched together. Fetch `k` goes to slot `k mod 2` and may be
 //! written once the op of fetch `k - 2` is done, so the next one is on its way while an op runs.

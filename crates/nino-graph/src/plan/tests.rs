@@ -344,8 +344,8 @@ fn permuted_rows_bind_all_they_read_and_halves_bind_halves() {
     assert_eq!(plan.largest_binding(), 64 << 10);
 }
 
-/// A picture of 65,536² in what WebGPU promises to bind: every op of a VAE can be cut that far. Nothing is
-/// allocated.
+/// A picture of 65,536² in what WebGPU promises to bind: every op of a VAE can be cut that far.
+/// Nothing is allocated.
 #[test]
 fn ops_of_the_largest_pictures_fit_the_smallest_bindings() {
     let mut g = Graph::new();
@@ -478,8 +478,8 @@ fn carried_frames_share_one_place_that_lasts() {
     }
 }
 
-/// Two graphs of one arena: what the first makes is where the second finds it, in the arena, over pages
-/// and on the host, and so is what the first knows nothing of.
+/// Two graphs of one arena: what the first makes is where the second finds it, in the arena, over
+/// pages and on the host, and so is what the first knows nothing of.
 #[test]
 fn graphs_that_run_by_turns_agree_on_what_they_share() {
     let bytes = 2 * 32 * 32 * 16 * 4;
@@ -576,8 +576,8 @@ fn what_does_not_fit_passes_through_windows() {
     );
 }
 
-/// What no page holds lies over pages of its own, which count as the arena's; where the budget is less
-/// than that, it goes to the host.
+/// What no page holds lies over pages of its own, which count as the arena's; where the budget is
+/// less than that, it goes to the host.
 #[test]
 fn values_larger_than_a_page_lie_over_pages() {
     let (g, out) = block(64, 64, 32);

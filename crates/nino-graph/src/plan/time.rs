@@ -22,7 +22,8 @@ pub struct Rates {
     pub host_bytes: f64,
     /// Bytes of streamed weights.
     pub read_bytes: f64,
-    /// Weights come behind computation, as far as they take less time; else they take turns with it.
+    /// Weights come behind computation, as far as they take less time; else they take turns with
+    /// it.
     pub reads_hide: bool,
     /// Seconds a step takes to begin.
     pub step_seconds: f64,

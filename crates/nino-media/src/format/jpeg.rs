@@ -49,8 +49,8 @@ pub(crate) fn scan(file: &[u8]) -> Result<Jpeg<'_>, &'static str> {
                 size = Some((number(w0, w1), number(h0, h1)));
             }
             APP1 if exif.is_none() => exif = segment.strip_prefix(EXIF),
-            // Compressed data follows. It has no markers but restarts, so what comes next is found as
-            // after any other segment.
+            // Compressed data follows. It has no markers but restarts, so what comes next is found
+            // as after any other segment.
             SOS if size.is_none() => return Err("its data comes before its size"),
             _ => {}
         }

@@ -95,8 +95,9 @@ impl Chunk {
     }
 }
 
-/// Reads the header and holds all that decoders keep beside pixels to the limits: text, profile, and
-/// the number of frames. The caller checks the size, since what a pixel takes is the decoder's matter.
+/// Reads the header and holds all that decoders keep beside pixels to the limits: text, profile,
+/// and the number of frames. The caller checks the size, since what a pixel takes is the decoder's
+/// matter.
 pub(crate) fn check<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Header, MediaError> {
     let chunks = chunks(input, guard)?;
     let header = match chunks.first() {

@@ -19,8 +19,8 @@ pub(crate) struct WebP {
     pub(crate) exif: Option<(u64, u64)>,
 }
 
-/// Walks over all chunks, also those inside of frames, and holds every size that is said anywhere to
-/// the limits; `pixel_bytes` are needed for a pixel.
+/// Walks over all chunks, also those inside of frames, and holds every size that is said anywhere
+/// to the limits; `pixel_bytes` are needed for a pixel.
 pub(crate) fn check<R: Read + Seek>(
     input: &mut R,
     guard: Guard<'_>,

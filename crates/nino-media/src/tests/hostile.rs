@@ -1,5 +1,5 @@
-//! Files that say more than they hold: sizes, texts and profiles that unpack to gigabytes, and files
-//! that were cut. Each is refused from its headers, with the numbers.
+//! Files that say more than they hold: sizes, texts and profiles that unpack to gigabytes, and
+//! files that were cut. Each is refused from its headers, with the numbers.
 
 use super::{gradient, load_picture, open_video, write_picture};
 use crate::{Limits, MediaError, ReadOptions, read_text};

@@ -11,7 +11,8 @@ pub struct Config {
     pub context_dim: usize,
     /// Size of the label vector (SDXL: pooled text and sizes).
     pub adm_in: Option<usize>,
-    /// Size of the embedded guidance that consistency models are told, where they were distilled so.
+    /// Size of the embedded guidance that consistency models are told, where they were distilled
+    /// so.
     pub guidance: Option<usize>,
     pub heads: Heads,
     /// After the first convolution.
@@ -32,7 +33,8 @@ pub enum Heads {
     Width(usize),
 }
 
-/// A residual block; then, in all but SSD-1B and its kin, `depth` transformer blocks and another one.
+/// A residual block; then, in all but SSD-1B and its kin, `depth` transformer blocks and another
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Middle {
     pub depth: usize,

@@ -2,7 +2,8 @@
 
 use crate::Find;
 
-/// More than any network has: sizes double with each level, and a damaged file may claim any number.
+/// More than any network has: sizes double with each level, and a damaged file may claim any
+/// number.
 const MAX_LEVELS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Wan VAE encoder. Frames `[b, t, 8h, 8w, 3]` in −1..1 → mean and log variance `[b, t', h, w, 2z]`.
-//! The first chunk takes 1 + 4k frames and gives 1 + k, later ones take 4k and give k.
+//! Wan VAE encoder. Frames `[b, t, 8h, 8w, 3]` in −1..1 → mean and log variance `[b, t', h, w,
+//! 2z]`. The first chunk takes 1 + 4k frames and gives 1 + k, later ones take 4k and give k.
 
 use super::Config;
 use super::block::{causal_conv, head, middle, residual_block, time_conv};

@@ -3,8 +3,8 @@
 use crate::stream::beside;
 use nino_graph::{Graph, Node, PadMode, ReduceFn};
 
-/// Mean over groups of (channel, frame, row, column): `[b, t, h, w, c]` → `[b, t/ft, h/fs, w/fs, cout]`.
-/// A number of frames that `ft` does not divide gets zeros in front.
+/// Mean over groups of (channel, frame, row, column): `[b, t, h, w, c]` → `[b, t/ft, h/fs, w/fs,
+/// cout]`. A number of frames that `ft` does not divide gets zeros in front.
 pub(super) fn avg_down(g: &mut Graph, x: Node, ft: usize, fs: usize, cout: usize) -> Node {
     let lacking = (ft - g.shape(x)[1] % ft) % ft;
     let x = g.pad(x, 1, lacking, 0, PadMode::Constant(0.0));

@@ -57,8 +57,8 @@ impl Golden {
         Tensor::decode(entry.dtype, Shape::new(&entry.shape), &bytes).unwrap()
     }
 
-    /// Values of `graph` by node; the intermediates that the golden has are compared on the way, and
-    /// the first that diverges is named.
+    /// Values of `graph` by node; the intermediates that the golden has are compared on the way,
+    /// and the first that diverges is named.
     pub(crate) fn run(
         &self,
         graph: &Graph,

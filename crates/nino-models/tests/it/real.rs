@@ -1,4 +1,5 @@
-//! Real TAESD weights, where there are any: the round trip of a synthetic picture against PyTorch's.
+//! Real TAESD weights, where there are any: the round trip of a synthetic picture against
+//! PyTorch's.
 
 use crate::golden::{Golden, cpu};
 use nino_dtype::DType;

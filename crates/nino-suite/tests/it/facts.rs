@@ -1,5 +1,5 @@
-//! What ops say of themselves holds for every case: they have rows and a cost, they write their whole
-//! result, and a row depends on nothing but what it says it reads.
+//! What ops say of themselves holds for every case: they have rows and a cost, they write their
+//! whole result, and a row depends on nothing but what it says it reads.
 
 use nino_graph::{Graph, Kind, Node, Op, Rewrites, rewrite};
 use nino_suite::{PROBLEMS, Problem, Tensor, reference};

@@ -1,5 +1,6 @@
-//! Writes a model in another encoding: to GGUF or safetensors, tensor by tensor, in parallel over pieces
-//! of a million values, so that memory stays at a few dozen megabytes whatever the file's size.
+//! Writes a model in another encoding: to GGUF or safetensors, tensor by tensor, in parallel over
+//! pieces of a million values, so that memory stays at a few dozen megabytes whatever the file's
+//! size.
 
 mod plan;
 mod report;

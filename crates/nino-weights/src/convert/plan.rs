@@ -2,10 +2,10 @@
 //!
 //! - What is not real numbers stays as it is.
 //! - The first `keep` rule one of whose words is in the name decides.
-//! - When the wanted type is a block type or fp8, tensors with fewer than two dimensions (norms, biases)
-//!   keep their type if it is a plain float.
-//! - A block type needs rows of whole blocks. Where they are not, the type falls back: Q2_K and Q3_K to
-//!   Q4_0, Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0 (as llama.cpp does), and those to f16.
+//! - When the wanted type is a block type or fp8, tensors with fewer than two dimensions (norms,
+//!   biases) keep their type if it is a plain float.
+//! - A block type needs rows of whole blocks. Where they are not, the type falls back: Q2_K and
+//!   Q3_K to Q4_0, Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0 (as llama.cpp does), and those to f16.
 
 use nino_dtype::DType;
 

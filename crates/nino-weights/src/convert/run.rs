@@ -19,8 +19,8 @@ const PIECE: usize = 1 << 18;
 const PER_THREAD: usize = 16;
 
 thread_local! {
-    /// Values read and values as written. Kept, because fresh megabytes for every piece cost more in
-    /// page faults than the encoding itself.
+    /// Values read and values as written. Kept, because fresh megabytes for every piece cost more
+    /// in page faults than the encoding itself.
     static SCRATCH: RefCell<(Vec<f32>, Vec<f32>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 

@@ -1,4 +1,5 @@
-//! GGUF v2 and v3, little-endian. Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! GGUF v2 and v3, little-endian. Format:
+//! <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 mod cursor;
 mod read;

@@ -1,7 +1,7 @@
-//! LoRA files: low-rank updates of a model's tensors, kept apart from the weights so that they apply at
-//! run time to quantized models too. kohya, diffusers (attention processors) and PEFT spellings are
-//! read, as are LyCORIS' LoCon, LoHa and LoKr, each with or without DoRA's magnitudes; OFT, GLoRA and
-//! IA3 are recognized and refused by name.
+//! LoRA files: low-rank updates of a model's tensors, kept apart from the weights so that they
+//! apply at run time to quantized models too. kohya, diffusers (attention processors) and PEFT
+//! spellings are read, as are LyCORIS' LoCon, LoHa and LoKr, each with or without DoRA's
+//! magnitudes; OFT, GLoRA and IA3 are recognized and refused by name.
 
 mod keys;
 mod parse;
@@ -33,8 +33,8 @@ pub enum LoraPart {
     TextEncoder(usize),
 }
 
-/// The update is for piece `part` of `of` of a tensor that the canonical layout fuses: the last piece
-/// ends where the rows end, the others are as tall as the update.
+/// The update is for piece `part` of `of` of a tensor that the canonical layout fuses: the last
+/// piece ends where the rows end, the others are as tall as the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     pub part: usize,

@@ -151,7 +151,8 @@ const ORIGINAL: &[&str] = &[
     "img_emb",
 ];
 
-/// Resolves module names; knows the whole list because where a level's upsampler stands depends on it.
+/// Resolves module names; knows the whole list because where a level's upsampler stands depends on
+/// it.
 pub(super) struct Resolver {
     unet: Mapper,
     flux: Mapper,

@@ -248,7 +248,8 @@ fn tiny(index: &Index, name: &str) -> Option<(String, (Net, Dialect))> {
     let prefix = head
         .strip_suffix("decoder.")
         .or_else(|| head.strip_suffix("encoder."));
-    // `decoder.` and `encoder.` side by side are one network; a prefix such as `taesd_decoder.` is not.
+    // `decoder.` and `encoder.` side by side are one network; a prefix such as `taesd_decoder.` is
+    // not.
     let prefix = prefix
         .filter(|p| p.is_empty() || p.ends_with('.'))
         .unwrap_or(head);

@@ -1,11 +1,11 @@
-//! One naming for every packager's file. A model file is one or more [`Component`]s; each is found by a
-//! tensor name only that network has, whatever stands before it, and its tensors are renamed to the
-//! original author's layout (LDM, BFL, Wan) without a prefix. CLIP text encoders are the exception:
-//! SD 1 and the loose files use the Hugging Face layout, SD 2 and SDXL half of each, so all of them are
-//! given in the Hugging Face one.
+//! One naming for every packager's file. A model file is one or more [`Component`]s; each is found
+//! by a tensor name only that network has, whatever stands before it, and its tensors are renamed
+//! to the original author's layout (LDM, BFL, Wan) without a prefix. CLIP text encoders are the
+//! exception: SD 1 and the loose files use the Hugging Face layout, SD 2 and SDXL half of each, so
+//! all of them are given in the Hugging Face one.
 //!
-//! Renaming is by tables of pure string rules; where layouts fuse, split or transpose tensors, entries
-//! are recut to match without reading them.
+//! Renaming is by tables of pure string rules; where layouts fuse, split or transpose tensors,
+//! entries are recut to match without reading them.
 
 mod clip;
 mod discover;

@@ -1,4 +1,5 @@
-//! Cuts stored tensors to the shapes canonical names have, by moving spans and strides; reads nothing.
+//! Cuts stored tensors to the shapes canonical names have, by moving spans and strides; reads
+//! nothing.
 
 use std::collections::HashMap;
 

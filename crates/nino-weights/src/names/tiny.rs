@@ -1,4 +1,5 @@
-//! TAESD and TAEHV: numbered layers under `encoder.` and `decoder.`, which separate files leave out.
+//! TAESD and TAEHV: numbered layers under `encoder.` and `decoder.`, which separate files leave
+//! out.
 
 use super::rules::number;
 

@@ -24,8 +24,8 @@ const RESNET: &[(&str, &str)] = &[
     ("conv_shortcut", "skip_connection"),
 ];
 
-/// `n_res`: residual blocks per level on the way down; bit `i` of `up_attention`: whether level `i` on the
-/// way up has attention, after which its upsampler is numbered.
+/// `n_res`: residual blocks per level on the way down; bit `i` of `up_attention`: whether level `i`
+/// on the way up has attention, after which its upsampler is numbered.
 pub(super) fn from_diffusers(name: &str, n_res: usize, up_attention: u64) -> Option<String> {
     if let Some(rest) = name.strip_prefix("down_blocks.") {
         let (level, rest) = number(rest)?;

@@ -1,5 +1,5 @@
-//! diffusers `AutoencoderKLWan` to Wan's own names: blocks are one flat list in Wan 2.1 and nested per
-//! level in 2.2.
+//! diffusers `AutoencoderKLWan` to Wan's own names: blocks are one flat list in Wan 2.1 and nested
+//! per level in 2.2.
 
 use super::rules::{leaf, number, rewrite};
 

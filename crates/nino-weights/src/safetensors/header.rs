@@ -1,5 +1,6 @@
-//! The header parser. Stricter than JSON: a name twice, an unknown field, a hole or an overlap is an
-//! error, because every one of them means that two readers could disagree on what the file holds.
+//! The header parser. Stricter than JSON: a name twice, an unknown field, a hole or an overlap is
+//! an error, because every one of them means that two readers could disagree on what the file
+//! holds.
 
 use std::collections::HashSet;
 use std::fmt;

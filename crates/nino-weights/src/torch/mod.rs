@@ -1,5 +1,6 @@
-//! PyTorch `.pt`, `.pth`, `.ckpt` and `.bin` files: a zip of a pickle and raw storages, or the legacy
-//! stream of pickles followed by them. The pickle is interpreted, never executed: see [`pickle`].
+//! PyTorch `.pt`, `.pth`, `.ckpt` and `.bin` files: a zip of a pickle and raw storages, or the
+//! legacy stream of pickles followed by them. The pickle is interpreted, never executed: see
+//! [`pickle`].
 
 mod legacy;
 pub mod pickle;

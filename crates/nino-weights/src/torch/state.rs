@@ -9,8 +9,8 @@ use crate::{Entry, Metadata, Span, Value};
 
 const MAX_DEPTH: usize = 16;
 
-/// Bytes of all names and values that are copied out of the pickle, where one string may stand in many
-/// places. Two thousand tensors have a hundred thousand.
+/// Bytes of all names and values that are copied out of the pickle, where one string may stand in
+/// many places. Two thousand tensors have a hundred thousand.
 const MAX_NAMES: usize = 64 << 20;
 
 /// Walks the top value. `storage(tensor, key, bytes)` says where a storage's bytes are.

@@ -1,4 +1,5 @@
-//! From a recorded `_rebuild_tensor_v2(storage, start, shape, strides, ..)` to an entry of the index.
+//! From a recorded `_rebuild_tensor_v2(storage, start, shape, strides, ..)` to an entry of the
+//! index.
 
 use nino_dtype::DType;
 

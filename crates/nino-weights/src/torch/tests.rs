@@ -83,8 +83,8 @@ fn overlapping_zip_members_are_refused() {
     assert!(error.contains("overlaps"), "{error}");
 }
 
-/// Forty megabytes each, as a file may have. Each is refused before it takes much memory: every value
-/// costs 32 bytes, every place on the stack four, every mark and memo eight.
+/// Forty megabytes each, as a file may have. Each is refused before it takes much memory: every
+/// value costs 32 bytes, every place on the stack four, every mark and memo eight.
 #[test]
 fn bombs_are_refused_early() {
     const BYTES: usize = 40_000_000;

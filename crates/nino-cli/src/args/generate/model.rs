@@ -7,7 +7,8 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built in]
+    /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built
+    /// in]
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
     /// VAE to use instead of the model's own
@@ -23,8 +24,9 @@ pub(crate) struct ModelArgs {
     /// quantized while it is loaded
     #[arg(long, value_name = "TYPE")]
     pub(crate) quantize: Option<QuantizeArg>,
-    /// Layer of the text encoders to stop at, counted from the last: 1 or -1 is the last, 2 or -2 the one
-    /// before it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for SD 2.x and SDXL]
+    /// Layer of the text encoders to stop at, counted from the last: 1 or -1 is the last, 2 or -2
+    /// the one before it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for
+    /// SD 2.x and SDXL]
     #[arg(long, value_name = "N", value_parser = clip_skip, allow_negative_numbers = true)]
     pub(crate) clip_skip: Option<usize>,
     /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: as its file tells]

@@ -11,7 +11,8 @@ pub(crate) struct SamplingArgs {
     /// Steps of sampling [default: the model's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) steps: Option<u32>,
-    /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: the model's]
+    /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: the
+    /// model's]
     #[arg(long, value_name = "N", value_parser = finite, allow_negative_numbers = true)]
     pub(crate) cfg: Option<f32>,
     /// Take back the contrast that --cfg adds: 0 leaves it, 1 takes all, 0.7 is usual

@@ -26,7 +26,8 @@ pub(crate) struct StartArgs {
     /// Put the picture's own pixels back outside the mask, which the VAE else redraws
     #[arg(long, requires = "masked")]
     pub(crate) paste: bool,
-    /// Paint around the picture: pixels to add as LEFT,TOP,RIGHT,BOTTOM, or the size WxH to center it in
+    /// Paint around the picture: pixels to add as LEFT,TOP,RIGHT,BOTTOM, or the size WxH to center
+    /// it in
     #[arg(
         long,
         value_name = "SIDES|WxH",

@@ -1,4 +1,5 @@
-//! The rows of the bench: networks of built-in descriptions with made-up weights, or of a checkpoint.
+//! The rows of the bench: networks of built-in descriptions with made-up weights, or of a
+//! checkpoint.
 
 use super::network::{Kind, Network, Origin};
 use crate::args::BenchGenerateArgs;

@@ -1,5 +1,5 @@
-//! Flags out of ComfyUI's `prompt`: a graph in its API format, walked back from the saved picture. A
-//! node with no counterpart is an error, since a picture without it would be another.
+//! Flags out of ComfyUI's `prompt`: a graph in its API format, walked back from the saved picture.
+//! A node with no counterpart is an error, since a picture without it would be another.
 
 use super::flags::Flags;
 use crate::args::PredictionArg;
@@ -268,7 +268,8 @@ impl Graph {
         Ok(())
     }
 
-    /// LoRAs and the loader, from the sampler backwards; the LoRA nearest the loader is applied first.
+    /// LoRAs and the loader, from the sampler backwards; the LoRA nearest the loader is applied
+    /// first.
     fn model<'a>(&'a self, mut node: Node<'a>, flags: &mut Flags) -> Result<(), String> {
         let mut loras = Vec::new();
         loop {

@@ -1,4 +1,5 @@
-//! Flags of `generate` as a value: what was given, what a picture records, and a command line again.
+//! Flags of `generate` as a value: what was given, what a picture records, and a command line
+//! again.
 
 use crate::args::Cli;
 use anyhow::Result;

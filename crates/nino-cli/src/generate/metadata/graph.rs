@@ -178,8 +178,8 @@ impl Sampling<'_> {
     }
 }
 
-/// What the model was said to predict; of a consistency model also where its file told it, which ComfyUI
-/// does not ask.
+/// What the model was said to predict; of a consistency model also where its file told it, which
+/// ComfyUI does not ask.
 fn predicting(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
     let said = origin.files.prediction.map(PredictionArg::comfy_name);
     let told = origin.model.diffusion.takes_guidance().then_some("lcm");

@@ -1,5 +1,6 @@
-//! What sampling starts from, as ComfyUI's nodes: an empty latent, a picture with or without a mask, a
-//! latent file. Files are named as they were given; ComfyUI looks for them in its input folder.
+//! What sampling starts from, as ComfyUI's nodes: an empty latent, a picture with or without a
+//! mask, a latent file. Files are named as they were given; ComfyUI looks for them in its input
+//! folder.
 
 use super::graph::{Graph, Input, Link, at, value};
 use super::{Origin, file_name};

@@ -24,8 +24,8 @@ fn plan(spec: &str, chunk: usize, budget: Option<usize>) -> DecodePlan {
     plan_decode(&store, &vae, size, &options).unwrap()
 }
 
-/// Bytes of the frames that runs of part `to` find where those of part `from` left them, and of those that
-/// have to be moved.
+/// Bytes of the frames that runs of part `to` find where those of part `from` left them, and of
+/// those that have to be moved.
 fn carried(plan: &DecodePlan, from: usize, to: usize) -> (usize, usize) {
     let (from, to) = (&plan.parts[from], &plan.parts[to]);
     let (mut stay, mut move_) = (0, 0);

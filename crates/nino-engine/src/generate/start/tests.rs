@@ -6,7 +6,8 @@ use crate::tests::{close, golden};
 use crate::{Latent, Mask, Picture, Upscale};
 use std::path::Path;
 
-/// The golden's stand-in for a VAE: the mean of every square of eight, and the first channel doubled.
+/// The golden's stand-in for a VAE: the mean of every square of eight, and the first channel
+/// doubled.
 fn encode(values: &[f32], width: usize, height: usize) -> Latent {
     let (w, h) = (width / 8, height / 8);
     let mut planes = vec![0.0; 4 * w * h];

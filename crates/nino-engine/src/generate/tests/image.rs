@@ -1,5 +1,5 @@
-//! Everything that starts from a picture or a latent, against ComfyUI: whole paths of a small SD 1, and of
-//! the same with the nine channels of an inpaint model.
+//! Everything that starts from a picture or a latent, against ComfyUI: whole paths of a small SD 1,
+//! and of the same with the nine channels of an inpaint model.
 
 use super::comfy::{NEGATIVE, PROMPT, control, planes, store};
 use crate::generate::passes::Passes;

@@ -128,7 +128,8 @@ impl Deltas {
         Ok(())
     }
 
-    /// The usual update, a band of rows after the other: a whole difference is as large as its weight.
+    /// The usual update, a band of rows after the other: a whole difference is as large as its
+    /// weight.
     fn merge_bands(
         &self,
         (up, down, rank): (&[f32], &[f32], usize),
@@ -331,8 +332,8 @@ fn to_graph(values: Vec<f32>, shape: Shape) -> Vec<f32> {
     moved
 }
 
-/// DoRA as ComfyUI computes it: the updated weight, its rows (or columns) brought to `magnitude`. Rows
-/// are measured before the update, columns after it.
+/// DoRA as ComfyUI computes it: the updated weight, its rows (or columns) brought to `magnitude`.
+/// Rows are measured before the update, columns after it.
 fn decompose(
     weight: &mut [f32],
     delta: &[f32],

@@ -1,4 +1,5 @@
-//! Patched weights against ComfyUI's, branches against merged weights, and files that do not belong.
+//! Patched weights against ComfyUI's, branches against merged weights, and files that do not
+//! belong.
 
 use super::*;
 use nino_cpu::{Cpu, CpuOptions};

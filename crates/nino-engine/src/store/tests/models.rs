@@ -196,8 +196,8 @@ fn threads_share_a_store() {
     assert_eq!(store.usage().busy_bytes, 0);
 }
 
-/// Convolutions over time read their kernels in other pieces where memory is short. A device holds weights
-/// the way the plan that loaded them reads them.
+/// Convolutions over time read their kernels in other pieces where memory is short. A device holds
+/// weights the way the plan that loaded them reads them.
 #[test]
 fn weights_serve_only_plans_that_read_them_in_the_same_way() {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens");

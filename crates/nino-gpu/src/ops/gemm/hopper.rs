@@ -51,8 +51,9 @@ pub(super) fn takes_channels(c: usize) -> bool {
 /// Columns of the weights of a gated product: a multiple of this.
 const GATED_COLUMNS: u32 = 16;
 
-/// Whether a linear layer with a gate runs here, whatever its rows: weights and activations are f16, a
-/// bias is all that is around it, and K is a multiple of the steps of every tile that can be gated.
+/// Whether a linear layer with a gate runs here, whatever its rows: weights and activations are
+/// f16, a bias is all that is around it, and K is a multiple of the steps of every tile that can be
+/// gated.
 pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
     let [n, k] = *g.shape(gated.w) else {
         return false;
@@ -166,8 +167,8 @@ fn window(conv: &ConvShape) -> Option<Window> {
     })
 }
 
-/// The tile whose busiest multiprocessor is done first, of those whose steps `channels` are. Halves of a
-/// gated one are of whole 32 columns.
+/// The tile whose busiest multiprocessor is done first, of those whose steps `channels` are. Halves
+/// of a gated one are of whole 32 columns.
 fn hopper_tile([m, n, k]: [u32; 3], channels: u32, gated: bool) -> Option<Tile> {
     let time = |tile: &Tile, rates: &[f32]| {
         let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(n.div_ceil(tile.bn));

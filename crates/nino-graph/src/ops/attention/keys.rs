@@ -1,5 +1,5 @@
-//! Attention cut by keys, for keys that do not fit at once: a step computes one block of queries with
-//! some blocks of keys, and its partial result waits in scratch for the next step.
+//! Attention cut by keys, for keys that do not fit at once: a step computes one block of queries
+//! with some blocks of keys, and its partial result waits in scratch for the next step.
 
 use crate::{Attention, Graph};
 use std::ops::Range;

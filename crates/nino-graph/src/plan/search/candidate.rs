@@ -257,9 +257,9 @@ impl<'l> Candidate<'l> {
         least
     }
 
-    /// Gives its plans, from the largest windows to the smallest that do, until told to stop. Windows
-    /// are halves, quarters and so on of the whole arena. Those that are much larger than `room` are
-    /// left out: where their plans fit it, they are the plans of smaller windows.
+    /// Gives its plans, from the largest windows to the smallest that do, until told to stop.
+    /// Windows are halves, quarters and so on of the whole arena. Those that are much larger than
+    /// `room` are left out: where their plans fit it, they are the plans of smaller windows.
     fn each_plans(&self, room: usize, mut on_plans: impl FnMut(Vec<Plan>) -> bool) {
         if self.is_whole() {
             on_plans(self.level.whole.clone());

@@ -1,5 +1,5 @@
-//! What is found fits, brings in and takes out every byte it must, and the least budget that an error
-//! tells is the least that does.
+//! What is found fits, brings in and takes out every byte it must, and the least budget that an
+//! error tells is the least that does.
 
 use super::super::{order, stream};
 use crate::{
@@ -41,7 +41,8 @@ fn pyramid([h, w, c]: [usize; 3], levels: &[bool]) -> Graph {
     g.finish().unwrap()
 }
 
-/// Linears of the given widths, one after the other; gated by those of an input that stays, if asked.
+/// Linears of the given widths, one after the other; gated by those of an input that stays, if
+/// asked.
 fn chain(rows: usize, widths: &[usize], gated: bool) -> Graph {
     let mut g = Graph::new();
     let mut x = g.input("x", [rows, widths[0]], DType::F32);

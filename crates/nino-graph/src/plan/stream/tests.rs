@@ -6,7 +6,8 @@ use nino_dtype::DType;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Linears of the given widths, one after the other; gated by those of an input that stays, if wanted.
+/// Linears of the given widths, one after the other; gated by those of an input that stays, if
+/// wanted.
 fn chain(widths: &[usize], gated: bool) -> Graph {
     let mut g = Graph::new();
     let mut x = g.input("x", [4, widths[0]], DType::F32);
