@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fetches the pictures and names, by npm at fixed versions, into $1 (default build/npm). Needs npm and node.
+# Fetches the pictures and names, by npm at fixed versions, into $1 (default build/npm). Needs npm
+# and node.
 set -e
 dir=${1:-build/npm}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -35,7 +35,8 @@ class Scenes:
         self.n = min(limit or 1 << 30, len(self.data["kind"]))
         self.load_pictures(folder / "images.bin")
         self.table = torch.tensor([BACKGROUNDS[b] for b in BACKGROUNDS], device=device) / 255
-        # One row per color: hue, saturation factor, value factor, value floor, keep hue (1) or drop color (0).
+        # One row per color: hue, saturation factor, value factor, value floor, keep hue (1) or drop
+        # color (0).
         rows = [(h or 0, s, v, floor, float(h is not None)) for h, s, v, floor in COLORS.values()]
         self.targets = torch.tensor(rows, device=device)
         self.recolor = self.data["recolor"].to(device)

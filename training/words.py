@@ -6,7 +6,8 @@ BACKGROUNDS = {
     "purple": (140, 90, 200), "orange": (245, 150, 60), "light blue": (170, 215, 250), "brown": (130, 90, 60),
 }
 
-# Recoloring targets: hue in degrees (None: remove color), saturation and value factors, value floor.
+# Recoloring targets: hue in degrees (None: remove color), saturation and value factors, value
+# floor.
 COLORS = {
     "red": (2, 1.0, 1.0, 0.0), "orange": (26, 1.0, 1.0, 0.1), "yellow": (47, 1.0, 1.0, 0.25),
     "green": (125, 0.9, 0.9, 0.0), "blue": (214, 1.0, 1.0, 0.0), "purple": (272, 0.85, 0.95, 0.0),
@@ -20,7 +21,8 @@ STYLES = {
     "noto": ["noto {}", "{}, noto", "{} in noto style", "noto emoji of {}", "cartoon {}", "{}, cartoon"],
 }
 
-# Everyday names that the official ones lack, by official name. The first entries weigh like the name itself.
+# Everyday names that the official ones lack, by official name. The first entries weigh like the
+# name itself.
 ALIASES = {
     "automobile": ["car", "red car"], "sport utility vehicle": ["blue car", "suv", "jeep"], "taxi": ["yellow taxi", "yellow car", "cab"],
     "red apple": ["apple"], "mobile phone": ["phone", "smartphone", "cell phone"], "hot beverage": ["coffee", "cup of coffee", "tea cup"],
@@ -69,7 +71,8 @@ ALIASES = {
     "ring": ["diamond ring"], "lipstick": ["red lipstick"], "wrench": ["spanner"], "hammer": ["tool"], "gear": ["cog"], "magnet": ["horseshoe magnet"], "battery": ["green battery"], "candle": ["burning candle"], "bell": ["golden bell"], "anchor": ["ship anchor"],
 }
 
-# Faces that can wear things: official name -> (eye height, top height, face width), as fractions of the picture.
+# Faces that can wear things: official name -> (eye height, top height, face width), as fractions of
+# the picture.
 FACES = {
     "sun with face": (0.46, 0.13, 0.62), "full moon face": (0.45, 0.08, 0.75), "dog face": (0.46, 0.12, 0.62), "cat face": (0.50, 0.16, 0.68),
     "lion": (0.48, 0.10, 0.60), "bear": (0.47, 0.13, 0.66), "panda": (0.47, 0.13, 0.66), "koala": (0.47, 0.14, 0.60), "fox": (0.52, 0.16, 0.66),
