@@ -35,6 +35,7 @@ impl File {
         match parts.next()? {
             "crates" => parts.next(),
             "xtask" => Some("xtask"),
+            "fuzz" => Some("fuzz"),
             _ => None,
         }
     }

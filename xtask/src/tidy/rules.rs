@@ -109,7 +109,7 @@ fn machine_paths(file: &File, findings: &mut Vec<Finding>) {
 fn code_lines(file: &File, findings: &mut Vec<Finding>) {
     let prints = file
         .krate()
-        .is_some_and(|k| k == "nino-cli" || k == "xtask");
+        .is_some_and(|k| matches!(k, "nino-cli" | "xtask" | "fuzz"));
     let ships = file.is_rust() && file.is_source() && !file.is_test();
     let mut in_tests = false;
     for (i, line) in file.text.lines().enumerate() {
@@ -142,7 +142,7 @@ fn code_lines(file: &File, findings: &mut Vec<Finding>) {
             .find(|p| has_word(line, p));
         if let Some(print) = print.filter(|_| !prints) {
             push(
-                format!("{print} outside nino-cli and xtask"),
+                format!("{print} outside nino-cli, xtask and fuzz"),
                 "use `tracing`",
             );
         }
