@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 fn options() -> Result<Options> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut options = Options {
-        time: Duration::from_secs(60),
+        time: Duration::from_mins(1),
         target: None,
         seed: now.map_or(0, |t| t.as_secs()),
         case: None,

@@ -199,7 +199,7 @@ pub(crate) fn torch(_folder: &Path) -> Vec<Seed> {
 fn named(extension: &str, mut seeds: Vec<Seed>, corpus: &str) -> Vec<Seed> {
     seeds.extend(files(corpus, &[]));
     for seed in &mut seeds {
-        seed.extension = extension.to_owned();
+        extension.clone_into(&mut seed.extension);
     }
     seeds
 }

@@ -76,3 +76,6 @@ fn one(target: &Target, seeds: &[Seed], seed: u64, case: u64, folder: &Path) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

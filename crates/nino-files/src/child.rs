@@ -123,10 +123,10 @@ impl Child {
         Ok(started)
     }
 
-    /// Closes its input, waits for its end, and is an error unless that is a good one. Its output
-    /// has been read to the end, or is of no interest.
+    /// Closes its input and its output, waits for its end, and is an error unless that is a good
+    /// one.
     pub fn finish(&mut self) -> Result<(), ChildError> {
-        drop(self.input.take());
+        drop((self.input.take(), self.output.take()));
         let status = Process::wait(&self.process).map_err(failed(&self.program, "wait for"))?;
         let said = self.said.recv_timeout(LAST_WORDS).unwrap_or_default();
         if self.stop.is_asked() {

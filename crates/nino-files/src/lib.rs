@@ -27,5 +27,6 @@ pub use scratch::{free_bytes, free_bytes_of, reserve, scratch};
 pub use signal::ignore_file_size_signal;
 pub use unfinished::remove_all_unfinished;
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

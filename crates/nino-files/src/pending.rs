@@ -16,11 +16,13 @@ const ATTEMPTS: usize = 16;
 /// [`crate::remove_all_unfinished`], and after a kill by the next output in its folder.
 #[derive(Debug)]
 pub struct Pending {
-    asked: PathBuf,
+    /// As the caller named it, for messages.
     target: PathBuf,
+    /// Where the links of `target` lead.
+    place: PathBuf,
     temporary: PathBuf,
-    /// Holds the lock that says that someone is still writing.
-    _lock: Option<File>,
+    /// Open as long as someone is writing: it holds the lock that says so.
+    lock: Option<File>,
 }
 
 impl Pending {
@@ -31,7 +33,7 @@ impl Pending {
         let replaced = match std::fs::metadata(&place) {
             Ok(meta) => {
                 check_regular(target, meta.file_type(), "written")?;
-                Some(bits(meta.permissions()))
+                Some(bits(&meta.permissions()))
             }
             Err(_) => None,
         };
@@ -46,7 +48,7 @@ impl Pending {
             }
             options.open(temporary).map(Some)
         };
-        let (pending, file) = Pending::new(target, place, make)?;
+        let (pending, file) = Pending::new(target, &place, make)?;
         let file = file.expect("a file was made and opened");
         if let Some(replaced) = replaced {
             // Exactly, whatever the umask left of it. A read-only file can be replaced as well.
@@ -59,7 +61,7 @@ impl Pending {
     /// A new folder. Where there is one at `target` when it is finished, [`Pending::keep`] fails.
     pub fn folder(target: &Path) -> Result<Pending, FileError> {
         let place = resolve(target)?;
-        let (pending, _) = Pending::new(target, place, |temporary| {
+        let (pending, _) = Pending::new(target, &place, |temporary| {
             std::fs::create_dir(temporary)?;
             // Windows does not open folders as files, and has no need of the lock.
             Ok(File::open(temporary).ok())
@@ -79,25 +81,25 @@ impl Pending {
 
     /// Where it will go, as the caller named it.
     pub fn target(&self) -> &Path {
-        &self.asked
+        &self.target
     }
 
     /// Moves it to its target, over what is there.
     pub fn keep(self) -> Result<(), FileError> {
-        std::fs::rename(&self.temporary, &self.target)
-            .map_err(FileError::io(&self.asked, "put what is finished in place"))
+        std::fs::rename(&self.temporary, &self.place)
+            .map_err(FileError::io(&self.target, "put what is finished in place"))
     }
 
     fn new(
-        asked: &Path,
-        target: PathBuf,
+        target: &Path,
+        place: &Path,
         create: impl Fn(&Path) -> io::Result<Option<File>>,
     ) -> Result<(Pending, Option<File>), FileError> {
-        sweep_once(folder_of(&target));
-        let failed = FileError::io(asked, "create the file");
+        sweep_once(folder_of(place));
+        let failed = FileError::io(target, "create the file");
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
-            let temporary = new_name(&target);
+            let temporary = new_name(place);
             // Before it is made, so that a signal finds it at any moment.
             unfinished::register(&temporary);
             let file = match create(&temporary) {
@@ -113,13 +115,13 @@ impl Pending {
             };
             // From here on dropping it removes what was made.
             let mut pending = Pending {
-                asked: asked.to_owned(),
-                target: target.clone(),
+                target: target.to_owned(),
+                place: place.to_owned(),
                 temporary,
-                _lock: None,
+                lock: None,
             };
             match file.as_ref().map_or(Claim::Unsupported, Claim::of) {
-                Claim::Taken => pending._lock = file.as_ref().and_then(|f| f.try_clone().ok()),
+                Claim::Taken => pending.lock = file.as_ref().and_then(|f| f.try_clone().ok()),
                 Claim::Lost => continue,
                 Claim::Unsupported => {}
             }
@@ -130,18 +132,19 @@ impl Pending {
 }
 
 /// Who may read and write; not the bits that make a program run as its owner.
-fn bits(permissions: Permissions) -> Permissions {
+fn bits(permissions: &Permissions) -> Permissions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         Permissions::from_mode(permissions.mode() & 0o777)
     }
     #[cfg(not(unix))]
-    permissions
+    permissions.clone()
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
+        drop(self.lock.take());
         unfinished::remove(&self.temporary);
         unfinished::unregister(&self.temporary);
     }

@@ -1,7 +1,9 @@
 //! The `ffmpeg` on the PATH: reads the formats that are not read here, and writes MP4.
 
 use crate::limits::Guard;
-use crate::{ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions};
+use crate::{
+    ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions, io_error,
+};
 use nino_files::{Child, ChildError, Opened, Pending, Pipes, Stop};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -84,7 +86,7 @@ impl FrameSource for Frames {
         let frame = read_ppm(&mut self.out, guard);
         match frame {
             // A frame that is cut short is the end of an ffmpeg that failed or was stopped.
-            Ok(None) | Err(MediaError::Decode { .. }) => {
+            Ok(None) | Err(MediaError::Io { .. }) => {
                 self.out.get_mut().finish().map_err(failed(&self.path))?;
             }
             _ => {}
@@ -102,11 +104,11 @@ pub(crate) fn read_ppm(
         path: guard.path.to_owned(),
         what,
     };
-    let failed = |e: std::io::Error| wrong(format!("a frame is cut short: {e}"));
+    let failed = io_error(guard.path, "read a whole frame");
     let mut header = [0u64; 3];
     let mut magic = String::new();
     for i in 0..4 {
-        let word = word(input).map_err(failed)?;
+        let word = word(input).map_err(&failed)?;
         match (i, word.parse()) {
             (0, _) if word.is_empty() => return Ok(None),
             (0, _) => magic = word,

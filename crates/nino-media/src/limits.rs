@@ -115,15 +115,19 @@ impl Guard<'_> {
 
     /// So many zero bytes, or the error that there is no memory for them.
     pub(crate) fn zeroed(&self, bytes: usize) -> Result<Vec<u8>, MediaError> {
-        let mut buffer = Vec::new();
-        match buffer.try_reserve_exact(bytes) {
-            Ok(()) => {
-                buffer.resize(bytes, 0);
-                Ok(buffer)
-            }
+        let mut buffer = self.with_room(bytes)?;
+        buffer.resize(bytes, 0);
+        Ok(buffer)
+    }
+
+    /// Room for so many values, or the error that there is no memory for them.
+    pub(crate) fn with_room<T>(&self, n: usize) -> Result<Vec<T>, MediaError> {
+        let mut values = Vec::new();
+        match values.try_reserve_exact(n) {
+            Ok(()) => Ok(values),
             Err(_) => Err(MediaError::NoMemory {
                 path: self.path.to_owned(),
-                bytes,
+                bytes: n * size_of::<T>(),
             }),
         }
     }

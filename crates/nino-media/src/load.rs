@@ -23,14 +23,14 @@ pub fn load_with_alpha(
     limits: &Limits,
 ) -> Result<(Picture, Option<Mask>), MediaError> {
     with_raw(path, limits, |raw, guard| {
-        let mask = raw.clear();
+        let mask = raw.clear(guard)?;
         Ok((raw.into_picture(guard)?, mask))
     })
 }
 
 /// A mask out of a picture: white is to be painted, black and clear stay.
 pub fn load_mask(path: &Path, limits: &Limits) -> Result<Mask, MediaError> {
-    with_raw(path, limits, |raw, _| Ok(raw.bright()))
+    with_raw(path, limits, |raw, guard| raw.bright(guard))
 }
 
 fn with_raw<T>(
@@ -62,7 +62,8 @@ fn decode(file: &mut PictureFile, guard: Guard<'_>) -> Result<Raw, MediaError> {
             let header = png::check(input, guard)?;
             guard.size(header.width, header.height, pixel_bytes(header.pixel_bytes))?;
             rewind(input, guard)?;
-            Raw::decode(PngDecoder::new(input).map_err(image)?, guard)
+            let decoder = PngDecoder::with_limits(input, bound(guard)).map_err(image)?;
+            Raw::decode(decoder, guard)
         }
         Kind::Jpeg => {
             let bytes = all_bytes(input, guard)?;

@@ -85,18 +85,19 @@ impl Raw {
 
     /// Where the picture is clear, as a mask of what is to be painted; `None` without an alpha
     /// channel.
-    pub(crate) fn clear(&self) -> Option<Mask> {
+    pub(crate) fn clear(&self, guard: Guard<'_>) -> Result<Option<Mask>, MediaError> {
         if self.channels % 2 == 1 {
-            return None;
+            return Ok(None);
         }
         let pixels = self.values.chunks_exact(self.channels);
-        Some(self.mask(pixels.map(|p| 1.0 - f32::from(p[self.channels - 1]) / 255.0)))
+        let clear = pixels.map(|p| 1.0 - f32::from(p[self.channels - 1]) / 255.0);
+        self.mask(clear, guard).map(Some)
     }
 
     /// How white it is, as a mask of what is to be painted; what is clear counts as black.
-    pub(crate) fn bright(&self) -> Mask {
+    pub(crate) fn bright(&self, guard: Guard<'_>) -> Result<Mask, MediaError> {
         let pixels = self.values.chunks_exact(self.channels);
-        self.mask(pixels.map(|p| {
+        let bright = pixels.map(|p| {
             let (gray, alpha) = match *p {
                 [gray] => (gray, 255),
                 [gray, alpha] => (gray, alpha),
@@ -105,15 +106,22 @@ impl Raw {
                 [] => (0, 0),
             };
             f32::from(gray) / 255.0 * (f32::from(alpha) / 255.0)
-        }))
+        });
+        self.mask(bright, guard)
     }
 
-    fn mask(&self, values: impl Iterator<Item = f32>) -> Mask {
-        Mask {
+    fn mask(
+        &self,
+        pixels: impl Iterator<Item = f32>,
+        guard: Guard<'_>,
+    ) -> Result<Mask, MediaError> {
+        let mut values = guard.with_room(self.width * self.height)?;
+        values.extend(pixels);
+        Ok(Mask {
             width: self.width,
             height: self.height,
-            values: values.collect(),
-        }
+            values,
+        })
     }
 
     fn turned(self, orientation: Orientation, guard: Guard<'_>) -> Result<Raw, MediaError> {

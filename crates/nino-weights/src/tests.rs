@@ -176,6 +176,7 @@ fn spans_of_safetensors(bytes: &[u8]) -> Option<Vec<Entry>> {
 #[test]
 fn a_file_that_changes_while_it_is_read_is_told() {
     use std::io::{Seek, SeekFrom, Write};
+    type Change = fn(&mut std::fs::File);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.safetensors");
     let bytes = std::fs::read(golden("all.safetensors")).unwrap();
@@ -186,7 +187,6 @@ fn a_file_that_changes_while_it_is_read_is_told() {
         file.set_modified(long_ago).unwrap();
         file
     };
-    type Change = fn(&mut std::fs::File);
     let overwrite: Change = |file| {
         file.seek(SeekFrom::End(-4)).unwrap();
         file.write_all(b"othr").unwrap();

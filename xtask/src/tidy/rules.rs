@@ -142,7 +142,7 @@ fn code_lines(file: &File, findings: &mut Vec<Finding>) {
             .find(|p| has_word(line, p));
         if let Some(print) = print.filter(|_| !prints) {
             push(
-                format!("{print} outside nino-cli and xtask"),
+                format!("{print} outside nino-cli, xtask and fuzz"),
                 "use `tracing`",
             );
         }

@@ -46,7 +46,7 @@ fn each_rule_sees_its_breach() {
         (
             src,
             "//! A.\nfn a() { println!(); }\n",
-            "2: println! outside nino-cli and xtask",
+            "2: println! outside nino-cli, xtask and fuzz",
         ),
         (
             src,

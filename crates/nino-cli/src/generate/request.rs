@@ -40,7 +40,8 @@ pub(super) fn request(
         request.height = rounded("height", size.height);
     }
     request.add_noise = !args.sampling.no_noise;
-    let limits = picture_limits(args.device.budget.map(|b| b.0));
+    let budget = settings.pick("budget", args.device.budget, str::parse)?;
+    let limits = picture_limits(budget.map(|b| b.0));
     let context = start::Context {
         model,
         env,

@@ -7,6 +7,7 @@ mod decode;
 mod doctor;
 mod files;
 mod generate;
+mod hostile;
 mod memory;
 mod models;
 mod pull;

@@ -42,7 +42,7 @@ fn a_program_that_says_much_is_heard_to_the_end() {
 fn the_first_line_of_a_failure_is_told() {
     let script = "cat > /dev/null; echo 'no such codec' >&2; echo more >&2; exit 1";
     let mut child = Child::start(sh(script), WRITE, Stop::never()).unwrap();
-    child.write_all(&[0; 100_000]).unwrap();
+    child.write_all(&vec![0; 100_000]).unwrap();
     let error = child.finish().unwrap_err().to_string();
     assert!(error.ends_with("1): no such codec"), "{error}");
     let missing = Command::new("no-such-program-anywhere");
