@@ -156,6 +156,15 @@ pub enum EngineError {
     NoNegative { cfg: f32 },
     #[error("there is no prompt: even an empty one has to be encoded")]
     NoPrompt,
+    #[error("an area begins at {x},{y} of a latent of {width}x{height}, which is outside of it")]
+    AreaOutside {
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+    },
+    #[error("a prompt has {bytes} bytes, {most} are the most that are encoded")]
+    PromptLength { bytes: usize, most: usize },
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
@@ -254,6 +263,8 @@ impl EngineError {
             | EngineError::InputNotFinite { .. }
             | EngineError::NoNegative { .. }
             | EngineError::NoPrompt
+            | EngineError::AreaOutside { .. }
+            | EngineError::PromptLength { .. }
             | EngineError::NoiseLength { .. }
             | EngineError::Sigmas { .. }
             | EngineError::Sample(_)

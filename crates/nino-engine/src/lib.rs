@@ -50,19 +50,22 @@ pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
     apply_lora,
 };
+pub use nino_dtype::DType;
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::Family;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
+pub use nino_sample::schedule;
 pub use nino_sample::{
-    Error as SampleError, ModelSampling, Options as SamplerOptions, Prediction, Rng, SAMPLERS,
-    Sampler as SamplerInfo, Scheduler, Seed, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, ModelSampling,
+    Options as SamplerOptions, Prediction, Rng, SAMPLERS, Sampler as SamplerInfo, Scheduler, Seed,
+    Solver, nearest,
 };
 pub use profile::{OpTotal, Profile};
 pub use reopen::{Open, Reopening};
 pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
-pub use text::{encode_text, encode_texts};
+pub use text::{MAX_PROMPT_BYTES, encode_text, encode_texts};
 pub use vae::VaeFile;

@@ -9,6 +9,10 @@ use inversion::Inversions;
 use nino_text::{Tokens, tokenize};
 use std::path::PathBuf;
 
+/// The most bytes of a prompt. Every 75 tokens are a run of the text encoders, so that more would be hours of work that
+/// no model was made for.
+pub const MAX_PROMPT_BYTES: usize = 100 * 1024;
+
 /// Encodes a prompt in ComfyUI's syntax. `embeddings` are folders with textual inversions, for
 /// `embedding:name`. ComfyUI's `CLIPTextEncode`.
 pub fn encode_text(
@@ -31,6 +35,12 @@ pub fn encode_texts(
     embeddings: &[PathBuf],
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
+    if let Some(prompt) = prompts.iter().find(|p| p.len() > MAX_PROMPT_BYTES) {
+        return Err(EngineError::PromptLength {
+            bytes: prompt.len(),
+            most: MAX_PROMPT_BYTES,
+        });
+    }
     control.stage(Stage::Text)?;
     let known: Vec<Option<Conditioning>> = prompts
         .iter()
