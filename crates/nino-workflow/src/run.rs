@@ -3,8 +3,6 @@
 
 mod call;
 mod key;
-#[cfg(test)]
-mod tests;
 
 use crate::check::{Bound, Checked, CheckedNode};
 use crate::graph::Link;

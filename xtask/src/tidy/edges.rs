@@ -6,7 +6,7 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("nino-dtype", &[]),
     ("nino-media", &[]),
     ("nino-ptx", &[]),
@@ -35,7 +35,8 @@ const EDGES: [(&str, &[&str]); 16] = [
             "nino-text",
         ],
     ),
-    ("nino-server", &["nino-engine"]),
+    ("nino-workflow", &["nino-engine"]),
+    ("nino-server", &["nino-engine", "nino-workflow"]),
     ("nino-python", &["nino-engine"]),
     (
         "nino-cli",
@@ -50,6 +51,7 @@ const EDGES: [(&str, &[&str]); 16] = [
             "nino-text",
             "nino-suite",
             "nino-engine",
+            "nino-workflow",
             "nino-server",
         ],
     ),

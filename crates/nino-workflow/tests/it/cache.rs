@@ -115,7 +115,7 @@ fn a_file_that_changed_is_read_again() {
     write(200);
     run(&mut executor, &graph, &mut host);
     let found: Vec<u8> = host.pictures("3").iter().map(|p| p.rgb[0]).collect();
-    assert_eq!(found, [245, 55]);
+    assert_eq!(found, [245, 54]);
 }
 
 #[test]

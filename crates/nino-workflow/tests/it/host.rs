@@ -82,10 +82,11 @@ impl Host for Folders {
 pub(crate) fn checkpoint(model: &str, name: &str, change: impl Fn(String) -> String) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.safetensors"));
     if !path.exists() {
-        // Tests run side by side: each writes its own, and the last one stays.
+        // Tests run side by side: each writes its own, and the first one stays.
         let own = path.with_extension(std::process::id().to_string());
         made::write_list(&change(made::list(model)), &own);
-        std::fs::rename(&own, &path).unwrap();
+        let _ = std::fs::hard_link(&own, &path);
+        std::fs::remove_file(&own).unwrap();
     }
     path
 }
