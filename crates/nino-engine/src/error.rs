@@ -165,6 +165,8 @@ pub enum EngineError {
     },
     #[error("a prompt has {bytes} bytes, {most} are the most that are encoded")]
     PromptLength { bytes: usize, most: usize },
+    #[error("a prompt makes {chunks} chunks of tokens, {most} are the most that are encoded")]
+    PromptChunks { chunks: usize, most: usize },
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
@@ -265,6 +267,7 @@ impl EngineError {
             | EngineError::NoPrompt
             | EngineError::AreaOutside { .. }
             | EngineError::PromptLength { .. }
+            | EngineError::PromptChunks { .. }
             | EngineError::NoiseLength { .. }
             | EngineError::Sigmas { .. }
             | EngineError::Sample(_)

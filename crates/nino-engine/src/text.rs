@@ -9,9 +9,12 @@ use inversion::Inversions;
 use nino_text::{Tokens, tokenize};
 use std::path::PathBuf;
 
-/// The most bytes of a prompt. Every 75 tokens are a run of the text encoders, so that more would be hours of work that
-/// no model was made for.
+/// The most bytes of a prompt. No model was made for more.
 pub const MAX_PROMPT_BYTES: usize = 100 * 1024;
+
+/// The most chunks of 75 tokens of a prompt. Each is a run of the text encoders; so many tokens of SDXL are 250 MiB. A
+/// prompt of words has fewer in its bytes, one of signs or of `BREAK` may have more.
+const MAX_CHUNKS: usize = 400;
 
 /// Encodes a prompt in ComfyUI's syntax. `embeddings` are folders with textual inversions, for
 /// `embedding:name`. ComfyUI's `CLIPTextEncode`.
@@ -93,6 +96,12 @@ fn encode(
             })
         };
         let tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(long) = tokens.iter().find(|t| t.chunks.len() > MAX_CHUNKS) {
+            return Err(EngineError::PromptChunks {
+                chunks: long.chunks.len(),
+                most: MAX_CHUNKS,
+            });
+        }
         if i == 0 {
             tell_missing(&tokens, &inversions, control);
         }

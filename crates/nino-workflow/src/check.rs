@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
         for def in visit.def.inputs {
             let Some(given) = visit.node.inputs.get(def.name) else {
                 if def.need == Need::Required {
-                    problems.push(Problem::Missing { input: def.name });
+                    problems.push(Problem::Missing { input: def });
                 }
                 continue;
             };
@@ -274,11 +274,10 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn input(&self, def: &InputDef, given: &Input) -> Result<Bound, Problem> {
+    fn input(&self, def: &'static InputDef, given: &Input) -> Result<Bound, Problem> {
         match given {
             Input::BadLink(value) => Err(Problem::BadLink {
-                input: def.name,
-                kind: def.kind,
+                input: def,
                 found: value.clone(),
             }),
             Input::Link(link) => self.link(def, link).map(|()| Bound::Link(link.clone())),
@@ -290,17 +289,17 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a link leads to an output of the right type.
-    fn link(&self, def: &InputDef, link: &Link) -> Result<(), Problem> {
+    fn link(&self, def: &'static InputDef, link: &Link) -> Result<(), Problem> {
         let node = self.graph.get(&link.node).and_then(class);
         let Some(from) = node else {
             return Err(Problem::NoSuchNode {
-                input: def.name,
+                input: def,
                 link: link.clone(),
             });
         };
         let Some(output) = from.outputs.get(link.slot) else {
             return Err(Problem::NoSuchOutput {
-                input: def.name,
+                input: def,
                 link: link.clone(),
                 outputs: from.outputs.len(),
             });
@@ -309,8 +308,7 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         Err(Problem::Type {
-            input: def.name,
-            kind: def.kind,
+            input: def,
             received: output.socket,
             link: link.clone(),
         })
@@ -318,7 +316,7 @@ impl<'a> Checker<'a> {
 
     fn file(
         &self,
-        def: &InputDef,
+        def: &'static InputDef,
         folder: Folder,
         value: &serde_json::Value,
     ) -> Result<Bound, Problem> {
@@ -327,7 +325,7 @@ impl<'a> Checker<'a> {
             && !names.contains(&name)
         {
             return Err(Problem::NotInList {
-                input: def.name,
+                input: def,
                 found: value.clone(),
                 options: names,
             });
@@ -335,7 +333,7 @@ impl<'a> Checker<'a> {
         match self.host.find(folder, &name) {
             Ok(path) => Ok(Bound::File(path)),
             Err(error) => Err(Problem::Custom {
-                input: def.name,
+                input: def,
                 why: error.to_string(),
             }),
         }

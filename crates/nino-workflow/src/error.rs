@@ -61,12 +61,12 @@ pub enum NodeError {
 pub struct RunError {
     pub node: String,
     pub class: &'static str,
-    pub source: NodeError,
+    pub source: Box<NodeError>,
 }
 
 impl RunError {
     /// Whether the caller asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.source, NodeError::Engine(EngineError::Cancelled))
+        matches!(*self.source, NodeError::Engine(EngineError::Cancelled))
     }
 }

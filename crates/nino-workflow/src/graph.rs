@@ -248,7 +248,7 @@ impl Node {
     fn to_json(&self) -> Value {
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|(name, input)| (name.clone(), input.to_json()));
-        let mut node = json!({ "inputs": Map::from_iter(inputs) });
+        let mut node = json!({ "inputs": inputs.collect::<Map<_, _>>() });
         if let Some(class) = &self.class {
             node["class_type"] = json!(class);
         }

@@ -22,7 +22,7 @@ pub struct NodeDef {
 }
 
 /// An input of a class of nodes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct InputDef {
     pub name: &'static str,
     pub need: Need,

@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         let kept = kept.map_err(|source| RunError {
             node: id.to_owned(),
             class,
-            source,
+            source: Box::new(source),
         })?;
         self.executor.results.insert(key, kept);
         tell(Progress::Finished);

@@ -119,7 +119,7 @@ fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option
 /// An error of a node, with the engine's own error where it is found: hints and exit codes depend on it.
 fn told(error: RunError) -> anyhow::Error {
     let place = format!("node {} ({})", error.node, error.class);
-    match error.source {
+    match *error.source {
         NodeError::Engine(engine) => anyhow::Error::new(engine).context(place),
         other => anyhow::Error::new(other).context(place),
     }

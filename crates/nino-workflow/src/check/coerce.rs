@@ -8,27 +8,20 @@ use crate::types::Socket;
 use crate::value::Value;
 use serde_json::Value as Json;
 
-pub(super) fn value(def: &InputDef, given: &Json, limits: &Limits) -> Result<Value, Problem> {
-    let input = def.name;
+pub(super) fn value(
+    def: &'static InputDef,
+    given: &Json,
+    limits: &Limits,
+) -> Result<Value, Problem> {
+    let input = def;
     let failed = |to: Socket, why: &str| Problem::Conversion {
         input,
         to,
-        kind: def.kind,
         found: given.clone(),
         why: why.to_owned(),
     };
-    let small = |min: String, found: String| Problem::TooSmall {
-        input,
-        kind: def.kind,
-        min,
-        found,
-    };
-    let big = |max: String, found: String| Problem::TooBig {
-        input,
-        kind: def.kind,
-        max,
-        found,
-    };
+    let small = |min: String, found: String| Problem::TooSmall { input, min, found };
+    let big = |max: String, found: String| Problem::TooBig { input, max, found };
     match def.kind {
         InputKind::Socket(socket) => Err(failed(socket, "it has to be linked to a node")),
         InputKind::Int { min, max, .. } => {

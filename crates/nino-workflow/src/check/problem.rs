@@ -2,7 +2,7 @@
 //! answers with.
 
 use crate::graph::{Link, Node};
-use crate::node::InputKind;
+use crate::node::{InputDef, InputKind};
 use crate::types::Socket;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -48,55 +48,50 @@ pub struct NodeProblems {
 #[derive(Clone, Debug)]
 pub enum Problem {
     Missing {
-        input: &'static str,
+        input: &'static InputDef,
     },
     BadLink {
-        input: &'static str,
-        kind: InputKind,
+        input: &'static InputDef,
         found: Json,
     },
     NoSuchNode {
-        input: &'static str,
+        input: &'static InputDef,
         link: Link,
     },
     NoSuchOutput {
-        input: &'static str,
+        input: &'static InputDef,
         link: Link,
         outputs: usize,
     },
     Type {
-        input: &'static str,
-        kind: InputKind,
+        input: &'static InputDef,
         received: Socket,
         link: Link,
     },
     Conversion {
-        input: &'static str,
+        input: &'static InputDef,
         to: Socket,
-        kind: InputKind,
         found: Json,
         why: String,
     },
     TooSmall {
-        input: &'static str,
-        kind: InputKind,
+        input: &'static InputDef,
         min: String,
         found: String,
     },
     TooBig {
-        input: &'static str,
-        kind: InputKind,
+        input: &'static InputDef,
         max: String,
         found: String,
     },
     NotInList {
-        input: &'static str,
+        input: &'static InputDef,
         found: Json,
         options: Vec<String>,
     },
     /// What this program finds wrong beyond ComfyUI's own checks, such as a file that is not there.
     Custom {
-        input: &'static str,
+        input: &'static InputDef,
         why: String,
     },
     /// The node needs itself.
@@ -163,30 +158,28 @@ impl Problem {
             Problem::Missing { input }
             | Problem::BadLink { input, .. }
             | Problem::TooSmall { input, .. }
-            | Problem::TooBig { input, .. } => (*input).to_owned(),
+            | Problem::TooBig { input, .. } => input.name.to_owned(),
             Problem::NoSuchNode { input, link } => {
-                format!("{input}: there is no node '{}'", link.node)
+                format!("{}: there is no node '{}'", input.name, link.node)
             }
             Problem::NoSuchOutput {
                 input,
                 link,
                 outputs,
             } => format!(
-                "{input}: node '{}' has {outputs} outputs, none of them is number {}",
-                link.node, link.slot
+                "{}: node '{}' has {outputs} outputs, none of them is number {}",
+                input.name, link.node, link.slot
             ),
             Problem::Type {
-                input,
-                kind,
-                received,
-                ..
+                input, received, ..
             } => format!(
-                "{input}, received_type({received}) mismatch input_type({})",
-                kind.socket()
+                "{}, received_type({received}) mismatch input_type({})",
+                input.name,
+                input.kind.socket()
             ),
             Problem::Conversion {
                 input, found, why, ..
-            } => format!("{input}, {found}, {why}"),
+            } => format!("{}, {found}, {why}", input.name),
             Problem::NotInList {
                 input,
                 found,
@@ -198,9 +191,9 @@ impl Problem {
                     let options: Vec<String> = options.iter().map(|o| format!("'{o}'")).collect();
                     format!("[{}]", options.join(", "))
                 };
-                format!("{input}: {} not in {listed}", quoted(found))
+                format!("{}: {} not in {listed}", input.name, quoted(found))
             }
-            Problem::Custom { input, why } => format!("{input} - {why}"),
+            Problem::Custom { input, why } => format!("{} - {why}", input.name),
             Problem::Cycle { path, .. } => path.to_string(),
         }
     }
@@ -213,48 +206,38 @@ impl Problem {
                 extra = json!({ "node_id": node, "cycle_nodes": nodes[..] });
             }
             Problem::Missing { input } | Problem::Custom { input, .. } => {
-                extra["input_name"] = json!(input);
+                extra["input_name"] = json!(input.name);
             }
             Problem::NoSuchNode { input, link } | Problem::NoSuchOutput { input, link, .. } => {
-                extra["input_name"] = json!(input);
+                extra["input_name"] = json!(input.name);
                 extra["linked_node"] = json!([link.node, link.slot]);
             }
             Problem::Type {
                 input,
-                kind,
                 received,
                 link,
             } => {
-                extra["input_name"] = json!(input);
-                extra["input_config"] = config(*kind);
+                extra["input_name"] = json!(input.name);
+                extra["input_config"] = config(input.kind);
                 extra["received_type"] = json!(received.name());
                 extra["linked_node"] = json!([link.node, link.slot]);
             }
-            Problem::BadLink { input, kind, found } => {
-                extra["input_name"] = json!(input);
-                extra["input_config"] = config(*kind);
+            Problem::BadLink { input, found } => {
+                extra["input_name"] = json!(input.name);
+                extra["input_config"] = config(input.kind);
                 extra["received_value"] = found.clone();
             }
             Problem::Conversion {
-                input,
-                kind,
-                found,
-                why,
-                ..
+                input, found, why, ..
             } => {
-                extra["input_name"] = json!(input);
-                extra["input_config"] = config(*kind);
+                extra["input_name"] = json!(input.name);
+                extra["input_config"] = config(input.kind);
                 extra["received_value"] = found.clone();
                 extra["exception_message"] = json!(why);
             }
-            Problem::TooSmall {
-                input, kind, found, ..
-            }
-            | Problem::TooBig {
-                input, kind, found, ..
-            } => {
-                extra["input_name"] = json!(input);
-                extra["input_config"] = config(*kind);
+            Problem::TooSmall { input, found, .. } | Problem::TooBig { input, found, .. } => {
+                extra["input_name"] = json!(input.name);
+                extra["input_config"] = config(input.kind);
                 extra["received_value"] = serde_json::from_str(found).unwrap_or(json!(found));
             }
             Problem::NotInList {
@@ -262,7 +245,7 @@ impl Problem {
                 found,
                 options,
             } => {
-                extra["input_name"] = json!(input);
+                extra["input_name"] = json!(input.name);
                 let short = options.len() <= SHOWN;
                 extra["input_config"] = if short {
                     json!([options, {}])

@@ -39,7 +39,7 @@ pub(super) static NODES: &[NodeDef] = &[
     ),
     mask!("InvertMask", "Invert Mask", [MASK], |call| {
         each(call, |mask| {
-            mask.values.iter_mut().for_each(|v| *v = 1.0 - *v)
+            mask.values.iter_mut().for_each(|v| *v = 1.0 - *v);
         })
     }),
     mask!(

@@ -38,7 +38,7 @@ fn generated(model: &Checkpoint, request: &GenerateRequest) -> Vec<Picture> {
 }
 
 /// The nodes of [`request`]; `latent` is what sampling starts from.
-fn nodes(latent: Value, denoise: f64) -> Value {
+fn nodes(latent: &Value, denoise: f64) -> Value {
     json!({
         "1": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "m" } },
         "2": { "class_type": "CLIPTextEncode",
@@ -113,7 +113,7 @@ fn text_to_image_is_the_same() {
         batch: 2,
         ..request(&model)
     };
-    let made = ran(nodes(empty(2), 1.0), models(&sd1()));
+    let made = ran(nodes(&empty(2), 1.0), models(&sd1()));
     assert_eq!(made.len(), 2);
     assert!(made == generated(&model, &wanted));
 }
@@ -131,7 +131,7 @@ fn a_second_pass_is_the_same() {
         }),
         ..request(&model)
     };
-    let mut graph = nodes(empty(1), 1.0);
+    let mut graph = nodes(&empty(1), 1.0);
     graph["8"] = json!({ "class_type": "LatentUpscale", "inputs": {
         "samples": ["5", 0], "upscale_method": "bilinear", "width": 128, "height": 96,
         "crop": "disabled" } });
@@ -152,7 +152,7 @@ fn a_start_picture_is_the_same() {
     };
     let encode = json!({ "class_type": "VAEEncode",
                          "inputs": { "pixels": ["8", 0], "vae": ["1", 2] } });
-    let mut graph = nodes(encode, 0.6);
+    let mut graph = nodes(&encode, 0.6);
     graph["8"] = json!({ "class_type": "LoadImage", "inputs": { "image": "i" } });
     let host = models(&sd1()).with(Folder::InputImages, "i", &file);
     assert!(ran(graph, host) == generated(&model, &wanted));
@@ -197,19 +197,19 @@ fn painting_over_is_the_same() {
     let model = Checkpoint::open(&plain, None).unwrap();
     let gray = json!({ "class_type": "VAEEncodeForInpaint", "inputs": {
         "pixels": ["8", 0], "vae": ["1", 2], "mask": ["9", 0], "grow_mask_by": 6 } });
-    let made = ran(with_files(nodes(gray, 1.0)), host(&plain));
+    let made = ran(with_files(nodes(&gray, 1.0)), host(&plain));
     assert!(made == generated(&model, &wanted(&model, Fill::Gray, 6)));
 
     let kept = json!({ "class_type": "SetLatentNoiseMask",
                        "inputs": { "samples": ["10", 0], "mask": ["9", 0] } });
-    let mut graph = with_files(nodes(kept, 1.0));
+    let mut graph = with_files(nodes(&kept, 1.0));
     graph["10"] = json!({ "class_type": "VAEEncode",
                           "inputs": { "pixels": ["8", 0], "vae": ["1", 2] } });
     let made = ran(graph, host(&plain));
     assert!(made == generated(&model, &wanted(&model, Fill::Keep, 0)));
 
     let model = Checkpoint::open(&nine, None).unwrap();
-    let mut graph = with_files(nodes(Value::Null, 1.0));
+    let mut graph = with_files(nodes(&Value::Null, 1.0));
     graph["4"] = json!({ "class_type": "InpaintModelConditioning", "inputs": {
         "positive": ["2", 0], "negative": ["3", 0], "vae": ["1", 2], "pixels": ["8", 0],
         "mask": ["9", 0], "noise_mask": true } });
@@ -263,7 +263,7 @@ fn a_lora_is_the_same() {
     };
     let (with_lora, applied) = model.with_lora(&spec).unwrap();
     assert_eq!((applied.updates, applied.unmatched.len()), (2, 0));
-    let mut graph = nodes(empty(1), 1.0);
+    let mut graph = nodes(&empty(1), 1.0);
     graph["8"] = json!({ "class_type": "LoraLoader", "inputs": {
         "model": ["1", 0], "clip": ["1", 1], "lora_name": "l",
         "strength_model": 0.8, "strength_clip": 0.5 } });
@@ -274,14 +274,14 @@ fn a_lora_is_the_same() {
     let made = ran(graph, host);
     assert!(made == generated(&with_lora, &request(&with_lora)));
     assert!(
-        made != ran(nodes(empty(1), 1.0), models(&sd1())),
+        made != ran(nodes(&empty(1), 1.0), models(&sd1())),
         "the LoRA changes nothing"
     );
 }
 
 #[test]
 fn custom_sampling_is_the_same() {
-    let mut graph = nodes(empty(1), 1.0);
+    let mut graph = nodes(&empty(1), 1.0);
     graph["5"] = json!({ "class_type": "SamplerCustomAdvanced", "inputs": {
         "noise": ["10", 0], "guider": ["11", 0], "sampler": ["12", 0], "sigmas": ["13", 0],
         "latent_image": ["4", 0] } });

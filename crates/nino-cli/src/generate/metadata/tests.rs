@@ -184,6 +184,26 @@ fn the_graph_of_a_request_says_what_the_request_says() {
             ],
         ),
         (
+            &["--zero-negative", "--rng", "philox"],
+            &[("KSampler", "nino_rng", "philox")],
+        ),
+        (
+            &[
+                "--original-size",
+                "640x480",
+                "--crop",
+                "8,16",
+                "--target-size",
+                "512x512",
+            ],
+            &[
+                ("CLIPTextEncodeSDXL", "text_g", "a fox|n"),
+                ("CLIPTextEncodeSDXL", "height", "480|480"),
+                ("CLIPTextEncodeSDXL", "crop_w", "8|8"),
+                ("CLIPTextEncodeSDXL", "target_width", "512|512"),
+            ],
+        ),
+        (
             &["--prediction", "lcm", "--cfg-rescale", "0.7"],
             &[
                 ("ModelSamplingDiscrete", "sampling", "lcm"),
@@ -215,7 +235,13 @@ fn the_graph_of_a_request_says_what_the_request_says() {
             panic!()
         };
         let edits = line.iter().any(|arg| arg == "sd15-edit");
-        let model = if edits { &editing } else { &plain };
+        let mut model = if edits {
+            editing.clone()
+        } else {
+            plain.clone()
+        };
+        model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
+        let model = &model;
         let request =
             request::request(&args, model, &Settings::default(), &Env::default()).unwrap();
         let flags = from::Flags::given(&line).unwrap();
