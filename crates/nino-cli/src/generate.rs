@@ -1,6 +1,7 @@
 //! `nino generate`: a prompt to pictures.
 
-mod from_png;
+mod from;
+mod graph;
 mod graphics;
 mod metadata;
 pub(crate) mod model;
@@ -22,7 +23,7 @@ use crate::env::Env;
 use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use from_png::Flags;
+use from::{Flags, Wanted};
 use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;
@@ -38,8 +39,11 @@ use std::time::Instant;
 pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let line: Vec<_> = std::env::args_os().collect();
-    let (repeated, flags) = from_png::apply(args, &line)?;
-    let args = repeated.as_ref().unwrap_or(args);
+    let (repeated, flags) = match from::wanted(args, &line)? {
+        Wanted::Graph { graph, given } => return graph::run(args, graph, &given, env, printer),
+        Wanted::Flags { args, flags } => (args, flags),
+    };
+    let args = repeated.as_deref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let mut model = model::open(&args.model, &choice, env)?;
     model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
@@ -119,7 +123,7 @@ impl Maker<'_> {
         i: usize,
         screen: &mut Screen,
     ) -> Result<(Generated, Vec<PathBuf>)> {
-        let output = output::path(self.args, request, i);
+        let output = output::path(self.args, &request.prompt, request.seed.value, i);
         let mut rescue = Rescue::new(self.args, self.model, request, (&output, i));
         let mut on_event = |event: Event| screen.hear(event);
         let mut control = Control {

@@ -3,7 +3,7 @@
 //! Sizes are never part of the encoded text. They are added when a latent of some size is sampled,
 //! so one encoded prompt serves pictures of every size.
 
-use crate::sample::LatentShape;
+use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
 use nino_models::{Family, Label};
 use std::sync::Arc;
@@ -36,6 +36,9 @@ pub struct Region {
     /// Weights of every place, of any size, times `mask_strength`.
     pub mask: Option<Arc<Mask>>,
     pub mask_strength: f32,
+    /// Whether the model sees only the part of the picture that the mask covers. It replaces
+    /// `area`.
+    pub mask_bounds: bool,
     /// Shares of the sampling, from 0 to 1, between which it counts.
     pub percent: (f64, f64),
 }
@@ -47,6 +50,7 @@ impl Default for Region {
             strength: 1.0,
             mask: None,
             mask_strength: 1.0,
+            mask_bounds: false,
             percent: (0.0, 1.0),
         }
     }
@@ -56,6 +60,11 @@ impl Region {
     /// Whether it is everywhere and always, and weighs as much as any other.
     pub(crate) fn is_everything(&self) -> bool {
         *self == Region::default()
+    }
+
+    /// Whether the model sees only a part of the picture.
+    pub(crate) fn has_area(&self) -> bool {
+        self.area.is_some() || (self.mask_bounds && self.mask.is_some())
     }
 }
 
@@ -187,13 +196,19 @@ impl Conditioning {
         }
     }
 
-    /// What a model takes beside the latents of that shape: `[b, h, w, 5]`, mask and masked
-    /// picture, for an inpaint model; `[b, h, w, c]`, the picture, for one that edits.
-    pub(crate) fn extra_values(&self, model: &DiffusionModel, shape: LatentShape) -> Vec<f32> {
+    /// What a model takes beside the latents of a request: `[b, h, w, 5]`, mask and masked picture,
+    /// for an inpaint model; `[b, h, w, c]`, the picture, for one that edits. An inpaint model that
+    /// is shown no picture sees what sampling starts from, where that has a mask.
+    pub(crate) fn extra_values(
+        &self,
+        model: &DiffusionModel,
+        request: &SampleRequest<'_>,
+    ) -> Vec<f32> {
+        let shape = LatentShape::of(request.latent);
         let pixels = shape.batch * shape.height * shape.width;
-        let fitted = |seen: &Seen| {
+        let fitted = |latent: &Latent| {
             let (h, w) = (shape.height, shape.width);
-            seen.latent.resized(h, w, Upscale::Bilinear)
+            latent.resized(h, w, Upscale::Bilinear)
         };
         if model.edits() {
             let Some(seen) = &self.seen else {
@@ -202,18 +217,18 @@ impl Conditioning {
             // Only CosXL was trained on the model's units.
             let scaled = model.family == Family::Sdxl && model.sampling.is_continuous();
             let format = model.latent_format().filter(|_| scaled);
-            let seen = fitted(seen).in_model_units(format);
+            let seen = fitted(&seen.latent).in_model_units(format);
             return seen.repeated(shape.batch).values;
         }
-        let found = self
-            .seen
-            .as_deref()
-            .and_then(|s| Some((s, s.mask.as_ref()?)));
-        let Some((seen, mask)) = found else {
+        let found = match self.seen.as_deref() {
+            Some(seen) => seen.mask.as_ref().map(|mask| (&seen.latent, mask)),
+            None => request.mask.map(|mask| (request.latent, mask)),
+        };
+        let Some((latent, mask)) = found else {
             let pixel: Vec<f32> = std::iter::once(1.0).chain(BLANK).collect();
             return pixel.repeat(pixels);
         };
-        let masked = fitted(seen).in_model_units(model.latent_format());
+        let masked = fitted(latent).in_model_units(model.latent_format());
         let mask = mask.resized(shape.width, shape.height).rounded();
         interleaved(&mask, &masked.repeated(shape.batch))
     }

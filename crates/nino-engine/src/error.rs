@@ -170,6 +170,17 @@ pub enum EngineError {
     NoNegative { cfg: f32 },
     #[error("there is no prompt: even an empty one has to be encoded")]
     NoPrompt,
+    #[error("an area begins at {x},{y} of a latent of {width}x{height}, which is outside of it")]
+    AreaOutside {
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+    },
+    #[error("a prompt has {bytes} bytes, {most} are the most that are encoded")]
+    PromptLength { bytes: usize, most: usize },
+    #[error("a prompt makes {chunks} chunks of tokens, {most} are the most that are encoded")]
+    PromptChunks { chunks: usize, most: usize },
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
@@ -273,6 +284,9 @@ impl EngineError {
             | EngineError::InputNotFinite { .. }
             | EngineError::NoNegative { .. }
             | EngineError::NoPrompt
+            | EngineError::AreaOutside { .. }
+            | EngineError::PromptLength { .. }
+            | EngineError::PromptChunks { .. }
             | EngineError::NoiseLength { .. }
             | EngineError::Sigmas { .. }
             | EngineError::Sample(_)

@@ -218,7 +218,8 @@ impl Latent {
     }
 
     /// At another size, every picture of the batch.
-    pub(crate) fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
+    #[must_use]
+    pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
         if (self.height, self.width) == (height, width) {
             return self.clone();
         }

@@ -60,14 +60,16 @@ pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::Family;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
+pub use nino_sample::schedule;
 pub use nino_sample::{
-    Error as SampleError, ModelSampling, Options as SamplerOptions, Prediction, Rng, SAMPLERS,
-    Sampler as SamplerInfo, Scheduler, Seed, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, ModelSampling,
+    Options as SamplerOptions, Prediction, Rng, SAMPLERS, Sampler as SamplerInfo, Scheduler, Seed,
+    Solver, nearest,
 };
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
 pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
-pub use text::{embedding_size, encode_text, encode_texts};
+pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
 pub use vae::VaeFile;

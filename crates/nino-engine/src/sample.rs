@@ -2,6 +2,7 @@
 //! `KSampler`, `KSamplerAdvanced` and `SamplerCustomAdvanced` are calls of [`sample`] with other
 //! values.
 
+mod areas;
 mod denoise;
 mod preview;
 mod reached;
@@ -60,6 +61,9 @@ pub enum Noise<'a> {
     /// Drawn from the seed.
     #[default]
     Seeded,
+    /// Drawn from the seed, picture by picture: each gets the noise that is drawn at its place in
+    /// this list, so that one picture of a batch can be made again alone.
+    SeededAt(&'a [usize]),
     /// None: the latent has its noise already.
     None,
     /// These values, `[b, c, h, w]`, of deviation 1.
@@ -236,11 +240,13 @@ impl<'a> SampleRequest<'a> {
     }
 
     /// Whether there is one prompt for each side, and both are for the whole picture and all the
-    /// time.
+    /// time. A negative prompt that is not looked at must have no area, since areas count for both
+    /// sides.
     fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
         sides.iter().all(|s| s.len() <= 1 && s.iter().all(whole))
+            && self.negative.iter().all(|c| !c.region.has_area())
     }
 
     /// The prompts of both sides, for the whole picture.
@@ -291,12 +297,15 @@ impl<'a> SampleRequest<'a> {
                 all: values.len(),
             });
         }
-        if let Noise::Given(noise) = self.noise
-            && noise.len() != values.len()
-        {
+        let given = match self.noise {
+            Noise::Given(noise) => noise.len(),
+            Noise::SeededAt(places) => places.len() * LatentShape::of(self.latent).image_len(),
+            Noise::Seeded | Noise::None => values.len(),
+        };
+        if given != values.len() {
             return Err(EngineError::NoiseLength {
                 expected: values.len(),
-                found: noise.len(),
+                found: given,
             });
         }
         let rises = |w: &&[f32]| w[0].is_nan() || w[1].is_nan() || w[1] > w[0];
@@ -352,6 +361,8 @@ impl Run<'_> {
         let mask = request.mask.map(|mask| latent_mask(mask, shape));
         let noise = match request.noise {
             Noise::Seeded => noise::initial(request.seed, shape.len()),
+            Noise::SeededAt(places) => noise::initial_at(request.seed, shape.image_len(), places)
+                .map_err(EngineError::from)?,
             Noise::None => vec![0.0; shape.len()],
             Noise::Given(noise) => noise.to_vec(),
         };

@@ -10,6 +10,14 @@ pub use inversion::embedding_size;
 use nino_text::{Tokens, tokenize};
 use std::path::PathBuf;
 
+/// The most bytes of a prompt. No model was made for more.
+pub const MAX_PROMPT_BYTES: usize = 100 * 1024;
+
+/// The most chunks of 75 tokens of a prompt. Each is a run of the text encoders; so many tokens of
+/// SDXL are 250 MiB. A prompt of words has fewer in its bytes, one of signs or of `BREAK` may have
+/// more.
+const MAX_CHUNKS: usize = 400;
+
 /// Encodes a prompt in ComfyUI's syntax. `embeddings` are folders with textual inversions, for
 /// `embedding:name`. ComfyUI's `CLIPTextEncode`.
 pub fn encode_text(
@@ -32,6 +40,12 @@ pub fn encode_texts(
     embeddings: &[PathBuf],
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
+    if let Some(prompt) = prompts.iter().find(|p| p.len() > MAX_PROMPT_BYTES) {
+        return Err(EngineError::PromptLength {
+            bytes: prompt.len(),
+            most: MAX_PROMPT_BYTES,
+        });
+    }
     control.stage(Stage::Text)?;
     for i in 0..text.encoders().len() {
         text.id(i).check_unchanged()?;
@@ -87,6 +101,12 @@ fn encode(
             })
         };
         let tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(long) = tokens.iter().find(|t| t.chunks.len() > MAX_CHUNKS) {
+            return Err(EngineError::PromptChunks {
+                chunks: long.chunks.len(),
+                most: MAX_CHUNKS,
+            });
+        }
         if i == 0 {
             tell_missing(&tokens, &inversions, control);
         }

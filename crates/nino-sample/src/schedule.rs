@@ -76,7 +76,7 @@ impl Scheduler {
         Ok(match self {
             Self::Simple => simple(model.sigmas(), steps),
             Self::SgmUniform => uniform(model, steps, true),
-            Self::Karras => karras(min, max, steps),
+            Self::Karras => karras(min, max, steps, RHO),
             Self::Exponential => exponential(min, max, steps),
             Self::DdimUniform => ddim_uniform(model.sigmas(), steps),
             Self::Beta => beta::sigmas(model.sigmas(), steps, 0.6, 0.6),
@@ -131,19 +131,22 @@ fn uniform(model: &ModelSampling, steps: usize, sgm: bool) -> Vec<f32> {
     sigmas
 }
 
-/// Karras et al. 2022, equation 5.
-fn karras(min: f32, max: f32, steps: usize) -> Vec<f32> {
-    const RHO: f32 = 7.0;
-    let root = |s: f32| f64::from(s).powf(1.0 / f64::from(RHO));
+/// What `karras` bends its levels by where nobody says.
+const RHO: f64 = 7.0;
+
+/// Karras et al. 2022, equation 5, between two noise levels: ComfyUI's `KarrasScheduler`.
+pub fn karras(min: f32, max: f32, steps: usize, rho: f64) -> Vec<f32> {
+    let root = |s: f32| f64::from(s).powf(1.0 / rho);
     let (low, high) = (root(min), root(max));
     let level = |ramp: f32| high as f32 + ramp * (low - high) as f32;
     let mut sigmas: Vec<f32> = linspace(0.0, 1.0, steps).into_iter().map(level).collect();
-    pow_all(&mut sigmas, RHO);
+    pow_all(&mut sigmas, rho as f32);
     sigmas.push(0.0);
     sigmas
 }
 
-fn exponential(min: f32, max: f32, steps: usize) -> Vec<f32> {
+/// Levels whose logarithms are evenly spaced: ComfyUI's `ExponentialScheduler`.
+pub fn exponential(min: f32, max: f32, steps: usize) -> Vec<f32> {
     let log = |s: f32| f64::from(s).ln() as f32;
     linspace(log(max), log(min), steps)
         .into_iter()

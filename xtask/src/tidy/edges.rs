@@ -6,7 +6,7 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("nino-dtype", &[]),
     ("nino-files", &[]),
     ("nino-media", &["nino-files"]),
@@ -38,7 +38,8 @@ const EDGES: [(&str, &[&str]); 18] = [
             "nino-text",
         ],
     ),
-    ("nino-server", &["nino-engine"]),
+    ("nino-workflow", &["nino-engine"]),
+    ("nino-server", &["nino-engine", "nino-workflow"]),
     ("nino-python", &["nino-engine"]),
     (
         "nino-cli",
@@ -54,6 +55,7 @@ const EDGES: [(&str, &[&str]); 18] = [
             "nino-text",
             "nino-suite",
             "nino-engine",
+            "nino-workflow",
             "nino-server",
         ],
     ),

@@ -27,7 +27,7 @@ pub(crate) struct GenerateArgs {
     /// What the picture shows
     #[arg(
         value_name = "PROMPT",
-        required_unless_present = "from_png",
+        required_unless_present = "from_file",
         default_value = ""
     )]
     pub(crate) prompt: String,
@@ -61,9 +61,10 @@ pub(crate) struct GenerateArgs {
     /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Repeat this picture, made by nino, ComfyUI or A1111; flags given beside it win
-    #[arg(long, value_name = "FILE")]
-    pub(crate) from_png: Option<PathBuf>,
+    /// Repeat this picture, made by nino, ComfyUI or A1111, or run this graph of ComfyUI's (API
+    /// .json); flags given beside it win
+    #[arg(long = "from", visible_alias = "from-png", value_name = "FILE")]
+    pub(crate) from_file: Option<PathBuf>,
     /// Also keep the latent, for `nino decode` or --latent
     #[arg(long, value_name = "FILE")]
     pub(crate) save_latent: Option<PathBuf>,
@@ -114,7 +115,7 @@ Examples:
   nino generate \"a beach\" --model sd15-inpainting.safetensors --image me.png --outpaint 128,0,128,0
   nino generate \"a castle\" --model sd15.safetensors --hires 2x
   nino generate \"a fox\" --model sd15 --lora ink:0.8 --lora wool   names are looked up, see docs/models.md
-  nino generate --from-png cat.png --seed 8                   the same again with another seed
+  nino generate --from cat.png --seed 8                       the same again with another seed
 
 A sampled latent is written beside the picture before it is decoded and removed afterwards: if the
 decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, and says what

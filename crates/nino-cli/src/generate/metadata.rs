@@ -1,14 +1,14 @@
 //! What a PNG says of how it was made, four times: A1111's `parameters`, ComfyUI's `prompt` and
-//! `workflow`, and under `nino` the flags that repeat it, which `--from-png` reads.
+//! `workflow`, and under `nino` the flags that repeat it, which `--from` reads.
 
-pub(super) mod a1111;
+mod a1111;
 mod graph;
 mod start;
 #[cfg(test)]
 mod tests;
 mod workflow;
 
-use super::from_png::Flags;
+use super::from::Flags;
 use crate::args::{LoraArg, ModelArgs};
 use nino_engine::{Checkpoint, GenerateRequest};
 use serde_json::json;

@@ -3,8 +3,8 @@
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
 use anyhow::Result;
+use nino_engine::Generated;
 use nino_engine::media::{can_write, can_write_picture, write_picture};
-use nino_engine::{GenerateRequest, Generated};
 use std::path::{Path, PathBuf};
 
 /// Says now, not after minutes of sampling, that there is no place for a picture.
@@ -20,12 +20,11 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
 
 /// The file of picture `i`: as asked for, numbered when there are several; else named after the
 /// prompt and the seed.
-pub(super) fn path(args: &GenerateArgs, request: &GenerateRequest, i: usize) -> PathBuf {
+pub(super) fn path(args: &GenerateArgs, prompt: &str, seed: u64, i: usize) -> PathBuf {
     if let Some(path) = &args.output {
         return several(args, path, i);
     }
-    let words = request
-        .prompt
+    let words = prompt
         .split(|c: char| !c.is_alphanumeric())
         .filter(|w| !w.is_empty());
     let mut name: String = words
@@ -38,7 +37,7 @@ pub(super) fn path(args: &GenerateArgs, request: &GenerateRequest, i: usize) -> 
     if name.is_empty() {
         "picture".clone_into(&mut name);
     }
-    PathBuf::from(format!("{name}-{}.png", request.seed.value))
+    PathBuf::from(format!("{name}-{seed}.png"))
 }
 
 pub(super) fn write(

@@ -144,6 +144,84 @@ fn a_picture_repeats_from_its_own_metadata_and_is_the_same_every_time() {
     );
 }
 
+/// What a graph in a picture or a file says is made, with flags put in.
+#[test]
+fn graphs_run_from_pictures_and_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, c, json] = ["a.png", "b.png", "c.png", "g.json"].map(|n| path(dir.path(), n));
+    made(&[&["a sun", "--seed", "3", "-o", &a], &SMALL[..]].concat());
+    let text = read_text(Path::new(&a), &["prompt"], &Limits::default()).unwrap();
+    let graph = &text.found[0].1;
+    std::fs::write(&json, graph).unwrap();
+    let rest = ["--device", "cpu", "-q"];
+    made(&[&["--from", &json, "-o", &b], &rest[..]].concat());
+    let picture = |file: &str| load_picture(Path::new(file), &Limits::default()).unwrap();
+    assert_eq!(picture(&a), picture(&b));
+    // Its own text is the graph that made it.
+    made(&[&["--from", &b, "-o", &c], &rest[..]].concat());
+    assert_eq!(std::fs::read(&b).unwrap(), std::fs::read(&c).unwrap());
+    made(
+        &[
+            &["a moon", "--from", &json, "--seed", "4", "-o", &b],
+            &rest[..],
+        ]
+        .concat(),
+    );
+    made(&[&["a moon", "--seed", "4", "-o", &c], &SMALL[..]].concat());
+    assert_eq!(picture(&b), picture(&c));
+    // Several pictures are numbered.
+    let several = [
+        "--from", &json, "--count", "2", "-o", &b, "--device", "cpu", "--json",
+    ];
+    let said = nino(&[&["generate"], &several[..]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let files = report["files"].as_array().unwrap();
+    assert_eq!(files.len(), 2, "{report:#}");
+    assert_eq!(picture(files[0].as_str().unwrap()), picture(&a));
+    let said = nino(&["generate", "--from", &json, "--hires", "2x"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("--hires means nothing beside a graph"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn graphs_that_lead_nowhere_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = path(dir.path(), "g.json");
+    let lora = r#"{"class_type":"LoraLoader","inputs":{"model":["2",0],"clip":["2",1],"lora_name":"x",
+        "strength_model":1,"strength_clip":1}}"#;
+    let cycle = format!(
+        r#"{{"1":{{"class_type":"SaveImage","inputs":{{"images":["3",0],"filename_prefix":"x"}}}},"2":{lora},
+        "3":{{"class_type":"VAEDecode","inputs":{{"samples":["4",0],"vae":["2",0]}}}},
+        "4":{{"class_type":"KSampler","inputs":{{"model":["2",0]}}}}}}"#
+    );
+    for (text, part) in [
+        (
+            cycle.as_str(),
+            "Dependency cycle detected: 2 (LoraLoader) -> 2 (LoraLoader)",
+        ),
+        ("{}", "the graph has no output"),
+        (r#"{"nodes":[],"links":[]}"#, "Export (API)"),
+        (
+            r#"{"1":{"class_type":"WanImageToVideo","inputs":{}}}"#,
+            "WanImageToVideo (node 1)",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let said = nino(&["generate", "--from", &file]);
+        assert_eq!(said.code, 1, "{}", said.err);
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from {}",
+            said.err
+        );
+    }
+}
+
 #[test]
 fn a_picture_without_settings_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

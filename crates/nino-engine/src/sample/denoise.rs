@@ -246,7 +246,7 @@ impl DenoiserPlan {
         }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {
-                let values = p.conditioning.extra_values(model, whole);
+                let values = p.conditioning.extra_values(model, request);
                 p.rect.cut(values, whole)
             });
             fixed.push(encoded(node, &extra.collect::<Vec<f32>>())?);

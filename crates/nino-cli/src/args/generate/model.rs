@@ -58,8 +58,6 @@ pub(crate) enum PredictionArg {
 }
 
 impl PredictionArg {
-    const ALL: [Self; 4] = [Self::Eps, Self::V, Self::X0, Self::Lcm];
-
     /// What `ModelSamplingDiscrete` calls it.
     pub(crate) fn comfy_name(self) -> &'static str {
         match self {
@@ -68,12 +66,6 @@ impl PredictionArg {
             Self::X0 => "x0",
             Self::Lcm => "lcm",
         }
-    }
-
-    /// The flag's value for a name of `ModelSamplingDiscrete`'s.
-    pub(crate) fn of_comfy(name: &str) -> Option<String> {
-        let found = Self::ALL.into_iter().find(|p| p.comfy_name() == name)?;
-        Some(found.to_possible_value()?.get_name().to_owned())
     }
 }
 

@@ -1,41 +1,9 @@
-//! A1111's line of parameters, written and named as its own.
+//! A1111's line of parameters, written as its own.
 
 use super::Origin;
 use nino_engine::GenerateRequest;
+use nino_workflow::metadata::a1111::{SAMPLERS, SCHEDULERS};
 use std::fmt::Write;
-
-/// ComfyUI's sampler names and A1111's.
-const SAMPLERS: [(&str, &str); 17] = [
-    ("euler", "Euler"),
-    ("euler_ancestral", "Euler a"),
-    ("lms", "LMS"),
-    ("heun", "Heun"),
-    ("dpm_2", "DPM2"),
-    ("dpm_2_ancestral", "DPM2 a"),
-    ("dpmpp_2s_ancestral", "DPM++ 2S a"),
-    ("dpmpp_2m", "DPM++ 2M"),
-    ("dpmpp_sde", "DPM++ SDE"),
-    ("dpmpp_2m_sde", "DPM++ 2M SDE"),
-    ("dpmpp_2m_sde_heun", "DPM++ 2M SDE Heun"),
-    ("dpmpp_3m_sde", "DPM++ 3M SDE"),
-    ("dpm_fast", "DPM fast"),
-    ("dpm_adaptive", "DPM adaptive"),
-    ("ddim", "DDIM"),
-    ("uni_pc", "UniPC"),
-    ("lcm", "LCM"),
-];
-
-const SCHEDULERS: [(&str, &str); 9] = [
-    ("normal", "Normal"),
-    ("normal", "Uniform"),
-    ("karras", "Karras"),
-    ("exponential", "Exponential"),
-    ("sgm_uniform", "SGM Uniform"),
-    ("kl_optimal", "KL Optimal"),
-    ("simple", "Simple"),
-    ("ddim_uniform", "DDIM"),
-    ("beta", "Beta"),
-];
 
 pub(super) fn parameters(request: &GenerateRequest, origin: &Origin<'_>) -> String {
     let mut text = request.prompt.clone();
@@ -100,31 +68,5 @@ fn quoted(value: &str) -> String {
         serde_json::Value::from(value).to_string()
     } else {
         value.to_owned()
-    }
-}
-
-/// Sampler and, where the name says so, scheduler, by ComfyUI's names.
-pub(in super::super) fn sampler(label: &str) -> (String, Option<&'static str>) {
-    // Before 1.9 the schedule was part of the sampler's name.
-    for (ours, theirs) in SCHEDULERS {
-        if let Some(rest) = label.strip_suffix(theirs).and_then(|r| r.strip_suffix(' ')) {
-            return (sampler(rest).0, Some(ours));
-        }
-    }
-    let known = SAMPLERS.iter().find(|(_, theirs)| *theirs == label);
-    (known.map_or(label, |(ours, _)| ours).to_owned(), None)
-}
-
-/// A scheduler by ComfyUI's name; A1111's own choice depends on the sampler.
-pub(in super::super) fn scheduler(label: &str, sampler: &str) -> String {
-    let automatic = match sampler {
-        "dpmpp_2m" | "dpmpp_sde" | "dpmpp_2s_ancestral" | "dpm_2" | "dpm_2_ancestral" => "karras",
-        "dpmpp_2m_sde" | "dpmpp_2m_sde_heun" | "dpmpp_3m_sde" => "exponential",
-        _ => "normal",
-    };
-    let known = SCHEDULERS.iter().find(|(_, theirs)| *theirs == label);
-    match label {
-        "Automatic" | "automatic" => automatic.to_owned(),
-        _ => known.map_or(label, |(ours, _)| ours).to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Origin, start};
 use crate::args::PredictionArg;
-use nino_engine::{GenerateRequest, Hires};
+use nino_engine::{GenerateRequest, Hires, Rng, SizeHint};
 use serde_json::{Map, Value, json};
 
 /// A node: its class and inputs in ComfyUI's order.
@@ -75,13 +75,19 @@ struct Loaded {
 pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let mut g = Graph { nodes: Vec::new() };
     let loaded = loaders(&mut g, origin);
-    let prompts = [&request.prompt, &request.negative].map(|text| {
-        let inputs = vec![
-            ("text", value(text.as_str())),
-            ("clip", Input::Link(loaded.clip)),
-        ];
-        at(g.add("CLIPTextEncode", inputs), 0)
+    let mut prompts = [&request.prompt, &request.negative].map(|text| {
+        let inputs = prompt(request, text, loaded.clip);
+        let class = if request.size_hint == SizeHint::default() {
+            "CLIPTextEncode"
+        } else {
+            "CLIPTextEncodeSDXL"
+        };
+        at(g.add(class, inputs), 0)
     });
+    if request.zero_negative {
+        let inputs = vec![("conditioning", Input::Link(prompts[1]))];
+        prompts[1] = at(g.add("ConditioningZeroOut", inputs), 0);
+    }
     let model = predicting(&mut g, origin, loaded.model);
     let model = rescaled(&mut g, origin, model);
     let started = start::start(&mut g, request, origin, loaded.vae, prompts);
@@ -109,6 +115,28 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         ],
     );
     g
+}
+
+/// The inputs of the node that encodes a prompt. Where SDXL is told something of the picture's
+/// size, all of it is written down.
+fn prompt(request: &GenerateRequest, text: &str, clip: Link) -> Vec<(&'static str, Input)> {
+    let hint = request.size_hint;
+    if hint == SizeHint::default() {
+        return vec![("text", value(text)), ("clip", Input::Link(clip))];
+    }
+    let (width, height) = hint.original.unwrap_or((request.width, request.height));
+    let (target_width, target_height) = hint.target.unwrap_or((width, height));
+    vec![
+        ("clip", Input::Link(clip)),
+        ("width", value(width)),
+        ("height", value(height)),
+        ("crop_w", value(hint.crop.0)),
+        ("crop_h", value(hint.crop.1)),
+        ("target_width", value(target_width)),
+        ("target_height", value(target_height)),
+        ("text_g", value(text)),
+        ("text_l", value(text)),
+    ]
 }
 
 /// What every pass of sampling shares.
@@ -140,6 +168,7 @@ impl Sampling<'_> {
             ("end_at_step", value(end)),
             ("return_with_leftover_noise", switch(leftover)),
         ]);
+        inputs.extend(self.rng());
         at(g.add("KSamplerAdvanced", inputs), 0)
     }
 
@@ -162,7 +191,14 @@ impl Sampling<'_> {
         ];
         inputs.extend(self.settings(steps, latent));
         inputs.push(("denoise", value(denoise)));
+        inputs.extend(self.rng());
         at(g.add("KSampler", inputs), 0)
+    }
+
+    /// The stream of noise where it is not ComfyUI's, which does not look at this input.
+    fn rng(&self) -> Option<(&'static str, Input)> {
+        let rng = self.request.seed.rng;
+        (rng != Rng::Torch).then(|| ("nino_rng", value(rng.name())))
     }
 
     fn settings(&self, steps: usize, latent: Link) -> [(&'static str, Input); 7] {

@@ -1,6 +1,7 @@
 //! The graph as ComfyUI's page opens it: the same nodes with places, sockets and widgets.
 
 use super::graph::{Graph, Input, Node};
+use nino_workflow::{Need, OutputDef, nodes};
 use serde_json::{Value, json};
 
 const WIDTH: usize = 320;
@@ -23,7 +24,7 @@ pub(super) fn workflow(graph: &Graph) -> Value {
             if let Input::Link(l) = input {
                 let kind = outputs(graph.nodes[l.node].class)
                     .get(l.slot)
-                    .map_or("*", |o| o.1);
+                    .map_or("*", |o| o.socket.name());
                 let id = links.len() + 1;
                 links.push(json!([id, l.node + 1, l.slot, i + 1, inputs.len(), kind]));
                 inputs.push(json!({ "name": name, "type": kind, "link": id }));
@@ -58,7 +59,8 @@ pub(super) fn workflow(graph: &Graph) -> Value {
     for (i, node) in nodes.iter_mut().enumerate() {
         let described = outputs(graph.nodes[i].class).iter().enumerate();
         let described: Vec<Value> = described
-            .map(|(slot, (name, kind))| {
+            .map(|(slot, output)| {
+                let (name, kind) = (output.name, output.socket.name());
                 json!({ "name": name, "type": kind, "links": leaving[i][slot], "slot_index": slot })
             })
             .collect();
@@ -93,7 +95,8 @@ fn columns(graph: &Graph) -> Vec<usize> {
 /// Values in the order of a node's widgets; a seed is followed by what happens to it after a run.
 fn widgets(node: &Node) -> Vec<Value> {
     let mut values = Vec::new();
-    for (name, input) in &node.inputs {
+    let inputs = node.inputs.iter();
+    for (name, input) in inputs.filter(|(name, _)| is_known(node.class, name)) {
         if let Input::Value(value) = input {
             values.push(value.clone());
             if matches!(*name, "seed" | "noise_seed") {
@@ -107,34 +110,16 @@ fn widgets(node: &Node) -> Vec<Value> {
     values
 }
 
-/// Names and types of a node's outputs.
-fn outputs(class: &str) -> &'static [(&'static str, &'static str)] {
-    match class {
-        "CheckpointLoaderSimple" => &[("MODEL", "MODEL"), ("CLIP", "CLIP"), ("VAE", "VAE")],
-        "UNETLoader" | "UnetLoaderGGUF" | "RescaleCFG" | "ModelSamplingDiscrete" => {
-            &[("MODEL", "MODEL")]
-        }
-        "CLIPLoader" | "DualCLIPLoader" | "CLIPSetLastLayer" => &[("CLIP", "CLIP")],
-        "VAELoader" => &[("VAE", "VAE")],
-        "LoraLoader" => &[("MODEL", "MODEL"), ("CLIP", "CLIP")],
-        "CLIPTextEncode" => &[("CONDITIONING", "CONDITIONING")],
-        "InstructPixToPixConditioning" => &[
-            ("positive", "CONDITIONING"),
-            ("negative", "CONDITIONING"),
-            ("latent", "LATENT"),
-        ],
-        "EmptyLatentImage"
-        | "KSampler"
-        | "KSamplerAdvanced"
-        | "VAEEncode"
-        | "VAEEncodeForInpaint"
-        | "SetLatentNoiseMask"
-        | "LoadLatent"
-        | "RepeatLatentBatch"
-        | "LatentUpscale" => &[("LATENT", "LATENT")],
-        "VAEDecode" | "ImageScale" => &[("IMAGE", "IMAGE")],
-        "LoadImage" | "ImagePadForOutpaint" => &[("IMAGE", "IMAGE"), ("MASK", "MASK")],
-        "LoadImageMask" | "GrowMask" => &[("MASK", "MASK")],
+/// Names and types of what a node gives. Older pages know no outputs of nodes that save.
+fn outputs(class: &str) -> &'static [OutputDef] {
+    match nodes::find(class) {
+        Some(def) if !def.is_output => def.outputs,
         _ => &[],
     }
+}
+
+/// Whether ComfyUI knows an input.
+fn is_known(class: &str, input: &str) -> bool {
+    let input = nodes::find(class).and_then(|def| def.input(input));
+    input.is_none_or(|input| input.need != Need::Hidden)
 }

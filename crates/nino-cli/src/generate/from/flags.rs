@@ -75,26 +75,15 @@ impl Flags {
         self.values.insert(flag.to_owned(), vec![value.to_string()]);
     }
 
-    #[allow(clippy::needless_pass_by_value)] // numbers and texts made for the call
-    pub(super) fn push(&mut self, flag: &str, value: impl ToString) {
-        self.values
-            .entry(flag.to_owned())
-            .or_default()
-            .push(value.to_string());
-    }
-
-    pub(super) fn switch(&mut self, flag: &str) {
-        self.values.insert(flag.to_owned(), Vec::new());
+    /// All flags with their values; a switch has none.
+    pub(in super::super) fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let all = self.values.iter();
+        all.map(|(flag, values)| (flag.as_str(), values.as_slice()))
     }
 
     /// The first value of a flag.
     pub(in super::super) fn first(&self, flag: &str) -> Option<&str> {
         self.values.get(flag)?.first().map(String::as_str)
-    }
-
-    #[cfg(test)]
-    pub(in super::super) fn get(&self, flag: &str) -> Option<&[String]> {
-        self.values.get(flag).map(Vec::as_slice)
     }
 
     /// What a command line gives itself.

@@ -1,0 +1,144 @@
+//! Files for a graph by the names of the command line's lookup, and pictures written as they are
+//! made.
+
+use super::change;
+use crate::args::GenerateArgs;
+use crate::decode::numbered;
+use crate::env::Env;
+use crate::generate::output;
+use nino_engine::media::write_picture;
+use nino_engine::{BUILTIN, Image, ModelKind, Picture, builtin_model};
+use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub(super) struct CliHost<'a> {
+    args: &'a GenerateArgs,
+    env: &'a Env,
+    cache: Option<PathBuf>,
+    run: Run,
+    files: Vec<PathBuf>,
+    last: Option<Picture>,
+}
+
+/// The run that goes on.
+#[derive(Default)]
+struct Run {
+    /// Where its picture goes; several are numbered.
+    path: PathBuf,
+    /// Which run it is, of several.
+    index: usize,
+    outputs: usize,
+    /// Whether any node keeps pictures, so that those only to be looked at are left out.
+    keeps: bool,
+    pictures: usize,
+    /// What the pictures say of how they were made.
+    text: Vec<(&'static str, String)>,
+}
+
+impl<'a> CliHost<'a> {
+    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env, cache: Option<PathBuf>) -> CliHost<'a> {
+        CliHost {
+            args,
+            env,
+            cache,
+            run: Run::default(),
+            files: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Run `index` begins, of a graph with so many outputs.
+    pub(super) fn begin(&mut self, graph: &Graph, index: usize, outputs: usize) {
+        let seed = change::seed(graph).unwrap_or(0);
+        let prompt = change::first_prompt(graph);
+        let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
+        self.run = Run {
+            path: output::path(self.args, &prompt, seed, index),
+            index,
+            outputs,
+            keeps: graph.iter().any(|(_, node)| is_save(&node.class)),
+            pictures: 0,
+            text: vec![("prompt", graph.to_json().to_string())],
+        };
+    }
+
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.files.clone()
+    }
+
+    pub(super) fn last_picture(&self) -> Option<&Picture> {
+        self.last.as_ref()
+    }
+
+    fn pictures(&mut self, images: &[Image]) -> Result<(), HostError> {
+        let alone = self.run.outputs == 1 && images.len() == 1;
+        for image in images {
+            let path = if alone {
+                self.run.path.clone()
+            } else {
+                numbered(&self.run.path, self.run.pictures)
+            };
+            let picture = image.to_picture();
+            write_picture(&path, &picture, &self.run.text).map_err(HostError::new)?;
+            self.run.pictures += 1;
+            self.files.push(path);
+            self.last = Some(picture);
+        }
+        Ok(())
+    }
+
+    fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
+        let asked_for = output::latent(self.args, self.run.index);
+        let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
+        let text = self.run.text.iter();
+        let about: BTreeMap<String, String> = text
+            .map(|(key, text)| ((*key).to_owned(), text.clone()))
+            .collect();
+        latents.latent.save(&path, &about).map_err(HostError::new)?;
+        self.files.push(path);
+        Ok(())
+    }
+}
+
+impl Host for CliHost<'_> {
+    fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
+        let library = self.env.library();
+        let kinds: &[ModelKind] = match folder {
+            Folder::InputImages | Folder::InputLatents => {
+                return Ok(library.find_input(Path::new(name)));
+            }
+            Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
+            Folder::TextEncoders => &[ModelKind::TextEncoder],
+            Folder::Vae => &[ModelKind::Vae],
+            Folder::Loras => &[ModelKind::Lora],
+        };
+        if kinds == ModelKind::MODELS && name == BUILTIN && !Path::new(name).exists() {
+            let cache = self.cache.clone().unwrap_or_else(std::env::temp_dir);
+            return builtin_model(&cache).map_err(HostError::new);
+        }
+        let found = library.resolve(kinds, Path::new(name));
+        found.map_err(HostError::new)
+    }
+
+    fn list(&self, _: Folder) -> Option<Vec<String>> {
+        // Names are found by parts of them, too.
+        None
+    }
+
+    fn embeddings(&self) -> Vec<PathBuf> {
+        let library = self.env.library();
+        library.folders(ModelKind::Embedding).unwrap_or_default()
+    }
+
+    fn output(&mut self, output: &Output<'_>) -> Result<Value, HostError> {
+        match &output.made {
+            Made::Images(images) => self.pictures(images)?,
+            Made::Previews(images) if !self.run.keeps => self.pictures(images)?,
+            Made::Previews(_) => {}
+            Made::Latent(latents) => self.latent(latents)?,
+        }
+        Ok(json!({}))
+    }
+}

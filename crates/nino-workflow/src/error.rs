@@ -1,0 +1,72 @@
+//! What can be wrong with a graph: its text, its inputs, and what happens while it runs.
+
+use crate::HostError;
+use crate::types::Socket;
+use nino_engine::EngineError;
+
+/// A text is no graph.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    #[error("the graph is no JSON: {0}")]
+    Json(serde_json::Error),
+    #[error("the graph is {found}, not an object of nodes")]
+    NotNodes { found: &'static str },
+    #[error(
+        "this is a workflow as ComfyUI's page saves it, without the values that nodes were run with: export it \
+         with \"Export (API)\", or give a picture that was made with it"
+    )]
+    PageFormat,
+    #[error("the graph has {found} bytes, {most} are the most that are read")]
+    Bytes { found: usize, most: usize },
+    #[error("the graph has {found} nodes, {most} are the most that are run")]
+    Nodes { found: usize, most: usize },
+    #[error("node {id} of the graph cannot be read: {what}")]
+    Node { id: String, what: &'static str },
+    #[error("the parameters of A1111 cannot be read: {0}")]
+    Parameters(String),
+}
+
+/// A node could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("its {input} is of type {found}, where {expected} is wanted")]
+    Type {
+        input: &'static str,
+        expected: Socket,
+        found: Socket,
+    },
+    #[error("its {input} is not given")]
+    NotGiven { input: &'static str },
+    #[error("its {input} is missing: {why}")]
+    Missing { input: &'static str, why: String },
+    #[error("{0}")]
+    Input(String),
+    #[error("{what} of {values} numbers; {most} are the most a node may make")]
+    TooLarge {
+        what: &'static str,
+        values: u128,
+        most: usize,
+    },
+    #[error("it gave {found} results, where it has {expected} outputs")]
+    Outputs { expected: usize, found: usize },
+}
+
+/// A graph stopped while it ran.
+#[derive(Debug, thiserror::Error)]
+#[error("node {node} ({class}): {source}")]
+pub struct RunError {
+    pub node: String,
+    pub class: &'static str,
+    pub source: Box<NodeError>,
+}
+
+impl RunError {
+    /// Whether the caller asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.source, NodeError::Engine(EngineError::Cancelled))
+    }
+}

@@ -1,0 +1,84 @@
+//! What a graph needs of the program it runs in: files by name, and a place for what it makes.
+
+use crate::value::Latents;
+use nino_engine::Image;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a name is looked for, by ComfyUI's folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Folder {
+    Checkpoints,
+    DiffusionModels,
+    TextEncoders,
+    Vae,
+    Loras,
+    /// Pictures and masks to start from.
+    InputImages,
+    /// Latents to start from.
+    InputLatents,
+}
+
+impl Folder {
+    /// ComfyUI's name of the folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Folder::Checkpoints => "checkpoints",
+            Folder::DiffusionModels => "diffusion_models",
+            Folder::TextEncoders => "text_encoders",
+            Folder::Vae => "vae",
+            Folder::Loras => "loras",
+            Folder::InputImages | Folder::InputLatents => "input",
+        }
+    }
+}
+
+/// Why a host could not do what a node asked for, in a sentence. What the host itself calls the
+/// error is inside.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct HostError(Box<dyn std::error::Error + Send + Sync>);
+
+impl HostError {
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> HostError {
+        HostError(error.into())
+    }
+}
+
+/// The program a graph runs in.
+pub trait Host {
+    /// The file that a name in a folder means.
+    fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError>;
+
+    /// The names in a folder, as a list to choose from. `None` where names mean more than a list
+    /// can say; then [`Host::find`] decides whether one is right.
+    fn list(&self, folder: Folder) -> Option<Vec<String>>;
+
+    /// Folders with textual inversions.
+    fn embeddings(&self) -> Vec<PathBuf>;
+
+    /// Takes what an output node made, as soon as it is there. What is returned is what a host
+    /// calls it, such as the names of files; it is told again when a later run finds the node's
+    /// result in the cache.
+    fn output(&mut self, output: &Output<'_>) -> Result<serde_json::Value, HostError>;
+}
+
+/// What an output node made.
+pub struct Output<'a> {
+    /// The node's id.
+    pub node: &'a str,
+    pub class: &'static str,
+    pub made: Made,
+    /// What its user wants the files to be called.
+    pub prefix: Arc<str>,
+}
+
+/// The values of an output.
+#[derive(Clone)]
+pub enum Made {
+    /// Pictures to keep.
+    Images(Arc<Vec<Image>>),
+    /// Pictures to look at.
+    Previews(Arc<Vec<Image>>),
+    Latent(Arc<Latents>),
+}

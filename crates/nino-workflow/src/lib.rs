@@ -1,0 +1,28 @@
+//! ComfyUI's graphs on the engine's stages: read, checked as ComfyUI checks them, and run.
+//!
+//! [`Graph`] is a graph in the API format; [`metadata::find`] looks for one in the texts of a
+//! picture. [`check()`] finds everything that is wrong with its inputs, with ComfyUI's names for
+//! it, and gives a [`Checked`] graph. An [`Executor`] runs that, node by node, and keeps what nodes
+//! made for the next run. A [`Host`] finds files by their names and takes what output nodes make.
+//!
+//! The nodes are in [`nodes`]: one table, with types, defaults and ranges of all inputs.
+
+pub mod check;
+mod error;
+mod graph;
+mod host;
+pub mod metadata;
+mod node;
+pub mod nodes;
+mod run;
+mod types;
+mod value;
+
+pub use check::{Checked, MissingNode, NodeProblems, Problem, PromptError, check, fill_defaults};
+pub use error::{GraphError, NodeError, RunError};
+pub use graph::{Graph, Input, Limits, Link, Node};
+pub use host::{Folder, Host, HostError, Made, Output};
+pub use node::{InputDef, InputKind, Need, NodeDef, OutputDef};
+pub use run::{Executor, NodeEvent, Progress, Ran, Settings, Watch};
+pub use types::Socket;
+pub use value::{Guider, Latents, Noise, Sampler, Value};

@@ -1,0 +1,52 @@
+//! The classes of nodes, a file for each family of them. Names, inputs, defaults and ranges are
+//! ComfyUI's.
+
+mod conditioning;
+mod custom;
+mod image;
+mod inpaint;
+mod lanczos;
+mod latent;
+mod loaders;
+mod mask;
+mod model;
+mod output;
+mod pass;
+mod sampler;
+mod samplers;
+mod sigmas;
+mod text;
+mod vae;
+
+use crate::node::NodeDef;
+
+static FAMILIES: [&[NodeDef]; 15] = [
+    loaders::NODES,
+    model::NODES,
+    text::NODES,
+    conditioning::NODES,
+    inpaint::NODES,
+    latent::NODES,
+    vae::NODES,
+    sampler::NODES,
+    custom::NODES,
+    samplers::NODES,
+    sigmas::NODES,
+    image::NODES,
+    mask::NODES,
+    output::NODES,
+    pass::NODES,
+];
+
+/// All classes of nodes.
+pub fn all() -> impl Iterator<Item = &'static NodeDef> {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The class of that name.
+pub fn find(class: &str) -> Option<&'static NodeDef> {
+    all().find(|def| def.class == class)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Models, text encoders, VAEs and LoRAs out of files.
+
+use crate::NodeError;
+use crate::host::Folder;
+use crate::node::NodeDef;
+use crate::node::table::{combo, file, float, link, optional, out};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::Value;
+use nino_engine::{
+    Applied, Checkpoint, DiffusionModel, EngineError, Event, LoraSpec, TextEncoders, VaeFile,
+    apply_lora,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const LOADERS: &str = "model/loaders";
+const STRENGTH: (f64, f64) = (-100.0, 100.0);
+
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "CheckpointLoaderSimple",
+        display_name: "Load Checkpoint",
+        category: LOADERS,
+        inputs: &[file("ckpt_name", Folder::Checkpoints)],
+        outputs: &[out(Socket::Model), out(Socket::Clip), out(Socket::Vae)],
+        is_output: false,
+        run: checkpoint,
+    },
+    NodeDef {
+        class: "UNETLoader",
+        display_name: "Load Diffusion Model",
+        category: LOADERS,
+        inputs: &[
+            file("unet_name", Folder::DiffusionModels),
+            combo("weight_dtype", || vec!["default"]),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: unet,
+    },
+    NodeDef {
+        class: "UnetLoaderGGUF",
+        display_name: "Unet Loader (GGUF)",
+        category: "bootleg",
+        inputs: &[file("unet_name", Folder::DiffusionModels)],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: unet,
+    },
+    NodeDef {
+        class: "CLIPLoader",
+        display_name: "Load CLIP",
+        category: LOADERS,
+        inputs: &[
+            file("clip_name", Folder::TextEncoders),
+            combo("type", || vec!["stable_diffusion"]),
+            optional(combo("device", devices)),
+        ],
+        outputs: &[out(Socket::Clip)],
+        is_output: false,
+        run: |call| clip(call, &["clip_name"]),
+    },
+    NodeDef {
+        class: "DualCLIPLoader",
+        display_name: "Load CLIP (Dual)",
+        category: LOADERS,
+        inputs: &[
+            file("clip_name1", Folder::TextEncoders),
+            file("clip_name2", Folder::TextEncoders),
+            combo("type", || vec!["sdxl"]),
+            optional(combo("device", devices)),
+        ],
+        outputs: &[out(Socket::Clip)],
+        is_output: false,
+        run: |call| clip(call, &["clip_name1", "clip_name2"]),
+    },
+    NodeDef {
+        class: "VAELoader",
+        display_name: "Load VAE",
+        category: LOADERS,
+        inputs: &[file("vae_name", Folder::Vae)],
+        outputs: &[out(Socket::Vae)],
+        is_output: false,
+        run: |call| Ok(vec![vae(&call.file("vae_name")?)?]),
+    },
+    NodeDef {
+        class: "LoraLoader",
+        display_name: "Load LoRA (Model and CLIP)",
+        category: LOADERS,
+        inputs: &[
+            link("model", Socket::Model),
+            link("clip", Socket::Clip),
+            file("lora_name", Folder::Loras),
+            float("strength_model", 1.0, STRENGTH, 0.01),
+            float("strength_clip", 1.0, STRENGTH, 0.01),
+        ],
+        outputs: &[out(Socket::Model), out(Socket::Clip)],
+        is_output: false,
+        run: lora,
+    },
+    NodeDef {
+        class: "LoraLoaderModelOnly",
+        display_name: "Load LoRA",
+        category: LOADERS,
+        inputs: &[
+            link("model", Socket::Model),
+            file("lora_name", Folder::Loras),
+            float("strength_model", 1.0, STRENGTH, 0.01),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: lora_of_model,
+    },
+];
+
+/// Both mean the device that the program runs on.
+fn devices() -> Vec<&'static str> {
+    vec!["default", "cpu"]
+}
+
+/// The parts that the file has. One that it lacks is an error only where it is used.
+fn checkpoint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let path = call.file("ckpt_name")?;
+    match Checkpoint::open(&path, None) {
+        Ok(model) => Ok(vec![
+            held_model(call, model.diffusion),
+            held_clip(call, model.text),
+            Value::Vae(model.vae),
+        ]),
+        Err(EngineError::MissingVae { .. } | EngineError::Encoders { .. }) => {
+            let model = DiffusionModel::open(&path)?;
+            let missing = |error: &EngineError| Value::Missing(error.to_string().into());
+            let clip = match TextEncoders::open(&[path.to_path_buf()]) {
+                Ok(clip) => held_clip(call, clip),
+                Err(error) => missing(&error),
+            };
+            let vae = vae(&path).unwrap_or_else(|error| missing(&error));
+            Ok(vec![held_model(call, model), clip, vae])
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn held_model(call: &Call<'_, '_>, model: DiffusionModel) -> Value {
+    Value::from(match call.settings.quantize {
+        Some(dtype) => model.quantized(dtype),
+        None => model,
+    })
+}
+
+fn held_clip(call: &Call<'_, '_>, clip: TextEncoders) -> Value {
+    Value::from(match call.settings.quantize {
+        Some(dtype) => clip.quantized(dtype),
+        None => clip,
+    })
+}
+
+fn unet(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let model = DiffusionModel::open(&call.file("unet_name")?)?;
+    Ok(vec![held_model(call, model)])
+}
+
+fn clip(call: &mut Call<'_, '_>, inputs: &[&'static str]) -> Result<Vec<Value>, NodeError> {
+    let paths = inputs
+        .iter()
+        .map(|input| Ok(call.file(input)?.to_path_buf()));
+    let paths = paths.collect::<Result<Vec<PathBuf>, NodeError>>()?;
+    let clip = TextEncoders::open(&paths)?;
+    Ok(vec![held_clip(call, clip)])
+}
+
+fn vae(path: &Path) -> Result<Value, EngineError> {
+    Ok(Value::Vae(Arc::new(VaeFile::open(path)?)))
+}
+
+fn lora(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (model, clip) = (call.model("model")?, call.clip("clip")?);
+    let spec = LoraSpec {
+        path: call.file("lora_name")?.to_path_buf(),
+        unet: call.float("strength_model")? as f32,
+        clip: call.float("strength_clip")? as f32,
+    };
+    if spec.unet == 0.0 && spec.clip == 0.0 {
+        return Ok(vec![Value::Model(model), Value::Clip(clip)]);
+    }
+    let with = apply_lora(Some(&model), Some(&clip), &spec)?;
+    tell(call, &spec, &with.applied);
+    Ok(vec![
+        with.diffusion.map_or(Value::Model(model), Value::from),
+        with.text.map_or(Value::Clip(clip), Value::from),
+    ])
+}
+
+fn lora_of_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let model = call.model("model")?;
+    let spec = LoraSpec {
+        path: call.file("lora_name")?.to_path_buf(),
+        unet: call.float("strength_model")? as f32,
+        clip: 0.0,
+    };
+    if spec.unet == 0.0 {
+        return Ok(vec![Value::Model(model)]);
+    }
+    let with = apply_lora(Some(&model), None, &spec)?;
+    Ok(vec![
+        with.diffusion.map_or(Value::Model(model), Value::from),
+    ])
+}
+
+/// Says what of a LoRA had no place.
+fn tell(call: &mut Call<'_, '_>, spec: &LoraSpec, applied: &Applied) {
+    let name = spec.path.display();
+    if let Some(first) = applied.unmatched.first() {
+        let n = applied.unmatched.len();
+        let text = format!("{name}: {n} updates have no place in the model, such as {first}");
+        (call.control.on_event)(Event::Note(text));
+    }
+    if applied.widened > 0 {
+        let text = format!("{name}: {} layers are held as f16", applied.widened);
+        (call.control.on_event)(Event::Note(text));
+    }
+}

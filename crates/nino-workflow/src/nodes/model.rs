@@ -1,0 +1,60 @@
+//! Diffusion models that are sampled in another way.
+
+use crate::NodeError;
+use crate::node::NodeDef;
+use crate::node::table::{boolean, combo, float, link, out};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::Value;
+use nino_engine::{DiffusionModel, Prediction};
+
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "ModelSamplingDiscrete",
+        display_name: "ModelSamplingDiscrete",
+        category: "model/patch",
+        inputs: &[
+            link("model", Socket::Model),
+            combo("sampling", || PREDICTIONS.map(|(name, _)| name).to_vec()),
+            boolean("zsnr", false),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: discrete,
+    },
+    NodeDef {
+        class: "RescaleCFG",
+        display_name: "RescaleCFG",
+        category: "model/patch",
+        inputs: &[
+            link("model", Socket::Model),
+            float("multiplier", 0.7, (0.0, 1.0), 0.01),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: rescale,
+    },
+];
+
+const PREDICTIONS: [(&str, Prediction); 4] = [
+    ("eps", Prediction::Eps),
+    ("v_prediction", Prediction::V),
+    ("lcm", Prediction::Lcm),
+    ("x0", Prediction::X0),
+];
+
+fn discrete(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let name = call.text("sampling")?;
+    let known = PREDICTIONS.iter().find(|(known, _)| **known == *name);
+    let (_, prediction) =
+        known.ok_or_else(|| NodeError::Input(format!("no model is sampled as {name}")))?;
+    let model = call.model("model")?;
+    let model = model.with_prediction(*prediction, call.boolean("zsnr")?);
+    Ok(vec![Value::from(model)])
+}
+
+fn rescale(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let mut model = DiffusionModel::clone(&*call.model("model")?);
+    model.cfg_rescale = call.float("multiplier")? as f32;
+    Ok(vec![Value::from(model)])
+}

@@ -1,0 +1,48 @@
+//! Pictures that are kept or shown.
+
+use crate::NodeError;
+use crate::host::Made;
+use crate::node::NodeDef;
+use crate::node::table::{link, named, text};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::Value;
+use nino_engine::Image;
+use std::sync::Arc;
+
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "SaveImage",
+        display_name: "Save Image",
+        category: "image",
+        inputs: &[
+            link("images", Socket::Image),
+            text("filename_prefix", "ComfyUI"),
+        ],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: |call| {
+            let prefix = call.text("filename_prefix")?;
+            told(call, Made::Images, prefix)
+        },
+    },
+    NodeDef {
+        class: "PreviewImage",
+        display_name: "Preview Image",
+        category: "image",
+        inputs: &[link("images", Socket::Image)],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: |call| told(call, Made::Previews, "ComfyUI".into()),
+    },
+];
+
+fn told(
+    call: &mut Call<'_, '_>,
+    made: fn(Arc<Vec<Image>>) -> Made,
+    prefix: Arc<str>,
+) -> Result<Vec<Value>, NodeError> {
+    let images = call.images("images")?;
+    call.output(made(Arc::clone(&images)), prefix)?;
+    Ok(vec![Value::Image(images)])
+}

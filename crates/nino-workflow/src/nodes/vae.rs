@@ -1,0 +1,136 @@
+//! Between latents and pictures.
+
+use crate::NodeError;
+use crate::node::NodeDef;
+use crate::node::table::{int, link, out};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::Value;
+use nino_engine::{
+    DecodeOptions, EncodeOptions, Image, Latent, VaeFile, decode_images, encode_image,
+};
+
+const LATENT: &str = "model/latent";
+const SAMPLES: crate::node::InputDef = link("samples", Socket::Latent);
+const PIXELS: crate::node::InputDef = link("pixels", Socket::Image);
+const VAE: crate::node::InputDef = link("vae", Socket::Vae);
+const TILE: (i128, i128) = (64, 4096);
+const OVERLAP: crate::node::InputDef = int("overlap", 64, (0, 4096), 32);
+const FRAMES: crate::node::InputDef = int("temporal_size", 64, (8, 4096), 4);
+const FRAMES_OVERLAP: crate::node::InputDef = int("temporal_overlap", 8, (4, 4096), 4);
+
+// The tiled nodes do the same as the others: a decode that does not fit is cut by rows, which
+// changes nothing in the picture, so tiles would only make it worse.
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "VAEDecode",
+        display_name: "VAE Decode",
+        category: LATENT,
+        inputs: &[SAMPLES, VAE],
+        outputs: &[out(Socket::Image)],
+        is_output: false,
+        run: decode,
+    },
+    NodeDef {
+        class: "VAEDecodeTiled",
+        display_name: "VAE Decode (Tiled)",
+        category: LATENT,
+        inputs: &[
+            SAMPLES,
+            VAE,
+            int("tile_size", 512, TILE, 32),
+            OVERLAP,
+            FRAMES,
+            FRAMES_OVERLAP,
+        ],
+        outputs: &[out(Socket::Image)],
+        is_output: false,
+        run: decode,
+    },
+    NodeDef {
+        class: "VAEEncode",
+        display_name: "VAE Encode",
+        category: LATENT,
+        inputs: &[PIXELS, VAE],
+        outputs: &[out(Socket::Latent)],
+        is_output: false,
+        run: encode,
+    },
+    NodeDef {
+        class: "VAEEncodeTiled",
+        display_name: "VAE Encode (Tiled)",
+        category: LATENT,
+        inputs: &[
+            PIXELS,
+            VAE,
+            int("tile_size", 512, TILE, 64),
+            OVERLAP,
+            FRAMES,
+            FRAMES_OVERLAP,
+        ],
+        outputs: &[out(Socket::Latent)],
+        is_output: false,
+        run: encode,
+    },
+];
+
+fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (samples, vae) = (call.latents("samples")?, call.vae("vae")?);
+    let latent = &samples.latent;
+    let side = vae.vae.scale();
+    let sizes = [latent.batch, latent.height * side, latent.width * side, 3];
+    call.room_for("a batch of pictures", &sizes)?;
+    let options = DecodeOptions {
+        precision: call.settings.precision,
+        ..DecodeOptions::default()
+    };
+    let (images, _) = decode_images(call.store, &vae, latent, &options, &mut call.control)?;
+    Ok(vec![Value::from(images)])
+}
+
+fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (pixels, vae) = (call.images("pixels")?, call.vae("vae")?);
+    let cut: Vec<Image> = pixels
+        .iter()
+        .map(|image| whole_squares(image, &vae))
+        .collect();
+    Ok(vec![Value::latent(encoded(call, &vae, &cut)?)])
+}
+
+/// The largest part in the middle whose sides are multiples of the VAE's scale.
+pub(super) fn whole_squares(image: &Image, vae: &VaeFile) -> Image {
+    let scale = vae.vae.scale().max(1);
+    let (width, height) = (image.width / scale * scale, image.height / scale * scale);
+    let at = (image.width % scale / 2, image.height % scale / 2);
+    super::image::cropped(image, at, width, height)
+}
+
+/// A batch of pictures of one size, encoded one after the other.
+pub(super) fn encoded(
+    call: &mut Call<'_, '_>,
+    vae: &VaeFile,
+    images: &[Image],
+) -> Result<Latent, NodeError> {
+    let options = EncodeOptions {
+        precision: call.settings.precision,
+        format: vae.assumed_format(),
+    };
+    let mut batch: Option<Latent> = None;
+    for image in images {
+        if image.width == 0 || image.height == 0 {
+            let scale = vae.vae.scale();
+            let text =
+                format!("its picture is smaller than the {scale}x{scale} pixels of a latent's");
+            return Err(NodeError::Input(text));
+        }
+        let one = encode_image(call.store, vae, image, &options, &mut call.control)?.latent;
+        match &mut batch {
+            None => batch = Some(one),
+            Some(all) => {
+                all.batch += 1;
+                all.values.extend(one.values);
+            }
+        }
+    }
+    batch.ok_or_else(|| NodeError::Input("its batch has no picture".to_owned()))
+}

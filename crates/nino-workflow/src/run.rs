@@ -1,0 +1,272 @@
+//! Runs checked graphs: every node after those it needs, and only nodes whose inputs changed since
+//! the run before.
+
+mod call;
+mod key;
+
+use crate::check::{Bound, Checked, CheckedNode};
+use crate::graph::Link;
+use crate::host::Host;
+use crate::value::Value;
+use crate::{Limits, NodeError, RunError};
+pub(crate) use call::Call;
+use key::Keys;
+use nino_engine::{Control, DType, EngineError, Event, Precision, Preview, Store};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a graph does not say of how it is run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How activations are stored, in the diffusion model and the VAE.
+    pub precision: Precision,
+    /// How plain weights of diffusion models and text encoders are held.
+    pub quantize: Option<DType>,
+    pub preview: Option<Preview>,
+    pub limits: Limits,
+}
+
+/// Progress of a graph.
+#[derive(Clone, Debug)]
+pub struct NodeEvent<'a> {
+    /// The node's id.
+    pub node: &'a str,
+    pub class: &'static str,
+    pub what: Progress,
+}
+
+/// What happens with a node.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// Its results are known from a run before.
+    Cached,
+    Started,
+    /// What the engine tells of the work.
+    Engine(Event),
+    Finished,
+}
+
+/// Who hears of a graph's progress, and can stop it from another thread.
+pub struct Watch<'a> {
+    pub cancel: &'a AtomicBool,
+    pub on_event: &'a mut dyn FnMut(NodeEvent<'_>),
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Ran {
+    /// What the host called the results of each output node.
+    pub outputs: BTreeMap<String, Json>,
+}
+
+/// Runs graphs one after the other, and keeps the results of the last one's nodes for the next. It
+/// is to be made anew when [`Settings`] change, since results depend on them.
+pub struct Executor {
+    store: Store,
+    settings: Settings,
+    keys: Keys,
+    results: HashMap<u64, Kept>,
+}
+
+/// The results of a node.
+#[derive(Clone)]
+struct Kept {
+    outputs: Arc<[Value]>,
+    /// What the host called it, of an output node.
+    told: Option<Json>,
+}
+
+impl Executor {
+    pub fn new(store: Store, settings: Settings) -> Executor {
+        Executor {
+            store,
+            settings,
+            keys: Keys::default(),
+            results: HashMap::new(),
+        }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Forgets the results of all nodes.
+    pub fn clear(&mut self) {
+        self.keys = Keys::default();
+        self.results.clear();
+    }
+
+    /// Runs the outputs of a graph, and what they need.
+    pub fn run(
+        &mut self,
+        graph: &Checked,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<Ran, RunError> {
+        let mut run = Run {
+            executor: self,
+            graph,
+            keys: HashMap::new(),
+        };
+        let ran = run.outputs(host, watch);
+        let used: HashSet<u64> = run.keys.values().copied().collect();
+        // What this graph does not need is not needed: only the last graph's results stay.
+        self.results.retain(|key, _| used.contains(key));
+        self.keys.retain(&used);
+        ran
+    }
+}
+
+/// One run of a graph.
+struct Run<'a> {
+    executor: &'a mut Executor,
+    graph: &'a Checked,
+    /// The keys of the nodes that were reached.
+    keys: HashMap<&'a str, u64>,
+}
+
+impl<'a> Run<'a> {
+    fn outputs(&mut self, host: &mut dyn Host, watch: &mut Watch<'_>) -> Result<Ran, RunError> {
+        let mut ran = Ran::default();
+        for output in &self.graph.outputs {
+            for id in self.order(output) {
+                self.node(id, host, watch)?;
+            }
+            let key = self.keys.get(output.as_str());
+            let kept = key.and_then(|key| self.executor.results.get(key));
+            if let Some(told) = kept.and_then(|kept| kept.told.clone()) {
+                ran.outputs.insert(output.clone(), told);
+            }
+        }
+        Ok(ran)
+    }
+
+    /// The nodes that an output needs and that were not reached yet, each after those it needs.
+    fn order(&self, output: &'a str) -> Vec<&'a str> {
+        let mut order = Vec::new();
+        let mut seen: HashSet<&'a str> = self.keys.keys().copied().collect();
+        // A node is on the stack once to look at what it needs, and once more to be put in order.
+        let mut stack = vec![(output, false)];
+        while let Some((id, ready)) = stack.pop() {
+            if ready {
+                order.push(id);
+                continue;
+            }
+            if !seen.insert(id) {
+                continue;
+            }
+            let Some(node) = self.graph.nodes.get(id) else {
+                continue;
+            };
+            stack.push((id, true));
+            let links = node
+                .inputs
+                .iter()
+                .rev()
+                .filter_map(|(_, bound)| link(bound));
+            stack.extend(links.map(|link| (link.node.as_str(), false)));
+        }
+        order
+    }
+
+    fn node(
+        &mut self,
+        id: &'a str,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), RunError> {
+        let node = &self.graph.nodes[id];
+        let class = node.def.class;
+        let key = self.executor.keys.of(node, &self.keys);
+        self.keys.insert(id, key);
+        let mut tell = |what: Progress| {
+            (watch.on_event)(NodeEvent {
+                node: id,
+                class,
+                what,
+            });
+        };
+        if self.executor.results.contains_key(&key) {
+            tell(Progress::Cached);
+            return Ok(());
+        }
+        tell(Progress::Started);
+        tracing::debug!(node = id, class, "runs");
+        let kept = self.run_node(id, node, host, watch.cancel, &mut tell);
+        let kept = kept.map_err(|source| RunError {
+            node: id.to_owned(),
+            class,
+            source: Box::new(source),
+        })?;
+        self.executor.results.insert(key, kept);
+        tell(Progress::Finished);
+        Ok(())
+    }
+
+    fn run_node(
+        &self,
+        id: &str,
+        node: &CheckedNode,
+        host: &mut dyn Host,
+        cancel: &AtomicBool,
+        tell: &mut dyn FnMut(Progress),
+    ) -> Result<Kept, NodeError> {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(EngineError::Cancelled.into());
+        }
+        let mut on_event = |event: Event| tell(Progress::Engine(event));
+        let mut call = Call {
+            node: id,
+            def: node.def,
+            inputs: self.inputs(node),
+            store: &self.executor.store,
+            settings: &self.executor.settings,
+            host,
+            control: Control {
+                cancel,
+                on_event: &mut on_event,
+            },
+            told: None,
+        };
+        let outputs = (node.def.run)(&mut call)?;
+        let expected = node.def.outputs.len();
+        if outputs.len() != expected {
+            let found = outputs.len();
+            return Err(NodeError::Outputs { expected, found });
+        }
+        Ok(Kept {
+            outputs: outputs.into(),
+            told: call.told,
+        })
+    }
+
+    /// The values of a node's inputs, links followed.
+    fn inputs(&self, node: &CheckedNode) -> Vec<(&'static str, Value)> {
+        let value = |bound: &Bound| match bound {
+            Bound::Value(value) => Some(value.clone()),
+            Bound::File(path) => Some(Value::File(path.clone().into())),
+            Bound::Link(link) => {
+                let key = self.keys.get(link.node.as_str())?;
+                let kept = self.executor.results.get(key)?;
+                kept.outputs.get(link.slot).cloned()
+            }
+        };
+        let inputs = node.inputs.iter();
+        inputs
+            .filter_map(|(name, bound)| Some((*name, value(bound)?)))
+            .collect()
+    }
+}
+
+fn link(bound: &Bound) -> Option<&Link> {
+    match bound {
+        Bound::Link(link) => Some(link),
+        _ => None,
+    }
+}

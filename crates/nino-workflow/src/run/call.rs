@@ -1,0 +1,208 @@
+//! What a node is given when it runs.
+
+use super::Settings;
+use crate::NodeError;
+use crate::host::{Host, Made, Output};
+use crate::node::NodeDef;
+use crate::types::Socket;
+use crate::value::{Guider, Latents, Noise, Sampler, Value};
+use nino_engine::{
+    Conditioning, Control, DiffusionModel, Image, Mask, Store, TextEncoders, VaeFile,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A run of a node: its inputs, and all that the work needs.
+pub(crate) struct Call<'c, 'h> {
+    pub(crate) node: &'c str,
+    pub(crate) def: &'static NodeDef,
+    pub(super) inputs: Vec<(&'static str, Value)>,
+    pub(crate) store: &'c Store,
+    pub(crate) settings: &'c Settings,
+    pub(crate) host: &'h mut dyn Host,
+    pub(crate) control: Control<'c>,
+    /// What the host called the node's results.
+    pub(super) told: Option<serde_json::Value>,
+}
+
+impl Call<'_, '_> {
+    /// An input; `None` where it is not given.
+    pub(crate) fn get(&self, input: &'static str) -> Option<Value> {
+        let found = self.inputs.iter().find(|(name, _)| *name == input);
+        found.map(|(_, value)| value.clone())
+    }
+
+    pub(crate) fn any(&self, input: &'static str) -> Result<Value, NodeError> {
+        self.get(input).ok_or(NodeError::NotGiven { input })
+    }
+
+    fn typed<T>(
+        &self,
+        input: &'static str,
+        expected: Socket,
+        take: impl FnOnce(Value) -> Option<T>,
+    ) -> Result<T, NodeError> {
+        let value = self.any(input)?;
+        let found = match &value {
+            Value::Missing(why) => {
+                let why = why.to_string();
+                return Err(NodeError::Missing { input, why });
+            }
+            value => value.socket().unwrap_or(Socket::Any),
+        };
+        take(value).ok_or(NodeError::Type {
+            input,
+            expected,
+            found,
+        })
+    }
+
+    pub(crate) fn model(&self, input: &'static str) -> Result<Arc<DiffusionModel>, NodeError> {
+        self.typed(input, Socket::Model, |v| match v {
+            Value::Model(model) => Some(model),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn clip(&self, input: &'static str) -> Result<Arc<TextEncoders>, NodeError> {
+        self.typed(input, Socket::Clip, |v| match v {
+            Value::Clip(clip) => Some(clip),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn vae(&self, input: &'static str) -> Result<Arc<VaeFile>, NodeError> {
+        self.typed(input, Socket::Vae, |v| match v {
+            Value::Vae(vae) => Some(vae),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn prompts(&self, input: &'static str) -> Result<Arc<Vec<Conditioning>>, NodeError> {
+        self.typed(input, Socket::Conditioning, |v| match v {
+            Value::Conditioning(prompts) => Some(prompts),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn latents(&self, input: &'static str) -> Result<Arc<Latents>, NodeError> {
+        self.typed(input, Socket::Latent, |v| match v {
+            Value::Latent(latents) => Some(latents),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn images(&self, input: &'static str) -> Result<Arc<Vec<Image>>, NodeError> {
+        self.typed(input, Socket::Image, |v| match v {
+            Value::Image(images) => Some(images),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn masks(&self, input: &'static str) -> Result<Arc<Vec<Mask>>, NodeError> {
+        self.typed(input, Socket::Mask, |v| match v {
+            Value::Mask(masks) => Some(masks),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn sigmas(&self, input: &'static str) -> Result<Arc<Vec<f32>>, NodeError> {
+        self.typed(input, Socket::Sigmas, |v| match v {
+            Value::Sigmas(sigmas) => Some(sigmas),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn sampler(&self, input: &'static str) -> Result<Arc<Sampler>, NodeError> {
+        self.typed(input, Socket::Sampler, |v| match v {
+            Value::Sampler(sampler) => Some(sampler),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn noise(&self, input: &'static str) -> Result<Noise, NodeError> {
+        self.typed(input, Socket::Noise, |v| match v {
+            Value::Noise(noise) => Some(noise),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn guider(&self, input: &'static str) -> Result<Arc<Guider>, NodeError> {
+        self.typed(input, Socket::Guider, |v| match v {
+            Value::Guider(guider) => Some(guider),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn int(&self, input: &'static str) -> Result<i128, NodeError> {
+        self.typed(input, Socket::Int, |v| match v {
+            Value::Int(number) => Some(number),
+            _ => None,
+        })
+    }
+
+    /// A whole number that is not below 0.
+    pub(crate) fn size(&self, input: &'static str) -> Result<usize, NodeError> {
+        let number = self.int(input)?;
+        usize::try_from(number)
+            .map_err(|_| NodeError::Input(format!("its {input} is {number}, where 0 is the least")))
+    }
+
+    pub(crate) fn seed(&self, input: &'static str) -> Result<u64, NodeError> {
+        // Wider numbers do not pass the check, but a linked one is not checked.
+        Ok(self.int(input)? as u64)
+    }
+
+    pub(crate) fn float(&self, input: &'static str) -> Result<f64, NodeError> {
+        self.typed(input, Socket::Float, |v| match v {
+            Value::Float(number) => Some(number),
+            Value::Int(number) => Some(number as f64),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn text(&self, input: &'static str) -> Result<Arc<str>, NodeError> {
+        self.typed(input, Socket::String, |v| match v {
+            Value::Text(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn boolean(&self, input: &'static str) -> Result<bool, NodeError> {
+        self.typed(input, Socket::Boolean, |v| match v {
+            Value::Boolean(b) => Some(b),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn file(&self, input: &'static str) -> Result<Arc<Path>, NodeError> {
+        self.typed(input, Socket::Combo, |v| match v {
+            Value::File(path) => Some(path),
+            _ => None,
+        })
+    }
+
+    /// An error where a result would have more numbers than a node may make.
+    pub(crate) fn room_for(&self, what: &'static str, sizes: &[usize]) -> Result<(), NodeError> {
+        let values = sizes
+            .iter()
+            .fold(1u128, |n, &size| n.saturating_mul(size as u128));
+        let most = self.settings.limits.values;
+        if values > most as u128 {
+            return Err(NodeError::TooLarge { what, values, most });
+        }
+        Ok(())
+    }
+
+    /// Hands the node's result to the host.
+    pub(crate) fn output(&mut self, made: Made, prefix: Arc<str>) -> Result<(), NodeError> {
+        let output = Output {
+            node: self.node,
+            class: self.def.class,
+            made,
+            prefix,
+        };
+        self.told = Some(self.host.output(&output)?);
+        Ok(())
+    }
+}

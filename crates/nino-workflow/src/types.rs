@@ -1,0 +1,60 @@
+//! The types of sockets, by ComfyUI's names.
+
+/// What an output gives and an input takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Socket {
+    Model,
+    Clip,
+    Vae,
+    Conditioning,
+    Latent,
+    Image,
+    Mask,
+    Sigmas,
+    Sampler,
+    Noise,
+    Guider,
+    Int,
+    Float,
+    String,
+    Boolean,
+    /// One of a list of texts.
+    Combo,
+    /// Whatever is connected.
+    Any,
+}
+
+impl Socket {
+    pub fn name(self) -> &'static str {
+        match self {
+            Socket::Model => "MODEL",
+            Socket::Clip => "CLIP",
+            Socket::Vae => "VAE",
+            Socket::Conditioning => "CONDITIONING",
+            Socket::Latent => "LATENT",
+            Socket::Image => "IMAGE",
+            Socket::Mask => "MASK",
+            Socket::Sigmas => "SIGMAS",
+            Socket::Sampler => "SAMPLER",
+            Socket::Noise => "NOISE",
+            Socket::Guider => "GUIDER",
+            Socket::Int => "INT",
+            Socket::Float => "FLOAT",
+            Socket::String => "STRING",
+            Socket::Boolean => "BOOLEAN",
+            Socket::Combo => "COMBO",
+            Socket::Any => "*",
+        }
+    }
+
+    /// Whether an output of this type may be linked to an input of type `input`.
+    pub(crate) fn fits(self, input: Socket) -> bool {
+        self == input || self == Socket::Any || input == Socket::Any
+    }
+}
+
+impl std::fmt::Display for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}

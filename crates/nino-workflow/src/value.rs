@@ -1,0 +1,149 @@
+//! What flows between nodes. Cloning a value is cheap: what is large is shared.
+
+use crate::types::Socket;
+use nino_engine::{
+    Conditioning, DiffusionModel, Image, Latent, Mask, Rng, SamplerInfo, SamplerOptions,
+    TextEncoders, VaeFile,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A result of a node, or a value that a graph gives itself.
+#[derive(Clone)]
+pub enum Value {
+    Model(Arc<DiffusionModel>),
+    Clip(Arc<TextEncoders>),
+    Vae(Arc<VaeFile>),
+    /// Prompts that share a picture by their regions.
+    Conditioning(Arc<Vec<Conditioning>>),
+    Latent(Arc<Latents>),
+    /// A batch of pictures of one size.
+    Image(Arc<Vec<Image>>),
+    /// A batch of masks of one size.
+    Mask(Arc<Vec<Mask>>),
+    /// Noise levels.
+    Sigmas(Arc<Vec<f32>>),
+    Sampler(Arc<Sampler>),
+    Noise(Noise),
+    Guider(Arc<Guider>),
+    /// Wide enough for every seed and for what is out of range.
+    Int(i128),
+    Float(f64),
+    /// A text, or the choice of a COMBO.
+    Text(Arc<str>),
+    Boolean(bool),
+    /// A file that a name was found to mean.
+    File(Arc<Path>),
+    /// What a file does not hold, and why that is: an error only where it is used.
+    Missing(Arc<str>),
+}
+
+/// ComfyUI's LATENT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latents {
+    pub latent: Latent,
+    /// 1 where to paint, in pixels or latent pixels; everywhere when `None`.
+    pub noise_mask: Option<Arc<Vec<Mask>>>,
+    /// Where in a larger batch these latents were, which says what noise they get.
+    pub batch_index: Option<Vec<usize>>,
+}
+
+/// A sampler with what it is told.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    pub info: &'static SamplerInfo,
+    pub options: SamplerOptions,
+}
+
+/// The noise that sampling starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise {
+    /// Its seed; `None` is no noise at all.
+    pub seed: Option<u64>,
+    pub rng: Rng,
+}
+
+/// A model with its prompts.
+#[derive(Clone)]
+pub struct Guider {
+    pub model: Arc<DiffusionModel>,
+    pub positive: Arc<Vec<Conditioning>>,
+    /// Empty where the guidance is 1.
+    pub negative: Arc<Vec<Conditioning>>,
+    pub cfg: f32,
+}
+
+impl Value {
+    /// The type of the value; `None` of one that is missing.
+    pub fn socket(&self) -> Option<Socket> {
+        Some(match self {
+            Value::Model(_) => Socket::Model,
+            Value::Clip(_) => Socket::Clip,
+            Value::Vae(_) => Socket::Vae,
+            Value::Conditioning(_) => Socket::Conditioning,
+            Value::Latent(_) => Socket::Latent,
+            Value::Image(_) => Socket::Image,
+            Value::Mask(_) => Socket::Mask,
+            Value::Sigmas(_) => Socket::Sigmas,
+            Value::Sampler(_) => Socket::Sampler,
+            Value::Noise(_) => Socket::Noise,
+            Value::Guider(_) => Socket::Guider,
+            Value::Int(_) => Socket::Int,
+            Value::Float(_) => Socket::Float,
+            Value::Text(_) => Socket::String,
+            Value::Boolean(_) => Socket::Boolean,
+            Value::File(_) => Socket::Combo,
+            Value::Missing(_) => return None,
+        })
+    }
+
+    pub(crate) fn latent(latent: Latent) -> Value {
+        Value::from(Latents {
+            latent,
+            noise_mask: None,
+            batch_index: None,
+        })
+    }
+}
+
+impl From<Latents> for Value {
+    fn from(latents: Latents) -> Value {
+        Value::Latent(Arc::new(latents))
+    }
+}
+
+impl From<Vec<Conditioning>> for Value {
+    fn from(prompts: Vec<Conditioning>) -> Value {
+        Value::Conditioning(Arc::new(prompts))
+    }
+}
+
+impl From<Vec<Image>> for Value {
+    fn from(images: Vec<Image>) -> Value {
+        Value::Image(Arc::new(images))
+    }
+}
+
+impl From<Vec<Mask>> for Value {
+    fn from(masks: Vec<Mask>) -> Value {
+        Value::Mask(Arc::new(masks))
+    }
+}
+
+impl From<DiffusionModel> for Value {
+    fn from(model: DiffusionModel) -> Value {
+        Value::Model(Arc::new(model))
+    }
+}
+
+impl From<TextEncoders> for Value {
+    fn from(clip: TextEncoders) -> Value {
+        Value::Clip(Arc::new(clip))
+    }
+}
+
+impl From<Vec<f32>> for Value {
+    fn from(sigmas: Vec<f32>) -> Value {
+        Value::Sigmas(Arc::new(sigmas))
+    }
+}

@@ -1,0 +1,12 @@
+//! Whole graphs with small made-up checkpoints.
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod cache;
+mod host;
+mod limits;
+#[path = "../../../nino-engine/src/tests/made.rs"]
+mod made;
+mod regions;
+mod same;
+mod workflows;
