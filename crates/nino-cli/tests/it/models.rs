@@ -201,6 +201,11 @@ fn graphs_that_lead_nowhere_are_errors() {
     );
     for (text, part) in [
         (
+            r#"{"1":{"class_type":"LoadImage","inputs":{"image":"none.png"}},
+                "2":{"class_type":"PreviewImage","inputs":{"images":["1",0]}}}"#,
+            "there is no file \"none.png\" here or in ComfyUI's input folder",
+        ),
+        (
             cycle.as_str(),
             "Dependency cycle detected: 2 (LoraLoader) -> 2 (LoraLoader)",
         ),

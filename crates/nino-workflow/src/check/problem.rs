@@ -285,9 +285,13 @@ fn quoted(value: &Json) -> String {
     }
 }
 
+/// For people. ComfyUI's own words are [`Problem::message`] and [`Problem::details`].
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.message(), self.details())
+        match self {
+            Problem::Custom { input, why } => write!(f, "{}: {why}", input.name),
+            _ => write!(f, "{}: {}", self.message(), self.details()),
+        }
     }
 }
 
@@ -363,7 +367,8 @@ impl PromptError {
             ),
             PromptError::Outputs { outputs, problems } => {
                 let own = outputs.iter().filter_map(|o| problems.get(o));
-                let lines = own.flat_map(|node| &node.problems).map(Problem::to_string);
+                let problems_of = own.flat_map(|node| &node.problems);
+                let lines = problems_of.map(|p| format!("{}: {}", p.message(), p.details()));
                 (
                     "Prompt outputs failed validation".to_owned(),
                     lines.collect::<Vec<_>>().join("\n"),

@@ -72,6 +72,22 @@ impl<'a> CliHost<'a> {
         self.last.as_ref()
     }
 
+    /// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it.
+    fn find_start(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
+        let path = self.env.library().find_input(Path::new(name));
+        if path.is_file() {
+            return Ok(path);
+        }
+        let flag = match folder {
+            Folder::InputLatents => "--latent",
+            _ => "--image",
+        };
+        let text = format!(
+            "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
+        );
+        Err(HostError::new(text))
+    }
+
     fn pictures(&mut self, images: &[Image]) -> Result<(), HostError> {
         let alone = self.run.outputs == 1 && images.len() == 1;
         for image in images {
@@ -106,9 +122,7 @@ impl Host for CliHost<'_> {
     fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
         let library = self.env.library();
         let kinds: &[ModelKind] = match folder {
-            Folder::InputImages | Folder::InputLatents => {
-                return Ok(library.find_input(Path::new(name)));
-            }
+            Folder::InputImages | Folder::InputLatents => return self.find_start(folder, name),
             Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
             Folder::TextEncoders => &[ModelKind::TextEncoder],
             Folder::Vae => &[ModelKind::Vae],

@@ -269,10 +269,13 @@ fn the_graph_of_a_request_says_what_the_request_says() {
             "KSampler"
         };
         let seeds = if request.hires.is_some() { "7|7" } else { "7" };
-        let base = [
-            ("CLIPTextEncode", "text", "a fox|n"),
-            (sampler, seed, seeds),
-        ];
+        let sized = request.size_hint != nino_engine::SizeHint::default();
+        let texts = if sized { "" } else { "a fox|n" };
+        let base = [("CLIPTextEncode", "text", texts), (sampler, seed, seeds)];
+        let zeroed = found
+            .iter()
+            .filter(|(_, node)| node.class.as_deref() == Some("ConditioningZeroOut"));
+        assert_eq!(zeroed.count(), usize::from(args.zero_negative));
         for (class, input, value) in base.iter().chain(*wanted) {
             let all = values(&found, class, input);
             assert_eq!(all, *value, "{class}.{input} of {line:?}");
