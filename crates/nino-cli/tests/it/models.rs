@@ -162,7 +162,7 @@ fn a_picture_without_settings_is_an_error() {
     for (file, part) in [
         (&plain, "holds no settings"),
         (&none, "cannot open"),
-        (&text, "not a PNG"),
+        (&text, "not a picture that can carry text"),
     ] {
         let said = nino(&["generate", "--from-png", file]);
         assert_eq!(said.code, 1, "{}", said.err);
