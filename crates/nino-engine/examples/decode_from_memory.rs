@@ -17,7 +17,7 @@ fn main() -> Result<(), EngineError> {
     let vae = args.next().unwrap_or_else(|| "vae.safetensors".to_owned());
     let output = args.next().unwrap_or_else(|| "picture.png".to_owned());
     let latent = Latent::empty(1, 4, 32, 32);
-    let image = decode_from_memory(tensors_of(Path::new(&vae))?, &latent)?;
+    let image = decode_from_memory(&vae, tensors_of(Path::new(&vae))?, &latent)?;
     Ok(media::write_picture(
         Path::new(&output),
         &image.to_picture(),
@@ -25,12 +25,14 @@ fn main() -> Result<(), EngineError> {
     )?)
 }
 
-/// Decodes with tensors that some program holds; their bytes stay where they are.
+/// Decodes with tensors that some program holds; their bytes stay where they are. The name says the
+/// latent space of a tiny VAE, as a file's name does.
 pub fn decode_from_memory(
+    name: &str,
     tensors: Vec<MemoryTensor>,
     latent: &Latent,
 ) -> Result<Image, EngineError> {
-    let vae = VaeFile::from_reader("a VAE in memory", from_memory("a VAE in memory", tensors)?)?;
+    let vae = VaeFile::from_reader(name, from_memory(name, tensors)?)?;
     let store = Store::new(device::open(&DeviceChoice::default())?.device);
     let never = AtomicBool::new(false);
     let mut control = Control {
