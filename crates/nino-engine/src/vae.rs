@@ -51,17 +51,17 @@ impl VaeFile {
     pub fn open(path: &Path) -> Result<VaeFile, EngineError> {
         let reader = nino_weights::open(path)?;
         let origin = Origin::files(&reader.index().files);
-        VaeFile::of(Arc::new(reader), path, origin)
+        VaeFile::of(&Arc::new(reader), path, origin)
     }
 
     /// Recognizes the autoencoder among tensors that are in memory ([`crate::from_memory`]); `name`
     /// is for messages, and says the latent space where channels do not.
     pub fn from_reader(name: &str, reader: TensorReader) -> Result<VaeFile, EngineError> {
-        VaeFile::of(Arc::new(reader), Path::new(name), Origin::unique())
+        VaeFile::of(&Arc::new(reader), Path::new(name), Origin::unique())
     }
 
     pub(crate) fn of(
-        reader: Arc<TensorReader>,
+        reader: &Arc<TensorReader>,
         path: &Path,
         origin: Origin,
     ) -> Result<VaeFile, EngineError> {
@@ -70,7 +70,7 @@ impl VaeFile {
             vae,
             params,
             halves,
-        }) = nino_models::open_vae(&reader, components)?
+        }) = nino_models::open_vae(reader, components)?
         else {
             let found = reader
                 .index()

@@ -183,7 +183,8 @@ fn hash(folder: &Path) -> String {
         }
     }
     let digest = hash.finalize();
-    digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
+    let hex: Vec<String> = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
+    hex.concat()
 }
 
 /// The `IDAT` chunks of a PNG.

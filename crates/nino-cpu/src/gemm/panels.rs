@@ -4,6 +4,8 @@
 //! Loading a model is mostly this and reading. Rows come a panel at a time, so that they are still
 //! in the cache, and values of two bytes are transposed eight by eight.
 
+#![allow(clippy::cast_ptr_alignment)] // vectors are loaded and stored unaligned
+
 use nino_graph::StoredRows;
 
 use super::micro::{PANEL, SEG};

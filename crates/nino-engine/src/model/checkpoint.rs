@@ -77,7 +77,7 @@ impl Checkpoint {
         let vae = match files.vae {
             Some(path) => VaeFile::open(path)?,
             None if opened.components.iter().any(has_vae) => {
-                VaeFile::of(Arc::clone(&opened.reader), path, opened.origin.clone())?
+                VaeFile::of(&opened.reader, path, opened.origin.clone())?
             }
             None => {
                 return Err(EngineError::MissingVae {
