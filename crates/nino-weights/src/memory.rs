@@ -74,7 +74,10 @@ mod tests {
         let entry = reader.entry("x").unwrap();
         let mut values = [0.0; 4];
         reader.read_f32(entry, &mut values).unwrap();
-        assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(
+            values.map(f32::to_bits),
+            [1f32, 2.0, 3.0, 4.0].map(f32::to_bits)
+        );
         let mut row = [0; 8];
         reader.read_range(entry, 8, &mut row).unwrap();
         assert_eq!(row[..4], 3.0f32.to_le_bytes());
