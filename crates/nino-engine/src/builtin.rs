@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use crate::media::MediaError;
-use nino_files::AtomicFile;
+use nino_files::{AtomicFile, Opened};
 use std::path::{Path, PathBuf};
 
 /// What `--model` calls it.
@@ -10,16 +10,16 @@ pub const BUILTIN: &str = "nino-emoji";
 
 const BYTES: &[u8] = include_bytes!("../../../models/nino-emoji.gguf");
 
-/// The file of the built-in model below `cache`, written there if it is not yet. Where the cache
-/// cannot be written, the system's temporary folder serves.
+/// The file of the built-in model below `cache`, written there if it is not yet, or is not what it has
+/// to be: a damaged file, or one that somebody else put there, is replaced. Where the cache cannot be
+/// written, the system's temporary folder serves.
 pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
-    // The size tells versions apart: a file half-written or of another build is replaced.
     let name = format!("{BUILTIN}-{:x}.gguf", checksum());
     let folders = [cache.join("models"), std::env::temp_dir()];
     let mut last = None;
     for folder in folders {
         let path = folder.join(&name);
-        if std::fs::metadata(&path).is_ok_and(|m| m.len() == BYTES.len() as u64) {
+        if is_whole(&path) {
             return Ok(path);
         }
         match write(&folder, &path) {
@@ -28,6 +28,25 @@ pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
         }
     }
     Err(last.map_or(EngineError::Cancelled, EngineError::Media))
+}
+
+/// Whether a file holds the model, byte for byte. That takes a few milliseconds, and a header that looks
+/// right may have other weights behind it.
+fn is_whole(path: &Path) -> bool {
+    const PIECE: usize = 1 << 20;
+    let Ok(file) = Opened::open(path) else {
+        return false;
+    };
+    if file.size() != BYTES.len() as u64 {
+        return false;
+    }
+    let mut read = vec![0; PIECE];
+    let mut pieces = BYTES.chunks(PIECE).enumerate();
+    pieces.all(|(i, expected)| {
+        let found = &mut read[..expected.len()];
+        let got = file.read_exact_at(found, (i * PIECE) as u64);
+        got.is_ok() && *found == *expected
+    })
 }
 
 fn write(folder: &Path, path: &Path) -> Result<(), MediaError> {
@@ -45,4 +64,22 @@ fn checksum() -> u64 {
     sampled.fold(0xcbf2_9ce4_8422_2325, |hash, &b| {
         (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYTES, builtin_model};
+
+    #[test]
+    fn a_damaged_copy_is_written_anew() {
+        let cache = tempfile::tempdir().unwrap();
+        let path = builtin_model(cache.path()).unwrap();
+        assert!(path.starts_with(cache.path()));
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(builtin_model(cache.path()).unwrap(), path);
+        assert!(std::fs::read(&path).unwrap() == BYTES);
+    }
 }

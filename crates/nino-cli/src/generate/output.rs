@@ -12,6 +12,9 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     for file in [&args.output, &args.preview.preview].into_iter().flatten() {
         can_write_picture(file)?;
     }
+    if args.output.is_none() {
+        can_write_picture(Path::new("picture.png"))?;
+    }
     if let Some(file) = &args.save_latent {
         can_write(file)?;
     }
@@ -19,7 +22,7 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
 }
 
 /// The file of picture `i`: as asked for, numbered when there are several; else named after the
-/// prompt and the seed.
+/// prompt and the seed, and counted up where such a picture is there already.
 pub(super) fn path(args: &GenerateArgs, prompt: &str, seed: u64, i: usize) -> PathBuf {
     if let Some(path) = &args.output {
         return several(args, path, i);
@@ -37,7 +40,23 @@ pub(super) fn path(args: &GenerateArgs, prompt: &str, seed: u64, i: usize) -> Pa
     if name.is_empty() {
         "picture".clone_into(&mut name);
     }
-    PathBuf::from(format!("{name}-{seed}.png"))
+    unused(Path::new(""), &format!("{name}-{seed}"))
+}
+
+/// `name.png`, or the first of `name-2.png`, `name-3.png` and so on that is not there, nor as the first
+/// picture of a batch, nor as a latent that waits for its picture.
+fn unused(folder: &Path, name: &str) -> PathBuf {
+    let is_free = |path: &PathBuf| {
+        let taken = [
+            path.clone(),
+            numbered(path, 0),
+            path.with_extension("latent"),
+        ];
+        !taken.iter().any(|p| folder.join(p).exists())
+    };
+    let counted = (2..).map(|n: usize| PathBuf::from(format!("{name}-{n}.png")));
+    let mut names = std::iter::once(PathBuf::from(format!("{name}.png"))).chain(counted);
+    names.find(is_free).expect("numbers do not end")
 }
 
 pub(super) fn write(
@@ -69,5 +88,26 @@ fn several(args: &GenerateArgs, path: &Path, i: usize) -> PathBuf {
         path.to_owned()
     } else {
         numbered(path, i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unused;
+    use std::path::Path;
+
+    #[test]
+    fn names_count_up_where_a_picture_a_batch_or_a_latent_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let next = || unused(folder.path(), "a-fox-7");
+        for (expected, made) in [
+            ("a-fox-7.png", "a-fox-7.png"),
+            ("a-fox-7-2.png", "a-fox-7-2_00000.png"),
+            ("a-fox-7-3.png", "a-fox-7-3.latent"),
+        ] {
+            assert_eq!(next(), Path::new(expected));
+            std::fs::write(folder.path().join(made), "").unwrap();
+        }
+        assert_eq!(next(), Path::new("a-fox-7-4.png"));
     }
 }

@@ -337,3 +337,45 @@ fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
         "what a run starts from is not its own to remove"
     );
 }
+
+/// Runs nino in a folder.
+fn nino_in(folder: &Path, args: &[&str]) -> std::process::Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nino"));
+    command.args(args).current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn pictures_without_a_name_do_not_replace_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    for cfg in ["1", "2", "1"] {
+        let args = [
+            "generate", "a fox", "--seed", "7", "--steps", "1", "--size", "64x64",
+        ];
+        let made = nino_in(
+            dir.path(),
+            &[&args[..], &["--cfg", cfg, "--device", "cpu"]].concat(),
+        );
+        assert!(made.status.success(), "{made:?}");
+    }
+    for name in ["a-fox-7.png", "a-fox-7-2.png", "a-fox-7-3.png"] {
+        assert!(dir.path().join(name).is_file(), "{name}");
+    }
+    let [first, third] = ["a-fox-7.png", "a-fox-7-3.png"].map(|n| pixels(&dir.path().join(n)));
+    assert!(first == third);
+}
+
+/// A folder in which nobody can make files.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_without_room_for_the_picture_is_told_before_the_work() {
+    let args = [
+        "generate", "a fox", "--seed", "7", "--device", "cpu", "--steps", "900",
+    ];
+    let said = nino_in(Path::new("/proc"), &args);
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        text.contains("picture.png") && !text.contains("no picture was made"),
+        "{text}"
+    );
+}
