@@ -10,6 +10,16 @@ pub const BUILTIN: &str = "nino-emoji";
 
 const BYTES: &[u8] = include_bytes!("../../../models/nino-emoji.gguf");
 
+/// Whether a name means the built-in model: its own, or that of the file it is unpacked to, which
+/// pictures of other builds carry.
+pub fn is_builtin(name: &str) -> bool {
+    let unpacked = name
+        .strip_prefix(BUILTIN)
+        .and_then(|rest| rest.strip_prefix('-'));
+    let hash = unpacked.and_then(|rest| rest.strip_suffix(".gguf"));
+    name == BUILTIN || hash.is_some_and(|h| h.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
 /// The file of the built-in model below `cache`, written there if it is not yet, or is not what it has
 /// to be: a damaged file, or one that somebody else put there, is replaced. Where the cache cannot be
 /// written, the system's temporary folder serves.
@@ -68,7 +78,13 @@ fn checksum() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES, builtin_model};
+    use super::{BYTES, builtin_model, is_builtin};
+
+    #[test]
+    fn names_of_other_builds_mean_the_model_too() {
+        assert!(is_builtin("nino-emoji") && is_builtin("nino-emoji-10e95b0c8db39f88.gguf"));
+        assert!(!is_builtin("nino-emoji-large.gguf") && !is_builtin("emoji"));
+    }
 
     #[test]
     fn a_damaged_copy_is_written_anew() {

@@ -32,7 +32,7 @@ mod units;
 mod vae;
 mod values;
 
-pub use builtin::{BUILTIN, builtin_model};
+pub use builtin::{BUILTIN, builtin_model, is_builtin};
 pub use conditioning::{Area, Conditioning, Region, Seen, SizeHint};
 pub use control::{Control, Event, Stage};
 pub use decode::{

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model,
+    Applied, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model, is_builtin,
 };
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
     let path = match &args.model {
-        Some(path) if path.as_os_str() != BUILTIN || path.exists() => {
+        Some(path) if !is_builtin(&path.to_string_lossy()) || path.exists() => {
             library.resolve(ModelKind::MODELS, path)?
         }
         _ => {

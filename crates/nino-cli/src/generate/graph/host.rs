@@ -7,7 +7,7 @@ use crate::decode::numbered;
 use crate::env::Env;
 use crate::generate::output;
 use nino_engine::media::write_picture;
-use nino_engine::{BUILTIN, Image, ModelKind, Picture, builtin_model};
+use nino_engine::{Image, ModelKind, Picture, builtin_model, is_builtin};
 use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ impl Host for CliHost<'_> {
             Folder::Vae => &[ModelKind::Vae],
             Folder::Loras => &[ModelKind::Lora],
         };
-        if kinds == ModelKind::MODELS && name == BUILTIN && !Path::new(name).exists() {
+        if kinds == ModelKind::MODELS && is_builtin(name) && !Path::new(name).exists() {
             let cache = self.cache.clone().unwrap_or_else(std::env::temp_dir);
             return builtin_model(&cache).map_err(HostError::new);
         }
