@@ -1,8 +1,6 @@
-//! Text to image by stages: encode the prompts, sample a latent, decode it. Every value in between
-//! is plain, so a host can keep it, change it or pass it on.
+//! Text to image by stages: encode the prompts, sample a latent, decode it; every value is plain.
 //!
-//! `cargo run --release -p nino-engine --example text_to_image -- "a red fox" fox.png
-//! [model.safetensors]`
+//! `cargo run --release -p nino-engine --example text_to_image -- PROMPT MODEL PICTURE`
 
 use nino_engine::device::{self, DeviceChoice};
 use nino_engine::{
@@ -10,19 +8,15 @@ use nino_engine::{
     SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images, encode_text,
     media, sample, sigmas,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), EngineError> {
-    let mut args = std::env::args().skip(1);
-    let prompt = args.next().unwrap_or_else(|| "a smiling sun".to_owned());
-    let output = args.next().unwrap_or_else(|| "picture.png".to_owned());
-    let model = args.next().map_or_else(built_in, PathBuf::from);
-    text_to_image(&prompt, &model, Path::new(&output))
-}
-
-fn built_in() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/nino-emoji.gguf")
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [prompt, model, picture] = &args[..] else {
+        panic!("give a prompt, a model's file and a name for the picture")
+    };
+    text_to_image(prompt, Path::new(model), Path::new(picture))
 }
 
 pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), EngineError> {
