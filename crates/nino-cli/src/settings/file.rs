@@ -18,9 +18,11 @@ pub(crate) fn config_path(var: impl Fn(&str) -> Option<String>) -> (Option<PathB
 }
 
 pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Said>, Usage> {
+    /// A config file has a line for each of a few settings.
+    const MOST: u64 = 1 << 20;
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Usage(format!("could not read the config file {shown}: {e}")))?;
+    let text = nino_files::read_text(path, "the config file", MOST)
+        .map_err(|e| Usage(format!("could not read the config file: {e}")))?;
     let table: toml::Table = text
         .parse()
         .map_err(|e| Usage(format!("{shown} is not TOML: {e}").trim_end().to_owned()))?;

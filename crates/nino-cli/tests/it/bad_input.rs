@@ -146,3 +146,26 @@ fn help_reads_well() {
         format!("nino {}", env!("CARGO_PKG_VERSION"))
     );
 }
+
+/// A pipe that nobody writes to, and a device without an end, given as the config file.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_config_file_that_is_no_file_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe.toml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: mkfifo is not there");
+        return;
+    }
+    for config in [pipe.as_path(), std::path::Path::new("/dev/zero")] {
+        let said = std::process::Command::new(env!("CARGO_BIN_EXE_nino"))
+            .args(["plan", "decode", "--spec", "taesd", "--size", "64x64"])
+            .env("NINO_CONFIG", config)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{text}");
+        assert!(text.contains("config file"), "{text}");
+    }
+}

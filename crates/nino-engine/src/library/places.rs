@@ -2,7 +2,6 @@
 
 use super::walk::{self, walk};
 use super::{LibraryError, LibraryPaths, ModelKind, YamlError, downloads, yaml};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -108,7 +107,8 @@ fn extra_folders(
 fn read(path: &Path) -> Result<String, YamlError> {
     const MOST: u64 = 1 << 20;
     let mut text = String::new();
-    File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
+    let file = nino_files::Opened::open(path).map_err(std::io::Error::other)?;
+    file.take(MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST {
         return Err(YamlError::TooLong { most: MOST });
     }
