@@ -20,9 +20,9 @@ pub fn is_builtin(name: &str) -> bool {
     name == BUILTIN || hash.is_some_and(|h| h.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-/// The file of the built-in model below `cache`, written there if it is not yet, or is not what it has
-/// to be: a damaged file, or one that somebody else put there, is replaced. Where the cache cannot be
-/// written, the system's temporary folder serves.
+/// The file of the built-in model below `cache`, written there if it is not yet, or is not what it
+/// has to be: a damaged file, or one that somebody else put there, is replaced. Where the cache
+/// cannot be written, the system's temporary folder serves.
 pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
     let name = format!("{BUILTIN}-{:x}.gguf", checksum());
     let folders = [cache.join("models"), std::env::temp_dir()];
@@ -40,8 +40,8 @@ pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
     Err(last.map_or(EngineError::Cancelled, EngineError::Media))
 }
 
-/// Whether a file holds the model, byte for byte. That takes a few milliseconds, and a header that looks
-/// right may have other weights behind it.
+/// Whether a file holds the model, byte for byte. That takes a few milliseconds, and a header that
+/// looks right may have other weights behind it.
 fn is_whole(path: &Path) -> bool {
     const PIECE: usize = 1 << 20;
     let Ok(file) = Opened::open(path) else {

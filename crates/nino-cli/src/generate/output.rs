@@ -43,8 +43,8 @@ pub(super) fn path(args: &GenerateArgs, prompt: &str, seed: u64, i: usize) -> Pa
     unused(Path::new(""), &format!("{name}-{seed}"))
 }
 
-/// `name.png`, or the first of `name-2.png`, `name-3.png` and so on that is not there, nor as the first
-/// picture of a batch, nor as a latent that waits for its picture.
+/// `name.png`, or the first of `name-2.png`, `name-3.png` and so on that is not there, nor as the
+/// first picture of a batch, nor as a latent that waits for its picture.
 fn unused(folder: &Path, name: &str) -> PathBuf {
     let is_free = |path: &PathBuf| {
         let taken = [
