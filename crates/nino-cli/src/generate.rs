@@ -63,10 +63,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
     plan_generate(&opened.device, &model, &request, count)?;
     // Weights that fit beside each other stay for the next picture.
-    let store = match count {
-        1 => Store::keeping_nothing(opened.device.clone()),
-        _ => Store::new(opened.device.clone()),
-    };
+    let store = Store::for_pictures(opened.device.clone(), count);
     let maker = Maker {
         args,
         model: &model,

@@ -17,6 +17,7 @@ use crate::{
 };
 use denoise::{DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
 use nino_graph::Plan;
+use nino_models::latent::LatentFormat;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
     Denoise, Guided, Options, Output, Rescale, Sampler, Seed, Step, Stop, needs_negative, noise,
@@ -479,19 +480,23 @@ fn restore(sampled: &mut [f32], latent: &[f32], mask: &[f32]) {
 impl DiffusionModel {
     /// A sampled latent, `[b, c, h, w]` in the model's units, in the VAE's units.
     pub(crate) fn finished(&self, shape: LatentShape, sampled: &[f32]) -> Latent {
-        let mut latent = Latent {
-            batch: shape.batch,
-            frames: 1,
-            height: shape.height,
-            width: shape.width,
-            channels: shape.channels,
-            values: denoise::channels_last(sampled, shape),
-            is_video: false,
-            format: self.latent_format(),
-        };
-        if let Some(format) = self.latent_format() {
-            latent.scale_to_vae(format);
-        }
-        latent
+        in_vae_units(shape, sampled, self.latent_format())
     }
+}
+
+/// Values `[b, c, h, w]` in the model's units of that format as a latent in the VAE's units.
+fn in_vae_units(
+    shape: LatentShape,
+    values: &[f32],
+    format: Option<&'static LatentFormat>,
+) -> Latent {
+    let mut latent = Latent {
+        values: denoise::channels_last(values, shape),
+        format,
+        ..shape.empty()
+    };
+    if let Some(format) = format {
+        latent.scale_to_vae(format);
+    }
+    latent
 }

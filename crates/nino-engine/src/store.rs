@@ -15,11 +15,11 @@ mod tests;
 use crate::model::identity::NetId;
 use crate::{Conditioning, EngineError, Stage};
 use cache::Cache;
-use kept::{Kept, LeaseId, Needs};
+use kept::{Kept, LeaseId};
 pub(crate) use lease::Lease;
 use lease::Sessions;
 use nino_dtype::DType;
-use nino_graph::{ArenaSize, Device, ExecError, Graph, Node, Op, ParamSource, Plan, Weights};
+use nino_graph::{Device, ExecError, Graph, Memory, Node, Op, ParamSource, Plan, Weights};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,6 +98,11 @@ impl Store {
     /// memory.
     pub fn keeping_nothing(device: Arc<dyn Device>) -> Store {
         Store::make(device, false)
+    }
+
+    /// The store for so many pictures of one request: nothing is kept for the only one.
+    pub fn for_pictures(device: Arc<dyn Device>, pictures: usize) -> Store {
+        Store::make(device, pictures > 1)
     }
 
     fn make(device: Arc<dyn Device>, keeps: bool) -> Store {
@@ -202,10 +207,7 @@ impl Store {
         let key: WeightsKey = (network.net.clone(), held(network.plans));
         let loading = self.0.loading.lock();
         let _loading = loading.unwrap_or_else(PoisonError::into_inner);
-        let needs = Needs {
-            weights: weight_bytes(network.plans),
-            arena: ArenaSize::of(network.plans.iter().map(|p| &**p)).bytes(),
-        };
+        let needs = Memory::of(network.plans.iter().map(|p| &**p));
         let capacity = self.capacity().unwrap_or(usize::MAX);
         let room = self.state().kept.make_room(&key, needs, capacity);
         let id = room.map_err(|no| EngineError::Busy {
@@ -340,10 +342,4 @@ fn reads(graph: &Graph) -> BTreeMap<Node, BTreeSet<Read>> {
         }
     }
     found
-}
-
-/// Weights on the device, with the slots of those that stream, for plans that run by turns.
-fn weight_bytes(plans: &[Arc<Plan>]) -> usize {
-    let each = plans.iter().map(|p| p.device_weight_bytes());
-    each.max().unwrap_or(0)
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use crate::FileError;
 
 /// What tells one state of a file from another. Writing to the file changes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Device and inode, on systems that have them.
     pub place: Option<(u64, u64)>,
@@ -18,6 +18,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The file that a name stands for now; `None` where the system does not tell.
+    pub fn at(path: &Path) -> Option<Identity> {
+        std::fs::metadata(path).ok().as_ref().map(Identity::of)
+    }
+
     fn of(meta: &Metadata) -> Identity {
         #[cfg(unix)]
         let place = {

@@ -51,8 +51,7 @@ pub(super) fn run(
         return Err(Usage(text.to_owned()).into());
     }
     output::check(args)?;
-    let cache = choice.device.cache_dir.clone();
-    let mut host = CliHost::new(args, env, cache);
+    let mut host = CliHost::new(args, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;
@@ -65,10 +64,7 @@ pub(super) fn run(
         preview: request::preview(&args.preview, screen.shows_previews(), env)?,
         limits,
     };
-    let store = match count {
-        1 => Store::keeping_nothing(opened.device.clone()),
-        _ => Store::new(opened.device.clone()),
-    };
+    let store = Store::for_pictures(opened.device.clone(), count);
     store.reset_peak();
     let mut executor = Executor::new(store, settings);
     for i in 0..count {

@@ -9,22 +9,24 @@ use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Applied, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model, is_builtin,
+    Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model,
+    is_builtin,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file of the model that has this name: the built-in one's is unpacked where it is not yet.
+pub(super) fn file(name: &Path, env: &Env) -> Result<PathBuf> {
+    if is_builtin(&name.to_string_lossy()) && !name.exists() {
+        let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
+        return Ok(builtin_model(&cache)?);
+    }
+    Ok(env.library().resolve(ModelKind::MODELS, name)?)
+}
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
-    let path = match &args.model {
-        Some(path) if !is_builtin(&path.to_string_lossy()) || path.exists() => {
-            library.resolve(ModelKind::MODELS, path)?
-        }
-        _ => {
-            let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
-            builtin_model(&cache)?
-        }
-    };
+    let path = file(args.model.as_deref().unwrap_or(Path::new(BUILTIN)), env)?;
     let clip: Result<Vec<_>, _> = args
         .clip
         .iter()

@@ -106,11 +106,7 @@ fn rehearse(
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
     let dry = Arc::new(Dry::new(device));
-    let store = if pictures > 1 {
-        Store::new(dry.clone())
-    } else {
-        Store::keeping_nothing(dry.clone())
-    };
+    let store = Store::for_pictures(dry.clone(), pictures);
     let once = || {
         let never = AtomicBool::new(false);
         let mut control = Control {

@@ -6,44 +6,38 @@
 
 use crate::EngineError;
 use nino_dtype::DType;
+use nino_files::Identity;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 /// A file as it was when its header was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     path: PathBuf,
-    len: u64,
-    modified: Option<SystemTime>,
-    /// Device and number of the file, where the system tells.
-    inode: Option<(u64, u64)>,
+    /// `None` for a file that cannot be asked.
+    identity: Option<Identity>,
 }
 
 impl FileId {
-    /// The file as it is now; a file that cannot be asked has no length and no time.
+    /// The file as it is now.
     pub(crate) fn of(path: &Path) -> FileId {
-        let meta = std::fs::metadata(path).ok();
         FileId {
             path: path.to_owned(),
-            len: meta.as_ref().map_or(0, std::fs::Metadata::len),
-            modified: meta.as_ref().and_then(|m| m.modified().ok()),
-            inode: meta.as_ref().and_then(inode),
+            identity: Identity::at(path),
         }
     }
-}
 
-#[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // other systems have none
-fn inode(meta: &std::fs::Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((meta.dev(), meta.ino()))
-}
-
-#[cfg(not(unix))]
-fn inode(_: &std::fs::Metadata) -> Option<(u64, u64)> {
-    None
+    /// An error when the file is not what it was when the model was opened: its header may describe
+    /// other bytes now.
+    fn check_unchanged(&self) -> Result<(), EngineError> {
+        if self.identity == Identity::at(&self.path) {
+            return Ok(());
+        }
+        Err(EngineError::FileChanged {
+            path: self.path.clone(),
+        })
+    }
 }
 
 /// Where a network's bytes come from.
@@ -63,23 +57,6 @@ impl Origin {
     pub(crate) fn unique() -> Origin {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Origin::Unique(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// An error when a file is not what it was when the model was opened: its header may describe
-    /// other bytes now.
-    pub(crate) fn check_unchanged(&self) -> Result<(), EngineError> {
-        let Origin::Files(files) = self else {
-            return Ok(());
-        };
-        match files
-            .iter()
-            .find(|known| **known != FileId::of(&known.path))
-        {
-            None => Ok(()),
-            Some(changed) => Err(EngineError::FileChanged {
-                path: changed.path.clone(),
-            }),
-        }
     }
 }
 
@@ -113,10 +90,13 @@ impl NetId {
         }
     }
 
-    /// See [`Origin::check_unchanged`]; LoRA files are looked at too.
+    /// An error when one of its files, LoRAs among them, is not what it was when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), EngineError> {
-        self.origin.check_unchanged()?;
-        let files = self.loras.iter().map(|(file, _)| file.clone()).collect();
-        Origin::Files(files).check_unchanged()
+        let files: &[FileId] = match &self.origin {
+            Origin::Files(files) => files,
+            Origin::Unique(_) => &[],
+        };
+        let mut all = files.iter().chain(self.loras.iter().map(|(file, _)| file));
+        all.try_for_each(FileId::check_unchanged)
     }
 }

@@ -5,9 +5,9 @@
 //! goes on.
 
 use super::denoise::channels_last;
-use super::{LatentShape, SampleRequest};
+use super::{LatentShape, SampleRequest, in_vae_units};
 use crate::decode::{DecodeOptions, Decoder, LatentSize, plan_decode};
-use crate::{Control, DiffusionModel, EngineError, Latent, Picture, Stage, Store, VaeFile};
+use crate::{Control, DiffusionModel, EngineError, Picture, Stage, Store, VaeFile};
 use nino_models::latent::LatentFormat;
 use std::sync::Arc;
 
@@ -99,21 +99,11 @@ impl Previews {
             batch: 1,
             ..self.shape
         };
-        let first = channels_last(&values[..one.image_len()], one);
+        let first = &values[..one.image_len()];
         let Some(small) = &mut self.vae else {
-            return Ok(colors(self.format, one, &first));
+            return Ok(colors(self.format, one, &channels_last(first, one)));
         };
-        let mut latent = Latent {
-            batch: 1,
-            frames: 1,
-            height: one.height,
-            width: one.width,
-            channels: one.channels,
-            values: first,
-            is_video: false,
-            format: Some(self.format),
-        };
-        latent.scale_to_vae(self.format);
+        let latent = in_vae_units(one, first, Some(self.format));
         // The stages of this decode are no stages of the request's.
         let mut unheard = Control {
             cancel: control.cancel,

@@ -3,7 +3,7 @@
 use super::lease::Sessions;
 use super::{StoreUse, WeightsKey};
 use crate::model::identity::NetId;
-use nino_graph::{Plan, Weights};
+use nino_graph::{Memory, Plan, Weights};
 use std::sync::Arc;
 
 /// A number for each loan.
@@ -50,13 +50,6 @@ struct Lent {
     loading: usize,
 }
 
-/// Bytes a network takes on the device.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Needs {
-    pub(super) weights: usize,
-    pub(super) arena: usize,
-}
-
 /// What is busy leaves too little room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoRoom {
@@ -72,10 +65,12 @@ impl Kept {
 
     /// Bytes on the device, what is on its way included.
     fn bytes(&self) -> usize {
-        let weights: usize = self.weights.iter().map(|w| w.bytes).sum();
-        let idle: usize = self.idle.iter().map(|s| s.arena).sum();
-        let lent: usize = self.lent.iter().map(|l| l.arena + l.loading).sum();
-        weights + idle + lent
+        let StoreUse {
+            weight_bytes,
+            arena_bytes,
+            ..
+        } = self.usage();
+        weight_bytes + arena_bytes + self.lent.iter().map(|l| l.loading).sum::<usize>()
     }
 
     pub(super) fn usage(&self) -> StoreUse {
@@ -127,12 +122,13 @@ impl Kept {
     pub(super) fn make_room(
         &mut self,
         key: &WeightsKey,
-        needs: Needs,
+        needs: Memory,
         capacity: usize,
     ) -> Result<LeaseId, NoRoom> {
         let there = self.weights.iter().any(|w| w.key == *key);
         let loading = if there { 0 } else { needs.weights };
-        let need = loading + needs.arena;
+        let arena = needs.arena.bytes();
+        let need = loading + arena;
         while self.bytes().saturating_add(need) > capacity {
             if self.drop_oldest_sessions() || self.drop_oldest_weights(key) {
                 continue;
@@ -148,7 +144,7 @@ impl Kept {
         self.lent.push(Lent {
             id,
             key: key.clone(),
-            arena: needs.arena,
+            arena,
             loading,
         });
         self.peak = self.peak.max(self.bytes());

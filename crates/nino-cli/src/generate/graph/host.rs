@@ -5,9 +5,9 @@ use super::change;
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
 use crate::env::Env;
-use crate::generate::output;
+use crate::generate::{model, output};
 use nino_engine::media::write_picture;
-use nino_engine::{Image, ModelKind, Picture, builtin_model, is_builtin};
+use nino_engine::{Image, ModelKind, Picture};
 use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 pub(super) struct CliHost<'a> {
     args: &'a GenerateArgs,
     env: &'a Env,
-    cache: Option<PathBuf>,
     run: Run,
     files: Vec<PathBuf>,
     last: Option<Picture>,
@@ -38,11 +37,10 @@ struct Run {
 }
 
 impl<'a> CliHost<'a> {
-    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env, cache: Option<PathBuf>) -> CliHost<'a> {
+    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env) -> CliHost<'a> {
         CliHost {
             args,
             env,
-            cache,
             run: Run::default(),
             files: Vec::new(),
             last: None,
@@ -120,19 +118,16 @@ impl<'a> CliHost<'a> {
 
 impl Host for CliHost<'_> {
     fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
-        let library = self.env.library();
-        let kinds: &[ModelKind] = match folder {
+        let kind = match folder {
             Folder::InputImages | Folder::InputLatents => return self.find_start(folder, name),
-            Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
-            Folder::TextEncoders => &[ModelKind::TextEncoder],
-            Folder::Vae => &[ModelKind::Vae],
-            Folder::Loras => &[ModelKind::Lora],
+            Folder::Checkpoints | Folder::DiffusionModels => {
+                return model::file(Path::new(name), self.env).map_err(HostError::new);
+            }
+            Folder::TextEncoders => ModelKind::TextEncoder,
+            Folder::Vae => ModelKind::Vae,
+            Folder::Loras => ModelKind::Lora,
         };
-        if kinds == ModelKind::MODELS && is_builtin(name) && !Path::new(name).exists() {
-            let cache = self.cache.clone().unwrap_or_else(std::env::temp_dir);
-            return builtin_model(&cache).map_err(HostError::new);
-        }
-        let found = library.resolve(kinds, Path::new(name));
+        let found = self.env.library().resolve(&[kind], Path::new(name));
         found.map_err(HostError::new)
     }
 

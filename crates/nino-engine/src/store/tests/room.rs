@@ -2,12 +2,12 @@
 
 use super::cpu;
 use crate::model::identity::{FileId, NetId, Origin, Part};
-use crate::store::kept::{Kept, Needs};
+use crate::store::kept::Kept;
 use crate::store::{Lease, Network, StoreUse, held};
 use crate::values::{read, write};
 use crate::{EngineError, Reopening, Stage, Store, SyntheticParams};
 use nino_dtype::DType;
-use nino_graph::{Graph, Node, Plan, RunOptions, Weights};
+use nino_graph::{ArenaSize, Graph, Memory, Node, Plan, RunOptions, Weights};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -251,9 +251,12 @@ fn nothing_of_a_lost_device_is_used_again() {
 fn weights_that_arrive_after_the_device_was_lost_are_not_kept() {
     let net = tiny(1);
     let key = (net.net.clone(), held(std::slice::from_ref(&net.plan)));
-    let needs = Needs {
+    let needs = Memory {
         weights: 10,
-        arena: 1,
+        arena: ArenaSize {
+            direct: 1,
+            ..ArenaSize::default()
+        },
     };
     let mut kept = Kept::default();
     let id = kept.make_room(&key, needs, 100).unwrap();
