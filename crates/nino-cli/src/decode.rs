@@ -132,14 +132,14 @@ pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result
 
 /// The size in the VAE's own units; pixels must be whole latent pixels.
 fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage> {
-    let scale = vae.vae.scale();
+    let scale = vae.kind.scale();
     if !args.size.width.is_multiple_of(scale) || !args.size.height.is_multiple_of(scale) {
         return Err(Usage(format!(
             "{} takes sizes that are multiples of {scale}, not {}",
             vae.name, args.size
         )));
     }
-    let frames = match vae.vae.time_scale() {
+    let frames = match vae.kind.time_scale() {
         Some(time) => (args.frames.max(1) - 1).div_ceil(time) + 1,
         None if args.frames > 1 => {
             return Err(Usage(format!(

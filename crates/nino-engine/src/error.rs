@@ -40,6 +40,8 @@ pub enum EngineError {
     Channels { expected: usize, found: usize },
     #[error("{frames} latent frames for {vae}, which decodes single pictures")]
     VideoLatent { frames: usize, vae: String },
+    #[error("{frames} latent frames for {model}, which makes single pictures")]
+    FramesForPictures { frames: usize, model: &'static str },
     #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
     #[error("the clip has no frames")]
@@ -265,6 +267,7 @@ impl EngineError {
             EngineError::Channels { .. }
             | EngineError::VideoLatent { .. }
             | EngineError::VideoFrames { .. }
+            | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }
             | EngineError::VaeMismatch { .. }

@@ -217,15 +217,16 @@ impl Latent {
         latent
     }
 
-    /// At another size, every picture of the batch.
+    /// At another size, every frame of every picture or clip of the batch.
     #[must_use]
     pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
         if (self.height, self.width) == (height, width) {
             return self.clone();
         }
         let size = (self.height, self.width, self.channels);
-        let values = (0..self.batch)
-            .flat_map(|b| resize(self.item(b), size, (height, width), how))
+        let frames = self.values.chunks_exact(size.0 * size.1 * size.2);
+        let values = frames
+            .flat_map(|frame| resize(frame, size, (height, width), how))
             .collect();
         Latent {
             height,
@@ -245,16 +246,22 @@ impl Latent {
         }
     }
 
-    /// Latents of nothing, which text to image starts from.
-    pub fn empty(batch: usize, channels: usize, height: usize, width: usize) -> Latent {
+    /// Latents of nothing, which sampling from text alone starts from. More than one frame makes a
+    /// video.
+    pub fn empty(batch: usize, channels: usize, size: LatentSize) -> Latent {
+        let LatentSize {
+            frames,
+            height,
+            width,
+        } = size;
         Latent {
             batch,
-            frames: 1,
+            frames,
             height,
             width,
             channels,
-            values: vec![0.0; batch * channels * height * width],
-            is_video: false,
+            values: vec![0.0; batch * channels * frames * height * width],
+            is_video: frames > 1,
             format: None,
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn to_decoder(
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
     format.map_or(Ok(()), |f| fits(vae, f))?;
-    let expected = vae.vae.latent_channels();
+    let expected = vae.kind.latent_channels();
     let packing = vae.packing()?;
     let mut latent = match &packing {
         Some(p) if latent.channels == expected * p.side * p.side => p.unpacked(latent),
@@ -37,13 +37,13 @@ pub(crate) fn to_decoder(
             });
         }
     };
-    if latent.frames > 1 && vae.vae.time_scale().is_none() {
+    if latent.frames > 1 && vae.kind.time_scale().is_none() {
         return Err(EngineError::VideoLatent {
             frames: latent.frames,
             vae: vae.name.clone(),
         });
     }
-    if vae.vae.in_model_units() {
+    if vae.kind.in_model_units() {
         let format = chosen(vae, format.or(latent.format), format, control)?;
         latent.scale_to_model(format);
     }
@@ -57,7 +57,7 @@ pub(crate) fn from_encoder(
     format: Option<&'static LatentFormat>,
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
-    if vae.vae.in_model_units() {
+    if vae.kind.in_model_units() {
         let format = chosen(vae, format, format, control)?;
         latent.scale_to_vae(format);
     }
@@ -96,7 +96,7 @@ fn chosen(
 
 /// An error unless the VAE's latents can be of that format.
 pub(crate) fn fits(vae: &VaeFile, format: &'static LatentFormat) -> Result<(), EngineError> {
-    let channels = vae.vae.latent_channels();
+    let channels = vae.kind.latent_channels();
     if channels == format.unpacked_channels() {
         return Ok(());
     }
@@ -139,8 +139,8 @@ impl Packing {
             if !side.is_multiple_of(n) {
                 return Err(EngineError::Vae(nino_models::VaeError::Size {
                     what,
-                    found: side * vae.vae.scale(),
-                    multiple: n * vae.vae.scale(),
+                    found: side * vae.kind.scale(),
+                    multiple: n * vae.kind.scale(),
                 }));
             }
         }

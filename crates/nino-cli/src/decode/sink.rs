@@ -23,17 +23,17 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn new(output: &Path, latent: &Latent, vae: &VaeFile, fps: f64) -> Result<Sink> {
-        let n_frames = vae.vae.n_frames(latent.frames);
+        let n_frames = vae.kind.n_frames(latent.frames);
         // Said now, not after the decode. A clip of one frame may be either: the file's name tells.
         let picture = can_write_picture(output);
         let is_named_so = !matches!(picture, Err(MediaError::UnknownFormat { .. }));
-        let is_still = vae.vae.time_scale().is_none() || (n_frames == 1 && is_named_so);
+        let is_still = vae.kind.time_scale().is_none() || (n_frames == 1 && is_named_so);
         if is_still {
             picture?;
         } else {
             can_write_video(output)?;
         }
-        let side = vae.vae.scale();
+        let side = vae.kind.scale();
         let size = (latent.width * side, latent.height * side);
         has_room(output, size)?;
         Ok(Sink {

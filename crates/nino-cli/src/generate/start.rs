@@ -87,7 +87,7 @@ fn latent(
     } else {
         Latent::open_noisy(path)?
     };
-    let scale = context.model.vae.vae.scale();
+    let scale = context.model.vae.kind.scale();
     let (width, height) = (latent.width * scale, latent.height * scale);
     if let Some(size) = size
         && (size.width, size.height) != (width, height)
