@@ -31,7 +31,8 @@ pub struct Latent {
 
 const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
 
-/// In files of stopped runs, beside the picture so far: the same with the noise it still has.
+/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so far
+/// stands beside it.
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
@@ -80,7 +81,7 @@ impl Latent {
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
-
+    /// Makes a latent from `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     pub fn from_planes(
         shape: &[usize],
@@ -189,7 +190,7 @@ impl Latent {
         }
         shape
     }
-
+    /// The size of one batch element.
     /// Of one batch element.
     pub fn size(&self) -> LatentSize {
         LatentSize {
@@ -216,7 +217,7 @@ impl Latent {
         }
         latent
     }
-
+    /// The latent at another size, every frame of every picture or clip of the batch.
     /// At another size, every frame of every picture or clip of the batch.
     #[must_use]
     pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {

@@ -92,7 +92,7 @@ pub(crate) struct LatentShape {
     pub(crate) height: usize,
     pub(crate) width: usize,
     pub(crate) channels: usize,
-    /// As [`Latent::is_video`].
+    /// The latent's [`Latent::is_video`].
     pub(crate) is_video: bool,
 }
 

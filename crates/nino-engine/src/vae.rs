@@ -12,7 +12,7 @@ use nino_weights::{Entry, TensorReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of Flux.2's batch norm, whose statistics normalize packed latents.
+/// The epsilon of Flux.2's batch norm, whose statistics normalize packed latents.
 const BN_EPS: f32 = 1e-4;
 
 /// A VAE: which one it is, and where its weights are.
@@ -22,7 +22,7 @@ pub struct VaeFile {
     /// Name for messages: the file's, or the description's.
     pub name: String,
     weights: Weights,
-    /// Of a TAESD whose halves are two files, the one that encodes.
+    /// The file that encodes, for a TAESD whose halves are two files.
     encoder: Option<Box<VaeFile>>,
     quantized: bool,
     origin: Origin,

@@ -51,7 +51,7 @@ pub struct Wants {
 pub struct DenoiserGraph {
     pub graph: Graph,
     pub x: Node,
-    /// As the latent, of [`Wants::extra`] channels; given exactly when [`Wants::extra`] is not 0.
+    /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is not 0.
     pub extra: Option<Node>,
     /// Timesteps `[rows]`, f32.
     pub t: Node,

@@ -201,7 +201,7 @@ impl Recorder<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Runs {
     pub(crate) frames: usize,
-    /// At the beginning of a clip.
+    /// Whether the runs are at the beginning of a clip.
     pub(crate) first: bool,
     pub(crate) n: usize,
 }
@@ -210,7 +210,7 @@ pub(crate) struct Runs {
 pub(crate) struct Graphs {
     pub(crate) runs: Vec<Runs>,
     pub(crate) at_once: Frames,
-    /// Of the input, in pixels or latent pixels.
+    /// Height of the input, in pixels or latent pixels.
     pub(crate) height: usize,
     pub(crate) width: usize,
 }

@@ -64,7 +64,7 @@ pub enum Start {
 /// Paint only where a mask says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inpaint {
-    /// Of the request's size.
+    /// The mask, of the request's size.
     pub mask: Mask,
     pub fill: Fill,
     /// Pixels to grow the mask by, so that borders are repainted too.

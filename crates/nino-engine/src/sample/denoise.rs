@@ -17,7 +17,7 @@ pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
     pub(super) tokens: usize,
-    /// With a negative prompt, in the same run where that fits.
+    /// Whether there is a negative prompt; it is in the same run where that fits.
     pub(super) guided: bool,
     /// Several prompts take turns, so that nothing of them stays from run to run.
     pub(super) turns: bool,

@@ -266,7 +266,7 @@ impl<'a> Gemm<'a> {
         })
     }
 
-    /// In the order of `gemm_params.wgsl`.
+    /// The numbers in the order of `gemm_params.wgsl`.
     fn params(&self, gpu: &Gpu) -> Vec<u32> {
         let base = |v: Option<&View<'_>>| v.map_or(0, |v| gpu.base(v));
         let (m, n, k) = (self.m, self.n, self.k);
