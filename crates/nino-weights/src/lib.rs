@@ -7,6 +7,7 @@
 pub mod convert;
 mod error;
 pub mod gguf;
+pub mod hadamard;
 mod index;
 pub mod inspect;
 pub mod lora;

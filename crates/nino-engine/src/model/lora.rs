@@ -16,7 +16,7 @@ use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
-use nino_models::{Branch, FileParams, Params};
+use nino_models::{Branch, FileParams, Params, Scaled};
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
 use nino_weights::{Index, TensorReader};
 use std::collections::HashMap;
@@ -275,7 +275,17 @@ impl Source {
                 DType::F16
             }
         };
-        Params::new(dtype).with_branches(|name, held| self.branches(name, held))
+        Params::new(dtype)
+            .with_branches(|name, held| self.branches(name, held))
+            .with_scaled(|name| self.scaled(name))
+    }
+
+    /// How a weight is held whose factors are apart in the file. A LoRA that cannot run beside the
+    /// weight is merged into its values, which then have no factors.
+    fn scaled(&self, name: &str) -> Option<Scaled> {
+        let placed = self.loras.placed(self.part, name);
+        let beside = placed.iter().all(|p| is_branch(&p.update));
+        self.file.scaled(name).filter(|_| beside)
     }
 
     /// Whether a parameter has to be made of what the files hold.
@@ -290,7 +300,7 @@ impl Source {
 
     fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
         let placed = self.loras.placed(self.part, name);
-        if placed.is_empty() || merges(self.stored(name), held) {
+        if placed.is_empty() || (self.scaled(name).is_none() && merges(self.stored(name), held)) {
             return Vec::new();
         }
         let branch = |(i, p): (usize, &Placed)| match &p.update.delta {
@@ -365,7 +375,8 @@ impl ParamSource for Source {
             delta::half(reader, &placed.update, is_up, factor, param.shape)
         } else {
             let placed = self.loras.placed(self.part, &param.name);
-            if placed.is_empty() || !merges(self.stored(&param.name), param.dtype) {
+            let is_beside = self.scaled(&param.name).is_some();
+            if placed.is_empty() || is_beside || !merges(self.stored(&param.name), param.dtype) {
                 return self.file.read(param, dst);
             }
             self.merged(param, placed)

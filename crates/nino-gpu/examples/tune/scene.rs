@@ -198,6 +198,7 @@ impl Scene {
                     x: view(0),
                     w: view(1),
                     out: View::whole(self.buffers.last().unwrap(), DType::F16),
+                    scale: None,
                     bias: Some(view(2)),
                     residual: None,
                     prologue: None,

@@ -13,6 +13,7 @@ use crate::shader::KernelKey;
 /// What both a linear layer and a convolution carry around their product.
 struct Around<'a> {
     prologue: Option<Prologue<'a>>,
+    scale: Option<View<'a>>,
     bias: Option<View<'a>>,
     residual: Option<View<'a>>,
     act: ActCode,
@@ -34,6 +35,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: weights,
             out: self.out,
+            scale: around.scale,
             bias: around.bias,
             residual: around.residual,
             prologue: around.prologue,
@@ -91,6 +93,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: self.operands[1],
             out: self.out,
+            scale: None,
             bias: None,
             residual: None,
             prologue: None,
@@ -153,6 +156,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: weights,
             out: self.out,
+            scale: around.scale,
             bias: around.bias,
             residual: around.residual,
             prologue: around.prologue,
@@ -192,15 +196,14 @@ impl<'a> Lower<'a> {
                 act: p.act.into(),
             })
         });
-        let (bias, residual) = (take(epi.bias), take(epi.residual));
-        for view in [Some(self.out), Some(self.operands[0]), bias, residual]
-            .iter()
-            .flatten()
-        {
+        let [scale, bias, residual] = [epi.scale, epi.bias, epi.residual].map(&mut take);
+        let (out, x) = (Some(self.out), Some(self.operands[0]));
+        for view in [out, x, scale, bias, residual].iter().flatten() {
             self.code(view)?;
         }
         Ok(Around {
             prologue,
+            scale,
             bias,
             residual,
             act: epi.act.into(),

@@ -51,6 +51,8 @@ pub struct Gemm<'a> {
     pub x: View<'a>,
     pub w: View<'a>,
     pub out: View<'a>,
+    /// A factor for each column.
+    pub scale: Option<View<'a>>,
     pub bias: Option<View<'a>>,
     pub residual: Option<View<'a>>,
     pub prologue: Option<Prologue<'a>>,
@@ -203,7 +205,7 @@ impl<'a> Gemm<'a> {
         let four = |v: u32| v.is_multiple_of(4);
         let quads = |v: &View<'_>| four(gpu.base(v));
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let around = [self.residual.as_ref(), self.bias.as_ref()];
+        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
         let whole_rows = four(self.n) && quads(&self.out);
         key.with("VA", four(c) && four(self.k) && quads(&self.x))
             .with("VW", four(self.k) && four(self.w_first) && quads(&self.w))
@@ -228,6 +230,10 @@ impl<'a> Gemm<'a> {
             .post
             .constants(self.act.constants(key, act::ACT), act::POST);
         let mut views = vec![self.out, self.x, self.w];
+        if let Some(scale) = &self.scale {
+            key = key.with("SCALE", 1).with("SCT", code(scale)?);
+            views.push(*scale);
+        }
         if let Some(bias) = &self.bias {
             key = key.with("BIAS", 1).with("BT", code(bias)?);
             views.push(*bias);
@@ -299,6 +305,7 @@ impl<'a> Gemm<'a> {
         p.push(pro.map_or(1, |p| p.groups));
         p.push(pro.map_or(1, |p| p.rows_per_stat));
         p.push(self.alpha.to_bits());
+        p.push(base(self.scale.as_ref()));
         p
     }
 }

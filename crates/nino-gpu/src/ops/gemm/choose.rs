@@ -173,7 +173,7 @@ impl<'a> Gemm<'a> {
     fn halves_fit(&self, gpu: &Gpu) -> bool {
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
         let eights = |v: &View<'_>| gpu.base(v).is_multiple_of(8);
-        let around = [self.residual.as_ref(), self.bias.as_ref()];
+        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
         gpu.tier >= Tier::Coop
             && self.x.dtype == DType::F16
             && !self.w_kn

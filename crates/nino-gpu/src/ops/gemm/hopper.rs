@@ -89,7 +89,10 @@ impl<'a> Gemm<'a> {
         };
         let halves = [Some(self.out), Some(self.x), Some(self.w), self.residual];
         let stored = halves.iter().flatten().all(|v| v.is_whole(DType::F16))
-            && self.bias.is_none_or(|v| v.is_whole(DType::F32));
+            && [self.scale, self.bias]
+                .iter()
+                .flatten()
+                .all(|v| v.is_whole(DType::F32));
         if !fits || !stored {
             return None;
         }
@@ -97,6 +100,7 @@ impl<'a> Gemm<'a> {
             Some(self.out),
             Some(self.x),
             Some(self.w),
+            self.scale,
             self.bias,
             self.residual,
         ];
@@ -111,6 +115,7 @@ impl<'a> Gemm<'a> {
         let kernel = GemmKernel {
             tile,
             window,
+            scale: self.scale.is_some(),
             bias: self.bias.is_some(),
             act,
             residual: self.residual.is_some(),
