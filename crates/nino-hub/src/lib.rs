@@ -42,5 +42,5 @@ pub use hub::{Hub, HubOptions, Plan, Planned};
 pub use limits::Limits;
 pub use names::{Commit, Etag, FileName, NameError, RepoName, Revision};
 pub use removal::{Download, DownloadedFile, Removal, downloads};
-pub use target::{Files, Target, TargetError};
+pub use target::{Files, Target, TargetError, is_model_file};
 pub use watcher::{Event, Watcher};

@@ -164,7 +164,8 @@ fn of_page(text: &str, parts: &[String]) -> Result<Target, TargetError> {
     })
 }
 
-pub(crate) fn is_model_file(name: &str) -> bool {
+/// Whether a file's name ends as those of weights do.
+pub fn is_model_file(name: &str) -> bool {
     let lower = name.to_lowercase();
     ENDINGS.iter().any(|end| lower.ends_with(end))
 }
