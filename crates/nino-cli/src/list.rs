@@ -11,7 +11,7 @@ use crate::table::{Align, Table};
 use crate::{interrupt, pull};
 use anyhow::Result;
 use facts::{Facts, What};
-use nino_engine::device::{self, DeviceChoice};
+use nino_engine::device::{self, Budget, DeviceChoice, HostMemory};
 use nino_engine::{BUILTIN, Found, ModelKind, builtin_model};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -112,18 +112,17 @@ fn what(kind: ListKind) -> Option<What> {
 /// The device that would be used and the memory that plans may use there, without opening it.
 fn budget(choice: &DeviceChoice) -> (String, Option<u64>) {
     let wanted = choice.device.unwrap_or(DeviceName::Auto);
+    if wanted == DeviceName::Cpu {
+        let budget = Budget::host(&HostMemory::read(), choice.budget);
+        return (wanted.to_string(), budget.map(|b| b.bytes));
+    }
     let all = device::list();
     let named = all.iter().find(|d| d.name == wanted);
-    let real = all
-        .iter()
-        .find(|d| d.name != DeviceName::Cpu && !d.is_software);
+    let real = all.iter().find(|d| d.adapter.is_some() && !d.is_software);
     let used = named.or(real).or(all.first());
     let there = used.and_then(|d| d.budget.as_ref()).map(|b| b.bytes);
-    let least = [choice.budget, there].into_iter().flatten().min();
-    let name = used.map_or("the device".to_owned(), |d| {
-        format!("{} ({})", d.name, d.model)
-    });
-    (name, least)
+    let name = used.map_or(wanted.to_string(), |d| format!("{} ({})", d.name, d.model));
+    (name, [choice.budget, there].into_iter().flatten().min())
 }
 
 fn rows(env: &Env, wanted: Option<What>, budget: Option<u64>) -> Result<Vec<Row>> {

@@ -31,7 +31,7 @@ const TABLE: &[Alias] = &[
         name: "sd15",
         repo: "Comfy-Org/stable-diffusion-v1-5-archive",
         files: &["v1-5-pruned-emaonly-fp16.safetensors"],
-        about: "Stable Diffusion 1.5, 512x512; small, with the most LoRAs",
+        about: "Stable Diffusion 1.5, 512x512; small, many LoRAs",
         use_as: UseAs::Model,
         size: 2_130_000_000,
         runs: true,

@@ -59,7 +59,7 @@ pub enum HubError {
     LongAnswer { url: String, most: u64 },
     #[error("{file}: {size} bytes are more than a model can have ({most})")]
     TooLarge { file: String, size: u64, most: u64 },
-    #[error("{}: {need} bytes are needed and {free} are free", folder.display())]
+    #[error("{}: {} are needed and {} are free", folder.display(), mib(*need), mib(*free))]
     NoRoom {
         folder: PathBuf,
         need: u64,
@@ -210,6 +210,10 @@ impl From<NameError> for HubError {
     fn from(error: NameError) -> HubError {
         HubError::Target(TargetError::Name(error))
     }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 /// Tests have limits of less than a second.

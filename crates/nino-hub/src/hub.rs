@@ -220,8 +220,10 @@ impl Hub {
         facts: Option<Facts>,
         watcher: &dyn Watcher,
     ) -> Result<Planned, HubError> {
-        let parts = repo.as_str().split('/');
-        let parts = parts.chain(["resolve", revision.as_str()]);
+        // A list is of one commit, and a branch may move on while files are downloaded.
+        let listed = facts.as_ref().and_then(|f| f.commit.as_ref());
+        let at = listed.map_or(revision.as_str(), Commit::as_str);
+        let parts = repo.as_str().split('/').chain(["resolve", at]);
         let source = self.endpoint.below(parts.chain(file.parts()));
         let facts = match facts {
             Some(facts) => facts,

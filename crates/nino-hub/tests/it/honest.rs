@@ -48,7 +48,7 @@ fn a_repository_is_chosen_from_by_one_request() {
         paths,
         [
             "/api/models/org/repo/revision/main?blobs=true",
-            "/org/repo/resolve/main/model.safetensors"
+            "/org/repo/resolve/c0ffee/model.safetensors"
         ]
     );
 }
