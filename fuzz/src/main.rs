@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
 mod allocations;
+mod answers;
 mod mutate;
 mod seeds;
 mod supervisor;

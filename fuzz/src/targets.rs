@@ -1,6 +1,7 @@
 //! The readers that are fuzzed. Each takes the path of a file; an error of its own is a good
 //! answer.
 
+use crate::answers;
 use crate::seeds::{self, Seed};
 use nino_engine::Latent;
 use nino_media::{Limits, ReadOptions};
@@ -33,7 +34,7 @@ const fn target(
     }
 }
 
-pub(crate) const TARGETS: [Target; 12] = [
+pub(crate) const TARGETS: [Target; 13] = [
     target("pictures", seeds::pictures, picture, 960 * MIB),
     target("clips", seeds::clips, clip, 960 * MIB),
     target("text", seeds::texts, text, 64 * MIB),
@@ -46,6 +47,7 @@ pub(crate) const TARGETS: [Target; 12] = [
     target("lora", seeds::loras, lora, 64 * MIB),
     target("embeddings", seeds::embeddings, embedding, 64 * MIB),
     target("shards", seeds::shards, weights, 64 * MIB),
+    target("answers", answers::seeds, answers::run, 64 * MIB),
 ];
 
 fn picture(path: &Path) {

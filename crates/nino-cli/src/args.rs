@@ -3,6 +3,7 @@
 mod bench;
 mod files;
 mod generate;
+mod models;
 mod plan;
 mod vae;
 
@@ -12,11 +13,12 @@ use crate::settings::ProfileName;
 pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
+pub(crate) use files::{ConvertArgs, InspectArgs};
 pub(crate) use generate::{
     FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
     PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
+pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
 pub(crate) use vae::{
@@ -50,8 +52,13 @@ pub(crate) enum Verb {
     Inspect(InspectArgs),
     /// Write a model in another encoding, as GGUF or safetensors
     Convert(ConvertArgs),
-    /// Download a model from a Hugging Face-compatible server
+    /// Download a model
     Pull(PullArgs),
+    /// List models and what belongs to them: what each is, its size, whether it fits
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Remove downloads
+    Rm(RmArgs),
     /// Turn a latent into a picture or a video
     Decode(DecodeArgs),
     /// Turn a picture into a latent
@@ -167,7 +174,8 @@ Examples:
   nino bench ops --filter conv     how fast are convolutions here?
   nino inspect model.safetensors   what is this file?
   nino convert in.ckpt out.gguf --type q8_0
-  nino pull madebyollin/taesd      download a model
+  nino pull sd15                   download a model
+  nino list                        which models are here, and do they fit?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 `nino help VERB` shows the options and examples of a verb.";

@@ -95,6 +95,7 @@ impl Env {
             comfyui: self.comfyui.clone(),
             downloads: self.hf_cache.clone(),
             home: self.home.clone(),
+            short_names: crate::pull::short_names(),
         })
     }
 }

@@ -16,11 +16,13 @@ mod generate;
 mod hints;
 mod inspect;
 mod interrupt;
+mod list;
 mod log;
 mod plan;
 mod printer;
 mod pull;
 mod resident;
+mod rm;
 mod settings;
 mod size;
 mod span;
@@ -89,6 +91,8 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Inspect(args) => inspect::run(args, &env, printer),
         Verb::Convert(args) => convert::run(args, &env, printer),
         Verb::Pull(args) => pull::run(args, &env, printer),
+        Verb::List(args) => list::run(args, &env, printer),
+        Verb::Rm(args) => rm::run(args, &env, printer),
         Verb::Generate(args) => generate::run(args, &env, printer),
         Verb::Decode(args) => decode::decode(args, &env, printer),
         Verb::Encode(args) => decode::encode(args, &env, printer),

@@ -1,4 +1,4 @@
-//! The grammar of the verbs about model files: inspect, convert, pull.
+//! The grammar of the verbs about model files: inspect, convert.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -38,17 +38,6 @@ pub(crate) struct ConvertArgs {
     pub(crate) threads: Option<u16>,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = PULL_EXAMPLES)]
-pub(crate) struct PullArgs {
-    /// A repository, or one file of it
-    #[arg(value_name = "REPO[:FILE]")]
-    pub(crate) what: String,
-    /// Branch, tag or commit
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    pub(crate) revision: String,
-}
-
 const INSPECT_EXAMPLES: &str = "\
 Examples:
   nino inspect flux1-dev-Q4_K_S.gguf                     what is it, how large, in which encoding?
@@ -67,11 +56,3 @@ Examples:
 Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows that
 are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to q8_0, and
 those to f16; the report lists them. OUT appears when it is complete, or not at all.";
-
-const PULL_EXAMPLES: &str = "\
-Examples:
-  nino pull city96/FLUX.1-schnell-gguf:flux1-schnell-Q4_K_S.gguf
-  nino pull madebyollin/taesd                            all that a diffusers folder needs
-
-Downloads resume, are checked against their SHA-256 and end in the cache that Hugging Face's tools use
-(HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks gated repositories.";

@@ -8,6 +8,7 @@ mod doctor;
 mod files;
 mod generate;
 mod hostile;
+mod list;
 mod memory;
 mod models;
 mod pull;
