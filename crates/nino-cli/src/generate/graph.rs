@@ -10,8 +10,9 @@ mod walk;
 
 use super::from::Flags;
 use super::graphics::Graphics;
+use super::output::Outputs;
+use super::request;
 use super::screen::Screen;
-use super::{output, request};
 use crate::args::{GenerateArgs, QuantizeArg};
 use crate::decode::{device_text, precision_of};
 use crate::device::{self, Choice};
@@ -50,8 +51,9 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    output::check(args)?;
-    let mut host = CliHost::new(args, env);
+    let outputs = Outputs::new(args, &choice.settings, 1)?;
+    outputs.check(&super::guard(args, None, env), printer.json)?;
+    let mut host = CliHost::new(&outputs, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;

@@ -9,8 +9,10 @@ use std::time::Duration;
 #[derive(Serialize)]
 pub(super) struct Report {
     files: Vec<PathBuf>,
-    /// Of every file.
+    /// The seed of every file.
     seeds: Vec<u64>,
+    /// The prompt of every file.
+    prompts: Vec<String>,
     model: String,
     device: String,
     prompt: String,
@@ -39,6 +41,7 @@ impl Report {
         Report {
             files: Vec::new(),
             seeds: Vec::new(),
+            prompts: Vec::new(),
             model: model.name().to_owned(),
             device,
             prompt: request.prompt.clone(),
@@ -65,12 +68,20 @@ impl Report {
     pub(super) fn add(&mut self, request: &GenerateRequest, made: &Generated, files: Vec<PathBuf>) {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         self.seeds.extend(files.iter().map(|_| request.seed.value));
+        self.prompts
+            .extend(files.iter().map(|_| request.prompt.clone()));
         self.files.extend(files);
         self.peak_bytes = self.peak_bytes.max(made.peak_bytes);
         self.text_ms += ms(made.text_time);
         self.load_ms += ms(made.load_time);
         self.sample_ms += ms(made.sample_time);
         self.decode_ms += ms(made.decoded.load_time + made.decoded.decode_time);
+    }
+
+    /// The files alone, one a line.
+    pub(super) fn paths(&self) -> String {
+        let paths: Vec<String> = self.files.iter().map(|f| f.display().to_string()).collect();
+        paths.join("\n")
     }
 
     pub(super) fn close(&mut self, total: Duration) {
@@ -90,9 +101,10 @@ impl std::fmt::Display for Report {
         }
         writeln!(
             f,
-            "  seed {}, {} steps of {} ({}), cfg {}, {}x{}, {}",
+            "  seed {}, {} {} of {} ({}), cfg {}, {}x{}, {}",
             self.seed,
             self.steps,
+            if self.steps == 1 { "step" } else { "steps" },
             self.sampler,
             self.scheduler,
             self.cfg,

@@ -1,9 +1,9 @@
 //! The latent that is kept until its picture is written, and what to type when no picture comes of
 //! it.
 
-use super::output;
-use crate::args::GenerateArgs;
-use crate::decode::numbered;
+use super::output::Outputs;
+use crate::args::{GenerateArgs, SeedArg};
+use crate::naming::numbered;
 use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,17 +25,19 @@ pub(super) struct Rescue<'a> {
 pub(crate) struct Rescued {
     sentence: String,
     hints: Vec<String>,
+    /// The user asked for it: the sentence begins where `stopped:` ends.
+    stopped: bool,
 }
 
 impl<'a> Rescue<'a> {
     /// For picture `i`, which will be `output`.
     pub(super) fn new(
-        args: &'a GenerateArgs,
+        (args, outputs): (&'a GenerateArgs, &Outputs<'_>),
         model: &'a Checkpoint,
         request: &'a GenerateRequest,
         (output, i): (&Path, usize),
     ) -> Rescue<'a> {
-        let asked_for = output::latent(args, i);
+        let asked_for = outputs.latent(i);
         Rescue {
             args,
             model,
@@ -45,12 +47,16 @@ impl<'a> Rescue<'a> {
             told: Rescued {
                 sentence: "no picture was made".to_owned(),
                 hints: Vec::new(),
+                stopped: false,
             },
         }
     }
 
     pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
-        let about = BTreeMap::from([("prompt".to_owned(), self.request.prompt.clone())]);
+        let mut about = BTreeMap::new();
+        if !self.args.no_metadata {
+            about.insert("prompt".to_owned(), self.request.prompt.clone());
+        }
         let noisy = kept.stopped.and_then(|s| Some(&s.go_on.as_ref()?.noisy));
         kept.latent.save_beside(noisy, &self.file, &about)?;
         let file = self.file.display();
@@ -58,15 +64,17 @@ impl<'a> Rescue<'a> {
             None => Rescued {
                 sentence: format!("the sampled latent is kept in {file}"),
                 hints: vec![format!("{} goes on from it", self.decode())],
+                stopped: false,
             },
             Some(stopped) => Rescued {
                 sentence: format!(
-                    "{file} keeps the picture as it was after {} of {} steps",
+                    "{file} keeps the picture as it was in step {} of {}",
                     stopped.done, stopped.total
                 ),
                 hints: std::iter::once(format!("{} shows it", self.decode()))
                     .chain(self.go_on(stopped))
                     .collect(),
+                stopped: true,
             },
         };
         Ok(())
@@ -105,7 +113,7 @@ impl<'a> Rescue<'a> {
         if args.sampling.steps.map(|n| n as usize) != Some(go_on.steps) {
             with = format!("{with} --steps {}", go_on.steps);
         }
-        if args.sampling.seed != Some(self.request.seed.value) {
+        if args.sampling.seed != Some(SeedArg(Some(self.request.seed.value))) {
             with = format!("{with} --seed {}", self.request.seed.value);
         }
         let second = stopped.pass > 0;
@@ -128,10 +136,12 @@ impl<'a> Rescue<'a> {
             flags => format!(" and without {}", flags.join(", ")),
         };
         let comes_to = if go_on.same {
-            "goes on to the same picture".to_owned()
+            "goes on from there to the same picture".to_owned()
         } else {
             let sampler = self.request.sampler.name;
-            format!("goes on to a picture much like it ({sampler} does not repeat itself)")
+            format!(
+                "goes on from there to a picture much like it ({sampler} does not repeat itself)"
+            )
         };
         Some(format!(
             "the same command with `{with}`{without} {comes_to}"
@@ -140,6 +150,11 @@ impl<'a> Rescue<'a> {
 }
 
 impl Rescued {
+    /// Whether the user stopped the run.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }

@@ -1,0 +1,89 @@
+//! What is told beside the result, line by line on standard error. Notes and tips are also kept,
+//! because a JSON document repeats them.
+
+use crate::env;
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How lines are printed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Style {
+    /// Neither notes nor tips.
+    pub(super) quiet: bool,
+    /// JSON, an object a line.
+    pub(super) lines: bool,
+}
+
+struct Told {
+    style: Style,
+    notes: Vec<String>,
+    tips: Vec<String>,
+}
+
+/// One command line is one process, and notes come from deep inside its work.
+static TOLD: Mutex<Told> = Mutex::new(Told {
+    style: Style {
+        quiet: false,
+        lines: false,
+    },
+    notes: Vec::new(),
+    tips: Vec::new(),
+});
+
+fn told() -> MutexGuard<'static, Told> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn set_style(style: Style) {
+    told().style = style;
+}
+
+/// The notes and the tips that were told until now.
+pub(super) fn so_far() -> (Vec<String>, Vec<String>) {
+    let told = told();
+    (told.notes.clone(), told.tips.clone())
+}
+
+/// Something the user should know: a request that was changed, something that was left out.
+pub(crate) fn note(text: &str) {
+    told().notes.push(text.to_owned());
+    beside("note", text);
+}
+
+/// A way to a better result.
+pub(crate) fn tip(text: &str) {
+    told().tips.push(text.to_owned());
+    beside("tip", text);
+}
+
+fn beside(label: &str, text: &str) {
+    if !told().style.quiet && !event(&json!({ "event": label, "text": text })) {
+        say(label, text);
+    }
+}
+
+/// Prints a JSON line where progress is asked for as such; else does nothing and returns false.
+pub(crate) fn event(value: &Value) -> bool {
+    let lines = told().style.lines;
+    if lines {
+        // Nothing is left to tell the user with when standard error is gone.
+        let _ = writeln!(io::stderr().lock(), "{value}");
+    }
+    lines
+}
+
+/// One line such as `error: text`, the label in color on a terminal.
+pub(crate) fn say(label: &str, text: &str) {
+    let color = match label {
+        "error" => "1;31",
+        "hint" | "tip" => "32",
+        _ => "33",
+    };
+    let mut err = io::stderr().lock();
+    let _ = if err.is_terminal() && env::colors() {
+        writeln!(err, "\x1b[{color}m{label}:\x1b[0m {text}")
+    } else {
+        writeln!(err, "{label}: {text}")
+    };
+}
