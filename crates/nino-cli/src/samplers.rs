@@ -44,11 +44,14 @@ fn rows(names: &[Name]) -> Vec<Row> {
 }
 
 fn table(what: &'static str, rows: &[Row]) -> String {
-    let mut table = Table::new(&[(what, Align::Left), ("", Align::Left)]);
+    let mut table = Table::new(&[
+        (what, Align::Left),
+        ("in A1111", Align::Left),
+        ("what it is", Align::Left),
+    ]);
     for row in rows {
-        let label = row.a1111.map(|label| format!(" ({label})"));
-        let about = format!("{}{}", row.about, label.unwrap_or_default());
-        table.push(vec![row.name.to_owned(), about]);
+        let label = row.a1111.unwrap_or("-");
+        table.push([row.name, label, row.about].map(str::to_owned).to_vec());
     }
     table.render()
 }

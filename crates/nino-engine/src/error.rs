@@ -96,7 +96,7 @@ pub enum EngineError {
         model: String,
         wanted: &'static str,
     },
-    #[error("{}: {misfits} of {all} updates of this LoRA ({made_for}) have no place in the model, such as {example}: it is {model}", path.display())]
+    #[error("{}: this LoRA is for {made_for} and does not fit {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
     LoraFamily {
         path: PathBuf,
         made_for: &'static str,

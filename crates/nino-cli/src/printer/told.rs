@@ -75,15 +75,31 @@ pub(crate) fn event(value: &Value) -> bool {
 
 /// One line such as `error: text`, the label in color on a terminal.
 pub(crate) fn say(label: &str, text: &str) {
+    let mut err = io::stderr().lock();
+    let colors = err.is_terminal() && env::colors();
+    let _ = writeln!(err, "{}", line(label, text, colors));
+}
+
+fn line(label: &str, text: &str, colors: bool) -> String {
+    if !colors {
+        return format!("{label}: {text}");
+    }
     let color = match label {
         "error" => "1;31",
         "hint" | "tip" => "32",
         _ => "33",
     };
-    let mut err = io::stderr().lock();
-    let _ = if err.is_terminal() && env::colors() {
-        writeln!(err, "\x1b[{color}m{label}:\x1b[0m {text}")
-    } else {
-        writeln!(err, "{label}: {text}")
-    };
+    format!("\x1b[{color}m{label}:\x1b[0m {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn only_the_label_is_in_color() {
+        assert_eq!(line("error", "no", false), "error: no");
+        assert_eq!(line("error", "no", true), "\x1b[1;31merror:\x1b[0m no");
+        assert_eq!(line("hint", "yes", true), "\x1b[32mhint:\x1b[0m yes");
+    }
 }

@@ -117,7 +117,7 @@ fn samplers_are_listed() {
         );
     }
     assert!(
-        said.out.lines().all(|l| l.chars().count() <= 120),
+        said.out.lines().all(|l| l.chars().count() <= 100),
         "{}",
         said.out
     );

@@ -102,10 +102,10 @@ pub fn apply_lora(
     }
     let model = match (diffusion, text) {
         // The built-in model is the only one of its family, and has its name.
-        (Some(d), _) if d.name == d.family.name() => format!("not for {}", d.name),
-        (Some(d), _) => format!("not for {}, which is {}", d.name, d.family.name()),
-        (None, Some(t)) => format!("not for text encoders of {}", t.family.name()),
-        (None, None) => "not for no model at all".to_owned(),
+        (Some(d), _) if d.name == d.family.name() => d.name.clone(),
+        (Some(d), _) => format!("{} ({})", d.name, d.family.name()),
+        (None, Some(t)) => format!("text encoders of {}", t.family.name()),
+        (None, None) => "nothing: there is no model".to_owned(),
     };
     let (fitted, applied) = Fitted::read(spec, &parts, &model)?;
     Ok(WithLora {
