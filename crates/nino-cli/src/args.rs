@@ -1,13 +1,13 @@
 //! The command line's grammar. No logic: `device.rs` and the verbs say what the words mean.
 
 mod bench;
-#[cfg(test)]
-mod examples;
 mod files;
 mod generate;
 mod grammar;
 mod numbers;
 mod plan;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod vae;
 

@@ -23,9 +23,7 @@ use nino_engine::{
     LatentSize, ModelKind, OnPicture, Precision, Store, Tile, Tiling, VaeFile,
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
-use serde::Serialize;
 use sink::Sink;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -68,7 +66,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     let files = sink.finish()?;
     bar.finish_and_clear();
     let report = DecodeReport::new(&decoded, &opened, &files, started.elapsed());
-    finish(&report, &files, printer)
+    printer.files(&files, &report)
 }
 
 pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<()> {
@@ -115,23 +113,7 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     encoded.latent.save(&output, &metadata)?;
     bar.finish_and_clear();
     let report = EncodeReport::new(&encoded, &opened, &output, started.elapsed());
-    finish(&report, &[output], printer)
-}
-
-/// Prints a report, or with `--quiet` the files alone.
-fn finish(
-    report: &(impl Serialize + fmt::Display),
-    files: &[PathBuf],
-    printer: Printer,
-) -> Result<()> {
-    if printer.quiet {
-        for file in files {
-            printer.text(file.display())?;
-        }
-    } else {
-        printer.text(report)?;
-    }
-    printer.document(report)
+    printer.files(&[output], &report)
 }
 
 /// The file, or the folder of frames, that a decode writes; one that was not named is called as the

@@ -37,7 +37,7 @@ use nino_engine::{
 };
 use output::Outputs;
 use report::Report;
-use rescue::Rescue;
+use rescue::{About, Rescue};
 use screen::Screen;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         store: &store,
         model_hash: &model_hash,
     };
-    let mut report = Report::new(&first.request, &first.model, device_text(&opened));
+    let mut report = Report::new(&first.request, &first.model, &opened);
     for i in 0..total {
         screen.next(i, total);
         let job = &jobs[i / count];
@@ -102,12 +102,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     if outputs.is_stdout() {
         return Ok(());
     }
-    if printer.quiet {
-        printer.text(report.paths())?;
-    } else {
-        printer.text(&report)?;
-    }
-    printer.document(&report)
+    printer.files(report.files(), &report)
 }
 
 /// One prompt, with the model as its LoRAs make it.
@@ -204,7 +199,12 @@ impl Maker<'_> {
         };
         let output = self.outputs.path(words, i);
         make_folder_of(&output)?;
-        let mut rescue = Rescue::new((self.args, self.outputs), model, request, (&output, i));
+        let about = About {
+            args: self.args,
+            model,
+            request,
+        };
+        let mut rescue = Rescue::new(about, self.outputs.latent(i), &output);
         let mut on_event = |event: Event| screen.hear(event);
         let mut control = Control {
             cancel: interrupt::flag(),
@@ -227,7 +227,7 @@ impl Maker<'_> {
         let files = self.outputs.write(&output, &made, &text);
         let files = files.with_context(|| rescue.told())?;
         rescue.done();
-        for file in &files {
+        for file in files.iter().filter(|_| !self.outputs.is_stdout()) {
             let seed = request.seed.value;
             printer::event(&serde_json::json!({ "event": "picture", "file": file, "seed": seed }));
         }

@@ -88,30 +88,29 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     let printer = Printer::new(&cli.output);
-    // These need no environment, and work where that is broken.
+    // Verbs that do not call it work where the environment or the config file is broken.
+    let env = || {
+        let env = Env::read()?;
+        log::install(cli.output.verbose, &env)?;
+        interrupt::install();
+        anyhow::Ok(env)
+    };
     match &cli.verb {
-        Verb::Samplers => return samplers::run(printer),
-        Verb::Config(args) => return config::run(args, printer),
-        Verb::Completions(args) => return shell::completions(args),
-        Verb::Man(args) => return shell::man(args, printer),
-        _ => {}
-    }
-    let env = Env::read()?;
-    log::install(cli.output.verbose, &env)?;
-    interrupt::install();
-    match &cli.verb {
-        Verb::Doctor(args) => doctor::run(args, &env, printer),
-        Verb::Inspect(args) => inspect::run(args, &env, printer),
-        Verb::Convert(args) => convert::run(args, &env, printer),
-        Verb::Pull(args) => pull::run(args, &env, printer),
-        Verb::Generate(args) => generate::run(args, &env, printer),
-        Verb::Decode(args) => decode::decode(args, &env, printer),
-        Verb::Encode(args) => decode::encode(args, &env, printer),
-        Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
-        Verb::Plan(PlanVerb::Generate(args)) => plan::generate(args, &env, printer),
-        Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
-        Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env, printer),
-        Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env, printer),
-        Verb::Samplers | Verb::Config(_) | Verb::Completions(_) | Verb::Man(_) => Ok(()),
+        Verb::Doctor(args) => doctor::run(args, &env()?, printer),
+        Verb::Inspect(args) => inspect::run(args, &env()?, printer),
+        Verb::Convert(args) => convert::run(args, &env()?, printer),
+        Verb::Pull(args) => pull::run(args, &env()?, printer),
+        Verb::Generate(args) => generate::run(args, &env()?, printer),
+        Verb::Decode(args) => decode::decode(args, &env()?, printer),
+        Verb::Encode(args) => decode::encode(args, &env()?, printer),
+        Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env()?, printer),
+        Verb::Plan(PlanVerb::Generate(args)) => plan::generate(args, &env()?, printer),
+        Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env()?, printer),
+        Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env()?, printer),
+        Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env()?, printer),
+        Verb::Samplers => samplers::run(printer),
+        Verb::Config(args) => config::run(args, printer),
+        Verb::Completions(args) => shell::completions(args),
+        Verb::Man(args) => shell::man(args, printer),
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 pub(crate) use told::{event, note, say, tip};
 
 #[derive(Clone, Copy)]
@@ -72,6 +73,22 @@ impl Printer {
             out.flush()?;
         }
         Ok(())
+    }
+
+    /// Prints a report on files that were made, or with `--quiet` their paths alone.
+    pub(crate) fn files(
+        self,
+        files: &[PathBuf],
+        report: &(impl Serialize + Display),
+    ) -> Result<()> {
+        if self.quiet {
+            files
+                .iter()
+                .try_for_each(|file| self.text(file.display()))?;
+        } else {
+            self.text(report)?;
+        }
+        self.document(report)
     }
 
     /// A bar on standard error; invisible in pipes, with `--quiet` and with `--json`.

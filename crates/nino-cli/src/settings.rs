@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What can be set, by its name in the file, and what it is. The variable is `NINO_` and the name in
-/// capitals.
+/// What can be set, by its name in the file, and what it is. The variable is `NINO_` and the name
+/// in capitals.
 pub(crate) const KEYS: [(&str, &str); 19] = [
     ("model", "default of --model"),
     ("steps", "default of --steps"),

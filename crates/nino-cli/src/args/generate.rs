@@ -79,8 +79,8 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
     /// Picture to write: png, jpg or webp; a folder, with / at its end; or - for standard output.
-    /// {prompt}, {seed} and {model} are filled in, and n in braces is the next free number [default:
-    /// named after the prompt and the seed]
+    /// {prompt}, {seed} and {model} are filled in, and n in braces is the next free number
+    /// [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE|FOLDER/|-")]
     pub(crate) output: Option<PathBuf>,
     /// Write over files that the run reads, and over models

@@ -101,8 +101,10 @@ pub(super) fn run(
         peak_bytes: executor.store().usage().peak_bytes,
         total_ms: started.elapsed().as_secs_f64() * 1e3,
     };
-    printer.text(&report)?;
-    printer.document(&report)
+    if outputs.is_stdout() {
+        return Ok(());
+    }
+    printer.files(&report.files, &report)
 }
 
 /// How weights are held, as the flag or a setting says.

@@ -1,5 +1,5 @@
-//! Prompts as people write them: words on the command line, lines of a file, and the syntax of other
-//! programs.
+//! Prompts as people write them: words on the command line, lines of a file, and the syntax of
+//! other programs.
 
 mod emoji;
 #[cfg(test)]

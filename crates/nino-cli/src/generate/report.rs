@@ -1,6 +1,8 @@
 //! What was made, as text and as JSON.
 
 use crate::bytes::Bytes;
+use crate::decode::device_text;
+use crate::device::Opened;
 use nino_engine::{Checkpoint, GenerateRequest, Generated};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -26,7 +28,10 @@ pub(super) struct Report {
     denoise: f64,
     width: usize,
     height: usize,
+    /// On the device.
     peak_bytes: usize,
+    /// Of the budget, what the program itself takes; 0 where it has memory of its own.
+    program_bytes: usize,
     text_ms: f64,
     load_ms: f64,
     sample_ms: f64,
@@ -36,14 +41,14 @@ pub(super) struct Report {
 
 impl Report {
     /// A report of nothing made yet.
-    pub(super) fn new(request: &GenerateRequest, model: &Checkpoint, device: String) -> Report {
+    pub(super) fn new(request: &GenerateRequest, model: &Checkpoint, opened: &Opened) -> Report {
         let (width, height) = request.final_size();
         Report {
             files: Vec::new(),
             seeds: Vec::new(),
             prompts: Vec::new(),
             model: model.name().to_owned(),
-            device,
+            device: device_text(opened),
             prompt: request.prompt.clone(),
             negative: request.negative.clone(),
             seed: request.seed.value,
@@ -56,6 +61,7 @@ impl Report {
             width,
             height,
             peak_bytes: 0,
+            program_bytes: opened.device.budget().reserve,
             text_ms: 0.0,
             load_ms: 0.0,
             sample_ms: 0.0,
@@ -78,10 +84,8 @@ impl Report {
         self.decode_ms += ms(made.decoded.load_time + made.decoded.decode_time);
     }
 
-    /// The files alone, one a line.
-    pub(super) fn paths(&self) -> String {
-        let paths: Vec<String> = self.files.iter().map(|f| f.display().to_string()).collect();
-        paths.join("\n")
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     pub(super) fn close(&mut self, total: Duration) {
@@ -119,7 +123,7 @@ impl std::fmt::Display for Report {
             self.sample_ms / 1e3,
             self.decode_ms / 1e3,
             self.device,
-            Bytes(self.peak_bytes as u64)
+            Bytes((self.peak_bytes + self.program_bytes) as u64)
         )
     }
 }

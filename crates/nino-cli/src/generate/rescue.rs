@@ -1,7 +1,6 @@
 //! The latent that is kept until its picture is written, and what to type when no picture comes of
 //! it.
 
-use super::output::Outputs;
 use crate::args::{GenerateArgs, SeedArg};
 use crate::naming::numbered;
 use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
@@ -11,13 +10,19 @@ use std::path::{Path, PathBuf};
 
 /// Keeps the latent of one request.
 pub(super) struct Rescue<'a> {
-    args: &'a GenerateArgs,
-    model: &'a Checkpoint,
-    request: &'a GenerateRequest,
+    about: About<'a>,
     file: PathBuf,
     /// The user wants the file, picture or not.
     asked_for: bool,
     told: Rescued,
+}
+
+/// What is sampled, to say how it can go on.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) args: &'a GenerateArgs,
+    pub(super) model: &'a Checkpoint,
+    pub(super) request: &'a GenerateRequest,
 }
 
 /// What became of a run without a picture, in a sentence and hints.
@@ -30,18 +35,11 @@ pub(crate) struct Rescued {
 }
 
 impl<'a> Rescue<'a> {
-    /// For picture `i`, which will be `output`.
-    pub(super) fn new(
-        (args, outputs): (&'a GenerateArgs, &Outputs<'_>),
-        model: &'a Checkpoint,
-        request: &'a GenerateRequest,
-        (output, i): (&Path, usize),
-    ) -> Rescue<'a> {
-        let asked_for = outputs.latent(i);
+    /// For a picture that will be `output`; its latent is kept in `asked_for`, or beside the
+    /// picture until that is there.
+    pub(super) fn new(about: About<'a>, asked_for: Option<PathBuf>, output: &Path) -> Rescue<'a> {
         Rescue {
-            args,
-            model,
-            request,
+            about,
             asked_for: asked_for.is_some(),
             file: asked_for.unwrap_or_else(|| unused(&output.with_extension("latent"))),
             told: Rescued {
@@ -54,8 +52,8 @@ impl<'a> Rescue<'a> {
 
     pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
         let mut about = BTreeMap::new();
-        if !self.args.no_metadata {
-            about.insert("prompt".to_owned(), self.request.prompt.clone());
+        if !self.about.args.no_metadata {
+            about.insert("prompt".to_owned(), self.about.request.prompt.clone());
         }
         let noisy = kept.stopped.and_then(|s| Some(&s.go_on.as_ref()?.noisy));
         kept.latent.save_beside(noisy, &self.file, &about)?;
@@ -94,7 +92,13 @@ impl<'a> Rescue<'a> {
     }
 
     fn decode(&self) -> String {
-        let vae = self.args.model.vae.as_deref().unwrap_or(&self.model.path);
+        let vae = self
+            .about
+            .args
+            .model
+            .vae
+            .as_deref()
+            .unwrap_or(&self.about.model.path);
         format!(
             "`nino decode {} --vae {} -o {}`",
             self.file.display(),
@@ -104,7 +108,7 @@ impl<'a> Rescue<'a> {
     }
 
     fn go_on(&self, stopped: &Stopped) -> Option<String> {
-        let (args, go_on) = (self.args, stopped.go_on.as_ref()?);
+        let (args, go_on) = (self.about.args, stopped.go_on.as_ref()?);
         let mut with = format!(
             "--latent {} --start-at-step {} --no-noise",
             self.file.display(),
@@ -113,8 +117,8 @@ impl<'a> Rescue<'a> {
         if args.sampling.steps.map(|n| n as usize) != Some(go_on.steps) {
             with = format!("{with} --steps {}", go_on.steps);
         }
-        if args.sampling.seed != Some(SeedArg(Some(self.request.seed.value))) {
-            with = format!("{with} --seed {}", self.request.seed.value);
+        if args.sampling.seed != Some(SeedArg(Some(self.about.request.seed.value))) {
+            with = format!("{with} --seed {}", self.about.request.seed.value);
         }
         let second = stopped.pass > 0;
         let without: Vec<&str> = [
@@ -138,7 +142,7 @@ impl<'a> Rescue<'a> {
         let comes_to = if go_on.same {
             "goes on from there to the same picture".to_owned()
         } else {
-            let sampler = self.request.sampler.name;
+            let sampler = self.about.request.sampler.name;
             format!(
                 "goes on from there to a picture much like it ({sampler} does not repeat itself)"
             )

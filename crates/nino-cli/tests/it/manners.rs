@@ -83,7 +83,27 @@ fn outputs_go_where_they_are_wanted() {
     ] {
         assert!(dir.path().join(file).is_file(), "{file}");
     }
-    assert_eq!(run(&["-q", "-W", "72", "-o", "w.png"]).err, "");
+}
+
+#[test]
+fn a_size_comes_in_one_flag_or_in_two() {
+    let dir = Folder::new();
+    let run = |more: &[&str]| {
+        let args = [
+            "generate", "a fox", "--device", "cpu", "--steps", "1", "--cfg", "1",
+        ];
+        let said = nino_in(dir.path(), &[&args[..], more, &["--json"]].concat());
+        assert_eq!(said.code, 0, "{more:?}: {}", said.err);
+        let json = said.json();
+        (
+            json["width"].as_u64().unwrap(),
+            json["height"].as_u64().unwrap(),
+        )
+    };
+    assert_eq!(run(&["--size", "64"]), (64, 64));
+    assert_eq!(run(&["-W", "72", "-H", "64", "-o", "a.png"]), (72, 64));
+    assert_eq!(run(&["--from", "a.png", "--height", "80"]), (72, 80));
+    assert_eq!(run(&["-H", "64"]), (256, 64), "the model's width");
 }
 
 #[test]

@@ -106,6 +106,22 @@ fn the_budget_that_is_told_is_enough() {
 }
 
 #[test]
+fn what_was_used_is_what_was_planned() {
+    let dir = Folder::new();
+    let out = dir.at("a.png");
+    let same = ["a cat", "--device", "cpu", "--json", "--steps", "1"];
+    let run = |verb: &[&str], more: &[&str]| {
+        let said = nino(&[verb, &same, more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.json()
+    };
+    let planned = run(&["plan", "generate"], &[]);
+    let used = run(&["generate"], &["-o", &out]);
+    assert_eq!(used["peak_bytes"], planned["predicted_peak_bytes"]);
+    assert_eq!(used["program_bytes"], planned["program_bytes"]);
+}
+
+#[test]
 fn a_picture_that_cannot_be_written_leaves_its_latent() {
     let dir = Folder::new();
     let (out, good, again) = (dir.at("taken.png"), dir.at("good.png"), dir.at("again.png"));

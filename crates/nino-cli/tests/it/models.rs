@@ -169,6 +169,21 @@ fn graphs_run_from_pictures_and_files() {
     );
     made(&[&["a moon", "--seed", "4", "-o", &c], &SMALL[..]].concat());
     assert_eq!(picture(&b), picture(&c));
+    // Other programs' names, and a new seed.
+    let other = [
+        "--sampler",
+        "DPM++ 2M Karras",
+        "--seed",
+        "-1",
+        "--no-metadata",
+    ];
+    made(&[&["--from", &json, "-o", &b], &other[..], &rest[..]].concat());
+    assert!(
+        read_text(Path::new(&b), &["prompt"], &Limits::default())
+            .unwrap()
+            .found
+            .is_empty()
+    );
     // Several pictures are numbered.
     let several = [
         "--from", &json, "--count", "2", "-o", &b, "--device", "cpu", "--json",

@@ -33,8 +33,8 @@ pub(crate) struct ModelArgs {
     /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: as its file tells]
     #[arg(long, value_name = "WHAT")]
     pub(crate) prediction: Option<PredictionArg>,
-    /// With --prediction: noise levels that end in pure noise, for models trained with zero terminal
-    /// SNR
+    /// With --prediction: noise levels that end in pure noise, for models trained with zero
+    /// terminal SNR
     #[arg(long, requires = "prediction")]
     pub(crate) zsnr: bool,
 }
