@@ -24,7 +24,7 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
-use crate::naming::{Words, make_folder_of};
+use crate::naming::Words;
 use crate::overwrite::Guard;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
@@ -57,8 +57,9 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let tips = tips::tips(&first.request, &first.model, args);
     let batch = choice.settings.batch_tip(first.request.batch);
     tips.iter().chain(&batch).for_each(|tip| printer::tip(tip));
-    let outputs = Outputs::new(args, &choice.settings, jobs.len())?;
-    outputs.check(&guard(args, Some(&first.model), env), printer.json)?;
+    let guard = guard(args, Some(&first.model), env);
+    let outputs = Outputs::new(args, &choice.settings, jobs.len(), guard)?;
+    outputs.check(printer.json)?;
     let opened = device::open(&choice)?;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
@@ -197,8 +198,7 @@ impl Maker<'_> {
             seed: request.seed.value,
             model: model.name(),
         };
-        let output = self.outputs.path(words, i);
-        make_folder_of(&output)?;
+        let output = self.outputs.place(words, i)?;
         let about = About {
             args: self.args,
             model,

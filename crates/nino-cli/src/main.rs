@@ -110,7 +110,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env()?, printer),
         Verb::Samplers => samplers::run(printer),
         Verb::Config(args) => config::run(args, printer),
-        Verb::Completions(args) => shell::completions(args),
+        Verb::Completions(args) => shell::completions(args, printer),
         Verb::Man(args) => shell::man(args, printer),
     }
 }

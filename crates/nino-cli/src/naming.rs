@@ -2,7 +2,7 @@
 
 use crate::failure::Usage;
 use nino_files::FileError;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What a template's words in braces stand for.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,14 @@ impl Template {
 
     pub(crate) fn text(&self) -> &str {
         &self.0
+    }
+
+    /// The folders that are there before anything is filled in.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let folders = Path::new(&self.0).parent().into_iter();
+        let fixed = folders.flat_map(Path::components);
+        let is_fixed = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains('{');
+        fixed.take_while(is_fixed).collect()
     }
 
     pub(crate) fn has(&self, word: &str) -> bool {
@@ -130,7 +138,11 @@ pub(crate) fn make_folder_of(file: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Makes a folder, where it is named and not there.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), FileError> {
+    if folder.as_os_str().is_empty() {
+        return Ok(());
+    }
     make(folder, folder, "make the folder")
 }
 
@@ -175,6 +187,9 @@ mod tests {
         assert_eq!(fill("{prompt}-{seed}"), "a-fox-in-snow-7");
         assert_eq!(fill("{model}/{n}"), "sd15/2");
         assert_eq!(fill("plain"), "plain");
+        let folder = |text: &str| Template::new(text).unwrap().folder();
+        assert_eq!(folder("a/b/{model}/c/{n}.png"), Path::new("a/b"));
+        assert_eq!(folder("{n}.png"), Path::new(""));
         let error = Template::new("{sead}").unwrap_err().to_string();
         assert!(
             error.contains("{sead}") && error.contains("{seed}"),

@@ -6,23 +6,24 @@ use crate::naming::make_folder;
 use crate::printer::Printer;
 use anyhow::Result;
 use clap::Command;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
-    // Whole or not at all: a reader that went away is told by the write, and not by a panic.
+pub(crate) fn completions(args: &CompletionsArgs, printer: Printer) -> Result<()> {
+    // Not straight to standard output: there a reader that went away would be a panic.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut grammar(), "nino", &mut script);
-    io::stdout().lock().write_all(&script)?;
-    Ok(())
+    let script = String::from_utf8(script)?;
+    printer.text(script.trim_end())?;
+    printer.document(&serde_json::json!({ "shell": args.shell.to_string(), "script": script }))
 }
 
 pub(crate) fn man(args: &ManArgs, printer: Printer) -> Result<()> {
     let mut command = grammar();
     command.build();
     let Some(folder) = &args.folder else {
-        io::stdout().lock().write_all(&page(&command)?)?;
-        return Ok(());
+        let page = String::from_utf8(page(&command)?)?;
+        printer.text(page.trim_end())?;
+        return printer.document(&serde_json::json!({ "page": page }));
     };
     make_folder(folder)?;
     let mut files = Vec::new();

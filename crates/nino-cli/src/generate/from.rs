@@ -7,6 +7,7 @@ mod flags;
 mod tests;
 
 use crate::args::{self, GenerateArgs, Verb};
+use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
 pub(super) use flags::Flags;
@@ -64,6 +65,10 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
         Recorded::Graph(found) => {
             found.notes.iter().for_each(note);
             given.settle()?;
+            if args.prompts.is_some() {
+                let text = "--prompts means nothing beside a graph of ComfyUI's, which has its own";
+                return Err(Usage(text.to_owned()).into());
+            }
             Ok(Wanted::Graph {
                 graph: found.graph,
                 given,

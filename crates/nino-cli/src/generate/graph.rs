@@ -51,8 +51,9 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    let outputs = Outputs::new(args, &choice.settings, 1)?;
-    outputs.check(&super::guard(args, None, env), printer.json)?;
+    let guard = super::guard(args, None, env);
+    let outputs = Outputs::new(args, &choice.settings, 1, guard)?;
+    outputs.check(printer.json)?;
     let mut host = CliHost::new(&outputs, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.

@@ -1,7 +1,7 @@
 //! The sampler and the scheduler that flags and settings name, in anybody's words.
 
 use crate::args::SamplingArgs;
-use crate::failure::{Usage, UsageWithHint};
+use crate::failure::UsageWithHint;
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_engine::{GenerateRequest, Labelled, SAMPLERS, SamplerInfo, Scheduler};
@@ -55,10 +55,4 @@ pub(super) fn scheduler(label: &str) -> Result<Scheduler, UsageWithHint> {
             Scheduler::ALL.map(Scheduler::name).join(", ")
         ),
     })
-}
-
-impl From<UsageWithHint> for Usage {
-    fn from(usage: UsageWithHint) -> Usage {
-        Usage(format!("{}; {}", usage.sentence, usage.hint))
-    }
 }

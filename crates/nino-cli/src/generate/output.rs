@@ -25,28 +25,35 @@ pub(super) struct Outputs<'a> {
     place: Place,
     /// Prompts, each of which makes `--count` pictures.
     prompts: usize,
+    guard: Guard,
 }
 
 enum Place {
     /// A file that the user names; several pictures are numbered.
-    File(Template),
+    File(PathBuf),
+    /// A file whose name is filled in; pictures that get the same name are numbered.
+    Named(Template),
     /// A folder, where names count up and no file is overwritten.
     Folder(PathBuf, Template),
     Stdout,
 }
 
 impl<'a> Outputs<'a> {
-    /// Pictures of so many prompts.
+    /// Pictures of so many prompts, which must not be what `guard` keeps.
     pub(super) fn new(
         args: &'a GenerateArgs,
         settings: &Settings,
         prompts: usize,
+        guard: Guard,
     ) -> Result<Outputs<'a>, Usage> {
         let names = || Template::new(settings.text("output_name").unwrap_or(NAMES));
         let place = match &args.output {
             Some(path) if path.as_os_str() == "-" => Place::Stdout,
             Some(path) if is_folder(path) => Place::Folder(path.clone(), names()?),
-            Some(path) => Place::File(Template::new(&path.to_string_lossy())?),
+            Some(path) => match path.to_str().filter(|text| text.contains('{')) {
+                Some(text) => Place::Named(Template::new(text)?),
+                None => Place::File(path.clone()),
+            },
             None => {
                 let folder = settings.text("output_dir").unwrap_or_default();
                 Place::Folder(PathBuf::from(folder), names()?)
@@ -56,42 +63,42 @@ impl<'a> Outputs<'a> {
             args,
             place,
             prompts,
+            guard,
         })
     }
 
     /// Says now, not after minutes of sampling, that there is no place for a picture, or that it is
     /// one where something would be lost. Folders are made.
-    pub(super) fn check(&self, guard: &Guard, json: bool) -> Result<()> {
+    pub(super) fn check(&self, json: bool) -> Result<()> {
         match &self.place {
             Place::Stdout => self.check_stdout(json)?,
             Place::Folder(folder, _) => {
-                if !folder.as_os_str().is_empty() {
-                    make_folder(folder)?;
-                }
+                make_folder(folder)?;
                 can_write_picture(&folder.join("picture.png"))?;
             }
-            Place::File(_) => {
-                let words = Words {
-                    prompt: "",
-                    seed: 0,
-                    model: "",
-                };
-                let path = self.path(words, 0);
+            Place::File(path) => {
+                let path = self.several(path, 0);
                 make_folder_of(&path)?;
                 can_write_picture(&path)?;
-                guard.check(&path)?;
+                self.guard.check(&path)?;
+            }
+            Place::Named(template) => {
+                let folder = template.folder();
+                make_folder(&folder)?;
+                let extension = Path::new(template.text()).extension().unwrap_or_default();
+                can_write_picture(&folder.join("picture").with_extension(extension))?;
             }
         }
         if let Some(file) = &self.args.preview.preview {
             make_folder_of(file)?;
             can_write_picture(file)?;
-            guard.check(file)?;
+            self.guard.check(file)?;
         }
         if let Some(file) = &self.args.save_latent {
             latent_name(file)?;
             make_folder_of(file)?;
             can_write(file)?;
-            guard.check(file)?;
+            self.guard.check(file)?;
         }
         self.tell_ineffective();
         Ok(())
@@ -112,8 +119,8 @@ impl<'a> Outputs<'a> {
 
     fn tell_ineffective(&self) {
         let is_jpeg = match &self.place {
-            Place::File(template) => is_jpeg(template),
-            Place::Folder(_, template) => is_jpeg(template),
+            Place::File(path) => is_jpeg(path),
+            Place::Named(name) | Place::Folder(_, name) => is_jpeg(Path::new(name.text())),
             Place::Stdout => false,
         };
         if self.args.quality.is_some() && !is_jpeg {
@@ -130,17 +137,28 @@ impl<'a> Outputs<'a> {
         matches!(self.place, Place::Stdout)
     }
 
+    /// [`Outputs::path`] for a picture that is made next: its folder is there, and nothing is lost
+    /// when it is written.
+    pub(super) fn place(&self, words: Words<'_>, i: usize) -> Result<PathBuf> {
+        let path = self.path(words, i);
+        if !self.is_stdout() {
+            self.guard.check(&path)?;
+            make_folder_of(&path)?;
+        }
+        Ok(path)
+    }
+
     /// The file of picture `i` of all: as asked for, numbered where several would have one name;
     /// else named after a template, and counted up where such a picture is there already.
     pub(super) fn path(&self, words: Words<'_>, i: usize) -> PathBuf {
         match &self.place {
-            Place::File(template) => {
+            Place::File(path) => self.several(path, i),
+            Place::Named(template) => {
                 let name = template.fill(words, |name| !Path::new(name).exists());
-                let several = self.pictures() > 1 && !self.is_distinct(template);
-                if several {
-                    numbered(Path::new(&name), i)
-                } else {
+                if self.is_distinct(template) {
                     PathBuf::from(name)
+                } else {
+                    self.several(Path::new(&name), i)
                 }
             }
             Place::Folder(folder, template) => {
@@ -165,11 +183,16 @@ impl<'a> Outputs<'a> {
     /// Where `--save-latent` keeps the latent of picture `i`.
     pub(super) fn latent(&self, i: usize) -> Option<PathBuf> {
         let path = self.args.save_latent.as_deref()?;
-        Some(if self.pictures() == 1 {
+        Some(self.several(path, i))
+    }
+
+    /// The name, numbered where the run makes several pictures.
+    fn several(&self, path: &Path, i: usize) -> PathBuf {
+        if self.pictures() == 1 {
             path.to_owned()
         } else {
             numbered(path, i)
-        })
+        }
     }
 
     /// Writes all pictures of a batch, of which `output` is the first or only one.
@@ -209,6 +232,8 @@ impl<'a> Outputs<'a> {
             encode_picture(&mut out, path, picture, &options)?;
             out.flush()?;
         } else {
+            // A graph names its files as it goes.
+            self.guard.check(path)?;
             make_folder_of(path)?;
             write_picture_with(path, picture, &options)?;
         }
@@ -227,7 +252,7 @@ fn with_extension(name: &str) -> String {
     }
 }
 
-fn is_jpeg(template: &Template) -> bool {
-    let extension = Path::new(template.text()).extension();
+fn is_jpeg(path: &Path) -> bool {
+    let extension = path.extension();
     extension.is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg"))
 }

@@ -47,14 +47,25 @@ pub(super) fn so_far() -> (Vec<String>, Vec<String>) {
 
 /// Something the user should know: a request that was changed, something that was left out.
 pub(crate) fn note(text: &str) {
-    told().notes.push(text.to_owned());
-    beside("note", text);
+    if is_new(&mut told().notes, text) {
+        beside("note", text);
+    }
 }
 
 /// A way to a better result.
 pub(crate) fn tip(text: &str) {
-    told().tips.push(text.to_owned());
-    beside("tip", text);
+    if is_new(&mut told().tips, text) {
+        beside("tip", text);
+    }
+}
+
+/// Keeps a text; what holds for every picture of a run is told once.
+fn is_new(known: &mut Vec<String>, text: &str) -> bool {
+    let is_new = !known.iter().any(|line| line == text);
+    if is_new {
+        known.push(text.to_owned());
+    }
+    is_new
 }
 
 fn beside(label: &str, text: &str) {

@@ -75,6 +75,10 @@ fn outputs_go_where_they_are_wanted() {
     assert_eq!(two.out, "7.png\n8.png\n");
     let two = run(&["-q", "-o", "{prompt}.png", "-n", "2"]);
     assert_eq!(two.out, "a-fox_00000.png\na-fox_00001.png\n");
+    assert!(
+        !dir.path().join("picture").exists(),
+        "only folders of pictures are made"
+    );
     for file in [
         "deep/er/a-fox-7-2.png",
         "new/fox.jpg",
@@ -171,6 +175,8 @@ fn nothing_that_is_read_is_written_over() {
     let start = [
         "generate", "x", "--latent", &latent, "--device", "cpu", "--steps", "1",
     ];
+    std::fs::copy(&picture, at("a-fox-7.png")).unwrap();
+    let template = at("{prompt}-{seed}.png");
     let with = |verb: &[&str], more: &[&str]| -> Vec<String> {
         [verb, more]
             .concat()
@@ -182,6 +188,10 @@ fn nothing_that_is_read_is_written_over() {
         with(&encode, &["-o", &picture]),
         with(&start, &["--save-latent", &latent]),
         with(&["generate", "--from", &picture], &["-o", &picture]),
+        with(
+            &["generate", "--from", &at("a-fox-7.png")],
+            &["-o", &template],
+        ),
         with(&["generate", "x"], &["--save-latent", &model]),
         with(&["convert", &model, &model], &["--type", "f16"]),
         with(&["convert", &vae, &model], &["--type", "f16"]),

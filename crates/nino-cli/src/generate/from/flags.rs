@@ -2,7 +2,7 @@
 //! again.
 
 use crate::args::{LoraArg, grammar};
-use crate::failure::Usage;
+use crate::failure::UsageWithHint;
 use crate::generate::names;
 use crate::generate::request::new_seed;
 use crate::size::Size;
@@ -97,7 +97,7 @@ impl Flags {
 
     /// Brings what a graph takes as a value to ComfyUI's names: a sampler of another program, a
     /// seed of -1, a size in two flags.
-    pub(super) fn settle(&mut self) -> Result<(), Usage> {
+    pub(super) fn settle(&mut self) -> Result<(), UsageWithHint> {
         if let Some(label) = self.first("sampler") {
             let found = names::sampler(label)?;
             self.set("sampler", found.sampler.name);
