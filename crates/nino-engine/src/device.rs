@@ -65,7 +65,7 @@ pub enum DeviceError {
     NoSuchGpu { wanted: usize, found: Vec<String> },
     #[error("no device has the tier {tier}; looked at {}", or_none(looked_at))]
     NoSuchTier { tier: Tier, looked_at: Vec<String> },
-    #[error("there is no memory to measure with: {bytes} bytes are wanted")]
+    #[error("there is no memory to measure with: {} are wanted", nino_graph::Mib::up(*bytes))]
     NoMemory { bytes: usize },
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),

@@ -44,7 +44,7 @@ pub(crate) fn to_decoder(
         });
     }
     if vae.kind.in_model_units() {
-        let format = chosen(vae, format.or(latent.format), format, control)?;
+        let format = chosen(vae, format.or(latent.format), control)?;
         latent.scale_to_model(format);
     }
     Ok(latent)
@@ -58,7 +58,7 @@ pub(crate) fn from_encoder(
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
     if vae.kind.in_model_units() {
-        let format = chosen(vae, format, format, control)?;
+        let format = chosen(vae, format, control)?;
         latent.scale_to_vae(format);
     }
     match vae.packing()? {
@@ -68,16 +68,15 @@ pub(crate) fn from_encoder(
 }
 
 /// The format to use: `known` (what was asked for, or what the file says), else what the VAE's name
-/// and channels suggest. Said unless it was asked for.
+/// and channels suggest, which is told.
 fn chosen(
     vae: &VaeFile,
     known: Option<&'static LatentFormat>,
-    asked: Option<&'static LatentFormat>,
     control: &mut Control<'_>,
 ) -> Result<&'static LatentFormat, EngineError> {
-    let (format, whence) = match (known, vae.assumed_format()) {
-        (Some(format), _) => (format, "as the latent's file says"),
-        (None, Some(format)) => (format, "going by the VAE's name and channels"),
+    let (format, assumed) = match (known, vae.assumed_format()) {
+        (Some(format), _) => (format, false),
+        (None, Some(format)) => (format, true),
         (None, None) => {
             return Err(EngineError::NoFormat {
                 vae: vae.name.clone(),
@@ -85,9 +84,9 @@ fn chosen(
         }
     };
     fits(vae, format)?;
-    if asked.is_none() {
+    if assumed {
         control.note(format!(
-            "{} works on scaled latents: assuming the {} latent format, {whence}",
+            "{} works on scaled latents: assuming the {} latent format, going by the VAE's name and channels",
             vae.name, format.name
         ));
     }

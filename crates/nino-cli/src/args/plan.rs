@@ -55,6 +55,6 @@ Examples:
   nino plan generate --model sd15.safetensors --quantize q8_0 --batch 4
   nino plan generate --spec sd15 --count 8 --budget 2GiB --device cpu
 
-A plan goes through the whole request without computing or reading weights: what it says is what
-`nino generate` does with the same flags. Streamed weights are brought to the device while it runs, in
-every run of the stage; `resident` ones stay for the next picture.";
+A plan goes through the whole request without computing or reading weights: what it says is what \
+`nino generate` does with the same flags. Streamed weights are brought to the device while it \
+runs, in every run of the stage; `resident` ones stay for the next picture.";

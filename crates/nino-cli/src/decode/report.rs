@@ -104,7 +104,8 @@ impl fmt::Display for PlanReport {
             )?;
         }
         if let Some(chunk) = self.chunk {
-            writeln!(f, "  chunk            {chunk} latent frames")?;
+            let frames = if chunk == 1 { "frame" } else { "frames" };
+            writeln!(f, "  chunk            {chunk} latent {frames} at a time")?;
         }
         writeln!(
             f,
@@ -115,7 +116,7 @@ impl fmt::Display for PlanReport {
         if self.host_bytes > 0 {
             writeln!(
                 f,
-                "  kept outside     {}, and {} moved",
+                "  waits outside    {}; in all {} go there and come back",
                 bytes(self.host_bytes),
                 bytes(self.moved_bytes)
             )?;
@@ -130,7 +131,7 @@ impl fmt::Display for PlanReport {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        writeln!(f, "  most at          {}", self.peak_at)?;
+        writeln!(f, "  peak is at       {}", self.peak_at)?;
         write!(f, "{}", self.verdict)?;
         write!(
             f,

@@ -1,6 +1,7 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
 use crate::interrupt;
+use crate::naming::numbered;
 use anyhow::Result;
 use nino_engine::media::{
     ClipFormat, FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
@@ -106,14 +107,4 @@ impl Sink {
         }
         numbered(&self.output, b)
     }
-}
-
-/// `out_00001.png` for `out.png`.
-pub(crate) fn numbered(output: &Path, i: usize) -> PathBuf {
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
-    let name = match output.extension() {
-        Some(e) => format!("{stem}_{i:05}.{}", e.to_string_lossy()),
-        None => format!("{stem}_{i:05}"),
-    };
-    output.with_file_name(name)
 }

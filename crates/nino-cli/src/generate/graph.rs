@@ -10,8 +10,9 @@ mod walk;
 
 use super::from::Flags;
 use super::graphics::Graphics;
+use super::output::Outputs;
+use super::request;
 use super::screen::Screen;
-use super::{output, request};
 use crate::args::{GenerateArgs, QuantizeArg};
 use crate::decode::{device_text, precision_of};
 use crate::device::{self, Choice};
@@ -50,8 +51,10 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    output::check(args)?;
-    let mut host = CliHost::new(args, env);
+    let guard = super::guard(args, None, env);
+    let outputs = Outputs::new(args, &choice.settings, 1, guard)?;
+    outputs.check(printer.json)?;
+    let mut host = CliHost::new(&outputs, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;
@@ -99,8 +102,10 @@ pub(super) fn run(
         peak_bytes: executor.store().usage().peak_bytes,
         total_ms: started.elapsed().as_secs_f64() * 1e3,
     };
-    printer.text(&report)?;
-    printer.document(&report)
+    if outputs.is_stdout() {
+        return Ok(());
+    }
+    printer.files(&report.files, &report)
 }
 
 /// How weights are held, as the flag or a setting says.

@@ -2,11 +2,10 @@
 //! made.
 
 use super::change;
-use crate::args::GenerateArgs;
-use crate::decode::numbered;
 use crate::env::Env;
-use crate::generate::{model, output};
-use nino_engine::media::write_picture;
+use crate::generate::model;
+use crate::generate::output::Outputs;
+use crate::naming::{Words, numbered};
 use nino_engine::{Image, ModelKind, Picture};
 use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) struct CliHost<'a> {
-    args: &'a GenerateArgs,
+    outputs: &'a Outputs<'a>,
     env: &'a Env,
     run: Run,
     files: Vec<PathBuf>,
@@ -37,9 +36,9 @@ struct Run {
 }
 
 impl<'a> CliHost<'a> {
-    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env) -> CliHost<'a> {
+    pub(super) fn new(outputs: &'a Outputs<'a>, env: &'a Env) -> CliHost<'a> {
         CliHost {
-            args,
+            outputs,
             env,
             run: Run::default(),
             files: Vec::new(),
@@ -51,9 +50,14 @@ impl<'a> CliHost<'a> {
     pub(super) fn begin(&mut self, graph: &Graph, index: usize, outputs: usize) {
         let seed = change::seed(graph).unwrap_or(0);
         let prompt = change::first_prompt(graph);
+        let words = Words {
+            prompt: &prompt,
+            seed,
+            model: "graph",
+        };
         let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
         self.run = Run {
-            path: output::path(self.args, &prompt, seed, index),
+            path: self.outputs.path(words, index),
             index,
             outputs,
             keeps: graph.iter().any(|(_, node)| is_save(&node.class)),
@@ -95,7 +99,8 @@ impl<'a> CliHost<'a> {
                 numbered(&self.run.path, self.run.pictures)
             };
             let picture = image.to_picture();
-            write_picture(&path, &picture, &self.run.text).map_err(HostError::new)?;
+            let written = self.outputs.write_one(&path, &picture, &self.run.text);
+            written.map_err(|e| HostError::new(format!("{e:#}")))?;
             self.run.pictures += 1;
             self.files.push(path);
             self.last = Some(picture);
@@ -104,7 +109,7 @@ impl<'a> CliHost<'a> {
     }
 
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
-        let asked_for = output::latent(self.args, self.run.index);
+        let asked_for = self.outputs.latent(self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
         let text = self.run.text.iter();
         let about: BTreeMap<String, String> = text
