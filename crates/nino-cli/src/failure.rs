@@ -166,5 +166,6 @@ fn plan_hint(error: &PlanError) -> &'static str {
         PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. } => {
             "--device cpu has no such limit"
         }
+        PlanError::TooManySteps { .. } => "ask for a smaller picture, or for fewer at once",
     }
 }

@@ -15,6 +15,7 @@ pub mod ksampler;
 mod linear;
 pub mod model;
 pub mod noise;
+mod parallel;
 mod prediction;
 mod registry;
 pub mod rng;

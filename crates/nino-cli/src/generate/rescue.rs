@@ -4,6 +4,7 @@
 use super::output;
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
+use crate::interrupt::{self, Keeping};
 use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,6 +51,7 @@ impl<'a> Rescue<'a> {
     }
 
     pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
+        let _keeping = Keeping::new();
         let about = BTreeMap::from([("prompt".to_owned(), self.request.prompt.clone())]);
         let noisy = kept.stopped.and_then(|s| Some(&s.go_on.as_ref()?.noisy));
         kept.latent.save_beside(noisy, &self.file, &about)?;
@@ -69,6 +71,7 @@ impl<'a> Rescue<'a> {
                     .collect(),
             },
         };
+        interrupt::set_last_words(Some(&self.told.sentence));
         Ok(())
     }
 
@@ -79,6 +82,7 @@ impl<'a> Rescue<'a> {
 
     /// The picture is there.
     pub(super) fn done(self) {
+        interrupt::set_last_words(None);
         if !self.asked_for {
             // It served its purpose; one that cannot be removed does no harm.
             let _ = std::fs::remove_file(&self.file);
