@@ -7,6 +7,7 @@ use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::table::{Align, Table};
+use crate::visible::Visible;
 use anyhow::{Context, Result};
 use nino_engine::ModelKind;
 use nino_weights::convert::{self, Options, Problem, Report};
@@ -63,7 +64,7 @@ fn convert(
     let bar = printer.progress(reader.index().n_bytes() >> 20);
     let result = convert::convert(reader, &args.output, options, |p| {
         bar.set_position(p.done >> 20);
-        bar.set_message(format!("MiB  {}", p.tensor));
+        bar.set_message(format!("MiB  {}", Visible(p.tensor)));
         interrupt::check().is_ok()
     });
     bar.finish_and_clear();

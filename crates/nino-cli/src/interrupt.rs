@@ -5,8 +5,8 @@
 //! half-written files are removed, and nothing else is lost that was promised.
 
 use crate::failure::Interrupted;
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -21,6 +21,9 @@ static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 const GRACE: Duration = Duration::from_millis(850);
 /// How long a file may take that a stopped run keeps.
 const KEEPING_GRACE: Duration = Duration::from_secs(10);
+
+/// How long it may take to say so.
+const LAST_WORDS_GRACE: Duration = Duration::from_millis(50);
 
 /// 128 + SIGINT, as shells have it.
 const EXIT_CODE: i32 = 130;
@@ -65,11 +68,12 @@ fn asked() {
     if ASKED.swap(true, Ordering::SeqCst) {
         nino_files::end_at_once(EXIT_CODE);
     }
-    crate::printer::note("stopping at the next safe point; Ctrl-C again stops at once");
+    // Before anything is printed: a standard error that nobody reads keeps whoever writes to it.
     let thread = std::thread::Builder::new().name("stops".to_owned());
     if thread.spawn(end_when_late).is_err() {
         nino_files::end_at_once(EXIT_CODE);
     }
+    crate::printer::note("stopping at the next safe point; Ctrl-C again stops at once");
 }
 
 /// Ends the process unless it ends by itself in time.
@@ -82,12 +86,22 @@ fn end_when_late() {
     while !late() {
         std::thread::sleep(Duration::from_millis(10));
     }
+    let thread = std::thread::Builder::new().name("last words".to_owned());
+    if let Ok(words) = thread.spawn(say_last_words) {
+        let begun = Instant::now();
+        while !words.is_finished() && begun.elapsed() < LAST_WORDS_GRACE {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    nino_files::end_at_once(EXIT_CODE);
+}
+
+fn say_last_words() {
     let words = LAST_WORDS.try_lock();
     match words.as_deref() {
         Ok(Some(words)) => crate::printer::note(&format!("error: interrupted: {words}")),
         _ => crate::printer::note("error: interrupted"),
     }
-    nino_files::end_at_once(EXIT_CODE);
 }
 
 /// What to say if the process has to be ended: where to find what was made so far.

@@ -27,6 +27,7 @@ mod size;
 mod span;
 mod table;
 mod verdict;
+mod visible;
 
 use anyhow::Result;
 use args::{BenchVerb, Cli, PlanVerb, Verb};

@@ -1,7 +1,9 @@
 //! Standard output and progress. Text or one JSON document goes to standard output, everything else
-//! to standard error, so that output can be piped.
+//! to standard error, so that output can be piped. Control characters in text are shown, not acted
+//! on ([`Visible`]).
 
 use crate::args::OutputArgs;
+use crate::visible::Visible;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -25,8 +27,8 @@ impl Printer {
     /// Prints text unless JSON was asked for.
     pub(crate) fn text(self, text: impl Display) -> Result<()> {
         if !self.json {
-            let mut out = io::stdout().lock();
-            writeln!(out, "{text}")?;
+            let text = text.to_string();
+            writeln!(io::stdout().lock(), "{}", Visible(&text))?;
         }
         Ok(())
     }
@@ -76,9 +78,9 @@ impl Printer {
 pub(crate) fn failure(json: bool, sentence: &str, hints: &[String]) {
     let mut err = io::stderr().lock();
     // Nothing is left to tell the user with when standard error is gone.
-    let _ = writeln!(err, "error: {sentence}");
+    let _ = writeln!(err, "error: {}", Visible(sentence));
     for hint in hints {
-        let _ = writeln!(err, "hint: {hint}");
+        let _ = writeln!(err, "hint: {}", Visible(hint));
     }
     if json {
         failure_document(sentence, hints);
@@ -93,5 +95,5 @@ pub(crate) fn failure_document(sentence: &str, hints: &[String]) {
 
 /// One line on standard error that is neither a result nor an error.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", Visible(line));
 }

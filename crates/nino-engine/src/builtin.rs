@@ -51,6 +51,10 @@ fn find_or_write(cache: &Path) -> Result<PathBuf, EngineError> {
 /// looks right may have other weights behind it.
 fn is_whole(path: &Path) -> bool {
     const PIECE: usize = 1 << 20;
+    // Somebody else could change it after it was compared.
+    if !nino_files::is_ours(path) {
+        return false;
+    }
     let Ok(file) = Opened::open(path) else {
         return false;
     };

@@ -23,8 +23,8 @@ pub use output::{Band, OnBand};
 pub(crate) use part::Part;
 pub use plan::Chunking;
 use plan::Rest;
-pub(crate) use run::{MAX_RECOVERIES, rehearse};
 pub use run::{Decoded, OnPicture, decode, decode_images};
+pub(crate) use run::{MAX_RECOVERIES, rehearse};
 pub use session::Decoder;
 pub use tiles::Tiling;
 

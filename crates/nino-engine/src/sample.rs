@@ -287,7 +287,7 @@ impl<'a> SampleRequest<'a> {
     /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
     /// its own; the others are the start in both units, its noise, the predictions of both sides,
     /// the last step, and what goes to the device and comes back.
-    fn host_bytes(&self) -> usize {
+    pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
         let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
         let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));

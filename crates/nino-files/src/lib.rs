@@ -3,6 +3,7 @@
 //!
 //! - [`Opened`] and [`read_small`] open regular files only, never block on a pipe or a device, and
 //!   notice a file that changed while it was read.
+//! - [`read_own`] reads caches, and only those that nobody else can have written.
 //! - [`AtomicFile`] and [`Pending`] write beside the target and rename when all is written. What a
 //!   killed process left behind is removed by the next output in the same folder.
 //! - [`Child`] runs another program without a pipe that can fill up, and ends it on request.
@@ -16,6 +17,7 @@ mod error;
 mod memory;
 mod open;
 mod orphans;
+mod own;
 mod pending;
 mod resolve;
 mod scratch;
@@ -27,6 +29,7 @@ pub use child::{Child, ChildError, Pipes, Stop};
 pub use error::FileError;
 pub use memory::{let_go, refusable, refusal_is_handled, with_room, zeroed};
 pub use open::{Identity, Opened, open_to_resume, read_small, read_text};
+pub use own::{is_ours, read_own};
 pub use pending::Pending;
 pub use scratch::{free_bytes, free_bytes_of, reserve, scratch};
 pub use signal::ignore_file_size_signal;

@@ -1,7 +1,7 @@
 //! The samplers by ComfyUI's names, in its order.
 
-use crate::brownian::path_bytes;
 use crate::Error;
+use crate::brownian::path_bytes;
 use crate::error::Stop;
 use crate::sampler::Run;
 use crate::samplers::{

@@ -53,7 +53,13 @@ impl<'a> Passes<'a> {
             )?;
             let sigmas = pass.window.map_or(all.clone(), |w| w.cut(&all));
             let latent = pass.shape.without_values();
-            let run = passes.run_of(&pass, &sigmas, &prompts.positive, &prompts.negative, &latent);
+            let run = passes.run_of(
+                &pass,
+                &sigmas,
+                &prompts.positive,
+                &prompts.negative,
+                &latent,
+            );
             let planned = sample::plan(store, &model.diffusion, &run)?;
             passes.host_bytes = passes.host_bytes.max(planned.host_bytes);
             passes.planned.push((pass, sigmas));

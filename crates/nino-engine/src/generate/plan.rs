@@ -4,8 +4,8 @@
 //! The request itself runs on a device that computes nothing, with a store like the real one, so a
 //! plan cannot come to other numbers than the run will.
 
-use super::dry::{Dry, Opened};
 use super::GenerateRequest;
+use super::dry::{Dry, Opened};
 use crate::decode::part::strategy;
 use crate::fit::whole_request;
 use crate::model::identity::NetId;

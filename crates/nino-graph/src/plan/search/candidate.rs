@@ -272,12 +272,7 @@ impl<'l> Candidate<'l> {
 
     /// Gives its plans, from the largest windows to the smallest that do, until told to stop. Some
     /// of those with an arena of more than `most` bytes are left out.
-    fn each_plans(
-        &self,
-        room: usize,
-        most: usize,
-        mut on_plans: impl FnMut(Vec<Plan>) -> bool,
-    ) {
+    fn each_plans(&self, room: usize, most: usize, mut on_plans: impl FnMut(Vec<Plan>) -> bool) {
         if self.is_whole() {
             on_plans(self.level.whole.clone());
             return;
@@ -288,7 +283,11 @@ impl<'l> Candidate<'l> {
                 continue;
             }
             // The smallest has to say whether it is too small for some op.
-            let most = if window == self.floor { usize::MAX } else { most };
+            let most = if window == self.floor {
+                usize::MAX
+            } else {
+                most
+            };
             match self.plans(window, most) {
                 Ok(Some(plans)) => {
                     if !on_plans(plans) {
