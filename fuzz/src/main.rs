@@ -12,6 +12,7 @@ mod mutate;
 mod seeds;
 mod supervisor;
 mod targets;
+mod texts;
 mod worker;
 
 use anyhow::{Context, Result, bail};

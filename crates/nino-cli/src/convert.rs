@@ -9,6 +9,7 @@ use crate::naming::make_folder_of;
 use crate::overwrite::Guard;
 use crate::printer::Printer;
 use crate::table::{Align, Table};
+use crate::visible::Visible;
 use anyhow::{Context, Result};
 use nino_engine::ModelKind;
 use nino_weights::convert::{self, Options, Problem, Report};
@@ -73,7 +74,7 @@ fn convert(
     bar.begin("convert");
     let result = convert::convert(reader, &args.output, options, |p| {
         bar.set_position(p.done >> 20);
-        bar.set_message(format!("MiB  {}", p.tensor));
+        bar.set_message(format!("MiB  {}", Visible(p.tensor)));
         interrupt::check().is_ok()
     });
     bar.finish_and_clear();

@@ -3,6 +3,7 @@
 //! `args.rs` is the grammar. Here a parsed command line is dispatched, and whatever becomes of it
 //! ends as an exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
+mod allocator;
 mod args;
 mod bench;
 mod bytes;
@@ -34,6 +35,7 @@ mod span;
 mod table;
 mod verdict;
 mod version;
+mod visible;
 
 use anyhow::Result;
 use args::{BenchVerb, Cli, PlanVerb, Verb, VerbFlags};
@@ -45,6 +47,7 @@ use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 /// Where and why the first panic happened.
 static PANIC: OnceLock<String> = OnceLock::new();
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         }
     };
     let json = cli.output.json;
+    allocator::AS_JSON.store(json, Ordering::Relaxed);
     panic::set_hook(Box::new(|info| {
         let _ = PANIC.set(info.to_string().replace('\n', " "));
         let trace = Backtrace::capture();

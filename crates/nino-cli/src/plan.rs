@@ -70,7 +70,7 @@ struct Report {
     cfg: f32,
     budget_bytes: Option<usize>,
     predicted_peak_bytes: usize,
-    /// Of the budget, what the program itself takes.
+    /// Of the budget, what the program itself takes, with latents and pictures.
     program_bytes: usize,
     largest_binding_bytes: usize,
     weights_bytes: usize,
@@ -156,7 +156,8 @@ impl Report {
             .map(|(stage, load)| StageRow::new(stage, load, rates.as_ref()))
             .collect();
         let estimated: Option<f64> = stages.iter().map(|s| s.estimated_ms).sum();
-        let program_bytes = opened.device.budget().reserve;
+        let budget = opened.device.budget().with_beside(plan.beside_bytes());
+        let program_bytes = budget.outside_plans();
         Report {
             model: model.name().to_owned(),
             device: device_text(opened),

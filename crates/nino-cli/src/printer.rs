@@ -1,11 +1,13 @@
 //! What the program prints. The result, as text or as one JSON document, goes to standard output;
-//! notes, tips, errors and progress go to standard error, so that output can be piped.
+//! notes, tips, errors and progress go to standard error, so that output can be piped. Control
+//! characters in text are shown, not acted on ([`crate::visible::Visible`]).
 
 mod bar;
 mod told;
 
 use crate::args::OutputArgs;
 use crate::failure::Failure;
+use crate::visible::Visible;
 use anyhow::Result;
 pub(crate) use bar::Bar;
 use serde::Serialize;
@@ -50,8 +52,8 @@ impl Printer {
     /// Prints text unless JSON was asked for.
     pub(crate) fn text(self, text: impl Display) -> Result<()> {
         if !self.json {
-            let mut out = io::stdout().lock();
-            writeln!(out, "{text}")?;
+            let text = text.to_string();
+            writeln!(io::stdout().lock(), "{}", Visible(&text))?;
         }
         Ok(())
     }

@@ -203,7 +203,9 @@ fn read_all(
     };
     let threads = threads.min(wanted.len()).max(1);
     let parts: Vec<Result<Vec<(String, Param)>, ExecError>> = thread::scope(|scope| {
-        let spawned: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // A thread that cannot be started leaves its share to the others.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let spawned: Vec<_> = (1..threads).map_while(spawn).collect();
         let joined = spawned
             .into_iter()
             .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));

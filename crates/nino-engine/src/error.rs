@@ -30,6 +30,12 @@ pub enum EngineError {
     NoLatent { path: PathBuf, found: Vec<String> },
     #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], each at least 1; this one is {shape:?}", path.display())]
     LatentShape { path: PathBuf, shape: Vec<usize> },
+    #[error("{}: a latent of {values} values; at most {most} are read, where there is memory", path.display())]
+    LatentTooLarge {
+        path: PathBuf,
+        values: usize,
+        most: usize,
+    },
     #[error("{}: {bad} of {all} values of the latent are NaN or infinite", path.display())]
     LatentNotFinite {
         path: PathBuf,
@@ -256,6 +262,7 @@ impl EngineError {
             | EngineError::NotAVae { .. }
             | EngineError::NoLatent { .. }
             | EngineError::LatentShape { .. }
+            | EngineError::LatentTooLarge { .. }
             | EngineError::LatentNotFinite { .. }
             | EngineError::Misfits { .. }
             | EngineError::NoUnet { .. }

@@ -29,6 +29,9 @@ pub struct Latent {
     pub format: Option<&'static LatentFormat>,
 }
 
+/// Values of a latent that is read from a file, at most: a gibibyte, which is a minute of video.
+const MAX_VALUES: usize = 1 << 28;
+
 const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
 
 /// The name, in files of stopped runs, of the latent with the noise it still has. The picture so far
@@ -67,7 +70,16 @@ impl Latent {
                 path: path.to_owned(),
                 found: names(),
             })?;
-        let mut values = vec![0.0; entry.n_values()];
+        let n = entry.n_values();
+        let too_large = || EngineError::LatentTooLarge {
+            path: path.to_owned(),
+            values: n,
+            most: MAX_VALUES,
+        };
+        if n > MAX_VALUES {
+            return Err(too_large());
+        }
+        let mut values = nino_files::zeroed(n).map_err(|_| too_large())?;
         reader.read_f32(entry, &mut values)?;
         // SaveLatent's files before this marker hold the model's units of SD 1.x.
         let old = entry.name == "latent_tensor"

@@ -7,6 +7,7 @@ mod denoise;
 mod preview;
 mod reached;
 mod regions;
+mod rehearse;
 
 use crate::conditioning::common_multiple;
 use crate::decode::Precision;
@@ -27,6 +28,7 @@ use preview::Previews;
 use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
+pub(crate) use rehearse::rehearse;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -134,6 +136,23 @@ impl LatentShape {
             ..Latent::empty(self.batch, self.channels, size)
         }
     }
+
+    /// A latent that has this shape and no values, for plans.
+    pub(crate) fn without_values(self) -> Latent {
+        let LatentShape {
+            batch,
+            height,
+            width,
+            channels,
+        } = self;
+        Latent {
+            batch,
+            height,
+            width,
+            channels,
+            ..Latent::empty(0, 0, 0, 0)
+        }
+    }
 }
 
 /// The noise levels of a schedule, as `KSampler` has them. `denoise` below 1 takes the last `steps`
@@ -230,6 +249,7 @@ pub(crate) fn plan(
         turns: false,
         dtype: request.precision.dtype(store.device()),
         preview_bytes: Previews::bytes(store, model, request),
+        host_bytes: request.host_bytes(),
     };
     plan_for(store, model, spec)
 }
@@ -281,6 +301,16 @@ impl<'a> SampleRequest<'a> {
             })
         });
         prompts.collect()
+    }
+
+    /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
+    /// its own; the others are the start in both units, its noise, the predictions of both sides,
+    /// the last step, and what goes to the device and comes back.
+    pub(super) fn host_bytes(&self) -> usize {
+        const VECTORS: usize = 20;
+        let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
+        let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));
+        VECTORS * latent + self.sampler.noise_bytes(latent) + mask
     }
 
     /// Tokens that the prompts of both sides are repeated to.

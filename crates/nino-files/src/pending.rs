@@ -13,7 +13,7 @@ use crate::{FileError, unfinished};
 const ATTEMPTS: usize = 16;
 
 /// Something unfinished. Dropped before [`Pending::keep`], it is removed; so it is by
-/// [`crate::remove_all_unfinished`], and after a kill by the next output in its folder.
+/// [`crate::end_at_once`], and after a kill by the next output in its folder.
 #[derive(Debug)]
 pub struct Pending {
     /// The path as the caller named it, for messages.

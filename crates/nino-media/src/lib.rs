@@ -10,6 +10,7 @@ mod limits;
 mod load;
 mod mask;
 mod picture;
+mod pool;
 mod raw;
 mod resize;
 mod source;

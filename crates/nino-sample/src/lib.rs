@@ -16,6 +16,7 @@ mod linear;
 pub mod model;
 mod names;
 pub mod noise;
+mod parallel;
 mod prediction;
 mod registry;
 pub mod rng;

@@ -18,7 +18,10 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("nino-graph", &["nino-dtype"]),
     ("nino-weights", &["nino-dtype", "nino-files"]),
     ("nino-cpu", &["nino-dtype", "nino-files", "nino-graph"]),
-    ("nino-gpu", &["nino-dtype", "nino-graph", "nino-ptx"]),
+    (
+        "nino-gpu",
+        &["nino-dtype", "nino-files", "nino-graph", "nino-ptx"],
+    ),
     ("nino-models", &["nino-dtype", "nino-graph", "nino-weights"]),
     (
         "nino-suite",

@@ -1,7 +1,9 @@
 //! The latent that is kept until its picture is written, and what to type when no picture comes of
 //! it.
 
+use super::output;
 use crate::args::{GenerateArgs, SeedArg};
+use crate::interrupt::{self, Keeping};
 use crate::naming::numbered;
 use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
 use std::collections::BTreeMap;
@@ -51,6 +53,7 @@ impl<'a> Rescue<'a> {
     }
 
     pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
+        let _keeping = Keeping::new();
         let mut about = BTreeMap::new();
         if !self.about.args.no_metadata {
             about.insert("prompt".to_owned(), self.about.request.prompt.clone());
@@ -75,6 +78,7 @@ impl<'a> Rescue<'a> {
                 stopped: true,
             },
         };
+        interrupt::set_last_words(Some(&self.told.sentence));
         Ok(())
     }
 
@@ -85,6 +89,7 @@ impl<'a> Rescue<'a> {
 
     /// The picture is there.
     pub(super) fn done(self) {
+        interrupt::set_last_words(None);
         if !self.asked_for {
             // It served its purpose; one that cannot be removed does no harm.
             let _ = std::fs::remove_file(&self.file);

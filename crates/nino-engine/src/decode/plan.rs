@@ -46,6 +46,7 @@ pub(super) fn plan(
     let tile = tiling.map_or((height, width), |t| t.latent_size(height, width, scale));
     let n_frames = vae.kind.n_frames(size.frames);
     let pixels = width * height * scale * scale;
+    let beside = output::picture_bytes(pixels, tiling.map(|_| n_frames)) + options.beside;
     let parts = Recorder {
         device,
         vae,
@@ -58,7 +59,7 @@ pub(super) fn plan(
         dtype,
         room: Room {
             cap: options.budget,
-            beside: output::picture_bytes(pixels, tiling.map(|_| n_frames)),
+            beside,
             allow_host: true,
         },
     }
@@ -75,6 +76,7 @@ pub(super) fn plan(
         tiling,
         n_tiles: tiling.map_or(1, |t| t.count(height, width, scale)),
         chunk: vae.kind.time_scale().map(|_| parts[0].frames),
+        beside,
         scale,
         behind,
         parts,

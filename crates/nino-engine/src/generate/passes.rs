@@ -15,6 +15,8 @@ pub(super) struct Passes<'a> {
     prompts: &'a Prompts,
     /// Each pass with its noise levels.
     planned: Vec<(Pass, Vec<f32>)>,
+    /// Bytes of host memory that a pass holds beside its plan, at most.
+    pub(super) host_bytes: usize,
 }
 
 /// A finished latent, and what it took.
@@ -39,6 +41,7 @@ impl<'a> Passes<'a> {
             request,
             prompts,
             planned: Vec::new(),
+            host_bytes: 0,
         };
         for pass in request.passes(model) {
             let all = sample::sigmas(
@@ -49,12 +52,30 @@ impl<'a> Passes<'a> {
                 pass.denoise,
             )?;
             let sigmas = pass.window.map_or(all.clone(), |w| w.cut(&all));
-            let empty = pass.shape.empty();
-            let run = passes.run_of(&pass, &sigmas, &prompts.positive, &prompts.negative, &empty);
-            sample::plan(store, &model.diffusion, &run)?;
+            let latent = pass.shape.without_values();
+            let run = passes.run_of(
+                &pass,
+                &sigmas,
+                &prompts.positive,
+                &prompts.negative,
+                &latent,
+            );
+            let planned = sample::plan(store, &model.diffusion, &run)?;
+            passes.host_bytes = passes.host_bytes.max(planned.host_bytes);
             passes.planned.push((pass, sigmas));
         }
         Ok(passes)
+    }
+
+    /// Goes through the passes on a device that computes nothing.
+    pub(super) fn rehearse(&self, control: &mut Control<'_>) -> Result<(), EngineError> {
+        let Prompts { positive, negative } = self.prompts;
+        for (pass, sigmas) in &self.planned {
+            let latent = pass.shape.without_values();
+            let run = self.run_of(pass, sigmas, positive, negative, &latent);
+            sample::rehearse(self.store, &self.model.diffusion, &run, control)?;
+        }
+        Ok(())
     }
 
     /// Runs the passes. Of one that fails, `on_latent` gets what there is.

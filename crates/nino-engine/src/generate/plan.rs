@@ -4,8 +4,8 @@
 //! The request itself runs on a device that computes nothing, with a store like the real one, so a
 //! plan cannot come to other numbers than the run will.
 
+use super::GenerateRequest;
 use super::dry::{Dry, Opened};
-use super::{GenerateRequest, generate};
 use crate::decode::part::strategy;
 use crate::fit::whole_request;
 use crate::model::identity::NetId;
@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 pub struct GeneratePlan {
     pub stages: Vec<StagePlan>,
     peak_bytes: usize,
+    beside_bytes: usize,
 }
 
 /// One network of the request.
@@ -70,6 +71,12 @@ impl GeneratePlan {
         self.peak_bytes
     }
 
+    /// The most host memory that latents and pictures take beside that. It is part of the budget
+    /// where the device's memory is the program's.
+    pub fn beside_bytes(&self) -> usize {
+        self.beside_bytes
+    }
+
     pub fn largest_binding(&self) -> usize {
         let largest = self.stages.iter().map(|s| s.plan.largest_binding());
         largest.max().unwrap_or(0)
@@ -113,10 +120,10 @@ fn rehearse(
             cancel: &never,
             on_event: &mut |_| {},
         };
-        generate(&store, model, request, &mut control, &mut |_| Ok(()))
+        super::rehearse(&store, model, request, &mut control)
     };
     store.remember_opened();
-    let mut peak_bytes = once()?.peak_bytes;
+    let first = once()?;
     let opened = store.take_opened();
     let runs = |plan: &Arc<Plan>| -> usize {
         let sessions = dry.sessions();
@@ -135,9 +142,10 @@ fn rehearse(
             add(&mut stages, network.net.clone(), planned);
         }
     }
+    let mut peak_bytes = first.on_device;
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.peak_bytes);
+        peak_bytes = peak_bytes.max(once()?.on_device);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
@@ -152,6 +160,7 @@ fn rehearse(
     Ok(GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
         peak_bytes,
+        beside_bytes: first.beside,
     })
 }
 

@@ -246,6 +246,26 @@ impl GenerateRequest {
         model.diffusion.check_inputs()
     }
 
+    /// Bytes of host memory that are held while pictures are decoded: the pictures of the batch
+    /// that are done, and what the request starts from.
+    pub(super) fn beside_decode(&self) -> usize {
+        let (width, height) = self.final_size();
+        let picture = width * height * 3;
+        let start = match &self.start {
+            Start::Empty => 0,
+            Start::Picture(p) => p.rgb.len(),
+            Start::Latent(l) => size_of_val(&l.values[..]),
+        };
+        let mask = self.inpaint.as_ref();
+        let mask = mask.map_or(0, |i| size_of_val(&i.mask.values[..]));
+        let pasted = match &self.inpaint {
+            Some(i) if i.paste => picture + width * height * size_of::<f32>(),
+            _ => 0,
+        };
+        // The mask is there as given and as grown.
+        self.batch.saturating_sub(1) * picture + start + 2 * mask + pasted
+    }
+
     /// The latent to be decoded.
     pub(super) fn latent_size(&self, model: &Checkpoint) -> LatentSize {
         let scale = model.vae.kind.scale();

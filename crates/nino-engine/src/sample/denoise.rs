@@ -25,6 +25,8 @@ pub(super) struct PlanSpec {
     pub(super) dtype: DType,
     /// Bytes on the device that previews take beside it.
     pub(super) preview_bytes: usize,
+    /// Bytes of host memory that the sampler holds beside it.
+    pub(super) host_bytes: usize,
 }
 
 /// A planned denoiser for latents of one size.
@@ -35,6 +37,8 @@ pub(crate) struct DenoiserPlan {
     tokens: usize,
     /// Latents a run takes: every picture once, or twice when both prompts share a run.
     rows: usize,
+    /// See [`PlanSpec::host_bytes`].
+    pub(crate) host_bytes: usize,
 }
 
 /// Runs that plans reckon with: the steps of a usual sampling.
@@ -94,6 +98,7 @@ fn record(
         cap: Room::default()
             .bytes(device)
             .map(|bytes| bytes.saturating_sub(spec.preview_bytes)),
+        beside: spec.host_bytes,
         ..Room::default()
     };
     Ok(DenoiserPlan {
@@ -102,6 +107,7 @@ fn record(
         shape: spec.shape,
         tokens: spec.tokens,
         rows,
+        host_bytes: spec.host_bytes,
     })
 }
 

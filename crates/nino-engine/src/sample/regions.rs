@@ -256,5 +256,6 @@ fn spec(store: &Store, request: &SampleRequest<'_>, prompt: &Conditioning, rect:
         turns: true,
         dtype: request.precision.dtype(store.device()),
         preview_bytes: 0,
+        host_bytes: request.host_bytes(),
     }
 }

@@ -174,7 +174,9 @@ pub(super) fn load_cache(
     device: &ash::Device,
     path: Option<&Path>,
 ) -> Result<vk::PipelineCache, vk::Result> {
-    let file = path.and_then(|p| std::fs::read(p).ok()).unwrap_or_default();
+    let file = path
+        .and_then(crate::pipeline::read_cache)
+        .unwrap_or_default();
     let whole = file.split_at_checked(8).filter(|(sum, data)| {
         <[u8; 8]>::try_from(*sum).is_ok_and(|sum| u64::from_le_bytes(sum) == checksum(data))
     });

@@ -39,6 +39,8 @@ pub enum PlanError {
         outside_plans: usize,
         budget: usize,
     },
+    #[error("the plan would have {steps} steps or more; at most {most} are made")]
+    TooManySteps { steps: usize, most: usize },
 }
 
 fn besides(bytes: usize) -> String {
