@@ -110,19 +110,18 @@ impl Gpu {
         if let Some(found) = self.pipelines.lock().get(key) {
             return Ok(Arc::clone(found));
         }
-        let compiled = match &self.vulkan {
-            Some(vulkan) => self.check_lost().and_then(|()| {
+        let compiled = if let Some(vulkan) = &self.vulkan {
+            self.check_lost().and_then(|()| {
                 let (code, n_bindings) = vulkan.compile(key, &self.caps)?;
                 Ok(Pipeline {
                     code: Code::Vulkan(Arc::new(code)),
                     label: key.label(),
                     n_bindings,
                 })
-            }),
-            None => {
-                let assembled = assemble(key, self.pipelines.immediates)?;
-                self.scoped("kernel", 0, || self.compile(key, &assembled))
-            }
+            })
+        } else {
+            let assembled = assemble(key, self.pipelines.immediates)?;
+            self.scoped("kernel", 0, || self.compile(key, &assembled))
         };
         let compiled = compiled.map_err(|e| match e {
             GpuError::Validation { reason, .. } => GpuError::Kernel {
