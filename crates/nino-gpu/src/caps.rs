@@ -154,9 +154,10 @@ impl Caps {
     pub fn rewrites(&self) -> Rewrites {
         // A row norm inside a product would be redone for every tile of columns. Where matrices are
         // fast, so would a group norm: the product waits for it more than a pass over memory costs.
+        // AMD's kernels without matrices spend a quarter of their time on it, nine times a value.
         Rewrites {
             norm_into_linear: false,
-            norm_into_conv: self.tier < Tier::Coop,
+            norm_into_conv: self.tier < Tier::Coop && !self.arch.is_amd(),
             gate_into_linear: self.has_wgmma().then_some(takes_gate as TakesGate),
             ..Rewrites::ALL
         }

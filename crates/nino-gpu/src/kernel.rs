@@ -85,6 +85,14 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// The shader it runs; nothing where it runs a kernel in PTX.
+    pub fn shader(&self) -> Option<&KernelKey> {
+        match &self.kernel {
+            Kernel::Shader(key) => Some(key),
+            Kernel::Ptx(_) => None,
+        }
+    }
+
     pub(crate) fn label(&self) -> String {
         match &self.kernel {
             Kernel::Shader(key) => key.label(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use nino_gpu::{KernelKey, PlannedLaunch, kernels};
+use nino_gpu::{Arch, KernelKey, PlannedLaunch, kernels};
 use nino_graph::{Kind, Plan, rewrite};
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +59,19 @@ struct Compiled {
     fits: crate::chip::Occupancy,
 }
 
-/// Plans, lowers and compiles the workloads for this process's family.
-pub fn examine(family: &str, workloads: &[Workload], isa: Option<&str>) -> Result<Report> {
+/// Plans, lowers and compiles the workloads for this process's family; `untuned` with the tiles
+/// that other vendors' cards get.
+pub fn examine(
+    family: &str,
+    workloads: &[Workload],
+    isa: Option<&str>,
+    untuned: bool,
+) -> Result<Report> {
     let chip = Chip::named(family).with_context(|| format!("no constants for {family}"))?;
-    let radv = Radv::open()?;
+    let mut radv = Radv::open()?;
+    if untuned {
+        radv.caps.arch = Arch::Other;
+    }
     let mut compiled: BTreeMap<KernelKey, Compiled> = BTreeMap::new();
     let mut times = Vec::new();
     for workload in workloads {

@@ -326,7 +326,7 @@ fn is_load(name: &str) -> bool {
     name.contains("load") || name.contains("read")
 }
 
-/// Bytes that a lane moves.
+/// Bytes that a lane moves, at least a word: less takes no less time.
 fn bytes(name: &str) -> u32 {
     let pairs = if name.contains("read2") || name.contains("write2") || name.contains("_2addr") {
         2
@@ -338,14 +338,10 @@ fn bytes(name: &str) -> u32 {
         ("dwordx3", 12),
         ("dwordx2", 8),
         ("dword", 4),
-        ("short", 2),
-        ("ubyte", 1),
         ("b128", 16),
         ("b96", 12),
         ("b64", 8),
         ("b32", 4),
-        ("u16", 2),
-        ("b16", 2),
     ];
     let size = sizes.iter().find(|(word, _)| name.contains(word));
     pairs * size.map_or(4, |(_, bytes)| *bytes)

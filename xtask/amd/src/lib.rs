@@ -9,4 +9,5 @@ pub mod predict;
 pub mod print;
 pub mod radv;
 pub mod table;
+pub mod tiles;
 pub mod workload;

@@ -12,6 +12,7 @@ use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
 use xtask_amd::print;
 use xtask_amd::table::Table;
+use xtask_amd::tiles::rank;
 use xtask_amd::workload::{WORKLOADS, Workload};
 
 const USAGE: &str = "\
@@ -22,6 +23,9 @@ Usage: cargo xtask amd [options]
   --workload A,B    only these workloads (all: sd15, sdxl, sd-vae, sd-vae-1024, flux, wan)
   --json            everything found, as JSON
   --times           only the table of predicted times
+  --tiles NAME      only the tiles that products, convolutions and attention could have, ranked, where
+                    the name of what is computed contains this
+  --untuned         with the tiles that other vendors' cards get
   --isa KERNEL      also the machine code of kernels whose name contains this, on standard error
   --check           fail on a compile error, a spill or fewer waves than docs/amd-kernels.tsv says
   --if-driver       with --check: succeed where there is no driver
@@ -34,9 +38,11 @@ struct Options {
     workloads: Vec<String>,
     json: bool,
     times: bool,
+    untuned: bool,
     check: bool,
     if_driver: bool,
     update: bool,
+    tiles: Option<String>,
     isa: Option<String>,
     /// This process's own family, in the processes that do the work.
     examine: Option<String>,
@@ -60,8 +66,12 @@ fn run() -> Result<bool> {
         return Ok(true);
     };
     let workloads = options.workloads()?;
+    if let (Some(family), Some(wanted)) = (&options.examine, &options.tiles) {
+        print!("{}", rank(family, wanted)?);
+        return Ok(true);
+    }
     if let Some(family) = &options.examine {
-        let report = examine(family, &workloads, options.isa.as_deref())?;
+        let report = examine(family, &workloads, options.isa.as_deref(), options.untuned)?;
         serde_json::to_writer(std::io::stdout(), &report)?;
         return Ok(true);
     }
@@ -73,7 +83,16 @@ fn run() -> Result<bool> {
         }
         Err(e) => return Err(e),
     };
-    let reports = examine_all(&options, &driver)?;
+    if options.tiles.is_some() {
+        for text in each_family(&options, &driver)? {
+            print!("{}", String::from_utf8_lossy(&text));
+        }
+        return Ok(true);
+    }
+    let reports: Vec<Report> = each_family(&options, &driver)?
+        .iter()
+        .map(|text| serde_json::from_slice(text).context("the report is cut short"))
+        .collect::<Result<_>>()?;
     if options.json {
         serde_json::to_writer_pretty(std::io::stdout(), &reports)?;
         println!();
@@ -147,10 +166,12 @@ fn options() -> Result<Option<Options>> {
         match word.as_str() {
             "--family" => options.families = list(value()?),
             "--workload" => options.workloads = list(value()?),
+            "--tiles" => options.tiles = Some(value()?),
             "--isa" => options.isa = Some(value()?),
             "--examine" => options.examine = Some(value()?),
             "--json" => options.json = true,
             "--times" => options.times = true,
+            "--untuned" => options.untuned = true,
             "--check" => options.check = true,
             "--if-driver" => options.if_driver = true,
             "--update" => options.update = true,
@@ -161,8 +182,8 @@ fn options() -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Two families at a time: the compiler uses one core.
-fn examine_all(options: &Options, driver: &Driver) -> Result<Vec<Report>> {
+/// What each family's process wrote. As many at a time as there are cores: each uses one.
+fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
     let known = || CHIPS.iter().map(|c| c.family.to_owned()).collect();
     let families: Vec<String> = if options.families.is_empty() {
         known()
@@ -170,7 +191,7 @@ fn examine_all(options: &Options, driver: &Driver) -> Result<Vec<Report>> {
         options.families.clone()
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut reports = Vec::new();
+    let mut written = Vec::new();
     for some in families.chunks(cores.clamp(1, families.len().max(1))) {
         let begin = |family: &String| spawn(options, driver, family);
         let children = some.iter().map(begin).collect::<Result<Vec<_>>>()?;
@@ -185,10 +206,10 @@ fn examine_all(options: &Options, driver: &Driver) -> Result<Vec<Report>> {
                     why.unwrap_or(&status)
                 );
             }
-            reports.push(serde_json::from_slice(&done.stdout).context("the report is cut short")?);
+            written.push(done.stdout);
         }
     }
-    Ok(reports)
+    Ok(written)
 }
 
 fn spawn(options: &Options, driver: &Driver, family: &str) -> Result<std::process::Child> {
@@ -197,6 +218,12 @@ fn spawn(options: &Options, driver: &Driver, family: &str) -> Result<std::proces
     command.args(["--examine", family]);
     if !options.workloads.is_empty() {
         command.args(["--workload", &options.workloads.join(",")]);
+    }
+    if options.untuned {
+        command.arg("--untuned");
+    }
+    if let Some(tiles) = &options.tiles {
+        command.args(["--tiles", tiles]);
     }
     if let Some(isa) = &options.isa {
         command.args(["--isa", isa]);

@@ -135,11 +135,12 @@ impl Work {
     }
 }
 
-const PRODUCTS: [&str; 6] = [
+const PRODUCTS: [&str; 7] = [
     "gemm",
     "gemm_coop",
     "conv3_coop",
     "attention",
+    "attention_block",
     "attention_coop",
     "attention_wide",
 ];
@@ -161,6 +162,7 @@ fn rounds(key: &KernelKey, params: &[u32]) -> f64 {
             (param(16) / constant("BK")).ceil() * 9.0 / constant("TPS") * constant("KT")
         }
         "attention" => (param(2) / 32.0).ceil(),
+        "attention_block" => (param(2) / 64.0).ceil(),
         "attention_coop" | "attention_wide" => (param(2) / constant("BKV")).ceil(),
         _ => 1.0,
     }
@@ -182,6 +184,17 @@ fn inner_trips(key: &KernelKey, code: &Code, which: usize) -> f64 {
         // 32 columns or keys, 4 x 4 sums a lane; then blocks of 32 columns of a head.
         "attention" if multiplies && code.is_innermost(which) => (512.0 / fmas).max(1.0),
         "attention" if multiplies => (constant("VC") / 32.0).ceil(),
+        // 16 columns of a head at a time for the scores, then KC keys for the values.
+        "attention_block" if multiplies => {
+            let first = code.loops.iter().filter(|other| other.parent == l.parent);
+            let first = first.map(|other| other.start).min() == Some(l.start);
+            if first {
+                (constant("HD") / 16.0).ceil()
+            } else {
+                64.0 / constant("KC")
+            }
+        }
+        "attention_block" => 16.0,
         // Copies of a block of 32 x 32 by 64 lanes.
         "attention" => 4.0,
         _ => 1.0,

@@ -282,7 +282,8 @@ impl Scene {
                     return jobs;
                 }
                 for t in attention_tiles(small, &self.tiles) {
-                    let label = format!("coop {}x{} sub {}", t.bq, t.bkv, t.wq);
+                    let flags = [t.by_columns, t.queries_shared].map(u8::from);
+                    let label = format!("coop {}x{} sub {} {flags:?}", t.bq, t.bkv, t.wq);
                     add(label, op.coop(&gpu.caps, t), flops);
                 }
             }

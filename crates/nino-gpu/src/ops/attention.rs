@@ -7,7 +7,7 @@ use nino_dtype::DType;
 
 use crate::kernel::{Launch, View, dtype_code};
 use crate::shader::KernelKey;
-use crate::{Caps, GpuError, Tier};
+use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of one batch element. Offsets of `q`, `out` and `mask` rows count from the batch element's
 /// first row.
@@ -43,9 +43,13 @@ pub struct AttentionTile {
     pub bq: u32,
     pub bkv: u32,
     pub wq: u32,
+    /// Values lie in shared memory by columns.
+    pub by_columns: bool,
+    /// Queries stay in shared memory rather than in registers.
+    pub queries_shared: bool,
 }
 
-/// Query rows and keys of a block of the wide kernel, and the subgroups that share a head.
+/// Keys of a block of the wide kernel, query rows at most, and the subgroups that share a head.
 const WIDE_ROWS: u32 = 32;
 const WIDE_SUBGROUPS: u32 = 8;
 
@@ -64,6 +68,9 @@ impl<'a> Attention<'a> {
         if self.wide_fits(caps) {
             return self.wide(caps);
         }
+        if caps.arch.is_amd() && self.quads_fit(caps) {
+            return self.block(caps);
+        }
         self.plain(caps)
     }
 
@@ -76,9 +83,18 @@ impl<'a> Attention<'a> {
     /// heads spend their time on scores; where keys are many, twice the rows a subgroup and half
     /// the keys a block keep more of them in registers.
     fn coop_tile(&self, caps: &Caps) -> AttentionTile {
-        let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
+        let tile = |bq, bkv, wq| AttentionTile {
+            bq,
+            bkv,
+            wq,
+            by_columns: false,
+            queries_shared: false,
+        };
         if caps.coop_size == Some(8) {
             return tile(32, 16, 8);
+        }
+        if caps.arch == Arch::RdnaMatrix {
+            return self.rdna_tile();
         }
         if self.hd <= 64 && self.m >= 2048 && caps.subgroup_size() == 32 {
             return tile(128, 16, 32);
@@ -94,9 +110,50 @@ impl<'a> Attention<'a> {
         }
     }
 
-    fn plain(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+    /// By the compiler's numbers for gfx1151 (docs/amd-kernels.tsv). Heads up to 80 keep their
+    /// queries in registers; wider ones would spill them. With queries in shared memory two to
+    /// three workgroups run at once, so few waves wait for each other: registers bound nothing
+    /// then, and more keys a block make up for it.
+    fn rdna_tile(&self) -> AttentionTile {
+        let tile = |bq, bkv, wq, queries_shared| AttentionTile {
+            bq,
+            bkv,
+            wq,
+            by_columns: true,
+            queries_shared,
+        };
+        match self.hd {
+            ..=80 => tile(128, 32, 16, false),
+            81..=128 => tile(64, 32, 16, true),
+            _ => tile(64, 16, 16, true),
+        }
+    }
+
+    /// The kernel of 256 lanes with f32 math.
+    pub fn block(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let columns = self.hd.next_multiple_of(64).min(256);
+        let key = KernelKey::new("attention_block")
+            .with("HD", self.hd)
+            .with("VC", columns)
+            // As many as shared memory has room for, of a number that 64 is a multiple of.
+            .with("KC", 1 << (1024 / columns).ilog2());
+        let groups = [
+            self.rows.div_ceil(64),
+            self.heads,
+            self.hd.div_ceil(columns),
+        ];
+        self.launch(caps, key, groups)
+    }
+
+    /// Whether operands and result can be read and written four values at a time.
+    fn quads_fit(&self, caps: &Caps) -> bool {
         let views = [&self.q, &self.k, &self.v, &self.out];
         let quads = views.iter().all(|v| caps.base(v).is_multiple_of(4));
+        quads && self.hd.is_multiple_of(4)
+    }
+
+    /// The kernel of 64 lanes that runs on every device.
+    pub fn plain(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
         if self.out.dtype.block_bytes() == 2 && !self.hd.is_multiple_of(2) {
             return Err(GpuError::Unsupported {
                 op: "attention".to_owned(),
@@ -106,7 +163,7 @@ impl<'a> Attention<'a> {
         let columns = self.hd.next_multiple_of(32).min(256);
         let key = KernelKey::new("attention")
             .with("VC", columns)
-            .with("VA", quads && self.hd.is_multiple_of(4));
+            .with("VA", self.quads_fit(caps));
         let groups = [
             self.rows.div_ceil(32),
             self.heads,
@@ -124,6 +181,8 @@ impl<'a> Attention<'a> {
             .with("BQ", tile.bq)
             .with("BKV", tile.bkv)
             .with("WQ", tile.wq)
+            .with("VT", tile.by_columns)
+            .with("QS", tile.queries_shared)
             .with("HDP", self.hd.next_multiple_of(side));
         self.launch(
             caps,
@@ -132,21 +191,25 @@ impl<'a> Attention<'a> {
         )
     }
 
-    /// The cooperative kernel for heads too wide for one subgroup's registers.
+    /// The cooperative kernel for heads too wide for one subgroup's registers. AMD's lanes hold
+    /// each operand twice: twice the rows would not fit their registers.
     pub fn wide(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let amd = caps.arch == Arch::RdnaMatrix && caps.subgroup_size() >= 32;
+        let rows = if amd { 16 } else { WIDE_ROWS };
         let key = KernelKey::new("attention_wide")
             .with("COOP", 1)
             .with("WIDE", 1)
             .with("TS", caps.coop_size.unwrap_or(16))
             .with("SG", caps.subgroup_size())
-            .with("BQ", WIDE_ROWS)
+            .with("BQ", rows)
+            .with("VT", amd)
             .with("BKV", WIDE_ROWS)
             .with("NW", WIDE_SUBGROUPS)
             .with("HD", self.hd);
         self.launch(
             caps,
             key,
-            [self.rows.div_ceil(WIDE_ROWS), self.heads, self.batch],
+            [self.rows.div_ceil(rows), self.heads, self.batch],
         )
     }
 

@@ -1,8 +1,8 @@
 //! The op suite: each case is planned in two of the six ways, by turns. `nino doctor --verify` runs
 //! every case every way.
 
-use crate::devices;
-use nino_gpu::Tier;
+use crate::{devices, devices_as};
+use nino_gpu::{Arch, GpuDevice, Tier};
 use nino_graph::{Device, ExecError};
 use nino_suite::{PROBLEMS, RunError, compare, reference, variants};
 
@@ -12,11 +12,21 @@ const MAY_BE_REFUSED: [&str; 2] = [
     "attention 1x1 heads 1x1 hd 1 bf16",
 ];
 
-fn check(tier: Option<Tier>, chosen: impl Fn(&str) -> bool) {
+fn check(devices: Vec<GpuDevice>, chosen: impl Fn(&str) -> bool) {
+    check_cases(devices, chosen, |_| true);
+}
+
+/// Problems and their cases by their names.
+fn check_cases(
+    devices: Vec<GpuDevice>,
+    problems: impl Fn(&str) -> bool,
+    cases: impl Fn(&str) -> bool,
+) {
     let mut failures = Vec::new();
-    for device in devices(tier) {
-        for problem in PROBLEMS.iter().filter(|p| chosen(p.name)) {
-            for (i, case) in problem.cases().iter().enumerate() {
+    for device in devices {
+        for problem in PROBLEMS.iter().filter(|p| problems(p.name)) {
+            let all = problem.cases();
+            for (i, case) in all.iter().enumerate().filter(|(_, c)| cases(&c.name)) {
                 let expected = reference::eval(&case.graph, &case.inputs, &case.params).unwrap();
                 let variants = variants(&device, case);
                 let two = [i, i + variants.len() / 2].map(|i| variants[i % variants.len()]);
@@ -44,18 +54,34 @@ fn dense(name: &str) -> bool {
 
 #[test]
 fn gpu_products_agree_with_the_reference() {
-    check(None, |name| dense(name) && !name.contains("into"));
+    check(devices(None), |name| dense(name) && !name.contains("into"));
 }
 
 #[test]
 fn gpu_other_ops_agree_with_the_reference() {
-    check(None, |name| !dense(name) || name.contains("into"));
+    check(devices(None), |name| !dense(name) || name.contains("into"));
 }
 
 /// Reductions without subgroups: what differs from the tiers above.
 #[test]
 fn gpu_rows_agree_at_the_lowest_tier() {
-    check(Some(Tier::F32), |name| {
+    check(devices(Some(Tier::F32)), |name| {
         name.starts_with("row norm") || name == "softmax"
     });
+}
+
+/// The kernels and tiles that AMD's cards get. Half precision is what they compute with; f32 takes
+/// the same text.
+#[test]
+fn gpu_attention_agrees_as_on_gcn() {
+    let half = |case: &str| case.ends_with(" f16");
+    check_cases(devices_as(Arch::Gcn), |name| name == "attention", half);
+}
+
+/// Without matrices these are the tiles of other devices, but for the largest.
+#[test]
+fn gpu_products_agree_as_on_rdna_with_matrices() {
+    let mut devices = devices_as(Arch::RdnaMatrix);
+    devices.retain(|d| d.gpu().caps.tier >= Tier::Coop);
+    check(devices, |name| dense(name) || name.contains("attention"));
 }

@@ -8,7 +8,7 @@ use nino_graph::{Conv, Graph};
 use super::hopper;
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
 use crate::kernel::{Launch, MOST_GROUPS, View};
-use crate::{Caps, GpuError, Tier};
+use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of a launch, whatever its tile: what the most workgroups of the lowest one make.
 const MOST_ROWS: u32 = MOST_GROUPS * 32;
@@ -49,16 +49,23 @@ impl<'a> Gemm<'a> {
         if self.coop_fits(caps) {
             return self.coop(caps, self.coop_tile(caps));
         }
+        self.plain(caps, self.plain_tile(caps))
+    }
+
+    /// AMD's by the compiler's numbers (docs/amd-kernels.tsv): depths of 8 leave more of the time
+    /// to multiply-adds. GCN has room for two workgroups of the large tile on a compute unit, so a
+    /// few rounds of them leave many units idle at the end; of the middle one for five.
+    fn plain_tile(&self, caps: &Caps) -> PlainTile {
         let tile = |bm, bn, bk, um, un| PlainTile { bm, bn, bk, um, un };
-        let large = self.m.div_ceil(128) * self.n.div_ceil(128) * self.batch >= 64;
-        self.plain(
-            caps,
-            if large {
-                tile(128, 128, 16, 2, 2)
-            } else {
-                tile(32, 32, 16, 1, 1)
-            },
-        )
+        let tiles = |side: u32| self.m.div_ceil(side) * self.n.div_ceil(side) * self.batch;
+        match caps.arch {
+            Arch::Gcn if tiles(128) >= 512 => tile(128, 128, 8, 2, 2),
+            Arch::Gcn if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
+            Arch::Rdna | Arch::RdnaMatrix if tiles(128) >= 64 => tile(128, 128, 8, 2, 2),
+            Arch::Rdna | Arch::RdnaMatrix if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
+            Arch::Other if tiles(128) >= 64 => tile(128, 128, 16, 2, 2),
+            _ => tile(32, 32, 16, 1, 1),
+        }
     }
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
@@ -114,6 +121,17 @@ impl<'a> Gemm<'a> {
         if self.n < 16 {
             return tile(16, 16, 16, 16, 32, 16);
         }
+        if caps.arch == Arch::RdnaMatrix {
+            // By the compiler's numbers (docs/amd-kernels.tsv): three workgroups at once, or four.
+            let patches = conv.output[2].div_ceil(16) * rows.div_ceil(8);
+            return if self.n.is_multiple_of(128) && patches * (self.n / 128) >= 128 {
+                tile(8, 16, 128, 16, 32, 64)
+            } else if patches * self.n.div_ceil(64) >= 64 {
+                tile(8, 16, 64, 16, 32, 32)
+            } else {
+                tile(8, 16, 32, 16, 32, 32)
+            };
+        }
         let across = conv.output[2].div_ceil(16);
         if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 120 {
             return tile(16, 16, 128, 16, 64, 64);
@@ -148,6 +166,15 @@ impl<'a> Gemm<'a> {
         let tiles = |bm: u32, bn: u32| self.m.div_ceil(bm) * self.n.div_ceil(bn) * self.batch;
         if caps.coop_size == Some(8) {
             tile(32, 32, 16, 16, 16)
+        } else if caps.arch == Arch::RdnaMatrix {
+            // By the compiler's numbers (docs/amd-kernels.tsv): four workgroups at once.
+            if tiles(128, 128) >= 64 {
+                tile(128, 128, 32, 64, 32)
+            } else if tiles(64, 64) >= 64 {
+                tile(64, 64, 32, 32, 32)
+            } else {
+                tile(32, 32, 64, 16, 16)
+            }
         } else if tiles(128, 128) >= 128 && caps.max_workgroup_bytes >= 47_104 {
             tile(128, 128, 64, 64, 32)
         } else if tiles(128, 64) >= 64 {
