@@ -1,9 +1,9 @@
 // softmax(q k^T scale + mask) v for one head and 64 query rows with f32 math, 64 keys at a time, on
-// 256 lanes: more waves share what shared memory holds than in `attention`, for devices whose shared
-// memory bounds how many run at once. A lane holds 4 rows by 4 keys of the scores, and of each 64
-// columns of the output 4 rows by 4 columns. VC output columns are made, other z make the others;
-// KC keys at a time meet their values. What is read next is on its way while this is multiplied.
-// Wants rows of whole quads. HD is the head's size.
+// 256 lanes: more waves share what shared memory holds than in `attention`, for devices whose
+// shared memory bounds how many run at once. A lane holds 4 rows by 4 keys of the scores, and of
+// each 64 columns of the output 4 rows by 4 columns. VC output columns are made, other z make the
+// others; KC keys at a time meet their values. What is read next is on its way while this is
+// multiplied. Wants rows of whole quads. HD is the head's size.
 #include attention_params
 #define NJ VC/64
 #define AT_K 272

@@ -1,6 +1,8 @@
 //! Candidates for the tiles of products, convolutions and attention, compiled and ranked by their
 //! predicted time on a family's first card: what `Caps`' choices are made from.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context, Result};
 use nino_dtype::DType;
 use nino_gpu::ops::act::ActCode;
@@ -49,7 +51,8 @@ pub fn rank(family: &str, wanted: &str) -> Result<String> {
     let radv = Radv::open()?;
     let mut text = String::new();
     for (name, scene) in SCENES.iter().filter(|(name, _)| name.contains(wanted)) {
-        text += &format!("\n{name} on {}\n", card.name);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{name} on {}", card.name);
         let mut lines = Vec::new();
         for (tile, launch) in candidates(*scene, &radv.caps) {
             let launch = launch?;

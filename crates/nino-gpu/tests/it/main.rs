@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside test functions
 
+mod amd;
 mod large;
 mod open;
 mod record;
@@ -11,28 +12,13 @@ mod stream;
 mod suite;
 mod waves;
 
-use nino_gpu::{AdapterInfo, Adapters, Arch, Gpu, GpuDevice, OpenOptions, Tier};
+use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 
 /// The adapters of this machine; none where a test without a GPU may be skipped.
 fn adapters() -> Adapters {
     let adapters = Adapters::enumerate();
     nino_testing::gpu_or_skip(adapters.reason.as_deref());
     adapters
-}
-
-/// Opens every adapter with the tiles of another architecture, without kernels in PTX.
-fn devices_as(arch: Arch) -> Vec<GpuDevice> {
-    let adapters = adapters();
-    let open = |info: &AdapterInfo| {
-        let options = OpenOptions {
-            adapter: info.index.to_string(),
-            arch: Some(arch),
-            ptx: false,
-            ..OpenOptions::default()
-        };
-        GpuDevice::new(Gpu::open_in(&adapters, &options).unwrap())
-    };
-    adapters.infos.iter().map(open).collect()
 }
 
 /// Opens every adapter, at its best tier or at a lower one.

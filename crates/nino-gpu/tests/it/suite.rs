@@ -1,8 +1,8 @@
 //! The op suite: each case is planned in two of the six ways, by turns. `nino doctor --verify` runs
 //! every case every way.
 
-use crate::{devices, devices_as};
-use nino_gpu::{Arch, GpuDevice, Tier};
+use crate::devices;
+use nino_gpu::{GpuDevice, Tier};
 use nino_graph::{Device, ExecError};
 use nino_suite::{PROBLEMS, RunError, compare, reference, variants};
 
@@ -12,12 +12,12 @@ const MAY_BE_REFUSED: [&str; 2] = [
     "attention 1x1 heads 1x1 hd 1 bf16",
 ];
 
-fn check(devices: Vec<GpuDevice>, chosen: impl Fn(&str) -> bool) {
+pub(crate) fn check(devices: Vec<GpuDevice>, chosen: impl Fn(&str) -> bool) {
     check_cases(devices, chosen, |_| true);
 }
 
 /// Problems and their cases by their names.
-fn check_cases(
+pub(crate) fn check_cases(
     devices: Vec<GpuDevice>,
     problems: impl Fn(&str) -> bool,
     cases: impl Fn(&str) -> bool,
@@ -46,7 +46,7 @@ fn check_cases(
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn dense(name: &str) -> bool {
+pub(crate) fn dense(name: &str) -> bool {
     ["linear", "matmul", "conv"]
         .iter()
         .any(|part| name.contains(part))
@@ -68,20 +68,4 @@ fn gpu_rows_agree_at_the_lowest_tier() {
     check(devices(Some(Tier::F32)), |name| {
         name.starts_with("row norm") || name == "softmax"
     });
-}
-
-/// The kernels and tiles that AMD's cards get. Half precision is what they compute with; f32 takes
-/// the same text.
-#[test]
-fn gpu_attention_agrees_as_on_gcn() {
-    let half = |case: &str| case.ends_with(" f16");
-    check_cases(devices_as(Arch::Gcn), |name| name == "attention", half);
-}
-
-/// Without matrices these are the tiles of other devices, but for the largest.
-#[test]
-fn gpu_products_agree_as_on_rdna_with_matrices() {
-    let mut devices = devices_as(Arch::RdnaMatrix);
-    devices.retain(|d| d.gpu().caps.tier >= Tier::Coop);
-    check(devices, |name| dense(name) || name.contains("attention"));
 }
