@@ -1,7 +1,6 @@
 //! The latent that is kept until its picture is written, and what to type when no picture comes of
 //! it.
 
-use super::output;
 use crate::args::{GenerateArgs, SeedArg};
 use crate::interrupt::{self, Keeping};
 use crate::naming::numbered;

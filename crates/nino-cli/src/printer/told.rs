@@ -2,6 +2,7 @@
 //! because a JSON document repeats them.
 
 use crate::env;
+use crate::visible::Visible;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -92,6 +93,7 @@ pub(crate) fn say(label: &str, text: &str) {
 }
 
 fn line(label: &str, text: &str, colors: bool) -> String {
+    let text = Visible(text);
     if !colors {
         return format!("{label}: {text}");
     }
