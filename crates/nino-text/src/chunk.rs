@@ -1,4 +1,5 @@
-//! Tokens in chunks of the encoder's length: start, up to 75 of the prompt's, end, padding.
+//! Tokens in chunks of the encoder's length: start, up to 75 of the prompt's, end, padding. T5 has
+//! no start and one chunk of any length.
 
 #[cfg(test)]
 mod tests;
@@ -6,22 +7,43 @@ mod tests;
 use crate::bpe::Bpe;
 use crate::error::Error;
 use crate::prompt::{self, Run};
+use crate::unigram::Unigram;
 use crate::weights::is_neutral;
 use std::sync::Arc;
 
 /// Stretches of fewer tokens than this move to the next chunk rather than being cut.
 const LARGE: usize = 8;
 
+/// Text without weights and embeddings to ids.
+pub trait Tokenizer {
+    fn ids(&self, text: &str) -> Vec<u32>;
+}
+
+impl Tokenizer for Bpe {
+    fn ids(&self, text: &str) -> Vec<u32> {
+        self.encode(text)
+    }
+}
+
+impl Tokenizer for Unigram {
+    fn ids(&self, text: &str) -> Vec<u32> {
+        self.encode(text)
+    }
+}
+
 /// How an encoder wants its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    pub start: u32,
+    pub start: Option<u32>,
     pub end: u32,
     pub pad: u32,
-    /// The tokens of a chunk, start and end included. Fewer than 3 leave no room, and count as 3.
-    pub max_length: usize,
-    /// Whether chunks are filled up to `max_length`.
-    pub pad_to_max: bool,
+    /// The tokens of a chunk, start and end included; `None` for one chunk of any length, where
+    /// `BREAK` is a word like others. Fewer than 3 leave no room, and count as 3.
+    pub max_length: Option<usize>,
+    /// Chunks are filled up to so many tokens.
+    pub min_length: usize,
+    /// Whether the empty prompt that weights are measured from has an end.
+    pub empty_ends: bool,
 }
 
 /// A prompt for one encoder.
@@ -60,22 +82,24 @@ impl Layout {
     /// Chunks of `max_length` padded with the vocabulary's end token.
     pub fn new(bpe: &Bpe, max_length: usize) -> Layout {
         Layout {
-            start: bpe.start(),
+            start: Some(bpe.start()),
             end: bpe.end(),
             pad: bpe.end(),
-            max_length,
-            pad_to_max: true,
+            max_length: Some(max_length),
+            min_length: max_length.max(3),
+            empty_ends: true,
         }
     }
 
     /// SD 1.x's encoder and SDXL's first.
     pub fn clip_l() -> Layout {
         Layout {
-            start: 49406,
+            start: Some(49406),
             end: 49407,
             pad: 49407,
-            max_length: 77,
-            pad_to_max: true,
+            max_length: Some(77),
+            min_length: 77,
+            empty_ends: true,
         }
     }
 
@@ -92,12 +116,33 @@ impl Layout {
         Layout::clip_g()
     }
 
+    /// T5 as Flux was trained with it: at least 256 tokens.
+    pub fn t5_flux() -> Layout {
+        Layout {
+            start: None,
+            end: 1,
+            pad: 0,
+            max_length: None,
+            min_length: 256,
+            empty_ends: true,
+        }
+    }
+
+    /// T5 as Chroma was trained with it: nothing but the prompt.
+    pub fn t5_chroma() -> Layout {
+        Layout {
+            min_length: 1,
+            empty_ends: false,
+            ..Layout::t5_flux()
+        }
+    }
+
     /// The empty prompt of `length` tokens: what weights are measured from.
     pub fn empty(&self, length: usize) -> Vec<u32> {
-        let head = [self.start, self.end];
-        let padding = length.saturating_sub(head.len());
-        let padding = std::iter::repeat_n(self.pad, padding);
-        head.into_iter().chain(padding).collect()
+        let end = self.empty_ends.then_some(self.end);
+        let mut ids: Vec<u32> = self.start.into_iter().chain(end).collect();
+        ids.resize(length.max(ids.len()), self.pad);
+        ids
     }
 
     fn token(id: u32) -> Token {
@@ -125,21 +170,22 @@ impl Chunk {
 /// Reads a prompt into chunks. `n_vectors` gives the number of vectors of the embedding of that
 /// name, or `None` where there is no such embedding.
 pub fn tokenize(
-    bpe: &Bpe,
+    tokenizer: &dyn Tokenizer,
     layout: &Layout,
     prompt: &str,
     n_vectors: &dyn Fn(&str) -> Option<usize>,
 ) -> Result<Tokens, Error> {
     let mut missing = Vec::new();
     let mut filler = Filler::new(layout);
-    for run in prompt::parse(prompt, &|name| n_vectors(name).is_some())? {
+    let breaks = layout.max_length.is_some();
+    for run in prompt::parse(prompt, breaks, &|name| n_vectors(name).is_some())? {
         match run {
             Run::Text { text, weight } => {
                 let token = |id| Token {
                     piece: Piece::Id(id),
                     weight,
                 };
-                filler.push(bpe.encode(&text).into_iter().map(token).collect());
+                filler.push(tokenizer.ids(&text).into_iter().map(token).collect());
             }
             Run::Embedding { name, weight } => {
                 let n = n_vectors(&name).unwrap_or(0);
@@ -175,9 +221,9 @@ impl<'a> Filler<'a> {
     fn new(layout: &'a Layout) -> Filler<'a> {
         Filler {
             layout,
-            room: layout.max_length.max(3) - 1,
+            room: layout.max_length.unwrap_or(usize::MAX).max(3) - 1,
             done: Vec::new(),
-            open: vec![Layout::token(layout.start)],
+            open: layout.start.map(Layout::token).into_iter().collect(),
         }
     }
 
@@ -198,12 +244,11 @@ impl<'a> Filler<'a> {
     }
 
     fn next_chunk(&mut self) {
-        let start = vec![Layout::token(self.layout.start)];
-        let mut tokens = std::mem::replace(&mut self.open, start);
+        let start = self.layout.start.map(Layout::token).into_iter().collect();
+        let mut tokens: Vec<Token> = std::mem::replace(&mut self.open, start);
         tokens.push(Layout::token(self.layout.end));
-        if self.layout.pad_to_max {
-            tokens.resize(self.room + 1, Layout::token(self.layout.pad));
-        }
+        let filled = tokens.len().max(self.layout.min_length);
+        tokens.resize(filled, Layout::token(self.layout.pad));
         let end = Piece::Id(self.layout.end);
         let end = tokens.iter().position(|t| t.piece == end);
         self.done.push(Chunk {
@@ -214,7 +259,8 @@ impl<'a> Filler<'a> {
 
     /// Gives the chunks, without an empty one that a last `BREAK` opened.
     fn finish(mut self) -> Vec<Chunk> {
-        if self.open.len() > 1 || self.done.is_empty() {
+        let begun = self.layout.start.iter().len();
+        if self.open.len() > begun || self.done.is_empty() {
             self.next_chunk();
         }
         self.done

@@ -12,6 +12,10 @@ pub enum Error {
     MergesLine { line: usize, found: String },
     #[error("merges.txt line {line} needs the piece {piece:?}, which vocab.json lacks")]
     MergesPiece { line: usize, piece: String },
+    #[error("the vocabulary has {n} pieces, none of the id {id}")]
+    PieceId { id: u32, n: usize },
+    #[error("the vocabulary's map of characters, {bytes} bytes, is cut short")]
+    Charsmap { bytes: usize },
     #[error("the prompt nests parentheses deeper than {limit} levels")]
     Nesting { limit: usize },
 }

@@ -1,7 +1,8 @@
-//! Prompts to tokens: BPE tokenizers, prompt weights, chunks; pure values.
+//! Prompts to tokens: tokenizers, prompt weights, chunks; pure values.
 //!
 //! [`tokenize`] goes the whole way: it reads the weights and embeddings out of a prompt, turns the
-//! text into ids with a [`Bpe`], and fills chunks of the length a [`Layout`] names. The text
+//! text into ids with a [`Tokenizer`] ([`Bpe`] for CLIP, [`Unigram`] for T5), and fills chunks of
+//! the length a [`Layout`] names. The text
 //! encoder runs on each chunk, and [`apply_weights`] moves its output away from the empty prompt's.
 //! Tokens, weights and chunks are ComfyUI's.
 
@@ -9,9 +10,11 @@ mod bpe;
 mod chunk;
 mod error;
 mod prompt;
+mod unigram;
 mod weights;
 
 pub use bpe::Bpe;
-pub use chunk::{Chunk, Layout, Piece, Token, Tokens, tokenize};
+pub use chunk::{Chunk, Layout, Piece, Token, Tokenizer, Tokens, tokenize};
 pub use error::Error;
+pub use unigram::{Pieces, Unigram};
 pub use weights::apply_weights;

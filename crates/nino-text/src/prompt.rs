@@ -24,11 +24,21 @@ pub(crate) enum Run {
     Break,
 }
 
-/// Reads a prompt; `exists` says whether there is an embedding of a name.
-pub(crate) fn parse(prompt: &str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<Run>, Error> {
+/// Reads a prompt; `exists` says whether there is an embedding of a name, `with_breaks` whether
+/// `BREAK` starts a new chunk.
+pub(crate) fn parse(
+    prompt: &str,
+    with_breaks: bool,
+    exists: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
     for segment in segments::split(prompt)? {
-        for (i, part) in breaks(&segment.text).into_iter().enumerate() {
+        let parts = if with_breaks {
+            breaks(&segment.text)
+        } else {
+            vec![&segment.text[..]]
+        };
+        for (i, part) in parts.into_iter().enumerate() {
             if i > 0 {
                 runs.push(Run::Break);
             }

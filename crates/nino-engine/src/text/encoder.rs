@@ -44,7 +44,7 @@ pub(super) fn run(
     };
     let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
     let wants = Wants {
-        tokens: layout.max_length,
+        tokens: layout.min_length,
         states: text.want(i),
         vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
     };
@@ -60,7 +60,7 @@ pub(super) fn run(
     let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);
     let empty = if prompts.iter().any(Tokens::weighted) {
         let empty = Row {
-            ids: layout.empty(layout.max_length),
+            ids: layout.empty(layout.min_length),
             vectors: Vec::new(),
             end: 1,
         };

@@ -10,7 +10,7 @@ fn text(text: &str, weight: f32) -> Run {
 }
 
 fn read(prompt: &str) -> Vec<Run> {
-    parse(prompt, &|name| name == "cat").unwrap()
+    parse(prompt, true, &|name| name == "cat").unwrap()
 }
 
 #[test]

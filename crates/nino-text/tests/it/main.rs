@@ -10,4 +10,5 @@
 mod golden;
 mod prompts;
 mod properties;
+mod t5;
 mod tokens;

@@ -23,7 +23,7 @@ fn layout(bpe: &Bpe, name: &str) -> Layout {
         "g" => Layout::clip_g(),
         "short" => Layout::new(bpe, 32),
         "open" => Layout {
-            pad_to_max: false,
+            min_length: 0,
             ..Layout::clip_l()
         },
         _ => panic!("no layout {name}"),
@@ -73,7 +73,8 @@ fn weights_move_the_encoders_output_as_in_comfyui() {
         serde_json::from_slice(&golden::bytes("weights.json")).unwrap();
     let bpe = Bpe::clip();
     let layout = Layout {
-        max_length: 16,
+        max_length: Some(16),
+        min_length: 16,
         ..Layout::clip_g()
     };
     let prompt = "a (red:1.3) fox (in (the) snow:0.7), (bright:-0.5) (light:0)";
