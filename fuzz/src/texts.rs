@@ -128,7 +128,7 @@ pub(crate) fn prompt(path: &Path) {
     static CLIP: LazyLock<Bpe> = LazyLock::new(Bpe::clip);
     let text = text(path);
     for layout in [Layout::clip_l(), Layout::clip_g()] {
-        let _ = tokenize(&CLIP, &layout, &text, &|name| {
+        let _ = tokenize(&*CLIP, &layout, &text, &|name| {
             (!name.is_empty()).then_some(3)
         });
     }

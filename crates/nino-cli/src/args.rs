@@ -3,8 +3,8 @@
 mod bench;
 mod files;
 mod generate;
-mod models;
 mod grammar;
+mod models;
 mod numbers;
 mod plan;
 #[cfg(test)]
@@ -24,8 +24,8 @@ pub(crate) use generate::{
     FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
     PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
-pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 pub(crate) use grammar::{VerbFlags, grammar, parse};
+pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use numbers::{SeedArg, number, seed, whole};
 pub(crate) use plan::{PlanGenerateArgs, PlanVerb};

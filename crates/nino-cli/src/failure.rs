@@ -247,6 +247,5 @@ mod tests {
             assert_eq!(kind(&error), wanted, "{error}");
             assert_eq!(exit_code(&error), code, "{error}");
         }
-        PlanError::TooManySteps { .. } => "ask for a smaller picture, or for fewer at once",
     }
 }

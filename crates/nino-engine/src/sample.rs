@@ -141,16 +141,21 @@ impl LatentShape {
     pub(crate) fn without_values(self) -> Latent {
         let LatentShape {
             batch,
+            frames,
             height,
             width,
             channels,
+            is_video,
         } = self;
         Latent {
             batch,
+            frames,
             height,
             width,
             channels,
-            ..Latent::empty(0, 0, 0, 0)
+            values: Vec::new(),
+            is_video,
+            format: None,
         }
     }
 }

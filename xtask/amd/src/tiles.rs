@@ -195,6 +195,7 @@ fn gemm([m, n, k]: [u32; 3], conv: Option<ConvShape>) -> Gemm<'static> {
         x: view(DType::F16),
         w: view(DType::F16),
         out: view(DType::F16),
+        scale: None,
         bias: Some(view(DType::F32)),
         residual: None,
         prologue: None,

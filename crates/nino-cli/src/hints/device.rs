@@ -13,6 +13,9 @@ pub(super) fn plan_ways(error: &PlanError) -> Vec<String> {
             vec![format!("give --budget {}MiB or more", need.div_ceil(MIB))]
         }
         PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. } => in_pieces(),
+        PlanError::TooManySteps { .. } => {
+            owned(&["ask for a smaller picture, or for fewer at once"])
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use super::preview::Previews;
 use super::{Noise, Run, SampleRequest, open, plan};
 use crate::store::Lease;
-use crate::{Control, DiffusionModel, EngineError, Latent, Stage, Store};
+use crate::{Control, DiffusionModel, EngineError, Latent, LatentSize, Stage, Store};
 use nino_graph::RunOptions;
 use nino_sample::{Network, Stop};
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ pub(crate) fn rehearse(
     control.stage(Stage::Load)?;
     let mut lease = open(store, model, &planned)?;
     let previews = Previews::open(store, model, request, control);
-    let pixel = Latent::empty(1, request.latent.channels, 1, 1);
+    let pixel = Latent::empty(1, request.latent.channels, LatentSize::picture(1, 1));
     let request = SampleRequest {
         latent: &pixel,
         noise: Noise::None,
