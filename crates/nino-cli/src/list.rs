@@ -54,7 +54,8 @@ enum Place {
 struct Downloads {
     cache: PathBuf,
     bytes: u64,
-    downloads: Vec<DownloadRow>,
+    #[serde(rename = "downloads")]
+    rows: Vec<DownloadRow>,
 }
 
 #[derive(Serialize)]
@@ -277,9 +278,5 @@ fn downloads(env: &Env, printer: Printer) -> Result<()> {
         printer.text(table.render())?;
         printer.text(format!("\n{} in {}", Bytes(bytes), cache.display()))?;
     }
-    printer.document(&Downloads {
-        cache,
-        bytes,
-        downloads: rows,
-    })
+    printer.document(&Downloads { cache, bytes, rows })
 }

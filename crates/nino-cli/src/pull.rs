@@ -85,7 +85,7 @@ fn plan(hub: &Hub, target: &Target, args: &PullArgs) -> Result<Plan> {
     }
     let screen = Screen::silent();
     let plan = hub.plan(target, revision.as_ref(), &choice, &screen);
-    Ok(plan.map_err(told)?)
+    plan.map_err(told)
 }
 
 fn fetch(hub: &Hub, planned: &Planned, printer: Printer) -> Result<Pulled> {

@@ -53,7 +53,10 @@ pub(crate) fn with_cached(root: &Path, mut planned: Planned) -> Planned {
     let whole = whole(&cache, &planned);
     planned.have = match whole {
         Some(_) => planned.size,
-        None => bytes(&cache.incomplete(planned.unfinished())).min(planned.size),
+        None if planned.can_resume() => {
+            bytes(&cache.incomplete(planned.unfinished())).min(planned.size)
+        }
+        None => 0,
     };
     planned
 }
@@ -173,14 +176,7 @@ impl<'a> Unfinished<'a> {
         let left = out
             .metadata()
             .map_err(HubError::io(path, "read the size"))?;
-        let can_resume = !matches!(
-            planned.content,
-            Content::At {
-                can_resume: false,
-                ..
-            }
-        );
-        if left.len() > planned.size || !can_resume {
+        if left.len() > planned.size || !planned.can_resume() {
             out.set_len(0).map_err(HubError::io(path, "write"))?;
         }
         let mut hasher = planned.hasher();
@@ -336,6 +332,13 @@ impl Planned {
         match &self.content {
             Content::Known(etag) => etag,
             Content::At { key, .. } => key,
+        }
+    }
+
+    fn can_resume(&self) -> bool {
+        match self.content {
+            Content::Known(_) => true,
+            Content::At { can_resume, .. } => can_resume,
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! The server is not trusted. Waiting, redirects, retries and sizes have limits ([`Limits`]), names
 //! are checked before they become paths, every byte is checked against its hash, and the token goes
-//! to the origin of the endpoint alone. Progress goes to a [`Watcher`], which also says stop; a stop
+//! to the origin of the endpoint alone. Progress goes to a [`Watcher`], which also says stop: that
 //! is noticed within a tenth of a second wherever this crate waits.
 
 mod address;

@@ -107,10 +107,14 @@ pub(super) fn head(what: &str, plan: &Plan) -> String {
     } else {
         format!("{what}: {repo}")
     };
-    let mut text = vec![format!("{from}, {n} {files}, {}", Bytes(plan.size()))];
-    if plan.missing() < plan.size() {
-        text[0].push_str(&format!(", {} to download", Bytes(plan.missing())));
-    }
+    let there = match plan.missing() {
+        missing if missing < plan.size() => format!(", {} to download", Bytes(missing)),
+        _ => String::new(),
+    };
+    let mut text = vec![format!(
+        "{from}, {n} {files}, {}{there}",
+        Bytes(plan.size())
+    )];
     for file in plan.files.iter().take(SHOWN) {
         text.push(format!("  {} ({})", file.file, Bytes(file.size)));
     }
