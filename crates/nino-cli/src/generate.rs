@@ -4,6 +4,7 @@ mod from;
 mod graph;
 mod graphics;
 mod ineffective;
+mod jobs;
 mod metadata;
 pub(crate) mod model;
 mod model_hash;
@@ -19,22 +20,20 @@ mod start;
 mod tests;
 mod tips;
 
-use crate::args::{GenerateArgs, LoraArg};
+use crate::args::GenerateArgs;
 use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
 use crate::naming::Words;
-use crate::overwrite::Guard;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use from::{Flags, Wanted};
+use from::Wanted;
 use graphics::Graphics;
+use jobs::Job;
 use metadata::Origin;
 use model_hash::ModelHash;
-use nino_engine::{
-    Checkpoint, Control, Event, GenerateRequest, Generated, ModelKind, Seed, Store, plan_generate,
-};
+use nino_engine::{Control, Event, GenerateRequest, Generated, Seed, Store};
 use output::Outputs;
 use report::Report;
 use rescue::{About, Rescue};
@@ -51,13 +50,13 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     };
     let args = repeated.as_deref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let jobs = jobs(args, &choice, &flags, env)?;
+    let jobs = jobs::read(args, &choice, &flags, env)?;
     let (first, count) = (&jobs[0], args.count as usize);
     let model_hash = ModelHash::start(&first.model.path, env.cache_dir.as_deref());
     let tips = tips::tips(&first.request, &first.model, args);
     let batch = choice.settings.batch_tip(first.request.batch);
     tips.iter().chain(&batch).for_each(|tip| printer::tip(tip));
-    let guard = guard(args, Some(&first.model), env);
+    let guard = jobs::guard(args, Some(&first.model), env);
     let outputs = Outputs::new(args, &choice.settings, jobs.len(), guard)?;
     outputs.check(printer.json)?;
     let opened = device::open(&choice)?;
@@ -66,13 +65,8 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let ineffective = ineffective::notes(args, &first.model, screen.shows_previews());
     ineffective.iter().for_each(|note| printer::note(note));
     let preview = request::preview(&args.preview, screen.shows_previews(), env)?;
-    // Longer prompts take more memory.
-    if let Some(longest) = jobs.iter().max_by_key(|job| job.request.prompt.len()) {
-        let mut request = longest.request.clone();
-        request.preview.clone_from(&preview);
-        plan_generate(&opened.device, &longest.model, &request, count)?;
-    }
     let total = jobs.len() * count;
+    jobs::plan(&jobs, &opened, preview.as_ref(), total)?;
     // Weights that fit beside each other stay for the next picture.
     let store = Store::for_pictures(opened.device.clone(), total);
     let maker = Maker {
@@ -104,63 +98,6 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         return Ok(());
     }
     printer.files(report.files(), &report)
-}
-
-/// One prompt, with the model as its LoRAs make it.
-struct Job {
-    model: Checkpoint,
-    request: GenerateRequest,
-    /// Those of the flags and of the prompt.
-    loras: Vec<LoraArg>,
-    /// What repeats the picture.
-    flags: Flags,
-}
-
-/// All prompts of the command line, of which there is at least one.
-fn jobs(args: &GenerateArgs, choice: &Choice, flags: &Flags, env: &Env) -> Result<Vec<Job>> {
-    let prompts = prompts::read(args)?;
-    let mut model = model::open(&args.model, choice, env)?;
-    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
-    let embeddings = env.library().folders(ModelKind::Embedding)?;
-    let mut jobs: Vec<Job> = Vec::new();
-    for prompt in prompts {
-        let model = model::with_loras(model.clone(), &prompt.loras, env)?;
-        let text = prompts::understood(&prompt.text, &model);
-        let mut request = request::request(args, &text, &model, &choice.settings, env)?;
-        request.embeddings.clone_from(&embeddings);
-        // Every prompt has the same seeds, so that their pictures can be compared.
-        if let Some(first) = jobs.first() {
-            request.seed = first.request.seed;
-        }
-        jobs.push(Job {
-            model,
-            request,
-            loras: [&args.model.lora[..], &prompt.loras].concat(),
-            flags: flags.with_loras(&prompt.loras),
-        });
-    }
-    Ok(jobs)
-}
-
-/// What a run reads, and must not write over.
-fn guard(args: &GenerateArgs, model: Option<&Checkpoint>, env: &Env) -> Guard {
-    let library = env.library();
-    let start = &args.start;
-    let inputs = [
-        ("the --image", &start.image),
-        ("the --mask", &start.mask),
-        ("the --latent", &start.latent),
-        ("what --from reads", &args.from_file),
-        ("what --prompts reads", &args.prompts),
-    ];
-    let inputs = inputs
-        .into_iter()
-        .filter_map(|(what, path)| Some((what, library.find_input(path.as_deref()?))));
-    let model = model.map(|model| ("the model", model.path.clone()));
-    Guard {
-        inputs: inputs.chain(model).collect(),
-        force: args.force,
-    }
 }
 
 /// The request of picture `i` of a prompt: the same with the seed `i` higher.

@@ -11,8 +11,8 @@ mod walk;
 use super::from::Flags;
 use super::graphics::Graphics;
 use super::output::Outputs;
-use super::request;
 use super::screen::Screen;
+use super::{jobs, request};
 use crate::args::{GenerateArgs, QuantizeArg};
 use crate::decode::{device_text, precision_of};
 use crate::device::{self, Choice};
@@ -51,7 +51,7 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    let guard = super::guard(args, None, env);
+    let guard = jobs::guard(args, None, env);
     let outputs = Outputs::new(args, &choice.settings, 1, guard)?;
     outputs.check(printer.json)?;
     let mut host = CliHost::new(&outputs, env);
