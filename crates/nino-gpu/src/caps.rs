@@ -128,6 +128,9 @@ impl Caps {
                 AdapterKind::Software => None,
                 AdapterKind::Discrete if self.tier >= Tier::Coop => Some(4e12),
                 AdapterKind::Discrete => Some(4e11),
+                // A tenth of a second on the slowest of them (780M), and enough workgroups to
+                // fill the largest (8060S).
+                _ if self.tier >= Tier::Coop => Some(1e12),
                 _ => Some(1e11),
             },
             // A product decodes a weight once for every tile of rows: above two tiles it is quicker

@@ -26,6 +26,7 @@ mod profile;
 mod roofline;
 mod session;
 mod shader;
+mod shares;
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 mod spirv;
 mod submit;
@@ -49,5 +50,6 @@ pub use kernels::{PlannedLaunch, kernels};
 pub use memory::{MemoryReading, MemorySource, host as host_memory};
 pub use roofline::Roofline;
 pub use shader::KernelKey;
+pub use shares::Shares;
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 pub use spirv::{PARAM_BYTES, Spirv, spirv_version};

@@ -8,6 +8,7 @@ pub mod isa;
 pub mod predict;
 pub mod print;
 pub mod radv;
+pub mod shares;
 pub mod table;
 pub mod tiles;
 pub mod workload;

@@ -11,6 +11,7 @@ use xtask_amd::chip::CHIPS;
 use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
 use xtask_amd::print;
+use xtask_amd::shares;
 use xtask_amd::table::Table;
 use xtask_amd::tiles::rank;
 use xtask_amd::workload::{WORKLOADS, Workload};
@@ -29,7 +30,7 @@ Usage: cargo xtask amd [options]
   --isa KERNEL      also the machine code of kernels whose name contains this, on standard error
   --check           fail on a compile error, a spill or fewer waves than docs/amd-kernels.tsv says
   --if-driver       with --check: succeed where there is no driver
-  --update          write docs/amd-kernels.tsv anew";
+  --update          write docs/amd-kernels.tsv and crates/nino-gpu/src/shares.tsv anew";
 
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // flags of a command line
@@ -108,7 +109,11 @@ fn run() -> Result<bool> {
             bail!("--update writes every family and workload; leave out --family and --workload");
         }
         std::fs::write(&path, Table::of(&reports).text(VERSION))?;
-        println!("wrote {}", path.display());
+        std::fs::write(
+            root().join("crates/nino-gpu/src/shares.tsv"),
+            shares::table(&reports),
+        )?;
+        println!("wrote docs/amd-kernels.tsv and crates/nino-gpu/src/shares.tsv");
     }
     if options.check {
         return check(&path, &reports, options.whole());
