@@ -46,7 +46,7 @@ pub(crate) enum Verb {
     Generate(Box<GenerateArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
-    /// Show what a model file is: model, size, encodings, tensors
+    /// Show what a file is: a model, a picture's settings, a latent, a workflow
     Inspect(InspectArgs),
     /// Write a model in another encoding, as GGUF or safetensors
     Convert(ConvertArgs),

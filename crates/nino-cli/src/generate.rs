@@ -24,6 +24,7 @@ use crate::interrupt;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 use from::{Flags, Wanted};
+pub(crate) use graph::find_for_graph;
 use graphics::Graphics;
 use metadata::Origin;
 use model_hash::ModelHash;

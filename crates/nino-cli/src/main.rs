@@ -18,6 +18,7 @@ mod inspect;
 mod interrupt;
 mod log;
 mod plan;
+mod plural;
 mod printer;
 mod pull;
 mod resident;

@@ -1,11 +1,11 @@
-//! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
+//! Latents as users have them: what ComfyUI's SaveLatent, diffusers and `torch.save` write.
 
 use crate::{EngineError, LatentSize, Upscale};
 use nino_dtype::DType;
 use nino_media::resize;
 use nino_models::latent::LatentFormat;
-use nino_weights::Value;
 use nino_weights::safetensors::{NewTensor, Writer};
+use nino_weights::{Entry, Index, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,9 +35,27 @@ const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
-    /// Reads `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers).
+    /// Reads the tensor that [`Latent::entry`] finds in a file.
     pub fn open(path: &Path) -> Result<Latent, EngineError> {
         Latent::read(path, &NAMES)
+    }
+
+    /// The latent in a file: `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers), else
+    /// the only tensor, where it has as many dimensions as latents have. `None` where the file
+    /// holds no latent.
+    pub fn entry(index: &Index) -> Option<&Entry> {
+        find(index, &NAMES)
+    }
+
+    /// The latent space that a file's metadata says.
+    pub fn format_of(index: &Index) -> Option<&'static LatentFormat> {
+        let says = index.metadata.get(FORMAT_KEY);
+        says.and_then(Value::as_str).and_then(LatentFormat::by_name)
+    }
+
+    /// Whether a file is of a run that stopped and holds what it goes on from.
+    pub fn is_unfinished(index: &Index) -> bool {
+        index.get(NOISY).is_some()
     }
 
     /// The latent to go on from without new noise: a stopped run's with its noise, else the only
@@ -47,7 +65,7 @@ impl Latent {
         Latent::read(path, &[NOISY, a, b, c])
     }
 
-    /// The first of `wanted` that is there.
+    /// The tensor that [`find`] gives.
     fn read(path: &Path, wanted: &[&str]) -> Result<Latent, EngineError> {
         let reader = nino_weights::open(path)?;
         let names = || {
@@ -59,13 +77,10 @@ impl Latent {
                 .take(12)
                 .collect()
         };
-        let entry = wanted
-            .iter()
-            .find_map(|name| reader.index().get(name))
-            .ok_or_else(|| EngineError::NoLatent {
-                path: path.to_owned(),
-                found: names(),
-            })?;
+        let entry = find(reader.index(), wanted).ok_or_else(|| EngineError::NoLatent {
+            path: path.to_owned(),
+            found: names(),
+        })?;
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values)?;
         // SaveLatent's files before this marker hold the model's units of SD 1.x.
@@ -74,9 +89,8 @@ impl Latent {
         if old {
             values.iter_mut().for_each(|v| *v /= 0.18215);
         }
-        let says = reader.index().metadata.get(FORMAT_KEY);
         Ok(Latent {
-            format: says.and_then(Value::as_str).and_then(LatentFormat::by_name),
+            format: Latent::format_of(reader.index()),
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
@@ -283,4 +297,13 @@ impl Latent {
             }
         }
     }
+}
+
+/// The first of `wanted` that a file has, else its only tensor, where that may be a latent.
+fn find<'a>(index: &'a Index, wanted: &[&str]) -> Option<&'a Entry> {
+    let named = wanted.iter().find_map(|name| index.get(name));
+    named.or_else(|| match index.entries() {
+        [only] if matches!(only.shape.len(), 4 | 5) => Some(only),
+        _ => None,
+    })
 }

@@ -51,7 +51,7 @@ pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
-    apply_lora,
+    apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};

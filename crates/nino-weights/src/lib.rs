@@ -18,6 +18,7 @@ mod reader;
 pub mod safetensors;
 mod scaled;
 mod shards;
+pub mod sniff;
 mod source;
 pub mod torch;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// A model file, a shard list (*.index.json) or a folder
+    /// A model, a LoRA, an embedding, a latent, a picture, a workflow (.json), or a model's folder
     #[arg(value_name = "FILE|FOLDER")]
     pub(crate) path: PathBuf,
     /// List every tensor
@@ -51,12 +51,14 @@ pub(crate) struct PullArgs {
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  nino inspect flux1-dev-Q4_K_S.gguf                     what is it, how large, in which encoding?
-  nino inspect v1-5-pruned.ckpt --tensors --filter attn2 names, types and shapes of some tensors
-  nino inspect my-diffusers-folder --json                the same for a script
+  nino inspect flux1-dev-Q4_K_S.gguf      # what is it, how large, in which encoding?
+  nino inspect fox.png                    # prompt, seed and settings of a picture
+  nino inspect workflow.json              # which models does it want, and are they here?
+  nino inspect ink.safetensors --json     # the same for a script
+  nino inspect v1-5-pruned.ckpt --tensors --filter attn2
 
-Names and shapes alone decide; nothing in a file is ever executed. `closest` means that tensors are
-missing, unknown or of other shapes; they are all listed.";
+Names and shapes alone decide; nothing in a file is ever executed. `closest` means that
+tensors are missing, unknown or of other shapes; they are all listed.";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,6 @@ mod host;
 mod report;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use super::from::Flags;
 use super::graphics::Graphics;
@@ -22,6 +21,7 @@ use crate::printer::Printer;
 use crate::settings::Settings as UserSettings;
 use anyhow::{Context, Result};
 use host::CliHost;
+pub(crate) use host::find as find_for_graph;
 use nino_engine::{DType, Store};
 use nino_workflow::{
     Executor, Graph, Limits, NodeError, Progress, RunError, Settings, Watch, check, fill_defaults,

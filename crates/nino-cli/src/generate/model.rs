@@ -14,19 +14,21 @@ use nino_engine::{
 };
 use std::path::{Path, PathBuf};
 
-/// The file of the model that has this name: the built-in one's is unpacked where it is not yet.
-pub(super) fn file(name: &Path, env: &Env) -> Result<PathBuf> {
+/// The file of one of these kinds that has this name. The built-in model has all parts of a model;
+/// its file is unpacked where it is not yet.
+pub(crate) fn file_of(kinds: &[ModelKind], name: &Path, env: &Env) -> Result<PathBuf> {
     if is_builtin(&name.to_string_lossy()) && !name.exists() {
         let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
         return Ok(builtin_model(&cache)?);
     }
-    Ok(env.library().resolve(ModelKind::MODELS, name)?)
+    Ok(env.library().resolve(kinds, name)?)
 }
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
-    let path = file(args.model.as_deref().unwrap_or(Path::new(BUILTIN)), env)?;
+    let name = args.model.as_deref().unwrap_or(Path::new(BUILTIN));
+    let path = file_of(ModelKind::MODELS, name, env)?;
     let clip: Result<Vec<_>, _> = args
         .clip
         .iter()

@@ -8,6 +8,7 @@ mod doctor;
 mod files;
 mod generate;
 mod hostile;
+mod inspect;
 mod memory;
 mod models;
 mod pull;

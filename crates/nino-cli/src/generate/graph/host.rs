@@ -70,22 +70,6 @@ impl<'a> CliHost<'a> {
         self.last.as_ref()
     }
 
-    /// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it.
-    fn find_start(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
-        let path = self.env.library().find_input(Path::new(name));
-        if path.is_file() {
-            return Ok(path);
-        }
-        let flag = match folder {
-            Folder::InputLatents => "--latent",
-            _ => "--image",
-        };
-        let text = format!(
-            "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
-        );
-        Err(HostError::new(text))
-    }
-
     fn pictures(&mut self, images: &[Image]) -> Result<(), HostError> {
         let alone = self.run.outputs == 1 && images.len() == 1;
         for image in images {
@@ -116,19 +100,35 @@ impl<'a> CliHost<'a> {
     }
 }
 
+/// The file that a graph means by a name in a folder.
+pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
+    let kinds = match folder {
+        Folder::InputImages => return find_start(env, name, "--image"),
+        Folder::InputLatents => return find_start(env, name, "--latent"),
+        Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
+        Folder::TextEncoders => &[ModelKind::TextEncoder],
+        Folder::Vae => &[ModelKind::Vae],
+        Folder::Loras => &[ModelKind::Lora],
+    };
+    model::file_of(kinds, Path::new(name), env).map_err(HostError::new)
+}
+
+/// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it;
+/// `flag` gives another one.
+fn find_start(env: &Env, name: &str, flag: &str) -> Result<PathBuf, HostError> {
+    let path = env.library().find_input(Path::new(name));
+    if path.is_file() {
+        return Ok(path);
+    }
+    let text = format!(
+        "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
+    );
+    Err(HostError::new(text))
+}
+
 impl Host for CliHost<'_> {
     fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
-        let kind = match folder {
-            Folder::InputImages | Folder::InputLatents => return self.find_start(folder, name),
-            Folder::Checkpoints | Folder::DiffusionModels => {
-                return model::file(Path::new(name), self.env).map_err(HostError::new);
-            }
-            Folder::TextEncoders => ModelKind::TextEncoder,
-            Folder::Vae => ModelKind::Vae,
-            Folder::Loras => ModelKind::Lora,
-        };
-        let found = self.env.library().resolve(&[kind], Path::new(name));
-        found.map_err(HostError::new)
+        find(self.env, folder, name)
     }
 
     fn list(&self, _: Folder) -> Option<Vec<String>> {
