@@ -1,5 +1,5 @@
-//! `nino inspect`: what a file is. A picture tells how it was made, a workflow what it wants, a model
-//! file what is in it.
+//! `nino inspect`: what a file is. A picture tells how it was made, a workflow what it wants, a
+//! model file what is in it.
 
 mod embedding;
 mod graph;

@@ -1,5 +1,6 @@
-//! What a graph makes and what it needs, in a few lines for people. A graph need not be one that can
-//! run here: classes that are not known are told, and their files are found by their names' endings.
+//! What a graph makes and what it needs, in a few lines for people. A graph need not be one that
+//! can run here: classes that are not known are told, and their files are found by their names'
+//! endings.
 
 use crate::graph::{Graph, Node};
 use crate::host::Folder;

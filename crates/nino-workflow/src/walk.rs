@@ -162,7 +162,10 @@ pub fn prompts(graph: &Graph, side: &'static str) -> Vec<Place> {
             continue;
         };
         let Some(def) = node.class.as_deref().and_then(nodes::find) else {
-            open.extend(node.links().cloned());
+            let inputs = node.inputs.keys().map(String::as_str);
+            let two_sided = node.link("positive").is_some();
+            let of_side = inputs.filter(|name| !two_sided || is_of_side(name, link.slot));
+            open.extend(of_side.filter_map(|name| node.link(name).cloned()));
             continue;
         };
         // A node with two sides gives each out again at the place of its own.
@@ -175,11 +178,7 @@ pub fn prompts(graph: &Graph, side: &'static str) -> Vec<Place> {
                     found.insert((link.node.clone(), input.name));
                 }
                 InputKind::Socket(Socket::Conditioning | Socket::Any) => {
-                    let of_side = match link.slot {
-                        0 => input.name != "negative",
-                        _ => input.name != "positive",
-                    };
-                    if !two_sided || of_side {
+                    if !two_sided || is_of_side(input.name, link.slot) {
                         open.extend(node.link(input.name).cloned());
                     }
                 }
@@ -188,4 +187,12 @@ pub fn prompts(graph: &Graph, side: &'static str) -> Vec<Place> {
         }
     }
     found.into_iter().collect()
+}
+
+/// Whether an input is not of the other side, in a node that gives the positive one out first.
+fn is_of_side(input: &str, slot: usize) -> bool {
+    match slot {
+        0 => input != "negative",
+        _ => input != "positive",
+    }
 }

@@ -32,7 +32,10 @@ impl LatentFacts {
             _ => return None,
         };
         let said = Latent::format_of(index);
-        let fit = |f: &&LatentFormat| f.channels == channels || f.unpacked_channels() == channels;
+        let fit = |f: &&LatentFormat| {
+            let has_channels = f.channels == channels || f.unpacked_channels() == channels;
+            has_channels && (time == 1 || f.time_down > 1)
+        };
         let spaces: Vec<&LatentFormat> = match said {
             Some(format) => vec![format],
             None => LATENT_FORMATS.iter().filter(fit).collect(),

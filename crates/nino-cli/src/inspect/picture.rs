@@ -93,7 +93,7 @@ fn made_by(nino: Option<&Value>, texts: &[(String, String)]) -> Option<String> {
         return Some(format!("nino {version}").trim_end().to_owned());
     }
     if has("prompt").is_some() || has("workflow").is_some() {
-        return Some("ComfyUI".to_owned());
+        return Some("a workflow of ComfyUI's".to_owned());
     }
     let (_, parameters) = has("parameters")?;
     let version = parameters.split_once("Version: ").map(|(_, rest)| {

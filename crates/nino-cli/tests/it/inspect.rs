@@ -186,6 +186,14 @@ fn comfyuis_examples_are_summed_up() {
         seen += 1;
     }
     assert_eq!(seen, 16);
+    let wan = folder.join("wan22__image_to_video_wan22_14B.api.json");
+    let json = inspected(wan.to_str().unwrap(), &["WanImageToVideo (node 50)"]);
+    let prompts = json["settings"]["prompt"].as_array().unwrap();
+    assert_eq!(
+        prompts.len(),
+        1,
+        "a node that is not known keeps its sides apart"
+    );
     let json = inspected(path.to_str().unwrap(), &["sd_xl_refiner_1.0.safetensors"]);
     assert_eq!(json["unknown_nodes"], json!({}));
 }
@@ -225,7 +233,10 @@ fn latents_tell_their_shape_and_space() {
     );
     assert_eq!(json["latent"]["format"], "nino");
     if let Some(wan) = data_or_skip("latents/wan21_16x40x64.safetensors") {
-        let json = inspected(wan.to_str().unwrap(), &["latent [1, 16, 16, 40, 64]"]);
+        let json = inspected(
+            wan.to_str().unwrap(),
+            &["latent [1, 16, 16, 40, 64] of wan21, by its channels, for 61 frames of 512x320"],
+        );
         assert_eq!(json["kind"], "latent");
     }
 }
