@@ -2,8 +2,8 @@
 //! of links.
 //!
 //! The page's format leaves out which value belongs to which input; for classes known here the
-//! order of their inputs says it. That is enough to tell what a workflow is, and not to run one: a class
-//! may have had other inputs when the workflow was saved.
+//! order of their inputs says it. That is enough to tell what a workflow is, and not to run one: a
+//! class may have had other inputs when the workflow was saved.
 
 use crate::graph::{Graph, Input, Link, Node};
 use crate::node::{InputKind, NodeDef};
