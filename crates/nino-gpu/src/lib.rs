@@ -9,11 +9,13 @@
 
 mod adapter;
 mod block;
+mod caps;
 mod device;
 mod error;
 mod exec;
 mod hazard;
 mod kernel;
+mod kernels;
 mod lower;
 mod memory;
 pub mod ops;
@@ -24,6 +26,8 @@ mod profile;
 mod roofline;
 mod session;
 mod shader;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+mod spirv;
 mod submit;
 #[cfg(test)]
 mod testing;
@@ -36,10 +40,14 @@ mod vulkan;
 mod weights;
 
 pub use adapter::{AdapterInfo, AdapterKind, Adapters, Tier};
+pub use caps::{Arch, Caps};
 pub use device::{Gpu, OpenOptions};
 pub use error::GpuError;
 pub use exec::GpuDevice;
 pub use kernel::{Dispatch, Launch, View};
+pub use kernels::{PlannedLaunch, kernels};
 pub use memory::{MemoryReading, MemorySource, host as host_memory};
 pub use roofline::Roofline;
 pub use shader::KernelKey;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+pub use spirv::{PARAM_BYTES, Spirv, spirv_version};

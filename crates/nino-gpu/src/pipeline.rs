@@ -110,18 +110,19 @@ impl Gpu {
         if let Some(found) = self.pipelines.lock().get(key) {
             return Ok(Arc::clone(found));
         }
-        let assembled = assemble(key, self.pipelines.immediates)?;
         let compiled = match &self.vulkan {
             Some(vulkan) => self.check_lost().and_then(|()| {
-                let label = key.label();
-                let code = vulkan.compile(&label, &assembled)?;
+                let (code, n_bindings) = vulkan.compile(key, &self.caps)?;
                 Ok(Pipeline {
                     code: Code::Vulkan(Arc::new(code)),
-                    label,
-                    n_bindings: assembled.n_bindings,
+                    label: key.label(),
+                    n_bindings,
                 })
             }),
-            None => self.scoped("kernel", 0, || self.compile(key, &assembled)),
+            None => {
+                let assembled = assemble(key, self.pipelines.immediates)?;
+                self.scoped("kernel", 0, || self.compile(key, &assembled))
+            }
         };
         let compiled = compiled.map_err(|e| match e {
             GpuError::Validation { reason, .. } => GpuError::Kernel {

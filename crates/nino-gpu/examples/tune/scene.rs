@@ -228,7 +228,11 @@ impl Scene {
                             t.taps,
                             u8::from(t.packed)
                         );
-                        add(label, gemm.conv3(gpu, t, [0, 1], (0, c.output[1])), flops);
+                        add(
+                            label,
+                            gemm.conv3(&gpu.caps, t, [0, 1], (0, c.output[1])),
+                            flops,
+                        );
                     }
                 }
                 for t in coop_tiles(small, conv.is_some(), &self.tiles) {
@@ -236,7 +240,7 @@ impl Scene {
                         "coop {}x{}x{} sub {}x{} ahead {}",
                         t.bm, t.bn, t.bk, t.wm, t.wn, t.ahead
                     );
-                    add(label, gemm.coop(gpu, t), flops);
+                    add(label, gemm.coop(&gpu.caps, t), flops);
                 }
                 let plain = if self.tiles.is_empty() {
                     plain_tiles(small)
@@ -247,7 +251,7 @@ impl Scene {
                     let tile = PlainTile { bm, bn, bk, um, un };
                     add(
                         format!("plain {bm}x{bn}x{bk}"),
-                        gemm.plain(gpu, tile),
+                        gemm.plain(&gpu.caps, tile),
                         flops,
                     );
                 }
@@ -274,12 +278,12 @@ impl Scene {
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
                 if self.tiles.first().is_some_and(Vec::is_empty) {
-                    add("wide".to_owned(), op.wide(gpu), flops);
+                    add("wide".to_owned(), op.wide(&gpu.caps), flops);
                     return jobs;
                 }
                 for t in attention_tiles(small, &self.tiles) {
                     let label = format!("coop {}x{} sub {}", t.bq, t.bkv, t.wq);
-                    add(label, op.coop(gpu, t), flops);
+                    add(label, op.coop(&gpu.caps, t), flops);
                 }
             }
         }

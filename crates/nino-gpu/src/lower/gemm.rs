@@ -45,7 +45,7 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
-        launches.extend(gemm.best_pieces(self.gpu)?);
+        launches.extend(gemm.best_pieces(self.caps)?);
         Ok(launches)
     }
 
@@ -71,7 +71,7 @@ impl<'a> Lower<'a> {
             kernel: key.into(),
             views: vec![to, from],
             writes: 1,
-            params: vec![0, n, 0, n, self.gpu.base(&to), self.gpu.base(&from)],
+            params: vec![0, n, 0, n, self.caps.base(&to), self.caps.base(&from)],
             groups: grid(u64::from(n / 4).div_ceil(256)),
         };
         Ok((to, vec![expand]))
@@ -104,11 +104,11 @@ impl<'a> Lower<'a> {
         };
         let whole = self.rows.start.is_multiple_of(m) && self.rows.end.is_multiple_of(m);
         if whole && self.rows.len() / m <= MOST_GROUPS as usize {
-            return gemm(self.rows.clone(), self.rows.len() / m).best_pieces(self.gpu);
+            return gemm(self.rows.clone(), self.rows.len() / m).best_pieces(self.caps);
         }
         let batches = self.rows.start / m..self.rows.end.div_ceil(m);
         let cut = |b: usize| self.rows.start.max(b * m)..self.rows.end.min((b + 1) * m);
-        batches.map(|b| gemm(cut(b), 1).best(self.gpu)).collect()
+        batches.map(|b| gemm(cut(b), 1).best(self.caps)).collect()
     }
 
     pub(super) fn conv(&self, o: &Conv) -> Launches<'a> {
@@ -165,7 +165,7 @@ impl<'a> Lower<'a> {
             conv: (!pointwise).then_some(shape),
         };
         let rows = self.rows.start as u32..self.rows.end as u32;
-        launches.extend(gemm.best_conv(self.gpu, &rows)?);
+        launches.extend(gemm.best_conv(self.caps, &rows)?);
         Ok(launches)
     }
 

@@ -30,7 +30,7 @@ fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
         for case in CASES {
             for dtype in [DType::F16, DType::F32] {
                 if let Err(why) = check(&gpu, case, dtype) {
-                    failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.tier));
+                    failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.caps.tier));
                 }
             }
         }
@@ -63,7 +63,7 @@ fn gpu_more_rows_than_kernels_count_are_refused() {
                 ..View::whole(&buffer, DType::F16)
             };
             let lower = Lower {
-                gpu: &gpu,
+                caps: &gpu.caps,
                 graph: &g,
                 node,
                 rows: n - 4..n,
@@ -94,7 +94,7 @@ fn gpu_products_of_many_rows_are_launches_that_devices_take() {
             let w = g.param("w", [cout, side, side, 16], DType::F16);
             let node = g.conv2d(x, w, None, side / 2);
             let lower = Lower {
-                gpu: &gpu,
+                caps: &gpu.caps,
                 graph: &g,
                 node,
                 rows: 0..4096,
@@ -189,11 +189,11 @@ fn run(
     let scratch = gpu.buffer("scratch", scratch_bytes as u64).unwrap();
     gpu.write(&scratch, 0, &vec![0; scratch_bytes]).unwrap();
     let packed = match graph.op(*node) {
-        Some(Op::Conv(conv)) => packs_weights(gpu, graph, conv),
+        Some(Op::Conv(conv)) => packs_weights(&gpu.caps, graph, conv),
         _ => false,
     };
     let lower = Lower {
-        gpu,
+        caps: &gpu.caps,
         graph,
         node: *node,
         rows,
@@ -224,7 +224,7 @@ struct Part {
 impl Part {
     fn new(gpu: &Gpu, graph: &Graph, node: Node, used: &Range<usize>, kept: usize) -> Part {
         let start = used.start.max(graph.bytes(node).saturating_sub(kept));
-        let skip = start % gpu.offset_alignment().max(256) as usize;
+        let skip = start % gpu.caps.offset_alignment.max(256) as usize;
         let range = start..used.end;
         Part {
             buffer: gpu.buffer("part", (skip + range.len()) as u64).unwrap(),
@@ -236,7 +236,7 @@ impl Part {
 
     fn view(&self) -> View<'_> {
         View {
-            buffer: &self.buffer,
+            buffer: Some(&self.buffer),
             offset: self.skip as u64,
             bytes: self.range.len() as u64,
             dtype: self.dtype,

@@ -4,7 +4,7 @@ use nino_dtype::DType;
 use nino_graph::{Act, Epilogue, Graph, Linear};
 
 use super::{ConvShape, Gemm};
-use crate::Gpu;
+use crate::Caps;
 use crate::kernel::{Kernel, Launch, MOST_GROUPS};
 use nino_ptx::gemm::{GemmKernel, Tile, Window};
 use nino_ptx::{MULTIPROCESSORS, PtxKey};
@@ -69,8 +69,8 @@ pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
 
 impl<'a> Gemm<'a> {
     /// The launch on Hopper's matrix units, where this device and this product allow it.
-    pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
-        let fits = gpu.has_wgmma()
+    pub(super) fn hopper(&self, caps: &Caps) -> Option<Launch<'a>> {
+        let fits = caps.has_wgmma()
             && self.m <= MOST_GROUPS * LOWEST
             && self.batch == 1
             && self.n.is_multiple_of(match self.gate {
