@@ -18,9 +18,10 @@ pub(crate) use generate::{
     PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
 use nino_engine::Tier;
-pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
+pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
 pub(crate) use vae::{
-    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
+    TileArg,
 };
 
 #[derive(Debug, Parser)]
@@ -57,8 +58,7 @@ pub(crate) enum Verb {
     /// Turn a picture into a latent
     Encode(EncodeArgs),
     /// Say what a piece of work would need, before anything is allocated
-    #[command(subcommand)]
-    Plan(PlanVerb),
+    Plan(PlanArgs),
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),

@@ -7,6 +7,7 @@ mod metadata;
 pub(crate) mod model;
 mod model_hash;
 mod output;
+pub(crate) mod planned;
 mod report;
 mod request;
 pub(crate) mod rescue;

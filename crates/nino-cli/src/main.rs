@@ -29,7 +29,7 @@ mod table;
 mod verdict;
 
 use anyhow::Result;
-use args::{BenchVerb, Cli, PlanVerb, Verb};
+use args::{BenchVerb, Cli, Verb};
 use clap::Parser;
 use env::Env;
 use printer::Printer;
@@ -93,8 +93,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Generate(args) => generate::run(args, &env, printer),
         Verb::Decode(args) => decode::decode(args, &env, printer),
         Verb::Encode(args) => decode::encode(args, &env, printer),
-        Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env, printer),
-        Verb::Plan(PlanVerb::Generate(args)) => plan::generate(args, &env, printer),
+        Verb::Plan(args) => plan::run(args, &env, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env, printer),
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env, printer),

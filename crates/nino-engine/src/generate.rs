@@ -15,7 +15,7 @@ use crate::decode::{DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::encode_texts;
 use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
 use passes::Passes;
-pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
+pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
 use std::time::{Duration, Instant};
 pub use stopped::{GoOn, Stopped};

@@ -44,7 +44,7 @@ pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encod
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
-    Residency, StagePlan, Start, Stopped, generate, plan_generate,
+    Residency, StagePlan, Start, Stopped, generate, plan_generate, plan_work,
 };
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};

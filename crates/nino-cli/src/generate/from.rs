@@ -6,7 +6,7 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{Cli, GenerateArgs, Verb};
+use crate::args::{Cli, GenerateArgs, PlanArgs, PlanVerb, Verb};
 use crate::printer;
 use anyhow::Result;
 use clap::Parser;
@@ -75,6 +75,10 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
             let line = merged.line(line);
             let args = match Cli::try_parse_from(line)?.verb {
                 Verb::Generate(args) => Some(args),
+                Verb::Plan(PlanArgs {
+                    verb: Some(PlanVerb::Generate(args)),
+                    ..
+                }) => Some(Box::new(args.generate)),
                 _ => None,
             };
             Ok(Wanted::Flags {

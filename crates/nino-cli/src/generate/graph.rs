@@ -3,6 +3,7 @@
 
 mod change;
 mod host;
+mod planned;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use nino_engine::{DType, Store};
 use nino_workflow::{
     Executor, Graph, Limits, NodeError, Progress, RunError, Settings, Watch, check, fill_defaults,
 };
+pub(crate) use planned::{PlannedGraph, plan, planned};
 use report::Report;
 use std::time::Instant;
 

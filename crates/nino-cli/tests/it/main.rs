@@ -11,6 +11,7 @@ mod hostile;
 mod inspect;
 mod memory;
 mod models;
+mod plan;
 mod pull;
 mod same_bytes;
 mod shell;

@@ -1,8 +1,9 @@
 //! Opens devices. The only file that knows the executors' constructors.
 
 use super::list::{Target, adapter, adapters};
+use super::predicted::Predicted;
 use super::{
-    Budget, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
+    Budget, Card, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
     measure, resident_bytes,
 };
 use nino_cpu::{Cpu, CpuOptions};
@@ -30,15 +31,23 @@ pub struct Opened {
 enum Executor {
     Cpu(Arc<Cpu>),
     Gpu(GpuDevice),
+    Card(Arc<Predicted>),
 }
 
 impl Opened {
+    /// Whether it stands for a card that is not in this machine, so that all that is told of it is
+    /// predicted.
+    pub fn is_predicted(&self) -> bool {
+        matches!(self.executor, Executor::Card(_))
+    }
+
     /// Bytes that are free where values wait outside the device: on disk for a CPU, in the host's
     /// memory for a GPU. `None` where the system does not tell.
     pub fn outside_bytes(&self) -> Option<u64> {
         match &self.executor {
             Executor::Cpu(cpu) => cpu.free_disk_bytes(),
             Executor::Gpu(_) => HostMemory::read().available,
+            Executor::Card(_) => None,
         }
     }
 
@@ -47,23 +56,28 @@ impl Opened {
         match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::LARGE),
             Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::LARGE),
+            Executor::Card(_) => Err(DeviceError::NotHere {
+                model: self.model.clone(),
+            }),
         }
     }
 
     /// Measures for about a second how fast the kinds of op in `loads` run, and how fast values
     /// come from the host, where any do; the other rates are those of any device of the kind. It
     /// takes little memory and is not held to the budget: where a plan fits, its time can be
-    /// estimated.
+    /// estimated. The rates of a card that is not here are predicted.
     pub fn rates(&self, loads: &[&Load]) -> Result<Rates, DeviceError> {
         let ceiling = match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
             Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::beside_a_plan(gpu.gpu()))
                 // The card may be full: less memory still gives an estimate.
                 .or_else(|_| ceiling::gpu(gpu.gpu(), ceiling::SMALL))?,
+            Executor::Card(card) => return Ok(card.rates(loads)),
         };
         let bare: &dyn Device = match &self.executor {
             Executor::Cpu(cpu) => &**cpu,
             Executor::Gpu(gpu) => gpu,
+            Executor::Card(card) => &**card,
         };
         measure::rates(bare, ceiling, loads)
     }
@@ -92,6 +106,29 @@ pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
         }
         opened => opened,
     }
+}
+
+/// Stands for a card that is not in this machine: plans can be made for it, at the level of kernels
+/// and within the budget that were chosen.
+pub fn open_card(card: &'static Card, choice: &DeviceChoice) -> Result<Opened, DeviceError> {
+    let tier = choice.tier.unwrap_or(card.tier);
+    if tier > card.tier {
+        return Err(DeviceError::NoSuchTier {
+            tier,
+            looked_at: vec![card.name.to_owned()],
+        });
+    }
+    let predicted = Arc::new(Predicted::new(card, tier));
+    let available = predicted.budget();
+    let budget = choice.budget.unwrap_or(available.bytes);
+    Ok(Opened {
+        device: budgeted(predicted.clone(), Some(budget), 0),
+        name: DeviceName::Card(card.name),
+        model: card.model.to_owned(),
+        tier: Some(tier),
+        available: Some(available),
+        executor: Executor::Card(predicted),
+    })
 }
 
 /// Opens one of [`super::targets`].

@@ -1,7 +1,7 @@
-//! What a request needs, before anything is allocated: every stage's plan, and what can stay on the
+//! What work needs, before anything is allocated: every stage's plan, and what can stay on the
 //! device from one picture to the next.
 //!
-//! The request itself runs on a device that computes nothing, with a store like the real one, so a
+//! The work itself runs on a device that computes nothing, with a store like the real one, so a
 //! plan cannot come to other numbers than the run will.
 
 use super::dry::{Dry, Opened};
@@ -14,14 +14,14 @@ use nino_graph::{Device, Load, Plan};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A request that is known to fit.
+/// Work that is known to fit.
 #[derive(Clone, Debug)]
 pub struct GeneratePlan {
     pub stages: Vec<StagePlan>,
     peak_bytes: usize,
 }
 
-/// One network of the request.
+/// One network of the work.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
     pub stage: Stage,
@@ -95,28 +95,42 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    whole_request(device, |device| rehearse(device, model, request, pictures))
-}
-
-/// Goes through a request on a device that computes nothing.
-fn rehearse(
-    device: Arc<dyn Device>,
-    model: &Checkpoint,
-    request: &GenerateRequest,
-    pictures: usize,
-) -> Result<GeneratePlan, EngineError> {
-    let dry = Arc::new(Dry::new(device));
-    let store = Store::for_pictures(dry.clone(), pictures);
-    let once = || {
+    plan_work(device, pictures, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,
             on_event: &mut |_| {},
         };
-        generate(&store, model, request, &mut control, &mut |_| Ok(()))
+        generate(store, model, request, &mut control, &mut |_| Ok(())).map(drop)
+    })
+}
+
+/// Plans work of any kind that is done `pictures` times. `work` goes through it once, with the
+/// store it is given, whose device computes nothing and gives zeros. It is called again for a
+/// second picture, and where the budget is too small, to find the least that is enough.
+pub fn plan_work(
+    device: &Arc<dyn Device>,
+    pictures: usize,
+    mut work: impl FnMut(&Store) -> Result<(), EngineError>,
+) -> Result<GeneratePlan, EngineError> {
+    whole_request(device, |device| rehearse(device, pictures, &mut work))
+}
+
+/// Goes through work on a device that computes nothing.
+fn rehearse(
+    device: Arc<dyn Device>,
+    pictures: usize,
+    work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
+) -> Result<GeneratePlan, EngineError> {
+    let dry = Arc::new(Dry::new(device));
+    let store = Store::for_pictures(dry.clone(), pictures);
+    let mut once = || {
+        store.reset_peak();
+        work(&store)?;
+        Ok::<_, EngineError>(store.usage().peak_bytes)
     };
     store.remember_opened();
-    let mut peak_bytes = once()?.peak_bytes;
+    let mut peak_bytes = once()?;
     let opened = store.take_opened();
     let runs = |plan: &Arc<Plan>| -> usize {
         let sessions = dry.sessions();
@@ -137,7 +151,7 @@ fn rehearse(
     }
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.peak_bytes);
+        peak_bytes = peak_bytes.max(once()?);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
