@@ -27,7 +27,7 @@ pub mod walk;
 pub use check::{Checked, MissingNode, NodeProblems, Problem, PromptError, check, fill_defaults};
 pub use error::{GraphError, NodeError, RunError};
 pub use graph::{Graph, Input, Limits, Link, Node};
-pub use host::{Folder, Host, HostError, Made, Output};
+pub use host::{Folder, Host, HostError, Made, Output, SampledLatent};
 pub use node::{InputDef, InputKind, Need, NodeDef, OutputDef};
 pub use run::{Executor, NodeEvent, Progress, Ran, Settings, Watch};
 pub use types::Socket;

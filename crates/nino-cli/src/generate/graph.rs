@@ -5,6 +5,7 @@ mod change;
 mod host;
 mod planned;
 mod report;
+mod rescue;
 #[cfg(test)]
 mod tests;
 
@@ -85,10 +86,11 @@ pub(super) fn run(
             },
         };
         let ran = executor.run(&checked, &mut host, &mut watch);
-        ran.map_err(told).with_context(|| match count {
-            1 => "the graph stopped".to_owned(),
-            _ => format!("picture {} of {count}", i + 1),
-        })?;
+        ran.map_err(|error| kept(told(error), &host, &graph))
+            .with_context(|| match count {
+                1 => "the graph stopped".to_owned(),
+                _ => format!("picture {} of {count}", i + 1),
+            })?;
     }
     if let Some(picture) = host.last_picture() {
         screen.finished(picture);
@@ -112,6 +114,15 @@ fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option
         Some(QuantizeArg::Q4K) => Some(DType::Q4_K),
         Some(QuantizeArg::None) | None => None,
     })
+}
+
+/// The error of a run, with where its latent was kept.
+fn kept(error: anyhow::Error, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
+    match host.rescue(graph) {
+        None => error,
+        Some(Ok(rescued)) => error.context(rescued),
+        Some(Err(lost)) => error.context(format!("the sampled latent could not be kept: {lost}")),
+    }
 }
 
 /// An error of a node, with the engine's own error where it is found: hints and exit codes depend

@@ -140,6 +140,10 @@ impl<'a> Rescue<'a> {
 }
 
 impl Rescued {
+    pub(super) fn new(sentence: String, hints: Vec<String>) -> Rescued {
+        Rescued { sentence, hints }
+    }
+
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }
@@ -152,7 +156,7 @@ impl fmt::Display for Rescued {
 }
 
 /// A file that is there already may be what a run starts from.
-fn unused(path: &Path) -> PathBuf {
+pub(super) fn unused(path: &Path) -> PathBuf {
     let others = (1..).map(|i| numbered(path, i));
     let mut all = std::iter::once(path.to_owned()).chain(others);
     all.find(|p| !p.exists()).unwrap_or_else(|| path.to_owned())

@@ -2,13 +2,16 @@
 //! made.
 
 use super::change;
+use super::rescue::LastLatent;
 use crate::args::GenerateArgs;
 use crate::decode::numbered;
 use crate::env::Env;
+use crate::generate::rescue::Rescued;
 use crate::generate::{model, output};
 use nino_engine::media::write_picture;
-use nino_engine::{Image, ModelKind, Picture};
-use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
+use nino_engine::{EngineError, Image, ModelKind, Picture};
+use nino_workflow::walk::{self, ClassInput};
+use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +22,8 @@ pub(super) struct CliHost<'a> {
     run: Run,
     files: Vec<PathBuf>,
     last: Option<Picture>,
+    /// The latent that no picture came of yet.
+    sampled: Option<LastLatent>,
 }
 
 /// The run that goes on.
@@ -44,6 +49,7 @@ impl<'a> CliHost<'a> {
             run: Run::default(),
             files: Vec::new(),
             last: None,
+            sampled: None,
         }
     }
 
@@ -60,6 +66,36 @@ impl<'a> CliHost<'a> {
             pictures: 0,
             text: vec![("prompt", graph.to_json().to_string())],
         };
+    }
+
+    /// Keeps the latent of a run that failed; `None` where there is none.
+    pub(super) fn rescue(&self, graph: &Graph) -> Option<Result<Rescued, EngineError>> {
+        let sampled = self.sampled.as_ref()?;
+        let vae = self.vae(graph);
+        Some(sampled.save(&self.run.path, &self.about(), vae.as_deref()))
+    }
+
+    /// The file that decodes a graph's latents: its VAE's, else its checkpoint's.
+    fn vae(&self, graph: &Graph) -> Option<PathBuf> {
+        let loaders: [(&[ClassInput], Folder); 2] = [
+            (&[("VAELoader", "vae_name")], Folder::Vae),
+            (
+                &[("CheckpointLoaderSimple", "ckpt_name")],
+                Folder::Checkpoints,
+            ),
+        ];
+        loaders.into_iter().find_map(|(loader, folder)| {
+            let place = walk::places(graph, loader).into_iter().next()?;
+            let name = walk::value(graph, &place)?.as_str()?;
+            find(self.env, folder, name).ok()
+        })
+    }
+
+    /// What a latent's file says of how it was made.
+    fn about(&self) -> BTreeMap<String, String> {
+        let text = self.run.text.iter();
+        text.map(|(key, text)| ((*key).to_owned(), text.clone()))
+            .collect()
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
@@ -90,11 +126,8 @@ impl<'a> CliHost<'a> {
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
         let asked_for = output::latent(self.args, self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
-        let text = self.run.text.iter();
-        let about: BTreeMap<String, String> = text
-            .map(|(key, text)| ((*key).to_owned(), text.clone()))
-            .collect();
-        latents.latent.save(&path, &about).map_err(HostError::new)?;
+        let saved = latents.latent.save(&path, &self.about());
+        saved.map_err(HostError::new)?;
         self.files.push(path);
         Ok(())
     }
@@ -148,6 +181,11 @@ impl Host for CliHost<'_> {
             Made::Previews(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
         }
+        self.sampled = None;
         Ok(json!({}))
+    }
+
+    fn sampled(&mut self, sampled: &SampledLatent<'_>) {
+        self.sampled = Some(sampled.into());
     }
 }
