@@ -80,7 +80,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document on standard output instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more on standard error: -v decisions, -vv every op (or set NINO_LOG)
+    /// Say more on standard error: -v what was decided, -vv every op, -vvv all there is
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// No progress bars

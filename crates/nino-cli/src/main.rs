@@ -81,7 +81,11 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
-    let env = Env::read()?;
+    let env = match &cli.verb {
+        // It is the verb to find out what is wrong.
+        Verb::Doctor(_) => Env::read_without_trust(),
+        _ => Env::read()?,
+    };
     log::install(cli.output.verbose, &env)?;
     interrupt::install();
     let printer = Printer::new(&cli.output);

@@ -15,6 +15,7 @@ mod measure;
 mod memory;
 mod name;
 mod open;
+mod ops_log;
 mod predicted;
 mod profiles;
 mod reopen;

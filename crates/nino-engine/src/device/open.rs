@@ -4,11 +4,11 @@ use super::list::{Target, adapter, adapters};
 use super::predicted::Predicted;
 use super::{
     Budget, Card, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
-    measure, resident_bytes,
+    measure, ops_log, resident_bytes,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_gpu::{Gpu, GpuDevice, GpuError, OpenOptions, Tier};
-use nino_graph::{Around, Device, ExecError, Load, Rates};
+use nino_graph::{Around, Device, ExecError, Load, Mib, Rates};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
         // With a tier asked for, the CPU would not be what was meant.
         Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
             if let DeviceError::Gpu(GpuError::NoAdapter { .. }) = e {
-                tracing::debug!("auto takes the CPU: {e}");
+                tracing::info!("auto takes the CPU: {e}");
             } else {
                 tracing::warn!("auto takes the CPU: {e}");
             }
@@ -171,14 +171,31 @@ fn open_beside(
         (device, Executor::Cpu(cpu), Budget::host(&memory, None))
     };
     let budget = choice.budget.or(available.as_ref().map(|b| b.bytes));
+    tell(target, choice, budget);
     Ok(Opened {
-        device: budgeted(device, budget, drivers),
+        device: budgeted(ops_log::listened(device), budget, drivers),
         name: target.name,
         model: target.model.clone(),
         tier: target.tier,
         available,
         executor,
     })
+}
+
+/// Which device was taken, and how much memory plans may use there.
+fn tell(target: &Target, choice: &DeviceChoice, budget: Option<u64>) {
+    let tier = target.tier.map_or(String::new(), |t| format!(", tier {t}"));
+    let memory = match budget {
+        Some(bytes) => format!("{} of memory", Mib::down(bytes as usize)),
+        None => "memory without a limit".to_owned(),
+    };
+    let whose = if choice.budget.is_some() {
+        "as --budget or a setting says"
+    } else {
+        "as much as is free"
+    };
+    let Target { name, model, .. } = target;
+    tracing::info!("device {name} ({model}{tier}) with {memory}, {whose}");
 }
 
 /// The GPU itself, and the same as a device that can be opened again.

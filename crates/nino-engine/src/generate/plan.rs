@@ -13,6 +13,7 @@ use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
 use nino_graph::{Device, Load, Plan};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tracing::subscriber::{NoSubscriber, with_default};
 
 /// Work that is known to fit.
 #[derive(Clone, Debug)]
@@ -126,7 +127,8 @@ fn rehearse(
     let store = Store::for_pictures(dry.clone(), pictures);
     let mut once = || {
         store.reset_peak();
-        work(&store)?;
+        // What is decided is told when it is done.
+        with_default(NoSubscriber::default(), || work(&store))?;
         Ok::<_, EngineError>(store.usage().peak_bytes)
     };
     store.remember_opened();
