@@ -123,6 +123,17 @@ impl Env {
     }
 }
 
+/// Where the config file is looked for.
+pub(crate) fn config_path() -> Option<PathBuf> {
+    let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    settings::config_path(var).0
+}
+
+/// Whether messages may be in color; a terminal is wanted for that, too.
+pub(crate) fn colors() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
 /// Without a display, Mesa's layer that asks it for its GPU can only print an error about that;
 /// this turns the layer off. Called first of all, while there is one thread.
 pub(crate) fn hush_mesa() {
@@ -156,27 +167,12 @@ const KNOWN: &[Known] = &[
         "NINO_CONFIG",
         "the config file, instead of nino/config.toml in the user's config folder",
     ),
-    known("NINO_PROFILE", "default of --profile"),
-    known("NINO_DEVICE", "default of --device"),
-    known("NINO_GPU_TIER", "default of --gpu-tier"),
-    known("NINO_BUDGET", "default of --budget"),
-    known("NINO_THREADS", "default of --threads"),
-    known("NINO_PRECISION", "default of --precision"),
-    known("NINO_TILE", "default of --tile"),
-    known("NINO_TILE_SIZE", "default of --tile-size"),
-    known("NINO_OVERLAP", "default of --overlap"),
-    known("NINO_QUANTIZE", "default of --quantize"),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
     known(
         "TMPDIR",
         "folder for values that do not fit into memory, instead of /var/tmp",
     ),
     known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
-    known("NINO_MODELS", "folders where model files are found by name"),
-    known(
-        "NINO_COMFYUI",
-        "ComfyUI's folder: its models are found by name, too",
-    ),
     known(
         "NINO_REQUIRE_GPU",
         "1 makes tests fail that find no GPU; no effect on nino itself",
@@ -305,9 +301,12 @@ fn listed_of(vars: impl Iterator<Item = (String, String)>) -> Vec<SetVariable> {
         .filter(|(name, _)| !name.starts_with("NINO_TEST_"))
         .filter_map(|(name, value)| {
             let known = KNOWN.iter().find(|k| matches(k.name, &name));
-            let unknown = known.is_none() && name.starts_with("NINO_");
-            let about = match known {
-                Some(known) => known.about,
+            let mut settings = settings::KEYS.iter();
+            let setting = settings.find(|(key, _)| settings::variable(key) == name);
+            let about = known.map(|k| k.about).or(setting.map(|(_, about)| *about));
+            let unknown = about.is_none() && name.starts_with("NINO_");
+            let about = match about {
+                Some(about) => about,
                 None if unknown => "nino knows no variable of this name",
                 None => return None,
             };

@@ -14,8 +14,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What can be set, by its name in the file. The variable is `NINO_` and the name in capitals.
-pub(crate) const KEYS: [(&str, &str); 12] = [
+/// What can be set, by its name in the file, and what it is. The variable is `NINO_` and the name
+/// in capitals.
+pub(crate) const KEYS: [(&str, &str); 19] = [
+    ("model", "default of --model"),
+    ("steps", "default of --steps"),
+    ("sampler", "default of --sampler"),
+    ("scheduler", "default of --scheduler"),
+    (
+        "size",
+        "default of --size, for pictures that start from nothing",
+    ),
+    ("output_dir", "folder of pictures that -o does not name"),
+    (
+        "output_name",
+        "names of those pictures: {prompt}-{seed}, or with {model} and {n}",
+    ),
     ("profile", "default of --profile"),
     ("device", "default of --device"),
     ("gpu_tier", "default of --gpu-tier"),
@@ -146,7 +160,7 @@ impl Settings {
         self.said.get(key).map(|said| said.value.as_str())
     }
 
-    /// All of it, for `nino doctor`.
+    /// All of it, for `nino doctor` and `nino config`.
     pub(crate) fn all(&self) -> &BTreeMap<&'static str, Said> {
         &self.said
     }

@@ -104,6 +104,17 @@ pub struct LatentSize {
     pub width: usize,
 }
 
+impl LatentSize {
+    /// The size of a picture's latent.
+    pub fn picture(height: usize, width: usize) -> LatentSize {
+        LatentSize {
+            frames: 1,
+            height,
+            width,
+        }
+    }
+}
+
 /// A decode that is known to fit.
 #[derive(Clone, Debug)]
 pub struct DecodePlan {

@@ -72,7 +72,7 @@ pub enum DeviceError {
     NoSuchTier { tier: Tier, looked_at: Vec<String> },
     #[error("{model} is not in this machine: plans can be made for it, and nothing measured")]
     NotHere { model: String },
-    #[error("there is no memory to measure with: {bytes} bytes are wanted")]
+    #[error("there is no memory to measure with: {} are wanted", nino_graph::Mib::up(*bytes))]
     NoMemory { bytes: usize },
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),

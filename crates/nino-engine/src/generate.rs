@@ -35,7 +35,7 @@ pub struct Generated {
 /// A latent that took long to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
-    /// To be decoded: sampled, or the picture a stopped run had come to.
+    /// The latent to be decoded: sampled, or the picture a stopped run had come to.
     pub latent: &'a Latent,
     pub stopped: Option<&'a Stopped>,
 }

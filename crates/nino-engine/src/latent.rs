@@ -31,7 +31,8 @@ pub struct Latent {
 
 const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
 
-/// In files of stopped runs, beside the picture so far: the same with the noise it still has.
+/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so far
+/// stands beside it.
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
@@ -94,7 +95,7 @@ impl Latent {
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
-
+    /// Makes a latent from `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     pub fn from_planes(
         shape: &[usize],
@@ -203,7 +204,7 @@ impl Latent {
         }
         shape
     }
-
+    /// The size of one batch element.
     /// Of one batch element.
     pub fn size(&self) -> LatentSize {
         LatentSize {
@@ -230,16 +231,17 @@ impl Latent {
         }
         latent
     }
-
-    /// At another size, every picture of the batch.
+    /// The latent at another size, every frame of every picture or clip of the batch.
+    /// At another size, every frame of every picture or clip of the batch.
     #[must_use]
     pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
         if (self.height, self.width) == (height, width) {
             return self.clone();
         }
         let size = (self.height, self.width, self.channels);
-        let values = (0..self.batch)
-            .flat_map(|b| resize(self.item(b), size, (height, width), how))
+        let frames = self.values.chunks_exact(size.0 * size.1 * size.2);
+        let values = frames
+            .flat_map(|frame| resize(frame, size, (height, width), how))
             .collect();
         Latent {
             height,
@@ -259,16 +261,22 @@ impl Latent {
         }
     }
 
-    /// Latents of nothing, which text to image starts from.
-    pub fn empty(batch: usize, channels: usize, height: usize, width: usize) -> Latent {
+    /// Latents of nothing, which sampling from text alone starts from. More than one frame makes a
+    /// video.
+    pub fn empty(batch: usize, channels: usize, size: LatentSize) -> Latent {
+        let LatentSize {
+            frames,
+            height,
+            width,
+        } = size;
         Latent {
             batch,
-            frames: 1,
+            frames,
             height,
             width,
             channels,
-            values: vec![0.0; batch * channels * height * width],
-            is_video: false,
+            values: vec![0.0; batch * channels * frames * height * width],
+            is_video: frames > 1,
             format: None,
         }
     }

@@ -62,9 +62,9 @@ pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::schedule;
 pub use nino_sample::{
-    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, ModelSampling,
-    Options as SamplerOptions, Prediction, Rng, SAMPLERS, Sampler as SamplerInfo, Scheduler, Seed,
-    Solver, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, Labelled,
+    ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES, SAMPLERS,
+    SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
 };
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};

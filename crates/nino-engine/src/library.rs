@@ -88,7 +88,7 @@ fn offered(near: &[String]) -> String {
     if near.is_empty() {
         return String::new();
     }
-    format!("; nearest are {}", near.join(", "))
+    format!("; did you mean {}?", near.join(" or "))
 }
 
 fn paths(found: &[PathBuf]) -> String {

@@ -281,7 +281,7 @@ impl Store {
         });
     }
 
-    /// From now on remembers which networks are opened.
+    /// Remembers from now on which networks are opened.
     pub(crate) fn remember_opened(&self) {
         self.state().opened = Some(Vec::new());
     }

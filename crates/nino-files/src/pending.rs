@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 16;
 /// [`crate::remove_all_unfinished`], and after a kill by the next output in its folder.
 #[derive(Debug)]
 pub struct Pending {
-    /// As the caller named it, for messages.
+    /// The path as the caller named it, for messages.
     target: PathBuf,
     /// Where the links of `target` lead.
     place: PathBuf,

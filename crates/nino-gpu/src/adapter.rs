@@ -131,10 +131,7 @@ impl Adapters {
                 _ => 2,
             });
             return best.ok_or_else(|| GpuError::NoAdapter {
-                reason: format!(
-                    "only software adapters found ({}); name one to use it",
-                    self.names().join(", ")
-                ),
+                reason: format!("only software adapters found ({})", self.names().join(", ")),
             });
         } else if let Ok(index) = wanted.parse::<usize>() {
             self.infos.get(index)

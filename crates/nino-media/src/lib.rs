@@ -30,7 +30,9 @@ pub use resize::{Size, Upscale, resize};
 pub use source::{FrameSource, ReadOptions, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
-pub use still::{can_write_picture, png, write_picture};
+pub use still::{
+    PictureOptions, can_write_picture, encode_picture, png, write_picture, write_picture_with,
+};
 pub use text::{Text, read_text};
 
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +95,7 @@ pub enum MediaError {
         format: &'static str,
         what: String,
     },
-    #[error("{}: there is no memory for the {bytes} bytes that it unpacks to", path.display())]
+    #[error("{}: there is no memory for the {} MiB that it unpacks to", path.display(), bytes.div_ceil(1 << 20))]
     NoMemory { path: PathBuf, bytes: usize },
 }
 

@@ -24,7 +24,7 @@ impl Picture {
         }
     }
 
-    /// From values in 0..1, cut off to bytes as ComfyUI does.
+    /// Makes a picture from values in 0..1, cut off to bytes as ComfyUI does.
     pub fn from_unit(width: usize, height: usize, values: &[f32]) -> Picture {
         let mut picture = Picture::new(width, height);
         picture.set_rows(0, values);

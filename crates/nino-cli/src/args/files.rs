@@ -1,5 +1,6 @@
 //! The grammar of the verbs about model files: inspect, convert, pull.
 
+use super::whole;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,8 +35,11 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "RULE")]
     pub(crate) keep: Vec<nino_weights::convert::Rule>,
     /// CPU threads to use [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Write over the input, or over a model that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -51,29 +55,35 @@ pub(crate) struct PullArgs {
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  nino inspect flux1-dev-Q4_K_S.gguf      # what is it, how large, in which encoding?
-  nino inspect fox.png                    # prompt, seed and settings of a picture
-  nino inspect workflow.json              # which models does it want, and are they here?
-  nino inspect ink.safetensors --json     # the same for a script
+  # What is it, how large, in which encoding?
+  nino inspect flux1-dev-Q4_K_S.gguf
+  # Prompt, seed and settings of a picture
+  nino inspect fox.png
+  # Which models does a workflow want, and are they here?
+  nino inspect workflow.json
+  # Names, types and shapes of some tensors
   nino inspect v1-5-pruned.ckpt --tensors --filter attn2
+  # The same for a script
+  nino inspect my-diffusers-folder --json
 
-Names and shapes alone decide; nothing in a file is ever executed. `closest` means that
-tensors are missing, unknown or of other shapes; they are all listed.";
+Names and shapes alone decide; nothing in a file is ever executed. `closest` means that tensors \
+are missing, unknown or of other shapes; they are all listed.";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
   nino convert flux1-dev.safetensors flux1-dev-q8_0.gguf --type q8_0
   nino convert model.ckpt model.safetensors --type f16
-  nino convert wan.safetensors wan-q4_k.gguf --type q4_k --keep norm,bias,emb=f16
+  nino convert wan.safetensors wan-q4_k.gguf --type q4_k --keep norm,bias=f16
 
-Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows that
-are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to q8_0, and
-those to f16; the report lists them. OUT appears when it is complete, or not at all.";
+Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows \
+that are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to \
+q8_0, and those to f16; the report lists them. OUT appears when it is complete, or not at all.";
 
 const PULL_EXAMPLES: &str = "\
 Examples:
   nino pull city96/FLUX.1-schnell-gguf:flux1-schnell-Q4_K_S.gguf
-  nino pull madebyollin/taesd                            all that a diffusers folder needs
+  # All that a diffusers folder needs
+  nino pull madebyollin/taesd
 
-Downloads resume, are checked against their SHA-256 and end in the cache that Hugging Face's tools use
-(HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks gated repositories.";
+Downloads resume, are checked against their SHA-256 and end in the cache that Hugging Face's tools \
+use (HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks gated repositories.";

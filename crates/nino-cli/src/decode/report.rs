@@ -108,7 +108,8 @@ impl fmt::Display for PlanReport {
             )?;
         }
         if let Some(chunk) = self.chunk {
-            writeln!(f, "  chunk            {}", count(chunk, "latent frame"))?;
+            let frames = count(chunk, "latent frame");
+            writeln!(f, "  chunk            {frames} at a time")?;
         }
         writeln!(
             f,
@@ -119,7 +120,7 @@ impl fmt::Display for PlanReport {
         if self.host_bytes > 0 {
             writeln!(
                 f,
-                "  kept outside     {}, {} moved to it and back",
+                "  waits outside    {}; in all {} go there and come back",
                 bytes(self.host_bytes),
                 bytes(self.moved_bytes)
             )?;
@@ -134,7 +135,7 @@ impl fmt::Display for PlanReport {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        writeln!(f, "  largest op       {}", self.peak_at)?;
+        writeln!(f, "  peak is at       {}", self.peak_at)?;
         let time = Span::or_unknown(self.estimated_ms);
         let label = if self.predicted {
             "predicted time"

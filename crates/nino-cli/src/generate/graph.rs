@@ -11,8 +11,9 @@ mod tests;
 
 use super::from::Flags;
 use super::graphics::Graphics;
+use super::output::Outputs;
+use super::request;
 use super::screen::Screen;
-use super::{output, request};
 use crate::args::{GenerateArgs, QuantizeArg};
 use crate::decode::{device_text, precision_of};
 use crate::device::{self, Choice};
@@ -53,8 +54,10 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    output::check(args)?;
-    let mut host = CliHost::new(args, env);
+    let guard = super::guard(args, None, env);
+    let outputs = Outputs::new(args, &choice.settings, 1, guard)?;
+    outputs.check(printer.json)?;
+    let mut host = CliHost::new(&outputs, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;
@@ -86,7 +89,7 @@ pub(super) fn run(
             },
         };
         let ran = executor.run(&checked, &mut host, &mut watch);
-        ran.map_err(|error| kept(told(error), &host, &graph))
+        ran.map_err(|error| kept(error, &host, &graph))
             .with_context(|| match count {
                 1 => "the graph stopped".to_owned(),
                 _ => format!("picture {} of {count}", i + 1),
@@ -103,8 +106,10 @@ pub(super) fn run(
         peak_bytes: executor.store().usage().peak_bytes,
         total_ms: started.elapsed().as_secs_f64() * 1e3,
     };
-    printer.text(&report)?;
-    printer.document(&report)
+    if outputs.is_stdout() {
+        return Ok(());
+    }
+    printer.files(&report.files, &report)
 }
 
 /// How weights are held, as the flag or a setting says.
@@ -117,8 +122,10 @@ fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option
 }
 
 /// The error of a run, with where its latent was kept.
-fn kept(error: anyhow::Error, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
-    match host.rescue(graph) {
+fn kept(error: RunError, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
+    let rescued = host.rescue(graph, error.is_cancelled());
+    let error = told(error);
+    match rescued {
         None => error,
         Some(Ok(rescued)) => error.context(rescued),
         Some(Err(lost)) => error.context(format!("the sampled latent could not be kept: {lost}")),

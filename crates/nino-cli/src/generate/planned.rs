@@ -3,13 +3,13 @@
 
 use super::from::{self, Wanted};
 use super::graph::{self, PlannedGraph};
-use super::{model, request};
+use super::{Job, jobs, model};
 use crate::args::GenerateArgs;
 use crate::device::Choice;
 use crate::env::Env;
 use anyhow::Result;
 pub(crate) use graph::plan as graph_plan;
-use nino_engine::{Checkpoint, GenerateRequest, ModelKind};
+use nino_engine::{Checkpoint, GenerateRequest};
 
 /// Work to plan.
 pub(crate) enum Work {
@@ -30,28 +30,29 @@ pub(crate) fn work(
     env: &Env,
 ) -> Result<Work> {
     let line: Vec<_> = std::env::args_os().collect();
-    let repeated = match from::wanted(args, &line)? {
+    let (repeated, flags) = match from::wanted(args, &line)? {
         Wanted::Graph { graph, given } => {
-            return Ok(Work::Graph(graph::planned(
-                args, graph, &given, choice, env,
-            )?));
+            let planned = graph::planned(args, graph, &given, choice, env)?;
+            return Ok(Work::Graph(planned));
         }
-        Wanted::Flags { args, .. } => args,
+        Wanted::Flags { args, flags } => (args, flags),
     };
     let args = repeated.as_deref().unwrap_or(args);
-    let mut model = match spec {
+    let model = match spec {
         Some(name) => {
             let model = Checkpoint::spec(name)?;
             model::quantized(model, args.model.quantize, &choice.settings)?
         }
         None => model::open(&args.model, choice, env)?,
     };
-    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
-    let mut request = request::request(args, &model, &choice.settings, env)?;
-    request.embeddings = env.library().folders(ModelKind::Embedding)?;
+    let jobs = jobs(args, model, choice, &flags, env)?;
+    let count = jobs.len() * args.count as usize;
+    // Longer prompts take more memory.
+    let longest = jobs.into_iter().max_by_key(|job| job.request.prompt.len());
+    let Job { model, request, .. } = longest.expect("there is at least one prompt");
     Ok(Work::Request {
         model: Box::new(model),
         request: Box::new(request),
-        count: args.count as usize,
+        count,
     })
 }

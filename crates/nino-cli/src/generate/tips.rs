@@ -1,5 +1,6 @@
 //! Settings known to give poor pictures.
 
+use crate::args::GenerateArgs;
 use nino_engine::{Checkpoint, Family, GenerateRequest, Start};
 
 /// What of a model the tips depend on.
@@ -17,7 +18,11 @@ struct Facts<'a> {
     picture: Option<&'static str>,
 }
 
-pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String> {
+pub(super) fn tips(
+    request: &GenerateRequest,
+    model: &Checkpoint,
+    args: &GenerateArgs,
+) -> Vec<String> {
     let facts = Facts {
         name: model.name(),
         family: model.family(),
@@ -33,7 +38,16 @@ pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String>
             None
         },
     };
-    of(request, &facts)
+    let mut tips = of(request, &facts);
+    // With a mask or a picture it says how much changes; alone it leaves noise in the picture.
+    if let (Some(strength), Start::Empty) = (args.sampling.denoise, &request.start)
+        && strength < 1.0
+    {
+        tips.push(format!(
+            "--strength {strength} is for a picture to start from, and there is none: give --image, or leave it out"
+        ));
+    }
+    tips
 }
 
 fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
@@ -59,6 +73,14 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
         empty && short >= size * 3 / 2 && model.family != Family::Emoji,
         format!(
             "{name} was trained at {size} pixels and repeats itself much above: try --size {size}x{size} --hires 2x"
+        ),
+    );
+    // A second pass does not help it: it draws more things there, too.
+    let finished = request.final_size();
+    tip(
+        empty && finished.0.max(finished.1) >= size * 3 / 2 && model.family == Family::Emoji,
+        format!(
+            "{name} was trained at {size} pixels and draws several things where there is room: --size {size}x{size}"
         ),
     );
     if model.few_steps {

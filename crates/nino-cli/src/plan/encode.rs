@@ -93,7 +93,7 @@ fn clip(args: &PlanEncodeArgs, vae: &VaeFile) -> Result<Clip> {
             return Err(Usage(text.to_owned()).into());
         }
     };
-    if clip.frames > 1 && vae.vae.time_scale().is_none() {
+    if clip.frames > 1 && vae.kind.time_scale().is_none() {
         let text = format!(
             "{} encodes single pictures, not {}",
             vae.name,

@@ -4,9 +4,8 @@ use super::Pulled;
 use super::cache::Cache;
 use super::hub::{Facts, Hub, HubError};
 use crate::interrupt;
-use crate::printer::{self, Printer};
+use crate::printer::{self, Bar, Printer};
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -48,6 +47,7 @@ pub(super) fn fetch(hub: &Hub, cache: &Cache, file: &str, printer: Printer) -> R
     if !cached {
         cache.make_folders()?;
         let bar = printer.progress(facts.size >> 20);
+        bar.begin(file);
         bar.set_message(format!("MiB  {file}"));
         let done = download(hub, &facts, file, &cache.incomplete(&facts.etag), &bar);
         bar.finish_and_clear();
@@ -66,7 +66,7 @@ pub(super) fn fetch(hub: &Hub, cache: &Cache, file: &str, printer: Printer) -> R
     })
 }
 
-fn download(hub: &Hub, facts: &Facts, file: &str, path: &Path, bar: &ProgressBar) -> Result<()> {
+fn download(hub: &Hub, facts: &Facts, file: &str, path: &Path, bar: &Bar) -> Result<()> {
     let open = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -155,7 +155,7 @@ fn append(
     hash: &mut Sha256,
     have: &mut u64,
     size: u64,
-    bar: &ProgressBar,
+    bar: &Bar,
 ) -> Result<()> {
     let (resumed, mut body) = hub.read(file, *have)?;
     if *have > 0 && !resumed {

@@ -188,11 +188,12 @@ fn formats_that_cannot_be_written_are_told_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
     let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
     let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
-    assert_eq!(said.code, 1);
+    assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
     let said = to_mp4(&input, dir.path(), Path::new(""));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);
+    assert!(said.err.contains("hint: install ffmpeg"), "{}", said.err);
     assert_eq!(files(dir.path()).len(), 1, "only the latent");
 }
 
@@ -282,7 +283,7 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
     let file = dir.path().join("file");
     std::fs::write(&file, "x").unwrap();
     for output in [
-        dir.path().join("no/such/a.png"),
+        file.join("such/a.png"),
         file.join("a.png"),
         "/proc/a.png".into(),
     ] {
@@ -297,7 +298,7 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
     let picture = dir.path().join("a.png");
     assert_eq!(decode(&golden("taesd"), &input, &picture, &[]).code, 0);
     let picture = picture.to_str().unwrap();
-    for output in [dir.path().to_owned(), dir.path().join("no/a.latent")] {
+    for output in [file.join("b.latent"), file.join("no/a.latent")] {
         let output = output.to_str().unwrap();
         let said = nino(&["encode", picture, "--vae", &golden("taesd"), "-o", output]);
         assert_eq!(said.code, 1, "{output}: {}", said.err);

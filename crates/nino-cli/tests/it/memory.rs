@@ -106,20 +106,36 @@ fn the_budget_that_is_told_is_enough() {
 }
 
 #[test]
+fn what_was_used_is_what_was_planned() {
+    let dir = Folder::new();
+    let out = dir.at("a.png");
+    let same = ["a cat", "--device", "cpu", "--json", "--steps", "1"];
+    let run = |verb: &[&str], more: &[&str]| {
+        let said = nino(&[verb, &same, more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.json()
+    };
+    let planned = run(&["plan", "generate"], &[]);
+    let used = run(&["generate"], &["-o", &out]);
+    assert_eq!(used["peak_bytes"], planned["predicted_peak_bytes"]);
+    assert_eq!(used["program_bytes"], planned["program_bytes"]);
+}
+
+#[test]
 fn a_picture_that_cannot_be_written_leaves_its_latent() {
     let dir = Folder::new();
     let (out, good, again) = (dir.at("taken.png"), dir.at("good.png"), dir.at("again.png"));
-    std::fs::create_dir(dir.at("taken_00000.png")).unwrap();
+    std::fs::create_dir(dir.at("taken_00001.png")).unwrap();
     let two = ["--seed", "4", "--count", "2", "-o", &out];
     let said = nino(&verb(&["generate"], &two));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nino decode"), "{}", said.err);
-    let latent = dir.at("taken_00000.latent");
+    let latent = dir.at("taken_00001.latent");
     let said = nino(&[
         "decode", &latent, "--vae", BUILTIN, "-o", &again, "--device", "cpu",
     ]);
     assert_eq!(said.code, 0, "{}", said.err);
-    let said = nino(&verb(&["generate"], &["--seed", "4", "-o", &good]));
+    let said = nino(&verb(&["generate"], &["--seed", "5", "-o", &good]));
     assert_eq!(said.code, 0, "{}", said.err);
     assert_eq!(pixels(Path::new(&again)), pixels(Path::new(&good)));
 }
@@ -140,7 +156,7 @@ fn the_config_file_is_used_and_its_mistakes_are_told() {
     assert_eq!(said.json()["budget_bytes"], 800 * MIB, "a flag wins");
     let said = plan("bugdet = \"900MiB\"", &[]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("nearest are budget"), "{}", said.err);
+    assert!(said.err.contains("did you mean budget"), "{}", said.err);
     std::fs::write(&path, "threads = 1").unwrap();
     let said = nino_with(&["doctor"], &[("NINO_CONFIG", &config)]);
     assert!(said.out.contains("nino.toml"), "{}", said.out);

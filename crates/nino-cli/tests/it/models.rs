@@ -170,6 +170,21 @@ fn graphs_run_from_pictures_and_files() {
     );
     made(&[&["a moon", "--seed", "4", "-o", &c], &SMALL[..]].concat());
     assert_eq!(picture(&b), picture(&c));
+    // Other programs' names, and a new seed.
+    let other = [
+        "--sampler",
+        "DPM++ 2M Karras",
+        "--seed",
+        "-1",
+        "--no-metadata",
+    ];
+    made(&[&["--from", &json, "-o", &b], &other[..], &rest[..]].concat());
+    assert!(
+        read_text(Path::new(&b), &["prompt"], &Limits::default())
+            .unwrap()
+            .found
+            .is_empty()
+    );
     // Several pictures are numbered.
     let several = [
         "--from", &json, "--count", "2", "-o", &b, "--device", "cpu", "--json",
@@ -347,7 +362,7 @@ fn models_are_found_by_name() {
     assert_eq!(said.code, 1, "{}", said.err);
     for part in [
         "no model is called \"tiny two\"",
-        "nearest are tiny one",
+        "did you mean tiny one",
         "checkpoints",
     ] {
         assert!(
@@ -376,8 +391,7 @@ fn loras_that_do_not_belong_are_refused_with_the_numbers() {
     assert_eq!(said.code, 1, "{}", said.err);
     for part in [
         "kohya.safetensors",
-        "nino-emoji is",
-        "updates have no place there",
+        "does not fit nino-emoji: 17 of 17 updates have no place there",
     ] {
         assert!(
             said.err.contains(part),

@@ -43,7 +43,7 @@ struct Behind {
 }
 
 impl Cursor {
-    /// With marks on the way, so that this can go on on another device.
+    /// A cursor that makes marks on the way, so that this can go on on another device.
     pub(super) fn with_marks(backup: Option<Backup>) -> Cursor {
         Cursor {
             backup,

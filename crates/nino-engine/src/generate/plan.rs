@@ -35,9 +35,9 @@ pub struct StagePlan {
 /// Where a stage's weights are when the stage does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
-    /// On the device, for the next picture.
+    /// The weights are on the device, for the next picture.
     Resident,
-    /// In the file: the stages take turns.
+    /// The weights are in the file: the stages take turns.
     InTurn,
     /// Some are never there as a whole, but pass through while the stage runs.
     Streamed,

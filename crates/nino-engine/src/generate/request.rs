@@ -64,7 +64,7 @@ pub enum Start {
 /// Paint only where a mask says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inpaint {
-    /// Of the request's size.
+    /// The mask, of the request's size.
     pub mask: Mask,
     pub fill: Fill,
     /// Pixels to grow the mask by, so that borders are repainted too.
@@ -157,12 +157,14 @@ impl GenerateRequest {
     }
 
     fn shape_of(&self, model: &Checkpoint, width: usize, height: usize) -> LatentShape {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         LatentShape {
             batch: self.batch,
+            frames: 1,
             height: height / scale,
             width: width / scale,
             channels: model.diffusion.net().wants().channels,
+            is_video: false,
         }
     }
 
@@ -191,7 +193,7 @@ impl GenerateRequest {
 
     /// What cannot be meant, before anything is loaded.
     pub(super) fn check(&self, model: &Checkpoint) -> Result<(), EngineError> {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         let sizes = [(self.width, self.height), self.final_size()];
         for (what, pixels) in sizes.iter().flat_map(|s| [("width", s.0), ("height", s.1)]) {
             if pixels == 0 || !pixels.is_multiple_of(scale) {
@@ -246,7 +248,7 @@ impl GenerateRequest {
 
     /// The latent to be decoded.
     pub(super) fn latent_size(&self, model: &Checkpoint) -> LatentSize {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         let (width, height) = self.final_size();
         LatentSize {
             frames: 1,

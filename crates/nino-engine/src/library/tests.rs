@@ -157,7 +157,7 @@ fn names_are_found_with_and_without_extension_in_order_of_places() {
     let error = library.find(MODEL, "sd51").unwrap_err().to_string();
     for part in [
         "no model is called \"sd51\"",
-        "nearest are sd15",
+        "did you mean sd15",
         "mine",
         "hub",
     ] {

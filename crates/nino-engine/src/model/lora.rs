@@ -101,9 +101,11 @@ pub fn apply_lora(
         parts.extend(each.map(|(i, e)| (text.lora_part(i), e.weights.index())));
     }
     let model = match (diffusion, text) {
-        (Some(d), _) => format!("{} is {}", d.name, d.family.name()),
-        (None, Some(t)) => format!("these text encoders are of {}", t.family.name()),
-        (None, None) => "there is no model".to_owned(),
+        // The built-in model is the only one of its family, and has its name.
+        (Some(d), _) if d.name == d.family.name() => d.name.clone(),
+        (Some(d), _) => format!("{} ({})", d.name, d.family.name()),
+        (None, Some(t)) => format!("text encoders of {}", t.family.name()),
+        (None, None) => "nothing: there is no model".to_owned(),
     };
     let (fitted, applied) = Fitted::read(spec, &parts, &model)?;
     Ok(WithLora {

@@ -89,6 +89,12 @@ impl TextEncoders {
         self.encoders.iter().map(|e| e.config.width).sum()
     }
 
+    /// Whether a word is one piece of the vocabulary. Words that captions of the training had
+    /// often are; others are spelled in several pieces.
+    pub fn knows(&self, word: &str) -> bool {
+        self.bpe.encode(word).len() == 1
+    }
+
     pub(crate) fn encoders(&self) -> &[TextEncoder] {
         &self.encoders
     }

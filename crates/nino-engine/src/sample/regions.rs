@@ -206,7 +206,7 @@ impl<'a> Regions<'a> {
         ),
     ) {
         let (shape, rect) = (self.shape, self.parts[part].rect);
-        let planes = shape.batch * shape.channels;
+        let planes = shape.batch * shape.channels * shape.frames;
         let area = rect.width * rect.height;
         self.crop.resize(planes * area, 0.0);
         for plane in 0..planes {

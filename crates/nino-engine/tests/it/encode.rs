@@ -58,7 +58,7 @@ fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
         weights: &|name| params.dtype(name),
         scale: kl::Scale::default(),
     };
-    let r = wan.vae.encode(chunk, &storage).unwrap();
+    let r = wan.kind.encode(chunk, &storage).unwrap();
     let plan = Arc::new(Plan::new(r.graph, &cpu().limits()).unwrap());
     let device = cpu();
     let weights = device.load(&[&plan], Arc::new(params.clone())).unwrap();

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Op};
+use nino_suite::{LONG, Long};
 
 use super::Lower;
 use crate::kernel::{Launch, MOST_GROUPS, View};
@@ -12,9 +13,8 @@ use crate::ops::gemm::packs_weights;
 use crate::testing::gpus;
 use crate::{Gpu, Tier};
 
-mod cases;
-
-use cases::{CASES, Case, WITHOUT_KERNEL};
+/// Ops that run no kernel: views, and ops that only the CPU has so far.
+const WITHOUT_KERNEL: [&str; 1] = ["reshape"];
 
 /// What results are filled with before: in every type a number that comes back as it was when half
 /// a word is written.
@@ -27,7 +27,7 @@ const LEAST: usize = 1024;
 fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
     let mut failures = Vec::new();
     for gpu in [Some(Tier::F32), None].into_iter().flat_map(gpus) {
-        for case in CASES {
+        for case in &*LONG {
             for dtype in [DType::F16, DType::F32] {
                 if let Err(why) = check(&gpu, case, dtype) {
                     failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.caps.tier));
@@ -40,14 +40,17 @@ fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
 
 #[test]
 fn every_op_with_a_kernel_has_a_case() {
-    let built = CASES.iter().map(|case| {
+    let built = LONG.iter().map(|case| {
         let mut graph = Graph::new();
         let node = (case.build)(&mut graph, case.sizes[0], DType::F32);
         graph.op(node).unwrap().name()
     });
     let seen: Vec<&str> = built.chain(WITHOUT_KERNEL).collect();
     let missing: Vec<&&str> = Op::NAMES.iter().filter(|n| !seen.contains(n)).collect();
-    assert!(missing.is_empty(), "cases.rs has no case for {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "the suite has no long case for {missing:?}"
+    );
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn gpu_products_of_many_rows_are_launches_that_devices_take() {
     }
 }
 
-fn check(gpu: &Gpu, case: &Case, dtype: DType) -> Result<(), String> {
+fn check(gpu: &Gpu, case: &Long, dtype: DType) -> Result<(), String> {
     let [small, long] = case.sizes.map(|size| {
         let mut graph = Graph::new();
         let node = (case.build)(&mut graph, size, dtype);

@@ -271,7 +271,7 @@ impl<'a> Gemm<'a> {
         })
     }
 
-    /// In the order of `gemm_params.wgsl`.
+    /// The numbers in the order of `gemm_params.wgsl`.
     fn params(&self, caps: &Caps) -> Vec<u32> {
         let base = |v: Option<&View<'_>>| v.map_or(0, |v| caps.base(v));
         let (m, n, k) = (self.m, self.n, self.k);

@@ -107,7 +107,7 @@ fn queue_family(adapter: &Adapter) -> u32 {
     families.iter().position(computes).unwrap_or(0) as u32
 }
 
-/// As wgpu creates a device, with the family and the extensions given.
+/// Creates a device as wgpu does, with the family and the extensions given.
 fn create_device(
     adapter: &Adapter,
     extensions: &[&'static CStr],

@@ -40,6 +40,8 @@ pub(super) fn run(
     plan: &Plan,
     progress: &mut impl FnMut(Progress<'_>) -> bool,
 ) -> Result<Report> {
+    // Now, because the output may replace the input.
+    let before = total_size(&index.files);
     let tensors: Vec<NewTensor> = plan
         .jobs
         .iter()
@@ -91,7 +93,7 @@ pub(super) fn run(
     let after = std::fs::metadata(out)
         .map_err(Error::io(out, "read the size of"))?
         .len();
-    Ok(collector.finish(total_size(&index.files), after))
+    Ok(collector.finish(before, after))
 }
 
 /// Goes through all pieces; `false` when it was asked to stop.

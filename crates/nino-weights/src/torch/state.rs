@@ -74,7 +74,7 @@ struct Walk<'a, F> {
     storage: F,
     visited: HashSet<Id>,
     names: HashSet<String>,
-    /// Of names and values so far.
+    /// Bytes of names and values so far.
     n_bytes: usize,
     entries: Vec<Entry>,
     metadata: Metadata,

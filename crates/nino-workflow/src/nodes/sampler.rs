@@ -210,7 +210,10 @@ fn fitted(model: &DiffusionModel, latent: &Latent) -> Latent {
     if latent.channels == channels || latent.values.iter().any(|&v| v != 0.0) {
         return latent.clone();
     }
-    Latent::empty(latent.batch, channels, latent.height, latent.width)
+    Latent {
+        is_video: latent.is_video,
+        ..Latent::empty(latent.batch, channels, latent.size())
+    }
 }
 
 /// A sampled latent with the mask of the one it came from.

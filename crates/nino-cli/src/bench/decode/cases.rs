@@ -98,8 +98,8 @@ impl Case {
     /// A seeded latent of about the size a VAE's latents have; as many latent frames as hold the
     /// frames asked for.
     pub(super) fn latent(&self, vae: &VaeFile) -> Result<Latent, EngineError> {
-        let (scale, c) = (vae.vae.scale(), vae.vae.latent_channels());
-        let t = match (vae.vae.time_scale(), self.frames) {
+        let (scale, c) = (vae.kind.scale(), vae.kind.latent_channels());
+        let t = match (vae.kind.time_scale(), self.frames) {
             (Some(time), Some(n)) => (n - 1).div_ceil(time) + 1,
             _ => 1,
         };
@@ -137,7 +137,7 @@ pub(super) fn chosen(
     let filter = args.filter.as_deref().unwrap_or_default();
     let mut work = Vec::new();
     for case in CASES.iter().filter(|c| c.name().contains(filter)) {
-        let fits = |vae: &&Arc<VaeFile>| vae.vae.time_scale().is_some() == case.frames.is_some();
+        let fits = |vae: &&Arc<VaeFile>| vae.kind.time_scale().is_some() == case.frames.is_some();
         work.extend(vaes.iter().filter(fits).map(|vae| (case, vae.clone())));
     }
     if work.is_empty() {

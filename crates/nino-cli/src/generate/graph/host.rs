@@ -3,12 +3,11 @@
 
 use super::change;
 use super::rescue::LastLatent;
-use crate::args::GenerateArgs;
-use crate::decode::numbered;
 use crate::env::Env;
+use crate::generate::model;
+use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
-use crate::generate::{model, output};
-use nino_engine::media::write_picture;
+use crate::naming::{Words, numbered};
 use nino_engine::{EngineError, Image, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
 use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) struct CliHost<'a> {
-    args: &'a GenerateArgs,
+    outputs: &'a Outputs<'a>,
     env: &'a Env,
     run: Run,
     files: Vec<PathBuf>,
@@ -42,9 +41,9 @@ struct Run {
 }
 
 impl<'a> CliHost<'a> {
-    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env) -> CliHost<'a> {
+    pub(super) fn new(outputs: &'a Outputs<'a>, env: &'a Env) -> CliHost<'a> {
         CliHost {
-            args,
+            outputs,
             env,
             run: Run::default(),
             files: Vec::new(),
@@ -57,9 +56,14 @@ impl<'a> CliHost<'a> {
     pub(super) fn begin(&mut self, graph: &Graph, index: usize, outputs: usize) {
         let seed = change::seed(graph).unwrap_or(0);
         let prompt = change::first_prompt(graph);
+        let words = Words {
+            prompt: &prompt,
+            seed,
+            model: "graph",
+        };
         let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
         self.run = Run {
-            path: output::path(self.args, &prompt, seed, index),
+            path: self.outputs.path(words, index),
             index,
             outputs,
             keeps: graph.iter().any(|(_, node)| is_save(&node.class)),
@@ -69,10 +73,14 @@ impl<'a> CliHost<'a> {
     }
 
     /// Keeps the latent of a run that failed; `None` where there is none.
-    pub(super) fn rescue(&self, graph: &Graph) -> Option<Result<Rescued, EngineError>> {
+    pub(super) fn rescue(
+        &self,
+        graph: &Graph,
+        stopped: bool,
+    ) -> Option<Result<Rescued, EngineError>> {
         let sampled = self.sampled.as_ref()?;
         let vae = self.vae(graph);
-        Some(sampled.save(&self.run.path, &self.about(), vae.as_deref()))
+        Some(sampled.save(&self.run.path, &self.about(), vae.as_deref(), stopped))
     }
 
     /// The file that decodes a graph's latents: its VAE's, else its checkpoint's.
@@ -115,7 +123,8 @@ impl<'a> CliHost<'a> {
                 numbered(&self.run.path, self.run.pictures)
             };
             let picture = image.to_picture();
-            write_picture(&path, &picture, &self.run.text).map_err(HostError::new)?;
+            let written = self.outputs.write_one(&path, &picture, &self.run.text);
+            written.map_err(|e| HostError::new(format!("{e:#}")))?;
             self.run.pictures += 1;
             self.files.push(path);
             self.last = Some(picture);
@@ -124,7 +133,7 @@ impl<'a> CliHost<'a> {
     }
 
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
-        let asked_for = output::latent(self.args, self.run.index);
+        let asked_for = self.outputs.latent(self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
         let saved = latents.latent.save(&path, &self.about());
         saved.map_err(HostError::new)?;

@@ -36,12 +36,14 @@ impl From<&SampledLatent<'_>> for LastLatent {
 
 impl LastLatent {
     /// Writes the latent beside where the picture would be, and says what to type to see it. `vae`
-    /// is the file that decodes it, where the graph names one.
+    /// is the file that decodes it, where the graph names one; `stopped` is whether the user
+    /// stopped the run.
     pub(super) fn save(
         &self,
         picture: &Path,
         about: &BTreeMap<String, String>,
         vae: Option<&Path>,
+        stopped: bool,
     ) -> Result<Rescued, EngineError> {
         let file = unused(&picture.with_extension("latent"));
         let noisy = self.stopped.as_ref().and_then(|s| s.noisy.as_ref());
@@ -60,6 +62,6 @@ impl LastLatent {
             "`nino decode {shown} --vae {vae} -o {}` shows it",
             picture.display()
         );
-        Ok(Rescued::new(sentence, vec![hint]))
+        Ok(Rescued::new(sentence, vec![hint], stopped))
     }
 }

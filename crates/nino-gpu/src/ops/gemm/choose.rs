@@ -14,7 +14,7 @@ use crate::{Caps, GpuError, Tier};
 const MOST_ROWS: u32 = MOST_GROUPS * 32;
 
 impl<'a> Gemm<'a> {
-    /// As [`Gemm::best`], in as many launches as its rows take.
+    /// The choice of [`Gemm::best`], in as many launches as its rows take.
     pub fn best_pieces(&self, caps: &Caps) -> Result<Vec<Launch<'a>>, GpuError> {
         if self.batch > 1 {
             return Ok(vec![self.best(caps)?]);

@@ -161,13 +161,13 @@ pub(super) struct Candidate<'l> {
 }
 
 impl<'l> Candidate<'l> {
-    /// With nothing on the host that the limits do not put there.
+    /// A plan with nothing on the host that the limits do not put there.
     pub(super) fn whole(level: &'l Level<'l>, room: usize) -> Candidate<'l> {
         let arena = ArenaSize::of(&level.whole);
         Candidate::within(level, level.how, arena, room)
     }
 
-    /// With some values on the host; see [`Strategy`].
+    /// A plan with some values on the host; see [`Strategy`].
     pub(super) fn new(level: &'l Level<'l>, how: Strategy, room: usize) -> Candidate<'l> {
         let each = level.drafts.iter().map(|draft| draft.least_arena(&how));
         let arena = each.fold(ArenaSize::default(), ArenaSize::max);
