@@ -33,8 +33,12 @@ pub(crate) fn run(args: &InspectArgs, env: &Env, printer: Printer) -> Result<()>
 
 /// Whether a file's name says that it is a workflow: JSON, and no list of a model's shards.
 fn is_workflow(path: &Path) -> bool {
-    let name = path.to_string_lossy().to_lowercase();
-    name.ends_with(".json") && !name.ends_with(".index.json")
+    let has = |path: &Path, extension: &str| {
+        let found = path.extension();
+        found.is_some_and(|e| e.eq_ignore_ascii_case(extension))
+    };
+    let shards = path.file_stem().map(Path::new);
+    has(path, "json") && !shards.is_some_and(|stem| has(stem, "index"))
 }
 
 /// Facts under their names, which make a column. Further lines of a value are set below it.

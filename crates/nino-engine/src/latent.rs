@@ -5,7 +5,7 @@ use nino_dtype::DType;
 use nino_media::resize;
 use nino_models::latent::LatentFormat;
 use nino_weights::safetensors::{NewTensor, Writer};
-use nino_weights::{Entry, Index, Value};
+use nino_weights::{Entry, Index, Value, torch};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -29,10 +29,12 @@ pub struct Latent {
     pub format: Option<&'static LatentFormat>,
 }
 
-const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
+/// ComfyUI's name of a latent, two that diffusers and others use, and that of a tensor which
+/// `torch.save` wrote without a name.
+const NAMES: [&str; 4] = ["latent_tensor", "samples", "latents", torch::ALONE];
 
-/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so far
-/// stands beside it.
+/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so
+/// far stands beside it.
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
@@ -41,9 +43,8 @@ impl Latent {
         Latent::read(path, &NAMES)
     }
 
-    /// The latent in a file: `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers), else
-    /// the only tensor, where it has as many dimensions as latents have. `None` where the file
-    /// holds no latent.
+    /// The latent in a file: `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers), or the
+    /// one tensor that PyTorch saved by itself. `None` where the file holds no latent.
     pub fn entry(index: &Index) -> Option<&Entry> {
         find(index, &NAMES)
     }
@@ -62,8 +63,8 @@ impl Latent {
     /// The latent to go on from without new noise: a stopped run's with its noise, else the only
     /// one.
     pub fn open_noisy(path: &Path) -> Result<Latent, EngineError> {
-        let [a, b, c] = NAMES;
-        Latent::read(path, &[NOISY, a, b, c])
+        let [a, b, c, d] = NAMES;
+        Latent::read(path, &[NOISY, a, b, c, d])
     }
 
     /// The tensor that [`find`] gives.
@@ -307,11 +308,7 @@ impl Latent {
     }
 }
 
-/// The first of `wanted` that a file has, else its only tensor, where that may be a latent.
+/// The first of `wanted` that a file has.
 fn find<'a>(index: &'a Index, wanted: &[&str]) -> Option<&'a Entry> {
-    let named = wanted.iter().find_map(|name| index.get(name));
-    named.or_else(|| match index.entries() {
-        [only] if matches!(only.shape.len(), 4 | 5) => Some(only),
-        _ => None,
-    })
+    wanted.iter().find_map(|name| index.get(name))
 }

@@ -298,7 +298,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
     for plan in network.plans {
         let streamed = plan.streamed().each_run;
         let outside = plan.host_bytes();
-        let mut line = format!(
+        let mut parts = vec![format!(
             "{} of weights{}, {} of activations ({})",
             Mib::up(plan.weight_bytes()),
             if is_loaded {
@@ -308,14 +308,20 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
             },
             Mib::up(plan.arena_bytes()),
             strategy(std::iter::once(&**plan)).name()
-        );
+        )];
         if streamed > 0 {
-            line += &format!(", {} of weights streamed in every run", Mib::up(streamed));
+            parts.push(format!(
+                "{} of weights streamed in every run",
+                Mib::up(streamed)
+            ));
         }
         if outside > 0 {
-            line += &format!(", {} of values kept outside the device", Mib::up(outside));
+            parts.push(format!(
+                "{} of values kept outside the device",
+                Mib::up(outside)
+            ));
         }
-        tracing::info!("{}: {line}", network.stage.name());
+        tracing::info!("{}: {}", network.stage.name(), parts.join(", "));
     }
 }
 

@@ -79,15 +79,7 @@ fn read_node(class: &str, node: &Value, links: &BTreeMap<u64, Link>) -> Node {
     read.title = node["title"].as_str().map(str::to_owned);
     let values = match &node["widgets_values"] {
         Value::Object(named) => named.clone().into_iter().collect(),
-        Value::Array(values) => match nodes::find(class) {
-            Some(def) => in_order(def, values),
-            None => {
-                let places = values.iter().enumerate();
-                places
-                    .map(|(i, value)| (format!("widget {i}"), value.clone()))
-                    .collect()
-            }
-        },
+        Value::Array(values) => named(class, values),
         _ => Vec::new(),
     };
     for (name, value) in values {
@@ -104,7 +96,18 @@ fn read_node(class: &str, node: &Value, links: &BTreeMap<u64, Link>) -> Node {
     read
 }
 
-/// Names for the values of widgets, which are in the order of the inputs that are no sockets.
+/// Names for the values of a node's widgets.
+fn named(class: &str, values: &[Value]) -> Vec<(String, Value)> {
+    if let Some(def) = nodes::find(class) {
+        return in_order(def, values);
+    }
+    let places = values.iter().enumerate();
+    places
+        .map(|(i, value)| (format!("widget {i}"), value.clone()))
+        .collect()
+}
+
+/// The values of widgets are in the order of the inputs that are no sockets.
 fn in_order(def: &NodeDef, values: &[Value]) -> Vec<(String, Value)> {
     let mut values = values.iter().peekable();
     let mut named = Vec::new();

@@ -177,10 +177,10 @@ pub fn prompts(graph: &Graph, side: &'static str) -> Vec<Place> {
                 } if node.value(input.name).is_some() => {
                     found.insert((link.node.clone(), input.name));
                 }
-                InputKind::Socket(Socket::Conditioning | Socket::Any) => {
-                    if !two_sided || is_of_side(input.name, link.slot) {
-                        open.extend(node.link(input.name).cloned());
-                    }
+                InputKind::Socket(Socket::Conditioning | Socket::Any)
+                    if !two_sided || is_of_side(input.name, link.slot) =>
+                {
+                    open.extend(node.link(input.name).cloned());
                 }
                 _ => {}
             }

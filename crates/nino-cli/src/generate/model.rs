@@ -4,6 +4,7 @@ use crate::args::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
@@ -115,15 +116,15 @@ fn tell(file: &Path, applied: &Applied) {
             .collect();
         let more = if n > SHOWN { " and more" } else { "" };
         printer::note(&format!(
-            "{name}: {} updates applied, {n} have no layer in this model: {}{more}",
-            applied.updates,
+            "{name}: {} applied, {n} without a layer in this model: {}{more}",
+            count(applied.updates, "update"),
             shown.join(", ")
         ));
     }
     if applied.widened > 0 {
         printer::note(&format!(
-            "{name}: {} quantized layers are held as f16, because their updates are not low-rank",
-            applied.widened
+            "{name}: {} held as f16, because updates that are not low-rank need it",
+            count(applied.widened, "quantized layer")
         ));
     }
 }

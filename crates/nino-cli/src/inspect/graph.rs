@@ -4,6 +4,7 @@ use crate::env::Env;
 use crate::generate::find_for_graph;
 use crate::plural::count;
 use nino_engine::ModelKind;
+use nino_workflow::Folder;
 use nino_workflow::summary::{Summary, WantedFile};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ impl GraphFacts {
     ) -> GraphFacts {
         let files = summary.files.into_iter().map(|file| FileFacts {
             found: find(&file, env),
-            folder: file.folder.map(|folder| folder.name()),
+            folder: file.folder.map(Folder::name),
             address: addresses.get(&file.name).cloned(),
             name: file.name,
             node: file.class,
@@ -123,13 +124,11 @@ impl FileFacts {
 }
 
 fn find(file: &WantedFile, env: &Env) -> Option<PathBuf> {
-    match file.folder {
-        Some(folder) => find_for_graph(env, folder, &file.name).ok(),
-        None => {
-            let name = Path::new(&file.name);
-            env.library().resolve(ModelKind::ALL, name).ok()
-        }
+    if let Some(folder) = file.folder {
+        return find_for_graph(env, folder, &file.name).ok();
     }
+    let name = Path::new(&file.name);
+    env.library().resolve(ModelKind::ALL, name).ok()
 }
 
 fn as_map<S: Serializer>(

@@ -63,25 +63,23 @@ impl LatentFacts {
 
     /// `latent [1, 4, 64, 64] of sd15, for a picture of 512x512`
     pub(super) fn line(&self) -> String {
-        let mut line = format!("latent {:?}", self.shape);
-        line += &match (self.format, &self.may_be[..]) {
-            (Some(format), _) => format!(" of {format}"),
-            (None, []) => format!(
-                " of no known latent space: none has {} channels",
-                self.shape[1]
-            ),
-            (None, [only]) => format!(" of {only}, by its channels"),
-            (None, several) => format!(" of one of {}", several.join(", ")),
+        let space = match (self.format, &self.may_be[..]) {
+            (Some(format), _) => format.to_owned(),
+            (None, []) => format!("no known latent space: none has {} channels", self.shape[1]),
+            (None, [only]) => format!("{only}, by its channels"),
+            (None, several) => format!("one of {}", several.join(", ")),
         };
+        let mut parts = vec![format!("latent {:?} of {space}", self.shape)];
         if let (Some(width), Some(height)) = (self.width, self.height) {
-            line += &match self.frames {
-                Some(frames) if frames > 1 => format!(", for {frames} frames of {width}x{height}"),
-                _ => format!(", for a picture of {width}x{height}"),
-            };
+            parts.push(match self.frames {
+                Some(frames) if frames > 1 => format!("for {frames} frames of {width}x{height}"),
+                _ => format!("for a picture of {width}x{height}"),
+            });
         }
         if self.is_unfinished {
-            line += ", with the noise of a run that stopped (--latent goes on from it)";
+            let text = "with the noise of a run that stopped (--latent goes on from it)";
+            parts.push(text.to_owned());
         }
-        line
+        parts.join(", ")
     }
 }

@@ -1,6 +1,8 @@
 //! The text form of a file of tensors: facts first, then encodings, what does not fit, metadata and
 //! tensors.
 
+use super::embedding::EmbeddingFacts;
+use super::latent::LatentFacts;
 use super::model::{Document, LoraFacts, Part, Tensor};
 use crate::bytes::Bytes;
 use crate::plural::count as plural;
@@ -57,8 +59,8 @@ pub(super) fn report(d: &Document) -> String {
 fn what(d: &Document) -> Vec<String> {
     let found = [
         d.lora.as_ref().map(lora_line),
-        d.latent.as_ref().map(|latent| latent.line()),
-        d.embedding.as_ref().map(|embedding| embedding.line()),
+        d.latent.as_ref().map(LatentFacts::line),
+        d.embedding.as_ref().map(EmbeddingFacts::line),
     ];
     if let Some(line) = found.into_iter().flatten().next() {
         return vec![line];

@@ -69,7 +69,8 @@ pub(super) fn list(printer: Printer) -> Result<()> {
         "Figures are the makers' data; * was measured by an owner. What a plan says of a card that is\n\
          not in this machine is predicted from them."
     ))?;
-    printer.document(&CARDS.iter().map(CardRow::from).collect::<Vec<_>>())
+    let cards: Vec<CardRow> = CARDS.iter().map(CardRow::from).collect();
+    printer.document(&serde_json::json!({ "cards": cards }))
 }
 
 /// One card.

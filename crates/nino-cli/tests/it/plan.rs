@@ -112,11 +112,9 @@ fn cards_are_listed_and_found() {
         );
     }
     let json = planned(&["--on", "list"]);
-    let strix = json.as_array().unwrap().iter();
-    let strix = strix
-        .into_iter()
-        .find(|c| c["name"] == "8060s-128gb")
-        .unwrap();
+    let strix = json["cards"].as_array().unwrap().iter();
+    let mut strix = strix.filter(|c| c["name"] == "8060s-128gb");
+    let strix = strix.next().unwrap();
     assert_eq!(strix["matrix_flops"]["source"], "measured");
     assert!(strix["matrix_flops"]["measured_at"].is_string());
     assert_eq!(strix["f32_flops"]["source"], "data sheet");

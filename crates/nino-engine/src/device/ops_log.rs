@@ -1,7 +1,7 @@
 //! A device that tells of every op it runs, for people who want to see where time goes.
 //!
-//! The first run of every session is timed and told op by op; later ones are told in one line, since
-//! they do the same. Nothing is wrapped where nobody listens.
+//! The first run of every session is timed and told op by op; later ones are told in one line,
+//! since they do the same. Nothing is wrapped where nobody listens.
 
 use nino_graph::{Around, Device, ExecError, Node, OpTime, Plan, RunOptions, Session, Weights};
 use std::ops::Deref;

@@ -9,6 +9,7 @@ mod tensor;
 mod zip;
 
 use nino_dtype::DType;
+pub use state::ALONE;
 
 use crate::{Entry, Metadata, Source};
 

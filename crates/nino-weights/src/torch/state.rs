@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_NAMES: usize = 64 << 20;
 
 /// The name that a tensor gets where the file holds it alone and so gives it none.
-pub(super) const ALONE: &str = "tensor";
+pub const ALONE: &str = "tensor";
 
 /// Walks the top value. `storage(tensor, key, bytes)` says where a storage's bytes are.
 pub(super) fn collect(

@@ -1,6 +1,7 @@
 //! The latent of a graph's run that no picture came of.
 
 use crate::generate::rescue::{Rescued, unused};
+use crate::plural::count;
 use nino_engine::{EngineError, Latent};
 use nino_workflow::SampledLatent;
 use std::collections::BTreeMap;
@@ -51,8 +52,10 @@ impl LastLatent {
         let shown = file.display();
         let sentence = match &self.stopped {
             Some(stopped) => format!(
-                "{shown} keeps what node {} had come to after {} of {} steps",
-                self.node, stopped.done, stopped.total
+                "{shown} keeps what node {} had come to after {} of {}",
+                self.node,
+                stopped.done,
+                count(stopped.total, "step")
             ),
             None => format!("{shown} keeps the latent that node {} sampled", self.node),
         };
