@@ -28,10 +28,11 @@ pub(crate) use grammar::{VerbFlags, grammar, parse};
 pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use numbers::{SeedArg, number, seed, whole};
-pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
+pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
 pub(crate) use vae::{
-    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
+    TileArg,
 };
 
 #[derive(Debug, Parser)]
@@ -58,7 +59,7 @@ pub(crate) enum Verb {
     Generate(Box<GenerateArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
-    /// Show what a model file is: model, size, encodings, tensors
+    /// Show what a file is: a model, a picture's settings, a latent, a workflow
     Inspect(InspectArgs),
     /// Write a model in another encoding, as GGUF or safetensors
     Convert(ConvertArgs),
@@ -74,8 +75,7 @@ pub(crate) enum Verb {
     /// Turn a picture into a latent
     Encode(EncodeArgs),
     /// Say what a piece of work would need, before anything is allocated
-    #[command(subcommand)]
-    Plan(PlanVerb),
+    Plan(PlanArgs),
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),
@@ -105,7 +105,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document on standard output instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more on standard error: -v decisions, -vv every op (or set NINO_LOG)
+    /// Say more on standard error: -v what was decided, -vv every op, -vvv all there is
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Print the result alone, in one line where that is a file's path: no progress bars, notes or

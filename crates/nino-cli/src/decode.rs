@@ -10,13 +10,17 @@ use crate::args::{
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::generate::model::file_of;
 use crate::interrupt;
 use crate::naming::{is_folder, make_folder_of, unused};
 use crate::overwrite::{Guard, latent_name};
+use crate::plan::{Site, fitted};
 use crate::printer::{self, Bar, Printer};
 use crate::settings::Settings;
+use crate::size::Size;
 use anyhow::Result;
 use beside::write_beside;
+use nino_engine::device::Card;
 use nino_engine::media::{Limits, ReadOptions, can_write, load_picture, open_video};
 use nino_engine::{
     Chunking, Control, DecodeOptions, EncodeOptions, EngineError, Event, Latent, LatentFormat,
@@ -30,7 +34,7 @@ use std::time::Instant;
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
+    let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let format = args.vae.latent_format.as_deref();
     let options = options(&args.how, format, &vae, &choice.settings)?;
     let latent = Latent::open(&args.latent)?;
@@ -74,9 +78,9 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let options = EncodeOptions {
         precision: precision_of(args.precision, &choice.settings)?,
-        format: format(args.vae.latent_format.as_deref())?,
+        format: latent_format(args.vae.latent_format.as_deref())?,
     };
-    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
+    let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let reading = ReadOptions {
         limits: picture_limits(choice.device.budget),
         stop: interrupt::stop(),
@@ -175,46 +179,63 @@ pub(crate) fn picture_limits(budget: Option<u64>) -> Limits {
     budget.map_or_else(Limits::default, Limits::within)
 }
 
-pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let vae = match (&args.vae, &args.spec) {
-        (Some(path), _) => VaeFile::open(&env.library().resolve(&[ModelKind::Vae], path)?)?,
-        (None, Some(name)) => VaeFile::spec(name)?,
-        (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
+/// `nino plan decode`, for this machine or for a card.
+pub(crate) fn plan(
+    args: &PlanDecodeArgs,
+    card: Option<&'static Card>,
+    env: &Env,
+    printer: Printer,
+) -> Result<()> {
+    let site = Site::new(card, &args.device, args.profile, env)?;
+    let vae = vae_of(args.vae.as_deref(), args.spec.as_deref(), env)?;
+    let format = args.latent_format.as_deref();
+    let options = options(&args.how, format, &vae, &site.choice.settings)?;
+    let size = match (&args.latent, args.size) {
+        (_, Some(size)) => latent_size(size, args.frames, &vae)?,
+        (Some(path), None) => Latent::open(path)?.size(),
+        (None, None) => return Err(Usage("give the latent, or --size".to_owned()).into()),
     };
-    let options = options(&args.how, None, &vae, &choice.settings)?;
-    let opened = device::open(&choice)?;
-    let size = latent_size(args, &vae)?;
+    let opened = site.open()?;
     let store = Store::keeping_nothing(opened.device.clone());
-    let plan = nino_engine::plan_decode(&store, &vae, size, &options)?;
-    let report = PlanReport::new(&plan, &vae, &opened);
+    let plan = nino_engine::plan_decode(&store, &vae, size, &options);
+    let report = PlanReport::new(&fitted(plan, &opened)?, &vae, &opened);
     printer.text(&report)?;
     printer.document(&report)
 }
 
+/// A VAE's file, or the description of one.
+pub(crate) fn vae_of(file: Option<&Path>, spec: Option<&str>, env: &Env) -> Result<VaeFile> {
+    match (file, spec) {
+        (Some(path), _) => Ok(VaeFile::open(&file_of(&[ModelKind::Vae], path, env)?)?),
+        // Planning reads no weights, and yet asks where they are.
+        (None, Some(name)) => Ok(VaeFile::synthetic(name, 0)?),
+        (None, None) => Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
+    }
+}
+
 /// The size in the VAE's own units; pixels must be whole latent pixels.
-fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage> {
+fn latent_size(size: Size, frames: usize, vae: &VaeFile) -> Result<LatentSize, Usage> {
     let scale = vae.kind.scale();
-    if !args.size.width.is_multiple_of(scale) || !args.size.height.is_multiple_of(scale) {
+    if !size.width.is_multiple_of(scale) || !size.height.is_multiple_of(scale) {
         return Err(Usage(format!(
-            "{} takes sizes that are multiples of {scale}, not {}",
-            vae.name, args.size
+            "{} takes sizes that are multiples of {scale}, not {size}",
+            vae.name
         )));
     }
     let frames = match vae.kind.time_scale() {
-        Some(time) => (args.frames.max(1) - 1).div_ceil(time) + 1,
-        None if args.frames > 1 => {
+        Some(time) => (frames.max(1) - 1).div_ceil(time) + 1,
+        None if frames > 1 => {
             return Err(Usage(format!(
-                "{} decodes single pictures, not {} frames",
-                vae.name, args.frames
+                "{} decodes single pictures, not {frames} frames",
+                vae.name
             )));
         }
         None => 1,
     };
     Ok(LatentSize {
         frames,
-        height: args.size.height / scale,
-        width: args.size.width / scale,
+        height: size.height / scale,
+        width: size.width / scale,
     })
 }
 
@@ -240,7 +261,7 @@ fn options(
         precision: precision_of(how.precision, settings)?,
         tile,
         chunking,
-        format: format(latent_format)?,
+        format: self::latent_format(latent_format)?,
         ..DecodeOptions::default()
     })
 }
@@ -280,7 +301,7 @@ pub(crate) fn precision(arg: PrecisionArg) -> Precision {
     }
 }
 
-fn format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
+pub(crate) fn latent_format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
     let Some(name) = name else { return Ok(None) };
     let format = LatentFormat::by_name(name).ok_or_else(|| {
         let known: Vec<&str> = nino_engine::LATENT_FORMATS.iter().map(|f| f.name).collect();
@@ -319,10 +340,13 @@ fn show(bar: &Bar, event: Event) {
     }
 }
 
-/// `gpu:0 (NVIDIA H200, coop)`
+/// `gpu:0 (NVIDIA H200, coop)`; of a card that is not here, `rx6600 (Radeon RX 6600, subgroup,
+/// predicted)`.
 pub(crate) fn device_text(opened: &Opened) -> String {
-    match opened.tier {
-        Some(tier) => format!("{} ({}, {tier})", opened.name, opened.model),
-        None => format!("{} ({})", opened.name, opened.model),
+    let mut inside = vec![opened.model.clone()];
+    inside.extend(opened.tier.map(|tier| tier.to_string()));
+    if opened.is_predicted() {
+        inside.push("predicted".to_owned());
     }
+    format!("{} ({})", opened.name, inside.join(", "))
 }

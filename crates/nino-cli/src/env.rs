@@ -15,6 +15,8 @@ pub(crate) struct Env {
     pub(crate) log: Option<String>,
     /// Where the config file is, if it is there.
     pub(crate) config: Option<PathBuf>,
+    /// What is wrong with the config file, where it was left out for that.
+    pub(crate) config_problem: Option<String>,
     /// What variables and the config file set.
     pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
@@ -44,10 +46,31 @@ impl Env {
         Env::from(|name| std::env::var(name).ok())
     }
 
+    /// The same where the config file may be broken: it is left out, and told.
+    pub(crate) fn read_without_trust() -> Env {
+        let var = |name: &str| std::env::var(name).ok();
+        let problem = match Env::from(var) {
+            Ok(env) => return env,
+            Err(Usage(problem)) => problem,
+        };
+        let vars = |name: &str| var(name).filter(|v| !v.is_empty());
+        let settings = Settings::of_variables(vars);
+        Env {
+            config_problem: Some(problem),
+            ..Env::with(vars, settings)
+        }
+    }
+
     fn from(var: impl Fn(&str) -> Option<String>) -> Result<Env, Usage> {
         let var = |name: &str| var(name).filter(|v| !v.is_empty());
         let (config, named) = settings::config_path(var);
         let settings = Settings::read(var, config.as_deref(), named)?;
+        Ok(Env::with(var, settings))
+    }
+
+    /// What variables say, beside settings that were read already.
+    fn with(var: impl Fn(&str) -> Option<String> + Copy, settings: Settings) -> Env {
+        let (config, _) = settings::config_path(var);
         let base = var("XDG_CACHE_HOME")
             .or_else(|| var("LOCALAPPDATA"))
             .map(PathBuf::from)
@@ -59,9 +82,10 @@ impl Env {
             let cache = cache.unwrap_or_else(|| PathBuf::from(home).join(".cache"));
             Some(cache.join("huggingface"))
         });
-        Ok(Env {
+        Env {
             log: var("NINO_LOG"),
             config,
+            config_problem: None,
             models: settings
                 .text("models")
                 .map(|v| std::env::split_paths(v).collect())
@@ -85,7 +109,7 @@ impl Env {
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
             kitty: var("KITTY_WINDOW_ID").is_some(),
-        })
+        }
     }
 
     /// Where models are found by name.

@@ -23,6 +23,7 @@ mod log;
 mod naming;
 mod overwrite;
 mod plan;
+mod plural;
 mod printer;
 mod pull;
 mod resident;
@@ -38,7 +39,7 @@ mod version;
 mod visible;
 
 use anyhow::Result;
-use args::{BenchVerb, Cli, PlanVerb, Verb, VerbFlags};
+use args::{BenchVerb, Cli, Verb, VerbFlags};
 use env::Env;
 use failure::Failure;
 use printer::Printer;
@@ -95,14 +96,16 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let printer = Printer::new(&cli.output);
     // Verbs that do not call it work where the environment or the config file is broken.
-    let env = || {
-        let env = Env::read()?;
+    let prepared = |env: Env| {
         log::install(cli.output.verbose, &env)?;
         interrupt::install();
         anyhow::Ok(env)
     };
+    let env = || prepared(Env::read()?);
+    // Doctor is the verb to find out what is wrong with them.
+    let doctors_env = || prepared(Env::read_without_trust());
     match &cli.verb {
-        Verb::Doctor(args) => doctor::run(args, &env()?, printer),
+        Verb::Doctor(args) => doctor::run(args, &doctors_env()?, printer),
         Verb::Inspect(args) => inspect::run(args, &env()?, printer),
         Verb::Convert(args) => convert::run(args, &env()?, printer),
         Verb::Pull(args) => pull::run(args, &env()?, printer),
@@ -111,8 +114,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Generate(args) => generate::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
-        Verb::Plan(PlanVerb::Decode(args)) => decode::plan(args, &env()?, printer),
-        Verb::Plan(PlanVerb::Generate(args)) => plan::generate(args, &env()?, printer),
+        Verb::Plan(args) => plan::run(args, &env()?, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env()?, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env()?, printer),
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env()?, printer),

@@ -75,6 +75,13 @@ impl Settings {
             settings.said = file::read(path)?;
             settings.file = Some(path.to_owned());
         }
+        settings.said.extend(Settings::of_variables(var).said);
+        Ok(settings)
+    }
+
+    /// From variables alone.
+    pub(crate) fn of_variables(var: impl Fn(&str) -> Option<String>) -> Settings {
+        let mut settings = Settings::default();
         for (key, _) in KEYS {
             let name = variable(key);
             if let Some(value) = var(&name) {
@@ -82,7 +89,7 @@ impl Settings {
                 settings.said.insert(key, Said { value, by });
             }
         }
-        Ok(settings)
+        settings
     }
 
     /// With what the profile says where nothing else does; `flag` is the profile of the command

@@ -15,7 +15,7 @@ use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::encode_texts;
 use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
 use passes::Passes;
-pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
+pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
 use start::Canvas;
 use std::time::{Duration, Instant};
@@ -88,30 +88,19 @@ pub fn generate(
     with_plans(store, model, request, control, run)
 }
 
-/// What a request would take at once.
-#[derive(Clone, Copy)]
-struct Most {
-    /// Bytes of weights and activations.
-    on_device: usize,
-    /// Bytes of host memory beside them.
-    beside: usize,
-}
-
-/// Goes through a request on a device that computes nothing.
+/// Goes through a request on a device that computes nothing. Gives the most bytes of host memory
+/// that latents and pictures take.
 fn rehearse(
     store: &Store,
     model: &Checkpoint,
     request: &GenerateRequest,
     control: &mut Control<'_>,
-) -> Result<Most, EngineError> {
+) -> Result<usize, EngineError> {
     let run = |ready: &Ready<'_>, control: &mut Control<'_>| {
         ready.passes.rehearse(control)?;
         let latents = (request.latent_size(model), request.batch);
         let pictures = decode::rehearse(store, &model.vae, latents, &ready.decode, control)?;
-        Ok(Most {
-            on_device: store.usage().peak_bytes,
-            beside: pictures.max(ready.passes.host_bytes),
-        })
+        Ok(pictures.max(ready.passes.host_bytes))
     };
     with_plans(store, model, request, control, run)
 }

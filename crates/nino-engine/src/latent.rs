@@ -1,11 +1,11 @@
-//! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
+//! Latents as users have them: what ComfyUI's SaveLatent, diffusers and `torch.save` write.
 
 use crate::{EngineError, LatentSize, Upscale};
 use nino_dtype::DType;
 use nino_media::resize;
 use nino_models::latent::LatentFormat;
-use nino_weights::Value;
 use nino_weights::safetensors::{NewTensor, Writer};
+use nino_weights::{Entry, Index, Value, torch};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,26 +32,45 @@ pub struct Latent {
 /// Values of a latent that is read from a file, at most: a gibibyte, which is a minute of video.
 const MAX_VALUES: usize = 1 << 28;
 
-const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
+/// ComfyUI's name of a latent, two that diffusers and others use, and that of a tensor which
+/// `torch.save` wrote without a name.
+const NAMES: [&str; 4] = ["latent_tensor", "samples", "latents", torch::ALONE];
 
-/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so far
-/// stands beside it.
+/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so
+/// far stands beside it.
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
-    /// Reads `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers).
+    /// Reads the tensor that [`Latent::entry`] finds in a file.
     pub fn open(path: &Path) -> Result<Latent, EngineError> {
         Latent::read(path, &NAMES)
+    }
+
+    /// The latent in a file: `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers), or the
+    /// one tensor that PyTorch saved by itself. `None` where the file holds no latent.
+    pub fn entry(index: &Index) -> Option<&Entry> {
+        find(index, &NAMES)
+    }
+
+    /// The latent space that a file's metadata says.
+    pub fn format_of(index: &Index) -> Option<&'static LatentFormat> {
+        let says = index.metadata.get(FORMAT_KEY);
+        says.and_then(Value::as_str).and_then(LatentFormat::by_name)
+    }
+
+    /// Whether a file is of a run that stopped and holds what it goes on from.
+    pub fn is_unfinished(index: &Index) -> bool {
+        index.get(NOISY).is_some()
     }
 
     /// The latent to go on from without new noise: a stopped run's with its noise, else the only
     /// one.
     pub fn open_noisy(path: &Path) -> Result<Latent, EngineError> {
-        let [a, b, c] = NAMES;
-        Latent::read(path, &[NOISY, a, b, c])
+        let [a, b, c, d] = NAMES;
+        Latent::read(path, &[NOISY, a, b, c, d])
     }
 
-    /// The first of `wanted` that is there.
+    /// The tensor that [`find`] gives.
     fn read(path: &Path, wanted: &[&str]) -> Result<Latent, EngineError> {
         let reader = nino_weights::open(path)?;
         let names = || {
@@ -63,13 +82,10 @@ impl Latent {
                 .take(12)
                 .collect()
         };
-        let entry = wanted
-            .iter()
-            .find_map(|name| reader.index().get(name))
-            .ok_or_else(|| EngineError::NoLatent {
-                path: path.to_owned(),
-                found: names(),
-            })?;
+        let entry = find(reader.index(), wanted).ok_or_else(|| EngineError::NoLatent {
+            path: path.to_owned(),
+            found: names(),
+        })?;
         let n = entry.n_values();
         let too_large = || EngineError::LatentTooLarge {
             path: path.to_owned(),
@@ -87,9 +103,8 @@ impl Latent {
         if old {
             values.iter_mut().for_each(|v| *v /= 0.18215);
         }
-        let says = reader.index().metadata.get(FORMAT_KEY);
         Ok(Latent {
-            format: says.and_then(Value::as_str).and_then(LatentFormat::by_name),
+            format: Latent::format_of(reader.index()),
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
@@ -303,4 +318,9 @@ impl Latent {
             }
         }
     }
+}
+
+/// The first of `wanted` that a file has.
+fn find<'a>(index: &'a Index, wanted: &[&str]) -> Option<&'a Entry> {
+    wanted.iter().find_map(|name| index.get(name))
 }

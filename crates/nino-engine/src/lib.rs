@@ -44,14 +44,14 @@ pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encod
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
-    Residency, StagePlan, Start, Stopped, generate, plan_generate,
+    Residency, StagePlan, Start, Stopped, generate, plan_generate, plan_work,
 };
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
-    apply_lora,
+    apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};

@@ -12,6 +12,7 @@ mod lease;
 #[cfg(test)]
 mod tests;
 
+use crate::decode::part::strategy;
 use crate::model::identity::NetId;
 use crate::{Conditioning, EngineError, Stage};
 use cache::Cache;
@@ -19,7 +20,7 @@ use kept::{Kept, LeaseId};
 pub(crate) use lease::Lease;
 use lease::Sessions;
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError, Graph, Memory, Node, Op, ParamSource, Plan, Weights};
+use nino_graph::{Device, ExecError, Graph, Memory, Mib, Node, Op, ParamSource, Plan, Weights};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -240,6 +241,7 @@ impl Store {
     ) -> Result<Sessions, EngineError> {
         let known = self.state().kept.weights(key);
         self.note(network);
+        tell(network, known.is_some());
         let weights = if let Some(weights) = known {
             weights
         } else {
@@ -288,6 +290,38 @@ impl Store {
     /// remembered.
     pub(crate) fn take_opened(&self) -> Vec<Opened> {
         self.state().opened.take().unwrap_or_default()
+    }
+}
+
+/// Says how a network is run: what is on the device, what streams, how activations are cut.
+fn tell(network: &Network<'_>, is_loaded: bool) {
+    for plan in network.plans {
+        let streamed = plan.streamed().each_run;
+        let outside = plan.host_bytes();
+        let mut parts = vec![format!(
+            "{} of weights{}, {} of activations ({})",
+            Mib::up(plan.weight_bytes()),
+            if is_loaded {
+                " that are there already"
+            } else {
+                ""
+            },
+            Mib::up(plan.arena_bytes()),
+            strategy(std::iter::once(&**plan)).name()
+        )];
+        if streamed > 0 {
+            parts.push(format!(
+                "{} of weights streamed in every run",
+                Mib::up(streamed)
+            ));
+        }
+        if outside > 0 {
+            parts.push(format!(
+                "{} of values kept outside the device",
+                Mib::up(outside)
+            ));
+        }
+        tracing::info!("{}: {}", network.stage.name(), parts.join(", "));
     }
 }
 

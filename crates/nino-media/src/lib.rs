@@ -6,6 +6,7 @@ mod deflate;
 mod exif;
 mod ffmpeg;
 mod format;
+mod info;
 mod limits;
 mod load;
 mod mask;
@@ -20,6 +21,7 @@ mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
 pub use ffmpeg::count_ppm_frames;
+pub use info::{PictureInfo, picture_info};
 pub use limits::Limits;
 pub use load::{load_mask, load_picture, load_with_alpha};
 pub use mask::{Mask, Sides, outpaint};

@@ -19,6 +19,7 @@ mod reader;
 pub mod safetensors;
 mod scaled;
 mod shards;
+pub mod sniff;
 mod source;
 pub mod torch;
 

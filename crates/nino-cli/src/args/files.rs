@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// A model file, a shard list (*.index.json) or a folder
+    /// A model, a LoRA, an embedding, a latent, a picture, a workflow (.json), or a model's folder
     #[arg(value_name = "FILE|FOLDER")]
     pub(crate) path: PathBuf,
     /// List every tensor
@@ -46,6 +46,10 @@ const INSPECT_EXAMPLES: &str = "\
 Examples:
   # What is it, how large, in which encoding?
   nino inspect flux1-dev-Q4_K_S.gguf
+  # Prompt, seed and settings of a picture
+  nino inspect fox.png
+  # Which models does a workflow want, and are they here?
+  nino inspect workflow.json
   # Names, types and shapes of some tensors
   nino inspect v1-5-pruned.ckpt --tensors --filter attn2
   # The same for a script

@@ -57,24 +57,76 @@ pub(crate) struct EncodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanDecodeArgs {
+    /// Latent file whose size is taken
+    #[arg(value_name = "LATENT", required_unless_present = "size")]
+    pub(crate) latent: Option<PathBuf>,
     /// VAE file
     #[arg(long, value_name = "FILE", conflicts_with = "spec")]
     pub(crate) vae: Option<PathBuf>,
     /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
     #[arg(long, value_name = "NAME")]
     pub(crate) spec: Option<String>,
-    /// Pixels, such as 1024x1024
+    /// Pixels in place of a latent's, such as 1024x1024
     #[arg(long, value_name = "WxH")]
-    pub(crate) size: Size,
+    pub(crate) size: Option<Size>,
     /// Frames of a video
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = frames)]
     pub(crate) frames: usize,
+    /// As for decode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) latent_format: Option<String>,
+    #[command(flatten)]
+    pub(crate) ignored: PlanIgnoredArgs,
     #[command(flatten)]
     pub(crate) how: HowArgs,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_ENCODE_EXAMPLES)]
+pub(crate) struct PlanEncodeArgs {
+    /// Picture or clip whose size is taken
+    #[arg(value_name = "PICTURE", required_unless_present = "size")]
+    pub(crate) picture: Option<PathBuf>,
+    /// VAE file
+    #[arg(long, value_name = "FILE", conflicts_with = "spec")]
+    pub(crate) vae: Option<PathBuf>,
+    /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
+    #[arg(long, value_name = "NAME")]
+    pub(crate) spec: Option<String>,
+    /// Pixels in place of a picture's, such as 1024x1024
+    #[arg(long, value_name = "WxH")]
+    pub(crate) size: Option<Size>,
+    /// Frames of a video [default: the clip's]
+    #[arg(long, value_name = "N", value_parser = frames)]
+    pub(crate) frames: Option<usize>,
+    /// As for encode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) latent_format: Option<String>,
+    /// How activations are stored [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
+    #[command(flatten)]
+    pub(crate) ignored: PlanIgnoredArgs,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// Flags of decode and encode that no plan depends on. They are taken so that a command can be
+/// planned as it is.
+#[derive(Debug, Args)]
+pub(crate) struct PlanIgnoredArgs {
+    #[arg(short, long, value_name = "FILE", hide = true)]
+    pub(crate) output: Option<PathBuf>,
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) fps: Option<f64>,
+    #[arg(long, hide = true)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -171,9 +223,16 @@ Examples:
 
 A clip is encoded a few frames at a time: memory does not grow with it.";
 
+const PLAN_ENCODE_EXAMPLES: &str = "\
+Examples:
+  nino plan encode fox.png --vae vae.safetensors
+  nino plan encode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
+  nino plan encode --spec sdxl-vae --size 2048x2048 --on rx6600";
+
 const PLAN_EXAMPLES: &str = "\
 Examples:
   nino plan decode --spec sd-vae --size 1024x1024
+  nino plan decode --spec sdxl-vae --size 2048x2048 --on rx580-4gb
   nino plan decode --spec sdxl-vae --size 4096x4096 --budget 2GiB --json
   nino plan decode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
   nino plan decode --vae ae.safetensors --size 2048x1024 --device gpu:0

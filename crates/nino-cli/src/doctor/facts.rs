@@ -29,6 +29,10 @@ pub(crate) struct Config {
     pub(crate) path: Option<PathBuf>,
     pub(crate) found: bool,
     pub(crate) settings: BTreeMap<&'static str, Said>,
+    /// What of the file and of the settings cannot be understood.
+    pub(crate) problems: Vec<String>,
+    /// Folders of models that are named and not there.
+    pub(crate) missing_folders: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

@@ -84,6 +84,22 @@ pub(super) fn ids() -> impl Iterator<Item = &'static str> {
 
 const RULES: &[Rule] = &[
     Rule {
+        id: "broken-settings",
+        level: Level::Problem,
+        when: When::Machine(|f| some_list(&f.config.problems)),
+        what: "a setting cannot be understood, so every other verb refuses to start",
+        todo: "mend the line in the config file, or the variable",
+        source: "",
+    },
+    Rule {
+        id: "models-folder-missing",
+        level: Level::Warning,
+        when: When::Machine(|f| some_list(&f.config.missing_folders)),
+        what: "a folder of models that NINO_MODELS, NINO_COMFYUI or the config file names does not exist",
+        todo: "make the folder, or name the one that holds the models",
+        source: "",
+    },
+    Rule {
         id: "no-gpu",
         level: Level::Note,
         when: When::Machine(|f| f.no_adapter.clone()),

@@ -6,7 +6,7 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{self, GenerateArgs, Verb};
+use crate::args::{self, GenerateArgs, PlanArgs, PlanVerb, Verb};
 use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
@@ -84,6 +84,10 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
             let line = merged.line(line);
             let args = match args::parse(&line)?.verb {
                 Verb::Generate(args) => Some(args),
+                Verb::Plan(PlanArgs {
+                    verb: Some(PlanVerb::Generate(args)),
+                    ..
+                }) => Some(Box::new(args.generate)),
                 _ => None,
             };
             Ok(Wanted::Flags {

@@ -3,10 +3,11 @@
 
 mod change;
 mod host;
+mod planned;
 mod report;
+mod rescue;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use super::from::Flags;
 use super::graphics::Graphics;
@@ -23,10 +24,12 @@ use crate::printer::Printer;
 use crate::settings::Settings as UserSettings;
 use anyhow::{Context, Result};
 use host::CliHost;
+pub(crate) use host::find as find_for_graph;
 use nino_engine::{DType, Store};
 use nino_workflow::{
     Executor, Graph, Limits, NodeError, Progress, RunError, Settings, Watch, check, fill_defaults,
 };
+pub(crate) use planned::{PlannedGraph, plan, planned};
 use report::Report;
 use std::time::Instant;
 
@@ -86,10 +89,11 @@ pub(super) fn run(
             },
         };
         let ran = executor.run(&checked, &mut host, &mut watch);
-        ran.map_err(told).with_context(|| match count {
-            1 => "the graph stopped".to_owned(),
-            _ => format!("picture {} of {count}", i + 1),
-        })?;
+        ran.map_err(|error| kept(error, &host, &graph))
+            .with_context(|| match count {
+                1 => "the graph stopped".to_owned(),
+                _ => format!("picture {} of {count}", i + 1),
+            })?;
     }
     if let Some(picture) = host.last_picture() {
         screen.finished(picture);
@@ -115,6 +119,17 @@ fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option
         Some(QuantizeArg::Q4K) => Some(DType::Q4_K),
         Some(QuantizeArg::None) | None => None,
     })
+}
+
+/// The error of a run, with where its latent was kept.
+fn kept(error: RunError, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
+    let rescued = host.rescue(graph, error.is_cancelled());
+    let error = told(error);
+    match rescued {
+        None => error,
+        Some(Ok(rescued)) => error.context(rescued),
+        Some(Err(lost)) => error.context(format!("the sampled latent could not be kept: {lost}")),
+    }
 }
 
 /// An error of a node, with the engine's own error where it is found: hints and exit codes depend

@@ -19,15 +19,15 @@ pub(super) struct Job {
     pub(super) flags: Flags,
 }
 
-/// All prompts of the command line, of which there is at least one.
+/// All prompts of the command line, of which there is at least one, for a model.
 pub(super) fn read(
     args: &GenerateArgs,
+    mut model: Checkpoint,
     choice: &Choice,
     flags: &Flags,
     env: &Env,
 ) -> Result<Vec<Job>> {
     let prompts = prompts::read(args)?;
-    let mut model = model::open(&args.model, choice, env)?;
     model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
     let embeddings = env.library().folders(ModelKind::Embedding)?;
     let mut jobs: Vec<Job> = Vec::new();

@@ -4,6 +4,7 @@ use crate::args::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
@@ -14,21 +15,23 @@ use nino_engine::{
 };
 use std::path::{Path, PathBuf};
 
-/// The file of the model that has this name: the built-in one's is unpacked where it is not yet.
-pub(super) fn file(name: &Path, env: &Env) -> Result<PathBuf> {
+/// The file of one of these kinds that has this name. The built-in model has all parts of a model;
+/// its file is unpacked where it is not yet.
+pub(crate) fn file_of(kinds: &[ModelKind], name: &Path, env: &Env) -> Result<PathBuf> {
     // A folder of its name may hold its pictures.
     if is_builtin(&name.to_string_lossy()) && !name.is_file() {
         let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
         return Ok(builtin_model(&cache)?);
     }
-    Ok(env.library().resolve(ModelKind::MODELS, name)?)
+    Ok(env.library().resolve(kinds, name)?)
 }
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
     let name = choice.settings.text("model").unwrap_or(BUILTIN);
-    let path = file(args.model.as_deref().unwrap_or(Path::new(name)), env)?;
+    let name = args.model.as_deref().unwrap_or(Path::new(name));
+    let path = file_of(ModelKind::MODELS, name, env)?;
     let clip: Result<Vec<_>, _> = args
         .clip
         .iter()
@@ -113,15 +116,15 @@ fn tell(file: &Path, applied: &Applied) {
             .collect();
         let more = if n > SHOWN { " and more" } else { "" };
         printer::note(&format!(
-            "{name}: {} updates applied, {n} have no layer in this model: {}{more}",
-            applied.updates,
+            "{name}: {} applied, {n} without a layer in this model: {}{more}",
+            count(applied.updates, "update"),
             shown.join(", ")
         ));
     }
     if applied.widened > 0 {
         printer::note(&format!(
-            "{name}: {} quantized layers are held as f16, because their updates are not low-rank",
-            applied.widened
+            "{name}: {} held as f16, because updates that are not low-rank need it",
+            count(applied.widened, "quantized layer")
         ));
     }
 }

@@ -3,6 +3,7 @@
 use crate::bytes::Bytes;
 use crate::decode::device_text;
 use crate::device::Opened;
+use crate::plural::count;
 use nino_engine::{Checkpoint, GenerateRequest, Generated};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -105,10 +106,9 @@ impl std::fmt::Display for Report {
         }
         writeln!(
             f,
-            "  seed {}, {} {} of {} ({}), cfg {}, {}x{}, {}",
+            "  seed {}, {} of {} ({}), cfg {}, {}x{}, {}",
             self.seed,
-            self.steps,
-            if self.steps == 1 { "step" } else { "steps" },
+            count(self.steps, "step"),
             self.sampler,
             self.scheduler,
             self.cfg,

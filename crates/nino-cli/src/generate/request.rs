@@ -7,6 +7,7 @@ use crate::args::{
 use crate::decode::{picture_limits, precision_of, tile_of};
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use crate::printer;
 use crate::settings::Settings;
 use crate::size::Size;
@@ -92,7 +93,8 @@ fn window(args: &SamplingArgs, steps: usize) -> Result<Option<Window>, Usage> {
     let end_at_step = args.end_at_step.map_or(steps, |n| n as usize);
     if start_at_step >= end_at_step.min(steps) {
         return Err(Usage(format!(
-            "of {steps} steps none is left from step {start_at_step} to {end_at_step}"
+            "of {} none is left from step {start_at_step} to {end_at_step}",
+            count(steps, "step")
         )));
     }
     Ok(Some(Window {

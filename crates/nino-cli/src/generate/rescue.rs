@@ -158,6 +158,15 @@ impl<'a> Rescue<'a> {
 }
 
 impl Rescued {
+    /// What became of a run that failed, or that the user stopped.
+    pub(super) fn new(sentence: String, hints: Vec<String>, stopped: bool) -> Rescued {
+        Rescued {
+            sentence,
+            hints,
+            stopped,
+        }
+    }
+
     /// Whether the user stopped the run.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
@@ -175,7 +184,7 @@ impl fmt::Display for Rescued {
 }
 
 /// A file that is there already may be what a run starts from.
-fn unused(path: &Path) -> PathBuf {
+pub(super) fn unused(path: &Path) -> PathBuf {
     let others = (1..).map(|i| numbered(path, i));
     let mut all = std::iter::once(path.to_owned()).chain(others);
     all.find(|p| !p.exists()).unwrap_or_else(|| path.to_owned())

@@ -1,6 +1,7 @@
 //! Settings known to give poor pictures.
 
 use crate::args::GenerateArgs;
+use crate::plural::count;
 use nino_engine::{Checkpoint, Family, GenerateRequest, Start};
 
 /// What of a model the tips depend on.
@@ -106,8 +107,9 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
         tip(
             model.bits < 5.6 && request.steps < 10,
             format!(
-                "{name} has {:.1} bits a weight, whose noise {} steps do not even out: try --steps 20, or 8 bits",
-                model.bits, request.steps
+                "{name} has {:.1} bits a weight, whose noise {} cannot even out: try --steps 20, or 8 bits",
+                model.bits,
+                count(request.steps, "step")
             ),
         );
     }

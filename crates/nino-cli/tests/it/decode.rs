@@ -499,3 +499,42 @@ fn stopped_by(signals: &[&str]) {
     let left = files(out.path());
     assert!(left.iter().all(whole), "{left:?}");
 }
+
+/// What cannot be decoded is told before how its file is called, and before ffmpeg is looked for.
+#[test]
+fn the_latent_is_looked_at_before_the_file_to_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 3, 4, 4], wave);
+    for name in ["clip.mp4", "clip.png", "clip.xyz"] {
+        let said = decode(&golden("taesd"), &input, &dir.path().join(name), &[]);
+        assert_eq!(said.code, 1, "{name}: {}", said.err);
+        let part = "of 3 latent frames, and taesd.safetensors decodes single pictures";
+        assert!(said.err.contains(part), "{name}: {}", said.err);
+    }
+}
+
+#[test]
+fn without_ffmpeg_other_formats_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 16, 2, 2, 2], wave);
+    let (vae, out) = (golden("wan21"), dir.path().join("clip.mp4"));
+    let args = [
+        "decode",
+        &input,
+        "--vae",
+        &vae,
+        "-o",
+        out.to_str().unwrap(),
+        "--device",
+        "cpu",
+    ];
+    let said = nino_with(&args, &[("PATH", "")]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in ["ffmpeg", "gif, webp, apng", "a folder"] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from {}",
+            said.err
+        );
+    }
+}

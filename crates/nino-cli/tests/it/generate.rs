@@ -364,6 +364,41 @@ fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
     );
 }
 
+/// A graph keeps what its sampler had come to, and says how to look at it.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_in_a_graph_keeps_the_latent() {
+    let dir = Folder::new();
+    let (made, graph) = (dir.path().join("made.png"), dir.at("graph.json"));
+    let said = nino(&quick(&["-q", "-o", made.to_str().unwrap()]));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let limits = nino_engine::media::Limits::default();
+    let text = nino_engine::media::read_text(&made, &["prompt"], &limits).unwrap();
+    std::fs::write(&graph, &text.found[0].1).unwrap();
+    let (out, preview) = (dir.path().join("a.png"), dir.path().join("p.png"));
+    let args = [
+        "generate",
+        "--from",
+        &graph,
+        "--steps",
+        "1000",
+        "--device",
+        "cpu",
+        "-o",
+        out.to_str().unwrap(),
+    ];
+    let (code, said) = interrupted(&args, &preview);
+    assert_eq!(code, Some(130), "{said}");
+    let latent = out.with_extension("latent");
+    assert!(!out.exists() && latent.exists(), "{said}");
+    assert!(said.contains("of 1000 steps"), "{said}");
+    let decode = quoted(&said, "shows it");
+    let decode: Vec<&str> = decode.iter().skip(1).map(String::as_str).collect();
+    let shown = nino(&decode);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    assert_eq!(pixels(&out).len(), 64 * 64 * 3);
+}
+
 #[test]
 fn pictures_without_a_name_do_not_replace_each_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! What a request needs, before anything is allocated: every stage's plan, and what can stay on the
+//! What work needs, before anything is allocated: every stage's plan, and what can stay on the
 //! device from one picture to the next.
 //!
-//! The request itself runs on a device that computes nothing, with a store like the real one, so a
+//! The work itself runs on a device that computes nothing, with a store like the real one, so a
 //! plan cannot come to other numbers than the run will.
 
 use super::GenerateRequest;
@@ -13,8 +13,9 @@ use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
 use nino_graph::{Device, Load, Plan};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tracing::subscriber::{NoSubscriber, with_default};
 
-/// A request that is known to fit.
+/// Work that is known to fit.
 #[derive(Clone, Debug)]
 pub struct GeneratePlan {
     pub stages: Vec<StagePlan>,
@@ -22,7 +23,7 @@ pub struct GeneratePlan {
     beside_bytes: usize,
 }
 
-/// One network of the request.
+/// One network of the work.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
     pub stage: Stage,
@@ -102,28 +103,54 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    whole_request(device, |device| rehearse(device, model, request, pictures))
-}
-
-/// Goes through a request on a device that computes nothing.
-fn rehearse(
-    device: Arc<dyn Device>,
-    model: &Checkpoint,
-    request: &GenerateRequest,
-    pictures: usize,
-) -> Result<GeneratePlan, EngineError> {
-    let dry = Arc::new(Dry::new(device));
-    let store = Store::for_pictures(dry.clone(), pictures);
-    let once = || {
+    plan_with(device, pictures, &mut |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,
             on_event: &mut |_| {},
         };
-        super::rehearse(&store, model, request, &mut control)
+        super::rehearse(store, model, request, &mut control)
+    })
+}
+
+/// Plans work of any kind that is done `pictures` times. `work` goes through it once, with the
+/// store it is given, whose device computes nothing and gives zeros. It is called again for a
+/// second picture, and where the budget is too small, to find the least that is enough.
+pub fn plan_work(
+    device: &Arc<dyn Device>,
+    pictures: usize,
+    mut work: impl FnMut(&Store) -> Result<(), EngineError>,
+) -> Result<GeneratePlan, EngineError> {
+    plan_with(device, pictures, &mut |store| work(store).map(|()| 0))
+}
+
+/// Work that is gone through once. It gives the bytes of host memory that it takes beside plans.
+type Work<'a> = dyn FnMut(&Store) -> Result<usize, EngineError> + 'a;
+
+fn plan_with(
+    device: &Arc<dyn Device>,
+    pictures: usize,
+    work: &mut Work<'_>,
+) -> Result<GeneratePlan, EngineError> {
+    whole_request(device, |device| rehearse(device, pictures, work))
+}
+
+/// Goes through work on a device that computes nothing.
+fn rehearse(
+    device: Arc<dyn Device>,
+    pictures: usize,
+    work: &mut Work<'_>,
+) -> Result<GeneratePlan, EngineError> {
+    let dry = Arc::new(Dry::new(device));
+    let store = Store::for_pictures(dry.clone(), pictures);
+    let mut once = || {
+        store.reset_peak();
+        // What is decided is told when it is done.
+        let beside = with_default(NoSubscriber::default(), || work(&store))?;
+        Ok::<_, EngineError>((store.usage().peak_bytes, beside))
     };
     store.remember_opened();
-    let first = once()?;
+    let (mut peak_bytes, beside_bytes) = once()?;
     let opened = store.take_opened();
     let runs = |plan: &Arc<Plan>| -> usize {
         let sessions = dry.sessions();
@@ -142,10 +169,9 @@ fn rehearse(
             add(&mut stages, network.net.clone(), planned);
         }
     }
-    let mut peak_bytes = first.on_device;
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.on_device);
+        peak_bytes = peak_bytes.max(once()?.0);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
@@ -160,7 +186,7 @@ fn rehearse(
     Ok(GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
         peak_bytes,
-        beside_bytes: first.beside,
+        beside_bytes,
     })
 }
 

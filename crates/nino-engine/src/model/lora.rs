@@ -141,7 +141,8 @@ impl Fitted {
             unmatched: lora.unknown.clone(),
             ..Applied::default()
         };
-        let (made_for, all) = (made_for(&lora), lora.updates.len() + lora.unknown.len());
+        let made_for = lora_family(&lora).unwrap_or("another model");
+        let all = lora.updates.len() + lora.unknown.len();
         let mut misfits = Vec::new();
         let mut updates = Vec::new();
         for update in lora.updates {
@@ -233,8 +234,9 @@ impl Loras {
     }
 }
 
-/// The family a LoRA was made for, by what its cross attention looks at.
-fn made_for(lora: &Lora) -> &'static str {
+/// The family of models that a LoRA was made for, by what its cross attention looks at; `None`
+/// where that cannot be told.
+pub fn lora_family(lora: &Lora) -> Option<&'static str> {
     let context = lora.updates.iter().find_map(|u| match &u.delta {
         Delta::LowRank(low) if u.target.contains("attn2.to_k") => low.down.shape.get(1).copied(),
         _ => None,
@@ -246,14 +248,14 @@ fn made_for(lora: &Lora) -> &'static str {
             .any(|u| u.part == LoraPart::TextEncoder(1))
     };
     match context {
-        Some(768) => "SD 1.x",
-        Some(1024) => "SD 2.x",
-        Some(1280) => "the SDXL refiner",
-        Some(2048) => "SDXL",
-        _ if has("double_blocks") || has("single_blocks") => "Flux",
-        _ if has("blocks.") => "Wan",
-        _ if second() => "SDXL",
-        _ => "another model",
+        Some(768) => Some("SD 1.x"),
+        Some(1024) => Some("SD 2.x"),
+        Some(1280) => Some("the SDXL refiner"),
+        Some(2048) => Some("SDXL"),
+        _ if has("double_blocks") || has("single_blocks") => Some("Flux"),
+        _ if has("blocks.") => Some("Wan"),
+        _ if second() => Some("SDXL"),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::args::BenchDecodeArgs;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use anyhow::Result;
 use nino_engine::{EngineError, Latent, ModelKind, Precision, VaeFile};
 use std::path::Path;
@@ -85,7 +86,7 @@ impl Case {
             words.push(format!("{} of", self.batch));
         }
         words.push(size);
-        words.extend(self.frames.map(|n| format!("{n} frames")));
+        words.extend(self.frames.map(|n| count(n, "frame")));
         if self.precision == Some(Precision::F16) {
             words.push("fp16".to_owned());
         }

@@ -136,9 +136,13 @@ impl Flags {
     pub(in super::super) fn given(line: &[OsString]) -> Result<Flags> {
         let matches = grammar().try_get_matches_from(line)?;
         let mut flags = Flags::default();
-        let Some((_, matches)) = matches.subcommand() else {
+        let Some((_, mut matches)) = matches.subcommand() else {
             return Ok(flags);
         };
+        // `plan generate` has the flags one verb further in.
+        while let Some((_, inner)) = matches.subcommand() {
+            matches = inner;
+        }
         for arg in generate().get_arguments() {
             let id = arg.get_id().as_str();
             let name = name(arg);
