@@ -6,7 +6,7 @@ mod device;
 mod tests;
 
 use crate::args::VerbFlags;
-use crate::pull::HubError;
+use crate::pull::{self, HubError};
 use nino_engine::media::MediaError;
 use nino_engine::{
     DeviceError, EngineError, LATENT_FORMATS, LibraryError, encoder_names, is_builtin,
@@ -45,8 +45,9 @@ fn ways(error: &(dyn Error + 'static)) -> Vec<String> {
         return media_ways(media);
     }
     let text = error.downcast_ref().and_then(HubError::hint);
+    let text = text.map(str::to_owned);
     let text = text.or_else(|| error.downcast_ref().and_then(library_way));
-    text.map(str::to_owned).into_iter().collect()
+    text.into_iter().collect()
 }
 
 fn engine_ways(error: &EngineError) -> Vec<String> {
@@ -121,12 +122,14 @@ fn media_ways(error: &MediaError) -> Vec<String> {
     vec![way.to_owned()]
 }
 
-fn library_way(error: &LibraryError) -> Option<&'static str> {
-    match error {
-        LibraryError::Unknown { places, .. } if places.is_empty() => Some(
-            "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's own, and names are \
-             found there",
-        ),
-        _ => None,
+fn library_way(error: &LibraryError) -> Option<String> {
+    let LibraryError::Unknown { name, places, .. } = error else {
+        return None;
+    };
+    if pull::is_short_name(name) {
+        return Some(format!("`nino pull {name}` downloads it"));
     }
+    let way = "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's own, and names \
+               are found there";
+    places.is_empty().then(|| way.to_owned())
 }

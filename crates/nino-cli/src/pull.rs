@@ -31,7 +31,9 @@ pub(crate) fn run(args: &PullArgs, env: &Env, printer: Printer) -> Result<()> {
     let hub = hub.map_err(told)?;
     let target = hub.target(what).map_err(told)?;
     let plan = plan(&hub, &target, args)?;
-    printer.text(report::head(what, &plan))?;
+    if !printer.quiet || args.dry_run {
+        printer.text(report::head(what, &plan))?;
+    }
     let mut document = Document::new(&target, &plan);
     if args.dry_run {
         return printer.document(&document);
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &PullArgs, env: &Env, printer: Printer) -> Result<()> {
         document.files.push(fetch(&hub, planned, printer)?);
     }
     document.use_it = use_of(&target, &plan, &document.files, env);
-    if let Some(use_it) = &document.use_it {
+    if let Some(use_it) = document.use_it.as_ref().filter(|_| !printer.quiet) {
         printer.text(format!("use it: {}", use_it.command))?;
     }
     printer.document(&document)
@@ -61,6 +63,11 @@ pub(crate) fn short_names() -> Vec<(String, String)> {
         Some((alias.name.to_owned(), format!("{}/{first}", alias.repo)))
     });
     each.collect()
+}
+
+/// Whether `nino pull` knows a model by this name.
+pub(crate) fn is_short_name(name: &str) -> bool {
+    Alias::find(name).is_some_and(|alias| alias.runs)
 }
 
 fn plan(hub: &Hub, target: &Target, args: &PullArgs) -> Result<Plan> {
@@ -91,14 +98,19 @@ fn plan(hub: &Hub, target: &Target, args: &PullArgs) -> Result<Plan> {
 fn fetch(hub: &Hub, planned: &Planned, printer: Printer) -> Result<Pulled> {
     const MIB: u32 = 20;
     let bar = printer.progress(planned.size >> MIB);
+    bar.begin(planned.file.as_str());
     bar.set_message(format!("MiB  {}", planned.file));
     let position = |bytes: u64| bar.set_position(bytes >> MIB);
     let done = hub.fetch(planned, &Screen::new(&position));
     bar.finish_and_clear();
     let done = done.map_err(told)?;
     let note = if done.cached { ", already there" } else { "" };
-    let size = Bytes(done.bytes);
-    printer.text(format!("{} ({size}{note})", done.path.display()))?;
+    let about = if printer.quiet {
+        String::new()
+    } else {
+        format!(" ({}{note})", Bytes(done.bytes))
+    };
+    printer.text(format!("{}{about}", done.path.display()))?;
     Ok(Pulled::new(planned, done))
 }
 

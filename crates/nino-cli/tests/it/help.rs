@@ -9,6 +9,8 @@ const VERBS: &[&[&str]] = &[
     &["inspect"],
     &["convert"],
     &["pull"],
+    &["list"],
+    &["rm"],
     &["decode"],
     &["encode"],
     &["plan"],

@@ -137,6 +137,12 @@ fn downloads_are_listed_and_found_by_short_names() {
     let repo = "Comfy-Org/stable-diffusion-v1-5-archive";
     let file = "v1-5-pruned-emaonly-fp16.safetensors";
     let bytes = fs::read(golden("generate/tiny_sd1.safetensors")).unwrap();
+    let said = run(&folder, &["inspect", "sd15"]);
+    assert!(
+        said.err.contains("hint: `nino pull sd15` downloads it"),
+        "{}",
+        said.err
+    );
     download(&folder, repo, file, &bytes);
     let json = run(&folder, &["list", "--json", "--device", "cpu"]).json();
     assert_eq!(row(&json, "sd15")["place"], "download");

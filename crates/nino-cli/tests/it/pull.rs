@@ -455,6 +455,15 @@ fn the_size_comes_first_and_the_command_to_use_it_last() {
     let last = said.out.lines().last().unwrap();
     assert!(last.starts_with("use it: nino "), "{last}");
     assert!(last.ends_with("'my vae'"), "{last}");
+    let quiet = run(&mut prepared(
+        &server,
+        dir.path(),
+        &[&line[..], &["-q"]].concat(),
+    ));
+    let path = dir
+        .path()
+        .join("models--org--repo/snapshots/abc123/my vae.safetensors");
+    assert_eq!(quiet.out.trim_end(), path.to_str().unwrap());
     let json = pull(&server, dir.path(), line[1], &[]).json();
     assert_eq!(json["bytes"], vae.len());
     assert_eq!(json["missing_bytes"], 0);
