@@ -87,7 +87,8 @@ fn end(bytes: usize) -> ! {
             let mut line = Line::default();
             let said = writeln!(
                 line,
-                "{{ \"error\": \"out of memory: the system refused {bytes} bytes\", \"hints\": [] }}"
+                "{{ \"error\": \"out of memory: the system refused {bytes} bytes\", \
+                 \"kind\": \"out-of-memory\", \"notes\": [], \"hints\": [] }}"
             );
             if said.is_ok() {
                 line.print(1);

