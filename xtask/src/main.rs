@@ -1,5 +1,5 @@
-//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`, `soak`, `kills`. Run as `cargo xtask
-//! <command>`.
+//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`, `soak`, `kills`. Run as
+//! `cargo xtask <command>`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 

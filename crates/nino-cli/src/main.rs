@@ -87,6 +87,7 @@ fn run(cli: &Cli) -> Result<()> {
     let env = Env::read()?;
     log::install(cli.output.verbose, &env)?;
     interrupt::install();
+    allocator::install();
     let printer = Printer::new(&cli.output);
     match &cli.verb {
         Verb::Doctor(args) => doctor::run(args, &env, printer),

@@ -7,6 +7,7 @@ use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::generate::model;
 use crate::printer::Printer;
+use crate::resident;
 use crate::span::Span;
 use crate::verdict::{Needs, Verdict};
 use anyhow::Result;
@@ -77,6 +78,8 @@ struct Report {
     streamed_bytes: usize,
     /// `None` where the device could not be measured.
     estimated_ms: Option<f64>,
+    /// What planning itself took of memory at most, where the system tells.
+    resident_peak_bytes: Option<usize>,
     #[serde(flatten)]
     verdict: Verdict,
     stages: Vec<StageRow>,
@@ -174,6 +177,7 @@ impl Report {
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),
             estimated_ms: estimated.map(|ms| ms * count as f64),
+            resident_peak_bytes: resident::peak(),
             verdict: Verdict::new(
                 opened,
                 &Needs {

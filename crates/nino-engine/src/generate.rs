@@ -13,7 +13,9 @@ mod tests;
 
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::encode_texts;
-use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
+use crate::{
+    Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store, StoreUse,
+};
 use passes::Passes;
 pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
@@ -88,30 +90,18 @@ pub fn generate(
     with_plans(store, model, request, control, run)
 }
 
-/// What a request would take at once.
-#[derive(Clone, Copy)]
-struct Most {
-    /// Bytes of weights and activations.
-    on_device: usize,
-    /// Bytes of host memory beside them.
-    beside: usize,
-}
-
-/// Goes through a request on a device that computes nothing.
+/// Goes through a request on a device that computes nothing; gives what it would take at most.
 fn rehearse(
     store: &Store,
     model: &Checkpoint,
     request: &GenerateRequest,
     control: &mut Control<'_>,
-) -> Result<Most, EngineError> {
+) -> Result<StoreUse, EngineError> {
     let run = |ready: &Ready<'_>, control: &mut Control<'_>| {
         ready.passes.rehearse(control)?;
         let latents = (request.latent_size(model), request.batch);
-        let pictures = decode::rehearse(store, &model.vae, latents, &ready.decode, control)?;
-        Ok(Most {
-            on_device: store.usage().peak_bytes,
-            beside: pictures.max(ready.passes.host_bytes),
-        })
+        decode::rehearse(store, &model.vae, latents, &ready.decode, control)?;
+        Ok(store.usage())
     };
     with_plans(store, model, request, control, run)
 }

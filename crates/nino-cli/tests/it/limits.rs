@@ -42,7 +42,9 @@ fn memory_that_runs_out_is_an_error() {
         &[
             "plan", "generate", "--spec", "sd15", "--size", "512x512", "--device", "cpu",
         ],
-        &["plan", "decode", "--spec", "sd-vae", "--device", "cpu"],
+        &[
+            "plan", "decode", "--spec", "sd-vae", "--size", "512x512", "--device", "cpu",
+        ],
     ];
     for mib in [64, 96, 128, 192, 256] {
         let limit = format!("ulimit -v {}; exec", mib << 10);

@@ -71,8 +71,8 @@ impl GeneratePlan {
         self.peak_bytes
     }
 
-    /// The most host memory that latents and pictures take beside that. It is part of the budget
-    /// where the device's memory is the program's.
+    /// What the most at once is more with the latents and pictures in host memory. It is part of
+    /// the budget where the device's memory is the program's.
     pub fn beside_bytes(&self) -> usize {
         self.beside_bytes
     }
@@ -142,10 +142,12 @@ fn rehearse(
             add(&mut stages, network.net.clone(), planned);
         }
     }
-    let mut peak_bytes = first.on_device;
+    let mut most = first;
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.on_device);
+        let second = once()?;
+        most.peak_bytes = most.peak_bytes.max(second.peak_bytes);
+        most.peak_bytes_with_host = most.peak_bytes_with_host.max(second.peak_bytes_with_host);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
@@ -159,8 +161,8 @@ fn rehearse(
     stages.sort_by_key(|(_, s)| s.stage);
     Ok(GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
-        peak_bytes,
-        beside_bytes: first.beside,
+        peak_bytes: most.peak_bytes,
+        beside_bytes: most.peak_bytes_with_host - most.peak_bytes,
     })
 }
 
