@@ -92,8 +92,7 @@ impl Models {
             ("taesd", golden("taesd"), 4, 8, false),
             ("taesd", data("taesd_decoder"), 4, 8, false),
             ("taef1", data("taef1_decoder"), 16, 8, false),
-            ("clip", golden("wan21"), 16, 8, true),
-            ("clip", golden("taehv"), 16, 8, true),
+            ("clip", golden("wan21"), 4, 8, true),
         ];
         vaes.retain(|v| v.1.is_file());
         Ok(Models {
