@@ -107,7 +107,7 @@ pub(crate) fn yaml(path: &Path) {
     }
     let library = Library::new(LibraryPaths {
         comfyui: Some(comfyui),
-        home: Some("/home/nobody".into()),
+        home: Some("home".into()),
         ..LibraryPaths::default()
     });
     for &kind in ModelKind::ALL {

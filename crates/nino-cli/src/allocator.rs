@@ -2,8 +2,8 @@
 //!
 //! Rust aborts the process when a `Vec` or a `String` gets no memory. Large buffers are asked for
 //! in ways that can be refused ([`nino_files::refusable`]) and end as an ordinary error with
-//! numbers. For the thousands of small ones, most of them in other people's crates, no caller can do
-//! more than give up; so the program says what happened in one sentence, removes its temporary
+//! numbers. For the thousands of small ones, most of them in other people's crates, no caller can
+//! do more than give up; so the program says what happened in one sentence, removes its temporary
 //! files and ends with exit code 1.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -54,10 +54,34 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// Called once at start. Memory can also run out where no allocator is asked: a thread that gets no
+/// stack for its signals, and libraries of other languages, abort the process. While memory is out
+/// that ends like any other refusal; else an abort stays what it is.
+pub(crate) fn install() {
+    #[cfg(unix)]
+    {
+        let aborted = || {
+            if !nino_files::has_memory(LITTLE) {
+                end(None);
+            }
+        };
+        // SAFETY: what runs in the handler neither allocates nor takes a lock.
+        let installed =
+            unsafe { signal_hook::low_level::register(signal_hook::consts::SIGABRT, aborted) };
+        if let Err(e) = installed {
+            tracing::debug!("no handler for SIGABRT: {e}");
+        }
+    }
+}
+
+/// What a thread needs to start, and more.
+#[cfg(unix)]
+const LITTLE: usize = 4 << 20;
+
 #[inline]
 fn checked(given: *mut u8, bytes: usize) -> *mut u8 {
     if given.is_null() && !nino_files::refusal_is_handled() {
-        end(bytes);
+        end(Some(bytes));
     }
     given
 }
@@ -65,7 +89,7 @@ fn checked(given: *mut u8, bytes: usize) -> *mut u8 {
 /// Says that memory ran out and ends the process. Nothing here allocates or takes a lock, because
 /// this thread may hold any of them.
 #[cold]
-fn end(bytes: usize) -> ! {
+fn end(refused: Option<usize>) -> ! {
     if ENDING.swap(true, Ordering::SeqCst) && !BY_ME.get() {
         // Another thread is on its way out and takes this one with it.
         loop {
@@ -74,29 +98,34 @@ fn end(bytes: usize) -> ! {
     }
     // The second time, removing files failed for want of memory, too.
     if !BY_ME.replace(true) {
-        let mut line = Line::default();
-        let said = writeln!(
-            line,
-            "error: out of memory: the system refused {bytes} bytes\n\
-             hint: close programs, raise the limit on memory (`ulimit -v`), or ask for less"
+        let mut what = Line::default();
+        // Both fit the line.
+        let _ = match refused {
+            Some(bytes) => write!(what, "out of memory: the system refused {bytes} bytes"),
+            None => write!(
+                what,
+                "out of memory: the system refused a thread or a library"
+            ),
+        };
+        Line::say(
+            2,
+            format_args!(
+                "error: {what}\n\
+                 hint: close programs, raise the limit on memory (`ulimit -v`), or ask for less\n"
+            ),
         );
-        if said.is_ok() {
-            line.print(2);
-        }
         if AS_JSON.load(Ordering::Relaxed) {
-            let mut line = Line::default();
-            let said = writeln!(
-                line,
-                "{{ \"error\": \"out of memory: the system refused {bytes} bytes\", \
-                 \"kind\": \"out-of-memory\", \"notes\": [], \"hints\": [] }}"
+            Line::say(
+                1,
+                format_args!(
+                    "{{ \"error\": \"{what}\", \"kind\": \"out-of-memory\", \
+                     \"notes\": [], \"hints\": [] }}\n"
+                ),
             );
-            if said.is_ok() {
-                line.print(1);
-            }
         }
         nino_files::end_at_once(1);
     }
-    std::process::abort()
+    nino_files::end_without_cleaning(1)
 }
 
 /// Text on the stack.
@@ -124,14 +153,24 @@ impl fmt::Write for Line {
     }
 }
 
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = std::str::from_utf8(&self.bytes[..self.len]);
+        f.write_str(text.unwrap_or_default())
+    }
+}
+
 impl Line {
     /// Writes to a standard stream, past its lock and its buffer.
-    fn print(&self, stream: i32) {
+    fn say(stream: i32, text: fmt::Arguments<'_>) {
+        let mut line = Line::default();
         let Some(mut file) = standard(stream) else {
             return;
         };
-        // Nobody is left to tell when it is closed.
-        let _ = file.write_all(&self.bytes[..self.len]);
+        if line.write_fmt(text).is_ok() {
+            // Nobody is left to tell when it is closed.
+            let _ = file.write_all(&line.bytes[..line.len]);
+        }
     }
 }
 

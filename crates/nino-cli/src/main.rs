@@ -99,6 +99,7 @@ fn run(cli: &Cli) -> Result<()> {
     let prepared = |env: Env| {
         log::install(cli.output.verbose, &env)?;
         interrupt::install();
+        allocator::install();
         anyhow::Ok(env)
     };
     let env = || prepared(Env::read()?);

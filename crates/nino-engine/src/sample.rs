@@ -234,6 +234,7 @@ fn open(
         stage: Stage::Sample,
         net: model.id(),
         plans: std::slice::from_ref(&planned.plan),
+        beside: planned.host_bytes,
         source: &|| {
             let plans: [&Plan; 1] = [&planned.plan];
             Ok(remade::source(model.source(), &plans))

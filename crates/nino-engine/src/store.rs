@@ -75,6 +75,8 @@ pub struct StoreUse {
     pub busy_bytes: usize,
     /// The most bytes that were there at once since [`Store::reset_peak`].
     pub peak_bytes: usize,
+    /// The same with what stages held in host memory beside that.
+    pub peak_bytes_with_host: usize,
     /// Times that weights were loaded.
     pub loads: usize,
 }
@@ -85,6 +87,9 @@ pub(crate) struct Network<'a> {
     pub(crate) net: NetId,
     /// Graphs that run by turns in one arena.
     pub(crate) plans: &'a [Arc<Plan>],
+    /// Bytes of host memory that the stage holds meanwhile, which count where the device's memory
+    /// is the program's.
+    pub(crate) beside: usize,
     /// Gives its weights, if they have to be loaded.
     pub(crate) source: &'a dyn Fn() -> Result<Arc<dyn ParamSource>, EngineError>,
 }
@@ -199,7 +204,7 @@ impl Store {
     pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
         let started = Instant::now();
         network.net.check_unchanged()?;
-        let idle = self.state().kept.lend_idle(network.plans);
+        let idle = self.state().kept.lend_idle(network.plans, network.beside);
         if let Some((id, sessions)) = idle {
             self.note(network);
             let took = started.elapsed();
@@ -209,8 +214,9 @@ impl Store {
         let loading = self.0.loading.lock();
         let _loading = loading.unwrap_or_else(PoisonError::into_inner);
         let needs = Memory::of(network.plans.iter().map(|p| &**p));
-        let capacity = self.capacity().unwrap_or(usize::MAX);
-        let room = self.state().kept.make_room(&key, needs, capacity);
+        let beside = network.beside;
+        let capacity = self.capacity(beside).unwrap_or(usize::MAX);
+        let room = self.state().kept.make_room(&key, (needs, beside), capacity);
         let id = room.map_err(|no| EngineError::Busy {
             need: no.need,
             busy: no.busy,
@@ -228,9 +234,10 @@ impl Store {
         }
     }
 
-    /// The most bytes for weights and arenas together; `None` without a budget.
-    fn capacity(&self) -> Option<usize> {
-        self.device().budget().for_plans()
+    /// The most bytes for weights and arenas together, while a stage holds `beside` bytes more;
+    /// `None` without a budget.
+    fn capacity(&self, beside: usize) -> Option<usize> {
+        self.device().budget().with_beside(beside).for_plans()
     }
 
     fn make_sessions(

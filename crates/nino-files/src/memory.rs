@@ -29,6 +29,21 @@ pub fn refusal_is_handled() -> bool {
     HANDLED.get()
 }
 
+/// Whether the system would give `bytes` of memory now. Neither allocates nor takes a lock, so that
+/// a signal handler may ask.
+#[cfg(unix)]
+pub fn has_memory(bytes: usize) -> bool {
+    let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: makes a new mapping wherever there is room for it.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping was made above and nobody knows of it.
+    unsafe { libc::munmap(place, bytes) };
+    true
+}
+
 /// An empty vector with room for `n` values, or the error that there is no memory for them.
 pub fn with_room<T>(n: usize) -> Result<Vec<T>, TryReserveError> {
     let mut values = Vec::new();

@@ -20,6 +20,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// crash while other threads still use the driver.
 pub fn end_at_once(code: i32) -> ! {
     remove_all();
+    end_without_cleaning(code)
+}
+
+/// The same without removing anything: for a process in which even that has failed.
+pub fn end_without_cleaning(code: i32) -> ! {
     #[cfg(unix)]
     // SAFETY: ends the process; there is nothing to keep valid.
     unsafe {

@@ -19,8 +19,8 @@ const NODES: usize = 56;
 /// The number of values from which on drawing is shared among threads.
 const PARALLEL: usize = 1 << 16;
 
-/// Bytes that a path of vectors of so many bytes keeps: its draws, where they are kept, and a vector
-/// for each level of the tree.
+/// Bytes that a path of vectors of so many bytes keeps: its draws, where they are kept, and a
+/// vector for each level of the tree.
 pub(crate) fn path_bytes(vector: usize) -> usize {
     let cached = vector <= MAX_CACHED * size_of::<f32>();
     vector * if cached { 2 * NODES } else { NODES / 2 }

@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+/// Values that are drawn; a prime, so that rows differ.
+const POOL: usize = 1_000_003;
+
 struct Tensor {
     name: String,
     shape: Vec<usize>,
@@ -69,7 +72,7 @@ fn names(pattern: &str) -> Vec<String> {
     }
 }
 
-/// A safetensors file; `value` appends one value.
+/// Writes a safetensors file; `value` appends one value.
 fn write(
     path: &Path,
     tensors: &[Tensor],
@@ -94,14 +97,14 @@ fn write(
     let mut file = BufWriter::new(File::create(path)?);
     file.write_all(&(header.len() as u64).to_le_bytes())?;
     file.write_all(header.as_bytes())?;
+    // The same values again and again: drawing them all would take longer than the runs.
     let mut random = Random(1);
     let mut values = Vec::new();
-    for t in tensors {
-        values.clear();
-        for _ in 0..t.shape.iter().product() {
-            value(&mut random, &mut values);
-        }
-        file.write_all(&values)?;
+    (0..POOL).for_each(|_| value(&mut random, &mut values));
+    while at > 0 {
+        let n = at.min(values.len());
+        file.write_all(&values[..n])?;
+        at -= n;
     }
     Ok(file.flush()?)
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
 fn verbs(inputs: &Path) -> Result<Vec<Verb>> {
     let (model, latent) = (inputs.join("model.safetensors"), inputs.join("in.latent"));
     files::checkpoint(&model, "sd15", "first_stage_model.")?;
-    files::latent(&latent, &[1, 16, 3, 24, 24])?;
+    files::latent(&latent, &[1, 4, 3, 24, 24])?;
     let clip = crate::tree::root().join("goldens/models/wan21.safetensors");
     let picture = [
         "generate", "a fox", "--steps", "2", "--seed", "1", "--device", "cpu", "-o",

@@ -92,8 +92,7 @@ impl Models {
             ("taesd", golden("taesd"), 4, 8, false),
             ("taesd", data("taesd_decoder"), 4, 8, false),
             ("taef1", data("taef1_decoder"), 16, 8, false),
-            ("clip", golden("wan21"), 16, 8, true),
-            ("clip", golden("taehv"), 16, 8, true),
+            ("clip", golden("wan21"), 4, 8, true),
         ];
         vaes.retain(|v| v.1.is_file());
         Ok(Models {
@@ -115,7 +114,7 @@ impl Models {
     }
 
     fn generate(&self, random: &mut Random, model: Option<&(&'static str, PathBuf)>) -> Request {
-        let side = |random: &mut Random| 64 * (1 + random.below(12));
+        let side = |random: &mut Random| 64 * (1 + random.below(8));
         let size = format!("{}x{}", side(random), side(random));
         let steps = (1 + random.below(3)).to_string();
         let batch = (1 + random.below(2)).to_string();
@@ -144,7 +143,7 @@ impl Models {
     fn decode(&self, random: &mut Random) -> Request {
         let chosen = random.below(self.vaes.len());
         let (kind, vae, channels, scale, is_clip) = &self.vaes[chosen];
-        let most = if *is_clip { 32 } else { 96 };
+        let most = if *is_clip { 24 } else { 56 };
         let (h, w) = (8 + random.below(most), 8 + random.below(most));
         let frames = if *is_clip { 1 + random.below(4) } else { 1 };
         let latent = self.folder.at("in.latent");

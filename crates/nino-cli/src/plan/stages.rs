@@ -4,6 +4,7 @@ use crate::bytes::Bytes;
 use crate::decode::device_text;
 use crate::device::{self, Opened};
 use crate::plural::count;
+use crate::resident;
 use crate::span::Span;
 use crate::verdict::{Needs, Verdict};
 use nino_engine::{GeneratePlan, StagePlan};
@@ -45,6 +46,8 @@ pub(super) struct Report {
     streamed_bytes: usize,
     /// `None` where the device could not be measured.
     estimated_ms: Option<f64>,
+    /// What planning itself took of memory at most, where the system tells.
+    resident_peak_bytes: Option<usize>,
     #[serde(flatten)]
     verdict: Verdict,
     stages: Vec<StageRow>,
@@ -131,6 +134,7 @@ impl Report {
             weights_bytes: plan.weight_bytes(),
             streamed_bytes: plan.streamed_bytes(),
             estimated_ms: estimated.map(|ms| ms * about.count as f64),
+            resident_peak_bytes: resident::peak(),
             verdict: Verdict::new(
                 opened,
                 &Needs {

@@ -187,6 +187,59 @@ fn a_plan_that_fits_is_not_refused_because_of_its_estimate() {
     }
 }
 
+/// Going through the request moved its latents: 1.8 GB and 16 seconds.
+#[test]
+fn a_plan_takes_neither_the_memory_nor_the_time_of_its_pictures() {
+    let started = std::time::Instant::now();
+    let said = nino(&[
+        "plan",
+        "generate",
+        "--spec",
+        "sd15-inpaint",
+        "--size",
+        "4096x2048",
+        "--batch",
+        "64",
+        "--quantize",
+        "q4_k",
+        "--precision",
+        "fp16",
+        "--device",
+        "cpu",
+        "--budget",
+        "1TiB",
+        "--json",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let plan = said.json();
+    let runs = |i: usize| plan["stages"][i]["runs"].as_u64();
+    assert_eq!((runs(1), runs(2)), (Some(20), Some(64)));
+    if let Some(resident) = plan["resident_peak_bytes"].as_u64() {
+        assert!(resident < 64 * MIB, "planning took {} MiB", resident / MIB);
+    }
+    let seconds = started.elapsed().as_secs();
+    assert!(seconds < 60, "{seconds} s");
+}
+
+/// A graph may ask for this; the plan of it took gigabytes before it was refused.
+#[test]
+fn a_picture_beyond_all_measure_is_refused_in_little_memory() {
+    let said = nino(&[
+        "plan",
+        "generate",
+        "--spec",
+        "sd15",
+        "--size",
+        "65536x65536",
+        "--device",
+        "cpu",
+        "--budget",
+        "4GiB",
+    ]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("budget"), "{}", said.err);
+}
+
 /// A CPU once had no budget, and 512 GiB were planned without a word.
 #[test]
 fn a_plan_for_the_cpu_keeps_to_what_is_free() {

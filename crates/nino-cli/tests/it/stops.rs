@@ -60,17 +60,7 @@ fn every_signal_ends_every_verb() {
     let steps = ["--steps", "10000", "--size", "512x512", "--device", "cpu"];
     let generate = [&["generate", "a fox", "-o", &png][..], &steps].concat();
     let convert = ["convert", &from, &gguf, "--type", "q6_k"];
-    let decode = [
-        "bench",
-        "decode",
-        "--spec",
-        "sd-vae",
-        "--size",
-        "2048x2048",
-        "--device",
-        "cpu",
-    ];
-    for args in [&generate[..], &convert, &decode] {
+    for args in [&generate[..], &convert] {
         for signal in ["-TERM", "-INT", "-HUP"] {
             let mut child = start(args);
             std::thread::sleep(Duration::from_millis(1500));

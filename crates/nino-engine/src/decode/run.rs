@@ -49,22 +49,20 @@ pub fn decode(
     decode_bands(store, vae, latent, options, control, &mut on_band)
 }
 
-/// Goes through a decode of so many latents on a device that computes nothing; gives the bytes of
-/// host memory that it would hold beside its plan.
+/// Goes through a decode of so many latents on a device that computes nothing.
 pub(crate) fn rehearse(
     store: &Store,
     vae: &VaeFile,
     latents: (LatentSize, usize),
     options: &DecodeOptions,
     control: &mut Control<'_>,
-) -> Result<usize, EngineError> {
+) -> Result<(), EngineError> {
     let (size, batch) = latents;
     let plan = plan_decode(store, vae, size, options)?;
-    let beside = plan.beside;
     let mut decoder = Decoder::open(store, vae, plan, control)?;
     decoder.rehearse(batch, control)?;
     decoder.finish();
-    Ok(beside)
+    Ok(())
 }
 
 /// Decodes every latent of the batch to floats, all of them in memory. ComfyUI's `VAEDecode`.

@@ -118,6 +118,7 @@ impl Decoder {
             stage,
             net: vae.id(),
             plans: &plans,
+            beside: plan.beside,
             source: &|| vae.params(),
         })?;
         Ok(Decoder {

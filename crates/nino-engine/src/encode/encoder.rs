@@ -122,6 +122,7 @@ impl<'a> Encoder<'a> {
             stage: Stage::Encode,
             net: vae.id(),
             plans: &plans,
+            beside: room.beside,
             source: &|| vae.params(),
         })?;
         Ok(Encoder {

@@ -15,8 +15,6 @@ pub(super) struct Passes<'a> {
     prompts: &'a Prompts,
     /// Each pass with its noise levels.
     planned: Vec<(Pass, Vec<f32>)>,
-    /// Bytes of host memory that a pass holds beside its plan, at most.
-    pub(super) host_bytes: usize,
 }
 
 /// A finished latent, and what it took.
@@ -41,7 +39,6 @@ impl<'a> Passes<'a> {
             request,
             prompts,
             planned: Vec::new(),
-            host_bytes: 0,
         };
         for pass in request.passes(model) {
             let all = sample::sigmas(
@@ -60,8 +57,7 @@ impl<'a> Passes<'a> {
                 &prompts.negative,
                 &latent,
             );
-            let planned = sample::plan(store, &model.diffusion, &run)?;
-            passes.host_bytes = passes.host_bytes.max(planned.host_bytes);
+            sample::plan(store, &model.diffusion, &run)?;
             passes.planned.push((pass, sigmas));
         }
         Ok(passes)

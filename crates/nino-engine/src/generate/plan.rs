@@ -72,8 +72,8 @@ impl GeneratePlan {
         self.peak_bytes
     }
 
-    /// The most host memory that latents and pictures take beside that. It is part of the budget
-    /// where the device's memory is the program's.
+    /// What the most at once is more with the latents and pictures in host memory. It is part of
+    /// the budget where the device's memory is the program's.
     pub fn beside_bytes(&self) -> usize {
         self.beside_bytes
     }
@@ -103,7 +103,7 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    plan_with(device, pictures, &mut |store| {
+    plan_work(device, pictures, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,
@@ -121,36 +121,25 @@ pub fn plan_work(
     pictures: usize,
     mut work: impl FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<GeneratePlan, EngineError> {
-    plan_with(device, pictures, &mut |store| work(store).map(|()| 0))
-}
-
-/// Work that is gone through once. It gives the bytes of host memory that it takes beside plans.
-type Work<'a> = dyn FnMut(&Store) -> Result<usize, EngineError> + 'a;
-
-fn plan_with(
-    device: &Arc<dyn Device>,
-    pictures: usize,
-    work: &mut Work<'_>,
-) -> Result<GeneratePlan, EngineError> {
-    whole_request(device, |device| rehearse(device, pictures, work))
+    whole_request(device, |device| rehearse(device, pictures, &mut work))
 }
 
 /// Goes through work on a device that computes nothing.
 fn rehearse(
     device: Arc<dyn Device>,
     pictures: usize,
-    work: &mut Work<'_>,
+    work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<GeneratePlan, EngineError> {
     let dry = Arc::new(Dry::new(device));
     let store = Store::for_pictures(dry.clone(), pictures);
     let mut once = || {
         store.reset_peak();
         // What is decided is told when it is done.
-        let beside = with_default(NoSubscriber::default(), || work(&store))?;
-        Ok::<_, EngineError>((store.usage().peak_bytes, beside))
+        with_default(NoSubscriber::default(), || work(&store))?;
+        Ok::<_, EngineError>(store.usage())
     };
     store.remember_opened();
-    let (mut peak_bytes, beside_bytes) = once()?;
+    let first = once()?;
     let opened = store.take_opened();
     let runs = |plan: &Arc<Plan>| -> usize {
         let sessions = dry.sessions();
@@ -169,9 +158,12 @@ fn rehearse(
             add(&mut stages, network.net.clone(), planned);
         }
     }
+    let mut most = first;
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.0);
+        let second = once()?;
+        most.peak_bytes = most.peak_bytes.max(second.peak_bytes);
+        most.peak_bytes_with_host = most.peak_bytes_with_host.max(second.peak_bytes_with_host);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
@@ -185,8 +177,8 @@ fn rehearse(
     stages.sort_by_key(|(_, s)| s.stage);
     Ok(GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
-        peak_bytes,
-        beside_bytes,
+        peak_bytes: most.peak_bytes,
+        beside_bytes: most.peak_bytes_with_host - most.peak_bytes,
     })
 }
 

@@ -111,7 +111,10 @@ impl Draft {
         let mut by_keys: Option<Draft> = None;
         loop {
             let draft = by_keys.as_ref().unwrap_or(self);
-            match draft.cut(how, most) {
+            // Cut by keys, an op needs more than in larger windows where it is not: only the graph
+            // as it was tells that no window helps.
+            let cut_within = if by_keys.is_some() { usize::MAX } else { most };
+            match draft.cut(how, cut_within) {
                 Ok(Some(cuts)) => return draft.pack(cuts, how, most),
                 Ok(None) => return Ok(None),
                 Err(TooLarge::Op(misfit)) => return Err(misfit),
@@ -134,19 +137,33 @@ impl Draft {
         let values = alive(&homes.direct, graph.len());
         // What alignment adds to windows is not there in the last of them.
         let slack = MAX_OPERANDS * how.limits.align;
+        let over = |node: Node, need: Need| {
+            let least = values[self.order.at(node)] + need.window;
+            least.saturating_sub(slack) > most
+        };
+        let cut =
+            |node: Node, steps: &mut Steps| cut::steps(graph, node, how, &homes.windowed, steps);
+        // Where there is too little room, that nearly always shows where most is alive.
+        let fullest = if most < usize::MAX {
+            self.fullest(&values)
+        } else {
+            Vec::new()
+        };
+        let shows = |&node: &Node| {
+            let need = cut(node, &mut Steps::default());
+            need.is_ok_and(|need| over(node, need))
+        };
+        if fullest.iter().any(shows) {
+            return Ok(None);
+        }
         let mut steps = Steps::default();
         let mut largest_binding = 0;
         let mut keys = Vec::new();
         let mut window: Option<(usize, Node)> = None;
         for node in self.order.ops(graph) {
-            match cut::steps(graph, node, how, &homes.windowed, &mut steps) {
-                Ok(need) => {
-                    largest_binding = largest_binding.max(need.binding);
-                    let least = values[self.order.at(node)] + need.window;
-                    if least.saturating_sub(slack) > most {
-                        return Ok(None);
-                    }
-                }
+            match cut(node, &mut steps) {
+                Ok(need) if over(node, need) => return Ok(None),
+                Ok(need) => largest_binding = largest_binding.max(need.binding),
                 Err(_) if matches!(graph.op(node), Some(Op::Attention(o)) if !o.by_keys) => {
                     keys.push(node);
                 }
@@ -173,6 +190,18 @@ impl Draft {
                 largest_binding,
             })),
         }
+    }
+
+    /// A few of the ops during which most bytes are alive.
+    fn fullest(&self, alive: &[usize]) -> Vec<Node> {
+        const SOME: usize = 16;
+        let mut ops: Vec<Node> = self.order.ops(&self.graph).collect();
+        let by_bytes = |n: &Node| std::cmp::Reverse(alive[self.order.at(*n)]);
+        if ops.len() > SOME {
+            ops.select_nth_unstable_by_key(SOME, by_bytes);
+            ops.truncate(SOME);
+        }
+        ops
     }
 
     fn pack(&self, cuts: Cuts, how: &Strategy, most: usize) -> Result<Option<Plan>, Misfit> {

@@ -239,28 +239,32 @@ impl<'l> Candidate<'l> {
     /// What the smallest of its plans takes, where that is less than `most`.
     pub(super) fn smallest(&self, most: usize) -> Option<Smallest> {
         let weights = self.level.streams.least_bytes();
-        let mut most = most.saturating_sub(weights);
+        let before = most.saturating_sub(weights);
         let mut least: Option<Smallest> = None;
+        // Gives the smallest arena so far.
         let mut consider = |plans: Vec<Plan>| {
             let arena = ArenaSize::of(&plans).bytes();
-            if arena < most {
+            let known = least.as_ref().map_or(before, |least| least.arena);
+            if arena < known {
                 let largest = plans.iter().max_by_key(|p| p.arena_bytes());
                 least = Some(Smallest {
                     weights,
                     arena,
                     peak_op: largest.map_or_else(String::new, Plan::peak_op),
                 });
-                most = arena;
             }
-            most
+            arena.min(known)
         };
         if self.is_whole() {
             consider(self.level.whole.clone());
             return least;
         }
-        let (window, plans) = self.smallest_window(self.floor)?;
         // Larger windows hardly ever need less; most are seen not to before a plan is made.
-        let mut known = consider(plans);
+        let smallest = self.smallest_window(self.floor, before.saturating_sub(1));
+        let (window, mut known) = match smallest {
+            Some((window, plans)) => (window, consider(plans)),
+            None => (self.floor, before),
+        };
         let windows = self.windows(known).into_iter().rev();
         for window in windows.filter(|&w| w > window) {
             if let Ok(Some(plans)) = self.plans(window, known.saturating_sub(1)) {
@@ -282,12 +286,6 @@ impl<'l> Candidate<'l> {
             if window < least {
                 continue;
             }
-            // The smallest has to say whether it is too small for some op.
-            let most = if window == self.floor {
-                usize::MAX
-            } else {
-                most
-            };
             match self.plans(window, most) {
                 Ok(Some(plans)) => {
                     if !on_plans(plans) {
@@ -299,7 +297,7 @@ impl<'l> Candidate<'l> {
             }
         }
         if least > self.floor
-            && let Some((_, plans)) = self.smallest_window(least)
+            && let Some((_, plans)) = self.smallest_window(least, most)
         {
             on_plans(plans);
         }
@@ -317,10 +315,12 @@ impl<'l> Candidate<'l> {
         windows
     }
 
-    /// The least window from `window` on that is enough for every op, and its plans.
-    fn smallest_window(&self, mut window: usize) -> Option<(usize, Vec<Plan>)> {
+    /// The least window from `window` on that is enough for every op, and its plans; `None` where
+    /// their arena is larger than `most`. An op whose rows are too many for that in small windows
+    /// has as many in larger ones, so there is no need to look for the least of those.
+    fn smallest_window(&self, mut window: usize, most: usize) -> Option<(usize, Vec<Plan>)> {
         loop {
-            match self.plans(window, usize::MAX) {
+            match self.plans(window, most) {
                 Ok(plans) => return plans.map(|plans| (window, plans)),
                 Err(Misfit::Window { need, .. }) if need > window => window = need,
                 Err(_) => return None,
