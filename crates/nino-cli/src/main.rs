@@ -41,6 +41,7 @@ use anyhow::Result;
 use args::{BenchVerb, Cli, PlanVerb, Verb, VerbFlags};
 use env::Env;
 use failure::Failure;
+use nino_engine::device::Trial;
 use printer::Printer;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ fn run(cli: &Cli) -> Result<()> {
     let env = || {
         let env = Env::read()?;
         log::install(cli.output.verbose, &env)?;
+        device::try_matrices(&env);
         interrupt::install();
         anyhow::Ok(env)
     };
@@ -120,5 +122,6 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Config(args) => config::run(args, printer),
         Verb::Completions(args) => shell::completions(args, printer),
         Verb::Man(args) => shell::man(args, printer),
+        Verb::TryGpu { index } => Ok(Trial::attempt(*index)?),
     }
 }
