@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use half::f16;
 use nino_dtype::DType;
-use nino_files::{Child, Pipes, Stop};
+use nino_files::{Child, ChildError, Pipes, Stop};
 
+use crate::caps::AMD;
 use crate::kernel::View;
 use crate::ops::act::ActCode;
 use crate::ops::gemm::Gemm;
@@ -29,9 +30,19 @@ pub struct Trial {
 /// A driver that compiles for longer is taken for one that hangs.
 const MOST_TIME: Duration = Duration::from_secs(30);
 const PASSED: &str = "passed";
+/// The exit code of a process that met an error and told it.
+const FAILED: i32 = 1;
 /// A verdict is a few lines.
 const MOST_BYTES: u64 = 4096;
-const AMD: u32 = 0x1002;
+
+/// What became of the other process.
+enum End {
+    Passed,
+    /// With the driver: it would again.
+    Died(String),
+    /// By an error, such as too little memory: it may pass another time.
+    Failed(String),
+}
 
 impl Trial {
     /// Whether an adapter's matrix units are put on trial: those that have died of them are AMD's.
@@ -50,21 +61,40 @@ impl Trial {
         if let Some(kept) = path.as_deref().and_then(|p| kept(p, &head)) {
             return kept;
         }
-        let found = self.run(info.index).err();
-        let said = found.as_deref().unwrap_or(PASSED);
-        if let Some(path) = &path {
-            crate::pipeline::replace(path, format!("{head}\n{said}\n").as_bytes());
+        let (why, lasts) = match self.run(info.index) {
+            End::Passed => (None, true),
+            End::Died(why) => (Some(why), true),
+            End::Failed(why) => (Some(why), false),
+        };
+        let said = why.as_deref().unwrap_or(PASSED);
+        if let Some(path) = path.filter(|_| lasts) {
+            crate::pipeline::replace(&path, format!("{head}\n{said}\n").as_bytes());
         }
-        found
+        why
     }
 
-    fn run(&self, index: usize) -> Result<(), String> {
+    fn run(&self, index: usize) -> End {
         let mut command = Command::new(&self.program);
         command.args(&self.args).arg(index.to_string());
         let begun = Instant::now();
         let stop = Stop::when(move || begun.elapsed() > MOST_TIME);
-        let mut child = Child::start(command, Pipes::default(), stop).map_err(|e| e.to_string())?;
-        child.finish().map_err(|e| e.to_string().replace('\n', " "))
+        let child = Child::start(command, Pipes::default(), stop);
+        match child.and_then(|mut child| child.finish()) {
+            Ok(()) => End::Passed,
+            Err(ChildError::Stopped { .. }) => End::Died(format!(
+                "the process that tried them hung for {MOST_TIME:?}"
+            )),
+            Err(ChildError::Failed { status, said, .. }) => {
+                let why = format!("the process that tried them ended with {status}: {said}");
+                let why = why.replace('\n', " ");
+                if status.code() == Some(FAILED) {
+                    End::Failed(why)
+                } else {
+                    End::Died(why)
+                }
+            }
+            Err(e) => End::Failed(e.to_string().replace('\n', " ")),
+        }
     }
 
     /// What the other process does: multiplies on the adapter's matrix units and looks at the
@@ -95,7 +125,8 @@ impl Adapters {
         let mut adapters = Adapters::enumerate();
         for info in adapters.infos.iter_mut().filter(|i| Trial::concerns(i)) {
             if let Some(why) = trial.verdict(info) {
-                tracing::warn!("{}: matrix units are not used: {why}", info.name);
+                // `nino doctor` warns of it.
+                tracing::info!("{}: matrix units are not used: {why}", info.name);
                 info.tiers.retain(|t| *t < Tier::Coop);
                 info.matrices_refused = Some(why);
             }

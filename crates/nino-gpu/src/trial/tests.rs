@@ -35,12 +35,21 @@ fn a_damaged_verdict_is_no_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let info = some_adapter();
     let passes = trial("exit 0", folder.path());
-    let dies = trial("exit 1", folder.path());
+    let dies = trial("exit 139", folder.path());
     assert!(dies.verdict(&info).is_some());
-    for entry in std::fs::read_dir(folder.path()).unwrap() {
-        std::fs::write(entry.unwrap().path(), "").unwrap();
-    }
+    let mut files = std::fs::read_dir(folder.path()).unwrap();
+    std::fs::write(files.next().unwrap().unwrap().path(), "").unwrap();
     assert_eq!(passes.verdict(&info), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_error_is_no_lasting_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = some_adapter();
+    let fails = trial("echo out of memory >&2; exit 1", folder.path());
+    assert!(fails.verdict(&info).unwrap().contains("out of memory"));
+    assert_eq!(trial("exit 0", folder.path()).verdict(&info), None);
 }
 
 #[test]
