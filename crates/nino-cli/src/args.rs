@@ -87,6 +87,12 @@ pub(crate) enum Verb {
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for every verb
     Man(ManArgs),
+    /// Multiply on a GPU's matrix units: what `nino` has another process try first
+    #[command(hide = true)]
+    TryGpu {
+        /// The number of `gpu:N`
+        index: usize,
+    },
 }
 
 /// Settings for a kind of card; what flags, variables and the config file say wins over them.

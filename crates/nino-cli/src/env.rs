@@ -25,6 +25,8 @@ pub(crate) struct Env {
     pub(crate) temp_dir: Option<PathBuf>,
     /// No kernels in PTX, to see whether those are what goes wrong.
     pub(crate) no_ptx: bool,
+    /// Matrix units that drivers have died of are tried by another process before they are used.
+    pub(crate) tries_gpus: bool,
     pub(crate) hf_endpoint: Option<String>,
     pub(crate) hf_token: Option<String>,
     /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
@@ -100,6 +102,7 @@ impl Env {
                 .or_else(|| base.map(|b| b.join("nino"))),
             temp_dir: var("TMPDIR").map(PathBuf::from),
             no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
+            tries_gpus: var("NINO_GPU_TRIAL").is_none_or(|v| v != "0"),
             hf_endpoint: var("HF_ENDPOINT"),
             hf_token: var("HF_TOKEN"),
             hf_cache: var("HF_HUB_CACHE")
@@ -167,6 +170,10 @@ const KNOWN: &[Known] = &[
     known(
         "NINO_CONFIG",
         "the config file, instead of nino/config.toml in the user's config folder",
+    ),
+    known(
+        "NINO_GPU_TRIAL",
+        "0: the matrix units of AMD cards are used without a process of its own that tries them",
     ),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
     known(

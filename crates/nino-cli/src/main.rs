@@ -42,6 +42,7 @@ use anyhow::Result;
 use args::{BenchVerb, Cli, Verb, VerbFlags};
 use env::Env;
 use failure::Failure;
+use nino_engine::device::Trial;
 use printer::Printer;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ fn run(cli: &Cli) -> Result<()> {
     // Verbs that do not call it work where the environment or the config file is broken.
     let prepared = |env: Env| {
         log::install(cli.output.verbose, &env)?;
+        device::try_matrices(&env);
         interrupt::install();
         allocator::install();
         anyhow::Ok(env)
@@ -123,5 +125,6 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Config(args) => config::run(args, printer),
         Verb::Completions(args) => shell::completions(args, printer),
         Verb::Man(args) => shell::man(args, printer),
+        Verb::TryGpu { index } => Ok(Trial::attempt(*index)?),
     }
 }

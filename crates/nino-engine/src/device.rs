@@ -25,12 +25,12 @@ mod tests;
 pub use budget::{Budget, BudgetTerm, Limit};
 pub use cards::{CARDS, Card, CardError, Figure, Source};
 pub use ceiling::Ceiling;
-pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets};
+pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets, try_matrices_with};
 pub use memory::{GroupLimit, HostMemory, resident_bytes};
 pub use name::{DeviceName, DeviceNameError};
 pub use nino_cpu::CpuError;
 pub use nino_gpu::{
-    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier,
+    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier, Trial,
 };
 pub use open::{Opened, open, open_card, open_target};
 pub use profiles::{DEVICE_PROFILES, DeviceProfile};

@@ -23,7 +23,8 @@ pub enum Arch {
     RdnaMatrix,
 }
 
-const AMD: u32 = 0x1002;
+/// The vendor's number on the PCI bus.
+pub(crate) const AMD: u32 = 0x1002;
 
 impl Arch {
     /// Told by the vendor and by what the device can do, since drivers name the same chip

@@ -33,6 +33,7 @@ mod submit;
 #[cfg(test)]
 mod testing;
 mod transfer;
+mod trial;
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "windows")),
     path = "vulkan/absent.rs"
@@ -53,3 +54,4 @@ pub use shader::KernelKey;
 pub use shares::Shares;
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 pub use spirv::{PARAM_BYTES, Spirv, spirv_version};
+pub use trial::Trial;

@@ -11,6 +11,7 @@ use xtask_amd::chip::CHIPS;
 use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
 use xtask_amd::print;
+use xtask_amd::radv::Unavailable;
 use xtask_amd::shares;
 use xtask_amd::table::Table;
 use xtask_amd::tiles::rank;
@@ -55,10 +56,14 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(e) => {
             eprintln!("error: {e:#}");
-            ExitCode::FAILURE
+            let unavailable = e.is::<Unavailable>();
+            ExitCode::from(if unavailable { UNAVAILABLE } else { 1 })
         }
     }
 }
+
+/// How a process ends where the driver cannot be opened.
+const UNAVAILABLE: u8 = 3;
 
 /// Whether the check, if there was one, passed.
 fn run() -> Result<bool> {
@@ -90,7 +95,14 @@ fn run() -> Result<bool> {
         }
         return Ok(true);
     }
-    let reports: Vec<Report> = each_family(&options, &driver)?
+    let written = match each_family(&options, &driver) {
+        Err(e) if options.if_driver && e.is::<Unavailable>() => {
+            println!("AMD's kernels are not checked: {e:#}");
+            return Ok(true);
+        }
+        written => written?,
+    };
+    let reports: Vec<Report> = written
         .iter()
         .map(|text| serde_json::from_slice(text).context("the report is cut short"))
         .collect::<Result<_>>()?;
@@ -206,10 +218,11 @@ fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
                 let told = String::from_utf8_lossy(&done.stderr);
                 let why = told.lines().rev().find_map(|l| l.strip_prefix("error: "));
                 let status = done.status.to_string();
-                bail!(
-                    "{family} cannot be compiled for: {}",
-                    why.unwrap_or(&status)
-                );
+                let why = why.unwrap_or(&status).to_owned();
+                if done.status.code() == Some(i32::from(UNAVAILABLE)) {
+                    return Err(Unavailable(format!("{family}: {why}")).into());
+                }
+                bail!("{family} cannot be compiled for: {why}");
             }
             written.push(done.stdout);
         }

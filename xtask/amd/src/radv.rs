@@ -35,9 +35,25 @@ pub struct Radv {
     pub caps: Caps,
 }
 
+/// The driver offers no device here: a library that it needs is missing, say.
+#[derive(Debug)]
+pub struct Unavailable(pub String);
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the driver offers no device: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
 impl Radv {
     /// Opens the first device of the loader, which must be an AMD one.
-    pub fn open() -> Result<Radv> {
+    pub fn open() -> Result<Radv, Unavailable> {
+        Radv::first().map_err(|e| Unavailable(format!("{e:#}")))
+    }
+
+    fn first() -> Result<Radv> {
         // SAFETY: the loader is a well-behaved library; nothing else in this process uses it.
         let entry = unsafe { ash::Entry::load() }.context("no Vulkan loader (libvulkan.so.1)")?;
         let app = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
@@ -47,7 +63,7 @@ impl Radv {
         // SAFETY: the instance is alive.
         let all = unsafe { instance.enumerate_physical_devices() }.context("no device")?;
         let Some(&physical) = all.first() else {
-            bail!("the driver offers no device for this family");
+            bail!("it does not know this family");
         };
         let facts = Facts::read(&instance, physical)?;
         let device = facts.open(&instance, physical)?;

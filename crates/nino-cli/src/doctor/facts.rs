@@ -102,6 +102,8 @@ pub(crate) struct Adapter {
     pub(crate) driver: String,
     pub(crate) driver_info: String,
     pub(crate) tiers: Vec<String>,
+    /// Why its matrix units are not used, where they did not pass their trial.
+    pub(crate) matrices_refused: Option<String>,
     pub(crate) subgroup: (u32, u32),
     pub(crate) coop_size: Option<u32>,
     pub(crate) f16_arithmetic: bool,

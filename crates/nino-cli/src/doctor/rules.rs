@@ -116,6 +116,14 @@ const RULES: &[Rule] = &[
         source: "",
     },
     Rule {
+        id: "matrices-refused",
+        level: Level::Warning,
+        when: When::Adapter(|_, a| a.matrices_refused.clone()),
+        what: "the driver failed a trial of its matrix units, so kernels without them are used",
+        todo: "install a newer driver; NINO_GPU_TRIAL=0 uses them untried",
+        source: "",
+    },
+    Rule {
         id: "render-node-closed",
         level: Level::Problem,
         when: When::Machine(|f| some_list(&f.system.closed_nodes)),

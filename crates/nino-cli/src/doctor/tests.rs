@@ -126,6 +126,10 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
             }),
         ),
         (
+            "matrices-refused",
+            machine(|f| f.adapters[0].matrices_refused = Some("killed by a signal".to_owned())),
+        ),
+        (
             "render-node-closed",
             machine(|f| f.system.closed_nodes = vec!["renderD128".to_owned()]),
         ),
