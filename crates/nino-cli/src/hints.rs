@@ -1,6 +1,6 @@
 //! What a person can type to get around an error of the engine. The engine itself knows no flags.
 
-use nino_engine::{EngineError, LATENT_FORMATS, encoder_names};
+use nino_engine::{Encoder, EngineError, LATENT_FORMATS, encoder_names};
 use nino_graph::{ExecError, PlanError};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -35,19 +35,19 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
                 (!fits.is_empty()).then(|| format!("give --latent-format {}", fits.join(" or ")))
             }
             EngineError::Encoders { wanted, found, .. } => {
-                let missing: Vec<usize> = wanted.iter().filter(|w| !found.contains(w)).copied().collect();
+                let missing: Vec<Encoder> = wanted.iter().filter(|w| !found.contains(w)).copied().collect();
                 Some(match &missing[..] {
                     [] => "leave out the --clip that does not belong".to_owned(),
                     _ => format!("give --clip FILE for {}", encoder_names(&missing)),
                 })
             }
-            EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is".to_owned()),
+            EngineError::NotAnEncoder { .. } => Some("--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G or T5; `nino inspect` says what a file is".to_owned()),
             EngineError::MissingVae { family, .. } => Some(format!("give --vae FILE, a VAE of {family} or its TAESD")),
             EngineError::Misfits(_) => Some(
             "the file is damaged or of a model that is not supported; `nino inspect` says all that differs"
                 .to_owned(),
         ),
-        EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL".to_owned()),
+        EngineError::NoUnet { .. } => Some("`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1 and Chroma".to_owned()),
             EngineError::NoPart { part, .. } => {
                 Some(format!("give --vae a file that holds one, such as taesd_{part}.safetensors"))
             }

@@ -15,7 +15,9 @@ mod spec;
 mod text_encoders;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
+pub(crate) use diffusion::Beside;
 pub use diffusion::{Defaults, DiffusionModel};
 pub use lora::{Applied, LoraSpec, apply_lora};
 pub use spec::MODEL_SPECS;
+pub(crate) use text_encoders::States;
 pub use text_encoders::TextEncoders;

@@ -70,6 +70,7 @@ fn sampling(
     }
     request.steps = args.steps.map_or(request.steps, |n| n as usize);
     request.cfg = args.cfg.unwrap_or(request.cfg);
+    request.guidance = args.guidance;
     request.window = window(args, request.steps)?;
     // All the noise would leave nothing of what it starts from; a mask says itself what stays, and
     // an editing model sees the picture beside the noise.

@@ -51,7 +51,7 @@ impl<'a> Passes<'a> {
             let sigmas = pass.window.map_or(all.clone(), |w| w.cut(&all));
             let empty = pass.shape.empty();
             let run = passes.run_of(&pass, &sigmas, &prompts.positive, &prompts.negative, &empty);
-            sample::plan(store, &model.diffusion, &run)?;
+            sample::check_fits(store, &model.diffusion, &run)?;
             passes.planned.push((pass, sigmas));
         }
         Ok(passes)

@@ -15,6 +15,9 @@ pub(crate) struct SamplingArgs {
     /// model's]
     #[arg(long, value_name = "N", value_parser = finite, allow_negative_numbers = true)]
     pub(crate) cfg: Option<f32>,
+    /// What Flux is told of the guidance, beside --cfg [default: 3.5]
+    #[arg(long, value_name = "N", value_parser = finite)]
+    pub(crate) guidance: Option<f32>,
     /// Take back the contrast that --cfg adds: 0 leaves it, 1 takes all, 0.7 is usual
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = share)]
     pub(crate) cfg_rescale: f64,

@@ -61,7 +61,20 @@ const PLACES: &[(&str, &[(&str, &str)])] = &[
     ("end-at-step", &[("KSamplerAdvanced", "end_at_step")]),
     ("cfg-rescale", &[("RescaleCFG", "multiplier")]),
     ("prediction", &[("ModelSamplingDiscrete", "sampling")]),
-    ("batch", &[("EmptyLatentImage", "batch_size")]),
+    (
+        "guidance",
+        &[
+            ("FluxGuidance", "guidance"),
+            ("CLIPTextEncodeFlux", "guidance"),
+        ],
+    ),
+    (
+        "batch",
+        &[
+            ("EmptyLatentImage", "batch_size"),
+            ("EmptySD3LatentImage", "batch_size"),
+        ],
+    ),
     (
         "model",
         &[
@@ -70,7 +83,10 @@ const PLACES: &[(&str, &[(&str, &str)])] = &[
             ("UnetLoaderGGUF", "unet_name"),
         ],
     ),
-    ("clip", &[("CLIPLoader", "clip_name")]),
+    (
+        "clip",
+        &[("CLIPLoader", "clip_name"), ("CLIPLoaderGGUF", "clip_name")],
+    ),
     ("image", &[("LoadImage", "image")]),
     ("mask", &[("LoadImageMask", "image")]),
     ("latent", &[("LoadLatent", "latent")]),
@@ -260,7 +276,8 @@ fn size(graph: &mut Graph, text: &str) -> Result<(), Usage> {
     }
     let sides = [("width", size.width), ("height", size.height)];
     for (input, side) in sides {
-        let places = places(graph, &[("EmptyLatentImage", input)]);
+        let empty = [("EmptyLatentImage", input), ("EmptySD3LatentImage", input)];
+        let places = places(graph, &empty);
         set_all(graph, "size", &places, &json!(side))?;
     }
     Ok(())
