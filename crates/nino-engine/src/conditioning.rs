@@ -3,7 +3,6 @@
 //! Sizes are never part of the encoded text. They are added when a latent of some size is sampled,
 //! so one encoded prompt serves pictures of every size.
 
-use crate::model::Beside;
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
 use nino_models::{Family, Label};
@@ -208,9 +207,10 @@ impl Conditioning {
         }
     }
 
-    /// What a model takes beside the latents of a request, `[b, h, w, extra]`, as [`Beside`] says.
-    /// An inpaint model that is shown no picture sees what sampling starts from, where that has a
-    /// mask; Flux Fill sees nothing under the same mask.
+    /// What a model takes beside the latents of a request: `[b, h, w, 5]`, mask and masked picture,
+    /// for an inpaint model; `[b, h, w, c]`, the picture, for one that edits; `[b, h, w, 80]`,
+    /// masked picture and mask of every pixel, for Flux Fill. An inpaint model that is shown no
+    /// picture sees what sampling starts from, where that has a mask; Flux sees zeros.
     pub(crate) fn extra_values(
         &self,
         model: &DiffusionModel,
@@ -222,33 +222,32 @@ impl Conditioning {
             let (h, w) = (shape.height, shape.width);
             latent.resized(h, w, Upscale::Bilinear)
         };
-        let beside = model.beside();
-        if beside == Beside::Picture {
-            let scaled = match model.family {
-                Family::Flux => true,
-                // Of those that change pictures, only CosXL was trained on the model's units.
-                Family::Sdxl => model.sampling.is_continuous(),
-                _ => false,
-            };
-            let format = model.latent_format().filter(|_| scaled);
-            return match &self.seen {
-                Some(seen) => fitted(&seen.latent).in_model_units(format),
-                // Nothing is 0 in the units of Flux's VAE, and in the model's of others.
-                None if model.family == Family::Flux => shape.empty().in_model_units(format),
-                None => shape.empty(),
-            }
-            .repeated(shape.batch)
-            .values;
-        }
-        if beside == Beside::MaskedPixels {
-            let latent = match &self.seen {
+        if model.family == Family::Flux {
+            // Unlike an empty latent to start from, one that is seen is brought to the model's
+            // units.
+            let mut latent = match &self.seen {
                 Some(seen) => fitted(&seen.latent),
                 None => shape.empty(),
             };
-            let latent = latent.in_model_units(model.latent_format());
-            let seen = self.seen.as_ref().and_then(|seen| seen.mask.as_ref());
-            let mask = seen.or(request.mask);
-            return with_pixels(&latent.repeated(shape.batch), mask);
+            if let Some(format) = model.latent_format() {
+                latent.scale_to_model(format);
+            }
+            let latent = latent.repeated(shape.batch);
+            if model.edits() {
+                return latent.values;
+            }
+            let mask = self.seen.as_ref().and_then(|seen| seen.mask.as_ref());
+            return with_pixels(&latent, mask.or(request.mask));
+        }
+        if model.edits() {
+            let Some(seen) = &self.seen else {
+                return vec![0.0; pixels * shape.channels];
+            };
+            // Only CosXL was trained on the model's units.
+            let scaled = model.family == Family::Sdxl && model.sampling.is_continuous();
+            let format = model.latent_format().filter(|_| scaled);
+            let seen = fitted(&seen.latent).in_model_units(format);
+            return seen.repeated(shape.batch).values;
         }
         let found = match self.seen.as_deref() {
             Some(seen) => seen.mask.as_ref().map(|mask| (&seen.latent, mask)),

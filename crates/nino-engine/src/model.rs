@@ -15,7 +15,6 @@ mod spec;
 mod text_encoders;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
-pub(crate) use diffusion::Beside;
 pub use diffusion::{Defaults, DiffusionModel};
 pub use lora::{Applied, LoraSpec, apply_lora};
 pub use spec::MODEL_SPECS;

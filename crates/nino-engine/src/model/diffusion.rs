@@ -46,7 +46,7 @@ pub struct Defaults {
 
 /// What a network takes beside the latent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beside {
+enum Beside {
     Nothing,
     /// A picture: to be changed as the prompt says (instruct-pix2pix), or that says where what is
     /// (Flux Canny and Depth).
@@ -202,7 +202,7 @@ impl DiffusionModel {
     }
 
     /// What the network takes beside the latent, by the number of channels.
-    pub(crate) fn beside(&self) -> Beside {
+    fn beside(&self) -> Beside {
         let wants = self.net.wants();
         match wants.extra {
             0 => Beside::Nothing,
