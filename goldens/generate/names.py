@@ -1,4 +1,4 @@
-"""Writes `<model>.txt`, names and shapes of single-file checkpoints: python goldens/generate/names.py COMFY
+"""Writes `<model>.txt`, names and shapes of single-file checkpoints: python goldens/generate/names.py COMFY [model ...]
 
 `sd15` and `sdxl` are the published sizes; `tiny_*` are as small as the families' text widths allow. Lines are
 `name shape`; `{a-b}` stands for every number from a to b.
@@ -13,6 +13,9 @@ import oracle  # noqa: E402, F401
 import comfy.clip_model  # noqa: E402
 import comfy.ops  # noqa: E402
 import torch  # noqa: E402
+import comfy.text_encoders.t5  # noqa: E402
+from comfy.ldm.chroma.model import Chroma  # noqa: E402
+from comfy.ldm.flux.model import Flux  # noqa: E402
 from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
 from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
 from names import fold  # noqa: E402
@@ -34,11 +37,41 @@ def unet(width, mult, depth, context, middle=None, adm=None, linear=False, n_res
     return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
 
 
-def vae(width, mult):
-    config = dict(double_z=True, z_channels=4, resolution=256, in_channels=3, out_ch=3, ch=width, ch_mult=mult,
+def vae(width, mult, z=4, prefix="first_stage_model."):
+    config = dict(double_z=True, z_channels=z, resolution=256, in_channels=3, out_ch=3, ch=width, ch_mult=mult,
                   num_res_blocks=2, attn_resolutions=[], dropout=0.0)  # fmt: skip
-    m = AutoencoderKL(ddconfig=config, embed_dim=4)
-    return {f"first_stage_model.{k}": v.shape for k, v in m.state_dict().items()}
+    m = AutoencoderKL(ddconfig=config, embed_dim=z)
+    # Flux's goes without.
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items() if z == 4 or "quant_conv" not in k}
+
+
+# As small as ComfyUI's fixed width of heads allows, with a narrow text.
+FLUX = dict(hidden_size=256, mlp_ratio=4.0, num_heads=2, depth=2, depth_single_blocks=2, axes_dim=[16, 56, 56],
+            theta=10000, patch_size=2, qkv_bias=True, context_in_dim=64, txt_ids_dims=[], vec_in_dim=768)  # fmt: skip
+
+
+def scales(shapes):
+    """Norms as the published files call them."""
+    return {k.replace("_norm.weight", "_norm.scale"): v for k, v in shapes.items()}
+
+
+def flux(guidance, n_in=16):
+    m = Flux(in_channels=n_in, out_channels=16, guidance_embed=guidance, operations=OPS, device="meta", **FLUX)
+    return scales({f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()})
+
+
+def chroma():
+    m = Chroma(in_channels=64, out_channels=64, in_dim=64, out_dim=256, hidden_dim=96, n_layers=2, operations=OPS,
+               device="meta", **FLUX)  # fmt: skip
+    shapes = scales({f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()})
+    return {k.replace("norms.0.weight", "norms.0.scale").replace("norms.1.weight", "norms.1.scale"): v for k, v in shapes.items()}
+
+
+def t5(prefix):
+    config = dict(num_layers=2, d_model=64, d_kv=64, num_heads=2, d_ff=96, dense_act_fn="gelu_pytorch_tanh",
+                  is_gated_act=True, model_type="t5", vocab_size=32128)  # fmt: skip
+    m = comfy.text_encoders.t5.T5(config, None, "meta", OPS)
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
 
 
 def clip(prefix, width, layers, mlp):
@@ -65,6 +98,8 @@ def open_clip(prefix, width, layers, mlp):
 SD1_TEXT, SD2_TEXT = "cond_stage_model.transformer.", "cond_stage_model.model."
 XL_TEXT = ("conditioner.embedders.0.transformer.", "conditioner.embedders.1.model.")
 SMALL_VAE = vae(32, [1, 2, 4, 4])
+FLUX_VAE = vae(32, [1, 2, 4, 4], 16, "vae.")
+T5_TEXT = "text_encoders.t5xxl.transformer."
 MODELS = {
     "sd15": unet(320, [1, 2, 4, 4], [1, 1, 1, 0], 768, 1) | vae(128, [1, 2, 4, 4]) | clip(SD1_TEXT, 768, 12, 3072),
     "sdxl": unet(320, [1, 2, 4], [0, 2, 10], 2048, None, 2816, True)
@@ -75,9 +110,12 @@ MODELS = {
     | SMALL_VAE | clip(XL_TEXT[0], 768, 3, 256) | open_clip(XL_TEXT[1], 1280, 3, 256),
     "tiny_refiner": unet(64, [1, 2], [0, 1], 1280, None, 2560, True, 1)
     | SMALL_VAE | open_clip("conditioner.embedders.0.model.", 1280, 3, 256),
+    "tiny_flux": flux(True) | FLUX_VAE | clip("text_encoders.clip_l.transformer.", 768, 3, 256) | t5(T5_TEXT),
+    "tiny_chroma": chroma() | FLUX_VAE | t5(T5_TEXT),
 }  # fmt: skip
 
-for model, shapes in MODELS.items():
+for model in oracle.ARGS or MODELS:
+    shapes = MODELS[model]
     rows = [(tuple(k.split(".")), "x".join(map(str, s)) or "scalar") for k, s in shapes.items()]
     with open(HERE / f"{model}.txt", "w") as f:
         f.writelines(f"{'.'.join(name)} {shape}\n" for name, shape in fold(rows))

@@ -43,9 +43,9 @@ def encode(clip, text):
     return clip.encode_from_tokens_scheduled(clip.tokenize(text))
 
 
-def sample(model, positive, negative, *, sampler, scheduler, size, steps=8, cfg=7.0, seed=SEED, denoise=1.0):
+def sample(model, positive, negative, *, sampler, scheduler, size, steps=8, cfg=7.0, seed=SEED, denoise=1.0, channels=4):
     width, height = size
-    latent = torch.zeros(1, 4, height // 8, width // 8)
+    latent = torch.zeros(1, channels, height // 8, width // 8)
     noise = comfy.sample.prepare_noise(latent, seed)
     with torch.no_grad():
         return comfy.sample.sample(

@@ -28,9 +28,13 @@ def expand(name):
     return [n for i in numbers for n in expand(name[: m.start()] + str(i) + name[m.end() :])]
 
 
+GUIDANCE = ["in_layer.bias", "in_layer.weight", "out_layer.bias", "out_layer.weight"]
 # Models that differ from another's list in a few tensors.
 KIN = {
     "tiny_edit": ("tiny_sd1", {"model.diffusion_model.input_blocks.0.0.weight": [32, 8, 3, 3]}),
+    "tiny_schnell": ("tiny_flux", {f"model.diffusion_model.guidance_in.{k}": None for k in GUIDANCE}),
+    "tiny_control": ("tiny_flux", {"model.diffusion_model.img_in.weight": [256, 128]}),
+    "tiny_fill": ("tiny_flux", {"model.diffusion_model.img_in.weight": [256, 384]}),
     "tiny_playground": ("tiny_sdxl", {"edm_mean": [1, 4, 1, 1], "edm_std": [1, 4, 1, 1]}),
 }
 
@@ -42,7 +46,7 @@ def tensors(model):
         name, shape = line.rsplit(" ", 1)
         shape = [] if shape == "scalar" else [int(n) for n in shape.split("x")]
         out |= {n: shape for n in expand(name)}
-    return out | changed
+    return {name: shape for name, shape in (out | changed).items() if shape is not None}
 
 
 def pool():
@@ -58,14 +62,17 @@ def pool():
 
 def scale(name, shape):
     """Mean and deviation that keep activations near 1 and residual branches smaller than what they add to."""
-    if name.endswith("norm.weight") or (name.endswith("weight") and len(shape) == 1):
+    if name.endswith("norm.weight") or (name.endswith(("weight", "scale")) and len(shape) == 1):
         return 1.0, 0.1
     if len(shape) < 2:
         return 0.0, 0.05
     if "embedding" in name:
         return 0.0, 0.5
     fan = math.prod(shape[1:])
-    branch = re.search(r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2", name)
+    branch = re.search(
+        r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2|attn\.proj|mlp\.2|linear2|SelfAttention\.[qo]|Dense\.wo",
+        name,
+    )
     return 0.0, (0.3 if branch else 1.0) / math.sqrt(fan)
 
 

@@ -505,6 +505,152 @@ def clip(name, hidden_act, seed, mlp=160, layers=3, pad=119, project=True):
     save(name, weights, tensors)
 
 
+# ---- T5 text encoders
+
+
+def t5(name, seed, multilingual=False):
+    """More than 64 tokens, so that every row of the relative positions is used but the last."""
+    from transformers import T5Config, T5EncoderModel, UMT5Config, UMT5EncoderModel
+
+    config = dict(vocab_size=120, d_model=64, d_kv=16, d_ff=96, num_layers=3, num_heads=4,
+                  feed_forward_proj="gated-gelu", dropout_rate=0.0)  # fmt: skip
+    m = UMT5EncoderModel(UMT5Config(**config)) if multilingual else T5EncoderModel(T5Config(**config))
+    fill(m.double(), seed)
+    for i in range(3):
+        for p in ("q", "k"):
+            # Scores are not scaled by the head's width.
+            getattr(m.encoder.block[i].layer[0].SelfAttention, p).weight.data /= 2
+    g = torch.Generator().manual_seed(seed + 1)
+    ids = torch.randint(3, 120, (2, 80), generator=g)
+    ids[0, 70:] = 0
+    mask = torch.ones(2, 80)
+    if multilingual:
+        mask[0, 70:] = 0
+    with torch.no_grad():
+        out = m(ids, attention_mask=mask, output_hidden_states=True)
+        normed = m.encoder.final_layer_norm(out.hidden_states[-2])
+    weights = {k: v for k, v in m.state_dict().items() if k != "encoder.embed_tokens.weight"}
+    tensors = {
+        "golden.in.ids": ids.int(),
+        "golden.in.mask": ((mask - 1) * 1e30)[:, None, None, :],
+        "golden.out.last": out.last_hidden_state.float(),
+        "golden.out.penultimate": normed.float(),
+    }
+    for i in range(2):
+        tensors[f"golden.at.encoder.block.{i}"] = out.hidden_states[i + 1].float()
+    save(name, weights, tensors)
+
+
+# ---- Flux and Chroma
+
+
+def bfl(state):
+    """Diffusers' weights under Black Forest Labs' names."""
+    out, join = {}, {}
+    for k, v in state.items():
+        k = re.sub(r"^transformer_blocks", "double_blocks", k)
+        k = re.sub(r"^single_transformer_blocks", "single_blocks", k)
+        single = k.startswith("single")
+        for a, b in [
+            ("x_embedder", "img_in"),
+            ("context_embedder", "txt_in"),
+            ("time_text_embed.timestep_embedder", "time_in"),
+            ("time_text_embed.text_embedder", "vector_in"),
+            ("time_text_embed.guidance_embedder", "guidance_in"),
+            ("linear_1", "in_layer"),
+            ("linear_2", "out_layer"),
+            ("norm_out.linear", "final_layer.adaLN_modulation.1"),
+            ("norm1_context.linear", "txt_mod.lin"),
+            ("norm1.linear", "img_mod.lin"),
+            ("norm.linear", "modulation.lin"),
+            ("attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"),
+            ("attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"),
+            ("attn.norm_q.weight", "norm.query_norm.scale" if single else "img_attn.norm.query_norm.scale"),
+            ("attn.norm_k.weight", "norm.key_norm.scale" if single else "img_attn.norm.key_norm.scale"),
+            ("attn.to_out.0", "img_attn.proj"),
+            ("attn.to_add_out", "txt_attn.proj"),
+            ("ff_context.net.0.proj", "txt_mlp.0"),
+            ("ff_context.net.2", "txt_mlp.2"),
+            ("ff.net.0.proj", "img_mlp.0"),
+            ("ff.net.2", "img_mlp.2"),
+        ]:
+            k = k.replace(a, b)
+        k = k.replace("proj_out", "linear2") if single else re.sub(r"^proj_out", "final_layer.linear", k)
+        k = re.sub(r"(distilled_guidance_layer\.norms\.\d+)\.weight", r"\1.scale", k)
+        if m := re.fullmatch(r"(.*)attn\.(to_|add_)([qkv])(_proj)?\.(\w+)", k):
+            stream = "txt_attn.qkv" if m[2] == "add_" else "img_attn.qkv"
+            join.setdefault(f"{m[1]}{'linear1' if single else stream}.{m[5]}", {})["qkv".index(m[3])] = v
+        elif m := re.fullmatch(r"(.*)proj_mlp\.(\w+)", k):
+            join.setdefault(f"{m[1]}linear1.{m[2]}", {})[3] = v
+        elif "adaLN" in k:
+            out[k] = torch.cat(v.chunk(2)[::-1])
+        else:
+            out[k] = v
+    return out | {k: torch.cat([v[i] for i in sorted(v)]) for k, v in join.items()}
+
+
+def flux(name, seed, guidance=None, extra=0, size=(6, 8), depth=(1, 2), chroma=False):
+    """Two heads of 32 values and a few blocks. `guidance`: whether it is told that."""
+    from diffusers import ChromaTransformer2DModel, FluxTransformer2DModel
+    from diffusers.models.transformers import transformer_chroma
+
+    sizes = dict(in_channels=(16 + extra) * 4, out_channels=64, num_layers=depth[0], num_single_layers=depth[1],
+                 attention_head_dim=32, num_attention_heads=2, joint_attention_dim=24, axes_dims_rope=(4, 14, 14))  # fmt: skip
+    if chroma:
+        m = ChromaTransformer2DModel(approximator_hidden_dim=48, approximator_layers=2, **sizes)
+        # As many rows as the published model has, of which these blocks use some.
+        embed = transformer_chroma.ChromaCombinedTimestepTextProjEmbeddings
+        m.time_text_embed = embed(num_channels=16, out_dim=344)
+    else:
+        m = FluxTransformer2DModel(pooled_projection_dim=20, guidance_embeds=guidance is not None, **sizes)
+    fill(m.double(), seed)
+    h, w = size
+    rows, columns = (h + 1) // 2, (w + 1) // 2
+    x, context, y = noise(seed + 1, 2, 16 + extra, h, w), noise(seed + 2, 2, 5, 24), noise(seed + 3, 2, 20)
+    even = torch.cat([x, x[:, :, : h % 2]], 2)
+    even = torch.cat([even, even[:, :, :, : w % 2]], 3)
+    patches = even.reshape(2, -1, rows, 2, columns, 2).permute(0, 2, 4, 1, 3, 5).reshape(2, rows * columns, -1)
+    ids = torch.zeros(rows, columns, 3)
+    ids[..., 1] += torch.arange(rows)[:, None]
+    ids[..., 2] += torch.arange(columns)[None]
+    t = torch.tensor([0.9, 0.3], dtype=torch.float64).float().double()
+    at = {}
+
+    def keep(path):
+        def hook(_module, _inputs, out):
+            if path.startswith("single"):
+                at[path] = out if torch.is_tensor(out) else torch.cat(out, 1)
+            else:
+                at[f"{path}.txt"], at[f"{path}.img"] = out
+
+        return hook
+
+    for i, block in enumerate(m.transformer_blocks):
+        block.register_forward_hook(keep(f"double_blocks.{i}"))
+    for i, block in enumerate(m.single_transformer_blocks):
+        block.register_forward_hook(keep(f"single_blocks.{i}"))
+    given = dict(hidden_states=patches, encoder_hidden_states=context, timestep=t, img_ids=ids.reshape(-1, 3),
+                 txt_ids=torch.zeros(5, 3), return_dict=False)  # fmt: skip
+    if not chroma:
+        given["pooled_projections"] = y
+        given["guidance"] = None if guidance is None else torch.tensor(guidance, dtype=torch.float64)
+    with torch.no_grad():
+        (out,) = m(**given)
+    out = out.reshape(2, rows, columns, 16, 2, 2).permute(0, 3, 1, 4, 2, 5).reshape(2, 16, rows * 2, columns * 2)
+    tensors = {
+        "golden.in.x": last(x),
+        "golden.in.t": t.float(),
+        "golden.in.context": context.float(),
+        "golden.out.x": last(out[:, :, :h, :w]),
+    }
+    if not chroma:
+        tensors["golden.in.y"] = y.float()
+    if guidance is not None:
+        tensors["golden.in.guidance"] = torch.tensor(guidance)
+    tensors |= {f"golden.at.{k}": v.float() for k, v in at.items()}
+    save(name, bfl(m.state_dict()), tensors)
+
+
 # ---- UNet
 
 
@@ -690,6 +836,12 @@ GOLDENS = {
     "clip_l": lambda n: clip(n, "quick_gelu", 900),
     "clip_g": lambda n: clip(n, "gelu", 950),
     "clip_h": lambda n: clip(n, "gelu", 970, mlp=96, layers=4, pad=0, project=False),
+    "t5": lambda n: t5(n, 2000),
+    "umt5": lambda n: t5(n, 2100, multilingual=True),
+    "flux_dev": lambda n: flux(n, 2200, guidance=[3.5, 2.0]),
+    "flux_schnell": lambda n: flux(n, 2300, size=(5, 7), depth=(2, 1)),
+    "flux_control": lambda n: flux(n, 2400, guidance=[10.0, 4.0], extra=16, depth=(1, 1)),
+    "chroma": lambda n: flux(n, 2500, guidance=[0.0, 0.0], depth=(2, 2), chroma=True),
     "unet_sd": lambda n: unet(n, False, 1000),
     "unet_sdxl": lambda n: unet(n, True, 1100),
     "unet_bk": lambda n: unet(n, False, 1200, small=True),

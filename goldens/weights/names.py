@@ -55,6 +55,7 @@ MODELS = {
     "bk_sdm_tiny": unet((320, 640, 1280), (1, 1, 1), layers_per_block=1, mid_block_type=None, **SD1),
     "flux_dev": lambda: diffusers.FluxTransformer2DModel(guidance_embeds=True),
     "flux_schnell": lambda: diffusers.FluxTransformer2DModel(guidance_embeds=False),
+    "chroma": lambda: diffusers.ChromaTransformer2DModel(),
     "wan21_t2v_1b": lambda: wan(1536, 8960, 30, 12, 16, 16),
     "wan21_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16, 1280),
     "wan22_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16),

@@ -9,7 +9,7 @@ use crate::args::VerbFlags;
 use crate::pull::{self, HubError};
 use nino_engine::media::MediaError;
 use nino_engine::{
-    DeviceError, EngineError, LATENT_FORMATS, LibraryError, encoder_names, is_builtin,
+    DeviceError, Encoder, EngineError, LATENT_FORMATS, LibraryError, encoder_names, is_builtin,
 };
 use nino_suite::RunError;
 use std::error::Error;
@@ -73,14 +73,14 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
         }
         EngineError::Encoders { wanted, found, .. } => {
             let missing = wanted.iter().filter(|w| !found.contains(w));
-            let missing: Vec<usize> = missing.copied().collect();
+            let missing: Vec<Encoder> = missing.copied().collect();
             return vec![match &missing[..] {
                 [] => "leave out the --clip that does not belong".to_owned(),
                 _ => format!("give --clip FILE for {}", encoder_names(&missing)),
             }];
         }
         EngineError::NotAnEncoder { .. } => {
-            "--clip takes CLIP-L, OpenCLIP-H or OpenCLIP-G; `nino inspect` says what a file is"
+            "--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G or T5; `nino inspect` says what a file is"
         }
         EngineError::MissingVae { family, .. } => {
             return vec![format!("give --vae FILE, a VAE of {family} or its TAESD")];
@@ -90,7 +90,7 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
              differs"
         }
         EngineError::NoUnet { .. } => {
-            "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL"
+            "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1 and Chroma"
         }
         EngineError::NoPart { vae, .. } if is_builtin(vae) => {
             "the built-in model starts from latents, not from pictures: keep one with --save-latent \

@@ -19,6 +19,8 @@ pub struct Conditioning {
     pub pooled: Vec<f32>,
     /// What SDXL is told of the picture's size.
     pub size: SizeHint,
+    /// What Flux is told of the guidance; its own when `None`. ComfyUI's `FluxGuidance`.
+    pub guidance: Option<f32>,
     /// What an inpaint or editing model sees beside the noise.
     pub seen: Option<Arc<Seen>>,
     /// Where and when the prompt counts.
@@ -138,6 +140,15 @@ impl Conditioning {
         }
     }
 
+    /// The same prompt for a Flux that is told another guidance.
+    #[must_use]
+    pub fn with_guidance(&self, guidance: Option<f32>) -> Conditioning {
+        Conditioning {
+            guidance,
+            ..self.clone()
+        }
+    }
+
     /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector
     /// counts.
     #[must_use]
@@ -179,10 +190,10 @@ impl Conditioning {
     /// The label vector of a family for a picture of `pixels` (width and height); empty where it
     /// has none.
     pub(crate) fn label(&self, family: Family, pixels: (usize, usize), negative: bool) -> Vec<f32> {
-        let sizes = self.size.numbers(family, pixels, negative);
-        if sizes.is_empty() {
-            return sizes;
+        if family.label() == Label::None {
+            return Vec::new();
         }
+        let sizes = self.size.numbers(family, pixels, negative);
         let embedded = sizes.into_iter().flat_map(sinusoids);
         self.pooled.iter().copied().chain(embedded).collect()
     }
@@ -197,8 +208,9 @@ impl Conditioning {
     }
 
     /// What a model takes beside the latents of a request: `[b, h, w, 5]`, mask and masked picture,
-    /// for an inpaint model; `[b, h, w, c]`, the picture, for one that edits. An inpaint model that
-    /// is shown no picture sees what sampling starts from, where that has a mask.
+    /// for an inpaint model; `[b, h, w, c]`, the picture, for one that edits; `[b, h, w, 80]`,
+    /// masked picture and mask of every pixel, for Flux Fill. An inpaint model that is shown no
+    /// picture sees what sampling starts from, where that has a mask; Flux sees zeros.
     pub(crate) fn extra_values(
         &self,
         model: &DiffusionModel,
@@ -210,6 +222,23 @@ impl Conditioning {
             let (h, w) = (shape.height, shape.width);
             latent.resized(h, w, Upscale::Bilinear)
         };
+        if model.family == Family::Flux {
+            // Unlike an empty latent to start from, one that is seen is brought to the model's
+            // units.
+            let mut latent = match &self.seen {
+                Some(seen) => fitted(&seen.latent),
+                None => shape.empty(),
+            };
+            if let Some(format) = model.latent_format() {
+                latent.scale_to_model(format);
+            }
+            let latent = latent.repeated(shape.batch);
+            if model.edits() {
+                return latent.values;
+            }
+            let mask = self.seen.as_ref().and_then(|seen| seen.mask.as_ref());
+            return with_pixels(&latent, mask.or(request.mask));
+        }
         if model.edits() {
             let Some(seen) = &self.seen else {
                 return vec![0.0; pixels * shape.channels];
@@ -286,7 +315,7 @@ impl SizeHint {
         let (left, top) = self.crop;
         let mut numbers = [h, w, top, left].map(number).to_vec();
         match family.label() {
-            Label::None => return Vec::new(),
+            Label::None | Label::Pooled => return Vec::new(),
             Label::Sizes => numbers.extend([target_h, target_w].map(number)),
             Label::Score => {
                 let usual = if negative { 2.5 } else { 6.0 };
@@ -311,6 +340,23 @@ pub(crate) fn interleaved(mask: &Mask, latent: &Latent) -> Vec<f32> {
     let both = mask.values.iter().cycle().zip(pixels);
     both.flat_map(|(&m, pixel)| std::iter::once(m).chain(pixel.iter().copied()))
         .collect()
+}
+
+/// Every pixel's channels, then the mask of the picture's pixels under it.
+fn with_pixels(latent: &Latent, mask: Option<&Mask>) -> Vec<f32> {
+    let (h, w) = (latent.height, latent.width);
+    let mask = mask.map(|mask| mask.resized(8 * w, 8 * h));
+    let mut out = Vec::with_capacity(latent.batch * h * w * (latent.channels + 64));
+    for (i, pixel) in latent.values.chunks_exact(latent.channels).enumerate() {
+        let (y, x) = (i / w % h, i % w);
+        out.extend_from_slice(pixel);
+        out.extend((0..64).map(|at| {
+            let (row, column) = (8 * y + at / 8, 8 * x + at % 8);
+            mask.as_ref()
+                .map_or(1.0, |m| m.values[row * m.width + column])
+        }));
+    }
+    out
 }
 
 /// The length that prompts of `n` and `m` tokens are repeated to: their least common multiple, as

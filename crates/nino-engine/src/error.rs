@@ -5,6 +5,7 @@ use crate::device::DeviceError;
 use crate::media::MediaError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
+use nino_models::Encoder;
 use nino_models::latent::LatentFormat;
 use std::path::PathBuf;
 
@@ -74,17 +75,22 @@ pub enum EngineError {
         vae: String,
         channels: usize,
     },
-    #[error("{}: no Stable Diffusion UNet in this file, which holds {}", path.display(), some(found))]
+    #[error("{}: no diffusion model that this program runs in this file, which holds {}", path.display(), some(found))]
     NoUnet { path: PathBuf, found: Vec<String> },
     #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoder_names(wanted), encoder_names(found))]
     Encoders {
         path: PathBuf,
         family: &'static str,
-        /// Widths.
-        wanted: Vec<usize>,
-        found: Vec<usize>,
+        wanted: Vec<Encoder>,
+        found: Vec<Encoder>,
     },
-    #[error("{}: not a CLIP text encoder", path.display())]
+    #[error("{model} takes text of width {wanted}, and its text encoders give {found}")]
+    EncoderWidth {
+        model: String,
+        wanted: usize,
+        found: usize,
+    },
+    #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
     #[error("{}: no VAE in this file, and none was given", path.display())]
     MissingVae { path: PathBuf, family: &'static str },
@@ -128,8 +134,8 @@ pub enum EngineError {
     #[error("the latent holds {found} pictures, {wanted} are asked for")]
     LatentBatch { found: usize, wanted: usize },
     #[error(
-        "{model} is {kind}: its UNet takes {more} channels beside the latent, where inpaint models with 5 and \
-         instruct-pix2pix models with 4 are supported"
+        "{model} is {kind}: it takes {more} channels beside the latent, where models that \
+         paint over or change a picture are supported"
     )]
     InputChannels {
         model: String,
@@ -191,6 +197,8 @@ pub enum EngineError {
     PromptLength { bytes: usize, most: usize },
     #[error("a prompt makes {chunks} chunks of tokens, {most} are the most that are encoded")]
     PromptChunks { chunks: usize, most: usize },
+    #[error("a prompt makes {tokens} tokens, {most} are the most that are encoded at once")]
+    PromptTokens { tokens: usize, most: usize },
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
@@ -279,6 +287,7 @@ impl EngineError {
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }
+            | EngineError::EncoderWidth { .. }
             | EngineError::VaeMismatch { .. }
             | EngineError::VaeFormat { .. }
             | EngineError::LoraFamily { .. }
@@ -299,6 +308,7 @@ impl EngineError {
             | EngineError::AreaOutside { .. }
             | EngineError::PromptLength { .. }
             | EngineError::PromptChunks { .. }
+            | EngineError::PromptTokens { .. }
             | EngineError::NoiseLength { .. }
             | EngineError::Sigmas { .. }
             | EngineError::Sample(_)
@@ -343,15 +353,16 @@ impl From<ExecError> for EngineError {
     }
 }
 
-/// `CLIP-L and OpenCLIP-G`, by their widths.
-pub fn encoder_names(widths: &[usize]) -> String {
-    let name = |width: &usize| match width {
-        768 => "CLIP-L".to_owned(),
-        1024 => "OpenCLIP-H".to_owned(),
-        1280 => "OpenCLIP-G".to_owned(),
-        other => format!("one of width {other}"),
+/// `CLIP-L and OpenCLIP-G`, or `CLIP-L and T5-XXL`.
+pub fn encoder_names(encoders: &[Encoder]) -> String {
+    let name = |encoder: &Encoder| match encoder {
+        Encoder::Clip(768) => "CLIP-L".to_owned(),
+        Encoder::Clip(1024) => "OpenCLIP-H".to_owned(),
+        Encoder::Clip(1280) => "OpenCLIP-G".to_owned(),
+        Encoder::Clip(other) => format!("a CLIP of width {other}"),
+        Encoder::T5 => "T5-XXL".to_owned(),
     };
-    let names: Vec<String> = widths.iter().map(name).collect();
+    let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {
         "none".to_owned()
     } else {

@@ -143,6 +143,7 @@ fn with_plans<T>(
 }
 
 /// The prompt and the negative prompt, encoded.
+#[derive(Clone)]
 struct Prompts {
     positive: Conditioning,
     negative: Conditioning,
@@ -157,7 +158,10 @@ fn encode_prompts(
     let text = model.text.with_clip_skip(request.clip_skip);
     let prompts = [&request.prompt[..], &request.negative];
     let encoded = encode_texts(store, &text, &prompts, &request.embeddings, control)?;
-    let mut encoded = encoded.into_iter().map(|c| c.with_size(request.size_hint));
+    let mut encoded = encoded.into_iter().map(|c| {
+        let told = c.with_size(request.size_hint);
+        told.with_guidance(request.guidance)
+    });
     let (positive, negative) = (encoded.next(), encoded.next());
     let negative = negative.unwrap_or_default();
     Ok(Prompts {

@@ -57,9 +57,10 @@ pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
-pub use nino_models::Family;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
+pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
+pub use nino_sample::model::flux_mu;
 pub use nino_sample::schedule;
 pub use nino_sample::{
     Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, Labelled,

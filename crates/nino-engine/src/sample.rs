@@ -242,8 +242,20 @@ fn open(
     })
 }
 
+/// Plans everything that a run would load, made now or before: what does not fit is told.
+pub(crate) fn check_fits(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+) -> Result<(), EngineError> {
+    if request.is_plain(model) {
+        return plan(store, model, request).map(|_| ());
+    }
+    regions::check_fits(store, model, request)
+}
+
 /// The plan of a run over the whole picture, made now or before.
-pub(crate) fn plan(
+fn plan(
     store: &Store,
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
@@ -285,14 +297,22 @@ impl<'a> SampleRequest<'a> {
         }
     }
 
-    /// Whether there is one prompt for each side, and both are for the whole picture and all the
-    /// time. A negative prompt that is not looked at must have no area, since areas count for both
+    /// Whether there is one prompt for each side, both are for the whole picture and all the time,
+    /// and both can be brought to one length. A negative prompt that is not looked at must have no area, since areas count for both
     /// sides.
     fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
         sides.iter().all(|s| s.len() <= 1 && s.iter().all(whole))
             && self.negative.iter().all(|c| !c.region.has_area())
+            && (!model.net().counts_tokens() || self.has_one_length(model))
+    }
+
+    /// Whether all prompts have as many tokens.
+    fn has_one_length(&self, model: &DiffusionModel) -> bool {
+        let mut all = self.positive.iter().chain(self.negative(model));
+        let first = all.next().map(Conditioning::tokens);
+        all.all(|prompt| Some(prompt.tokens()) == first)
     }
 
     /// The prompts of both sides, for the whole picture.

@@ -4,7 +4,7 @@ mod encoder;
 mod inversion;
 
 use crate::store::TextKey;
-use crate::{Conditioning, Control, EngineError, Stage, Store, TextEncoders};
+use crate::{Conditioning, Control, Encoder, EngineError, Stage, Store, TextEncoders};
 use inversion::Inversions;
 pub use inversion::embedding_size;
 use nino_text::{Tokens, tokenize};
@@ -17,6 +17,10 @@ pub const MAX_PROMPT_BYTES: usize = 100 * 1024;
 /// SDXL are 250 MiB. A prompt of words has fewer in its bytes, one of signs or of `BREAK` may have
 /// more.
 const MAX_CHUNKS: usize = 400;
+
+/// The most tokens of one run. T5 takes a prompt whole, and what it adds to its scores grows with
+/// the square of the tokens: so many are 1 GiB.
+const MAX_TOKENS: usize = 2048;
 
 /// Encodes a prompt in ComfyUI's syntax. `embeddings` are folders with textual inversions, for
 /// `embedding:name`. ComfyUI's `CLIPTextEncode`.
@@ -93,28 +97,30 @@ fn encode(
     let mut contexts: Vec<Vec<(usize, Vec<f32>)>> = vec![Vec::new(); prompts.len()];
     let mut pooled: Vec<Vec<f32>> = vec![Vec::new(); prompts.len()];
     for (i, encoder) in text.encoders().iter().enumerate() {
-        let width = encoder.config.width;
-        let inversions = Inversions::new(embeddings, inversion_key(width));
+        let inversions = Inversions::new(embeddings, inversion_key(encoder.config.kind()));
         let read = |prompt: &&str| {
-            tokenize(text.bpe(), &text.layout(i), prompt, &|name| {
+            tokenize(text.tokenizer(i), &text.layout(i), prompt, &|name| {
                 inversions.get(name).map(|v| v.len())
             })
         };
-        let tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        if let Some(long) = tokens.iter().find(|t| t.chunks.len() > MAX_CHUNKS) {
-            return Err(EngineError::PromptChunks {
-                chunks: long.chunks.len(),
-                most: MAX_CHUNKS,
-            });
-        }
+        let mut tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        check_length(&tokens)?;
         if i == 0 {
             tell_missing(&tokens, &inversions, control);
         }
+        if !text.gives_context(i) {
+            // The pooled vector is the first chunk's.
+            tokens.iter_mut().for_each(|t| t.chunks.truncate(1));
+        }
         let outputs = encoder::run(store, text, i, &tokens, &inversions, control)?;
         for (at, output) in outputs.into_iter().enumerate() {
-            contexts[at].push((width, output.hidden));
+            if text.gives_context(i) {
+                contexts[at].push((encoder.config.width(), output.hidden));
+            }
             // The last, widest encoder's is the one that counts.
-            pooled[at] = output.pooled;
+            if !output.pooled.is_empty() {
+                pooled[at] = output.pooled;
+            }
         }
     }
     let joined = contexts
@@ -129,6 +135,25 @@ fn encode(
     Ok(joined.collect())
 }
 
+fn check_length(prompts: &[Tokens]) -> Result<(), EngineError> {
+    let chunks = prompts.iter().map(|p| p.chunks.len()).max().unwrap_or(0);
+    if chunks > MAX_CHUNKS {
+        return Err(EngineError::PromptChunks {
+            chunks,
+            most: MAX_CHUNKS,
+        });
+    }
+    let all = prompts.iter().flat_map(|p| &p.chunks);
+    let tokens = all.map(|c| c.tokens.len()).max().unwrap_or(0);
+    if tokens > MAX_TOKENS {
+        return Err(EngineError::PromptTokens {
+            tokens,
+            most: MAX_TOKENS,
+        });
+    }
+    Ok(())
+}
+
 /// Tells which inversions are left out because they are not there, or there and not readable.
 fn tell_missing(prompts: &[Tokens], inversions: &Inversions<'_>, control: &mut Control<'_>) {
     for text in inversions.unreadable() {
@@ -139,12 +164,13 @@ fn tell_missing(prompts: &[Tokens], inversions: &Inversions<'_>, control: &mut C
     }
 }
 
-/// What files with vectors for several encoders call the one of this width.
-fn inversion_key(width: usize) -> &'static str {
-    match width {
-        ..=768 => "clip_l",
-        1024 => "clip_h",
-        _ => "clip_g",
+/// What files with vectors for several encoders call those of this one.
+fn inversion_key(encoder: Encoder) -> &'static str {
+    match encoder {
+        Encoder::Clip(..=768) => "clip_l",
+        Encoder::Clip(1024) => "clip_h",
+        Encoder::Clip(_) => "clip_g",
+        Encoder::T5 => "t5xxl",
     }
 }
 

@@ -115,24 +115,38 @@ impl Graph {
         self.record("param", Def::Param(spec), Ok((shape, dtype)))
     }
 
-    /// An f32 table that the model computes itself.
+    /// An f32 table that the model computes itself. The name says all that the values depend on.
     #[track_caller]
     pub fn constant(&mut self, name: &str, shape: impl Into<Shape>, values: &[f32]) -> Node {
-        let (shape, dtype) = (shape.into(), DType::F32);
-        let fits = if shape.checked_numel() == Some(values.len()) {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.inline(name, (shape.into(), DType::F32), values.len(), bytes)
+    }
+
+    /// The same of ids, which [`Graph::gather`] takes.
+    #[track_caller]
+    pub fn constant_ids(&mut self, name: &str, shape: impl Into<Shape>, ids: &[i32]) -> Node {
+        let bytes = ids.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.inline(name, (shape.into(), DType::I32), ids.len(), bytes)
+    }
+
+    #[track_caller]
+    fn inline(
+        &mut self,
+        name: &str,
+        (shape, dtype): (Shape, DType),
+        n: usize,
+        bytes: Arc<[u8]>,
+    ) -> Node {
+        let fits = if shape.checked_numel() == Some(n) {
             Ok((shape, dtype))
         } else {
-            Err(Mistake(format!(
-                "{} values for shape {shape}",
-                values.len()
-            )))
+            Err(Mistake(format!("{n} values for shape {shape}")))
         };
-        let inline = Some(values.iter().flat_map(|v| v.to_le_bytes()).collect());
         let spec = ParamSpec {
             name: name.to_owned(),
             shape,
             dtype,
-            inline,
+            inline: Some(bytes),
         };
         self.record("constant", Def::Param(spec), fits)
     }

@@ -26,7 +26,17 @@ pub struct Want {
     pub skip: usize,
     /// Apply the final norm to them.
     pub norm: bool,
-    pub pooled: bool,
+    pub pooled: Pooled,
+}
+
+/// Whether to give the prompt as one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooled {
+    No,
+    /// The end token's last state (Flux).
+    Plain,
+    /// The same through the projection, where the file has one (SDXL).
+    Projected,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +157,8 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, end: Node, want: 
     let mut h = g.add(x, positions);
     let mask = causal_mask(g, n);
     let stop = c.n_layers + 1 - want.skip.clamp(1, c.n_layers);
-    let last = if want.pooled { c.n_layers } else { stop };
+    let has_pooled = want.pooled != Pooled::No;
+    let last = if has_pooled { c.n_layers } else { stop };
     let mut hidden = h;
     for i in 0..last {
         h = layer(g, &p.at(format_args!("{LAYERS}.{i}")), c, h, mask);
@@ -156,12 +167,12 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, end: Node, want: 
         }
     }
     let norm = |g: &mut Graph, x| p.layer_norm(g, "text_model.final_layer_norm", x, EPS);
-    let pooled = want.pooled.then(|| {
+    let pooled = has_pooled.then(|| {
         let b = g.shape(h)[0];
         let y = norm(g, h);
         let y = g.matmul(end, y); // [b, 1, d]
         let y = g.reshape(y, [b, c.width]);
-        match c.projection {
+        match c.projection.filter(|_| want.pooled == Pooled::Projected) {
             Some(out) => p.linear_no_bias(g, "text_projection", y, out),
             None => y,
         }

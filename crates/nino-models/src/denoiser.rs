@@ -4,7 +4,7 @@
 //! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
 //! golden; `docs/adding-a-model.md` walks through it.
 
-use crate::{Find, Params, unet};
+use crate::{Find, Params, flux, unet};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -12,6 +12,7 @@ use nino_graph::{Graph, GraphError, Node, Shape};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denoiser {
     Unet(unet::Config),
+    Flux(flux::Config),
 }
 
 /// What a graph of a denoiser is recorded for.
@@ -28,7 +29,7 @@ pub struct DenoiserShape {
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wants {
     /// Channels of the latent.
     pub channels: usize,
@@ -38,11 +39,24 @@ pub struct Wants {
     pub context: usize,
     /// Length of the label vector, such as SDXL's pooled text and sizes.
     pub label: Option<usize>,
-    /// Length of the embedded guidance, for models that are told it instead of being guided.
-    pub guidance: Option<usize>,
+    /// What it is told of the guidance.
+    pub guidance: Guidance,
     /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to
     /// edit.
     pub extra: usize,
+}
+
+/// How a model takes guidance as an input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Guidance {
+    /// Not at all: it is guided by a negative prompt, or not guided.
+    None,
+    /// The sampler's guidance, embedded in so many values: it is told that instead of being guided
+    /// by a negative prompt.
+    Cfg(usize),
+    /// A number of the prompt's own, beside the sampler's guidance; this one where a prompt has
+    /// none.
+    Number(f32),
 }
 
 /// A recorded denoiser. Latents are `[rows, h, w, c]`, or `[rows, t, h, w, c]` where
@@ -59,7 +73,7 @@ pub struct DenoiserGraph {
     pub context: Node,
     /// `[rows, label]`
     pub label: Option<Node>,
-    /// `[rows, guidance]`
+    /// `[rows, n]` of [`Guidance::Cfg`], `[rows]` in f32 of [`Guidance::Number`].
     pub guidance: Option<Node>,
     /// The prediction, of the latent's shape.
     pub out: Node,
@@ -76,7 +90,8 @@ impl DenoiserGraph {
 impl Denoiser {
     /// What the tensors of a file make up; `None` when it is no known diffusion model.
     pub fn detect(find: &Find) -> Option<Denoiser> {
-        unet::Config::detect(find).map(Denoiser::Unet)
+        let unet = unet::Config::detect(find).map(Denoiser::Unet);
+        unet.or_else(|| flux::Config::detect(find).map(Denoiser::Flux))
     }
 
     pub fn wants(&self) -> Wants {
@@ -86,7 +101,19 @@ impl Denoiser {
                 frames: false,
                 context: c.context_dim,
                 label: c.adm_in,
-                guidance: c.guidance,
+                guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
+                extra: c.in_channels.saturating_sub(c.out_channels),
+            },
+            Denoiser::Flux(c) => Wants {
+                channels: c.out_channels,
+                frames: false,
+                context: c.context_dim,
+                label: c.vec_in(),
+                guidance: match c.modulation {
+                    flux::Modulation::PerBlock { guidance: true, .. } => Guidance::Number(3.5),
+                    flux::Modulation::PerBlock { .. } => Guidance::None,
+                    flux::Modulation::Approximated { .. } => Guidance::Number(0.0),
+                },
                 extra: c.in_channels.saturating_sub(c.out_channels),
             },
         }
@@ -136,7 +163,11 @@ impl Denoiser {
         let t = g.input("t", [rows], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
         let label = label.map(|n| g.input("label", [rows, n], dtype));
-        let guidance = guidance.map(|n| g.input("guidance", [rows, n], dtype));
+        let guidance = match guidance {
+            Guidance::None => None,
+            Guidance::Cfg(n) => Some(g.input("guidance", [rows, n], dtype)),
+            Guidance::Number(_) => Some(g.input("guidance", [rows], DType::F32)),
+        };
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -148,6 +179,16 @@ impl Denoiser {
                     guidance,
                 };
                 unet::unet(g, params, config, inputs)
+            }
+            Denoiser::Flux(config) => {
+                let inputs = flux::Inputs {
+                    x: seen,
+                    t,
+                    context,
+                    y: label,
+                    guidance,
+                };
+                flux::flux(g, params, config, inputs)
             }
         };
         DenoiserGraph {
@@ -162,12 +203,22 @@ impl Denoiser {
         }
     }
 
-    /// What the guidance input is given for a guidance of `cfg`.
-    pub fn guidance_values(&self, cfg: f32) -> Vec<f32> {
+    /// What the guidance input is given, for one row: for a sampler's guidance of `cfg` and a
+    /// prompt's own of `number`.
+    pub fn guidance_values(&self, cfg: f32, number: Option<f32>) -> Vec<f32> {
+        match self.wants().guidance {
+            Guidance::None => Vec::new(),
+            Guidance::Cfg(n) => guidance_embedding(cfg, n),
+            Guidance::Number(usual) => vec![number.unwrap_or(usual)],
+        }
+    }
+
+    /// Whether every token of a prompt counts for itself. Where it does not, as with UNets, a
+    /// prompt repeated to a longer one's length stays the same.
+    pub fn counts_tokens(&self) -> bool {
         match self {
-            Denoiser::Unet(c) => c
-                .guidance
-                .map_or_else(Vec::new, |n| guidance_embedding(cfg, n)),
+            Denoiser::Unet(_) => false,
+            Denoiser::Flux(_) => true,
         }
     }
 }

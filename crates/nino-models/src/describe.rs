@@ -3,7 +3,8 @@
 //! lists from here.
 
 use crate::{
-    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip, kl, unet,
+    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip, kl, t5,
+    unet,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -15,6 +16,7 @@ use nino_weights::{Entry, Format, Index};
 pub enum Network {
     Denoiser(Denoiser),
     ClipText(clip::Config),
+    T5(t5::Config),
     Vae(Vae),
 }
 
@@ -52,8 +54,9 @@ impl Network {
     /// Whether this crate has a model of the network.
     pub fn is_written(net: Net) -> bool {
         match net {
-            Net::Unet | Net::ClipText | Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
-            Net::ControlNet | Net::Flux | Net::Wan | Net::ClipVision | Net::T5 => false,
+            Net::Unet | Net::Flux | Net::ClipText | Net::T5 => true,
+            Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
+            Net::ControlNet | Net::Wan | Net::ClipVision => false,
         }
     }
 
@@ -61,12 +64,13 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet => Denoiser::detect(find).map(Network::Denoiser),
+            Net::Unet | Net::Flux => Denoiser::detect(find).map(Network::Denoiser),
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
+            Net::T5 => t5::Config::detect(find).map(Network::T5),
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => {
                 Vae::detect(find).map(Network::Vae)
             }
-            Net::ControlNet | Net::Flux | Net::Wan | Net::ClipVision | Net::T5 => None,
+            Net::ControlNet | Net::Wan | Net::ClipVision => None,
         }
     }
 }
@@ -83,6 +87,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
             projection.into_iter().for_each(|t| t.need = Need::Optional);
             Ok(tensors)
         }
+        Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Vae(vae) => vae_tensors(vae),
     }
 }
@@ -126,6 +131,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
             groups: 1,
             ..c.clone()
         }),
+        other @ Denoiser::Flux(_) => other.clone(),
     };
     let shape = DenoiserShape {
         rows: 1,
@@ -151,9 +157,22 @@ fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
     let all = clip::Want {
         skip: 1,
         norm: true,
-        pooled: true,
+        pooled: clip::Pooled::Projected,
     };
     clip::encoder(&mut g, &p, c, x, end, all);
+    g.finish()
+}
+
+fn t5_graph(c: &t5::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let ids = g.input("ids", [1, 1], DType::I32);
+    let x = t5::embed(&mut g, &p, c, ids, DType::F32);
+    let last = t5::Want {
+        skip: 1,
+        mask: None,
+    };
+    t5::encoder(&mut g, &p, c, x, last);
     g.finish()
 }
 

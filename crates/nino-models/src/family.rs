@@ -3,6 +3,7 @@
 
 use crate::clip;
 use crate::denoiser::Denoiser;
+use crate::flux::Modulation;
 use crate::latent::LatentFormat;
 
 /// Models that are prompted and sampled alike.
@@ -12,6 +13,9 @@ pub enum Family {
     Sd2,
     Sdxl,
     SdxlRefiner,
+    /// Flux.1, guided or not.
+    Flux,
+    Chroma,
     /// The model in the box.
     Emoji,
 }
@@ -21,8 +25,8 @@ pub enum Family {
 struct Facts {
     name: &'static str,
     latent: &'static str,
-    /// Widths of its text encoders, the narrow one first; empty where the model brings its own.
-    encoders: &'static [usize],
+    /// Its text encoders, in the order of the context; empty where the model brings its own.
+    encoders: &'static [Encoder],
     /// Pixels of both sides that it was trained on, mostly.
     size: usize,
     /// Layer of the text encoders that conditions it, counted from the last, which is 1.
@@ -32,11 +36,22 @@ struct Facts {
     label: Label,
 }
 
+/// A kind of text encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Encoder {
+    /// CLIP, by its width.
+    Clip(usize),
+    /// T5, of the width that the model's context has.
+    T5,
+}
+
 /// What the label vector is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// There is none.
     None,
+    /// Pooled text and nothing else, before its projection.
+    Pooled,
     /// Pooled text, then original size, crop and target size.
     Sizes,
     /// Pooled text, then original size, crop and an aesthetic score.
@@ -46,7 +61,7 @@ pub enum Label {
 const SD1: Facts = Facts {
     name: "SD 1.x",
     latent: "sd15",
-    encoders: &[768],
+    encoders: &[Encoder::Clip(768)],
     size: 512,
     layer: 1,
     norm: true,
@@ -54,14 +69,14 @@ const SD1: Facts = Facts {
 };
 const SD2: Facts = Facts {
     name: "SD 2.x",
-    encoders: &[1024],
+    encoders: &[Encoder::Clip(1024)],
     layer: 2,
     ..SD1
 };
 const SDXL: Facts = Facts {
     name: "SDXL",
     latent: "sdxl",
-    encoders: &[768, 1280],
+    encoders: &[Encoder::Clip(768), Encoder::Clip(1280)],
     size: 1024,
     layer: 2,
     norm: false,
@@ -69,9 +84,24 @@ const SDXL: Facts = Facts {
 };
 const SDXL_REFINER: Facts = Facts {
     name: "the SDXL refiner",
-    encoders: &[1280],
+    encoders: &[Encoder::Clip(1280)],
     label: Label::Score,
     ..SDXL
+};
+const FLUX: Facts = Facts {
+    name: "Flux.1",
+    latent: "flux",
+    encoders: &[Encoder::Clip(768), Encoder::T5],
+    size: 1024,
+    layer: 1,
+    norm: true,
+    label: Label::Pooled,
+};
+const CHROMA: Facts = Facts {
+    name: "Chroma",
+    encoders: &[Encoder::T5],
+    label: Label::None,
+    ..FLUX
 };
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
@@ -82,11 +112,13 @@ const EMOJI: Facts = Facts {
 };
 
 impl Family {
-    pub const ALL: [Family; 5] = [
+    pub const ALL: [Family; 7] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
         Family::SdxlRefiner,
+        Family::Flux,
+        Family::Chroma,
         Family::Emoji,
     ];
 
@@ -100,14 +132,18 @@ impl Family {
             (Denoiser::Unet(_), 1024, None) => Some(Family::Sd2),
             (Denoiser::Unet(_), 2048, Some(2816)) => Some(Family::Sdxl),
             (Denoiser::Unet(_), 1280, Some(2560)) => Some(Family::SdxlRefiner),
-            _ => None,
+            (Denoiser::Unet(_), ..) => None,
+            (Denoiser::Flux(c), ..) => Some(match c.modulation {
+                Modulation::PerBlock { .. } => Family::Flux,
+                Modulation::Approximated { .. } => Family::Chroma,
+            }),
         }
     }
 
-    /// The family whose models take text encoders of these widths.
-    pub fn of_encoders(widths: &[usize]) -> Option<Family> {
-        let found = Family::ALL.into_iter().find(|f| f.encoders() == widths);
-        found.filter(|_| !widths.is_empty())
+    /// The family whose models take these text encoders.
+    pub fn of_encoders(encoders: &[Encoder]) -> Option<Family> {
+        let found = Family::ALL.into_iter().find(|f| f.encoders() == encoders);
+        found.filter(|_| !encoders.is_empty())
     }
 
     fn facts(self) -> &'static Facts {
@@ -116,6 +152,8 @@ impl Family {
             Family::Sd2 => &SD2,
             Family::Sdxl => &SDXL,
             Family::SdxlRefiner => &SDXL_REFINER,
+            Family::Flux => &FLUX,
+            Family::Chroma => &CHROMA,
             Family::Emoji => &EMOJI,
         }
     }
@@ -130,8 +168,8 @@ impl Family {
         LatentFormat::by_name(self.facts().latent)
     }
 
-    /// Widths of its text encoders, the narrow one first; empty where the model brings its own.
-    pub fn encoders(self) -> &'static [usize] {
+    /// Its text encoders, in the order of the context; empty where the model brings its own.
+    pub fn encoders(self) -> &'static [Encoder] {
         self.facts().encoders
     }
 
@@ -145,7 +183,7 @@ impl Family {
         self.facts().label
     }
 
-    /// Which hidden states of a text encoder condition it. `skip` counts layers from the last,
+    /// Which hidden states of a CLIP text encoder condition it. `skip` counts layers from the last,
     /// which is 1; an encoder with fewer layers keeps to the family's own, as ComfyUI's does.
     pub fn want(self, c: &clip::Config, skip: Option<usize>) -> clip::Want {
         let facts = self.facts();
@@ -156,7 +194,11 @@ impl Family {
         clip::Want {
             skip,
             norm: facts.norm,
-            pooled: facts.label != Label::None,
+            pooled: match facts.label {
+                Label::None => clip::Pooled::No,
+                Label::Pooled => clip::Pooled::Plain,
+                Label::Sizes | Label::Score => clip::Pooled::Projected,
+            },
         }
     }
 }

@@ -106,7 +106,7 @@ pub fn open_vae(
             params: opened.params,
             halves: opened.halves,
         }),
-        Network::Denoiser(_) | Network::ClipText(_) => None,
+        Network::Denoiser(_) | Network::ClipText(_) | Network::T5(_) => None,
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
+use crate::t5;
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
@@ -146,7 +147,7 @@ impl FileParams {
             matches!(stored, DType::F32 | DType::F16 | DType::BF16) && entry.scale.is_none();
         match (self.quantize, &entry.shape[..]) {
             // Rows run along the input channels, the second dimension of files.
-            (Some(dtype), [_, cin, ..]) if plain && !name.contains("embedding") => {
+            (Some(dtype), [_, cin, ..]) if plain && !is_table(name) => {
                 in_blocks(dtype, *cin).unwrap_or(stored)
             }
             _ => stored,
@@ -325,6 +326,12 @@ fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
         block[..2].copy_from_slice(&ONE);
         block[2..].copy_from_slice(values);
     }
+}
+
+/// Whether rows are picked from a weight by number, instead of its being multiplied.
+fn is_table(name: &str) -> bool {
+    let tables = ["embedding", t5::TOKENS, "relative_attention_bias"];
+    tables.iter().any(|table| name.contains(table))
 }
 
 /// Plain numbers to another type, row by row, so that there is never a whole weight in f32.

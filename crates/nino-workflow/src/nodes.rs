@@ -3,6 +3,7 @@
 
 mod conditioning;
 mod custom;
+mod flux;
 mod image;
 mod inpaint;
 mod lanczos;
@@ -20,11 +21,12 @@ mod vae;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 15] = [
+static FAMILIES: [&[NodeDef]; 16] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
     conditioning::NODES,
+    flux::NODES,
     inpaint::NODES,
     latent::NODES,
     vae::NODES,

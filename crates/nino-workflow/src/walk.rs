@@ -61,7 +61,20 @@ pub const SETTINGS: &[(&str, &[ClassInput])] = &[
     ("end-at-step", &[("KSamplerAdvanced", "end_at_step")]),
     ("cfg-rescale", &[("RescaleCFG", "multiplier")]),
     ("prediction", &[("ModelSamplingDiscrete", "sampling")]),
-    ("batch", &[("EmptyLatentImage", "batch_size")]),
+    (
+        "guidance",
+        &[
+            ("FluxGuidance", "guidance"),
+            ("CLIPTextEncodeFlux", "guidance"),
+        ],
+    ),
+    (
+        "batch",
+        &[
+            ("EmptyLatentImage", "batch_size"),
+            ("EmptySD3LatentImage", "batch_size"),
+        ],
+    ),
     (
         "model",
         &[
@@ -70,7 +83,10 @@ pub const SETTINGS: &[(&str, &[ClassInput])] = &[
             ("UnetLoaderGGUF", "unet_name"),
         ],
     ),
-    ("clip", &[("CLIPLoader", "clip_name")]),
+    (
+        "clip",
+        &[("CLIPLoader", "clip_name"), ("CLIPLoaderGGUF", "clip_name")],
+    ),
     ("image", &[("LoadImage", "image")]),
     ("mask", &[("LoadImageMask", "image")]),
     ("latent", &[("LoadLatent", "latent")]),

@@ -73,6 +73,7 @@ fn sampling(
     let steps = settings.pick("steps", args.steps, whole(1..=10_000))?;
     request.steps = steps.map_or(request.steps, |n| n as usize);
     request.cfg = args.cfg.map_or(request.cfg, |cfg| cfg as f32);
+    request.guidance = args.guidance.map(|guidance| guidance as f32);
     request.window = window(args, request.steps)?;
     // All the noise would leave nothing of what it starts from; a mask says itself what stays, and
     // an editing model sees the picture beside the noise.

@@ -57,7 +57,7 @@ impl<'a> Passes<'a> {
                 &prompts.negative,
                 &latent,
             );
-            sample::plan(store, &model.diffusion, &run)?;
+            sample::check_fits(store, &model.diffusion, &run)?;
             passes.planned.push((pass, sigmas));
         }
         Ok(passes)

@@ -47,6 +47,8 @@ pub struct GenerateRequest {
     pub zero_negative: bool,
     /// What SDXL is told of the picture's size.
     pub size_hint: SizeHint,
+    /// What Flux is told of the guidance, beside `cfg`; its own when `None`.
+    pub guidance: Option<f32>,
     pub decode: DecodeOptions,
 }
 
@@ -141,6 +143,7 @@ impl GenerateRequest {
             embeddings: Vec::new(),
             zero_negative: false,
             size_hint: SizeHint::default(),
+            guidance: defaults.guidance,
             decode: DecodeOptions::default(),
         }
     }

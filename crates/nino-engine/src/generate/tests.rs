@@ -1,4 +1,5 @@
 //! Whole requests with small made-up checkpoints.
 
 mod comfy;
+mod flux;
 mod image;

@@ -5,12 +5,12 @@ use super::identity::Origin;
 use super::levels;
 use super::lora::{Applied, LoraSpec, apply_lora, file_name};
 use super::spec::{Description, MODEL_SPECS};
-use super::text_encoders::{self, TextEncoder, TextEncoders};
+use super::text_encoders::{self, EncoderConfig, TextEncoder, TextEncoders};
 use crate::{BUILTIN, Defaults, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Family, Network, unet};
-use nino_sample::{ModelSampling, Prediction};
+use nino_models::{Denoiser, Encoder, Family, Network, unet};
+use nino_sample::Prediction;
 use nino_text::Bpe;
 use nino_weights::names::{self, Net};
 use nino_weights::{TensorReader, names::Component};
@@ -72,7 +72,7 @@ impl Checkpoint {
             let read = files.clip.iter().map(|p| text_encoders::read(p));
             read.collect::<Result<Vec<_>, _>>()?.concat()
         };
-        let text = opened.text(path, diffusion.family, encoders)?;
+        let text = opened.text(path, &diffusion, encoders)?;
         let has_vae = |c: &Component| matches!(c.net, Net::KlVae | Net::Taesd);
         let vae = match files.vae {
             Some(path) => VaeFile::open(path)?,
@@ -103,7 +103,7 @@ impl Checkpoint {
         };
         let found = Description::find(name).ok_or_else(unknown)?;
         let origin = Origin::unique();
-        let encoder = |config: &nino_models::clip::Config| -> Result<TextEncoder, EngineError> {
+        let encoder = |config: &EncoderConfig| -> Result<TextEncoder, EngineError> {
             Ok(TextEncoder {
                 weights: Description::text_params(config)?,
                 origin: origin.clone(),
@@ -116,10 +116,10 @@ impl Checkpoint {
             diffusion: DiffusionModel {
                 name: name.to_owned(),
                 family: found.family,
-                sampling: ModelSampling::stable_diffusion(found.prediction),
+                weights: found.net_params()?,
+                sampling: found.sampling,
                 cfg_rescale: 0.0,
-                weights: found.unet_params()?,
-                net: Denoiser::Unet(found.unet.clone()),
+                net: found.net,
                 loras: Arc::default(),
                 origin,
                 quantize: None,
@@ -246,7 +246,8 @@ impl Opened {
 
     fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
         let mut found = None;
-        for component in self.components.iter().filter(|c| c.net == Net::Unet) {
+        let denoises = |c: &&Component| matches!(c.net, Net::Unet | Net::Flux);
+        for component in self.components.iter().filter(denoises) {
             let opened = nino_models::open(&self.reader, component.clone())?;
             if let Some(nino_models::Opened {
                 network: Network::Denoiser(net),
@@ -310,12 +311,17 @@ impl Opened {
     fn text(
         &self,
         path: &Path,
-        family: Family,
+        diffusion: &DiffusionModel,
         mut encoders: Vec<TextEncoder>,
     ) -> Result<TextEncoders, EngineError> {
+        let family = diffusion.family;
         // SDXL's narrow encoder comes first in the context.
-        encoders.sort_by_key(|t| t.config.width);
-        let found: Vec<usize> = encoders.iter().map(|t| t.config.width).collect();
+        encoders.sort_by_key(|t| t.config.kind());
+        if family == Family::Chroma {
+            // Files made for Flux have a CLIP too, which Chroma does without.
+            encoders.retain(|t| t.config.kind() == Encoder::T5);
+        }
+        let found: Vec<Encoder> = encoders.iter().map(|t| t.config.kind()).collect();
         let wanted = family.encoders();
         if found != wanted && (!wanted.is_empty() || found.is_empty()) {
             return Err(EngineError::Encoders {
@@ -329,7 +335,16 @@ impl Opened {
             Some(own) => Bpe::from_files(own.vocab.as_bytes(), own.merges.as_bytes())?,
             None => Bpe::clip(),
         };
-        Ok(TextEncoders::new(family, encoders, bpe))
+        let text = TextEncoders::new(family, encoders, bpe);
+        let wanted = diffusion.net.wants().context;
+        if text.context_width() != wanted {
+            return Err(EngineError::EncoderWidth {
+                model: diffusion.name.clone(),
+                wanted,
+                found: text.context_width(),
+            });
+        }
+        Ok(text)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Family, FileParams};
+use nino_models::{Denoiser, Family, FileParams, Guidance};
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
 use std::sync::Arc;
@@ -40,12 +40,27 @@ pub struct Defaults {
     pub scheduler: &'static str,
     /// Pixels of both sides.
     pub size: usize,
+    /// What a Flux is told of the guidance; its own when `None`.
+    pub guidance: Option<f32>,
 }
 
-/// Channels of a mask and a masked picture, which an inpaint model takes beside the latent.
-pub(crate) const INPAINT_CHANNELS: usize = 5;
-/// Channels of the picture to change, which an instruct-pix2pix model takes beside the latent.
-pub(crate) const EDIT_CHANNELS: usize = 4;
+/// What a network takes beside the latent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// A picture: to be changed as the prompt says (instruct-pix2pix), or that says where what is
+    /// (Flux Canny and Depth).
+    Picture,
+    /// A mask, then the picture without what is masked (SD inpaint models).
+    Masked,
+    /// The picture without what is masked, then the mask of every pixel (Flux Fill).
+    MaskedPixels,
+    /// So many channels of a kind not known here.
+    Unknown(usize),
+}
+
+/// Pixels under one pixel of the latent: channels of a mask of every pixel.
+const PIXELS: usize = 64;
 
 impl DiffusionModel {
     /// The same model with plain weights held as `dtype`, converted while they are loaded.
@@ -74,6 +89,7 @@ impl DiffusionModel {
             sampler: "euler",
             scheduler: "normal",
             size: 512,
+            guidance: None,
         };
         let base = match self.names().find_map(few_steps::defaults) {
             _ if self.takes_guidance() => few_steps::GUIDED,
@@ -92,6 +108,15 @@ impl DiffusionModel {
             }
             // SDXL Turbo was distilled at 512.
             Family::Sdxl if base.sampler == few_steps::TURBO.sampler => base,
+            Family::Flux => self.flux_defaults(),
+            Family::Chroma => Defaults {
+                steps: 26,
+                cfg: 3.5,
+                sampler: "euler",
+                scheduler: "beta",
+                size: self.family.size(),
+                guidance: None,
+            },
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",
@@ -105,15 +130,37 @@ impl DiffusionModel {
         }
     }
 
+    /// Flux that is not told the guidance was distilled to a few steps; one that sees a picture is
+    /// guided strongly.
+    fn flux_defaults(&self) -> Defaults {
+        let sees = self.beside() != Beside::Nothing;
+        let strong = if self.name.to_lowercase().contains("depth") {
+            10.0
+        } else {
+            30.0
+        };
+        Defaults {
+            steps: match self.net.wants().guidance {
+                Guidance::None => 4,
+                Guidance::Cfg(_) | Guidance::Number(_) => 20,
+            },
+            cfg: 1.0,
+            sampler: "euler",
+            scheduler: if sees { "normal" } else { "simple" },
+            size: self.family.size(),
+            guidance: sees.then_some(strong),
+        }
+    }
+
     /// Whether it was distilled to a few steps.
     pub fn wants_few_steps(&self) -> bool {
         self.takes_guidance() || self.names().any(|name| few_steps::defaults(name).is_some())
     }
 
-    /// Whether the network takes the guidance as an input, instead of being run for a negative
-    /// prompt too.
+    /// Whether the network takes the sampler's guidance as an input, instead of being run for a
+    /// negative prompt too.
     pub fn takes_guidance(&self) -> bool {
-        self.net.wants().guidance.is_some()
+        matches!(self.net.wants().guidance, Guidance::Cfg(_))
     }
 
     /// The model's name and its LoRAs'.
@@ -129,22 +176,47 @@ impl DiffusionModel {
         bits.sum::<f64>() / self.weights.index().n_params().max(1) as f64
     }
 
-    /// Whether the network takes a mask and the picture under it.
-    pub fn paints_over(&self) -> bool {
-        self.net.wants().extra == INPAINT_CHANNELS
+    /// Whether it is told a guidance of the prompt's own, beside the sampler's (Flux).
+    pub fn takes_own_guidance(&self) -> bool {
+        matches!(self.net.wants().guidance, Guidance::Number(_))
     }
 
-    /// Whether the network takes a whole picture, which the prompt says how to change
-    /// (instruct-pix2pix).
+    /// The same model sampled over other noise levels, as ComfyUI's `ModelSamplingFlux` and
+    /// `ModelSamplingAuraFlow` set them.
+    #[must_use]
+    pub fn with_sampling(&self, sampling: ModelSampling) -> DiffusionModel {
+        DiffusionModel {
+            sampling,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the network takes a mask and the picture under it.
+    pub fn paints_over(&self) -> bool {
+        matches!(self.beside(), Beside::Masked | Beside::MaskedPixels)
+    }
+
+    /// Whether the network takes a whole picture: instruct-pix2pix, Flux Canny and Depth.
     pub fn edits(&self) -> bool {
-        self.net.wants().extra == EDIT_CHANNELS
+        self.beside() == Beside::Picture
+    }
+
+    /// What the network takes beside the latent, by the number of channels.
+    fn beside(&self) -> Beside {
+        let wants = self.net.wants();
+        match wants.extra {
+            0 => Beside::Nothing,
+            n if n == wants.channels => Beside::Picture,
+            n if n == wants.channels + 1 => Beside::Masked,
+            n if n == wants.channels + PIXELS => Beside::MaskedPixels,
+            n => Beside::Unknown(n),
+        }
     }
 
     /// An error when it takes inputs that nothing here can give.
     pub(crate) fn check_inputs(&self) -> Result<(), EngineError> {
-        match self.net.wants().extra {
-            0 | INPAINT_CHANNELS | EDIT_CHANNELS => Ok(()),
-            more => Err(EngineError::InputChannels {
+        match self.beside() {
+            Beside::Unknown(more) => Err(EngineError::InputChannels {
                 model: self.name.clone(),
                 kind: match more {
                     1 => "a depth-to-image model",
@@ -153,6 +225,7 @@ impl DiffusionModel {
                 },
                 more,
             }),
+            _ => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ pub(super) const TURBO: Defaults = Defaults {
     sampler: "euler_ancestral",
     scheduler: "sgm_uniform",
     size: 512,
+    guidance: None,
 };
 
 const LIGHTNING: Defaults = Defaults {

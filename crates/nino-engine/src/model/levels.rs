@@ -2,7 +2,7 @@
 //! chosen by the user as with ComfyUI's `ModelSamplingDiscrete`.
 
 use crate::EngineError;
-use nino_models::{Denoiser, Family, FileParams};
+use nino_models::{Denoiser, Family, FileParams, Guidance};
 use nino_sample::model::Betas;
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::TensorReader;
@@ -11,6 +11,9 @@ use nino_weights::TensorReader;
 const EDM_MIN: f64 = 0.002;
 const PLAYGROUND_MAX: f64 = 80.0;
 const PLAYGROUND_SIGMA_DATA: f32 = 0.5;
+
+/// Flux's shift where nothing says another.
+const FLUX_MU: f64 = 1.15;
 
 /// Whether it is Playground 2.5's file.
 pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
@@ -40,8 +43,10 @@ pub(super) fn detect(
         Family::Sd2 if net.wants().extra == 0 && is_v(reader, params)? => {
             ModelSampling::stable_diffusion(Prediction::V)
         }
+        Family::Flux if net.wants().guidance == Guidance::None => ModelSampling::flow(1.0, 1.0),
+        Family::Flux | Family::Chroma => ModelSampling::flux(FLUX_MU),
         // Takes its guidance as an input: a consistency model.
-        _ if net.wants().guidance.is_some() => ModelSampling::lcm(false),
+        _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),
         Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(
             Prediction::Edm,
             EDM_MIN,

@@ -1,11 +1,12 @@
 //! Built-in descriptions of models, to plan with no file at hand.
 
+use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
-use nino_models::{Denoiser, Family, FileParams, Network, clip, unet};
-use nino_sample::Prediction;
+use nino_models::{Denoiser, Family, FileParams, Network, clip, flux, t5, unet};
+use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 7] = [
+pub const MODEL_SPECS: [&str; 10] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -13,61 +14,77 @@ pub const MODEL_SPECS: [&str; 7] = [
     "sd21-768",
     "sdxl",
     "sdxl-turbo",
+    "flux1-dev",
+    "flux1-schnell",
+    "chroma",
 ];
 
 /// What a model is made of.
 pub(super) struct Description {
     pub(super) family: Family,
-    pub(super) prediction: Prediction,
-    pub(super) unet: unet::Config,
-    pub(super) text: Vec<clip::Config>,
+    pub(super) sampling: ModelSampling,
+    pub(super) net: Denoiser,
+    pub(super) text: Vec<EncoderConfig>,
     pub(super) vae: &'static str,
 }
 
 impl Description {
     pub(super) fn find(name: &str) -> Option<Description> {
-        let sd15 = Description {
+        let eps = || ModelSampling::stable_diffusion(Prediction::Eps);
+        let clip_l = || EncoderConfig::Clip(clip::Config::clip_l());
+        let t5 = || EncoderConfig::T5(t5::Config::xxl());
+        let sd15 = |inputs| Description {
             family: Family::Sd1,
-            prediction: Prediction::Eps,
-            unet: unet::Config::sd15(),
-            text: vec![clip::Config::clip_l()],
+            sampling: eps(),
+            net: Denoiser::Unet(unet::Config::sd15().with_inputs(inputs)),
+            text: vec![clip_l()],
             vae: "sd-vae",
         };
+        let sd21 = |prediction| Description {
+            family: Family::Sd2,
+            sampling: ModelSampling::stable_diffusion(prediction),
+            net: Denoiser::Unet(unet::Config::sd21()),
+            text: vec![EncoderConfig::Clip(clip::Config::clip_h())],
+            vae: "sd-vae",
+        };
+        let flux = |config, sampling| Description {
+            family: Family::Flux,
+            sampling,
+            net: Denoiser::Flux(config),
+            text: vec![clip_l(), t5()],
+            vae: "flux-vae",
+        };
         Some(match name {
-            "sd15" => sd15,
-            "sd15-inpaint" | "sd15-edit" => Description {
-                unet: unet::Config::sd15().with_inputs(if name == "sd15-edit" { 8 } else { 9 }),
-                ..sd15
-            },
-            "sd21" | "sd21-768" => Description {
-                family: Family::Sd2,
-                prediction: if name == "sd21" {
-                    Prediction::Eps
-                } else {
-                    Prediction::V
-                },
-                unet: unet::Config::sd21(),
-                text: vec![clip::Config::clip_h()],
-                ..sd15
-            },
+            "sd15" => sd15(4),
+            "sd15-inpaint" => sd15(9),
+            "sd15-edit" => sd15(8),
+            "sd21" => sd21(Prediction::Eps),
+            "sd21-768" => sd21(Prediction::V),
             "sdxl" | "sdxl-turbo" => Description {
                 family: Family::Sdxl,
-                unet: unet::Config::sdxl(),
-                text: vec![clip::Config::clip_l(), clip::Config::clip_g()],
+                sampling: eps(),
+                net: Denoiser::Unet(unet::Config::sdxl()),
+                text: vec![clip_l(), EncoderConfig::Clip(clip::Config::clip_g())],
                 vae: "sdxl-vae",
-                ..sd15
+            },
+            "flux1-dev" => flux(flux::Config::dev(), ModelSampling::flux(1.15)),
+            "flux1-schnell" => flux(flux::Config::schnell(), ModelSampling::flow(1.0, 1.0)),
+            "chroma" => Description {
+                family: Family::Chroma,
+                text: vec![t5()],
+                ..flux(flux::Config::chroma(), ModelSampling::flux(1.15))
             },
             _ => return None,
         })
     }
 
-    /// The UNet's weights without bytes.
-    pub(super) fn unet_params(&self) -> Result<FileParams, DescribeError> {
-        FileParams::described(&Network::Denoiser(Denoiser::Unet(self.unet.clone())))
+    /// The diffusion model's weights without bytes.
+    pub(super) fn net_params(&self) -> Result<FileParams, DescribeError> {
+        FileParams::described(&Network::Denoiser(self.net.clone()))
     }
 
     /// The same of a text encoder.
-    pub(super) fn text_params(config: &clip::Config) -> Result<FileParams, DescribeError> {
-        FileParams::described(&Network::ClipText(config.clone()))
+    pub(super) fn text_params(config: &EncoderConfig) -> Result<FileParams, DescribeError> {
+        FileParams::described(&config.network())
     }
 }

@@ -6,15 +6,15 @@ use super::lora::{Loras, Source};
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
-use nino_models::{Family, FileParams, Network, Opened, clip};
-use nino_text::{Bpe, Layout};
+use nino_models::{Encoder, Family, FileParams, Network, clip, t5};
+use nino_text::{Bpe, Layout, Tokenizer, Unigram};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
 use nino_weights::names::{self, Component, Net};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-/// Text encoders, the narrow one first, as the context has them.
+/// Text encoders in the order of the context: CLIP before T5, the narrow one first.
 #[derive(Clone)]
 pub struct TextEncoders {
     pub family: Family,
@@ -32,23 +32,79 @@ pub struct TextEncoders {
 pub(crate) struct TextEncoder {
     pub(super) weights: FileParams,
     pub(super) origin: Origin,
-    pub(crate) config: clip::Config,
+    pub(crate) config: EncoderConfig,
 }
 
+/// Its network.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EncoderConfig {
+    Clip(clip::Config),
+    T5(t5::Config),
+}
+
+impl EncoderConfig {
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            EncoderConfig::Clip(c) => c.width,
+            EncoderConfig::T5(c) => c.width,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Encoder {
+        match self {
+            EncoderConfig::Clip(c) => Encoder::Clip(c.width),
+            EncoderConfig::T5(_) => Encoder::T5,
+        }
+    }
+
+    pub(super) fn network(&self) -> Network {
+        match self.clone() {
+            EncoderConfig::Clip(c) => Network::ClipText(c),
+            EncoderConfig::T5(c) => Network::T5(c),
+        }
+    }
+
+    /// `None` of a network that encodes no text.
+    fn of(network: Network) -> Option<EncoderConfig> {
+        match network {
+            Network::ClipText(c) => Some(EncoderConfig::Clip(c)),
+            Network::T5(c) => Some(EncoderConfig::T5(c)),
+            Network::Denoiser(_) | Network::Vae(_) => None,
+        }
+    }
+}
+
+/// A network and the states it is to give.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum States {
+    Clip {
+        config: clip::Config,
+        want: clip::Want,
+    },
+    T5 {
+        config: t5::Config,
+        /// The layer, counted from the last, which is 1.
+        skip: usize,
+    },
+}
+
+/// T5's vocabulary, read when it is first asked for.
+static T5: LazyLock<Unigram> = LazyLock::new(Unigram::t5);
+
 impl TextEncoders {
-    /// Reads text encoders from files of their own; which family they are for, their widths say.
+    /// Reads text encoders from files of their own; which family they are for, their kinds say.
     pub fn open(paths: &[PathBuf]) -> Result<TextEncoders, EngineError> {
         let mut encoders = Vec::new();
         for path in paths {
             encoders.extend(read(path)?);
         }
-        encoders.sort_by_key(|t: &TextEncoder| t.config.width);
-        let widths: Vec<usize> = encoders.iter().map(|t| t.config.width).collect();
-        let family = Family::of_encoders(&widths).ok_or_else(|| EngineError::Encoders {
+        encoders.sort_by_key(|t: &TextEncoder| t.config.kind());
+        let found: Vec<Encoder> = encoders.iter().map(|t| t.config.kind()).collect();
+        let family = Family::of_encoders(&found).ok_or_else(|| EngineError::Encoders {
             path: paths.first().cloned().unwrap_or_default(),
             family: "any family",
             wanted: Vec::new(),
-            found: widths,
+            found,
         })?;
         Ok(TextEncoders::new(family, encoders, Bpe::clip()))
     }
@@ -86,7 +142,8 @@ impl TextEncoders {
 
     /// Width of the context they make together.
     pub fn context_width(&self) -> usize {
-        self.encoders.iter().map(|e| e.config.width).sum()
+        let given = (0..self.encoders.len()).filter(|&i| self.gives_context(i));
+        given.map(|i| self.encoders[i].config.width()).sum()
     }
 
     /// Whether a word is one piece of the vocabulary. Words that captions of the training had
@@ -99,24 +156,48 @@ impl TextEncoders {
         &self.encoders
     }
 
-    pub(crate) fn bpe(&self) -> &Bpe {
-        &self.bpe
+    /// Whether the states of encoder `i` are part of the context. Beside a T5, CLIP gives nothing
+    /// but the pooled vector.
+    pub(crate) fn gives_context(&self, i: usize) -> bool {
+        let has_t5 = self.encoders.iter().any(|e| e.config.kind() == Encoder::T5);
+        !has_t5 || self.encoders[i].config.kind() == Encoder::T5
+    }
+
+    /// The tokenizer of encoder `i`.
+    pub(crate) fn tokenizer(&self, i: usize) -> &dyn Tokenizer {
+        match self.encoders[i].config {
+            EncoderConfig::Clip(_) => &*self.bpe,
+            EncoderConfig::T5(_) => &*T5,
+        }
     }
 
     /// How encoder `i` lays out its tokens.
     pub(crate) fn layout(&self, i: usize) -> Layout {
-        let config = &self.encoders[i].config;
-        match (self.family, config.width) {
-            (Family::Emoji, _) => Layout::new(&self.bpe, config.max_tokens),
-            (_, ..=768) => Layout::clip_l(),
-            (_, 1024) => Layout::clip_h(),
-            _ => Layout::clip_g(),
+        match (self.family, &self.encoders[i].config) {
+            (Family::Chroma, EncoderConfig::T5(_)) => Layout::t5_chroma(),
+            (_, EncoderConfig::T5(_)) => Layout::t5_flux(),
+            (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
+            (_, EncoderConfig::Clip(c)) => match c.width {
+                ..=768 => Layout::clip_l(),
+                1024 => Layout::clip_h(),
+                _ => Layout::clip_g(),
+            },
         }
     }
 
-    /// The hidden states that encoder `i` gives.
-    pub(crate) fn want(&self, i: usize) -> clip::Want {
-        self.family.want(&self.encoders[i].config, self.clip_skip)
+    /// The states that encoder `i` gives.
+    pub(crate) fn states(&self, i: usize) -> States {
+        match &self.encoders[i].config {
+            EncoderConfig::Clip(c) => States::Clip {
+                config: c.clone(),
+                want: self.family.want(c, self.clip_skip),
+            },
+            EncoderConfig::T5(c) => States::T5 {
+                config: c.clone(),
+                // One that the encoder has not is its last, as in ComfyUI.
+                skip: self.clip_skip.filter(|&n| n <= c.n_layers).unwrap_or(1),
+            },
+        }
     }
 
     /// What the weights of encoder `i` are kept by.
@@ -170,16 +251,14 @@ pub(super) fn among(
     origin: &Origin,
 ) -> Result<Vec<TextEncoder>, EngineError> {
     let mut found = Vec::new();
-    for component in components.iter().filter(|c| c.net == Net::ClipText) {
-        let opened = nino_models::open(reader, component.clone())?;
-        if let Some(Opened {
-            network: Network::ClipText(config),
-            params,
-            ..
-        }) = opened
-        {
+    let encodes = |c: &&Component| matches!(c.net, Net::ClipText | Net::T5);
+    for component in components.iter().filter(encodes) {
+        let Some(opened) = nino_models::open(reader, component.clone())? else {
+            continue;
+        };
+        if let Some(config) = EncoderConfig::of(opened.network) {
             found.push(TextEncoder {
-                weights: params,
+                weights: opened.params,
                 origin: origin.clone(),
                 config,
             });

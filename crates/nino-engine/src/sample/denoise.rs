@@ -248,8 +248,11 @@ impl DenoiserPlan {
             fixed.push(encoded(node, &labels)?);
         }
         if let Some(node) = nodes.guidance {
-            let values = model.net().guidance_values(request.cfg).repeat(self.rows);
-            fixed.push(encoded(node, &values)?);
+            let told = each(&|p| {
+                let own = p.conditioning.guidance;
+                model.net().guidance_values(request.cfg, own)
+            });
+            fixed.push(encoded(node, &told)?);
         }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {

@@ -244,6 +244,20 @@ impl Network for &mut Regions<'_> {
     }
 }
 
+/// Plans a network for every size of region and length of prompt.
+pub(super) fn check_fits(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+) -> Result<(), EngineError> {
+    let is_guided = request.is_guided(model);
+    for placed in place(request).iter().filter(|p| is_guided || !p.negative) {
+        let rect = placed.rect(LatentShape::of(request.latent))?;
+        plan_for(store, model, spec(store, request, placed.prompt, rect))?;
+    }
+    Ok(())
+}
+
 fn spec(store: &Store, request: &SampleRequest<'_>, prompt: &Conditioning, rect: Rect) -> PlanSpec {
     PlanSpec {
         shape: LatentShape {

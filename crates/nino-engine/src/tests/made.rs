@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const POOL: usize = 1_000_003;
 /// What ends a residual branch, which is to stay smaller than what it is added to.
-const BRANCHES: [&str; 8] = [
+const BRANCHES: [&str; 14] = [
     "out_layers.3",
     "to_out",
     "proj_out",
@@ -18,6 +18,12 @@ const BRANCHES: [&str; 8] = [
     "c_proj",
     "out_proj",
     "conv2",
+    "attn.proj",
+    "mlp.2",
+    "linear2",
+    "SelfAttention.q",
+    "SelfAttention.o",
+    "Dense.wo",
 ];
 
 pub(crate) fn goldens() -> PathBuf {
@@ -114,7 +120,8 @@ fn unit(i: u64) -> f32 {
 
 /// Mean and deviation.
 fn scale(name: &str, shape: &[usize]) -> (f32, f32) {
-    if name.ends_with("norm.weight") || (name.ends_with("weight") && shape.len() == 1) {
+    let is_norm = name.ends_with("weight") || name.ends_with("scale");
+    if name.ends_with("norm.weight") || (is_norm && shape.len() == 1) {
         return (1.0, 0.1);
     }
     if shape.len() < 2 {

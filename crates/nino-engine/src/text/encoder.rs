@@ -3,16 +3,18 @@
 
 use super::inversion::Inversions;
 use crate::fit::fit;
+use crate::model::States;
 use crate::store::Network;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Stage, Store, TextEncoders};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, RunOptions, Session};
-use nino_models::clip;
+use nino_models::{clip, t5};
 use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+#[derive(Default)]
 pub(super) struct Output {
     /// `[tokens, width]`, all chunks one after the other.
     pub(super) hidden: Vec<f32>,
@@ -28,7 +30,8 @@ struct Row {
     end: usize,
 }
 
-/// Encodes prompts with encoder `i` of `text`, chunk by chunk with one session.
+/// Encodes prompts with encoder `i` of `text`, chunk by chunk, with one session for each length of
+/// chunk.
 pub(super) fn run(
     store: &Store,
     text: &TextEncoders,
@@ -37,58 +40,74 @@ pub(super) fn run(
     inversions: &Inversions<'_>,
     control: &Control<'_>,
 ) -> Result<Vec<Output>, EngineError> {
-    let (layout, width) = (text.layout(i), text.encoders()[i].config.width);
+    let (layout, width) = (text.layout(i), text.encoders()[i].config.width());
     let rows = |prompt: &Tokens| -> Vec<Row> {
         let chunks = prompt.chunks.iter();
         chunks.map(|c| row(c, &layout, width, inversions)).collect()
     };
     let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
-    let wants = Wants {
-        tokens: layout.min_length,
-        states: text.want(i),
-        vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
-    };
-    let recorded = store.plan(&text.id(i), format!("{wants:?}"), || {
-        Recorded::new(store.device(), text, i, wants)
-    })?;
-    let mut lease = store.open(&Network {
-        stage: Stage::Text,
-        net: text.id(i),
-        plans: std::slice::from_ref(&recorded.plan),
-        beside: 0,
-        source: &|| Ok(Arc::new(text.source(i))),
-    })?;
-    let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);
-    let empty = if prompts.iter().any(Tokens::weighted) {
-        let empty = Row {
-            ids: layout.empty(layout.min_length),
-            vectors: Vec::new(),
-            end: 1,
+    let mut lengths: Vec<usize> = all.iter().flatten().map(|row| row.ids.len()).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let mut made: Vec<Vec<Output>> = all.iter().map(|_| Vec::new()).collect();
+    for n in lengths {
+        let of_length = |row: &&Row| row.ids.len() == n;
+        let wants = Wants {
+            tokens: n,
+            states: text.states(i),
+            vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
         };
-        once(&empty)?.hidden
-    } else {
-        Vec::new()
-    };
-    let mut outputs = Vec::new();
-    for (prompt, rows) in prompts.iter().zip(&all) {
-        let mut output = Output {
-            hidden: Vec::new(),
-            pooled: Vec::new(),
-        };
-        for (i, (chunk, row)) in prompt.chunks.iter().zip(rows).enumerate() {
-            let mut made = once(row)?;
-            if prompt.weighted() {
-                apply_weights(&mut made.hidden, &empty, &chunk.weights(), width);
-            }
-            output.hidden.append(&mut made.hidden);
-            if i == 0 {
-                output.pooled = made.pooled;
+        let recorded = store.plan(&text.id(i), format!("{wants:?}"), || {
+            Recorded::new(store.device(), text, i, &wants)
+        })?;
+        let mut lease = store.open(&Network {
+            stage: Stage::Text,
+            net: text.id(i),
+            plans: std::slice::from_ref(&recorded.plan),
+            beside: 0,
+            source: &|| Ok(Arc::new(text.source(i))),
+        })?;
+        let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);
+        let mut empty = None;
+        for ((prompt, rows), made) in prompts.iter().zip(&all).zip(&mut made) {
+            let chunks = prompt.chunks.iter().zip(rows);
+            for (chunk, row) in chunks.filter(|(_, row)| of_length(row)) {
+                let mut output = once(row)?;
+                if prompt.weighted() && text.gives_context(i) {
+                    let empty = match &mut empty {
+                        Some(empty) => empty,
+                        empty => empty.insert(once(&Row::empty(&layout, n))?.hidden),
+                    };
+                    apply_weights(&mut output.hidden, empty, &chunk.weights(), width);
+                }
+                made.push(output);
             }
         }
-        outputs.push(output);
+        lease.finish();
     }
-    lease.finish();
-    Ok(outputs)
+    Ok(made.into_iter().map(joined).collect())
+}
+
+/// The chunks of a prompt one after the other; the first one's pooled vector. Chunks of one prompt
+/// have one length, so they are in their order.
+fn joined(chunks: Vec<Output>) -> Output {
+    let mut chunks = chunks.into_iter();
+    let first = chunks.next().unwrap_or_default();
+    chunks.fold(first, |mut all, mut chunk| {
+        all.hidden.append(&mut chunk.hidden);
+        all
+    })
+}
+
+impl Row {
+    /// The empty prompt of `n` tokens.
+    fn empty(layout: &Layout, n: usize) -> Row {
+        Row {
+            ids: layout.empty(n),
+            vectors: Vec::new(),
+            end: 1.min(n - 1),
+        }
+    }
 }
 
 /// Vectors of another width are left out and the row filled up behind, as ComfyUI does; weights
@@ -114,10 +133,10 @@ fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>
 }
 
 /// What an encoder is recorded for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Wants {
     tokens: usize,
-    states: clip::Want,
+    states: States,
     /// Some places hold vectors of textual inversions instead of tokens.
     vectors: bool,
 }
@@ -125,10 +144,12 @@ struct Wants {
 struct Recorded {
     plan: Arc<Plan>,
     ids: Node,
-    end: Node,
+    /// Where the pooled vector is read; `None` where there is none.
+    end: Option<Node>,
     /// Vectors to add and, at every place, whether the token's own counts.
     vectors: Option<(Node, Node)>,
-    out: clip::Encoded,
+    hidden: Node,
+    pooled: Option<Node>,
 }
 
 impl Recorded {
@@ -136,25 +157,40 @@ impl Recorded {
         device: &dyn Device,
         text: &TextEncoders,
         i: usize,
-        wants: Wants,
+        wants: &Wants,
     ) -> Result<Recorded, EngineError> {
-        let (c, source, n) = (&text.encoders()[i].config, text.source(i), wants.tokens);
+        let n = wants.tokens;
+        let width = text.encoders()[i].config.width();
+        let source = text.source(i);
         let params = source.params(|stored| text.held(stored, device));
         let mut g = Graph::new();
         let ids = g.input("ids", [1, n], DType::I32);
-        let end = g.input("end", [1, 1, n], DType::F32);
-        // Text encoders are small and their rounding shows in every step: always f32.
-        let mut x = clip::embed(&mut g, &params, c, ids, DType::F32);
+        // Text encoders are small beside what they condition, and their rounding shows in every
+        // step: always f32.
+        let mut x = match &wants.states {
+            States::Clip { config, .. } => clip::embed(&mut g, &params, config, ids, DType::F32),
+            States::T5 { config, .. } => t5::embed(&mut g, &params, config, ids, DType::F32),
+        };
         let vectors = wants.vectors.then(|| {
-            let given = g.input("vectors", [1, n, c.width], DType::F32);
+            let given = g.input("vectors", [1, n, width], DType::F32);
             let keep = g.input("keep", [1, n, 1], DType::F32);
             x = g.mul(x, keep);
             x = g.add(x, given);
             (given, keep)
         });
-        let out = clip::encoder(&mut g, &params, c, x, end, wants.states);
-        g.output(out.hidden);
-        out.pooled.iter().for_each(|&p| g.output(p));
+        let (hidden, pooled, end) = match &wants.states {
+            States::Clip { config, want } => {
+                let end = g.input("end", [1, 1, n], DType::F32);
+                let out = clip::encoder(&mut g, &params, config, x, end, *want);
+                (out.hidden, out.pooled, out.pooled.map(|_| end))
+            }
+            &States::T5 { ref config, skip } => {
+                let want = t5::Want { skip, mask: None };
+                (t5::encoder(&mut g, &params, config, x, want), None, None)
+            }
+        };
+        g.output(hidden);
+        pooled.iter().for_each(|&p| g.output(p));
         // A prompt and its negative, most often.
         let plan = fit(device, &g.finish()?, 2)?;
         Ok(Recorded {
@@ -162,7 +198,8 @@ impl Recorded {
             ids,
             end,
             vectors,
-            out,
+            hidden,
+            pooled,
         })
     }
 
@@ -175,10 +212,10 @@ impl Recorded {
         let (graph, n) = (self.plan.graph(), row.ids.len());
         let bytes = row.ids.iter().flat_map(|&id| (id as i32).to_le_bytes());
         session.write(self.ids, &bytes.collect::<Vec<u8>>())?;
-        if self.out.pooled.is_some() {
+        if let Some(end) = self.end {
             let mut mark = vec![0.0; n];
             mark[row.end] = 1.0;
-            write(session, graph, self.end, &mark)?;
+            write(session, graph, end, &mark)?;
         }
         if let Some((given, keep)) = self.vectors {
             let width = graph.shape(given).last_dim();
@@ -194,13 +231,9 @@ impl Recorded {
             cancel: Some(cancel),
             ..RunOptions::default()
         })?;
-        let pooled = self
-            .out
-            .pooled
-            .map(|p| read(session, graph, p))
-            .transpose()?;
+        let pooled = self.pooled.map(|p| read(session, graph, p)).transpose()?;
         Ok(Output {
-            hidden: read(session, graph, self.out.hidden)?,
+            hidden: read(session, graph, self.hidden)?,
             pooled: pooled.unwrap_or_default(),
         })
     }

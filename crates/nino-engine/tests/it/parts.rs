@@ -164,11 +164,11 @@ fn parts_are_put_together_or_their_absence_is_named() {
         ),
         (
             said(open(&vae, &[], None)),
-            &["file: ", "no Stable Diffusion UNet", "KlVae"],
+            &["file: ", "no diffusion model", "KlVae"],
         ),
         (
             said(open(&l, &[], Some(&vae))),
-            &["file: ", "no Stable Diffusion UNet", "ClipText"],
+            &["file: ", "no diffusion model", "ClipText"],
         ),
     ];
     for (said, parts) in cases {

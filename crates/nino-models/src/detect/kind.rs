@@ -2,12 +2,12 @@
 //!
 //! A model's row gives the sizes of a network that this crate records, or a list of `unwritten`.
 
-use super::unwritten::flux::{Flux, flux};
-use super::unwritten::t5::{T5, t5};
 use super::unwritten::wan::{Wan, wan};
 use crate::clip::Config as Clip;
 use crate::describe::{self, TensorSpec};
+use crate::flux::Config as Flux;
 use crate::kl::{Config as Kl, QuantConv};
+use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
 use crate::wan::Config as WanVae;
@@ -72,10 +72,11 @@ kinds! {
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(Unet::sdxl_refiner());
     NinoEmoji, Unet, "nino-emoji", unet(Unet::nino_emoji());
     ControlNet, ControlNet, "ControlNet", Vec::new();
-    FluxDev, Flux, "Flux.1 dev", by_hand(flux(&Flux { in_channels: 64, guidance: true }));
-    FluxSchnell, Flux, "Flux.1 schnell", by_hand(flux(&Flux { in_channels: 64, guidance: false }));
-    FluxFill, Flux, "Flux.1 Fill dev", by_hand(flux(&Flux { in_channels: 384, guidance: true }));
-    FluxControl, Flux, "Flux.1 Canny or Depth dev", by_hand(flux(&Flux { in_channels: 128, guidance: true }));
+    FluxDev, Flux, "Flux.1 dev", flux(Flux::dev());
+    FluxSchnell, Flux, "Flux.1 schnell", flux(Flux::schnell());
+    FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
+    FluxControl, Flux, "Flux.1 Canny or Depth dev", flux(Flux::dev().with_inputs(32));
+    Chroma, Flux, "Chroma", flux(Flux::chroma());
     Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", by_hand(wan(&Wan::small(16)));
     Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", by_hand(wan(&Wan::large(16, false)));
     Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", by_hand(wan(&Wan::large(16, false)));
@@ -106,12 +107,12 @@ kinds! {
     ClipG, ClipText, "CLIP-G text encoder (open_clip)", clip(Clip::clip_g());
     NinoEmojiText, ClipText, "nino-emoji text encoder", clip(Clip::nino_emoji());
     ClipVision, ClipVision, "CLIP vision encoder", Vec::new();
-    T5Xxl, T5, "T5 v1.1 XXL encoder", by_hand(t5(&T5::XXL));
-    T5Xl, T5, "T5 v1.1 XL encoder", by_hand(t5(&T5::XL));
-    T5Large, T5, "T5 v1.1 large encoder", by_hand(t5(&T5::LARGE));
-    T5Base, T5, "T5 v1.1 base encoder", by_hand(t5(&T5::BASE));
-    Umt5Xxl, T5, "UMT5 XXL encoder", by_hand(t5(&T5::UMT5_XXL));
-    Umt5Base, T5, "UMT5 base encoder", by_hand(t5(&T5::UMT5_BASE));
+    T5Xxl, T5, "T5 v1.1 XXL encoder", t5(T5::xxl());
+    T5Xl, T5, "T5 v1.1 XL encoder", t5(T5::xl());
+    T5Large, T5, "T5 v1.1 large encoder", t5(T5::large());
+    T5Base, T5, "T5 v1.1 base encoder", t5(T5::base());
+    Umt5Xxl, T5, "UMT5 XXL encoder", t5(T5::xxl().multilingual());
+    Umt5Base, T5, "UMT5 base encoder", t5(T5::base().multilingual());
 }
 
 impl Kind {
@@ -151,6 +152,14 @@ fn written(network: &Network) -> Lists {
 
 fn unet(config: Unet) -> Lists {
     written(&Network::Denoiser(Denoiser::Unet(config)))
+}
+
+fn flux(config: Flux) -> Lists {
+    written(&Network::Denoiser(Denoiser::Flux(config)))
+}
+
+fn t5(config: T5) -> Lists {
+    written(&Network::T5(config))
 }
 
 fn clip(config: Clip) -> Lists {

@@ -1,8 +1,6 @@
 //! Lists of networks that this crate has no model of yet, written by hand. When a model is written,
 //! its file here is deleted and its rows in `kind.rs` name the model's sizes instead.
 
-pub(super) mod flux;
-pub(super) mod t5;
 pub(super) mod wan;
 
 use crate::describe::{Need, TensorSpec};

@@ -49,6 +49,7 @@ fn hugging_face_files_are_told_apart() {
         ("bk_sdm_tiny", Kind::BkSdmTiny),
         ("flux_dev", Kind::FluxDev),
         ("flux_schnell", Kind::FluxSchnell),
+        ("chroma", Kind::Chroma),
         ("wan21_t2v_1b", Kind::Wan21T2v1B),
         ("wan21_i2v_14b", Kind::Wan21I2v14B),
         ("wan22_i2v_14b", Kind::Wan22I2v14BHigh),

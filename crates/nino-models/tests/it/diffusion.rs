@@ -1,10 +1,10 @@
-//! Text encoders and the UNet.
+//! Text encoders and diffusion models.
 
 use crate::golden::{Golden, on};
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node, Shape};
-use nino_models::{Params, clip, unet};
+use nino_models::{Denoiser, Network, Params, clip, describe, flux, t5, unet};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,10 @@ fn clip(golden: &Golden, skip: usize, norm: bool, out: &'static str) -> Recorded
     let ids = input(&mut g, &mut inputs, golden, "in.ids", DType::I32);
     let end = input(&mut g, &mut inputs, golden, "in.end", DType::F32);
     let p = golden.params();
-    let pooled = skip == 1;
+    let pooled = match skip {
+        1 => clip::Pooled::Projected,
+        _ => clip::Pooled::No,
+    };
     let x = clip::embed(&mut g, &p, &c, ids, DType::F32);
     let encoded = clip::encoder(&mut g, &p, &c, x, end, clip::Want { skip, norm, pooled });
     let mut out = vec![(encoded.hidden, out)];
@@ -89,6 +92,112 @@ fn clip_text_encoders() {
                 golden.close(name, &values[&node], &golden.tensor(name));
             }
         }
+    }
+}
+
+/// As [`clip()`], of T5. The mask is UMT5's alone.
+fn t5(golden: &Golden, skip: usize, out: &'static str) -> Recorded {
+    let multilingual = golden.name == "umt5";
+    let c = t5::Config::detect(&golden.find("")).unwrap();
+    let want = t5::Config {
+        vocab: 120,
+        width: 64,
+        mlp: 96,
+        heads: 4,
+        head: 16,
+        n_layers: 3,
+        buckets: 32,
+        positions: if multilingual {
+            t5::Positions::PerLayer
+        } else {
+            t5::Positions::Shared
+        },
+    };
+    assert_eq!(c, want);
+    let mut g = Graph::new();
+    let mut inputs = BTreeMap::new();
+    let ids = input(&mut g, &mut inputs, golden, "in.ids", DType::I32);
+    let mask = multilingual.then(|| input(&mut g, &mut inputs, golden, "in.mask", DType::F32));
+    let p = golden.params();
+    let x = t5::embed(&mut g, &p, &c, ids, DType::F32);
+    let hidden = t5::encoder(&mut g, &p, &c, x, t5::Want { skip, mask });
+    g.output(hidden);
+    Recorded {
+        graph: g.finish().unwrap(),
+        inputs,
+        out: vec![(hidden, out)],
+    }
+}
+
+#[test]
+fn t5_text_encoders() {
+    for name in ["t5", "umt5"] {
+        let golden = Golden::open(name);
+        for (skip, expected) in [(1, "out.last"), (2, "out.penultimate")] {
+            let r = t5(&golden, skip, expected);
+            let values = golden.run(&r.graph, &r.inputs, skip == 1);
+            for (node, name) in r.out {
+                golden.close(name, &values[&node], &golden.tensor(name));
+            }
+        }
+    }
+}
+
+fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
+    let mut g = Graph::new();
+    let mut inputs = BTreeMap::new();
+    let mut get = |g: &mut Graph, n: &str, dtype| input(g, &mut inputs, golden, n, dtype);
+    let nodes = flux::Inputs {
+        x: get(&mut g, "in.x", dtype),
+        t: get(&mut g, "in.t", DType::F32),
+        context: get(&mut g, "in.context", dtype),
+        y: c.vec_in().map(|_| get(&mut g, "in.y", dtype)),
+        guidance: c
+            .takes_guidance()
+            .then(|| get(&mut g, "in.guidance", DType::F32)),
+    };
+    let out = flux::flux(&mut g, &golden.params(), c, nodes);
+    g.output(out);
+    Recorded {
+        graph: g.finish().unwrap(),
+        inputs,
+        out: vec![(out, "out.x")],
+    }
+}
+
+#[test]
+fn flux_and_chroma() {
+    let told = |guidance| flux::Modulation::PerBlock {
+        vec_in: 20,
+        guidance,
+    };
+    let approximated = flux::Modulation::Approximated {
+        hidden: 48,
+        n_layers: 2,
+    };
+    for (name, modulation, depth, in_channels) in [
+        ("flux_dev", told(true), (1, 2), 16),
+        ("flux_schnell", told(false), (2, 1), 16),
+        ("flux_control", told(true), (1, 1), 32),
+        ("chroma", approximated, (2, 2), 16),
+    ] {
+        let golden = Golden::open(name);
+        let c = flux::Config::detect(&golden.find("")).unwrap();
+        let want = flux::Config {
+            in_channels,
+            hidden: 64,
+            head: 32,
+            mlp: 256,
+            context_dim: 24,
+            depth: depth.0,
+            depth_single: depth.1,
+            modulation,
+            ..flux::Config::dev()
+        };
+        assert_eq!(c, want, "{name}");
+        let r = flux(&golden, &c, DType::F32);
+        let values = golden.run(&r.graph, &r.inputs, true);
+        golden.close("out.x", &values[&r.out[0].0], &golden.tensor("out.x"));
     }
 }
 
@@ -206,13 +315,24 @@ fn gpu_text_encoders_and_unets_at_f16() {
             "unet_refiner",
             "unet_inpaint",
             "unet_lcm",
+            "t5",
+            "umt5",
+            "flux_dev",
+            "flux_schnell",
+            "chroma",
         ] {
             let golden = Golden::open(name);
-            let r = if name.starts_with("clip") {
-                clip(&golden, 1, true, "out.last")
-            } else {
-                let c = unet::Config::detect(&golden.find("")).unwrap();
-                unet(&golden, c, DType::F16)
+            let r = match name {
+                "t5" | "umt5" => t5(&golden, 1, "out.last"),
+                "flux_dev" | "flux_schnell" | "chroma" => {
+                    let c = flux::Config::detect(&golden.find("")).unwrap();
+                    flux(&golden, &c, DType::F16)
+                }
+                _ if name.starts_with("clip") => clip(&golden, 1, true, "out.last"),
+                _ => {
+                    let c = unet::Config::detect(&golden.find("")).unwrap();
+                    unet(&golden, c, DType::F16)
+                }
             };
             let values = on(&device, &r.graph, &r.inputs, Arc::new(golden.source()));
             for (node, name) in &r.out {
@@ -268,6 +388,28 @@ fn built_in_unets_have_the_published_sizes() {
 }
 
 #[test]
+fn built_in_transformers_have_the_published_sizes() {
+    for (network, want) in [
+        (flux_network(flux::Config::dev()), 11_901_408_320),
+        (flux_network(flux::Config::schnell()), 11_891_178_560),
+        (flux_network(flux::Config::chroma()), 8_899_983_424),
+        (Network::T5(t5::Config::xxl()), 4_762_310_656),
+        (Network::T5(t5::Config::xxl().multilingual()), 5_680_910_336),
+    ] {
+        let tensors = describe::tensors(&network).unwrap();
+        let n: usize = tensors
+            .iter()
+            .map(|t| t.shape.iter().product::<usize>())
+            .sum();
+        assert_eq!(n, want, "{network:?}");
+    }
+}
+
+fn flux_network(config: flux::Config) -> Network {
+    Network::Denoiser(Denoiser::Flux(config))
+}
+
+#[test]
 fn built_in_text_encoders_have_the_published_sizes() {
     let no_projection = |c: clip::Config| clip::Config {
         projection: None,
@@ -286,7 +428,7 @@ fn built_in_text_encoders_have_the_published_sizes() {
         let all = clip::Want {
             skip: 1,
             norm: true,
-            pooled: true,
+            pooled: clip::Pooled::Projected,
         };
         let out = clip::encoder(&mut g, &p, &c, x, end, all);
         assert_eq!(*g.shape(out.hidden), [1, 77, c.width]);

@@ -186,6 +186,8 @@ impl Resolver {
         let (target, op) = self.canonical(&name)?;
         let rows = match op {
             Op::Join { part, of } => Some(Rows { part, of }),
+            // An update's rows would have to change places too; none is better than a wrong one.
+            Op::SwapHalves => return None,
             _ => None,
         };
         Some((part, target, rows))

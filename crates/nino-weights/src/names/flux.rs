@@ -1,4 +1,4 @@
-//! diffusers `FluxTransformer2DModel` to Black Forest Labs' names. The original fuses q, k and v
+//! diffusers' `FluxTransformer2DModel` and `ChromaTransformer2DModel` to Black Forest Labs' names. The original fuses q, k and v
 //! (and the first MLP matrix in single blocks), and its last modulation has shift before scale.
 
 use super::rules::rewrite_op;
@@ -187,8 +187,33 @@ const RULES: &[(&str, &str, Op)] = &[
     ),
 ];
 
+/// Chroma's small network, which makes the modulation of all blocks.
+const APPROXIMATOR: &[(&str, &str, Op)] = &[
+    (
+        "distilled_guidance_layer.*.*",
+        "distilled_guidance_layer.*.*",
+        Op::Keep,
+    ),
+    (
+        "distilled_guidance_layer.layers.*.linear_1.*",
+        "distilled_guidance_layer.layers.*.in_layer.*",
+        Op::Keep,
+    ),
+    (
+        "distilled_guidance_layer.layers.*.linear_2.*",
+        "distilled_guidance_layer.layers.*.out_layer.*",
+        Op::Keep,
+    ),
+    (
+        "distilled_guidance_layer.norms.*.weight",
+        "distilled_guidance_layer.norms.*.scale",
+        Op::Keep,
+    ),
+];
+
 pub(super) fn from_diffusers(name: &str) -> Option<Targets> {
-    Some(vec![rewrite_op(RULES, name)?])
+    let known = rewrite_op(RULES, name).or_else(|| rewrite_op(APPROXIMATOR, name));
+    Some(vec![known?])
 }
 
 /// The original layout; newer savers call the norms' scale a weight.
@@ -198,5 +223,9 @@ pub(super) fn from_original(name: &str) -> String {
             return format!("{head}{norm}.scale");
         }
     }
-    name.to_owned()
+    let norms = name.starts_with("distilled_guidance_layer.norms.");
+    match name.strip_suffix(".weight").filter(|_| norms) {
+        Some(head) => format!("{head}.scale"),
+        None => name.to_owned(),
+    }
 }

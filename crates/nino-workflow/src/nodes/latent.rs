@@ -14,6 +14,8 @@ const LATENT: &str = "model/latent";
 const SCALE: usize = 8;
 /// Channels of an empty latent; a model of others makes them its own.
 const CHANNELS: usize = 4;
+/// The same of SD3 and Flux.
+const SD3_CHANNELS: usize = 16;
 /// The least side that `LatentUpscale` makes, in pixels.
 const LEAST_SIDE: usize = 64;
 
@@ -29,7 +31,20 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         outputs: &[out(Socket::Latent)],
         is_output: false,
-        run: empty,
+        run: |call| empty(call, CHANNELS),
+    },
+    NodeDef {
+        class: "EmptySD3LatentImage",
+        display_name: "EmptySD3LatentImage",
+        category: "model/latent/stable diffusion",
+        inputs: &[
+            int("width", 1024, (16, MAX_SIDE), 16),
+            int("height", 1024, (16, MAX_SIDE), 16),
+            int("batch_size", 1, (1, 4096), 1),
+        ],
+        outputs: &[out(Socket::Latent)],
+        is_output: false,
+        run: |call| empty(call, SD3_CHANNELS),
     },
     NodeDef {
         class: "LatentUpscale",
@@ -127,11 +142,11 @@ pub(super) fn method(call: &Call<'_, '_>) -> Result<Upscale, NodeError> {
     found.ok_or_else(|| NodeError::Input(format!("nothing is resized by {name}")))
 }
 
-fn empty(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+fn empty(call: &mut Call<'_, '_>, channels: usize) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")? / SCALE, call.size("height")? / SCALE);
     let batch = call.size("batch_size")?;
-    call.room_for("a latent", &[batch, CHANNELS, height, width])?;
-    let latent = Latent::empty(batch, CHANNELS, LatentSize::picture(height, width));
+    call.room_for("a latent", &[batch, channels, height, width])?;
+    let latent = Latent::empty(batch, channels, LatentSize::picture(height, width));
     Ok(vec![Value::latent(latent)])
 }
 

@@ -54,7 +54,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion"]),
+            combo("type", || vec!["stable_diffusion", "chroma"]),
             optional(combo("device", devices)),
         ],
         outputs: &[out(Socket::Clip)],
@@ -68,8 +68,33 @@ pub(super) static NODES: &[NodeDef] = &[
         inputs: &[
             file("clip_name1", Folder::TextEncoders),
             file("clip_name2", Folder::TextEncoders),
-            combo("type", || vec!["sdxl"]),
+            combo("type", || vec!["sdxl", "flux"]),
             optional(combo("device", devices)),
+        ],
+        outputs: &[out(Socket::Clip)],
+        is_output: false,
+        run: |call| clip(call, &["clip_name1", "clip_name2"]),
+    },
+    NodeDef {
+        class: "CLIPLoaderGGUF",
+        display_name: "CLIPLoader (GGUF)",
+        category: "bootleg",
+        inputs: &[
+            file("clip_name", Folder::TextEncoders),
+            combo("type", || vec!["stable_diffusion", "chroma"]),
+        ],
+        outputs: &[out(Socket::Clip)],
+        is_output: false,
+        run: |call| clip(call, &["clip_name"]),
+    },
+    NodeDef {
+        class: "DualCLIPLoaderGGUF",
+        display_name: "DualCLIPLoader (GGUF)",
+        category: "bootleg",
+        inputs: &[
+            file("clip_name1", Folder::TextEncoders),
+            file("clip_name2", Folder::TextEncoders),
+            combo("type", || vec!["sdxl", "flux"]),
         ],
         outputs: &[out(Socket::Clip)],
         is_output: false,

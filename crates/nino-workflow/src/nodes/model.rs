@@ -6,7 +6,9 @@ use crate::node::table::{boolean, combo, float, link, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{DiffusionModel, Prediction};
+use nino_engine::{DiffusionModel, ModelSampling, Prediction};
+
+const SHIFT: (f64, f64) = (0.0, 100.0);
 
 pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
@@ -21,6 +23,30 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Model)],
         is_output: false,
         run: discrete,
+    },
+    NodeDef {
+        class: "ModelSamplingSD3",
+        display_name: "ModelSamplingSD3",
+        category: "model/patch/stable diffusion",
+        inputs: &[
+            link("model", Socket::Model),
+            float("shift", 3.0, SHIFT, 0.01),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: |call| shifted(call, 1000.0),
+    },
+    NodeDef {
+        class: "ModelSamplingAuraFlow",
+        display_name: "ModelSamplingAuraFlow",
+        category: "model/patch",
+        inputs: &[
+            link("model", Socket::Model),
+            float("shift", 1.73, SHIFT, 0.01),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: |call| shifted(call, 1.0),
     },
     NodeDef {
         class: "RescaleCFG",
@@ -50,6 +76,13 @@ fn discrete(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         known.ok_or_else(|| NodeError::Input(format!("no model is sampled as {name}")))?;
     let model = call.model("model")?;
     let model = model.with_prediction(*prediction, call.boolean("zsnr")?);
+    Ok(vec![Value::from(model)])
+}
+
+/// Noise levels of flow models; `multiplier` is what they count timesteps in.
+fn shifted(call: &mut Call<'_, '_>, multiplier: f32) -> Result<Vec<Value>, NodeError> {
+    let sampling = ModelSampling::flow(call.float("shift")?, multiplier);
+    let model = call.model("model")?.with_sampling(sampling);
     Ok(vec![Value::from(model)])
 }
 

@@ -6,7 +6,9 @@ use crate::node::table::{MAX_SIDE, float, int, link, out, prompt};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{Conditioning, Family, SizeHint, TextEncoders, encode_text, encode_texts};
+use nino_engine::{
+    Conditioning, Encoder, Family, SizeHint, TextEncoders, encode_text, encode_texts,
+};
 
 const SIDE: (i128, i128) = (0, MAX_SIDE);
 
@@ -104,7 +106,10 @@ fn side_by_side(
     wide: &Conditioning,
     empty: &Conditioning,
 ) -> Conditioning {
-    let split = clip.family.encoders().first().copied().unwrap_or(0);
+    let split = match clip.family.encoders().first() {
+        Some(Encoder::Clip(width)) => *width,
+        Some(Encoder::T5) | None => 0,
+    };
     let token = |prompt: &Conditioning, i: usize| -> Vec<f32> {
         let (of, i) = if i < prompt.tokens() {
             (prompt, i)

@@ -15,8 +15,8 @@ pub(crate) struct ModelArgs {
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: Option<PathBuf>,
-    /// Text encoder to use instead of the model's own; SDXL has two
-    #[arg(long, value_name = "FILE")]
+    /// Text encoder to use instead of the model's own; SDXL has two, Flux a CLIP and a T5
+    #[arg(long, visible_alias = "t5", value_name = "FILE")]
     pub(crate) clip: Vec<PathBuf>,
     /// LoRA to apply, with its strength: FILE, FILE:0.8 or FILE:UNET:CLIP; may be repeated
     #[arg(long, value_name = "FILE[:N[:N]]")]

@@ -16,6 +16,9 @@ pub(crate) struct SamplingArgs {
     /// model's]
     #[arg(long, alias = "cfg-scale", value_name = "N", value_parser = number(-100.0..=100.0))]
     pub(crate) cfg: Option<f64>,
+    /// What Flux is told of the guidance, beside --cfg [default: 3.5]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=100.0))]
+    pub(crate) guidance: Option<f64>,
     /// Take back the contrast that --cfg adds: 0 leaves it, 1 takes all, 0.7 is usual
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = number(0.0..=1.0))]
     pub(crate) cfg_rescale: f64,

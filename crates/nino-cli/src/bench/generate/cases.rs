@@ -91,7 +91,7 @@ fn text(name: &str, config: clip::Config) -> (String, Kind) {
     let want = clip::Want {
         skip: if narrow { 1 } else { 2 },
         norm: true,
-        pooled: false,
+        pooled: clip::Pooled::No,
     };
     (format!("text {name}"), Kind::Text { config, want })
 }
@@ -139,6 +139,10 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             nino_models::Network::Denoiser(Denoiser::Unet(c)) => {
                 let side = if c.adm_in.is_some() { 128 } else { 64 };
                 unet_at("of the file", c, side)
+            }
+            // Their rows need more than a UNet's inputs.
+            nino_models::Network::Denoiser(Denoiser::Flux(_)) | nino_models::Network::T5(_) => {
+                continue;
             }
             nino_models::Network::Vae(_) => continue,
         };

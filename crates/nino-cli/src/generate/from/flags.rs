@@ -43,6 +43,7 @@ pub(super) const REPEATED: &[&str] = &[
     "seed",
     "steps",
     "cfg",
+    "guidance",
     "cfg-rescale",
     "sampler",
     "scheduler",

@@ -174,7 +174,8 @@ fn size(graph: &mut Graph, text: &str) -> Result<(), Usage> {
     }
     let sides = [("width", size.width), ("height", size.height)];
     for (input, side) in sides {
-        let places = places(graph, &[("EmptyLatentImage", input)]);
+        let empty = [("EmptyLatentImage", input), ("EmptySD3LatentImage", input)];
+        let places = places(graph, &empty);
         set_all(graph, "size", &places, &json!(side))?;
     }
     Ok(())

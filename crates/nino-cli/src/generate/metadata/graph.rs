@@ -2,7 +2,7 @@
 
 use super::{Origin, start};
 use crate::args::PredictionArg;
-use nino_engine::{GenerateRequest, Hires, Rng, SizeHint};
+use nino_engine::{Family, GenerateRequest, Hires, Rng, SizeHint};
 use serde_json::{Map, Value, json};
 
 /// A node: its class and inputs in ComfyUI's order.
@@ -84,6 +84,15 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         };
         at(g.add(class, inputs), 0)
     });
+    if let Some(guidance) = request.guidance {
+        prompts = prompts.map(|prompt| {
+            let inputs = vec![
+                ("conditioning", Input::Link(prompt)),
+                ("guidance", value(short(guidance))),
+            ];
+            at(g.add("FluxGuidance", inputs), 0)
+        });
+    }
     if request.zero_negative {
         let inputs = vec![("conditioning", Input::Link(prompts[1]))];
         prompts[1] = at(g.add("ConditioningZeroOut", inputs), 0);
@@ -260,20 +269,25 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
             let dtype = ("weight_dtype", value("default"));
             g.add("UNETLoader", vec![("unet_name", value(name)), dtype])
         };
+        let (single, dual) = match origin.model.family() {
+            Family::Chroma => ("chroma", "flux"),
+            Family::Flux => ("stable_diffusion", "flux"),
+            _ => ("stable_diffusion", "sdxl"),
+        };
         let clip = match &clips[..] {
             [first, second, ..] => g.add(
                 "DualCLIPLoader",
                 vec![
                     ("clip_name1", value(first.as_str())),
                     ("clip_name2", value(second.as_str())),
-                    ("type", value("sdxl")),
+                    ("type", value(dual)),
                 ],
             ),
             _ => g.add(
                 "CLIPLoader",
                 vec![
                     ("clip_name", value(clips[0].as_str())),
-                    ("type", value("stable_diffusion")),
+                    ("type", value(single)),
                 ],
             ),
         };

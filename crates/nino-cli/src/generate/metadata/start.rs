@@ -49,7 +49,11 @@ fn latent(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, vae: Li
                 ("height", value(request.height)),
                 ("batch_size", value(request.batch)),
             ];
-            return at(g.add("EmptyLatentImage", inputs), 0);
+            let class = match origin.model.diffusion.net().wants().channels {
+                16 => "EmptySD3LatentImage",
+                _ => "EmptyLatentImage",
+            };
+            return at(g.add(class, inputs), 0);
         }
         Start::Latent(_) => at(
             g.add("LoadLatent", vec![("latent", value(file("latent")))]),

@@ -26,21 +26,21 @@ const RUNS: [(&str, &str); 4] = [
     ("dpmpp_2m_sde", "karras"),
 ];
 
-struct Case {
-    model: Checkpoint,
+pub(super) struct Case {
+    pub(super) model: Checkpoint,
     golden: TensorReader,
     name: &'static str,
-    store: Store,
+    pub(super) store: Store,
     _folder: tempfile::TempDir,
 }
 
 impl Case {
-    fn new(name: &'static str, family: Family) -> Case {
+    pub(super) fn new(name: &'static str, family: Family) -> Case {
         Case::of(name, family, &made::list(name))
     }
 
     /// With the weights of a list of its own.
-    fn of(name: &'static str, family: Family, list: &str) -> Case {
+    pub(super) fn of(name: &'static str, family: Family, list: &str) -> Case {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.safetensors"));
         made::write_list(list, &path);
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    fn request(&self, prompt: &str) -> GenerateRequest {
+    pub(super) fn request(&self, prompt: &str) -> GenerateRequest {
         let mut request = GenerateRequest::new(&self.model, prompt);
         request.negative = NEGATIVE.to_owned();
         request.seed.value = 1_234_567_890_123;
@@ -66,14 +66,14 @@ impl Case {
         request
     }
 
-    fn golden(&self, key: &str) -> Vec<f32> {
+    pub(super) fn golden(&self, key: &str) -> Vec<f32> {
         let entry = self.golden.entry(key).unwrap();
         let mut values = vec![0.0; entry.n_values()];
         self.golden.read_f32(entry, &mut values).unwrap();
         values
     }
 
-    fn close(&self, key: &str, found: &[f32]) {
+    pub(super) fn close(&self, key: &str, found: &[f32]) {
         let expected = self.golden(key);
         assert_eq!(found.len(), expected.len(), "{} {key}", self.name);
         let square = |v: f32| f64::from(v) * f64::from(v);
@@ -84,12 +84,12 @@ impl Case {
         assert!(nmse <= 1e-8, "{} {key}: NMSE {nmse:.1e}", self.name);
     }
 
-    fn text(&self, request: &GenerateRequest) -> (Prompts, Vec<Event>) {
+    pub(super) fn text(&self, request: &GenerateRequest) -> (Prompts, Vec<Event>) {
         control(|c| encode_prompts(&self.store, &self.model, request, c))
     }
 
     /// Two cases at a time: a prompt each for the positive and the negative.
-    fn check_text(&self, cases: [(&str, &str); 2], skip: Option<usize>) {
+    pub(super) fn check_text(&self, cases: [(&str, &str); 2], skip: Option<usize>) {
         let mut request = self.request(cases[0].1);
         cases[1].1.clone_into(&mut request.negative);
         request.clip_skip = skip;
@@ -148,7 +148,24 @@ impl Case {
     }
 
     fn sample(&self, request: &GenerateRequest, prompts: &Prompts) -> Vec<f32> {
-        sampled(&self.store, &self.model, request, prompts)
+        self.sampled(&self.model, request, prompts)
+    }
+
+    /// With another model of the same weights.
+    pub(super) fn sampled(
+        &self,
+        model: &Checkpoint,
+        request: &GenerateRequest,
+        prompts: &Prompts,
+    ) -> Vec<f32> {
+        sampled(&self.store, model, request, prompts)
+    }
+
+    /// Names in the golden file that begin so.
+    pub(super) fn keys(&self, start: &str) -> Vec<String> {
+        let all = self.golden.index().entries().iter();
+        let names = all.map(|e| e.name.clone());
+        names.filter(|name| name.starts_with(start)).collect()
     }
 }
 
@@ -215,10 +232,9 @@ fn sd1_makes_what_comfyui_makes() {
 /// What `ModelSamplingDiscrete` makes of it.
 fn check_predictions(case: &mut Case) {
     let (prompts, _) = case.text(&case.request(PROMPT));
-    let all = case.golden.index().entries().iter();
-    let keys: Vec<String> = all.map(|e| e.name.clone()).collect();
+    let keys = case.keys("sampling/");
     let mut seen = 0;
-    for key in keys.iter().filter(|k| k.starts_with("sampling/")) {
+    for key in &keys {
         let parts: Vec<&str> = key.split('/').collect();
         let [_, what, zsnr, sampler, scheduler] = parts[..] else {
             panic!("{key}")

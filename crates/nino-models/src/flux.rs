@@ -1,0 +1,93 @@
+//! Flux.1 by Black Forest Labs (dev, schnell, Krea, Kontext, Fill, Canny, Depth, lite) and Chroma.
+//! Behaviour: <https://github.com/black-forest-labs/flux> `model.py`, whose names are canonical;
+//! Chroma's is ComfyUI's.
+//! Latent `[b, h, w, c]`, noise level `[b]`, text `[b, n, d]` → velocity `[b, h, w, 16]`.
+//!
+//! ```text
+//!   latent ── patches ── img_in ──┐                                ┌── final_layer ── velocity
+//!                                 ├─ double blocks ─ single blocks ┤
+//!   text ──────────────── txt_in ─┘   ▲              ▲             └── (text is dropped)
+//!   noise level, guidance, pooled ── modulation ─────┘
+//! ```
+//! A double block has weights of its own for picture and text, and attends over both; a single
+//! block treats them as one sequence, text first.
+
+mod block;
+mod config;
+mod modulation;
+mod positions;
+
+pub use config::{Config, Modulation};
+
+use crate::Params;
+use block::{Attended, double_block, modulated, single_block};
+use modulation::Modulations;
+use nino_graph::{Graph, Node};
+
+/// Pixels of the latent along one side of a token.
+const PATCH: usize = 2;
+
+/// What the network sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs {
+    /// `[b, h, w, in_channels]`
+    pub x: Node,
+    /// Noise levels from 0 to 1, `[b]`, f32.
+    pub t: Node,
+    /// The text, `[b, n, context_dim]`.
+    pub context: Node,
+    /// The text as one vector `[b, vec_in]`. Given exactly when the config has `vec_in`.
+    pub y: Option<Node>,
+    /// `[b]`, f32. Given exactly when the config takes guidance.
+    pub guidance: Option<Node>,
+}
+
+/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
+pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+    let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
+    let n_txt = g.shape(inputs.context)[1];
+    let x = even(g, inputs.x);
+    let [rows, columns] = [1, 2].map(|axis| g.shape(x)[axis] / PATCH);
+    let x = g.pixel_unshuffle(x, PATCH); // [b, h/2, w/2, c·2·2]
+    let x = g.reshape(x, [b, rows * columns, c.in_channels * PATCH * PATCH]);
+
+    let mut img = p.linear(g, "img_in", x, c.hidden);
+    let mut txt = p.linear(g, "txt_in", inputs.context, c.hidden);
+    let modulations = Modulations::record(g, p, c, inputs);
+    let attended = Attended {
+        heads: c.heads(),
+        table: positions::table(g, c, n_txt, [rows, columns]),
+    };
+    for i in 0..c.depth {
+        let p = &p.at(format_args!("double_blocks.{i}"));
+        let mods = modulations.double(g, p, i);
+        (img, txt) = double_block(g, p, c, [img, txt], mods, attended);
+    }
+    let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
+    for i in 0..c.depth_single {
+        let p = &p.at(format_args!("single_blocks.{i}"));
+        let mods = modulations.single(g, p, i);
+        x = single_block(g, p, c, x, mods, attended);
+    }
+    let img = g.slice(x, 1, n_txt, n_txt + rows * columns);
+
+    let (shift, scale) = modulations.last(g, p);
+    let x = modulated(g, img, shift, scale);
+    let channels = c.out_channels * PATCH * PATCH;
+    let x = p.linear(g, "final_layer.linear", x, channels);
+    let x = g.reshape(x, [b, rows, columns, channels]);
+    let x = g.pixel_shuffle(x, PATCH); // [b, h, w, 16]
+    let x = g.slice(x, 1, 0, h);
+    g.slice(x, 2, 0, w)
+}
+
+/// Latents of an odd size get their first row or column once more at the end.
+fn even(g: &mut Graph, mut x: Node) -> Node {
+    for axis in [1, 2] {
+        if !g.shape(x)[axis].is_multiple_of(PATCH) {
+            let first = g.slice(x, axis, 0, 1);
+            x = g.concat(&[x, first], axis);
+        }
+    }
+    x
+}
