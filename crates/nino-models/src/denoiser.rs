@@ -65,7 +65,8 @@ pub enum Guidance {
 pub struct DenoiserGraph {
     pub graph: Graph,
     pub x: Node,
-    /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is not 0.
+    /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is
+    /// not 0.
     pub extra: Option<Node>,
     /// Timesteps `[rows]`, f32.
     pub t: Node,

@@ -4,7 +4,7 @@ use super::of;
 use crate::args::{VerbFlags, grammar};
 use clap::Command;
 use nino_engine::device::GpuError;
-use nino_engine::{DeviceError, EngineError, ErrorKind, LATENT_FORMATS, LibraryError};
+use nino_engine::{DeviceError, Encoder, EngineError, ErrorKind, LATENT_FORMATS, LibraryError};
 use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
 use std::collections::BTreeSet;
@@ -111,14 +111,14 @@ fn engine_errors() -> Vec<EngineError> {
         EngineError::Encoders {
             path: path(),
             family: "SDXL",
-            wanted: vec![768, 1280],
-            found: vec![768],
+            wanted: vec![Encoder::Clip(768), Encoder::Clip(1280)],
+            found: vec![Encoder::Clip(768)],
         },
         EngineError::Encoders {
             path: path(),
             family: "SDXL",
-            wanted: vec![768],
-            found: vec![768, 1280],
+            wanted: vec![Encoder::Clip(768)],
+            found: vec![Encoder::Clip(768), Encoder::Clip(1280)],
         },
         EngineError::NotAnEncoder { path: path() },
         EngineError::MissingVae {
