@@ -111,9 +111,9 @@ impl<'a> Attention<'a> {
     }
 
     /// By the compiler's numbers for gfx1151 (docs/amd-kernels.tsv). Heads up to 80 keep their
-    /// queries in registers; wider ones would spill them. With queries in shared memory two to
-    /// three workgroups run at once, so few waves wait for each other: registers bound nothing
-    /// then, and more keys a block make up for it.
+    /// queries in registers. Wider heads would spill them, so theirs are in shared memory, which
+    /// then has room for two or three workgroups at once: fewer than elsewhere, but predicted
+    /// faster than smaller blocks.
     fn rdna_tile(&self) -> AttentionTile {
         let tile = |bq, bkv, wq, queries_shared| AttentionTile {
             bq,
