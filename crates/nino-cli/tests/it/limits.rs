@@ -38,7 +38,7 @@ fn memory_that_runs_out_is_an_error() {
             "generate", "a fox", "--size", "64x64", "--steps", "1", "-o", &png, "--device", "cpu",
         ],
         &["inspect", &weights, "--json"],
-        &["convert", &weights, &gguf, "--type", "f16"],
+        &["convert", &weights, &gguf, "--type", "f16", "--force"],
         &[
             "plan", "generate", "--spec", "sd15", "--size", "512x512", "--device", "cpu",
         ],
