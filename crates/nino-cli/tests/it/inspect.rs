@@ -96,6 +96,16 @@ fn a_picture_without_settings_and_one_with_broken_ones() {
     picture(&plain, &[("Software", "GIMP".to_owned())]);
     let json = inspected(&plain, &["it carries no settings", "other texts Software"]);
     assert_eq!(json["made_by"], serde_json::Value::Null);
+    // What a stranger wrote into a picture is shown, and does nothing to the terminal.
+    let odd = dir.at("odd.png");
+    let text = PARAMETERS.replace("snow", "snow \u{1b}[31m");
+    picture(&odd, &[("parameters", text)]);
+    let said = nino(&["inspect", &odd]);
+    assert!(
+        !said.out.contains('\u{1b}') && said.out.contains("snow"),
+        "{}",
+        said.out
+    );
     let broken = dir.at("broken.png");
     picture(&broken, &[("prompt", "[1]".to_owned())]);
     inspected(
