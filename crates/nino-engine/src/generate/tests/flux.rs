@@ -117,6 +117,25 @@ fn flux_that_sees_a_picture_makes_what_comfyui_makes() {
     }
 }
 
+/// Kontext, which has dev's tensors, looks at one picture or two.
+#[test]
+fn kontext_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_flux", Family::Flux);
+    let request = GenerateRequest {
+        sampler: Sampler::find("euler").unwrap(),
+        scheduler: Scheduler::find("simple").unwrap(),
+        ..case.request(PROMPT)
+    };
+    let (mut prompts, _) = case.text(&request);
+    for (i, (height, width)) in [(6, 4), (5, 8)].into_iter().enumerate() {
+        let planes = case.golden(&format!("reference/{i}"));
+        let reference = Arc::new(latent(&planes, height, width));
+        prompts.positive = prompts.positive.with_reference(reference);
+        let key = format!("references/{}", i + 1);
+        case.close(&key, &sampled(&case, &request, &prompts.positive));
+    }
+}
+
 /// The latent that one prompt gives, which may have a picture to see.
 fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec<f32> {
     let model = &case.model.diffusion;
