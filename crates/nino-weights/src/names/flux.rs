@@ -1,5 +1,6 @@
-//! diffusers' `FluxTransformer2DModel` and `ChromaTransformer2DModel` to Black Forest Labs' names. The original fuses q, k and v
-//! (and the first MLP matrix in single blocks), and its last modulation has shift before scale.
+//! diffusers' `FluxTransformer2DModel` and `ChromaTransformer2DModel` to Black Forest Labs' names.
+//! The original fuses q, k and v (and the first MLP matrix in single blocks), and its last
+//! modulation has shift before scale.
 
 use super::rules::rewrite_op;
 use super::{Op, Targets};
