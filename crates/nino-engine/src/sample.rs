@@ -228,16 +228,16 @@ fn plan(
             .first()
             .map_or_else(Vec::new, |p| p.reference_sizes(model)),
     };
-    plan_for(store, model, spec)
+    plan_for(store, model, &spec)
 }
 
 fn plan_for(
     store: &Store,
     model: &DiffusionModel,
-    spec: PlanSpec,
+    spec: &PlanSpec,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
     store.plan(&model.id(), format!("{spec:?}"), || {
-        denoise::plan(store.device(), model, &spec)
+        denoise::plan(store.device(), model, spec)
     })
 }
 

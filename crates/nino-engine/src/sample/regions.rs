@@ -61,7 +61,7 @@ impl<'a> Regions<'a> {
             let plan = plan_for(
                 store,
                 model,
-                spec(store, model, request, placed.prompt, rect),
+                &spec(store, model, request, placed.prompt, rect),
             )?;
             let network = plans.iter().position(|p| Arc::ptr_eq(p, &plan));
             let network = network.unwrap_or_else(|| {
@@ -260,7 +260,7 @@ pub(super) fn check_fits(
         plan_for(
             store,
             model,
-            spec(store, model, request, placed.prompt, rect),
+            &spec(store, model, request, placed.prompt, rect),
         )?;
     }
     Ok(())
