@@ -7,10 +7,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
 mod allocations;
+mod answers;
 mod mutate;
 mod seeds;
 mod supervisor;
 mod targets;
+mod texts;
 mod worker;
 
 use anyhow::{Context, Result, bail};

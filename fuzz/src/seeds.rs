@@ -28,7 +28,7 @@ fn root() -> PathBuf {
 }
 
 /// Files of a folder of the project with one of the extensions, in the order of their names.
-fn files(folder: &str, extensions: &[&str]) -> Vec<Seed> {
+pub(crate) fn files(folder: &str, extensions: &[&str]) -> Vec<Seed> {
     let entries = std::fs::read_dir(root().join(folder));
     let mut paths: Vec<PathBuf> = entries
         .into_iter()
@@ -206,6 +206,14 @@ fn named(extension: &str, mut seeds: Vec<Seed>, corpus: &str) -> Vec<Seed> {
 
 pub(crate) fn loras(_folder: &Path) -> Vec<Seed> {
     files("goldens/lora", &["safetensors"])
+}
+
+/// Whole files of the formats that say how long they are, all of which can be read.
+pub(crate) fn to_cut(folder: &Path) -> Vec<Seed> {
+    let mut seeds = texts(folder);
+    seeds.extend(latents(folder));
+    seeds.extend(files("goldens/weights", &["safetensors", "gguf", "pt"]));
+    seeds
 }
 
 /// The list is changed, and has its shards beside it.

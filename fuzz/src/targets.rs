@@ -1,7 +1,9 @@
 //! The readers that are fuzzed. Each takes the path of a file; an error of its own is a good
 //! answer.
 
+use crate::answers;
 use crate::seeds::{self, Seed};
+use crate::texts;
 use nino_engine::Latent;
 use nino_media::{Limits, ReadOptions};
 use nino_weights::TensorReader;
@@ -13,6 +15,8 @@ pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) seeds: fn(&Path) -> Vec<Seed>,
     pub(crate) run: fn(&Path),
+    /// Seeds are cut short instead of being mutated.
+    pub(crate) cut: bool,
     /// Bytes a case may allocate at once, and for every byte of its file so many more.
     pub(crate) memory: usize,
     pub(crate) for_each_byte: usize,
@@ -28,12 +32,13 @@ const fn target(
         name,
         seeds,
         run,
+        cut: false,
         memory,
         for_each_byte: 100,
     }
 }
 
-pub(crate) const TARGETS: [Target; 12] = [
+pub(crate) const TARGETS: [Target; 19] = [
     target("pictures", seeds::pictures, picture, 960 * MIB),
     target("clips", seeds::clips, clip, 960 * MIB),
     target("text", seeds::texts, text, 64 * MIB),
@@ -46,6 +51,21 @@ pub(crate) const TARGETS: [Target; 12] = [
     target("lora", seeds::loras, lora, 64 * MIB),
     target("embeddings", seeds::embeddings, embedding, 64 * MIB),
     target("shards", seeds::shards, weights, 64 * MIB),
+    target("answers", answers::seeds, answers::run, 64 * MIB),
+    target("graphs", texts::graph_seeds, texts::graph, 64 * MIB),
+    target("a1111", texts::a1111_seeds, texts::a1111, 64 * MIB),
+    target("yaml", texts::yaml_seeds, texts::yaml, 64 * MIB),
+    target("prompts", texts::prompt_seeds, texts::prompt, 64 * MIB),
+    target(
+        "tokenizers",
+        texts::tokenizer_seeds,
+        texts::tokenizer,
+        64 * MIB,
+    ),
+    Target {
+        cut: true,
+        ..target("cuts", seeds::to_cut, not_whole, 960 * MIB)
+    },
 ];
 
 fn picture(path: &Path) {
@@ -82,6 +102,16 @@ fn latent(path: &Path) {
     let _ = Latent::open_noisy(path);
 }
 
+/// A file that was cut short must not be taken for a whole one.
+fn not_whole(path: &Path) {
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    let is_whole = match &*extension {
+        "png" | "jpg" | "webp" => nino_media::load_picture(path, &Limits::default()).is_ok(),
+        _ => nino_weights::open(path).is_ok_and(|reader| read_all(&reader)),
+    };
+    assert!(!is_whole, "a file that was cut was read as a whole one");
+}
+
 /// Reads every tensor, as stored and as numbers.
 fn weights(path: &Path) {
     if let Ok(reader) = nino_weights::open(path) {
@@ -89,14 +119,17 @@ fn weights(path: &Path) {
     }
 }
 
-fn read_all(reader: &TensorReader) {
+/// Whether there was no error.
+fn read_all(reader: &TensorReader) -> bool {
+    let mut whole = true;
     for entry in reader.index().entries() {
         let mut bytes = vec![0; entry.n_bytes() as usize];
-        let _ = reader.read(entry, &mut bytes);
+        whole &= reader.read(entry, &mut bytes).is_ok();
         drop(bytes);
         let mut values = vec![0.0; entry.n_values()];
-        let _ = reader.read_f32(entry, &mut values);
+        whole &= reader.read_f32(entry, &mut values).is_ok();
     }
+    whole
 }
 
 fn lora(path: &Path) {

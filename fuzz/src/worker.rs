@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Longer than this is a failure.
 pub(crate) const SLOWEST: Duration = Duration::from_secs(10);
 
+/// Bytes that are cut off at least.
+const LEAST_CUT: usize = 64;
+
 /// The file in the worker's folder that holds the number of the case at hand.
 pub(crate) const AT: &str = "at";
 
@@ -52,7 +55,13 @@ pub(crate) fn write_case(
     let chosen = &seeds[random.below(seeds.len())];
     let others: Vec<Vec<u8>> = seeds.iter().map(|s| s.bytes.clone()).collect();
     let mut bytes = chosen.bytes.clone();
-    mutate(&mut bytes, &others, &mut random);
+    if target.cut {
+        // What padding and an end mark take may be missing without a loss.
+        let most = bytes.len().saturating_sub(LEAST_CUT);
+        bytes.truncate(random.below(most.max(1)));
+    } else {
+        mutate(&mut bytes, &others, &mut random);
+    }
     let path = folder.join(format!("case.{}", chosen.extension));
     std::fs::write(&path, &bytes)?;
     Ok((path, bytes.len()))

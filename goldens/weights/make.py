@@ -150,6 +150,7 @@ def torch_files():
     torch.save(ckpt, "lightning.ckpt")
     keep("lightning.ckpt", {"a.weight": base})
     torch.save({"big": torch.zeros(1).expand(1000)}, "expanded.pt")
+    single_tensors()
 
     class Evil:
         def __reduce__(self):
@@ -161,6 +162,13 @@ def torch_files():
     with zipfile.ZipFile(plain) as z, zipfile.ZipFile("deflated.pt", "w", zipfile.ZIP_DEFLATED) as out:
         for member in z.namelist():
             out.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), z.read(member), zipfile.ZIP_DEFLATED)
+
+
+def single_tensors():
+    """A latent saved without a dictionary around it, in both formats; value i is i / 50 - 1."""
+    latent = torch.arange(96).reshape(1, 4, 4, 6) / 50 - 1
+    torch.save(latent, "single.pt")
+    torch.save(latent, "single_legacy.pt", _use_new_zipfile_serialization=False)
 
 
 if __name__ == "__main__":

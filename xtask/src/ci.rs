@@ -15,7 +15,7 @@ struct Step {
     run: fn() -> bool,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step {
         name: "fmt",
         command: "cargo fmt --all --check",
@@ -42,6 +42,12 @@ const STEPS: [Step; 6] = [
         command: "cargo xtask fuzz --minutes 1 --seed 1",
         mend: "run the failed case alone, as its line says",
         run: || fuzz(&["--minutes", "1", "--seed", "1"]).is_ok(),
+    },
+    Step {
+        name: "amd",
+        command: "cargo xtask amd --check",
+        mend: "a tile that fits the chip; `cargo xtask amd --update` where the loss is meant",
+        run: || amd(&["--check", "--if-driver"]).is_ok(),
     },
     Step {
         name: "doc",
@@ -123,6 +129,16 @@ pub(crate) fn fuzz(args: &[&str]) -> Result<()> {
         return Ok(());
     }
     bail!("a reader failed")
+}
+
+/// `cargo xtask amd`: kernels as AMD's compiler sees them; see `docs/amd.md`. A crate of its own,
+/// so that other commands need not wait for what it is built from.
+pub(crate) fn amd(args: &[&str]) -> Result<()> {
+    let run = ["run", "-q", "-p", "xtask-amd", "--locked", "--"];
+    if cargo(&[&run[..], args].concat(), &[]) {
+        return Ok(());
+    }
+    bail!("the kernels for AMD's cards were not as they should be")
 }
 
 fn tests() -> bool {

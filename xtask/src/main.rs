@@ -1,9 +1,12 @@
-//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`. Run as `cargo xtask <command>`.
+//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`, `soak`, `kills`, `amd`. Run as
+//! `cargo xtask <command>`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
 mod ci;
 mod goldens;
+#[cfg(unix)]
+mod reliability;
 mod size;
 mod tidy;
 mod tree;
@@ -13,12 +16,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  ci                             everything a change must pass: fmt, clippy, tests, doc, tidy
+  ci                             everything a change must pass
   ci <step>...                   only these steps, in that order
   tidy                           the rules of CONTRIBUTING.md that no other tool checks
   size                           lines of Rust and WGSL per crate, tests apart
   goldens <area> [--python PY]   rewrites goldens/<area> by its make.py (PY: python3)
-  fuzz [--minutes N] [--target T] [--seed S]   mutated files against every reader";
+  fuzz [--minutes N] [--target T] [--seed S]   mutated files against every reader
+  soak [--runs N] [--seed S] [--nino FILE]     random runs against their plans and budgets
+  kills [--runs N] [--seed S] [--nino FILE]    runs that are killed: outputs whole, nothing left
+  amd [--family A,B] [--workload A,B] ...      kernels as AMD's compiler sees them (amd --help)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +35,11 @@ fn main() -> ExitCode {
         ["size"] => size::run(),
         ["goldens", rest @ ..] => goldens::run(rest),
         ["fuzz", rest @ ..] => ci::fuzz(rest),
+        #[cfg(unix)]
+        ["soak", rest @ ..] => reliability::soak(rest),
+        #[cfg(unix)]
+        ["kills", rest @ ..] => reliability::kills(rest),
+        ["amd", rest @ ..] => ci::amd(rest),
         ["help" | "-h" | "--help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

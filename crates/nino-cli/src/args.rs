@@ -3,30 +3,43 @@
 mod bench;
 mod files;
 mod generate;
+mod grammar;
+mod models;
+mod numbers;
 mod plan;
+#[cfg(test)]
+mod tests;
+mod tools;
 mod vae;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use crate::settings::ProfileName;
+use crate::version;
 pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-pub(crate) use files::{ConvertArgs, InspectArgs, PullArgs};
+pub(crate) use files::{ConvertArgs, InspectArgs};
 pub(crate) use generate::{
     FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
     PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
+pub(crate) use grammar::{VerbFlags, grammar, parse};
+pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
-pub(crate) use plan::{PlanGenerateArgs, PlanVerb};
+pub(crate) use numbers::{SeedArg, number, seed, whole};
+pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
+pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
 pub(crate) use vae::{
-    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PrecisionArg, TileArg,
+    ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
+    TileArg,
 };
 
 #[derive(Debug, Parser)]
 #[command(
     name = "nino",
-    version,
+    version = version::SHORT,
+    long_version = version::LONG,
     about = "Diffusion models on the graphics card you own, or on none",
     after_help = EXAMPLES,
     max_term_width = 100,
@@ -46,22 +59,40 @@ pub(crate) enum Verb {
     Generate(Box<GenerateArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
-    /// Show what a model file is: model, size, encodings, tensors
+    /// Show what a file is: a model, a picture's settings, a latent, a workflow
     Inspect(InspectArgs),
     /// Write a model in another encoding, as GGUF or safetensors
     Convert(ConvertArgs),
-    /// Download a model from a Hugging Face-compatible server
+    /// Download a model
     Pull(PullArgs),
+    /// List models and what belongs to them: what each is, its size, whether it fits
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Remove downloads
+    Rm(RmArgs),
     /// Turn a latent into a picture or a video
     Decode(DecodeArgs),
     /// Turn a picture into a latent
     Encode(EncodeArgs),
     /// Say what a piece of work would need, before anything is allocated
-    #[command(subcommand)]
-    Plan(PlanVerb),
+    Plan(PlanArgs),
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),
+    /// List samplers and schedulers, with what each is for
+    Samplers,
+    /// Show settings and where they come from, or write a config file to begin with
+    Config(ConfigArgs),
+    /// Print a script that completes commands of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for every verb
+    Man(ManArgs),
+    /// Multiply on a GPU's matrix units: what `nino` has another process try first
+    #[command(hide = true)]
+    TryGpu {
+        /// The number of `gpu:N`
+        index: usize,
+    },
 }
 
 /// Settings for a kind of card; what flags, variables and the config file say wins over them.
@@ -80,12 +111,16 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document on standard output instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more on standard error: -v decisions, -vv every op (or set NINO_LOG)
+    /// Say more on standard error: -v what was decided, -vv every op, -vvv all there is
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// No progress bars
+    /// Print the result alone, in one line where that is a file's path: no progress bars, notes or
+    /// tips
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Write progress to standard error as JSON lines, for a program that shows it
+    #[arg(long, global = true)]
+    pub(crate) json_progress: bool,
 }
 
 /// Where to run and how much to use; flags win over the NINO_* variables of the same name, and
@@ -100,10 +135,10 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "TIER", value_parser = tiers())]
     pub(crate) gpu_tier: Option<Tier>,
     /// Most memory to use on the device, such as 3.5GiB or 800MiB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) budget: Option<Bytes>,
     /// CPU threads to use [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
     pub(crate) threads: Option<u16>,
 }
 
@@ -153,7 +188,7 @@ pub(crate) struct BenchOpsArgs {
     pub(crate) filter: Option<String>,
     /// Timed runs of each op, after warming up
     #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = clap::value_parser!(u32).range(5..=10_000))]
+          value_parser = whole::<u32>(5..=10_000))]
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
@@ -161,35 +196,48 @@ pub(crate) struct BenchOpsArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  nino generate \"a smiling sun\"   a picture, with the model that is built in
-  nino doctor                      what is in this machine, and is anything wrong with it?
-  nino doctor --verify             does every op give the right result on every device?
-  nino bench ops --filter conv     how fast are convolutions here?
-  nino inspect model.safetensors   what is this file?
+  # A picture, with the model that is built in
+  nino generate a smiling sun
+  # What is in this machine, and is anything wrong with it?
+  nino doctor
+  # What is this file?
+  nino inspect model.safetensors
   nino convert in.ckpt out.gguf --type q8_0
-  nino pull madebyollin/taesd      download a model
+  # Download a model
+  nino pull sd15
+  # Which models are here, and do they fit?
+  nino list
+  # How fast are convolutions here?
+  nino bench ops --filter conv
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 `nino help VERB` shows the options and examples of a verb.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
-  nino doctor                                  everything found, as text
-  nino doctor --json > report.json             the same for a bug report
-  nino doctor --verify                         the op suite on the CPU and on every GPU and tier
+  # Everything found, as text, or for a bug report
+  nino doctor
+  nino doctor --json > report.json
+  # The op suite on the CPU and on every GPU and tier
+  nino doctor --verify
   nino doctor --verify --device gpu:0 --gpu-tier f16
-  nino doctor --verify --filter conv           only convolutions
+  # Only convolutions
+  nino doctor --verify --filter conv
 
---verify tries every device and tier unless --device or --gpu-tier name one; the exit code is 1 when
-an op differs.";
+--verify tries every device and tier unless --device or --gpu-tier name one; the exit code is 1 \
+when an op differs.";
 
 const BENCH_OPS_EXAMPLES: &str = "\
 Examples:
-  nino bench ops                               the best device, every op
-  nino bench ops --device cpu --threads 1      one core
+  # The best device, every op
+  nino bench ops
+  # One core
+  nino bench ops --device cpu --threads 1
   nino bench ops --filter attention --device gpu:0 --gpu-tier subgroup
-  nino bench ops --json --runs 20 > ops.json   rows for a script: op, shape, median_ms, gflops ...
+  # Rows for a script: op, shape, median_ms, gflops and more
+  nino bench ops --json --runs 20 > ops.json
 
-Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of the
-smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same device. It
-can pass 100% where a fast algorithm (Winograd) does less arithmetic than the op is credited with.";
+Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of \
+the smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same \
+device. It can pass 100% where a fast algorithm (Winograd) does less arithmetic than the op is \
+credited with.";

@@ -10,16 +10,15 @@ mod report;
 mod tests;
 mod timing;
 
-use crate::args::BenchOpsArgs;
+use crate::args::{BenchOpsArgs, VerbFlags};
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
-use crate::failure::{self, Told, Usage};
+use crate::failure::{self, Failure, Told, Usage};
 use crate::interrupt;
-use crate::printer::{self, Printer};
+use crate::printer::{self, Bar, Printer};
 use anyhow::{Context, Result};
 pub(crate) use decode::run as decode;
 pub(crate) use generate::run as generate;
-use indicatif::ProgressBar;
 use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};
 use serde::Serialize;
@@ -57,7 +56,7 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
 /// last.
 fn each<T, R>(
     cases: &[T],
-    bar: &ProgressBar,
+    bar: &Bar,
     name: impl Fn(&T) -> String,
     mut one: impl FnMut(&T) -> Result<R>,
     mut keep: impl FnMut(R) -> Result<()>,
@@ -111,8 +110,10 @@ fn finish(
     printer.text(table)?;
     printer.document(report)?;
     let code = failure::exit_code(&first);
+    let line: Vec<_> = std::env::args_os().collect();
+    let verb = VerbFlags::of_line(&line);
     for error in std::iter::once(first).chain(errors) {
-        printer::failure(false, &format!("{error:#}"), &failure::hints(&error));
+        printer::failure(false, &Failure::of(&error, &verb));
     }
     Err(Told(code).into())
 }

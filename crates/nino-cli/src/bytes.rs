@@ -46,6 +46,9 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Bytes, BytesError> {
         let text = text.trim();
+        if text.starts_with('-') {
+            return Err(BytesError::Zero);
+        }
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
         let value: f64 = number.parse().map_err(|_| BytesError::NoNumber)?;

@@ -5,8 +5,11 @@ use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
+use crate::naming::make_folder_of;
+use crate::overwrite::Guard;
 use crate::printer::Printer;
 use crate::table::{Align, Table};
+use crate::visible::Visible;
 use anyhow::{Context, Result};
 use nino_engine::ModelKind;
 use nino_weights::convert::{self, Options, Problem, Report};
@@ -27,7 +30,14 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()> {
-    let reader = nino_weights::open(env.library().resolve(ModelKind::ALL, &args.input)?)?;
+    let input = env.library().resolve(ModelKind::ALL, &args.input)?;
+    let reader = nino_weights::open(&input)?;
+    let guard = Guard {
+        inputs: vec![("the input", input)],
+        force: args.force,
+    };
+    guard.check(&args.output)?;
+    make_folder_of(&args.output)?;
     let architecture = match nino_models::detect::detect(reader.index()) {
         Ok(report) => report.gguf_architecture(),
         // Converting needs no name for what it converts.
@@ -61,9 +71,10 @@ fn convert(
     printer: Printer,
 ) -> Result<Report> {
     let bar = printer.progress(reader.index().n_bytes() >> 20);
+    bar.begin("convert");
     let result = convert::convert(reader, &args.output, options, |p| {
         bar.set_position(p.done >> 20);
-        bar.set_message(format!("MiB  {}", p.tensor));
+        bar.set_message(format!("MiB  {}", Visible(p.tensor)));
         interrupt::check().is_ok()
     });
     bar.finish_and_clear();

@@ -10,32 +10,45 @@ use crate::args::{
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::generate::model::file_of;
 use crate::interrupt;
-use crate::printer::{self, Printer};
+use crate::naming::{is_folder, make_folder_of, unused};
+use crate::overwrite::{Guard, latent_name};
+use crate::plan::{Site, fitted};
+use crate::printer::{self, Bar, Printer};
 use crate::settings::Settings;
+use crate::size::Size;
 use anyhow::Result;
 use beside::write_beside;
-use indicatif::ProgressBar;
+use nino_engine::device::Card;
 use nino_engine::media::{Limits, ReadOptions, can_write, load_picture, open_video};
 use nino_engine::{
-    Chunking, Control, DecodeOptions, EncodeOptions, Event, Latent, LatentFormat, LatentSize,
-    ModelKind, OnPicture, Precision, Store, Tile, Tiling, VaeFile,
+    Chunking, Control, DecodeOptions, EncodeOptions, EngineError, Event, Latent, LatentFormat,
+    LatentSize, ModelKind, OnPicture, Precision, Store, Tile, Tiling, VaeFile,
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
-pub(crate) use sink::numbered;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
+    let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let format = args.vae.latent_format.as_deref();
     let options = options(&args.how, format, &vae, &choice.settings)?;
     let latent = Latent::open(&args.latent)?;
-    let mut sink = Sink::new(&args.output, &latent, &vae, args.fps)?;
+    let guard = Guard {
+        inputs: vec![("the latent", args.latent.clone())],
+        force: args.force,
+    };
+    let output = output_of(args, &latent, &vae)?;
+    guard.check(&output)?;
+    make_folder_of(&output)?;
+    let mut sink = Sink::new(&output, &latent, &vae, args.fps.unwrap_or(16.0))?;
+    tell_ineffective(args, &sink);
     let opened = device::open(&choice)?;
-    let bar = printer.percent(PER_PART);
+    let bar = printer.percent(PER_PART).in_units_of(PER_PART);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
         cancel: interrupt::flag(),
@@ -57,8 +70,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     let files = sink.finish()?;
     bar.finish_and_clear();
     let report = DecodeReport::new(&decoded, &opened, &files, started.elapsed());
-    printer.text(&report)?;
-    printer.document(&report)
+    printer.files(&files, &report)
 }
 
 pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<()> {
@@ -66,17 +78,18 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     let options = EncodeOptions {
         precision: precision_of(args.precision, &choice.settings)?,
-        format: format(args.vae.latent_format.as_deref())?,
+        format: latent_format(args.vae.latent_format.as_deref())?,
     };
-    let vae = VaeFile::open(&env.library().resolve(&[ModelKind::Vae], &args.vae.vae)?)?;
+    let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let reading = ReadOptions {
         limits: picture_limits(choice.device.budget),
         stop: interrupt::stop(),
     };
+    let output = latent_file(args)?;
     let mut video = open_video(&args.picture, &reading)?;
-    can_write(&args.output)?;
+    can_write(&output)?;
     let opened = device::open(&choice)?;
-    let bar = printer.percent(PER_PART);
+    let bar = printer.percent(PER_PART).in_units_of(PER_PART);
     let mut on_event = |event: Event| show(&bar, event);
     let mut control = Control {
         cancel: interrupt::flag(),
@@ -101,11 +114,64 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         .into_iter()
         .map(|name| (nino_engine::FORMAT_KEY.to_owned(), name))
         .collect();
-    encoded.latent.save(&args.output, &metadata)?;
+    encoded.latent.save(&output, &metadata)?;
     bar.finish_and_clear();
-    let report = EncodeReport::new(&encoded, &opened, &args.output, started.elapsed());
-    printer.text(&report)?;
-    printer.document(&report)
+    let report = EncodeReport::new(&encoded, &opened, &output, started.elapsed());
+    printer.files(&[output], &report)
+}
+
+/// The file, or the folder of frames, that a decode writes; one that was not named is called as the
+/// latent, and counted up where it is there.
+fn output_of(args: &DecodeArgs, latent: &Latent, vae: &VaeFile) -> Result<PathBuf, EngineError> {
+    let n_frames = vae.kind.n_frames(latent.frames);
+    if latent.frames > 1 && vae.kind.time_scale().is_none() {
+        return Err(EngineError::VideoLatent {
+            frames: latent.frames,
+            vae: vae.name.clone(),
+        });
+    }
+    let still = n_frames == 1;
+    let extension = if still { "png" } else { "webp" };
+    Ok(match &args.output {
+        Some(folder) if still && is_folder(folder) => named_after(&args.latent, folder, extension),
+        Some(file) => file.clone(),
+        None => named_after(&args.latent, Path::new(""), extension),
+    })
+}
+
+/// The file that an encode writes, which may be written.
+fn latent_file(args: &EncodeArgs) -> Result<PathBuf> {
+    let output = match &args.output {
+        Some(folder) if is_folder(folder) => named_after(&args.picture, folder, "latent"),
+        Some(file) => file.clone(),
+        None => named_after(&args.picture, Path::new(""), "latent"),
+    };
+    let guard = Guard {
+        inputs: vec![("the picture", args.picture.clone())],
+        force: args.force,
+    };
+    guard.check(&output)?;
+    latent_name(&output)?;
+    make_folder_of(&output)?;
+    Ok(output)
+}
+
+/// `folder/fox.png` for `fox.latent`.
+fn named_after(input: &Path, folder: &Path, extension: &str) -> PathBuf {
+    let stem = input.file_stem().unwrap_or_default().to_string_lossy();
+    unused(folder, &stem, extension)
+}
+
+/// Flags of videos change nothing in a picture.
+fn tell_ineffective(args: &DecodeArgs, sink: &Sink) {
+    let chunked = args.how.chunk != ChunkArg::Auto;
+    for (flag, given) in [("--fps", args.fps.is_some()), ("--chunk", chunked)] {
+        if given && sink.is_still() {
+            printer::note(&format!(
+                "{flag} has no effect: it is for videos, and this is a picture"
+            ));
+        }
+    }
 }
 
 /// What pictures and clips may unpack to: never more than the budget.
@@ -113,46 +179,63 @@ pub(crate) fn picture_limits(budget: Option<u64>) -> Limits {
     budget.map_or_else(Limits::default, Limits::within)
 }
 
-pub(crate) fn plan(args: &PlanDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let vae = match (&args.vae, &args.spec) {
-        (Some(path), _) => VaeFile::open(&env.library().resolve(&[ModelKind::Vae], path)?)?,
-        (None, Some(name)) => VaeFile::spec(name)?,
-        (None, None) => return Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
+/// `nino plan decode`, for this machine or for a card.
+pub(crate) fn plan(
+    args: &PlanDecodeArgs,
+    card: Option<&'static Card>,
+    env: &Env,
+    printer: Printer,
+) -> Result<()> {
+    let site = Site::new(card, &args.device, args.profile, env)?;
+    let vae = vae_of(args.vae.as_deref(), args.spec.as_deref(), env)?;
+    let format = args.latent_format.as_deref();
+    let options = options(&args.how, format, &vae, &site.choice.settings)?;
+    let size = match (&args.latent, args.size) {
+        (_, Some(size)) => latent_size(size, args.frames, &vae)?,
+        (Some(path), None) => Latent::open(path)?.size(),
+        (None, None) => return Err(Usage("give the latent, or --size".to_owned()).into()),
     };
-    let options = options(&args.how, None, &vae, &choice.settings)?;
-    let opened = device::open(&choice)?;
-    let size = latent_size(args, &vae)?;
+    let opened = site.open()?;
     let store = Store::keeping_nothing(opened.device.clone());
-    let plan = nino_engine::plan_decode(&store, &vae, size, &options)?;
-    let report = PlanReport::new(&plan, &vae, &opened);
+    let plan = nino_engine::plan_decode(&store, &vae, size, &options);
+    let report = PlanReport::new(&fitted(plan, &opened)?, &vae, &opened);
     printer.text(&report)?;
     printer.document(&report)
 }
 
+/// A VAE's file, or the description of one.
+pub(crate) fn vae_of(file: Option<&Path>, spec: Option<&str>, env: &Env) -> Result<VaeFile> {
+    match (file, spec) {
+        (Some(path), _) => Ok(VaeFile::open(&file_of(&[ModelKind::Vae], path, env)?)?),
+        // Planning reads no weights, and yet asks where they are.
+        (None, Some(name)) => Ok(VaeFile::synthetic(name, 0)?),
+        (None, None) => Err(Usage("give --vae FILE or --spec NAME".to_owned()).into()),
+    }
+}
+
 /// The size in the VAE's own units; pixels must be whole latent pixels.
-fn latent_size(args: &PlanDecodeArgs, vae: &VaeFile) -> Result<LatentSize, Usage> {
-    let scale = vae.vae.scale();
-    if !args.size.width.is_multiple_of(scale) || !args.size.height.is_multiple_of(scale) {
+fn latent_size(size: Size, frames: usize, vae: &VaeFile) -> Result<LatentSize, Usage> {
+    let scale = vae.kind.scale();
+    if !size.width.is_multiple_of(scale) || !size.height.is_multiple_of(scale) {
         return Err(Usage(format!(
-            "{} takes sizes that are multiples of {scale}, not {}",
-            vae.name, args.size
+            "{} takes sizes that are multiples of {scale}, not {size}",
+            vae.name
         )));
     }
-    let frames = match vae.vae.time_scale() {
-        Some(time) => (args.frames.max(1) - 1).div_ceil(time) + 1,
-        None if args.frames > 1 => {
+    let frames = match vae.kind.time_scale() {
+        Some(time) => (frames.max(1) - 1).div_ceil(time) + 1,
+        None if frames > 1 => {
             return Err(Usage(format!(
-                "{} decodes single pictures, not {} frames",
-                vae.name, args.frames
+                "{} decodes single pictures, not {frames} frames",
+                vae.name
             )));
         }
         None => 1,
     };
     Ok(LatentSize {
         frames,
-        height: args.size.height / scale,
-        width: args.size.width / scale,
+        height: size.height / scale,
+        width: size.width / scale,
     })
 }
 
@@ -178,7 +261,7 @@ fn options(
         precision: precision_of(how.precision, settings)?,
         tile,
         chunking,
-        format: format(latent_format)?,
+        format: self::latent_format(latent_format)?,
         ..DecodeOptions::default()
     })
 }
@@ -218,7 +301,7 @@ pub(crate) fn precision(arg: PrecisionArg) -> Precision {
     }
 }
 
-fn format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
+pub(crate) fn latent_format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
     let Some(name) = name else { return Ok(None) };
     let format = LatentFormat::by_name(name).ok_or_else(|| {
         let known: Vec<&str> = nino_engine::LATENT_FORMATS.iter().map(|f| f.name).collect();
@@ -233,9 +316,12 @@ fn format(name: Option<&str>) -> Result<Option<&'static LatentFormat>, Usage> {
 /// Of the bar for each tile or chunk of frames.
 const PER_PART: u64 = 1000;
 
-fn show(bar: &ProgressBar, event: Event) {
+fn show(bar: &Bar, event: Event) {
     match event {
-        Event::Stage(stage) => bar.set_prefix(stage.name()),
+        Event::Stage(stage) => {
+            bar.begin(stage.name());
+            bar.set_prefix(stage.name());
+        }
         Event::Progress { done, total } => {
             bar.set_length(total as u64 * PER_PART);
             bar.set_position(done as u64 * PER_PART);
@@ -250,14 +336,17 @@ fn show(bar: &ProgressBar, event: Event) {
         }
         // Only `generate` has previews and passes, and hears them itself.
         Event::Preview(_) | Event::Pass { .. } => {}
-        Event::Note(text) => bar.suspend(|| printer::note(&format!("note: {text}"))),
+        Event::Note(text) => bar.suspend(|| printer::note(&text)),
     }
 }
 
-/// `gpu:0 (NVIDIA H200, coop)`
+/// `gpu:0 (NVIDIA H200, coop)`; of a card that is not here, `rx6600 (Radeon RX 6600, subgroup,
+/// predicted)`.
 pub(crate) fn device_text(opened: &Opened) -> String {
-    match opened.tier {
-        Some(tier) => format!("{} ({}, {tier})", opened.name, opened.model),
-        None => format!("{} ({})", opened.name, opened.model),
+    let mut inside = vec![opened.model.clone()];
+    inside.extend(opened.tier.map(|tier| tier.to_string()));
+    if opened.is_predicted() {
+        inside.push("predicted".to_owned());
     }
+    format!("{} ({})", opened.name, inside.join(", "))
 }

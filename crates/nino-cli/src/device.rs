@@ -9,7 +9,7 @@ use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::settings::Settings;
-use nino_engine::device::{self, DeviceChoice, DeviceError, Tier};
+use nino_engine::device::{self, DeviceChoice, DeviceError, Tier, Trial};
 pub(crate) use nino_engine::device::{Ceiling, DeviceName, Opened};
 use nino_graph::{Load, Rates};
 
@@ -49,6 +49,19 @@ impl Choice {
             return Err(Usage(text.to_owned()));
         }
         Ok(Choice { device, settings })
+    }
+}
+
+/// Matrix units that drivers have died of are tried by a process of their own first.
+pub(crate) fn try_matrices(env: &Env) {
+    match std::env::current_exe() {
+        Ok(program) if env.tries_gpus => device::try_matrices_with(Trial {
+            program,
+            args: vec!["try-gpu".into()],
+            folder: env.cache_dir.as_ref().map(|dir| dir.join("kernels")),
+        }),
+        Ok(_) => {}
+        Err(e) => tracing::debug!("matrix units are used untried: {e}"),
     }
 }
 

@@ -17,7 +17,7 @@ mod verify;
 use crate::args::DoctorArgs;
 use crate::device::Choice;
 use crate::env::{self, Env};
-use crate::failure::Told;
+use crate::failure::{Told, Usage};
 use crate::printer::Printer;
 use anyhow::Result;
 use facts::{Config, Facts, Memory};
@@ -36,7 +36,18 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> {
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let mut problems: Vec<String> = env.config_problem.iter().cloned().collect();
+    let choice = match Choice::with_profile(&args.device, args.profile, env) {
+        Ok(choice) => choice,
+        Err(Usage(problem)) => {
+            // What variables and the config file say cannot be meant: flags alone have to do.
+            problems.push(problem);
+            Choice {
+                settings: env.settings.clone(),
+                ..Choice::with_profile(&args.device, args.profile, &Env::default())?
+            }
+        }
+    };
     // A device that was named must exist; when none was, no GPU is a finding and no failure.
     let named = choice.device.device.is_some() || choice.device.tier.is_some();
     let targets = if args.verify || named {
@@ -44,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     } else {
         Vec::new()
     };
-    let facts = gather(&choice, env);
+    let facts = gather(&choice, env, problems);
     let findings = rules::findings(&facts);
     printer.text(print::report(&facts, &findings))?;
     let filter = args.filter.as_deref().unwrap_or_default();
@@ -64,7 +75,14 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     Ok(())
 }
 
-fn gather(choice: &Choice, env: &Env) -> Facts {
+/// Folders of models that are named and not there.
+fn missing_folders(env: &Env) -> Vec<String> {
+    let named = env.models.iter().chain(&env.comfyui);
+    let missing = named.filter(|folder| !folder.is_dir());
+    missing.map(|folder| folder.display().to_string()).collect()
+}
+
+fn gather(choice: &Choice, env: &Env, problems: Vec<String>) -> Facts {
     let environment = env::listed();
     let driver_files: Vec<&str> = environment
         .iter()
@@ -89,8 +107,10 @@ fn gather(choice: &Choice, env: &Env) -> Facts {
         environment,
         config: Config {
             path: env.config.clone(),
-            found: choice.settings.file.is_some(),
+            found: env.config.as_ref().is_some_and(|path| path.exists()),
             settings: choice.settings.all().clone(),
+            problems,
+            missing_folders: missing_folders(env),
         },
     }
 }

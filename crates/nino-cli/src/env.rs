@@ -15,6 +15,8 @@ pub(crate) struct Env {
     pub(crate) log: Option<String>,
     /// Where the config file is, if it is there.
     pub(crate) config: Option<PathBuf>,
+    /// What is wrong with the config file, where it was left out for that.
+    pub(crate) config_problem: Option<String>,
     /// What variables and the config file set.
     pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
@@ -23,6 +25,8 @@ pub(crate) struct Env {
     pub(crate) temp_dir: Option<PathBuf>,
     /// No kernels in PTX, to see whether those are what goes wrong.
     pub(crate) no_ptx: bool,
+    /// Matrix units that drivers have died of are tried by another process before they are used.
+    pub(crate) tries_gpus: bool,
     pub(crate) hf_endpoint: Option<String>,
     pub(crate) hf_token: Option<String>,
     /// Where Hugging Face's tools keep downloads; `nino pull` shares it.
@@ -44,10 +48,31 @@ impl Env {
         Env::from(|name| std::env::var(name).ok())
     }
 
+    /// The same where the config file may be broken: it is left out, and told.
+    pub(crate) fn read_without_trust() -> Env {
+        let var = |name: &str| std::env::var(name).ok();
+        let problem = match Env::from(var) {
+            Ok(env) => return env,
+            Err(Usage(problem)) => problem,
+        };
+        let vars = |name: &str| var(name).filter(|v| !v.is_empty());
+        let settings = Settings::of_variables(vars);
+        Env {
+            config_problem: Some(problem),
+            ..Env::with(vars, settings)
+        }
+    }
+
     fn from(var: impl Fn(&str) -> Option<String>) -> Result<Env, Usage> {
         let var = |name: &str| var(name).filter(|v| !v.is_empty());
         let (config, named) = settings::config_path(var);
         let settings = Settings::read(var, config.as_deref(), named)?;
+        Ok(Env::with(var, settings))
+    }
+
+    /// What variables say, beside settings that were read already.
+    fn with(var: impl Fn(&str) -> Option<String> + Copy, settings: Settings) -> Env {
+        let (config, _) = settings::config_path(var);
         let base = var("XDG_CACHE_HOME")
             .or_else(|| var("LOCALAPPDATA"))
             .map(PathBuf::from)
@@ -59,9 +84,10 @@ impl Env {
             let cache = cache.unwrap_or_else(|| PathBuf::from(home).join(".cache"));
             Some(cache.join("huggingface"))
         });
-        Ok(Env {
+        Env {
             log: var("NINO_LOG"),
             config,
+            config_problem: None,
             models: settings
                 .text("models")
                 .map(|v| std::env::split_paths(v).collect())
@@ -76,6 +102,7 @@ impl Env {
                 .or_else(|| base.map(|b| b.join("nino"))),
             temp_dir: var("TMPDIR").map(PathBuf::from),
             no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
+            tries_gpus: var("NINO_GPU_TRIAL").is_none_or(|v| v != "0"),
             hf_endpoint: var("HF_ENDPOINT"),
             hf_token: var("HF_TOKEN"),
             hf_cache: var("HF_HUB_CACHE")
@@ -85,7 +112,7 @@ impl Env {
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
             kitty: var("KITTY_WINDOW_ID").is_some(),
-        })
+        }
     }
 
     /// Where models are found by name.
@@ -95,8 +122,20 @@ impl Env {
             comfyui: self.comfyui.clone(),
             downloads: self.hf_cache.clone(),
             home: self.home.clone(),
+            short_names: crate::pull::short_names(),
         })
     }
+}
+
+/// Where the config file is looked for.
+pub(crate) fn config_path() -> Option<PathBuf> {
+    let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    settings::config_path(var).0
+}
+
+/// Whether messages may be in color; a terminal is wanted for that, too.
+pub(crate) fn colors() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 /// Without a display, Mesa's layer that asks it for its GPU can only print an error about that;
@@ -132,27 +171,16 @@ const KNOWN: &[Known] = &[
         "NINO_CONFIG",
         "the config file, instead of nino/config.toml in the user's config folder",
     ),
-    known("NINO_PROFILE", "default of --profile"),
-    known("NINO_DEVICE", "default of --device"),
-    known("NINO_GPU_TIER", "default of --gpu-tier"),
-    known("NINO_BUDGET", "default of --budget"),
-    known("NINO_THREADS", "default of --threads"),
-    known("NINO_PRECISION", "default of --precision"),
-    known("NINO_TILE", "default of --tile"),
-    known("NINO_TILE_SIZE", "default of --tile-size"),
-    known("NINO_OVERLAP", "default of --overlap"),
-    known("NINO_QUANTIZE", "default of --quantize"),
+    known(
+        "NINO_GPU_TRIAL",
+        "0: the matrix units of AMD cards are used without a process of its own that tries them",
+    ),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
     known(
         "TMPDIR",
         "folder for values that do not fit into memory, instead of /var/tmp",
     ),
     known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
-    known("NINO_MODELS", "folders where model files are found by name"),
-    known(
-        "NINO_COMFYUI",
-        "ComfyUI's folder: its models are found by name, too",
-    ),
     known(
         "NINO_REQUIRE_GPU",
         "1 makes tests fail that find no GPU; no effect on nino itself",
@@ -281,9 +309,12 @@ fn listed_of(vars: impl Iterator<Item = (String, String)>) -> Vec<SetVariable> {
         .filter(|(name, _)| !name.starts_with("NINO_TEST_"))
         .filter_map(|(name, value)| {
             let known = KNOWN.iter().find(|k| matches(k.name, &name));
-            let unknown = known.is_none() && name.starts_with("NINO_");
-            let about = match known {
-                Some(known) => known.about,
+            let mut settings = settings::KEYS.iter();
+            let setting = settings.find(|(key, _)| settings::variable(key) == name);
+            let about = known.map(|k| k.about).or(setting.map(|(_, about)| *about));
+            let unknown = about.is_none() && name.starts_with("NINO_");
+            let about = match about {
+                Some(about) => about,
                 None if unknown => "nino knows no variable of this name",
                 None => return None,
             };

@@ -1,10 +1,11 @@
-//! From an error to one sentence, `hint:` lines and an exit code.
+//! From an error to one sentence, `hint:` lines, a kind for other programs and an exit code.
 
+use crate::args::VerbFlags;
 use crate::generate::rescue::Rescued;
 use crate::hints;
 use crate::pull::HubError;
-use nino_engine::device::GpuError;
-use nino_engine::{DeviceError, EngineError, LibraryError};
+use nino_engine::media::MediaError;
+use nino_engine::{DeviceError, EngineError, ErrorKind, LibraryError};
 use nino_graph::{ExecError, PlanError};
 use nino_suite::RunError;
 use std::error::Error;
@@ -14,6 +15,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
+
+/// The same, with what to type instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{sentence}")]
+pub(crate) struct UsageWithHint {
+    pub(crate) sentence: String,
+    pub(crate) hint: String,
+}
 
 /// Work ended because the user pressed Ctrl-C.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +34,123 @@ pub(crate) struct Interrupted;
 #[error("failed")]
 pub(crate) struct Told(pub(crate) u8);
 
+/// An error as it is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What stands before the sentence: `error`, or `stopped` where the user asked for it.
+    pub(crate) label: &'static str,
+    pub(crate) sentence: String,
+    /// What the error is about, for programs.
+    pub(crate) kind: &'static str,
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failure {
+    /// `verb` has the flags that a hint may name.
+    pub(crate) fn of(error: &anyhow::Error, verb: &VerbFlags) -> Failure {
+        let kind = kind(error);
+        let stopped = kind == ErrorKind::Cancelled.name();
+        Failure {
+            label: if stopped { "stopped" } else { "error" },
+            sentence: sentence(error),
+            kind,
+            hints: hints(error, verb),
+        }
+    }
+
+    /// From what clap says: a paragraph, then tips and usage.
+    pub(crate) fn usage(said: &str) -> Failure {
+        let mut paragraphs = said.trim_start_matches("error: ").split("\n\n");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let first = paragraphs.next().unwrap_or(said);
+        let tips = paragraphs.flat_map(str::lines);
+        let tips = tips.filter_map(|line| line.trim().strip_prefix("tip: "));
+        Failure {
+            label: "error",
+            sentence: words(first),
+            kind: USAGE,
+            hints: tips.map(words).collect(),
+        }
+    }
+
+    /// A panic, which is a mistake of this program.
+    pub(crate) fn bug(what: &str) -> Failure {
+        Failure {
+            label: "error",
+            sentence: format!("this is a bug in nino: {what}"),
+            kind: ErrorKind::Internal.name(),
+            hints: vec![
+                "please report this line with the output of `nino doctor --json`".to_owned(),
+            ],
+        }
+    }
+}
+
+/// The kind of errors that come from the command line itself.
+const USAGE: &str = "usage";
+
+/// What an error is about: the engine's kinds, `usage`, `download`, and `other`.
+fn kind(error: &anyhow::Error) -> &'static str {
+    error.chain().find_map(kind_of).unwrap_or("other")
+}
+
+fn kind_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if error.is::<Usage>() || error.is::<UsageWithHint>() {
+        return Some(USAGE);
+    }
+    // An extension that no format has is a slip of the pen.
+    let media = match error.downcast_ref() {
+        Some(EngineError::Media(media)) => Some(media),
+        _ => error.downcast_ref(),
+    };
+    if let Some(MediaError::UnknownFormat { .. }) = media {
+        return Some(USAGE);
+    }
+    if error.is::<HubError>() {
+        return Some("download");
+    }
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return Some(engine.kind().name());
+    }
+    let kind = if error.is::<Interrupted>() {
+        ErrorKind::Cancelled
+    } else if error.is::<DeviceError>() {
+        ErrorKind::Device
+    } else if let Some(RunError::Exec(exec)) = error.downcast_ref() {
+        return Some(exec_kind(exec).name());
+    } else if let Some(exec) = error.downcast_ref::<ExecError>() {
+        exec_kind(exec)
+    } else if let Some(plan) = error.downcast_ref::<PlanError>() {
+        match plan {
+            PlanError::OverBudget { .. } => ErrorKind::OverBudget,
+            _ => ErrorKind::Unsupported,
+        }
+    } else if error.is::<LibraryError>()
+        || error.is::<nino_weights::Error>()
+        || error.is::<nino_files::FileError>()
+        || error.is::<MediaError>()
+        || error.is::<io::Error>()
+    {
+        ErrorKind::File
+    } else {
+        return None;
+    };
+    Some(kind.name())
+}
+
+fn exec_kind(error: &ExecError) -> ErrorKind {
+    match error {
+        ExecError::Cancelled => ErrorKind::Cancelled,
+        ExecError::OutOfMemory { .. } | ExecError::HostMemory { .. } | ExecError::Disk { .. } => {
+            ErrorKind::OutOfMemory
+        }
+        ExecError::DeviceLost { .. } => ErrorKind::DeviceLost,
+        ExecError::Unsupported { .. } => ErrorKind::Unsupported,
+        ExecError::Param(_) => ErrorKind::File,
+        _ => ErrorKind::Internal,
+    }
+}
+
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
         return 0;
@@ -32,16 +158,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(Told(code)) = error.downcast_ref() {
         return *code;
     }
-    let interrupted = error.chain().any(|e| {
-        e.is::<Interrupted>()
-            || matches!(e.downcast_ref(), Some(ExecError::Cancelled))
-            || matches!(e.downcast_ref(), Some(EngineError::Cancelled))
-    });
-    if interrupted {
-        return 130;
+    match kind(error) {
+        USAGE => 2,
+        kind if kind == ErrorKind::Cancelled.name() => 130,
+        _ => 1,
     }
-    let usage = error.chain().any(<dyn Error>::is::<Usage>);
-    if usage { 2 } else { 1 }
 }
 
 /// After this error the next piece of work would fail too.
@@ -64,7 +185,11 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// The error and its causes in one line; a cause that was already told is not told again.
-pub(crate) fn sentence(error: &anyhow::Error) -> String {
+fn sentence(error: &anyhow::Error) -> String {
+    // What was kept of a run that the user stopped is no error, and says all there is to say.
+    if let Some(stopped) = error.downcast_ref::<Rescued>().filter(|r| r.is_stopped()) {
+        return stopped.to_string();
+    }
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -76,95 +201,51 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-/// The first paragraph of what clap says, in one line; usage and tips follow it.
-pub(crate) fn usage(said: &str) -> String {
-    let first = said.trim_start_matches("error: ").split("\n\n").next();
-    let words: Vec<&str> = first.unwrap_or(said).split_whitespace().collect();
-    words.join(" ")
-}
-
 /// What a person can try, for the errors we know a way out of.
-pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
+fn hints(error: &anyhow::Error, verb: &VerbFlags) -> Vec<String> {
     let rescued = error.downcast_ref::<Rescued>();
     let rescued = rescued.map_or(&[][..], Rescued::hints).iter().cloned();
-    rescued.chain(error.chain().filter_map(hint)).collect()
+    let known = error.chain().filter_map(|e| match e.downcast_ref() {
+        Some(UsageWithHint { hint, .. }) => Some(hint.clone()),
+        None => hints::of(e, verb),
+    });
+    rescued.chain(known).collect()
 }
 
-fn hint(error: &(dyn Error + 'static)) -> Option<String> {
-    // Transparent errors hide their inner error from the chain.
-    let (plan, exec) = match error.downcast_ref::<RunError>() {
-        Some(RunError::Plan(e)) => (Some(e), None),
-        Some(RunError::Exec(e)) => (None, Some(e)),
-        _ => (error.downcast_ref(), error.downcast_ref()),
-    };
-    if let Some(engine) = error.downcast_ref::<EngineError>() {
-        return hints::of(engine);
-    }
-    if let Some(DeviceError::Exec(e)) = error.downcast_ref() {
-        return exec_hint(e).map(str::to_owned);
-    }
-    let gpu = match error.downcast_ref() {
-        Some(DeviceError::Gpu(e)) => gpu_hint(e),
-        Some(DeviceError::NoSuchGpu { .. }) => Some("`nino doctor` lists the devices as gpu:N"),
-        Some(DeviceError::NoSuchTier { .. }) => Some("leave --gpu-tier out to get the best one"),
-        _ => None,
-    };
-    let text = gpu
-        .or_else(|| exec.and_then(exec_hint))
-        .or_else(|| plan.map(plan_hint))
-        .or_else(|| error.downcast_ref().and_then(HubError::hint))
-        .or_else(|| error.downcast_ref().and_then(library_hint));
-    text.map(str::to_owned)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn gpu_hint(error: &GpuError) -> Option<&'static str> {
-    match error {
-        GpuError::NoAdapter { .. } => {
-            Some("`nino doctor` says what is missing; --device cpu always works")
-        }
-        GpuError::NoSuchAdapter { .. } => Some("`nino doctor` lists the devices as gpu:N"),
-        GpuError::NoSuchTier { .. } => Some("leave --gpu-tier out to get the best one"),
-        GpuError::DeviceCreation { .. } | GpuError::Kernel { .. } | GpuError::DeviceLost { .. } => {
-            Some("a newer driver or a lower --gpu-tier may help; --device cpu always works")
-        }
-        GpuError::OutOfMemory { .. } => {
-            Some("close programs that use the card, or lower --budget so that the plan is smaller")
-        }
-        _ => None,
+    #[test]
+    fn what_clap_says_becomes_a_sentence_and_its_tips() {
+        let said = "error: unexpected argument '--sed' found\n\n  tip: a similar argument exists: \
+                    '--seed'\n\nUsage: nino generate";
+        let failure = Failure::usage(said);
+        assert_eq!(failure.sentence, "unexpected argument '--sed' found");
+        assert_eq!(failure.hints, ["a similar argument exists: '--seed'"]);
+        assert_eq!(failure.kind, "usage");
     }
-}
 
-fn library_hint(error: &LibraryError) -> Option<&'static str> {
-    match error {
-        LibraryError::Unknown { places, .. } if places.is_empty() => Some(
-            "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's own, and names are found there",
-        ),
-        _ => None,
-    }
-}
-
-fn exec_hint(error: &ExecError) -> Option<&'static str> {
-    match error {
-        ExecError::OutOfMemory { .. } => Some(
-            "close programs that use the device, or lower --budget so that the plan is smaller",
-        ),
-        ExecError::HostMemory { .. } => {
-            Some("close programs, or raise --budget if the device has more memory")
-        }
-        ExecError::Disk { .. } => Some("set TMPDIR to a folder with more room, or raise --budget"),
-        ExecError::DeviceLost { .. } => Some(
-            "`nino doctor` lists known driver trouble; a lower --gpu-tier or --device cpu may work",
-        ),
-        ExecError::Unsupported { .. } => Some("--device cpu runs every op"),
-        _ => None,
-    }
-}
-
-fn plan_hint(error: &PlanError) -> &'static str {
-    match error {
-        PlanError::OverBudget { .. } => "raise --budget; `nino doctor` shows what this device has",
-        PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. } => {
-            "--device cpu has no such limit"
+    #[test]
+    fn kinds_and_exit_codes_belong_together() {
+        let over = PlanError::OverBudget {
+            need: 2,
+            weights: 1,
+            arena: 1,
+            op: "conv".to_owned(),
+            outside_plans: 0,
+            budget: 1,
+        };
+        let cases: [(anyhow::Error, &str, u8); 5] = [
+            (Usage("x".to_owned()).into(), "usage", 2),
+            (Interrupted.into(), "cancelled", 130),
+            (EngineError::Cancelled.into(), "cancelled", 130),
+            (anyhow::Error::new(over).context("plan"), "over-budget", 1),
+            (anyhow::anyhow!("anything"), "other", 1),
+        ];
+        for (error, wanted, code) in cases {
+            assert_eq!(kind(&error), wanted, "{error}");
+            assert_eq!(exit_code(&error), code, "{error}");
         }
     }
 }

@@ -1,12 +1,17 @@
-//! `nino generate`: a prompt to pictures.
+//! `nino generate`: prompts to pictures.
 
 mod from;
 mod graph;
 mod graphics;
+mod ineffective;
+mod jobs;
 mod metadata;
 pub(crate) mod model;
 mod model_hash;
+mod names;
 mod output;
+pub(crate) mod planned;
+mod prompts;
 mod report;
 mod request;
 pub(crate) mod rescue;
@@ -21,17 +26,19 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
+use crate::naming::Words;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
-use from::{Flags, Wanted};
+use from::Wanted;
+pub(crate) use graph::find_for_graph;
 use graphics::Graphics;
+use jobs::Job;
 use metadata::Origin;
 use model_hash::ModelHash;
-use nino_engine::{
-    Checkpoint, Control, Event, GenerateRequest, Generated, ModelKind, Seed, Store, plan_generate,
-};
+use nino_engine::{Control, Event, GenerateRequest, Generated, Seed, Store};
+use output::Outputs;
 use report::Report;
-use rescue::Rescue;
+use rescue::{About, Rescue};
 use screen::Screen;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -45,41 +52,43 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     };
     let args = repeated.as_deref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
-    let mut model = model::open(&args.model, &choice, env)?;
-    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
-    let mut request = request::request(args, &model, &choice.settings, env)?;
-    request.embeddings = env.library().folders(ModelKind::Embedding)?;
-    let model_hash = ModelHash::start(&model.path, env.cache_dir.as_deref());
-    let tips = tips::tips(&request, &model);
-    let batch = choice.settings.batch_tip(request.batch);
-    for tip in tips.iter().chain(&batch) {
-        printer::note(&format!("tip: {tip}"));
-    }
-    output::check(args)?;
+    let model = model::open(&args.model, &choice, env)?;
+    let jobs = jobs::read(args, model, &choice, &flags, env)?;
+    let (first, count) = (&jobs[0], args.count as usize);
+    let model_hash = ModelHash::start(&first.model.path, env.cache_dir.as_deref());
+    let tips = tips::tips(&first.request, &first.model, args);
+    let batch = choice.settings.batch_tip(first.request.batch);
+    tips.iter().chain(&batch).for_each(|tip| printer::tip(tip));
+    let guard = jobs::guard(args, Some(&first.model), env);
+    let outputs = Outputs::new(args, &choice.settings, jobs.len(), guard)?;
+    outputs.check(printer.json)?;
     let opened = device::open(&choice)?;
-    let count = args.count as usize;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
-    request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
-    plan_generate(&opened.device, &model, &request, count)?;
+    let ineffective = ineffective::notes(args, &first.model, screen.shows_previews());
+    ineffective.iter().for_each(|note| printer::note(note));
+    let preview = request::preview(&args.preview, screen.shows_previews(), env)?;
+    let total = jobs.len() * count;
+    jobs::plan(&jobs, &opened, preview.as_ref(), total)?;
     // Weights that fit beside each other stay for the next picture.
-    let store = Store::for_pictures(opened.device.clone(), count);
+    let store = Store::for_pictures(opened.device.clone(), total);
     let maker = Maker {
         args,
-        model: &model,
+        outputs: &outputs,
         opened: &opened,
         store: &store,
-        flags: &flags,
         model_hash: &model_hash,
     };
-    let mut report = Report::new(&request, &model, device_text(&opened));
-    for i in 0..count {
-        screen.next(i, count);
-        let request = seeded(&request, i);
-        let made = maker.make(&request, i, &mut screen);
-        let (made, files) = match count {
+    let mut report = Report::new(&first.request, &first.model, &opened);
+    for i in 0..total {
+        screen.next(i, total);
+        let job = &jobs[i / count];
+        let mut request = seeded(&job.request, i % count);
+        request.preview.clone_from(&preview);
+        let made = maker.make(job, &request, i, &mut screen);
+        let (made, files) = match total {
             1 => made?,
-            _ => made.with_context(|| format!("picture {} of {count}", i + 1))?,
+            _ => made.with_context(|| format!("picture {} of {total}", i + 1))?,
         };
         report.add(&request, &made, files);
         if let Some(picture) = made.pictures.last() {
@@ -88,11 +97,13 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     }
     screen.close();
     report.close(started.elapsed());
-    printer.text(&report)?;
-    printer.document(&report)
+    if outputs.is_stdout() {
+        return Ok(());
+    }
+    printer.files(report.files(), &report)
 }
 
-/// The request of picture `i`: the same with the seed `i` higher.
+/// The request of picture `i` of a prompt: the same with the seed `i` higher.
 fn seeded(request: &GenerateRequest, i: usize) -> GenerateRequest {
     GenerateRequest {
         seed: Seed {
@@ -106,46 +117,60 @@ fn seeded(request: &GenerateRequest, i: usize) -> GenerateRequest {
 /// Makes one picture, or one batch, after the other.
 struct Maker<'a> {
     args: &'a GenerateArgs,
-    model: &'a Checkpoint,
+    outputs: &'a Outputs<'a>,
     opened: &'a Opened,
     store: &'a Store,
-    flags: &'a Flags,
     model_hash: &'a ModelHash,
 }
 
 impl Maker<'_> {
+    /// Makes picture `i` of all.
     fn make(
         &self,
+        job: &Job,
         request: &GenerateRequest,
         i: usize,
         screen: &mut Screen,
     ) -> Result<(Generated, Vec<PathBuf>)> {
-        let output = output::path(self.args, &request.prompt, request.seed.value, i);
-        let mut rescue = Rescue::new(self.args, self.model, request, (&output, i));
+        let model = &job.model;
+        let words = Words {
+            prompt: &request.prompt,
+            seed: request.seed.value,
+            model: model.name(),
+        };
+        let output = self.outputs.place(words, i)?;
+        let about = About {
+            args: self.args,
+            model,
+            request,
+        };
+        let mut rescue = Rescue::new(about, self.outputs.latent(i), &output);
         let mut on_event = |event: Event| screen.hear(event);
         let mut control = Control {
             cancel: interrupt::flag(),
             on_event: &mut on_event,
         };
-        let made = nino_engine::generate(
-            self.store,
-            self.model,
-            request,
-            &mut control,
-            &mut |latent| rescue.keep(latent),
-        );
+        let made = nino_engine::generate(self.store, model, request, &mut control, &mut |latent| {
+            rescue.keep(latent)
+        });
         let made = made.with_context(|| rescue.told())?;
         let origin = Origin {
-            flags: self.flags,
+            flags: &job.flags,
             files: &self.args.model,
-            model: self.model,
+            loras: &job.loras,
+            model,
             model_hash: self.model_hash.wait(),
             device: &device_text(self.opened),
             clip_skip: request.clip_skip,
         };
         let text = metadata::text(request, &origin);
-        let files = output::write(&output, &made, &text).with_context(|| rescue.told())?;
+        let files = self.outputs.write(&output, &made, &text);
+        let files = files.with_context(|| rescue.told())?;
         rescue.done();
+        for file in files.iter().filter(|_| !self.outputs.is_stdout()) {
+            let seed = request.seed.value;
+            printer::event(&serde_json::json!({ "event": "picture", "file": file, "seed": seed }));
+        }
         Ok((made, files))
     }
 }

@@ -1,88 +1,154 @@
-//! `nino pull`: downloads from a Hugging Face-compatible server into the cache its tools share.
+//! `nino pull`: downloads a model, and says how to use it.
 
-mod cache;
-mod choose;
-mod download;
-mod hub;
+mod failure;
+mod report;
+mod screen;
 
 use crate::args::PullArgs;
 use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::list::facts::{self, What};
 use crate::printer::Printer;
 use anyhow::Result;
-use cache::Cache;
-use hub::Hub;
-pub(crate) use hub::HubError;
-use serde::Serialize;
-use std::path::PathBuf;
-
-#[derive(Serialize)]
-struct Document {
-    repo: String,
-    revision: String,
-    files: Vec<Pulled>,
-}
-
-#[derive(Serialize)]
-struct Pulled {
-    file: String,
-    path: PathBuf,
-    bytes: u64,
-    /// `None` where the server gives no SHA-256, as for small text files.
-    sha256: Option<String>,
-    /// It was there already.
-    cached: bool,
-}
+pub(crate) use failure::{HubError, told};
+use nino_hub::{Alias, Choice, Files, Hub, HubOptions, Limits, Plan, Planned, Revision, Target};
+use report::{Document, Pulled, Use};
+use screen::Screen;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &PullArgs, env: &Env, printer: Printer) -> Result<()> {
-    let (repo, file) = split(&args.what)?;
-    let hub = Hub::new(env, repo, &args.revision);
-    let cache = Cache::new(env, repo)?;
-    let files = match file {
-        Some(file) => vec![file.to_owned()],
-        None => choose::files(repo, &hub.list()?)?,
+    let Some(what) = args.what.as_ref().filter(|_| !args.list) else {
+        return report::aliases(printer);
     };
-    let mut pulled = Vec::new();
-    for file in files {
-        let done = download::fetch(&hub, &cache, &file, printer)?;
-        let note = if done.cached { ", already there" } else { "" };
-        printer.text(format!(
-            "{} ({}{note})",
-            done.path.display(),
-            Bytes(done.bytes)
-        ))?;
-        pulled.push(done);
+    let hub = Hub::new(HubOptions {
+        endpoint: env.hf_endpoint.clone(),
+        token: env.hf_token.clone(),
+        cache: cache(env)?,
+        limits: Limits::default(),
+        proxy: true,
+    });
+    let hub = hub.map_err(told)?;
+    let target = hub.target(what).map_err(told)?;
+    let plan = plan(&hub, &target, args)?;
+    if !printer.quiet || args.dry_run {
+        printer.text(report::head(what, &plan))?;
     }
-    printer.document(&Document {
-        repo: repo.to_owned(),
-        revision: args.revision.clone(),
-        files: pulled,
+    let mut document = Document::new(&target, &plan);
+    if args.dry_run {
+        return printer.document(&document);
+    }
+    hub.check_room(&plan).map_err(told)?;
+    for planned in &plan.files {
+        document.files.push(fetch(&hub, planned, printer)?);
+    }
+    document.use_it = use_of(&target, &plan, &document.files, env);
+    if let Some(use_it) = document.use_it.as_ref().filter(|_| !printer.quiet) {
+        printer.text(format!("use it: {}", use_it.command))?;
+    }
+    printer.document(&document)
+}
+
+/// Where downloads are.
+pub(crate) fn cache(env: &Env) -> Result<PathBuf, Usage> {
+    let none =
+        || Usage("there is no home folder to keep downloads in: set HF_HUB_CACHE".to_owned());
+    env.hf_cache.clone().ok_or_else(none)
+}
+
+/// Short names and the files they stand for, as the library finds them among downloads.
+pub(crate) fn short_names() -> Vec<(String, String)> {
+    let each = Alias::all().filter_map(|alias| {
+        let first = alias.files.first()?;
+        Some((alias.name.to_owned(), format!("{}/{first}", alias.repo)))
+    });
+    each.collect()
+}
+
+/// Whether `nino pull` knows a model by this name.
+pub(crate) fn is_short_name(name: &str) -> bool {
+    Alias::find(name).is_some_and(|alias| alias.runs)
+}
+
+fn plan(hub: &Hub, target: &Target, args: &PullArgs) -> Result<Plan> {
+    let revision = args.revision.as_deref().map(Revision::new).transpose();
+    let revision = revision.map_err(|e| Usage(format!("--revision: {e}")))?;
+    let choice = Choice {
+        include: args.include.clone(),
+        variant: args.variant.clone(),
+    };
+    let chooses = choice != Choice::default();
+    let names_files = !matches!(
+        target,
+        Target::Repo {
+            files: Files::Choose | Files::Below(_),
+            ..
+        }
+    );
+    if chooses && names_files {
+        let text = "--include and --variant choose from a repository, and a file is named: \
+                    leave one out";
+        return Err(Usage(text.to_owned()).into());
+    }
+    let screen = Screen::silent();
+    let plan = hub.plan(target, revision.as_ref(), &choice, &screen);
+    plan.map_err(told)
+}
+
+fn fetch(hub: &Hub, planned: &Planned, printer: Printer) -> Result<Pulled> {
+    const MIB: u32 = 20;
+    let bar = printer.progress(planned.size >> MIB);
+    bar.begin(planned.file.as_str());
+    bar.set_message(format!("MiB  {}", planned.file));
+    let position = |bytes: u64| bar.set_position(bytes >> MIB);
+    let done = hub.fetch(planned, &Screen::new(&position));
+    bar.finish_and_clear();
+    let done = done.map_err(told)?;
+    let note = if done.cached { ", already there" } else { "" };
+    let about = if printer.quiet {
+        String::new()
+    } else {
+        format!(" ({}{note})", Bytes(done.bytes))
+    };
+    printer.text(format!("{}{about}", done.path.display()))?;
+    Ok(Pulled::new(planned, done))
+}
+
+/// How to use what was downloaded: by its short name, the repository's, or the file's.
+fn use_of(target: &Target, plan: &Plan, files: &[Pulled], env: &Env) -> Option<Use> {
+    let is_weights = |f: &&Pulled| nino_hub::is_model_file(&f.file);
+    let weights: Vec<&Pulled> = files.iter().filter(is_weights).collect();
+    let folder = files.iter().find(|f| f.file == "model_index.json");
+    let alias = match target {
+        Target::Repo { alias, .. } => *alias,
+        Target::Url { .. } => None,
+    };
+    let (path, full): (&Path, String) = match (folder, weights.first()) {
+        (Some(index), _) => (index.path.parent()?, plan.repo.to_string()),
+        (None, Some(first)) => (&first.path, format!("{}/{}", plan.repo, first.file)),
+        (None, None) => return None,
+    };
+    let found = facts::of(path);
+    let name = alias.map_or_else(
+        || shortest(env, found.what, path, &full),
+        |a| a.name.to_owned(),
+    );
+    let command = report::command(&found, &name);
+    Some(Use {
+        name,
+        command,
+        runs: found.runs,
     })
 }
 
-/// `org/name` or `org/name:path/in/it`, with nothing that could reach outside a folder.
-fn split(what: &str) -> Result<(&str, Option<&str>)> {
-    let (repo, file) = match what.split_once(':') {
-        Some((repo, file)) => (repo, Some(file)),
-        None => (what, None),
-    };
-    let plain = |s: &str| {
-        !s.is_empty()
-            && s != "."
-            && s != ".."
-            && !s.contains(['\\', ':', '\0', '?', '#', '%'])
-            && !s.contains(char::is_whitespace)
-    };
-    let repo_ok = repo.split('/').count() <= 2 && repo.split('/').all(plain);
-    if !repo_ok {
-        return Err(Usage(format!("{repo:?} is not a repository such as org/name")).into());
+/// The file's name without its ending, if that alone finds it; else all of its name.
+fn shortest(env: &Env, what: What, path: &Path, full: &str) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let found = env.library().find(what.kinds(), &stem);
+    let is_short = path.is_file() && found.is_ok_and(|found| found == path);
+    if is_short {
+        stem.into_owned()
+    } else {
+        full.to_owned()
     }
-    if file.is_some_and(|f| !f.split('/').all(plain)) {
-        return Err(Usage(format!(
-            "{what:?}: what follows the colon is not a file's path"
-        ))
-        .into());
-    }
-    Ok((repo, file))
 }

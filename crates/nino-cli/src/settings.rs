@@ -14,8 +14,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What can be set, by its name in the file. The variable is `NINO_` and the name in capitals.
-pub(crate) const KEYS: [(&str, &str); 12] = [
+/// What can be set, by its name in the file, and what it is. The variable is `NINO_` and the name
+/// in capitals.
+pub(crate) const KEYS: [(&str, &str); 19] = [
+    ("model", "default of --model"),
+    ("steps", "default of --steps"),
+    ("sampler", "default of --sampler"),
+    ("scheduler", "default of --scheduler"),
+    (
+        "size",
+        "default of --size, for pictures that start from nothing",
+    ),
+    ("output_dir", "folder of pictures that -o does not name"),
+    (
+        "output_name",
+        "names of those pictures: {prompt}-{seed}, or with {model} and {n}",
+    ),
     ("profile", "default of --profile"),
     ("device", "default of --device"),
     ("gpu_tier", "default of --gpu-tier"),
@@ -61,6 +75,13 @@ impl Settings {
             settings.said = file::read(path)?;
             settings.file = Some(path.to_owned());
         }
+        settings.said.extend(Settings::of_variables(var).said);
+        Ok(settings)
+    }
+
+    /// From variables alone.
+    pub(crate) fn of_variables(var: impl Fn(&str) -> Option<String>) -> Settings {
+        let mut settings = Settings::default();
         for (key, _) in KEYS {
             let name = variable(key);
             if let Some(value) = var(&name) {
@@ -68,7 +89,7 @@ impl Settings {
                 settings.said.insert(key, Said { value, by });
             }
         }
-        Ok(settings)
+        settings
     }
 
     /// With what the profile says where nothing else does; `flag` is the profile of the command
@@ -139,7 +160,7 @@ impl Settings {
         self.said.get(key).map(|said| said.value.as_str())
     }
 
-    /// All of it, for `nino doctor`.
+    /// All of it, for `nino doctor` and `nino config`.
     pub(crate) fn all(&self) -> &BTreeMap<&'static str, Said> {
         &self.said
     }

@@ -19,6 +19,8 @@ pub(crate) struct Verdict {
     outside_available_bytes: Option<u64>,
     #[serde(skip)]
     outside_is: &'static str,
+    #[serde(skip)]
+    is_predicted: bool,
 }
 
 /// What a plan needs, in bytes.
@@ -46,28 +48,36 @@ impl Verdict {
             outside,
             outside_available_bytes,
             outside_is: if is_cpu { "disk" } else { "memory" },
+            is_predicted: opened.is_predicted(),
         }
     }
 }
 
+/// One line: `fits here: 4.2 GiB of 21.6 GiB`.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.fits {
-            "fits here"
+        let place = if self.is_predicted {
+            "there (predicted)"
         } else {
-            "does not fit"
+            "here"
         };
-        write!(f, "  {word:<16} ")?;
-        match self.available_bytes {
-            Some(there) => write!(f, "{} of {}", Bytes(self.needed), Bytes(there))?,
-            None => write!(f, "{} of an unknown amount", Bytes(self.needed))?,
-        }
-        match self.outside_available_bytes {
-            Some(there) => {
-                let (outside, there) = (Bytes(self.outside), Bytes(there));
-                writeln!(f, ", and {outside} of {there} of {}", self.outside_is)
+        let needed = Bytes(self.needed);
+        match (self.fits, self.available_bytes) {
+            (true, Some(free)) => write!(f, "fits {place}: {needed} of {}", Bytes(free))?,
+            (true, None) => write!(f, "fits {place}, if there are {needed}")?,
+            (false, Some(free)) => {
+                write!(
+                    f,
+                    "does not fit {place}: {needed} needed, {} free",
+                    Bytes(free)
+                )?;
             }
-            None => writeln!(f),
+            (false, None) => write!(f, "does not fit {place}: {needed} needed")?,
         }
+        if let Some(there) = self.outside_available_bytes {
+            let (outside, there) = (Bytes(self.outside), Bytes(there));
+            write!(f, ", and {outside} of {there} of {}", self.outside_is)?;
+        }
+        Ok(())
     }
 }

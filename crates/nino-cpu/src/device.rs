@@ -33,11 +33,6 @@ pub enum CpuError {
         wanted: Level,
         available: Vec<Level>,
     },
-    #[error("could not start {threads} threads: {source}")]
-    Threads {
-        threads: usize,
-        source: std::io::Error,
-    },
     #[error("the number of threads must be at least 1")]
     NoThreads,
 }
@@ -78,9 +73,8 @@ impl Cpu {
         if threads == 0 {
             return Err(CpuError::NoThreads);
         }
-        let pool = Threads::new(threads).map_err(|source| CpuError::Threads { threads, source })?;
         Ok(Cpu {
-            threads: Arc::new(pool),
+            threads: Arc::new(Threads::new(threads)),
             level,
             temp_dir: options.temp_dir,
         })

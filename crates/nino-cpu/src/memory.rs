@@ -62,7 +62,8 @@ impl Buffer {
         };
         let layout = Self::layout(bytes).ok_or_else(fail)?;
         // SAFETY: the layout's size is not zero.
-        let ptr = NonNull::new(unsafe { alloc(layout) }).ok_or_else(fail)?;
+        let ptr = nino_files::refusable(|| unsafe { alloc(layout) });
+        let ptr = NonNull::new(ptr).ok_or_else(fail)?;
         Ok(Buffer { ptr, bytes })
     }
 

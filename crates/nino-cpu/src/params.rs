@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use nino_graph::{ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
+use nino_graph::{Epilogue, ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
 use crate::gemm::weights::Packed;
 use crate::memory::Buffer;
@@ -203,7 +203,9 @@ fn read_all(
     };
     let threads = threads.min(wanted.len()).max(1);
     let parts: Vec<Result<Vec<(String, Param)>, ExecError>> = thread::scope(|scope| {
-        let spawned: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // A thread that cannot be started leaves its share to the others.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let spawned: Vec<_> = (1..threads).map_while(spawn).collect();
         let joined = spawned
             .into_iter()
             .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -240,11 +242,11 @@ pub(crate) fn roles(g: &Graph) -> BTreeMap<Node, (&ParamSpec, Roles)> {
     };
     for (_, op) in g.ops() {
         let (weights, vectors) = match op {
-            Op::Linear(o) => (Some(o.w), norm_vectors(o.pre.as_ref(), o.epi.bias)),
-            Op::Conv(o) => (Some(o.w), norm_vectors(o.pre.as_ref(), o.epi.bias)),
-            Op::Normalize(o) => (None, norm_vectors(Some(&o.norm), None)),
-            Op::RowNorm(o) => (None, [o.weight, o.bias, None]),
-            _ => (None, [None; 3]),
+            Op::Linear(o) => (Some(o.w), vectors(o.pre.as_ref(), &o.epi)),
+            Op::Conv(o) => (Some(o.w), vectors(o.pre.as_ref(), &o.epi)),
+            Op::Normalize(o) => (None, vectors(Some(&o.norm), &Epilogue::default())),
+            Op::RowNorm(o) => (None, [o.weight, o.bias, None, None]),
+            _ => (None, [None; 4]),
         };
         for n in op.operands() {
             if Some(n) == weights {
@@ -267,6 +269,8 @@ pub(crate) fn roles(g: &Graph) -> BTreeMap<Node, (&ParamSpec, Roles)> {
     found
 }
 
-fn norm_vectors(pre: Option<&nino_graph::Prologue>, bias: Option<Node>) -> [Option<Node>; 3] {
-    [pre.and_then(|p| p.weight), pre.and_then(|p| p.bias), bias]
+/// The parameters around a product that have a value for each channel.
+fn vectors(pre: Option<&nino_graph::Prologue>, epi: &Epilogue) -> [Option<Node>; 4] {
+    let (weight, bias) = (pre.and_then(|p| p.weight), pre.and_then(|p| p.bias));
+    [weight, bias, epi.scale, epi.bias]
 }

@@ -39,7 +39,7 @@ pub(crate) struct Crew {
 impl Crew {
     pub(crate) fn new(threads: usize, scratch_bytes: usize) -> Crew {
         Crew {
-            threads: Threads::new(threads).unwrap(),
+            threads: Threads::new(threads),
             scratch: (0..threads)
                 .map(|_| Scratch::new(scratch_bytes).unwrap())
                 .collect(),

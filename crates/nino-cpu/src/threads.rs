@@ -2,7 +2,6 @@
 //! of them. Handing out work allocates nothing.
 
 use std::any::Any;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -41,8 +40,8 @@ struct State {
 type Job = &'static (dyn Fn(usize) + Sync);
 
 impl Threads {
-    /// Starts `n - 1` threads; the caller is one more.
-    pub(crate) fn new(n: usize) -> io::Result<Threads> {
+    /// Starts `n - 1` threads, or as many as the system allows; the caller is one more.
+    pub(crate) fn new(n: usize) -> Threads {
         let shared = Arc::new(Shared {
             round: AtomicUsize::new(0),
             state: Mutex::new(State {
@@ -63,11 +62,15 @@ impl Threads {
         for index in 1..n {
             let shared = threads.shared.clone();
             let builder = std::thread::Builder::new().name(format!("nino-cpu-{index}"));
-            threads
-                .workers
-                .push(builder.spawn(move || shared.work(index))?);
+            match builder.spawn(move || shared.work(index)) {
+                Ok(worker) => threads.workers.push(worker),
+                Err(e) => {
+                    tracing::warn!("{index} of {n} threads could be started: {e}");
+                    break;
+                }
+            }
         }
-        Ok(threads)
+        threads
     }
 
     pub(crate) fn count(&self) -> usize {

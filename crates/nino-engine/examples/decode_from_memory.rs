@@ -5,7 +5,7 @@
 
 use nino_engine::device::{self, DeviceChoice};
 use nino_engine::{
-    Control, DecodeOptions, EngineError, Image, Latent, MemoryTensor, Store, VaeFile,
+    Control, DecodeOptions, EngineError, Image, Latent, LatentSize, MemoryTensor, Store, VaeFile,
     decode_images, from_memory, media,
 };
 use std::path::Path;
@@ -16,7 +16,7 @@ fn main() -> Result<(), EngineError> {
     let mut args = std::env::args().skip(1);
     let vae = args.next().unwrap_or_else(|| "vae.safetensors".to_owned());
     let output = args.next().unwrap_or_else(|| "picture.png".to_owned());
-    let latent = Latent::empty(1, 4, 32, 32);
+    let latent = Latent::empty(1, 4, LatentSize::picture(32, 32));
     let image = decode_from_memory(&vae, tensors_of(Path::new(&vae))?, &latent)?;
     Ok(media::write_picture(
         Path::new(&output),

@@ -4,9 +4,9 @@
 
 use nino_engine::device::{self, DeviceChoice};
 use nino_engine::{
-    Checkpoint, Control, DecodeOptions, EngineError, Event, Latent, Noise, Precision, Rng,
-    SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images, encode_text,
-    media, sample, sigmas,
+    Checkpoint, Control, DecodeOptions, EngineError, Event, Latent, LatentSize, Noise, Precision,
+    Rng, SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images,
+    encode_text, media, sample, sigmas,
 };
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +36,11 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
     let request = SampleRequest {
         positive: &[positive],
         negative: &[negative],
-        latent: &Latent::empty(1, 4, defaults.size / 8, defaults.size / 8),
+        latent: &Latent::empty(
+            1,
+            4,
+            LatentSize::picture(defaults.size / 8, defaults.size / 8),
+        ),
         noise: Noise::Seeded,
         mask: None,
         sigmas: &sigmas(&model.diffusion, sampler, scheduler, 4, 1.0)?,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// What `--model` calls it.
 pub const BUILTIN: &str = "nino-emoji";
 
-const BYTES: &[u8] = include_bytes!("../../../models/nino-emoji.gguf");
+static BYTES: &[u8] = include_bytes!("../../../models/nino-emoji.gguf");
 
 /// Whether a name means the built-in model: its own, or that of the file it is unpacked to, which
 /// pictures of other builds carry.
@@ -24,6 +24,13 @@ pub fn is_builtin(name: &str) -> bool {
 /// has to be: a damaged file, or one that somebody else put there, is replaced. Where the cache
 /// cannot be written, the system's temporary folder serves.
 pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
+    let found = find_or_write(cache);
+    // Comparing has read all of it, which no plan counts on.
+    nino_files::let_go(BYTES);
+    found
+}
+
+fn find_or_write(cache: &Path) -> Result<PathBuf, EngineError> {
     let name = format!("{BUILTIN}-{:x}.gguf", checksum());
     let folders = [cache.join("models"), std::env::temp_dir()];
     let mut last = None;
@@ -44,6 +51,10 @@ pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
 /// looks right may have other weights behind it.
 fn is_whole(path: &Path) -> bool {
     const PIECE: usize = 1 << 20;
+    // Somebody else could change it after it was compared.
+    if !nino_files::is_ours(path) {
+        return false;
+    }
     let Ok(file) = Opened::open(path) else {
         return false;
     };

@@ -76,14 +76,14 @@ impl Region {
 /// A rectangle of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Area {
-    /// In latent pixels.
+    /// A rectangle in latent pixels.
     Latent {
         x: usize,
         y: usize,
         width: usize,
         height: usize,
     },
-    /// In shares of the picture's sides.
+    /// A rectangle in shares of the picture's sides.
     Share {
         x: f64,
         y: f64,

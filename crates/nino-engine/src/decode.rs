@@ -23,8 +23,8 @@ pub use output::{Band, OnBand};
 pub(crate) use part::Part;
 pub use plan::Chunking;
 use plan::Rest;
-pub(crate) use run::MAX_RECOVERIES;
 pub use run::{Decoded, OnPicture, decode, decode_images};
+pub(crate) use run::{MAX_RECOVERIES, rehearse};
 pub use session::Decoder;
 pub use tiles::Tiling;
 
@@ -70,6 +70,8 @@ pub struct DecodeOptions {
     pub format: Option<&'static LatentFormat>,
     /// The most bytes on the device, where the device's own budget is not less.
     pub budget: Option<usize>,
+    /// Bytes of host memory that the caller holds meanwhile, such as pictures that are done.
+    pub beside: usize,
 }
 
 /// How the plan runs.
@@ -104,6 +106,17 @@ pub struct LatentSize {
     pub width: usize,
 }
 
+impl LatentSize {
+    /// The size of a picture's latent.
+    pub fn picture(height: usize, width: usize) -> LatentSize {
+        LatentSize {
+            frames: 1,
+            height,
+            width,
+        }
+    }
+}
+
 /// A decode that is known to fit.
 #[derive(Clone, Debug)]
 pub struct DecodePlan {
@@ -118,6 +131,8 @@ pub struct DecodePlan {
     pub n_tiles: usize,
     /// Latent frames of a chunk; `None` for images.
     pub chunk: Option<usize>,
+    /// Bytes of host memory for pictures, while it runs.
+    pub(crate) beside: usize,
     /// Pixels per latent pixel.
     scale: usize,
     /// Latent frames that are done before this begins.

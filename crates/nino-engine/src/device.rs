@@ -1,11 +1,13 @@
 //! Devices as a host sees them: which ones there are, how much memory each may use, how fast it is,
 //! and opening one.
 //!
-//! A host lists devices with [`list`] and opens one with [`open`]. The device it gets plans within
-//! its [`Budget`] and can be opened again after its driver gave it up. Nothing here reads
+//! A host lists devices with [`list`] and opens one with [`open`]; [`open_card`] stands for one of
+//! [`CARDS`] that is not in this machine, for which plans can be made. The device it gets plans
+//! within its [`Budget`] and can be opened again after its driver gave it up. Nothing here reads
 //! environment variables: what they say comes in by [`DeviceChoice`].
 
 mod budget;
+mod cards;
 mod ceiling;
 mod cgroup;
 mod list;
@@ -13,21 +15,24 @@ mod measure;
 mod memory;
 mod name;
 mod open;
+mod ops_log;
+mod predicted;
 mod profiles;
 mod reopen;
 #[cfg(test)]
 mod tests;
 
 pub use budget::{Budget, BudgetTerm, Limit};
+pub use cards::{CARDS, Card, CardError, Figure, Source};
 pub use ceiling::Ceiling;
-pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets};
+pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets, try_matrices_with};
 pub use memory::{GroupLimit, HostMemory, resident_bytes};
 pub use name::{DeviceName, DeviceNameError};
 pub use nino_cpu::CpuError;
 pub use nino_gpu::{
-    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier,
+    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier, Trial,
 };
-pub use open::{Opened, open, open_target};
+pub use open::{Opened, open, open_card, open_target};
 pub use profiles::{DEVICE_PROFILES, DeviceProfile};
 pub use reopen::{Open, Reopening};
 
@@ -65,7 +70,9 @@ pub enum DeviceError {
     NoSuchGpu { wanted: usize, found: Vec<String> },
     #[error("no device has the tier {tier}; looked at {}", or_none(looked_at))]
     NoSuchTier { tier: Tier, looked_at: Vec<String> },
-    #[error("there is no memory to measure with: {bytes} bytes are wanted")]
+    #[error("{model} is not in this machine: plans can be made for it, and nothing measured")]
+    NotHere { model: String },
+    #[error("there is no memory to measure with: {} are wanted", nino_graph::Mib::up(*bytes))]
     NoMemory { bytes: usize },
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),

@@ -6,7 +6,7 @@ mod fitting;
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
 use crate::{Control, EngineError, Image, Latent, Picture, Stage, Store, VaeFile};
-use encoder::{Chunks, Encoder};
+use encoder::{Chunks, Encoder, Input};
 use fitting::Fitting;
 use nino_dtype::DType;
 use nino_graph::ExecError;
@@ -93,7 +93,12 @@ fn encode_with(
 ) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
     until_done(store, "picture", options, control, |options, control| {
-        let mut encoder = Encoder::load(store, vae, (size, true), options, control)?;
+        let input = Input {
+            width: size.0,
+            height: size.1,
+            is_picture: true,
+        };
+        let mut encoder = Encoder::load(store, vae, input, options, control)?;
         let frames = match Chunks::of(vae).first {
             1 => values(),
             n => values().repeat(n),
@@ -115,7 +120,7 @@ pub fn encode_video(
     options: &EncodeOptions,
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
-    if vae.vae.time_scale().is_none() {
+    if vae.kind.time_scale().is_none() {
         return Err(EngineError::VideoFrames {
             vae: vae.name.clone(),
         });
@@ -182,7 +187,12 @@ fn encode_frames(
     let fitting = Fitting::new(vae, &first)?;
     fitting.tell("clip", vae, control);
     let size = fitting.size;
-    let mut encoder = Encoder::load(store, vae, (size, false), options, control)?;
+    let input = Input {
+        width: size.0,
+        height: size.1,
+        is_picture: false,
+    };
+    let mut encoder = Encoder::load(store, vae, input, options, control)?;
     control.stage(Stage::Encode)?;
     let mut values = unit(&fitting.of(&first));
     let mut n_frames = 1;

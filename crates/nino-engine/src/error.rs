@@ -31,6 +31,12 @@ pub enum EngineError {
     NoLatent { path: PathBuf, found: Vec<String> },
     #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], each at least 1; this one is {shape:?}", path.display())]
     LatentShape { path: PathBuf, shape: Vec<usize> },
+    #[error("{}: a latent of {values} values; at most {most} are read, where there is memory", path.display())]
+    LatentTooLarge {
+        path: PathBuf,
+        values: usize,
+        most: usize,
+    },
     #[error("{}: {bad} of {all} values of the latent are NaN or infinite", path.display())]
     LatentNotFinite {
         path: PathBuf,
@@ -39,8 +45,12 @@ pub enum EngineError {
     },
     #[error("the latent has {found} channels, the VAE takes {expected}")]
     Channels { expected: usize, found: usize },
-    #[error("{frames} latent frames for {vae}, which decodes single pictures")]
+    #[error(
+        "the latent is of a video of {frames} latent frames, and {vae} decodes single pictures"
+    )]
     VideoLatent { frames: usize, vae: String },
+    #[error("{frames} latent frames for {model}, which makes single pictures")]
+    FramesForPictures { frames: usize, model: &'static str },
     #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
     #[error("the clip has no frames")]
@@ -57,7 +67,7 @@ pub enum EngineError {
     Describe(#[from] nino_models::describe::DescribeError),
     #[error("{name} is a description without weights: it can be planned with, not run")]
     NoWeights { name: String },
-    #[error("{vae} takes scaled latents, and nothing says which scale: give --latent-format")]
+    #[error("{vae} takes scaled latents, and nothing says which scale")]
     NoFormat { vae: String },
     #[error("latents of the {} format have {} channels, those of {vae} have {channels}", format.name, format.unpacked_channels())]
     FormatChannels {
@@ -98,7 +108,7 @@ pub enum EngineError {
         model: String,
         wanted: &'static str,
     },
-    #[error("{}: a LoRA for {made_for}, and {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
+    #[error("{}: this LoRA is for {made_for} and does not fit {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
     LoraFamily {
         path: PathBuf,
         made_for: &'static str,
@@ -260,6 +270,7 @@ impl EngineError {
             | EngineError::NotAVae { .. }
             | EngineError::NoLatent { .. }
             | EngineError::LatentShape { .. }
+            | EngineError::LatentTooLarge { .. }
             | EngineError::LatentNotFinite { .. }
             | EngineError::Misfits { .. }
             | EngineError::NoUnet { .. }
@@ -273,6 +284,7 @@ impl EngineError {
             EngineError::Channels { .. }
             | EngineError::VideoLatent { .. }
             | EngineError::VideoFrames { .. }
+            | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }
             | EngineError::EncoderWidth { .. }

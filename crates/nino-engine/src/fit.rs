@@ -46,7 +46,7 @@ impl Room {
     }
 }
 
-/// For a graph whose weights are its own, which runs about so often.
+/// Plans a graph whose weights are its own, which runs about so often.
 pub(crate) fn fit(
     device: &dyn Device,
     graph: &Graph,
@@ -66,7 +66,7 @@ pub(crate) fn fit_within(
     Ok(plans.remove(0))
 }
 
-/// For graphs of one network that run by turns in one arena, each about so often.
+/// Plans graphs of one network that run by turns in one arena, each about so often.
 pub(crate) fn fit_turns<'a>(
     device: &dyn Device,
     graphs: impl IntoIterator<Item = (&'a Graph, usize)>,

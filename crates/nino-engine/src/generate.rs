@@ -11,12 +11,13 @@ mod stopped;
 #[cfg(test)]
 mod tests;
 
-use crate::decode::{DecodeOptions, Decoded, decode, plan_decode};
+use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::encode_texts;
 use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
 use passes::Passes;
-pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate};
+pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
+use start::Canvas;
 use std::time::{Duration, Instant};
 pub use stopped::{GoOn, Stopped};
 
@@ -35,7 +36,7 @@ pub struct Generated {
 /// A latent that took long to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
-    /// To be decoded: sampled, or the picture a stopped run had come to.
+    /// The latent to be decoded: sampled, or the picture a stopped run had come to.
     pub latent: &'a Latent,
     pub stopped: Option<&'a Stopped>,
 }
@@ -52,51 +53,93 @@ pub fn generate(
     control: &mut Control<'_>,
     on_latent: &mut OnLatent<'_>,
 ) -> Result<Generated, EngineError> {
+    let run = |ready: &Ready<'_>, control: &mut Control<'_>| {
+        let pasted = pasted(request, ready.canvas.mask.as_ref());
+        let sampled = ready.passes.run(&ready.canvas, control, on_latent)?;
+        on_latent(Kept {
+            latent: &sampled.latent,
+            stopped: None,
+        })?;
+
+        let mut pictures = Vec::new();
+        let decoded = decode(
+            store,
+            &model.vae,
+            &sampled.latent,
+            &ready.decode,
+            control,
+            &mut |_, _, picture| {
+                pictures.push(match &pasted {
+                    Some((original, mask)) => picture.painted_over(original, mask),
+                    None => picture,
+                });
+                Ok(())
+            },
+        )?;
+        Ok(Generated {
+            pictures,
+            peak_bytes: store.usage().peak_bytes,
+            decoded,
+            text_time: ready.text_time,
+            load_time: sampled.load_time,
+            sample_time: sampled.sample_time,
+        })
+    };
+    with_plans(store, model, request, control, run)
+}
+
+/// Goes through a request on a device that computes nothing.
+fn rehearse(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+) -> Result<(), EngineError> {
+    let run = |ready: &Ready<'_>, control: &mut Control<'_>| {
+        ready.passes.rehearse(control)?;
+        let latents = (request.latent_size(model), request.batch);
+        decode::rehearse(store, &model.vae, latents, &ready.decode, control)
+    };
+    with_plans(store, model, request, control, run)
+}
+
+/// A request of which every stage is known to fit.
+struct Ready<'a> {
+    passes: Passes<'a>,
+    canvas: Canvas,
+    decode: DecodeOptions,
+    text_time: Duration,
+}
+
+/// Checks a request, encodes its prompts, plans its stages, encodes its picture, and runs the rest.
+fn with_plans<T>(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+    run: impl FnOnce(&Ready<'_>, &mut Control<'_>) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
     store.reset_peak();
     request.check(model)?;
-    let options = DecodeOptions {
+    let decode = DecodeOptions {
         format: model.latent_format(),
+        beside: request.beside_decode(),
         ..request.decode
     };
     // A decode that does not fit is told before anything runs.
-    plan_decode(store, &model.vae, request.latent_size(model), &options)?;
+    plan_decode(store, &model.vae, request.latent_size(model), &decode)?;
 
     let started = Instant::now();
     let prompts = encode_prompts(store, model, request, control)?;
     let text_time = started.elapsed();
 
-    let passes = Passes::plan(store, model, request, &prompts)?;
-    let canvas = start::prepare(store, model, request, control)?;
-    let pasted = pasted(request, canvas.mask.as_ref());
-    let sampled = passes.run(&canvas, control, on_latent)?;
-    on_latent(Kept {
-        latent: &sampled.latent,
-        stopped: None,
-    })?;
-
-    let mut pictures = Vec::new();
-    let decoded = decode(
-        store,
-        &model.vae,
-        &sampled.latent,
-        &options,
-        control,
-        &mut |_, _, picture| {
-            pictures.push(match &pasted {
-                Some((original, mask)) => picture.painted_over(original, mask),
-                None => picture,
-            });
-            Ok(())
-        },
-    )?;
-    Ok(Generated {
-        pictures,
-        peak_bytes: store.usage().peak_bytes,
-        decoded,
+    let ready = Ready {
+        passes: Passes::plan(store, model, request, &prompts)?,
+        canvas: start::prepare(store, model, request, control)?,
+        decode,
         text_time,
-        load_time: sampled.load_time,
-        sample_time: sampled.sample_time,
-    })
+    };
+    run(&ready, control)
 }
 
 /// The prompt and the negative prompt, encoded.

@@ -12,7 +12,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// In bytes: values outside 0..1 are cut off.
+    /// The picture in bytes: values outside 0..1 are cut off.
     pub fn to_picture(&self) -> Picture {
         Picture::from_unit(self.width, self.height, &self.values)
     }

@@ -1,11 +1,11 @@
-//! Latents as users have them: what ComfyUI's SaveLatent and diffusers write.
+//! Latents as users have them: what ComfyUI's SaveLatent, diffusers and `torch.save` write.
 
 use crate::{EngineError, LatentSize, Upscale};
 use nino_dtype::DType;
 use nino_media::resize;
 use nino_models::latent::LatentFormat;
-use nino_weights::Value;
 use nino_weights::safetensors::{NewTensor, Writer};
+use nino_weights::{Entry, Index, Value, torch};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -29,25 +29,48 @@ pub struct Latent {
     pub format: Option<&'static LatentFormat>,
 }
 
-const NAMES: [&str; 3] = ["latent_tensor", "samples", "latents"];
+/// Values of a latent that is read from a file, at most: a gibibyte, which is a minute of video.
+const MAX_VALUES: usize = 1 << 28;
 
-/// In files of stopped runs, beside the picture so far: the same with the noise it still has.
+/// ComfyUI's name of a latent, two that diffusers and others use, and that of a tensor which
+/// `torch.save` wrote without a name.
+const NAMES: [&str; 4] = ["latent_tensor", "samples", "latents", torch::ALONE];
+
+/// The name, in files of stopped runs, of the latent with the noise it still has. The picture so
+/// far stands beside it.
 const NOISY: &str = "noisy_latent";
 
 impl Latent {
-    /// Reads `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers).
+    /// Reads the tensor that [`Latent::entry`] finds in a file.
     pub fn open(path: &Path) -> Result<Latent, EngineError> {
         Latent::read(path, &NAMES)
+    }
+
+    /// The latent in a file: `latent_tensor` (ComfyUI), `samples` or `latents` (diffusers), or the
+    /// one tensor that PyTorch saved by itself. `None` where the file holds no latent.
+    pub fn entry(index: &Index) -> Option<&Entry> {
+        find(index, &NAMES)
+    }
+
+    /// The latent space that a file's metadata says.
+    pub fn format_of(index: &Index) -> Option<&'static LatentFormat> {
+        let says = index.metadata.get(FORMAT_KEY);
+        says.and_then(Value::as_str).and_then(LatentFormat::by_name)
+    }
+
+    /// Whether a file is of a run that stopped and holds what it goes on from.
+    pub fn is_unfinished(index: &Index) -> bool {
+        index.get(NOISY).is_some()
     }
 
     /// The latent to go on from without new noise: a stopped run's with its noise, else the only
     /// one.
     pub fn open_noisy(path: &Path) -> Result<Latent, EngineError> {
-        let [a, b, c] = NAMES;
-        Latent::read(path, &[NOISY, a, b, c])
+        let [a, b, c, d] = NAMES;
+        Latent::read(path, &[NOISY, a, b, c, d])
     }
 
-    /// The first of `wanted` that is there.
+    /// The tensor that [`find`] gives.
     fn read(path: &Path, wanted: &[&str]) -> Result<Latent, EngineError> {
         let reader = nino_weights::open(path)?;
         let names = || {
@@ -59,14 +82,20 @@ impl Latent {
                 .take(12)
                 .collect()
         };
-        let entry = wanted
-            .iter()
-            .find_map(|name| reader.index().get(name))
-            .ok_or_else(|| EngineError::NoLatent {
-                path: path.to_owned(),
-                found: names(),
-            })?;
-        let mut values = vec![0.0; entry.n_values()];
+        let entry = find(reader.index(), wanted).ok_or_else(|| EngineError::NoLatent {
+            path: path.to_owned(),
+            found: names(),
+        })?;
+        let n = entry.n_values();
+        let too_large = || EngineError::LatentTooLarge {
+            path: path.to_owned(),
+            values: n,
+            most: MAX_VALUES,
+        };
+        if n > MAX_VALUES {
+            return Err(too_large());
+        }
+        let mut values = nino_files::zeroed(n).map_err(|_| too_large())?;
         reader.read_f32(entry, &mut values)?;
         // SaveLatent's files before this marker hold the model's units of SD 1.x.
         let old = entry.name == "latent_tensor"
@@ -74,13 +103,12 @@ impl Latent {
         if old {
             values.iter_mut().for_each(|v| *v /= 0.18215);
         }
-        let says = reader.index().metadata.get(FORMAT_KEY);
         Ok(Latent {
-            format: says.and_then(Value::as_str).and_then(LatentFormat::by_name),
+            format: Latent::format_of(reader.index()),
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
-
+    /// Makes a latent from `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     pub fn from_planes(
         shape: &[usize],
@@ -189,7 +217,7 @@ impl Latent {
         }
         shape
     }
-
+    /// The size of one batch element.
     /// Of one batch element.
     pub fn size(&self) -> LatentSize {
         LatentSize {
@@ -216,16 +244,17 @@ impl Latent {
         }
         latent
     }
-
-    /// At another size, every picture of the batch.
+    /// The latent at another size, every frame of every picture or clip of the batch.
+    /// At another size, every frame of every picture or clip of the batch.
     #[must_use]
     pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
         if (self.height, self.width) == (height, width) {
             return self.clone();
         }
         let size = (self.height, self.width, self.channels);
-        let values = (0..self.batch)
-            .flat_map(|b| resize(self.item(b), size, (height, width), how))
+        let frames = self.values.chunks_exact(size.0 * size.1 * size.2);
+        let values = frames
+            .flat_map(|frame| resize(frame, size, (height, width), how))
             .collect();
         Latent {
             height,
@@ -245,16 +274,22 @@ impl Latent {
         }
     }
 
-    /// Latents of nothing, which text to image starts from.
-    pub fn empty(batch: usize, channels: usize, height: usize, width: usize) -> Latent {
+    /// Latents of nothing, which sampling from text alone starts from. More than one frame makes a
+    /// video.
+    pub fn empty(batch: usize, channels: usize, size: LatentSize) -> Latent {
+        let LatentSize {
+            frames,
+            height,
+            width,
+        } = size;
         Latent {
             batch,
-            frames: 1,
+            frames,
             height,
             width,
             channels,
-            values: vec![0.0; batch * channels * height * width],
-            is_video: false,
+            values: vec![0.0; batch * channels * frames * height * width],
+            is_video: frames > 1,
             format: None,
         }
     }
@@ -283,4 +318,9 @@ impl Latent {
             }
         }
     }
+}
+
+/// The first of `wanted` that a file has.
+fn find<'a>(index: &'a Index, wanted: &[&str]) -> Option<&'a Entry> {
+    wanted.iter().find_map(|name| index.get(name))
 }

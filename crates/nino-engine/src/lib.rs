@@ -44,14 +44,14 @@ pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encod
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
-    Residency, StagePlan, Start, Stopped, generate, plan_generate,
+    Residency, StagePlan, Start, Stopped, generate, plan_generate, plan_work,
 };
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
-    apply_lora,
+    apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
@@ -63,9 +63,9 @@ pub use nino_sample::ksampler::Window;
 pub use nino_sample::model::flux_mu;
 pub use nino_sample::schedule;
 pub use nino_sample::{
-    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, ModelSampling,
-    Options as SamplerOptions, Prediction, Rng, SAMPLERS, Sampler as SamplerInfo, Scheduler, Seed,
-    Solver, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, Labelled,
+    ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES, SAMPLERS,
+    SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
 };
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};

@@ -33,6 +33,9 @@ pub struct LibraryPaths {
     pub downloads: Option<PathBuf>,
     /// What `~` means in `extra_model_paths.yaml`.
     pub home: Option<PathBuf>,
+    /// Short names of downloads, and the names they stand for: `owner/repository/file`. A file that
+    /// has such a name itself is found first.
+    pub short_names: Vec<(String, String)>,
 }
 
 /// Finds and lists model files. It keeps no list: every call looks at the folders as they are.
@@ -88,7 +91,7 @@ fn offered(near: &[String]) -> String {
     if near.is_empty() {
         return String::new();
     }
-    format!("; nearest are {}", near.join(", "))
+    format!("; did you mean {}?", near.join(" or "))
 }
 
 fn paths(found: &[PathBuf]) -> String {
@@ -131,6 +134,9 @@ impl Library {
                 }
             }
         }
+        if let Some(found) = self.find_short(&name, &listed) {
+            return Ok(found);
+        }
         let offered = listed.iter().flat_map(|l| &l.candidates);
         let offered = offered.filter(|c| c.kind.is_none_or(|k| kinds.contains(&k)));
         let searched = places.iter().zip(&listed);
@@ -140,6 +146,14 @@ impl Library {
             places: searched.map(|(place, l)| place.describe(l)).collect(),
             name,
         })
+    }
+
+    /// The download that a short name stands for.
+    fn find_short(&self, name: &str, listed: &[Listed]) -> Option<PathBuf> {
+        let mut short_names = self.paths.short_names.iter();
+        let (_, full) = short_names.find(|(short, _)| short.eq_ignore_ascii_case(name))?;
+        let mut all = listed.iter().flat_map(|l| &l.candidates);
+        all.find(|c| c.name == *full).map(|c| c.path.clone())
     }
 
     /// Every file and folder that may be of one of `kinds`, place by place and there by name. Where

@@ -16,7 +16,7 @@ mod text_encoders;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
 pub use diffusion::{Defaults, DiffusionModel};
-pub use lora::{Applied, LoraSpec, apply_lora};
+pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;
 pub(crate) use text_encoders::States;
 pub use text_encoders::TextEncoders;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Sums of profiled runs.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// By the op's name.
+    /// The totals by the op's name.
     pub ops: BTreeMap<&'static str, OpTotal>,
 }
 

@@ -7,17 +7,18 @@ mod denoise;
 mod preview;
 mod reached;
 mod regions;
+mod rehearse;
 
 use crate::conditioning::common_multiple;
 use crate::decode::Precision;
 use crate::model::remade;
 use crate::store::{Lease, Network};
 use crate::{
-    Conditioning, Control, DiffusionModel, EngineError, Event, Latent, Mask, Stage, Store,
+    Conditioning, Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Mask, Stage,
+    Store,
 };
 use denoise::{DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
 use nino_graph::Plan;
-use nino_models::latent::LatentFormat;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
     Denoise, Guided, Options, Output, Rescale, Sampler, Seed, Step, Stop, needs_negative, noise,
@@ -27,6 +28,7 @@ use preview::Previews;
 use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
+pub(crate) use rehearse::rehearse;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +69,7 @@ pub enum Noise<'a> {
     SeededAt(&'a [usize]),
     /// None: the latent has its noise already.
     None,
-    /// These values, `[b, c, h, w]`, of deviation 1.
+    /// These values, `[b, c, t, h, w]`, of deviation 1.
     Given(&'a [f32]),
 }
 
@@ -87,33 +89,74 @@ pub struct Sampled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LatentShape {
     pub(crate) batch: usize,
+    /// 1 for pictures.
+    pub(crate) frames: usize,
     pub(crate) height: usize,
     pub(crate) width: usize,
     pub(crate) channels: usize,
+    /// The latent's [`Latent::is_video`].
+    pub(crate) is_video: bool,
 }
 
 impl LatentShape {
     pub(crate) fn of(latent: &Latent) -> LatentShape {
         LatentShape {
             batch: latent.batch,
+            frames: latent.frames,
             height: latent.height,
             width: latent.width,
             channels: latent.channels,
+            is_video: latent.is_video,
         }
     }
 
-    /// Values of one picture's latent.
-    pub(crate) fn image_len(self) -> usize {
-        self.height * self.width * self.channels
+    /// Values of one picture's or clip's latent.
+    pub(crate) fn item_len(self) -> usize {
+        self.pixels() * self.channels
+    }
+
+    /// Latent pixels of one picture or of all frames of one clip.
+    fn pixels(self) -> usize {
+        self.frames * self.height * self.width
     }
 
     fn len(self) -> usize {
-        self.batch * self.image_len()
+        self.batch * self.item_len()
     }
 
     /// Latents of nothing.
     pub(crate) fn empty(self) -> Latent {
-        Latent::empty(self.batch, self.channels, self.height, self.width)
+        let size = LatentSize {
+            frames: self.frames,
+            height: self.height,
+            width: self.width,
+        };
+        Latent {
+            is_video: self.is_video,
+            ..Latent::empty(self.batch, self.channels, size)
+        }
+    }
+
+    /// A latent that has this shape and no values, for plans.
+    pub(crate) fn without_values(self) -> Latent {
+        let LatentShape {
+            batch,
+            frames,
+            height,
+            width,
+            channels,
+            is_video,
+        } = self;
+        Latent {
+            batch,
+            frames,
+            height,
+            width,
+            channels,
+            values: Vec::new(),
+            is_video,
+            format: None,
+        }
     }
 }
 
@@ -191,6 +234,7 @@ fn open(
         stage: Stage::Sample,
         net: model.id(),
         plans: std::slice::from_ref(&planned.plan),
+        beside: planned.host_bytes,
         source: &|| {
             let plans: [&Plan; 1] = [&planned.plan];
             Ok(remade::source(model.source(), &plans))
@@ -227,6 +271,7 @@ fn plan(
             .positive
             .first()
             .map_or_else(Vec::new, |p| p.reference_sizes(model)),
+        host_bytes: request.host_bytes(),
     };
     plan_for(store, model, &spec)
 }
@@ -289,6 +334,16 @@ impl<'a> SampleRequest<'a> {
         prompts.collect()
     }
 
+    /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
+    /// its own; the others are the start in both units, its noise, the predictions of both sides,
+    /// the last step, and what goes to the device and comes back.
+    pub(super) fn host_bytes(&self) -> usize {
+        const VECTORS: usize = 20;
+        let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
+        let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));
+        VECTORS * latent + self.sampler.noise_bytes(latent) + mask
+    }
+
     /// Tokens that the prompts of both sides are repeated to.
     fn tokens(&self, model: &DiffusionModel) -> usize {
         let all = self.positive.iter().chain(self.negative(model));
@@ -303,6 +358,12 @@ impl<'a> SampleRequest<'a> {
             return Err(EngineError::Channels {
                 expected: wants.channels,
                 found: self.latent.channels,
+            });
+        }
+        if self.latent.frames != 1 && !wants.frames {
+            return Err(EngineError::FramesForPictures {
+                frames: self.latent.frames,
+                model: model.family.name(),
             });
         }
         if self.positive.is_empty() {
@@ -335,7 +396,7 @@ impl<'a> SampleRequest<'a> {
         }
         let given = match self.noise {
             Noise::Given(noise) => noise.len(),
-            Noise::SeededAt(places) => places.len() * LatentShape::of(self.latent).image_len(),
+            Noise::SeededAt(places) => places.len() * LatentShape::of(self.latent).item_len(),
             Noise::Seeded | Noise::None => values.len(),
         };
         if given != values.len() {
@@ -381,7 +442,7 @@ impl Run<'_> {
         if model.cfg_rescale > 0.0 {
             guided = guided.with_rescale(Rescale {
                 multiplier: model.cfg_rescale,
-                image_len: shape.image_len(),
+                image_len: shape.item_len(),
             });
         }
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
@@ -397,7 +458,7 @@ impl Run<'_> {
         let mask = request.mask.map(|mask| latent_mask(mask, shape));
         let noise = match request.noise {
             Noise::Seeded => noise::initial(request.seed, shape.len()),
-            Noise::SeededAt(places) => noise::initial_at(request.seed, shape.image_len(), places)
+            Noise::SeededAt(places) => noise::initial_at(request.seed, shape.item_len(), places)
                 .map_err(EngineError::from)?,
             Noise::None => vec![0.0; shape.len()],
             Noise::Given(noise) => noise.to_vec(),
@@ -497,10 +558,11 @@ fn tell(
     Ok(())
 }
 
-/// The mask for every value of the latent, `[b, c, h, w]`.
+/// The mask for every value of the latent, `[b, c, t, h, w]`; it is the same for all frames.
 fn latent_mask(mask: &Mask, shape: LatentShape) -> Vec<f32> {
     let mask = mask.resized(shape.width, shape.height);
-    mask.values.repeat(shape.batch * shape.channels)
+    let times = shape.batch * shape.channels * shape.frames;
+    mask.values.repeat(times)
 }
 
 /// What is outside the mask is the start's to the bit, not up to the rounding of the last step.
@@ -513,25 +575,20 @@ fn restore(sampled: &mut [f32], latent: &[f32], mask: &[f32]) {
 }
 
 impl DiffusionModel {
-    /// A sampled latent, `[b, c, h, w]` in the model's units, in the VAE's units.
+    /// A sampled latent, `[b, c, t, h, w]` in the model's units, in the VAE's units.
     pub(crate) fn finished(&self, shape: LatentShape, sampled: &[f32]) -> Latent {
-        in_vae_units(shape, sampled, self.latent_format())
+        let format = self.latent_format();
+        let mut latent = Latent {
+            values: denoise::channels_last(sampled, shape),
+            format,
+            ..shape.empty()
+        };
+        if let Some(format) = format {
+            latent.scale_to_vae(format);
+        }
+        latent
     }
 }
 
-/// Values `[b, c, h, w]` in the model's units of that format as a latent in the VAE's units.
-fn in_vae_units(
-    shape: LatentShape,
-    values: &[f32],
-    format: Option<&'static LatentFormat>,
-) -> Latent {
-    let mut latent = Latent {
-        values: denoise::channels_last(values, shape),
-        format,
-        ..shape.empty()
-    };
-    if let Some(format) = format {
-        latent.scale_to_vae(format);
-    }
-    latent
-}
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ mod lease;
 #[cfg(test)]
 mod tests;
 
+use crate::decode::part::strategy;
 use crate::model::identity::NetId;
 use crate::{Conditioning, EngineError, Stage};
 use cache::Cache;
@@ -19,7 +20,7 @@ use kept::{Kept, LeaseId};
 pub(crate) use lease::Lease;
 use lease::Sessions;
 use nino_dtype::DType;
-use nino_graph::{Device, ExecError, Graph, Memory, Node, Op, ParamSource, Plan, Weights};
+use nino_graph::{Device, ExecError, Graph, Memory, Mib, Node, Op, ParamSource, Plan, Weights};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,6 +75,8 @@ pub struct StoreUse {
     pub busy_bytes: usize,
     /// The most bytes that were there at once since [`Store::reset_peak`].
     pub peak_bytes: usize,
+    /// The same with what stages held in host memory beside that.
+    pub peak_bytes_with_host: usize,
     /// Times that weights were loaded.
     pub loads: usize,
 }
@@ -84,6 +87,9 @@ pub(crate) struct Network<'a> {
     pub(crate) net: NetId,
     /// Graphs that run by turns in one arena.
     pub(crate) plans: &'a [Arc<Plan>],
+    /// Bytes of host memory that the stage holds meanwhile, which count where the device's memory
+    /// is the program's.
+    pub(crate) beside: usize,
     /// Gives its weights, if they have to be loaded.
     pub(crate) source: &'a dyn Fn() -> Result<Arc<dyn ParamSource>, EngineError>,
 }
@@ -198,7 +204,7 @@ impl Store {
     pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
         let started = Instant::now();
         network.net.check_unchanged()?;
-        let idle = self.state().kept.lend_idle(network.plans);
+        let idle = self.state().kept.lend_idle(network.plans, network.beside);
         if let Some((id, sessions)) = idle {
             self.note(network);
             let took = started.elapsed();
@@ -208,8 +214,9 @@ impl Store {
         let loading = self.0.loading.lock();
         let _loading = loading.unwrap_or_else(PoisonError::into_inner);
         let needs = Memory::of(network.plans.iter().map(|p| &**p));
-        let capacity = self.capacity().unwrap_or(usize::MAX);
-        let room = self.state().kept.make_room(&key, needs, capacity);
+        let beside = network.beside;
+        let capacity = self.capacity(beside).unwrap_or(usize::MAX);
+        let room = self.state().kept.make_room(&key, (needs, beside), capacity);
         let id = room.map_err(|no| EngineError::Busy {
             need: no.need,
             busy: no.busy,
@@ -227,9 +234,10 @@ impl Store {
         }
     }
 
-    /// The most bytes for weights and arenas together; `None` without a budget.
-    fn capacity(&self) -> Option<usize> {
-        self.device().budget().for_plans()
+    /// The most bytes for weights and arenas together, while a stage holds `beside` bytes more;
+    /// `None` without a budget.
+    fn capacity(&self, beside: usize) -> Option<usize> {
+        self.device().budget().with_beside(beside).for_plans()
     }
 
     fn make_sessions(
@@ -240,6 +248,7 @@ impl Store {
     ) -> Result<Sessions, EngineError> {
         let known = self.state().kept.weights(key);
         self.note(network);
+        tell(network, known.is_some());
         let weights = if let Some(weights) = known {
             weights
         } else {
@@ -279,7 +288,7 @@ impl Store {
         });
     }
 
-    /// From now on remembers which networks are opened.
+    /// Remembers from now on which networks are opened.
     pub(crate) fn remember_opened(&self) {
         self.state().opened = Some(Vec::new());
     }
@@ -288,6 +297,38 @@ impl Store {
     /// remembered.
     pub(crate) fn take_opened(&self) -> Vec<Opened> {
         self.state().opened.take().unwrap_or_default()
+    }
+}
+
+/// Says how a network is run: what is on the device, what streams, how activations are cut.
+fn tell(network: &Network<'_>, is_loaded: bool) {
+    for plan in network.plans {
+        let streamed = plan.streamed().each_run;
+        let outside = plan.host_bytes();
+        let mut parts = vec![format!(
+            "{} of weights{}, {} of activations ({})",
+            Mib::up(plan.weight_bytes()),
+            if is_loaded {
+                " that are there already"
+            } else {
+                ""
+            },
+            Mib::up(plan.arena_bytes()),
+            strategy(std::iter::once(&**plan)).name()
+        )];
+        if streamed > 0 {
+            parts.push(format!(
+                "{} of weights streamed in every run",
+                Mib::up(streamed)
+            ));
+        }
+        if outside > 0 {
+            parts.push(format!(
+                "{} of values kept outside the device",
+                Mib::up(outside)
+            ));
+        }
+        tracing::info!("{}: {}", network.stage.name(), parts.join(", "));
     }
 }
 

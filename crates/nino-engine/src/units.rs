@@ -24,7 +24,7 @@ pub(crate) fn to_decoder(
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
     format.map_or(Ok(()), |f| fits(vae, f))?;
-    let expected = vae.vae.latent_channels();
+    let expected = vae.kind.latent_channels();
     let packing = vae.packing()?;
     let mut latent = match &packing {
         Some(p) if latent.channels == expected * p.side * p.side => p.unpacked(latent),
@@ -37,14 +37,14 @@ pub(crate) fn to_decoder(
             });
         }
     };
-    if latent.frames > 1 && vae.vae.time_scale().is_none() {
+    if latent.frames > 1 && vae.kind.time_scale().is_none() {
         return Err(EngineError::VideoLatent {
             frames: latent.frames,
             vae: vae.name.clone(),
         });
     }
-    if vae.vae.in_model_units() {
-        let format = chosen(vae, format.or(latent.format), format, control)?;
+    if vae.kind.in_model_units() {
+        let format = chosen(vae, format.or(latent.format), control)?;
         latent.scale_to_model(format);
     }
     Ok(latent)
@@ -57,8 +57,8 @@ pub(crate) fn from_encoder(
     format: Option<&'static LatentFormat>,
     control: &mut Control<'_>,
 ) -> Result<Latent, EngineError> {
-    if vae.vae.in_model_units() {
-        let format = chosen(vae, format, format, control)?;
+    if vae.kind.in_model_units() {
+        let format = chosen(vae, format, control)?;
         latent.scale_to_vae(format);
     }
     match vae.packing()? {
@@ -68,16 +68,15 @@ pub(crate) fn from_encoder(
 }
 
 /// The format to use: `known` (what was asked for, or what the file says), else what the VAE's name
-/// and channels suggest. Said unless it was asked for.
+/// and channels suggest, which is told.
 fn chosen(
     vae: &VaeFile,
     known: Option<&'static LatentFormat>,
-    asked: Option<&'static LatentFormat>,
     control: &mut Control<'_>,
 ) -> Result<&'static LatentFormat, EngineError> {
-    let (format, whence) = match (known, vae.assumed_format()) {
-        (Some(format), _) => (format, "as the latent's file says"),
-        (None, Some(format)) => (format, "going by the VAE's name and channels"),
+    let (format, assumed) = match (known, vae.assumed_format()) {
+        (Some(format), _) => (format, false),
+        (None, Some(format)) => (format, true),
         (None, None) => {
             return Err(EngineError::NoFormat {
                 vae: vae.name.clone(),
@@ -85,9 +84,9 @@ fn chosen(
         }
     };
     fits(vae, format)?;
-    if asked.is_none() {
+    if assumed {
         control.note(format!(
-            "{} works on scaled latents: assuming the {} latent format, {whence}",
+            "{} works on scaled latents: assuming the {} latent format, going by the VAE's name and channels",
             vae.name, format.name
         ));
     }
@@ -96,7 +95,7 @@ fn chosen(
 
 /// An error unless the VAE's latents can be of that format.
 pub(crate) fn fits(vae: &VaeFile, format: &'static LatentFormat) -> Result<(), EngineError> {
-    let channels = vae.vae.latent_channels();
+    let channels = vae.kind.latent_channels();
     if channels == format.unpacked_channels() {
         return Ok(());
     }
@@ -139,8 +138,8 @@ impl Packing {
             if !side.is_multiple_of(n) {
                 return Err(EngineError::Vae(nino_models::VaeError::Size {
                     what,
-                    found: side * vae.vae.scale(),
-                    multiple: n * vae.vae.scale(),
+                    found: side * vae.kind.scale(),
+                    multiple: n * vae.kind.scale(),
                 }));
             }
         }

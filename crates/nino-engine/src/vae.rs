@@ -12,16 +12,17 @@ use nino_weights::{Entry, TensorReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of Flux.2's batch norm, whose statistics normalize packed latents.
+/// The epsilon of Flux.2's batch norm, whose statistics normalize packed latents.
 const BN_EPS: f32 = 1e-4;
 
 /// A VAE: which one it is, and where its weights are.
 pub struct VaeFile {
-    pub vae: Vae,
+    /// Which autoencoder it is, with its sizes.
+    pub kind: Vae,
     /// Name for messages: the file's, or the description's.
     pub name: String,
     weights: Weights,
-    /// Of a TAESD whose halves are two files, the one that encodes.
+    /// The file that encodes, for a TAESD whose halves are two files.
     encoder: Option<Box<VaeFile>>,
     quantized: bool,
     origin: Origin,
@@ -90,7 +91,7 @@ impl VaeFile {
         let encoder = encoder_beside(&vae, path);
         let is_quantized = |e: &Entry| e.dtype.is_block() || e.scale.is_some();
         Ok(VaeFile {
-            vae,
+            kind: vae,
             name,
             weights: Weights::File { params, halves },
             encoder: encoder.and_then(|p| VaeFile::open(&p).ok()).map(Box::new),
@@ -116,7 +117,7 @@ impl VaeFile {
             known: SPECS.map(str::to_owned).to_vec(),
         })?;
         Ok(VaeFile {
-            vae,
+            kind: vae,
             name: name.to_owned(),
             weights: Weights::None,
             encoder: None,
@@ -164,7 +165,7 @@ impl VaeFile {
     pub fn assumed_format(&self) -> Option<&'static LatentFormat> {
         let name = self.name.to_ascii_lowercase();
         let says = |part: &str| name.contains(part);
-        let format = match (&self.vae, self.vae.latent_channels()) {
+        let format = match (&self.kind, self.kind.latent_channels()) {
             (Vae::Wan(_) | Vae::Taehv(_), 16) => "wan21",
             (Vae::Wan(_) | Vae::Taehv(_), 48) => "wan22",
             (_, 4) if says("nino-emoji") => "nino",
@@ -183,7 +184,7 @@ impl VaeFile {
     pub(crate) fn named_format(&self) -> Option<&'static LatentFormat> {
         let name = self.name.to_ascii_lowercase();
         let says = |part: &str| name.contains(part);
-        if self.vae.latent_channels() != 4 {
+        if self.kind.latent_channels() != 4 {
             return None;
         }
         LatentFormat::by_name(match () {
@@ -196,7 +197,7 @@ impl VaeFile {
 
     /// How files pack its latents; `None` for all but Flux.2's.
     pub(crate) fn packing(&self) -> Result<Option<Packing>, EngineError> {
-        let stats = match (&self.vae, &self.weights) {
+        let stats = match (&self.kind, &self.weights) {
             (Vae::Kl(c), Weights::File { params, .. }) => {
                 let n = c.z_channels * 4;
                 let (Some(mean), Some(var)) = (
@@ -218,7 +219,7 @@ impl VaeFile {
     /// packed.
     pub(crate) fn pixel_multiple(&self) -> Result<usize, EngineError> {
         let side = self.packing()?.map_or(1, |p| p.side);
-        Ok(self.vae.scale() * side)
+        Ok(self.kind.scale() * side)
     }
 
     /// Records the decoder of a chunk with activations in `dtype`.
@@ -228,7 +229,7 @@ impl VaeFile {
         dtype: DType,
     ) -> Result<Recording, EngineError> {
         self.has("decoder")?;
-        self.with_storage(dtype, |storage| self.vae.decode(chunk, storage))
+        self.with_storage(dtype, |storage| self.kind.decode(chunk, storage))
     }
 
     /// Records the encoder of a chunk with activations in `dtype`.
@@ -238,7 +239,7 @@ impl VaeFile {
         dtype: DType,
     ) -> Result<Recording, EngineError> {
         self.has("encoder")?;
-        self.with_storage(dtype, |storage| self.vae.encode(chunk, storage))
+        self.with_storage(dtype, |storage| self.kind.encode(chunk, storage))
     }
 
     fn with_storage(

@@ -13,10 +13,10 @@ use crate::{FileError, unfinished};
 const ATTEMPTS: usize = 16;
 
 /// Something unfinished. Dropped before [`Pending::keep`], it is removed; so it is by
-/// [`crate::remove_all_unfinished`], and after a kill by the next output in its folder.
+/// [`crate::end_at_once`], and after a kill by the next output in its folder.
 #[derive(Debug)]
 pub struct Pending {
-    /// As the caller named it, for messages.
+    /// The path as the caller named it, for messages.
     target: PathBuf,
     /// Where the links of `target` lead.
     place: PathBuf,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::FileError;
 
-/// As many links as Linux follows.
+/// The most links that are followed, which is Linux's own limit.
 const MAX_LINKS: usize = 40;
 
 /// The path after the last link of `path`; nothing need be there. An error for a link that Linux's

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// For files that are large: unlike `/tmp`, never in memory.
+/// The folder for large files: unlike `/tmp`, it is never in memory.
 const LARGE: &str = "/var/tmp";
 
 /// A file without a name, gone when it is closed, and the folder whose disk it is on: the one

@@ -53,7 +53,7 @@ fn main() {
     println!(
         "{} tier {}, opened in {:.2} s",
         device.gpu().info.name,
-        device.gpu().tier,
+        device.gpu().caps.tier,
         start.elapsed().as_secs_f64()
     );
     for name in &names {

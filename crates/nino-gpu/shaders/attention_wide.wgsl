@@ -4,6 +4,8 @@
 // slice of v. So no subgroup shares an operand with another, and q, k and v go straight from memory
 // to registers. The last block of rows or keys is moved back to end with the tensor; what was done
 // before is left out. Wants whole TS-wide slices and at least BQ rows and BKV keys.
+// VT: values go through shared memory, where they lie as [column][key], two keys to a word: see
+// `attention_coop`.
 enable f16;
 enable wgpu_cooperative_matrix;
 #include attention_params
@@ -14,8 +16,17 @@ enable wgpu_cooperative_matrix;
 #define TH SL/TS
 #define LS BKV/4+1
 #define LP BKV/4+2
+#define HK BKV/2
+#define LV HK+4
+#define NV SL*HK/4/SG
 // One struct, so that both begin at a multiple of 16 bytes as matrix loads want.
-struct Shared { s: array<vec4<f32>, ${NW*BQ*LS}>, p: array<vec4<f16>, ${BQ*LP}> }
+struct Shared {
+  s: array<vec4<f32>, ${NW*BQ*LS}>,
+  p: array<vec4<f16>, ${BQ*LP}>,
+#if VT
+  v: array<vec2<f16>, ${NW*SL*LV}>,
+#endif
+}
 var<workgroup> sh: Shared;
 var<workgroup> Fs: array<f32, ${BQ}>;
 var<workgroup> moved: u32;
@@ -66,12 +77,29 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
 #endfor
     // Read while the softmax is made.
+#if VT
+#for i 0 NV
+    let vi${i} = (v_base + (k0 + lane % ${HK}u * 2u) * width + (lane / ${HK}u + ${i*SG/HK}u) * 4u) >> 2u;
+    let va${i} = V[vi${i}];
+    let vb${i} = V[vi${i} + w4];
+#endfor
+#else
 #for j 0 TK
 #for h 0 TH
     let v${j}_${h} = coopLoadT<coop_mat${TS}x${TS}<f16, B>>(&V[(v_base + (k0 + ${j*TS}u) * width + ${h*TS}u) >> 2u], w4);
 #endfor
 #endfor
+#endif
     workgroupBarrier();
+#if VT
+    // Behind the barrier: all have read the values before.
+#for i 0 NV
+    let vo${i} = (sg * ${SL}u + (lane / ${HK}u + ${i*SG/HK}u) * 4u) * ${LV}u + lane % ${HK}u;
+#for e 0 4
+    sh.v[vo${i} + ${e*LV}u] = vec2<f16>(va${i}[${e}], vb${i}[${e}]);
+#endfor
+#endfor
+#endif
     let rb = row * ${LS}u + part;
     var x = vec4<f32>(0.0);
 #for w 0 NW
@@ -120,7 +148,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #for j 0 TK
     let p${i}_${j} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&sh.p[${i*TS*LP+j*TS/4}u], ${LP}u);
 #for h 0 TH
+#if VT
+    let v${i}_${j}_${h} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&sh.v[sg * ${SL*LV}u + ${h*TS*LV+j*TS/2}u], ${LV}u);
+    o${i}_${h} = coopMultiplyAdd(p${i}_${j}, v${i}_${j}_${h}, o${i}_${h});
+#else
     o${i}_${h} = coopMultiplyAdd(p${i}_${j}, v${j}_${h}, o${i}_${h});
+#endif
 #endfor
 #endfor
 #endfor

@@ -5,6 +5,13 @@ fn biased4(v: vec4<f32>, n: u32) -> vec4<f32> {
 #if ALPHA
   y = y * p.alpha;
 #endif
+#if SCALE
+#if VO
+  y = y * SC_4(p.sc_off + n);
+#else
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] * SC_1(p.sc_off + n + i); } }
+#endif
+#endif
 #if BIAS
 #if VO
   y = y + BI_4(p.b_off + n);

@@ -15,6 +15,9 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #else
 #bind W WT
 #endif
+#if SCALE
+#bind SC SCT
+#endif
 #if BIAS
 #bind BI BT
 #endif

@@ -83,6 +83,8 @@ pub struct AdapterInfo {
     /// Side of the f16-to-f32 cooperative matrices used, if there are any.
     pub coop_size: Option<u32>,
     pub tiers: Vec<Tier>,
+    /// Why its matrix units are not among the tiers, where they did not pass a trial.
+    pub matrices_refused: Option<String>,
     pub memory: Vec<MemoryReading>,
 }
 
@@ -131,10 +133,7 @@ impl Adapters {
                 _ => 2,
             });
             return best.ok_or_else(|| GpuError::NoAdapter {
-                reason: format!(
-                    "only software adapters found ({}); name one to use it",
-                    self.names().join(", ")
-                ),
+                reason: format!("only software adapters found ({})", self.names().join(", ")),
             });
         } else if let Ok(index) = wanted.parse::<usize>() {
             self.infos.get(index)
@@ -207,6 +206,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> AdapterInfo {
         pipeline_cache: features.contains(wgpu::Features::PIPELINE_CACHE),
         coop_size,
         tiers,
+        matrices_refused: None,
         memory: read_memory(adapter, &info),
         name: info.name,
     }

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::adapter::{Adapters, WANTED};
 use crate::pipeline::Pipelines;
 use crate::vulkan::Vulkan;
-use crate::{AdapterInfo, GpuError, Tier};
-use nino_ptx::Target;
+use crate::{AdapterInfo, Arch, Caps, GpuError, Tier};
 
 /// How to open a device.
 #[derive(Clone, Debug)]
@@ -24,6 +23,8 @@ pub struct OpenOptions {
     pub record: bool,
     /// Use kernels in PTX where dispatches are recorded and the driver takes them.
     pub ptx: bool,
+    /// Choose tiles as for this architecture rather than for the adapter's own.
+    pub arch: Option<Arch>,
 }
 
 impl Default for OpenOptions {
@@ -34,6 +35,7 @@ impl Default for OpenOptions {
             cache_dir: None,
             record: true,
             ptx: true,
+            arch: None,
         }
     }
 }
@@ -42,7 +44,8 @@ impl Default for OpenOptions {
 #[derive(Debug)]
 pub struct Gpu {
     pub info: AdapterInfo,
-    pub tier: Tier,
+    /// What kernels are chosen by.
+    pub caps: Caps,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) features: wgpu::Features,
@@ -50,8 +53,6 @@ pub struct Gpu {
     pub(crate) pipelines: Pipelines,
     /// Set where dispatches are recorded rather than encoded in wgpu's passes.
     pub(crate) vulkan: Option<Arc<Vulkan>>,
-    /// What kernels in PTX may use, where the device takes them.
-    pub(crate) ptx: Option<Target>,
     adapter: wgpu::Adapter,
     lost: Arc<OnceLock<String>>,
     stray: Arc<Mutex<Option<String>>>,
@@ -117,24 +118,27 @@ impl Gpu {
         }));
         let raw_info = adapter.get_info();
         let pipelines = Pipelines::new(&device, features, &raw_info, options.cache_dir.as_deref());
-        tracing::debug!(adapter = %info.name, %tier, "gpu opened");
+        let mut caps = Caps::new(&info, &limits, tier);
+        caps.arch = options.arch.unwrap_or(caps.arch);
+        caps.immediates = pipelines.immediates;
+        caps.subgroup_choice = vulkan.as_ref().is_some_and(|v| v.chooses_subgroups());
+        tracing::debug!(adapter = %info.name, %tier, arch = ?caps.arch, "gpu opened");
         let mut gpu = Gpu {
             info,
-            tier,
+            caps,
             device,
             queue,
             features,
             limits,
             pipelines,
             vulkan,
-            ptx: None,
             adapter,
             lost,
             stray,
             readback: Mutex::default(),
         };
-        gpu.ptx = gpu.probe_ptx();
-        if gpu.ptx.is_none() && gpu.lost().is_some() {
+        gpu.caps.ptx = gpu.probe_ptx();
+        if gpu.caps.ptx.is_none() && gpu.lost().is_some() {
             let ptx = false;
             return Gpu::open_in(
                 adapters,
@@ -168,12 +172,6 @@ impl Gpu {
     pub fn free_memory(&self) -> Option<u64> {
         let readings = crate::memory::read_memory(&self.adapter, &self.adapter.get_info());
         readings.iter().filter_map(|r| r.free).min()
-    }
-
-    /// Lanes of a subgroup, as kernels are specialized for it. Where a driver may choose, compute
-    /// kernels get the larger one (RADV).
-    pub(crate) fn subgroup_size(&self) -> u32 {
-        self.info.subgroup_max
     }
 
     pub(crate) fn check_lost(&self) -> Result<(), GpuError> {

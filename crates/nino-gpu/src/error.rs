@@ -1,5 +1,7 @@
 //! What can go wrong on a GPU, with the numbers a person needs to act on it.
 
+use nino_graph::Mib;
+
 /// Operations that fail for ordinary reasons: no device, no memory, a device that went away.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuError {
@@ -17,17 +19,17 @@ pub enum GpuError {
     },
     #[error("{adapter}: device could not be created: {reason}")]
     DeviceCreation { adapter: String, reason: String },
-    #[error("out of GPU memory: wanted {wanted} bytes for {what}, free {}", opt_bytes(*free))]
+    #[error("out of GPU memory: wanted {} for {what}, free {}", up(*wanted), opt_bytes(*free))]
     OutOfMemory {
         what: String,
         wanted: u64,
         free: Option<u64>,
     },
-    #[error("{wanted} bytes would have to wait in the host's memory, of which {free} are free")]
+    #[error("{} would have to wait in the host's memory, of which {} are free", up(*wanted), down(*free))]
     HostMemory { wanted: u64, free: u64 },
     #[error("GPU device lost: {reason}")]
     DeviceLost { reason: String },
-    #[error("{what}: one binding of {bytes} bytes exceeds the device's limit of {limit}")]
+    #[error("{what}: one binding of {} exceeds the device's limit of {}", up(*bytes), down(*limit))]
     BindingTooLarge {
         what: String,
         bytes: u64,
@@ -47,5 +49,13 @@ pub enum GpuError {
 }
 
 fn opt_bytes(free: Option<u64>) -> String {
-    free.map_or_else(|| "unknown".to_owned(), |b| format!("{b} bytes"))
+    free.map_or_else(|| "unknown".to_owned(), |b| down(b).to_string())
+}
+
+fn up(bytes: u64) -> Mib {
+    Mib::up(bytes as usize)
+}
+
+fn down(bytes: u64) -> Mib {
+    Mib::down(bytes as usize)
 }

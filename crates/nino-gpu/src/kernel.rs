@@ -14,7 +14,8 @@ use nino_ptx::PtxKey;
 /// element the part starts with, so a part can be bound when the whole is too large to be.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    pub buffer: &'a wgpu::Buffer,
+    /// Nothing where a plan is lowered for a device that is not there: it cannot be dispatched.
+    pub buffer: Option<&'a wgpu::Buffer>,
     pub offset: u64,
     pub bytes: u64,
     pub dtype: DType,
@@ -24,12 +25,20 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     pub fn whole(buffer: &'a wgpu::Buffer, dtype: DType) -> View<'a> {
         View {
-            buffer,
+            buffer: Some(buffer),
             offset: 0,
             bytes: buffer.size(),
             dtype,
             first: 0,
         }
+    }
+
+    /// The buffer that it is in.
+    pub(crate) fn bound(&self) -> Result<&'a wgpu::Buffer, GpuError> {
+        self.buffer.ok_or_else(|| GpuError::Validation {
+            what: "a binding".to_owned(),
+            reason: "a launch that was only planned has no buffers".to_owned(),
+        })
     }
 
     /// Whether a PTX kernel can read it as `dtype`, 16 bytes at a time.
@@ -76,6 +85,14 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// The shader it runs; nothing where it runs a kernel in PTX.
+    pub fn shader(&self) -> Option<&KernelKey> {
+        match &self.kernel {
+            Kernel::Shader(key) => Some(key),
+            Kernel::Ptx(_) => None,
+        }
+    }
+
     pub(crate) fn label(&self) -> String {
         match &self.kernel {
             Kernel::Shader(key) => key.label(),
@@ -134,18 +151,6 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i64> {
 }
 
 impl Gpu {
-    /// Elements between the aligned start of a view's binding and element 0 of its tensor: what
-    /// a kernel adds to an element index. Wraps below zero when the part starts later.
-    pub(crate) fn base(&self, view: &View<'_>) -> u32 {
-        let skipped = view.offset % self.offset_alignment();
-        let elements = skipped / view.dtype.block_bytes() as u64 * view.dtype.block_len() as u64;
-        (elements.wrapping_sub(view.first)) as u32
-    }
-
-    pub(crate) fn offset_alignment(&self) -> u64 {
-        u64::from(self.limits.min_storage_buffer_offset_alignment).max(16)
-    }
-
     pub fn dispatch(&self, launch: &Launch<'_>) -> Result<Dispatch, GpuError> {
         let max = self.limits.max_compute_workgroups_per_dimension;
         if launch.groups.iter().any(|&g| g > max) {
@@ -189,19 +194,19 @@ impl Gpu {
     }
 
     fn bindings<'a>(&self, what: &str, views: &[View<'a>]) -> Result<Vec<Binding<'a>>, GpuError> {
-        let align = self.offset_alignment();
-        let limit = self.limits.max_storage_buffer_binding_size;
+        let align = self.caps.offset_alignment;
+        let limit = self.caps.max_binding_bytes;
         let bind = |view: &View<'a>| {
+            let buffer = view.bound()?;
             let offset = view.offset / align * align;
             let end = (view.offset + view.bytes)
                 .next_multiple_of(16)
-                .min(view.buffer.size());
+                .min(buffer.size());
             let bytes = (end - offset).max(16);
             if bytes > limit {
                 let what = what.to_owned();
                 return Err(GpuError::BindingTooLarge { what, bytes, limit });
             }
-            let buffer = view.buffer;
             Ok(Binding {
                 buffer,
                 offset,

@@ -9,11 +9,13 @@
 
 mod adapter;
 mod block;
+mod caps;
 mod device;
 mod error;
 mod exec;
 mod hazard;
 mod kernel;
+mod kernels;
 mod lower;
 mod memory;
 pub mod ops;
@@ -24,10 +26,14 @@ mod profile;
 mod roofline;
 mod session;
 mod shader;
+mod shares;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+mod spirv;
 mod submit;
 #[cfg(test)]
 mod testing;
 mod transfer;
+mod trial;
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "windows")),
     path = "vulkan/absent.rs"
@@ -36,10 +42,16 @@ mod vulkan;
 mod weights;
 
 pub use adapter::{AdapterInfo, AdapterKind, Adapters, Tier};
+pub use caps::{Arch, Caps};
 pub use device::{Gpu, OpenOptions};
 pub use error::GpuError;
 pub use exec::GpuDevice;
 pub use kernel::{Dispatch, Launch, View};
+pub use kernels::{PlannedLaunch, kernels};
 pub use memory::{MemoryReading, MemorySource, host as host_memory};
 pub use roofline::Roofline;
 pub use shader::KernelKey;
+pub use shares::Shares;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+pub use spirv::{PARAM_BYTES, Spirv, spirv_version};
+pub use trial::Trial;

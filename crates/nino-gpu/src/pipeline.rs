@@ -50,7 +50,7 @@ impl Pipelines {
         let cached = features.contains(wgpu::Features::PIPELINE_CACHE);
         let disk = dir.filter(|_| cached).and_then(|dir| {
             let path = dir.join(wgpu::util::pipeline_cache_key(info)?);
-            let data = std::fs::read(&path).ok();
+            let data = read_cache(&path);
             // SAFETY: wgpu checks the header (adapter, driver, format) and falls back to an empty
             // cache; the file was written by `save`, a damaged one is refused by that check.
             let cache = unsafe {
@@ -92,14 +92,21 @@ pub(crate) fn no_ptx(key: PtxKey) -> GpuError {
     }
 }
 
+/// Bytes of a cache of kernels, at most.
+const MAX_CACHE: u64 = 256 << 20;
+
+/// The cache of kernels at `path`, where there is one that nobody else can have written: drivers
+/// run what it holds.
+pub(crate) fn read_cache(path: &Path) -> Option<Vec<u8>> {
+    nino_files::read_own(path, MAX_CACHE)
+}
+
 pub(crate) fn replace(path: &Path, data: &[u8]) {
-    let partial = path.with_extension("partial");
-    let written = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&partial, data))
-        .and_then(|()| std::fs::rename(&partial, path));
-    if let Err(e) = written {
+    if let Err(e) = path.parent().map_or(Ok(()), std::fs::create_dir_all) {
+        tracing::debug!(path = %path.display(), error = %e, "pipeline cache not saved");
+        return;
+    }
+    if let Err(e) = nino_files::AtomicFile::replace(path, data) {
         tracing::debug!(path = %path.display(), error = %e, "pipeline cache not saved");
     }
 }
@@ -110,18 +117,18 @@ impl Gpu {
         if let Some(found) = self.pipelines.lock().get(key) {
             return Ok(Arc::clone(found));
         }
-        let assembled = assemble(key, self.pipelines.immediates)?;
-        let compiled = match &self.vulkan {
-            Some(vulkan) => self.check_lost().and_then(|()| {
-                let label = key.label();
-                let code = vulkan.compile(&label, &assembled)?;
+        let compiled = if let Some(vulkan) = &self.vulkan {
+            self.check_lost().and_then(|()| {
+                let (code, n_bindings) = vulkan.compile(key, &self.caps)?;
                 Ok(Pipeline {
                     code: Code::Vulkan(Arc::new(code)),
-                    label,
-                    n_bindings: assembled.n_bindings,
+                    label: key.label(),
+                    n_bindings,
                 })
-            }),
-            None => self.scoped("kernel", 0, || self.compile(key, &assembled)),
+            })
+        } else {
+            let assembled = assemble(key, self.pipelines.immediates)?;
+            self.scoped("kernel", 0, || self.compile(key, &assembled))
         };
         let compiled = compiled.map_err(|e| match e {
             GpuError::Validation { reason, .. } => GpuError::Kernel {

@@ -4,16 +4,11 @@
 use nino_ptx::{PROBE_THREADS, PtxKey, Target};
 
 use crate::kernel::{Kernel, Launch, View};
-use crate::{Gpu, GpuError, Tier};
+use crate::{Gpu, GpuError};
 
 const GROUPS: u32 = 2;
 
 impl Gpu {
-    /// Whether kernels may use Hopper's matrix instructions.
-    pub(crate) fn has_wgmma(&self) -> bool {
-        self.tier >= Tier::Coop && self.ptx == Some(Target::Sm90a)
-    }
-
     /// The best target whose probe compiles, runs and gives the right numbers.
     pub(crate) fn probe_ptx(&self) -> Option<Target> {
         if !self.vulkan.as_ref()?.takes_ptx() {

@@ -36,7 +36,7 @@ impl Gpu {
         let seconds = self.settle(&copy)?;
         let copy_rate = 2.0 * bytes as f64 / seconds;
         let f32_flops = self.peak(&to, None)?;
-        let coop = (self.tier >= Tier::Coop)
+        let coop = (self.caps.tier >= Tier::Coop)
             .then(|| self.peak(&to, Some(0)))
             .transpose()?;
         Ok(Roofline {
@@ -51,12 +51,16 @@ impl Gpu {
     pub fn peak(&self, out: &wgpu::Buffer, coop: Option<u32>) -> Result<f64, GpuError> {
         let software = self.info.kind == crate::AdapterKind::Software;
         let (groups, steps) = if software { (4, 64) } else { (2112, 512) };
-        let side = self.info.coop_size.unwrap_or(16);
+        let side = self.caps.coop_size.unwrap_or(16);
         let mut key = KernelKey::new("peak");
         let mut flops = 256.0 * 128.0;
         if let Some(reads) = coop {
-            let lanes = self.subgroup_size();
-            key = key.with("COOP", 1).with("TS", side).with("SH", reads);
+            let lanes = self.caps.subgroup_size();
+            key = key
+                .with("COOP", 1)
+                .with("TS", side)
+                .with("SH", reads)
+                .with("SG", lanes);
             flops = f64::from(256 / lanes) * 16.0 * 2.0 * f64::from(side).powi(3);
         }
         let launch = Launch {

@@ -13,11 +13,11 @@ use crate::submit::Submitter;
 use crate::weights::GpuWeights;
 
 mod arena;
-mod build;
+pub(crate) mod build;
 mod windowed;
 
 use arena::Arena;
-use build::{Memory, build};
+use build::{Buffers, Memory, build};
 
 /// Dispatches of one step, and what crosses between host and arena around it.
 #[derive(Debug)]
@@ -67,10 +67,14 @@ impl GpuSession {
         arena: Arc<Arena>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
-        let memory = Memory {
+        let buffers = Buffers {
             weights: &weights,
             pages: &arena.pages,
             slots: &arena.slots,
+        };
+        let memory = Memory {
+            packed: &weights.packed,
+            buffers: Some(buffers),
         };
         let steps = build(&gpu, &plan, memory)?;
         let submitter =

@@ -36,7 +36,7 @@ impl Submitter {
         gpu: &Gpu,
         dispatches: impl Iterator<Item = &'a Dispatch>,
     ) -> Result<Submitter, GpuError> {
-        let (flops_rate, bytes_rate) = match (gpu.info.kind, gpu.tier) {
+        let (flops_rate, bytes_rate) = match (gpu.caps.kind, gpu.caps.tier) {
             (AdapterKind::Software, _) => (2e9, 1e9),
             (AdapterKind::Discrete, Tier::Coop) => (2e13, 2e11),
             (AdapterKind::Discrete, _) => (2e12, 1e11),

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use nino_graph::{Def, ExecError, Graph, Node, Op, ParamSource, ParamSpec, Plan};
+use nino_graph::{Def, ExecError, Node, Op, ParamSource, ParamSpec, Plan};
 
 use crate::block::Block;
 use crate::exec::exec_error;
 use crate::memory::ask_host;
 use crate::ops::gemm::{packed_channels, packs_weights};
-use crate::{Gpu, GpuError};
+use crate::{Caps, Gpu, GpuError};
 
 /// Buffers by parameter name.
 #[derive(Debug, Default)]
@@ -19,16 +19,7 @@ pub(crate) struct GpuWeights {
     /// Parameters that pass through a plan's slots.
     pub(crate) outside: HashMap<String, Block>,
     /// 3x3 weights stored in the order the convolution kernel reads them.
-    packed: HashSet<String>,
-}
-
-impl GpuWeights {
-    pub(crate) fn is_packed(&self, graph: &Graph, node: Node) -> bool {
-        match &graph.value(graph.root(node)).def {
-            Def::Param(spec) => self.packed.contains(&spec.name),
-            _ => false,
-        }
-    }
+    pub(crate) packed: HashSet<String>,
 }
 
 /// Staging memory in flight before it is handed back.
@@ -41,7 +32,7 @@ impl Gpu {
         source: &dyn ParamSource,
     ) -> Result<GpuWeights, ExecError> {
         let mut weights = GpuWeights {
-            packed: self.packable(plans),
+            packed: packable(&self.caps, plans),
             ..GpuWeights::default()
         };
         let fail = |e| exec_error(e, self);
@@ -77,33 +68,6 @@ impl Gpu {
         self.queue.submit([]);
         self.wait().map_err(|e| exec_error(e, self))?;
         Ok(weights)
-    }
-
-    /// Parameters that only convolutions read which all want them packed.
-    fn packable(&self, plans: &[&Plan]) -> HashSet<String> {
-        let (mut yes, mut no) = (HashSet::new(), HashSet::new());
-        for graph in plans.iter().map(|p| p.graph()) {
-            for (_, op) in graph.ops() {
-                let conv = match op {
-                    Op::Conv(o) if packs_weights(self, graph, o) => Some(o.w),
-                    _ => None,
-                };
-                if matches!(op, Op::Reshape(_)) {
-                    continue; // a view; who reads it counts
-                }
-                for node in op.operands() {
-                    if let Def::Param(spec) = &graph.value(graph.root(node)).def {
-                        let set = if conv == Some(node) {
-                            &mut yes
-                        } else {
-                            &mut no
-                        };
-                        set.insert(spec.name.clone());
-                    }
-                }
-            }
-        }
-        &yes - &no
     }
 
     /// Fills a buffer with a parameter and zeros.
@@ -147,12 +111,39 @@ impl Gpu {
             None if packed => {
                 let mut plain = vec![0; dst.len()];
                 source.read(spec, &mut plain)?;
-                pack(&plain, dst, spec, packed_channels(self));
+                pack(&plain, dst, spec, packed_channels(&self.caps));
             }
             None => source.read(spec, dst)?,
         }
         Ok(())
     }
+}
+
+/// Parameters that only convolutions read which all want them packed.
+pub(crate) fn packable(caps: &Caps, plans: &[&Plan]) -> HashSet<String> {
+    let (mut yes, mut no) = (HashSet::new(), HashSet::new());
+    for graph in plans.iter().map(|p| p.graph()) {
+        for (_, op) in graph.ops() {
+            let conv = match op {
+                Op::Conv(o) if packs_weights(caps, graph, o) => Some(o.w),
+                _ => None,
+            };
+            if matches!(op, Op::Reshape(_)) {
+                continue; // a view; who reads it counts
+            }
+            for node in op.operands() {
+                if let Def::Param(spec) = &graph.value(graph.root(node)).def {
+                    let set = if conv == Some(node) {
+                        &mut yes
+                    } else {
+                        &mut no
+                    };
+                    set.insert(spec.name.clone());
+                }
+            }
+        }
+    }
+    &yes - &no
 }
 
 /// Every parameter of the plans once, and once more as streamed where one of them streams it.

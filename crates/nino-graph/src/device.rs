@@ -40,7 +40,7 @@ pub trait ParamSource: Send + Sync {
 /// The order of values within a stored row of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredRows {
-    /// As in the graph: a kernel's positions, then channels.
+    /// The order of the graph: a kernel's positions, then channels.
     Same,
     /// Channels, then a kernel's positions, as most files have convolutions.
     ChannelsFirst,

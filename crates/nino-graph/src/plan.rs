@@ -45,9 +45,9 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Arena(Span),
-    /// In the arena, over several pages of its own: rows pass through windows.
+    /// The value lies in the arena, over several pages of its own: rows pass through windows.
     Pages(Span),
-    /// On the host: rows pass through windows.
+    /// The value lies on the host: rows pass through windows.
     Host(Span),
     /// A parameter, or a view of one ([`Graph::root`] tells which).
     Param,
@@ -83,7 +83,7 @@ pub struct Plan {
     steady_steps: usize,
     places: Vec<Place>,
     scratch: Vec<Span>,
-    /// For each op, a window per operand and one for the result; empty where it has none.
+    /// The windows of each op: one per operand and one for the result; empty where it has none.
     windows: Vec<Vec<Option<Span>>>,
     size: ArenaSize,
     peak_node: Option<Node>,

@@ -99,7 +99,7 @@ pub(super) struct Apng {
     size: (usize, usize),
     /// Hundredths of a frame a second.
     rate: u16,
-    /// Of the next chunk that has a number.
+    /// The sequence number of the next chunk that has one.
     sequence: u32,
     pending: Pending,
 }

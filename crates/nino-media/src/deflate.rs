@@ -4,8 +4,7 @@
 //!
 //! PNG Specification (Third Edition), sections 9 and 10; RFC 1950 and 1951.
 
-use crate::Picture;
-use rayon::prelude::*;
+use crate::{Picture, pool};
 use std::io;
 use std::ops::Range;
 use zlib_rs::adler32::{adler32, adler32_combine};
@@ -22,7 +21,7 @@ const PIXEL: usize = 3;
 
 /// Memory for the bands being made, beside the stream: a band as filtered, and deflate's tables.
 pub fn work_bytes() -> usize {
-    rayon::current_num_threads() * (BAND_BYTES + (384 << 10))
+    pool::threads() * (BAND_BYTES + (384 << 10))
 }
 
 /// Gives the zlib stream of `picture` piece by piece; stops at the first error of `take`.
@@ -38,13 +37,12 @@ pub(crate) fn zlib<E: From<io::Error>>(
     let n_rows = (BAND_BYTES / (width * PIXEL + 1)).max(1);
     let starts: Vec<usize> = (0..height).step_by(n_rows).collect();
     // Few enough that the stream is never whole in memory, enough that no core waits for long.
-    let at_once = 4 * rayon::current_num_threads();
+    let at_once = 4 * pool::threads();
     let mut checksum = 1;
     for starts in starts.chunks(at_once) {
-        let bands = starts.par_iter().with_max_len(1);
-        let bands: Vec<Band> = bands
-            .map(|&y| Band::new(picture, y..height.min(y + n_rows)))
-            .collect();
+        let bands = pool::map(starts.to_vec(), |y| {
+            Band::new(picture, y..height.min(y + n_rows))
+        });
         for (y, mut band) in starts.iter().zip(bands) {
             checksum = adler32_combine(checksum, band.checksum, band.n_filtered as u64);
             if y + n_rows >= height {

@@ -6,10 +6,12 @@ mod deflate;
 mod exif;
 mod ffmpeg;
 mod format;
+mod info;
 mod limits;
 mod load;
 mod mask;
 mod picture;
+mod pool;
 mod raw;
 mod resize;
 mod source;
@@ -19,6 +21,7 @@ mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
 pub use ffmpeg::count_ppm_frames;
+pub use info::{PictureInfo, picture_info};
 pub use limits::Limits;
 pub use load::{load_mask, load_picture, load_with_alpha};
 pub use mask::{Mask, Sides, outpaint};
@@ -28,7 +31,9 @@ pub use resize::{Size, Upscale, resize};
 pub use source::{FrameSource, ReadOptions, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
-pub use still::{can_write_picture, png, write_picture};
+pub use still::{
+    PictureOptions, can_write_picture, encode_picture, png, write_picture, write_picture_with,
+};
 pub use text::{Text, read_text};
 
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +96,7 @@ pub enum MediaError {
         format: &'static str,
         what: String,
     },
-    #[error("{}: there is no memory for the {bytes} bytes that it unpacks to", path.display())]
+    #[error("{}: there is no memory for the {} MiB that it unpacks to", path.display(), bytes.div_ceil(1 << 20))]
     NoMemory { path: PathBuf, bytes: usize },
 }
 

@@ -122,13 +122,9 @@ impl Guard<'_> {
 
     /// Room for so many values, or the error that there is no memory for them.
     pub(crate) fn with_room<T>(&self, n: usize) -> Result<Vec<T>, MediaError> {
-        let mut values = Vec::new();
-        match values.try_reserve_exact(n) {
-            Ok(()) => Ok(values),
-            Err(_) => Err(MediaError::NoMemory {
-                path: self.path.to_owned(),
-                bytes: n * size_of::<T>(),
-            }),
-        }
+        nino_files::with_room(n).map_err(|_| MediaError::NoMemory {
+            path: self.path.to_owned(),
+            bytes: n * size_of::<T>(),
+        })
     }
 }

@@ -1,8 +1,7 @@
 //! An RGB picture of 8 bits a channel.
 
-use crate::Mask;
+use crate::{Mask, pool};
 use image::{RgbImage, imageops};
-use rayon::prelude::*;
 
 /// Rows of RGB bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +23,7 @@ impl Picture {
         }
     }
 
-    /// From values in 0..1, cut off to bytes as ComfyUI does.
+    /// Makes a picture from values in 0..1, cut off to bytes as ComfyUI does.
     pub fn from_unit(width: usize, height: usize, values: &[f32]) -> Picture {
         let mut picture = Picture::new(width, height);
         picture.set_rows(0, values);
@@ -36,8 +35,8 @@ impl Picture {
         /// Values for a thread at a time.
         const PART: usize = 1 << 16;
         let rows = &mut self.rgb[y * self.width * 3..];
-        let parts = rows.par_chunks_mut(PART).zip(values.par_chunks(PART));
-        parts.for_each(|(bytes, values)| {
+        let parts = rows.chunks_mut(PART).zip(values.chunks(PART)).collect();
+        pool::map(parts, |(bytes, values): (&mut [u8], &[f32])| {
             for (byte, v) in bytes.iter_mut().zip(values) {
                 *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
             }

@@ -28,36 +28,78 @@ fn not_a_picture(path: &Path, found: &str) -> MediaError {
     }
 }
 
-/// Writes a picture, its format by extension. `text` goes into a PNG's text chunks, where ComfyUI
-/// and A1111 look for prompts; of it, the others have a place for `parameters`.
+/// What a file of a picture has beside its pixels.
+#[derive(Clone, Copy, Debug)]
+pub struct PictureOptions<'a> {
+    /// Keywords with their text. They go into a PNG's text chunks, where ComfyUI and A1111 look for
+    /// prompts; of them, the other formats have a place for `parameters`.
+    pub text: &'a [(&'a str, String)],
+    /// Of a JPEG, 1 to 100; the other formats lose nothing.
+    pub quality: u8,
+}
+
+impl Default for PictureOptions<'_> {
+    fn default() -> Self {
+        PictureOptions {
+            text: &[],
+            quality: 95,
+        }
+    }
+}
+
+/// Writes a picture with text, its format by extension.
 pub fn write_picture(
     path: &Path,
     picture: &Picture,
     text: &[(&str, String)],
 ) -> Result<(), MediaError> {
+    let options = PictureOptions {
+        text,
+        ..PictureOptions::default()
+    };
+    write_picture_with(path, picture, &options)
+}
+
+/// Writes a picture, its format by extension.
+pub fn write_picture_with(
+    path: &Path,
+    picture: &Picture,
+    options: &PictureOptions<'_>,
+) -> Result<(), MediaError> {
     let mut file = AtomicFile::create(path)?;
+    encode_picture(&mut file, path, picture, options)?;
+    Ok(file.commit()?)
+}
+
+/// Writes a picture to anything; `path` says the format by its extension and is named in errors.
+pub fn encode_picture(
+    file: &mut impl Write,
+    path: &Path,
+    picture: &Picture,
+    options: &PictureOptions<'_>,
+) -> Result<(), MediaError> {
     let image = |source| MediaError::Image {
         path: path.to_owned(),
         source,
     };
+    let text = options.text;
     let parameters = text.iter().find(|(keyword, _)| *keyword == "parameters");
     let comment = parameters.map(|(_, text)| exif::write(text));
     match extension(path).as_str() {
-        "png" => write_png(&mut file, picture, text).map_err(|e| MediaError::Encode {
+        "png" => write_png(file, picture, text).map_err(|e| MediaError::Encode {
             path: path.to_owned(),
             what: e.to_string(),
-        })?,
+        }),
         "jpg" | "jpeg" => {
-            let encoder = JpegEncoder::new_with_quality(&mut file, 95);
-            write_with(encoder, picture, comment).map_err(image)?;
+            let encoder = JpegEncoder::new_with_quality(file, options.quality.clamp(1, 100));
+            write_with(encoder, picture, comment).map_err(image)
         }
         "webp" => {
-            let encoder = WebPEncoder::new_lossless(&mut file);
-            write_with(encoder, picture, comment).map_err(image)?;
+            let encoder = WebPEncoder::new_lossless(file);
+            write_with(encoder, picture, comment).map_err(image)
         }
-        found => return Err(not_a_picture(path, found)),
+        found => Err(not_a_picture(path, found)),
     }
-    Ok(file.commit()?)
 }
 
 /// A comment that is too long for the format is left out.

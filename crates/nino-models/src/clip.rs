@@ -147,7 +147,8 @@ pub fn embed(g: &mut Graph, p: &Params, c: &Config, ids: Node, dtype: DType) -> 
     g.gather(table, ids, dtype)
 }
 
-/// From token embeddings. `end` `[b, 1, n]` is 1 at each prompt's end token and 0 elsewhere.
+/// Records the encoder from token embeddings on. `end` `[b, 1, n]` is 1 at each prompt's end token
+/// and 0 elsewhere.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, end: Node, want: Want) -> Encoded {
     let n = g.shape(x)[1];
     let positions = p.matrix(g, POSITIONS, c.max_tokens, c.width);

@@ -6,7 +6,7 @@
 
 use crate::{Find, Params, flux, unet};
 use nino_dtype::DType;
-use nino_graph::{Graph, GraphError, Node};
+use nino_graph::{Graph, GraphError, Node, Shape};
 
 /// A diffusion model by its architecture, with the sizes its tensors tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct DenoiserShape {
 pub struct Wants {
     /// Channels of the latent.
     pub channels: usize,
+    /// Whether latents have frames: clips, or pictures as clips of one frame.
+    pub frames: bool,
     /// Width of the encoded prompt.
     pub context: usize,
     /// Length of the label vector, such as SDXL's pooled text and sizes.
@@ -60,12 +62,14 @@ pub enum Guidance {
     Number(f32),
 }
 
-/// A recorded denoiser. Latents are `[rows, h, w, c]`.
+/// A recorded denoiser. Latents are `[rows, h, w, c]`, or `[rows, t, h, w, c]` where
+/// [`Wants::frames`] says so.
 #[derive(Clone, Debug)]
 pub struct DenoiserGraph {
     pub graph: Graph,
     pub x: Node,
-    /// `[rows, h, w, extra]`; given exactly when [`Wants::extra`] is not 0.
+    /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is
+    /// not 0.
     pub extra: Option<Node>,
     /// Timesteps `[rows]`, f32.
     pub t: Node,
@@ -104,6 +108,7 @@ impl Denoiser {
         match self {
             Denoiser::Unet(c) => Wants {
                 channels: c.out_channels,
+                frames: false,
                 context: c.context_dim,
                 label: c.adm_in,
                 guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
@@ -111,6 +116,7 @@ impl Denoiser {
             },
             Denoiser::Flux(c) => Wants {
                 channels: c.out_channels,
+                frames: false,
                 context: c.context_dim,
                 label: c.vec_in(),
                 guidance: match c.modulation {
@@ -151,14 +157,19 @@ impl Denoiser {
     ) -> DenoiserGraph {
         let Wants {
             channels,
+            frames,
             context,
             label,
             guidance,
             extra,
         } = self.wants();
-        let (rows, h, w) = (shape.rows, shape.height, shape.width);
-        let x = g.input("x", [rows, h, w, channels], dtype);
-        let extra = (extra > 0).then(|| g.input("extra", [rows, h, w, extra], dtype));
+        let rows = shape.rows;
+        let latent = |channels: usize| match (frames, shape.frames, shape.height, shape.width) {
+            (true, t, h, w) => Shape::from([rows, t, h, w, channels]),
+            (false, _, h, w) => Shape::from([rows, h, w, channels]),
+        };
+        let x = g.input("x", latent(channels), dtype);
+        let extra = (extra > 0).then(|| g.input("extra", latent(extra), dtype));
         let t = g.input("t", [rows], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
         let label = label.map(|n| g.input("label", [rows, n], dtype));
@@ -171,7 +182,7 @@ impl Denoiser {
         let references: Vec<Node> = looked_at
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
             .collect();
-        let seen = extra.map_or(x, |extra| g.concat(&[x, extra], 3));
+        let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
                 let inputs = unet::Inputs {

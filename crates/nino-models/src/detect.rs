@@ -149,7 +149,7 @@ fn identify(index: &Index, component: Component, hint: &str) -> Detected {
         (twins.kind, twins.confidence, twins.reason)
     } else {
         let reason = format!(
-            "{} tensors missing, {} unknown, {} mis-shaped of {}",
+            "tensors missing: {}, unknown: {}, mis-shaped: {}, of {}",
             difference.missing.len(),
             difference.unknown.len(),
             difference.misshaped.len(),

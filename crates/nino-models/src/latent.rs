@@ -13,7 +13,7 @@ use tables::{
 /// One latent space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatentFormat {
-    /// As `--latent-format` takes it.
+    /// The name that `--latent-format` takes.
     pub name: &'static str,
     pub channels: usize,
     /// Pixels per latent pixel along one side.

@@ -5,8 +5,10 @@
 //! records the convolution. One root per graph: a name declared twice is the same parameter.
 
 use crate::stream::join;
+use crate::weights::{SCALE, Scaled};
 use nino_dtype::DType;
-use nino_graph::{Graph, Node, Shape};
+use nino_graph::{Epilogue, Graph, Node, Shape};
+use nino_weights::hadamard;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -25,9 +27,13 @@ pub struct Params<'a> {
 /// Branches beside a weight, by its name and the type the graph holds it in.
 type Branches<'a> = dyn Fn(&str, DType) -> Vec<Branch> + 'a;
 
+/// How the weight of a linear layer is held whose factors are apart, by its name.
+type ScaledWeights<'a> = dyn Fn(&str) -> Option<Scaled> + 'a;
+
 struct Root<'a> {
     dtype: Box<dyn Fn(&str) -> DType + 'a>,
     branches: Option<Box<Branches<'a>>>,
+    scaled: Option<Box<ScaledWeights<'a>>>,
     by_tap: bool,
     declared: RefCell<HashMap<String, Node>>,
 }
@@ -76,6 +82,7 @@ impl<'a> Params<'a> {
             root: Rc::new(Root {
                 dtype: Box::new(dtype),
                 branches: None,
+                scaled: None,
                 by_tap: false,
                 declared: RefCell::default(),
             }),
@@ -88,6 +95,14 @@ impl<'a> Params<'a> {
     pub fn with_branches(self, branches: impl Fn(&str, DType) -> Vec<Branch> + 'a) -> Params<'a> {
         let branches: Option<Box<Branches<'a>>> = Some(Box::new(branches));
         self.changed(|root| Root { branches, ..root })
+    }
+
+    /// The same with linear layers whose weights are stored divided by factors. Call it before any
+    /// layer is recorded.
+    #[must_use]
+    pub fn with_scaled(self, scaled: impl Fn(&str) -> Option<Scaled> + 'a) -> Params<'a> {
+        let scaled: Option<Box<ScaledWeights<'a>>> = Some(Box::new(scaled));
+        self.changed(|root| Root { scaled, ..root })
     }
 
     /// The same; where `by_tap` is set, a convolution over frames is recorded as a sum of one
@@ -178,21 +193,43 @@ impl<'a> Params<'a> {
 
     #[track_caller]
     pub fn linear(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
-        let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
         let bias = self.vector(g, &format!("{name}.bias"), out);
-        self.linear_of(g, name, x, w, Some(bias))
+        self.linear_of(g, name, x, out, Some(bias))
     }
 
     #[track_caller]
     pub fn linear_no_bias(&self, g: &mut Graph, name: &str, x: Node, out: usize) -> Node {
-        let w = self.matrix(g, &format!("{name}.weight"), out, g.shape(x).last_dim());
-        self.linear_of(g, name, x, w, None)
+        self.linear_of(g, name, x, out, None)
     }
 
     #[track_caller]
-    fn linear_of(&self, g: &mut Graph, name: &str, x: Node, w: Node, bias: Option<Node>) -> Node {
-        let mut y = g.linear(x, w, bias);
-        let (out, cin) = (g.shape(w)[0], g.shape(w)[1]);
+    fn linear_of(
+        &self,
+        g: &mut Graph,
+        name: &str,
+        x: Node,
+        out: usize,
+        bias: Option<Node>,
+    ) -> Node {
+        let cin = g.shape(x).last_dim();
+        let weight = format!("{name}.weight");
+        let scaled = self.root.scaled.as_ref();
+        let (mut y, w) = match scaled.and_then(|scaled| scaled(&self.path(&weight))) {
+            Some(Scaled { dtype, rotated }) => {
+                let w = self.once(g, &weight, Shape::from([out, cin]), |_| dtype);
+                let seen = rotated.map_or(x, |size| self.rotated(g, x, size));
+                let scale = Some(self.vector(g, &format!("{weight}{SCALE}"), out));
+                let epi = Epilogue {
+                    scale,
+                    ..Epilogue::bias(bias)
+                };
+                (g.scaled_linear(seen, w, epi), w)
+            }
+            None => {
+                let w = self.matrix(g, &weight, out, cin);
+                (g.linear(x, w, bias), w)
+            }
+        };
         for b in self.branches(name, g.dtype(w)) {
             let down = g.param(&format!("{}.down", b.name), [b.rank, cin], b.dtype);
             let up = g.param(&format!("{}.up", b.name), [out, b.rank], b.dtype);
@@ -201,6 +238,22 @@ impl<'a> Params<'a> {
             y = g.add(y, h);
         }
         y
+    }
+
+    /// Every `size` values of the rows of x multiplied by a Hadamard matrix.
+    #[track_caller]
+    fn rotated(&self, g: &mut Graph, x: Node, size: usize) -> Node {
+        let shape = g.shape(x);
+        let name = format!("hadamard.{size}");
+        let known = self.root.declared.borrow().get(&name).copied();
+        let matrix = known.unwrap_or_else(|| {
+            let node = g.constant(&name, [size, size], &hadamard::matrix(size));
+            self.root.declared.borrow_mut().insert(name, node);
+            node
+        });
+        let groups = g.reshape(x, [shape.rows() * shape.last_dim() / size, size]);
+        let turned = g.linear(groups, matrix, None); // [groups, size]
+        g.reshape(turned, shape)
     }
 
     /// Branches beside the weight of layer `name`.

@@ -28,7 +28,7 @@ pub struct Taesd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub batch: usize,
-    /// Of the input: latents to decode, frames to encode.
+    /// Frames of the input: latent frames to decode, frames of the clip to encode.
     pub frames: usize,
     pub height: usize,
     pub width: usize,
@@ -61,7 +61,7 @@ impl Frames {
 /// Storage of activations and weights.
 pub struct Storage<'a> {
     pub activations: DType,
-    /// By weight name.
+    /// The storage type of a weight, by its name.
     pub weights: &'a dyn Fn(&str) -> DType,
     /// AutoencoderKL only: keeps its residual stream within f16 ([`kl::Scale`]).
     pub scale: kl::Scale,

@@ -28,6 +28,18 @@ pub enum Layout {
     ChannelsLast { cin: usize, taps: usize },
 }
 
+/// How the weight of a linear layer is held where the file has it divided by factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scaled {
+    /// The type of the stored values, which the factors belong to.
+    pub dtype: DType,
+    /// The layer's input is multiplied by a Hadamard matrix of this size, group by group.
+    pub rotated: Option<usize>,
+}
+
+/// What ends the name of a scaled weight's factors.
+pub(crate) const SCALE: &str = ".scale";
+
 /// The step from a stored shape to a graph's shape, or `None` when they do not belong together.
 pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
     if let [cout, cin, kernel @ ..] = stored
@@ -54,7 +66,8 @@ pub fn storage(entry: &Entry) -> DType {
     let taps: usize = entry.shape.iter().skip(2).product();
     let last = entry.shape.last().copied().unwrap_or(1);
     match entry.scale {
-        // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale.
+        // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale. Linear
+        // layers hold the bytes ([`FileParams::scaled`]).
         Some(_) => DType::BF16,
         // Blocks that run over a kernel's positions cannot follow when its channels are moved last.
         None if entry.dtype.is_block()
@@ -129,7 +142,9 @@ impl FileParams {
             return DType::F32;
         };
         let stored = storage(entry);
-        let plain = matches!(stored, DType::F32 | DType::F16 | DType::BF16);
+        // Scaled weights are quantized already.
+        let plain =
+            matches!(stored, DType::F32 | DType::F16 | DType::BF16) && entry.scale.is_none();
         match (self.quantize, &entry.shape[..]) {
             // Rows run along the input channels, the second dimension of files.
             (Some(dtype), [_, cin, ..]) if plain && !is_table(name) => {
@@ -139,10 +154,46 @@ impl FileParams {
         }
     }
 
-    /// Whether the file has a parameter in the type it is wanted in.
+    /// How the weight of a linear layer is held as the file has it, with its factors apart; `None`
+    /// for one that has none.
+    pub fn scaled(&self, name: &str) -> Option<Scaled> {
+        let entry = self.entry(name)?;
+        let scale = entry.scale?;
+        let [_, row] = entry.shape[..] else {
+            return None;
+        };
+        let dtype = match entry.dtype {
+            // Blocks of the factor one: kernels for 8-bit integers exist for these.
+            DType::I8 => in_blocks(DType::Q8_0, row)?,
+            dtype => dtype,
+        };
+        Some(Scaled {
+            dtype,
+            rotated: scale.rotated,
+        })
+    }
+
+    /// Whether the file has a parameter in the type it is wanted in. The values of a scaled weight
+    /// are never wanted in the type they are stored in but with the factors apart.
     pub fn has_as_wanted(&self, param: &ParamSpec) -> bool {
         let entry = self.entry(&param.name);
-        entry.is_some_and(|e| e.dtype == param.dtype && e.scale.is_none())
+        entry.is_some_and(|e| e.dtype == param.dtype)
+    }
+
+    /// Reads the factors of a scaled weight, one for each row. `None` for any other parameter.
+    fn factors(&self, param: &ParamSpec) -> Option<Result<Vec<f32>, ParamError>> {
+        let entry = self.entry(param.name.strip_suffix(SCALE)?)?;
+        let scales = match self.reader.scales(entry) {
+            Ok(scales) => scales?,
+            Err(error) => {
+                return Some(Err(ParamError {
+                    name: param.name.clone(),
+                    what: error.to_string(),
+                }));
+            }
+        };
+        let repeated = scales.iter().copied().cycle().take(param.shape.numel());
+        Some(Ok(repeated.collect()))
     }
 
     /// What the models' `detect` asks.
@@ -201,9 +252,21 @@ impl ParamSource for FileParams {
             name: format!("{}{}", self.prefix, param.name),
             what,
         };
+        if let Some(values) = self.factors(param) {
+            let values = values?;
+            return nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()));
+        }
         let (entry, layout) = self.placed(param)?;
         let as_stored = self.has_as_wanted(param);
         match layout {
+            Layout::Same if entry.dtype == DType::I8 && param.dtype == DType::Q8_0 => {
+                let mut bytes = vec![0; entry.n_values()];
+                self.reader
+                    .read(entry, &mut bytes)
+                    .map_err(|e| fail(e.to_string()))?;
+                in_blocks_of_one(&bytes, dst);
+                Ok(())
+            }
             Layout::Same if as_stored => self
                 .reader
                 .read(entry, dst)
@@ -251,6 +314,17 @@ impl FileParams {
         };
         let whole = entry.shape.first() == Some(&param.shape[0]);
         (plain && whole && self.has_as_wanted(param)).then_some((entry, order))
+    }
+}
+
+/// Integers as `Q8_0`: each 32 of them after a factor of one.
+fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
+    /// 1 as f16.
+    const ONE: [u8; 2] = [0x00, 0x3c];
+    let integers = integers.as_chunks::<32>().0;
+    for (values, block) in integers.iter().zip(blocks.as_chunks_mut::<34>().0) {
+        block[..2].copy_from_slice(&ONE);
+        block[2..].copy_from_slice(values);
     }
 }
 

@@ -21,6 +21,9 @@ pub struct GemmKernel {
     pub tile: Tile,
     /// Rows of A are a convolution's windows.
     pub window: Option<Window>,
+    /// A factor for each column.
+    pub scale: bool,
+    /// After the scale.
     pub bias: bool,
     /// After the bias.
     pub act: Act,
@@ -169,13 +172,23 @@ impl GemmKernel {
             let frames = format!("{kt}_{kh}_{kw}_{st}_{sh}_{sw}");
             format!("_window_{frames}_{dh}_{dw}_{}", w.upsample)
         });
+        let scale = if self.scale { "_scale" } else { "" };
         let bias = if self.bias { "_bias" } else { "" };
         let residual = if self.residual { "_residual" } else { "" };
         let gate = self
             .gate
             .map_or(String::new(), |g| format!("_gate_{}", g.tag()));
         let (act, post) = (self.act.tag(), self.post.tag());
-        format!("gemm_{tile}{window}{bias}{residual}_{act}_{post}{gate}")
+        format!("gemm_{tile}{window}{scale}{bias}{residual}_{act}_{post}{gate}")
+    }
+
+    /// The view of the bias: the scale's is before it.
+    fn bias_view(&self) -> usize {
+        3 + usize::from(self.scale)
+    }
+
+    fn residual_view(&self) -> usize {
+        self.bias_view() + usize::from(self.bias)
     }
 
     /// Columns of a tile's result.
@@ -192,7 +205,7 @@ impl GemmKernel {
         a.finish(Entry {
             name: &self.name(),
             target: "sm_90a",
-            views: 3 + usize::from(self.bias) + usize::from(self.residual),
+            views: self.residual_view() + usize::from(self.residual),
             words: match self.window {
                 Some(window) if window.is_over_frames() => word::CLIPS,
                 Some(_) => word::WINDOWS,

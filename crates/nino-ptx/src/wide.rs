@@ -46,7 +46,7 @@ const SLOT: u32 = KEYS * LINE;
 const COLUMNS: u32 = 256;
 
 impl WideKernel {
-    /// For heads of whole lines whose parts have whole lines too.
+    /// The kernel for heads of whole lines whose parts have whole lines too.
     pub fn new(hd: u32, groups: u32) -> Option<WideKernel> {
         let kernel = WideKernel {
             hd,

@@ -7,16 +7,24 @@
 //! (Kidger et al., "Efficient and accurate gradients for neural SDEs", 2021).
 
 use std::collections::HashMap;
-use std::num::NonZero;
-use std::thread;
 
+use crate::parallel;
 use crate::rng::{Rng, seed_sequence};
 
 const POOL: usize = 24;
 /// Paths longer than this keep no draws: a query's 50 nodes or so would fill memory.
-const MAX_CACHED: usize = 1 << 20;
+const MAX_CACHED: usize = 1 << 17;
+/// Nodes that a query splits, at most: two paths down the tree to steps of a millionth.
+const NODES: usize = 56;
 /// The number of values from which on drawing is shared among threads.
 const PARALLEL: usize = 1 << 16;
+
+/// Bytes that a path of vectors of so many bytes keeps: its draws, where they are kept, and a
+/// vector for each level of the tree.
+pub(crate) fn path_bytes(vector: usize) -> usize {
+    let cached = vector <= MAX_CACHED * size_of::<f32>();
+    vector * if cached { 2 * NODES } else { NODES / 2 }
+}
 
 pub struct BrownianTree {
     seed: u64,
@@ -108,24 +116,15 @@ impl BrownianTree {
         for (_, buffer) in &mut missing {
             *buffer = self.buffer();
         }
-        let cores = if n * missing.len() < PARALLEL {
+        let threads = if n * missing.len() < PARALLEL {
             1
         } else {
-            thread::available_parallelism().map_or(1, NonZero::get)
+            parallel::cores()
         };
-        let share = missing.len().div_ceil(cores).max(1);
-        if cores == 1 {
-            missing
-                .iter_mut()
-                .for_each(|(node, buffer)| self.draw(*node, buffer));
-        } else {
-            let this = &*self;
-            thread::scope(|scope| {
-                for part in missing.chunks_mut(share) {
-                    scope.spawn(|| part.iter_mut().for_each(|(node, b)| this.draw(*node, b)));
-                }
-            });
-        }
+        let this = &*self;
+        parallel::for_each(missing.iter_mut(), threads, |(node, buffer)| {
+            this.draw(*node, buffer);
+        });
         self.draws.extend(
             missing
                 .into_iter()

@@ -7,12 +7,12 @@ pub struct Stop;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    #[error("unknown sampler `{name}`; nearest: {}", nearest.join(", "))]
+    #[error("no sampler is called {name:?}; did you mean {}?", nearest.join(" or "))]
     UnknownSampler {
         name: String,
         nearest: Vec<&'static str>,
     },
-    #[error("unknown scheduler `{name}`; nearest: {}", nearest.join(", "))]
+    #[error("no scheduler is called {name:?}; did you mean {}?", nearest.join(" or "))]
     UnknownScheduler {
         name: String,
         nearest: Vec<&'static str>,

@@ -1,6 +1,7 @@
 //! The samplers by ComfyUI's names, in its order.
 
 use crate::Error;
+use crate::brownian::path_bytes;
 use crate::error::Stop;
 use crate::sampler::Run;
 use crate::samplers::{
@@ -64,6 +65,15 @@ impl Sampler {
                 name: name.to_owned(),
                 nearest: nearest(name, SAMPLERS.iter().map(|s| s.name)),
             })
+    }
+
+    /// Bytes that the noise of its steps takes, where a latent takes `latent` bytes.
+    pub fn noise_bytes(&self, latent: usize) -> usize {
+        match self.step_noise {
+            StepNoiseKind::None => 0,
+            StepNoiseKind::Fresh => latent,
+            StepNoiseKind::Brownian | StepNoiseKind::DeviceBrownian => path_bytes(latent),
+        }
     }
 }
 

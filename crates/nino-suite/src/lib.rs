@@ -5,6 +5,7 @@
 
 pub mod bench;
 mod case;
+mod long;
 mod problems;
 pub mod reference;
 mod rng;
@@ -13,7 +14,8 @@ mod tensor;
 mod tolerance;
 
 pub use case::{Case, CaseBuilder, MapSource};
-pub use problems::{PROBLEMS, Problem};
+pub use long::Long;
+pub use problems::{LONG, PROBLEMS, Problem};
 pub use rng::Rng;
 pub use run::{Report, RunError, Variant, compare, variants, verify, verify_problem};
 pub use tensor::Tensor;

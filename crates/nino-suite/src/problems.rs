@@ -1,14 +1,16 @@
 //! The list of problems: for each op, cases of odd sizes, size 1, sizes no tile divides, and every
 //! storage type. Each family's file lists its own.
 
-mod dense;
+mod attention;
+mod conv;
 mod elementwise;
 mod fused;
 mod graphs;
 mod layout;
 mod norm;
+mod product;
 
-use crate::{Case, Rng};
+use crate::{Case, Long, Rng};
 use nino_dtype::DType;
 use std::sync::LazyLock;
 
@@ -34,7 +36,9 @@ impl Problem {
 /// Every problem, family by family.
 pub static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
     let families = [
-        dense::PROBLEMS,
+        product::PROBLEMS,
+        conv::PROBLEMS,
+        attention::PROBLEMS,
         norm::PROBLEMS,
         elementwise::PROBLEMS,
         layout::PROBLEMS,
@@ -42,6 +46,19 @@ pub static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
         graphs::PROBLEMS,
     ];
     families.concat()
+});
+
+/// Every op with a kernel, over more than 2^32 elements.
+pub static LONG: LazyLock<Vec<&Long>> = LazyLock::new(|| {
+    let families = [
+        product::LONG,
+        conv::LONG,
+        attention::LONG,
+        norm::LONG,
+        elementwise::LONG,
+        layout::LONG,
+    ];
+    families.into_iter().flatten().collect()
 });
 
 /// The activation types that every op is tried with.

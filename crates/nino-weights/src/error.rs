@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nino_dtype::DType;
 use nino_files::FileError;
 
-use crate::{gguf, safetensors, torch};
+use crate::{gguf, safetensors, sniff, torch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -36,8 +36,12 @@ pub enum Error {
         path: PathBuf,
         reason: torch::Problem,
     },
-    #[error("{}: neither safetensors, GGUF nor PyTorch: {}", path.display(), beginning(start))]
-    UnknownFormat { path: PathBuf, start: Vec<u8> },
+    #[error("{}: neither safetensors, GGUF nor PyTorch: {}", path.display(), sniff::sentence(start))]
+    UnknownFormat {
+        path: PathBuf,
+        /// The first bytes of the file.
+        start: Vec<u8>,
+    },
     #[error("{}: no model files here (looked for {looked_for})", path.display())]
     EmptyFolder {
         path: PathBuf,
@@ -134,13 +138,6 @@ impl Error {
 impl From<FileError> for Error {
     fn from(error: FileError) -> Self {
         Error::File(error)
-    }
-}
-
-fn beginning(start: &[u8]) -> String {
-    match start {
-        [] => "it is empty".to_owned(),
-        _ => format!("starts with {start:02x?}"),
     }
 }
 

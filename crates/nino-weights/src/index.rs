@@ -36,11 +36,15 @@ pub struct Span {
     pub len: u64,
 }
 
-/// Scaled fp8: the stored values times `weight` are the real ones. Positions in [`Index::side`].
+/// Weights that are stored divided by factors, as fp8 and int8 files have them: the stored values
+/// times `weight` are the real ones. Positions in [`Index::side`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     pub weight: usize,
     pub input: Option<usize>,
+    /// Every group of so many values of a row was multiplied by a Hadamard matrix
+    /// ([`crate::hadamard`]) before it was stored.
+    pub rotated: Option<usize>,
 }
 
 /// One tensor. Its values are the bytes of `spans` in order; when `strides` is given (in values,
@@ -61,7 +65,7 @@ pub struct Index {
     pub format: Format,
     pub files: Vec<PathBuf>,
     pub metadata: Metadata,
-    /// Scales and markers of scaled fp8 files, taken out of `entries`.
+    /// Scales and markers of files with scaled weights, taken out of `entries`.
     pub side: Vec<Entry>,
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,

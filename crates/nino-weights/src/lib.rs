@@ -7,6 +7,7 @@
 pub mod convert;
 mod error;
 pub mod gguf;
+pub mod hadamard;
 mod index;
 pub mod inspect;
 pub mod lora;
@@ -18,6 +19,7 @@ mod reader;
 pub mod safetensors;
 mod scaled;
 mod shards;
+pub mod sniff;
 mod source;
 pub mod torch;
 

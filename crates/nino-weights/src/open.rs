@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::shards::open_sharded;
 use crate::{
     Entry, Error, FileSource, Format, Index, Metadata, Result, Source, TensorReader, gguf,
-    safetensors, scaled, torch,
+    safetensors, scaled, sniff, torch,
 };
 
 /// Sub-folders of a diffusers pipeline that hold weights; each becomes a name prefix.
@@ -78,7 +78,7 @@ fn parse_file(
     source: &FileSource,
     file: usize,
 ) -> Result<(Format, Vec<Entry>, Metadata)> {
-    let mut start = vec![0; source.size().min(16) as usize];
+    let mut start = vec![0; source.size().min(sniff::BYTES) as usize];
     source
         .read_exact_at(&mut start, 0)
         .map_err(Error::io(path, "read"))?;
@@ -89,6 +89,12 @@ fn parse_file(
             reason,
         })?;
         Ok((Format::Gguf, parsed.entries, parsed.metadata))
+    } else if sniff::kind(&start).is_some() {
+        // An extension does not make a model of a picture or of a web page.
+        Err(Error::UnknownFormat {
+            path: owned(),
+            start,
+        })
     } else if start.get(8) == Some(&b'{') || path.extension().is_some_and(|e| e == "safetensors") {
         let parsed = safetensors::parse(source, file).map_err(|reason| Error::Safetensors {
             path: owned(),

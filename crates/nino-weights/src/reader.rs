@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{Entry, Error, FileSource, Index, Result, Source, Span};
+use crate::{Entry, Error, FileSource, Index, Result, Source, Span, hadamard};
 
 /// Bytes decoded at a time: fits a core's second-level cache beside the values it becomes.
 const CHUNK: usize = 256 << 10;
@@ -181,12 +181,22 @@ impl TensorReader {
         let mut bytes = vec![0; entry.n_bytes() as usize];
         self.gather(entry, &mut bytes)?;
         decode(entry, &bytes, out)?;
-        self.apply_scale(entry, 0, out)
+        self.apply_scale(entry, 0, out)?;
+        unrotate(entry, out);
+        Ok(())
     }
 
     /// Values `start..start + out.len()`, whole blocks, of a tensor stored without strides.
     pub(crate) fn read_f32_at(&self, entry: &Entry, start: usize, out: &mut [f32]) -> Result<()> {
         check_real(entry)?;
+        let group = entry.scale.and_then(|s| s.rotated).unwrap_or(1);
+        if !start.is_multiple_of(group) || !out.len().is_multiple_of(group) {
+            let whole = start / group * group..(start + out.len()).next_multiple_of(group);
+            let mut values = vec![0.0; whole.len()];
+            self.read_f32_at(entry, whole.start, &mut values)?;
+            out.copy_from_slice(&values[start - whole.start..][..out.len()]);
+            return Ok(());
+        }
         let (block_len, block_bytes) = (entry.dtype.block_len(), entry.dtype.block_bytes());
         let blocks = (CHUNK / block_bytes).max(1);
         let mut bytes = vec![0; blocks.min(out.len() / block_len) * block_bytes];
@@ -197,7 +207,9 @@ impl TensorReader {
             decode(entry, chunk, values)?;
             offset += chunk.len() as u64;
         }
-        self.apply_scale(entry, start, out)
+        self.apply_scale(entry, start, out)?;
+        unrotate(entry, out);
+        Ok(())
     }
 
     /// The factors of a scaled tensor: one, or one per row.
@@ -248,8 +260,15 @@ impl TensorReader {
     }
 }
 
+/// Takes whole groups of values back to what they were before they were rotated.
+fn unrotate(entry: &Entry, values: &mut [f32]) {
+    if let Some(group) = entry.scale.and_then(|s| s.rotated) {
+        hadamard::rotate(values, group);
+    }
+}
+
 fn check_real(entry: &Entry) -> Result<()> {
-    if entry.dtype.is_real() {
+    if entry.dtype.is_real() || entry.scale.is_some() {
         return Ok(());
     }
     let (tensor, dtype) = (entry.name.clone(), entry.dtype);

@@ -1,27 +1,55 @@
-//! Scaled fp8: finds the scales of fp8 weights and takes them, and the markers beside them, out of
-//! the list of tensors. Three spellings are in use, and a file may mix them:
+//! Scaled fp8 and int8: finds the scales of weights and takes them, and the markers beside them,
+//! out of the list of tensors. Three spellings are in use, and a file may mix them:
 //!
 //! - `x.scale_weight`, `x.scale_input`, and a `scaled_fp8` marker for the whole file;
 //! - `x.weight_scale`, `x.input_scale`, with `_quantization_metadata` in the header naming a
 //!   format;
 //! - the same with a `x.comfy_quant` tensor per layer that holds `{"format": ..}`.
+//!
+//! An int8 layer's description may say that its rows were rotated ([`crate::hadamard`]).
 
+use nino_dtype::DType;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::{Error, Index, Result, Scale, TensorReader};
+use crate::{Error, Index, Result, Scale, TensorReader, hadamard};
 
 const WEIGHT_SCALES: [&str; 2] = ["scale_weight", "weight_scale"];
 const INPUT_SCALES: [&str; 2] = ["scale_input", "input_scale"];
 const MARKER: &str = "scaled_fp8";
 const LAYER_MARKER: &str = "comfy_quant";
 const METADATA: &str = "_quantization_metadata";
-const READABLE: [&str; 2] = ["float8_e4m3fn", "float8_e5m2"];
+const READABLE: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", INT8];
+const INT8: &str = "int8_tensorwise";
 const MAX_MARKER: u64 = 4096;
+/// The size of rotated groups where a description does not say it.
+const GROUP: usize = 256;
 
+/// How a layer's weight is stored.
 #[derive(Deserialize)]
 struct Layer {
     format: String,
+    #[serde(flatten)]
+    rotation: Rotation,
+    /// Some writers put the same here.
+    #[serde(default)]
+    params: Rotation,
+}
+
+#[derive(Default, Deserialize)]
+struct Rotation {
+    convrot: Option<bool>,
+    convrot_groupsize: Option<usize>,
+}
+
+impl Layer {
+    /// The size of the groups that were rotated.
+    fn rotated(&self) -> Option<usize> {
+        let both = [&self.rotation, &self.params];
+        let is_rotated = both.iter().find_map(|r| r.convrot).unwrap_or(false);
+        let size = both.iter().find_map(|r| r.convrot_groupsize);
+        is_rotated.then(|| size.unwrap_or(GROUP))
+    }
 }
 
 #[derive(Deserialize)]
@@ -30,9 +58,9 @@ struct Layers {
     layers: BTreeMap<String, Layer>,
 }
 
-/// Links scales to their weights. A file without fp8 comes back as it was.
+/// Links scales to their weights. A file without any comes back as it was.
 pub(crate) fn link(reader: TensorReader) -> Result<TensorReader> {
-    check_formats(&reader)?;
+    let layers = layers(&reader)?;
     let index = reader.index();
     let mut side_names = HashSet::new();
     let mut scales = HashMap::new();
@@ -44,11 +72,24 @@ pub(crate) fn link(reader: TensorReader) -> Result<TensorReader> {
         let Some(layer) = entry.name.strip_suffix("weight") else {
             continue;
         };
-        if !matches!(
-            entry.dtype,
-            nino_dtype::DType::F8E4M3 | nino_dtype::DType::F8E5M2
-        ) {
+        let described = layers.get(layer.strip_suffix('.').unwrap_or(layer));
+        let is_scaled = match entry.dtype {
+            DType::F8E4M3 | DType::F8E5M2 => true,
+            // Other files have int8 tensors that are no weights.
+            DType::I8 => described.is_some_and(|l| l.format == INT8),
+            _ => false,
+        };
+        if !is_scaled {
             continue;
+        }
+        let rotated = described.and_then(Layer::rotated);
+        if let Some(group) = rotated
+            && !(hadamard::is_size(group) && entry.row_len().is_multiple_of(group))
+        {
+            return Err(Error::QuantFormat {
+                tensor: entry.name.clone(),
+                format: format!("{INT8}, rotated in groups of {group}"),
+            });
         }
         let find = |names: [&str; 2]| {
             names
@@ -60,7 +101,7 @@ pub(crate) fn link(reader: TensorReader) -> Result<TensorReader> {
         side_names.extend(input);
         if let Some(weight) = find(WEIGHT_SCALES) {
             side_names.insert(weight);
-            scales.insert(entry.name.as_str(), (weight, input));
+            scales.insert(entry.name.as_str(), (weight, input, rotated));
         }
     }
     if side_names.is_empty() {
@@ -73,7 +114,7 @@ pub(crate) fn link(reader: TensorReader) -> Result<TensorReader> {
 fn split(
     index: &Index,
     side_names: &HashSet<&str>,
-    scales: &HashMap<&str, (&str, Option<&str>)>,
+    scales: &HashMap<&str, (&str, Option<&str>, Option<usize>)>,
 ) -> Index {
     let (side, mut entries): (Vec<_>, Vec<_>) = index
         .entries()
@@ -86,10 +127,11 @@ fn split(
         .map(|(i, e)| (e.name.as_str(), i))
         .collect();
     for entry in &mut entries {
-        if let Some((weight, input)) = scales.get(entry.name.as_str()) {
+        if let Some((weight, input, rotated)) = scales.get(entry.name.as_str()) {
             entry.scale = Some(Scale {
                 weight: position[weight],
                 input: input.map(|i| position[i]),
+                rotated: *rotated,
             });
         }
     }
@@ -98,38 +140,32 @@ fn split(
     index
 }
 
-/// Refuses layers whose marker names a format other than plain float8.
-fn check_formats(reader: &TensorReader) -> Result<()> {
+/// The layers that the file describes, by name. A format that cannot be read is an error.
+fn layers(reader: &TensorReader) -> Result<BTreeMap<String, Layer>> {
     let index = reader.index();
-    let refuse = |tensor: &str, format: &str| {
-        if READABLE.contains(&format) {
-            return Ok(());
-        }
-        Err(Error::QuantFormat {
-            tensor: tensor.to_owned(),
-            format: format.to_owned(),
-        })
+    let refuse = |tensor: &str, format: &str| Error::QuantFormat {
+        tensor: tensor.to_owned(),
+        format: format.to_owned(),
     };
-    if let Some(text) = index.metadata.get(METADATA).and_then(|v| v.as_str()) {
-        match serde_json::from_str::<Layers>(text) {
-            Ok(list) => {
-                for (name, layer) in &list.layers {
-                    refuse(name, &layer.format)?;
-                }
-            }
-            Err(_) => refuse(METADATA, text)?,
+    let mut found = match index.metadata.get(METADATA).and_then(|v| v.as_str()) {
+        Some(text) => {
+            let list = serde_json::from_str::<Layers>(text);
+            list.map_err(|_| refuse(METADATA, text))?.layers
         }
-    }
+        None => BTreeMap::new(),
+    };
     for entry in index.entries() {
-        if entry.name.rsplit('.').next() != Some(LAYER_MARKER) {
+        let Some((name, LAYER_MARKER)) = entry.name.rsplit_once('.') else {
             continue;
-        }
+        };
         let bytes = reader.read_small(entry, MAX_MARKER)?.unwrap_or_default();
-        let layer: Result<Layer, _> = serde_json::from_slice(bytes.trim_ascii());
-        match layer {
-            Ok(layer) => refuse(&entry.name, &layer.format)?,
-            Err(_) => refuse(&entry.name, &String::from_utf8_lossy(&bytes))?,
-        }
+        let layer: Layer = serde_json::from_slice(bytes.trim_ascii())
+            .map_err(|_| refuse(&entry.name, &String::from_utf8_lossy(&bytes)))?;
+        found.insert(name.to_owned(), layer);
     }
-    Ok(())
+    let unreadable = |l: &Layer| !READABLE.contains(&l.format.as_str());
+    match found.iter().find(|(_, layer)| unreadable(layer)) {
+        Some((name, layer)) => Err(refuse(name, &layer.format)),
+        None => Ok(found),
+    }
 }

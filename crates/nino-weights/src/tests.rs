@@ -111,6 +111,23 @@ fn strided_tensors_are_gathered_and_views_share_bytes() {
 }
 
 #[test]
+fn a_file_may_hold_one_tensor_without_a_name() {
+    for name in ["single.pt", "single_legacy.pt"] {
+        let reader = open(golden(name)).unwrap();
+        let [entry] = reader.index().entries() else {
+            panic!("{name}: {:?}", reader.index().entries());
+        };
+        assert_eq!(
+            (entry.name.as_str(), &entry.shape[..]),
+            ("tensor", &[1, 4, 4, 6][..])
+        );
+        let mut values = vec![0.0; 96];
+        reader.read_f32(entry, &mut values).unwrap();
+        assert!((values[95] - 0.9).abs() < 1e-6, "{name}: {values:?}");
+    }
+}
+
+#[test]
 fn every_truncation_of_every_golden_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     for name in [
@@ -118,6 +135,8 @@ fn every_truncation_of_every_golden_is_an_error() {
         "all.gguf",
         "zip.pt",
         "legacy.pt",
+        "single.pt",
+        "single_legacy.pt",
         "lightning.ckpt",
     ] {
         let bytes = std::fs::read(golden(name)).unwrap();

@@ -140,6 +140,11 @@ impl Graph {
         self.nodes.is_empty()
     }
 
+    /// Puts a node under an id, in place of one that was there.
+    pub(crate) fn insert(&mut self, id: String, node: Node) {
+        self.nodes.insert(Id(id), node);
+    }
+
     /// Adds a node under an id that is not taken, which it returns.
     pub fn add(&mut self, node: Node) -> String {
         let free = (self.nodes.len() + 1..).map(|n| n.to_string());

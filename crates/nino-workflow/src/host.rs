@@ -1,7 +1,7 @@
 //! What a graph needs of the program it runs in: files by name, and a place for what it makes.
 
 use crate::value::Latents;
-use nino_engine::Image;
+use nino_engine::{Image, Latent, Reached};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,6 +61,20 @@ pub trait Host {
     /// calls it, such as the names of files; it is told again when a later run finds the node's
     /// result in the cache.
     fn output(&mut self, output: &Output<'_>) -> Result<serde_json::Value, HostError>;
+
+    /// Hears of every latent that a node sampled, also of one that stopped before its end. A host
+    /// may keep it, should no picture come of it.
+    fn sampled(&mut self, _: &SampledLatent<'_>) {}
+}
+
+/// A latent that a node sampled.
+pub struct SampledLatent<'a> {
+    /// The node's id.
+    pub node: &'a str,
+    /// The latent; of a run that stopped, the prediction of what it would have come to.
+    pub latent: &'a Latent,
+    /// Where a run stopped; `None` of one that came to its end.
+    pub stopped: Option<&'a Reached>,
 }
 
 /// What an output node made.

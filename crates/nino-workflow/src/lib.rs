@@ -5,6 +5,9 @@
 //! it, and gives a [`Checked`] graph. An [`Executor`] runs that, node by node, and keeps what nodes
 //! made for the next run. A [`Host`] finds files by their names and takes what output nodes make.
 //!
+//! [`summary`] says in a few lines what a graph makes and which files it wants, also of one that
+//! cannot run here, and of one as ComfyUI's page saves it ([`page`]).
+//!
 //! The nodes are in [`nodes`]: one table, with types, defaults and ranges of all inputs.
 
 pub mod check;
@@ -14,14 +17,17 @@ mod host;
 pub mod metadata;
 mod node;
 pub mod nodes;
+pub mod page;
 mod run;
+pub mod summary;
 mod types;
 mod value;
+pub mod walk;
 
 pub use check::{Checked, MissingNode, NodeProblems, Problem, PromptError, check, fill_defaults};
 pub use error::{GraphError, NodeError, RunError};
 pub use graph::{Graph, Input, Limits, Link, Node};
-pub use host::{Folder, Host, HostError, Made, Output};
+pub use host::{Folder, Host, HostError, Made, Output, SampledLatent};
 pub use node::{InputDef, InputKind, Need, NodeDef, OutputDef};
 pub use run::{Executor, NodeEvent, Progress, Ran, Settings, Watch};
 pub use types::Socket;

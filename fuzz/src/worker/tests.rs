@@ -10,6 +10,7 @@ fn outcome(run: fn(&Path)) -> Result<(), String> {
         name: "made up",
         seeds: |_| Vec::new(),
         run,
+        cut: false,
         memory: 1 << 20,
         for_each_byte: 0,
     };

@@ -6,9 +6,10 @@ use super::Finding;
 use crate::tree::File;
 
 /// Every crate with the crates of ours it may name.
-const EDGES: [(&str, &[&str]); 19] = [
+const EDGES: [(&str, &[&str]); 20] = [
     ("nino-dtype", &[]),
     ("nino-files", &[]),
+    ("nino-hub", &["nino-files"]),
     ("nino-media", &["nino-files"]),
     ("nino-ptx", &[]),
     ("nino-sample", &[]),
@@ -17,7 +18,10 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("nino-graph", &["nino-dtype"]),
     ("nino-weights", &["nino-dtype", "nino-files"]),
     ("nino-cpu", &["nino-dtype", "nino-files", "nino-graph"]),
-    ("nino-gpu", &["nino-dtype", "nino-graph", "nino-ptx"]),
+    (
+        "nino-gpu",
+        &["nino-dtype", "nino-files", "nino-graph", "nino-ptx"],
+    ),
     ("nino-models", &["nino-dtype", "nino-graph", "nino-weights"]),
     (
         "nino-suite",
@@ -55,6 +59,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "nino-text",
             "nino-suite",
             "nino-engine",
+            "nino-hub",
             "nino-workflow",
             "nino-server",
         ],
@@ -63,12 +68,13 @@ const EDGES: [(&str, &[&str]); 19] = [
 ];
 
 /// Outside crates that only one of ours may name.
-const ONLY_IN: [(&str, &str); 5] = [
+const ONLY_IN: [(&str, &str); 6] = [
     ("wgpu", "nino-gpu"),
     ("naga", "nino-gpu"),
     ("clap", "nino-cli"),
     ("indicatif", "nino-cli"),
     ("axum", "nino-server"),
+    ("ureq", "nino-hub"),
 ];
 
 pub(super) fn check(file: &File, findings: &mut Vec<Finding>) {

@@ -1,6 +1,6 @@
 //! The grammar of the benches that run whole models.
 
-use super::{DeviceArgs, PrecisionArg};
+use super::{DeviceArgs, PrecisionArg, whole};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(crate) struct BenchDecodeArgs {
     pub(crate) filter: Option<String>,
     /// Timed runs of each row, after warming up
     #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = whole::<u32>(1..=10_000))]
     pub(crate) runs: u32,
     /// How activations are stored
     #[arg(long, value_name = "MODE", default_value = "auto")]
@@ -45,11 +45,11 @@ pub(crate) struct BenchGenerateArgs {
     pub(crate) filter: Option<String>,
     /// Timed runs of each row, after warming up
     #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = whole::<u32>(1..=10_000))]
     pub(crate) runs: u32,
     /// Steps of a whole picture
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = whole::<u32>(1..=1000))]
     pub(crate) steps: u32,
     /// Show where the time goes, by kind of op and by shape, from one more run of each row
     #[arg(long)]
@@ -63,28 +63,33 @@ pub(crate) struct BenchGenerateArgs {
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  nino bench generate --filter \"unet sd15\"        a step of Stable Diffusion 1.5, by weights
-  nino bench generate --filter q8_0 --profile      where the time goes
+  # A step of Stable Diffusion 1.5, by weights
+  nino bench generate --filter \"unet sd15\"
+  # Where the time goes
+  nino bench generate --filter q8_0 --profile
   nino bench generate --filter picture --steps 20
   nino bench generate --filter \"sd15 512x512 batch 2 q4_k\" --quality
-  nino bench generate --model sd15.safetensors --device gpu:0 --json > generate.json
+  nino bench generate --model sd15.safetensors --json > generate.json
 
-A step is one run of the UNet for both prompts, from inputs in host memory to the prediction in host
-memory. A picture is both prompts, the steps and the decode, without loading; the networks are loaded
-one after the other. q8_0 and q4_k are for kernels of convolutions, too; rows that blocks of q4_k do
-not fill are q8_0, and the few that no block fills f16. The first run, which compiles kernels, is told apart from the
-median of the n after it; spread is slowest less fastest, as share of the median.";
+A step is one run of the UNet for both prompts, from inputs in host memory to the prediction in \
+host memory. A picture is both prompts, the steps and the decode, without loading; the networks \
+are loaded one after the other. q8_0 and q4_k are for kernels of convolutions, too; rows that \
+blocks of q4_k do not fill are q8_0, and the few that no block fills f16. The first run, which \
+compiles kernels, is told apart from the median of the n after it; spread is slowest less fastest, \
+as share of the median.";
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
-  nino bench decode                                every row; on a CPU that is a matter of an hour
+  # Every row; on a CPU that is a matter of an hour
+  nino bench decode
   nino bench decode --filter 512x512 --runs 3
-  nino bench decode --spec taesd --profile         where the time of a TAESD goes
+  # Where the time of a TAESD goes
+  nino bench decode --spec taesd --profile
   nino bench decode --vae ae.safetensors --filter image --json > decode.json
   nino bench decode --filter video --device gpu:0
 
-A run is from a latent in host memory to values in host memory. The first run, which compiles
-kernels, is told apart from the median of the n after it; spread is slowest less fastest, as share of
-the median. Peaks: what the plan says, what was allocated on the device, and what the process held at
-most. Low memory is a quarter of the activations that a whole decode takes. Quality is against the
-same decode in f32. A clip is of whole latent frames: 16 frames are 17, 8 are 9.";
+A run is from a latent in host memory to values in host memory. The first run, which compiles \
+kernels, is told apart from the median of the n after it; spread is slowest less fastest, as share \
+of the median. Peaks: what the plan says, what was allocated on the device, and what the process \
+held at most. Low memory is a quarter of the activations that a whole decode takes. Quality is \
+against the same decode in f32. A clip is of whole latent frames: 16 frames are 17, 8 are 9.";

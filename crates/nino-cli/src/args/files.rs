@@ -1,12 +1,13 @@
-//! The grammar of the verbs about model files: inspect, convert, pull.
+//! The grammar of the verbs about model files: inspect, convert.
 
+use super::whole;
 use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// A model file, a shard list (*.index.json) or a folder
+    /// A model, a LoRA, an embedding, a latent, a picture, a workflow (.json), or a model's folder
     #[arg(value_name = "FILE|FOLDER")]
     pub(crate) path: PathBuf,
     /// List every tensor
@@ -34,44 +35,35 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "RULE")]
     pub(crate) keep: Vec<nino_weights::convert::Rule>,
     /// CPU threads to use [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
     pub(crate) threads: Option<u16>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = PULL_EXAMPLES)]
-pub(crate) struct PullArgs {
-    /// A repository, or one file of it
-    #[arg(value_name = "REPO[:FILE]")]
-    pub(crate) what: String,
-    /// Branch, tag or commit
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    pub(crate) revision: String,
+    /// Write over the input, or over a model that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  nino inspect flux1-dev-Q4_K_S.gguf                     what is it, how large, in which encoding?
-  nino inspect v1-5-pruned.ckpt --tensors --filter attn2 names, types and shapes of some tensors
-  nino inspect my-diffusers-folder --json                the same for a script
+  # What is it, how large, in which encoding?
+  nino inspect flux1-dev-Q4_K_S.gguf
+  # Prompt, seed and settings of a picture
+  nino inspect fox.png
+  # Which models does a workflow want, and are they here?
+  nino inspect workflow.json
+  # Names, types and shapes of some tensors
+  nino inspect v1-5-pruned.ckpt --tensors --filter attn2
+  # The same for a script
+  nino inspect my-diffusers-folder --json
 
-Names and shapes alone decide; nothing in a file is ever executed. `closest` means that tensors are
-missing, unknown or of other shapes; they are all listed.";
+Names and shapes alone decide; nothing in a file is ever executed. `closest` means that tensors \
+are missing, unknown or of other shapes; they are all listed.";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
   nino convert flux1-dev.safetensors flux1-dev-q8_0.gguf --type q8_0
   nino convert model.ckpt model.safetensors --type f16
-  nino convert wan.safetensors wan-q4_k.gguf --type q4_k --keep norm,bias,emb=f16
+  nino convert wan.safetensors wan-q4_k.gguf --type q4_k --keep norm,bias=f16
 
-Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows that
-are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to q8_0, and
-those to f16; the report lists them. OUT appears when it is complete, or not at all.";
-
-const PULL_EXAMPLES: &str = "\
-Examples:
-  nino pull city96/FLUX.1-schnell-gguf:flux1-schnell-Q4_K_S.gguf
-  nino pull madebyollin/taesd                            all that a diffusers folder needs
-
-Downloads resume, are checked against their SHA-256 and end in the cache that Hugging Face's tools use
-(HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks gated repositories.";
+Tensors with fewer than two dimensions keep their type when the new one has 8 bits or less. Rows \
+that are not whole blocks fall back: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k to \
+q8_0, and those to f16; the report lists them. OUT appears when it is complete, or not at all.";

@@ -6,7 +6,7 @@ mod preview;
 mod sampling;
 mod start;
 
-use super::{DeviceArgs, PrecisionArg, ProfileArgs};
+use super::{DeviceArgs, PrecisionArg, ProfileArgs, whole};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
@@ -24,19 +24,39 @@ use std::str::FromStr;
     group = ArgGroup::new("masked").args(["mask", "outpaint"]),
 )]
 pub(crate) struct GenerateArgs {
-    /// What the picture shows
+    /// What the picture shows; `-` reads prompts from standard input, a picture for each line
     #[arg(
         value_name = "PROMPT",
-        required_unless_present = "from_file",
-        default_value = ""
+        required_unless_present_any = ["from_file", "prompts", "prompt_text"],
+        conflicts_with = "prompt_text"
     )]
-    pub(crate) prompt: String,
+    pub(crate) prompt: Vec<String>,
+    /// The prompt as a flag, as other programs have it
+    #[arg(short, long = "prompt", value_name = "PROMPT")]
+    pub(crate) prompt_text: Option<String>,
+    /// File of prompts, a picture for each line; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_text"])]
+    pub(crate) prompts: Option<PathBuf>,
     /// What the picture should not show
-    #[arg(long, value_name = "PROMPT", default_value = "")]
+    #[arg(
+        long,
+        alias = "negative-prompt",
+        value_name = "PROMPT",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) negative: String,
-    /// Pixels, such as 512x768 [default: the start picture's, or the model's]
-    #[arg(long, value_name = "WxH")]
+    /// Pixels, such as 512x768, or 512 for a square [default: the start picture's, or the model's]
+    #[arg(long, value_name = "WxH", allow_hyphen_values = true)]
     pub(crate) size: Option<Size>,
+    /// Width alone, in place of --size
+    #[arg(short = 'W', long, value_name = "PIXELS", conflicts_with = "size",
+          value_parser = whole::<usize>(1..=65_536))]
+    pub(crate) width: Option<usize>,
+    /// Height alone, in place of --size
+    #[arg(short = 'H', long, value_name = "PIXELS", conflicts_with = "size",
+          value_parser = whole::<usize>(1..=65_536))]
+    pub(crate) height: Option<usize>,
     /// Zeros in place of the encoded --negative, as ComfyUI's ConditioningZeroOut
     #[arg(long)]
     pub(crate) zero_negative: bool,
@@ -49,18 +69,29 @@ pub(crate) struct GenerateArgs {
     /// Size SDXL is told to aim at [default: the original size]
     #[arg(long, value_name = "WxH")]
     pub(crate) target_size: Option<Size>,
-    /// Pictures made one after the other, with the seeds N, N+1, ...
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// So many pictures, one after the other; each has the next seed
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100_000))]
     pub(crate) count: u32,
     /// Pictures made at a time from one seed, as ComfyUI's batch_size
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     pub(crate) batch: u16,
     /// How activations are stored in the UNet and the VAE [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
-    /// Picture to write: png, jpg or webp [default: named after the prompt and the seed]
-    #[arg(short, long, value_name = "FILE")]
+    /// Picture to write: png, jpg or webp; a folder, with / at its end; or - for standard output.
+    /// {prompt}, {seed} and {model} are filled in, and n in braces is the next free number
+    /// [default: named after the prompt and the seed]
+    #[arg(short, long, value_name = "FILE|FOLDER/|-")]
     pub(crate) output: Option<PathBuf>,
+    /// Write over files that the run reads, and over models
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Leave prompt and settings out of the picture's file
+    #[arg(long)]
+    pub(crate) no_metadata: bool,
+    /// Quality of a JPEG, 1 to 100 [default: 95]
+    #[arg(long, value_name = "N", value_parser = whole::<u8>(1..=100))]
+    pub(crate) quality: Option<u8>,
     /// Repeat this picture, made by nino, ComfyUI or A1111, or run this graph of ComfyUI's (API
     /// .json); flags given beside it win
     #[arg(long = "from", visible_alias = "from-png", value_name = "FILE")]
@@ -84,6 +115,14 @@ pub(crate) struct GenerateArgs {
     pub(crate) device: DeviceArgs,
 }
 
+impl GenerateArgs {
+    /// The one prompt of the command line; words that were not quoted are joined.
+    pub(crate) fn prompt(&self) -> String {
+        let words = || self.prompt.join(" ");
+        self.prompt_text.clone().unwrap_or_else(words)
+    }
+}
+
 /// Two numbers of pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CropArg {
@@ -105,18 +144,30 @@ impl FromStr for CropArg {
 
 const EXAMPLES: &str = "\
 Examples:
-  nino generate \"a smiling sun wearing sunglasses\"            the built-in model, in seconds
-  nino generate \"red fox in snow\" --model sd15.safetensors --seed 7
-  nino generate \"a castle\" --model sdxl.safetensors --size 1024x1024 --sampler dpmpp_2m --scheduler karras
+  # The built-in model, in seconds
+  nino generate a smiling sun wearing sunglasses
   nino generate \"a cat\" --steps 4 --cfg 2.5 -o cat.png
-  nino generate \"a cat\" --seed 1 --count 8                     eight pictures, seeds 1 to 8
-  nino generate \"oil painting\" --model sd15.safetensors --image photo.jpg --strength 0.6
-  nino generate \"a hat\" --model sd15.safetensors --image me.png --mask hat.png --mask-feather 8
-  nino generate \"a beach\" --model sd15-inpainting.safetensors --image me.png --outpaint 128,0,128,0
-  nino generate \"a castle\" --model sd15.safetensors --hires 2x
-  nino generate \"a fox\" --model sd15 --lora ink:0.8 --lora wool   names are looked up, see docs/models.md
-  nino generate --from cat.png --seed 8                       the same again with another seed
+  # A model of your own, with a fixed seed
+  nino generate \"red fox in snow\" -m sd15.safetensors --seed 7
+  # Eight pictures, with the seeds 1 to 8
+  nino generate \"a castle\" -m sd15.safetensors --seed 1 --count 8
+  # A picture for each line of a file, into a folder
+  nino generate --prompts prompts.txt -o pictures/
+  nino generate \"a castle\" -m sdxl.safetensors --sampler \"DPM++ 2M Karras\"
+  nino generate \"a castle\" -m sd15.safetensors --hires 2x
+  # From a picture, under a mask, and around a picture
+  nino generate \"oil painting\" -m sd15 --image photo.jpg --strength 0.6
+  nino generate \"a hat\" -m sd15 --image me.png --mask hat.png --paste
+  nino generate \"a beach\" -m sd15 --image me.png --outpaint 128,0,128,0
+  # LoRAs, by file or by name; names are looked up as docs/models.md says
+  nino generate \"a fox\" -m sd15 --lora ink:0.8 --lora wool
+  nino generate \"a fox <lora:ink:0.8>\" -m sd15
+  # The same again with another seed
+  nino generate --from cat.png --seed 8
+  # Only the path, or the picture itself, for a script
+  nino generate \"a sad blue moon\" -q
+  nino generate \"a sad blue moon\" -o - > moon.png
 
-A sampled latent is written beside the picture before it is decoded and removed afterwards: if the
-decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, and says what
-to type to look at it and to go on.";
+A sampled latent is written beside the picture before it is decoded and removed afterwards: if \
+the decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, \
+and says what to type to look at it and to go on.";

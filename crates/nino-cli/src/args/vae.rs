@@ -1,6 +1,6 @@
 //! The grammar of `decode`, `encode` and `plan decode`.
 
-use super::{DeviceArgs, ProfileArgs};
+use super::{DeviceArgs, ProfileArgs, number, whole};
 use crate::size::Size;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -11,16 +11,20 @@ pub(crate) struct DecodeArgs {
     /// Latent file: what ComfyUI's SaveLatent writes, or `samples` or `latents` in safetensors
     #[arg(value_name = "LATENT")]
     pub(crate) latent: PathBuf,
-    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), or a folder for frames
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), or a folder for pictures and
+    /// frames [default: named after the latent, png or for a video webp]
+    #[arg(short, long, value_name = "FILE|FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write over files that the run reads, and over models
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) vae: VaeArgs,
     #[command(flatten)]
     pub(crate) how: HowArgs,
-    /// Frames a second of a video
-    #[arg(long, value_name = "N", default_value_t = 16.0, value_parser = fps)]
-    pub(crate) fps: f64,
+    /// Frames a second of a video, 0.1 to 600 [default: 16]
+    #[arg(long, value_name = "N", value_parser = number(0.1..=600.0))]
+    pub(crate) fps: Option<f64>,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
@@ -33,9 +37,12 @@ pub(crate) struct EncodeArgs {
     /// Picture, or video: a folder of frames, gif, apng, webp, y4m, or what ffmpeg reads (mp4, ...)
     #[arg(value_name = "PICTURE")]
     pub(crate) picture: PathBuf,
-    /// Latent file to write, as ComfyUI's SaveLatent does
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    /// Latent file to write, as ComfyUI's SaveLatent does [default: named after the picture]
+    #[arg(short, long, value_name = "FILE|FOLDER/")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write over files that the run reads, and over models
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) vae: VaeArgs,
     /// How activations are stored [default: auto]
@@ -50,18 +57,26 @@ pub(crate) struct EncodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanDecodeArgs {
+    /// Latent file whose size is taken
+    #[arg(value_name = "LATENT", required_unless_present = "size")]
+    pub(crate) latent: Option<PathBuf>,
     /// VAE file
     #[arg(long, value_name = "FILE", conflicts_with = "spec")]
     pub(crate) vae: Option<PathBuf>,
     /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
     #[arg(long, value_name = "NAME")]
     pub(crate) spec: Option<String>,
-    /// Pixels, such as 1024x1024
+    /// Pixels in place of a latent's, such as 1024x1024
     #[arg(long, value_name = "WxH")]
-    pub(crate) size: Size,
+    pub(crate) size: Option<Size>,
     /// Frames of a video
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = frames)]
     pub(crate) frames: usize,
+    /// As for decode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) latent_format: Option<String>,
+    #[command(flatten)]
+    pub(crate) ignored: PlanIgnoredArgs,
     #[command(flatten)]
     pub(crate) how: HowArgs,
     #[command(flatten)]
@@ -71,12 +86,56 @@ pub(crate) struct PlanDecodeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = PLAN_ENCODE_EXAMPLES)]
+pub(crate) struct PlanEncodeArgs {
+    /// Picture or clip whose size is taken
+    #[arg(value_name = "PICTURE", required_unless_present = "size")]
+    pub(crate) picture: Option<PathBuf>,
+    /// VAE file
+    #[arg(long, value_name = "FILE", conflicts_with = "spec")]
+    pub(crate) vae: Option<PathBuf>,
+    /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
+    #[arg(long, value_name = "NAME")]
+    pub(crate) spec: Option<String>,
+    /// Pixels in place of a picture's, such as 1024x1024
+    #[arg(long, value_name = "WxH")]
+    pub(crate) size: Option<Size>,
+    /// Frames of a video [default: the clip's]
+    #[arg(long, value_name = "N", value_parser = frames)]
+    pub(crate) frames: Option<usize>,
+    /// As for encode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) latent_format: Option<String>,
+    /// How activations are stored [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
+    #[command(flatten)]
+    pub(crate) ignored: PlanIgnoredArgs,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// Flags of decode and encode that no plan depends on. They are taken so that a command can be
+/// planned as it is.
+#[derive(Debug, Args)]
+pub(crate) struct PlanIgnoredArgs {
+    #[arg(short, long, value_name = "FILE", hide = true)]
+    pub(crate) output: Option<PathBuf>,
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) fps: Option<f64>,
+    #[arg(long, hide = true)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct VaeArgs {
     /// VAE file: safetensors, GGUF or PyTorch; a whole checkpoint will do
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: PathBuf,
-    /// Scale of the latents: sd15, sdxl, sd3, flux, flux2, wan21 or wan22 [default: what the
-    /// latent's file says, else by the VAE's name]
+    /// Scale of the latents: sd15, sdxl, playground, nino, sd3, flux, flux2, wan21 or wan22
+    /// [default: what the latent's file says, else by the VAE's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) latent_format: Option<String>,
 }
@@ -91,10 +150,10 @@ pub(crate) struct HowArgs {
     #[arg(long, value_name = "MODE")]
     pub(crate) tile: Option<TileArg>,
     /// Side of a fast tile in pixels [default: the profile's, or 768, 512 for quantized models]
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", value_parser = whole::<usize>(8..=65_536))]
     pub(crate) tile_size: Option<usize>,
     /// Overlap of fast tiles in pixels [default: 96]
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", value_parser = whole::<usize>(0..=65_536))]
     pub(crate) overlap: Option<usize>,
     /// Latent frames decoded at a time: auto or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = chunk)]
@@ -112,14 +171,6 @@ fn chunk(text: &str) -> Result<ChunkArg, &'static str> {
         Ok(n) if n > 0 => Ok(ChunkArg::Frames(n)),
         _ if text == "auto" => Ok(ChunkArg::Auto),
         _ => Err("a chunk is auto or a number of latent frames"),
-    }
-}
-
-/// Within what every format can say: hundredths of a frame a second in 16 bits.
-fn fps(text: &str) -> Result<f64, &'static str> {
-    match text.parse() {
-        Ok(fps) if (0.1..=600.0).contains(&fps) => Ok(fps),
-        _ => Err("frames a second are a number from 0.1 to 600"),
     }
 }
 
@@ -153,25 +204,35 @@ pub(crate) enum TileArg {
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
-  nino decode latent.safetensors --vae sdxl_vae.safetensors -o fox.png
-  nino decode latent.safetensors --vae taesd_decoder.safetensors -o fox.png --device cpu
-  nino decode big.safetensors --vae vae.safetensors -o big.png --budget 1GiB     exact, in 1 GiB
-  nino decode clip.safetensors --vae wan_2.1_vae.safetensors -o clip.mp4 --fps 16
+  # To fox.png
+  nino decode fox.latent --vae sdxl_vae.safetensors
+  nino decode fox.latent --vae taesd_decoder.safetensors -o small.jpg
+  # The same picture in 1 GiB of memory
+  nino decode big.safetensors --vae vae.safetensors --budget 1GiB
+  nino decode clip.latent --vae wan_2.1_vae.safetensors -o clip.mp4 --fps 16
 
 A file appears when its picture or clip is whole; Ctrl-C leaves nothing half-written behind.";
 
 const ENCODE_EXAMPLES: &str = "\
 Examples:
-  nino encode fox.png --vae vae.safetensors -o fox.latent
-  nino encode fox.png --vae taesd_encoder.safetensors --latent-format sdxl -o fox.latent
+  # To fox.latent
+  nino encode fox.png --vae vae.safetensors
+  nino encode fox.png --vae taesd_encoder.safetensors --latent-format sdxl
   nino encode clip.mp4 --vae wan_2.1_vae.safetensors -o clip.latent
   nino encode frames/ --vae taew2_1.safetensors -o clip.latent
 
 A clip is encoded a few frames at a time: memory does not grow with it.";
 
+const PLAN_ENCODE_EXAMPLES: &str = "\
+Examples:
+  nino plan encode fox.png --vae vae.safetensors
+  nino plan encode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
+  nino plan encode --spec sdxl-vae --size 2048x2048 --on rx6600";
+
 const PLAN_EXAMPLES: &str = "\
 Examples:
   nino plan decode --spec sd-vae --size 1024x1024
+  nino plan decode --spec sdxl-vae --size 2048x2048 --on rx580-4gb
   nino plan decode --spec sdxl-vae --size 4096x4096 --budget 2GiB --json
   nino plan decode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
   nino plan decode --vae ae.safetensors --size 2048x1024 --device gpu:0

@@ -22,7 +22,7 @@ fn refuses_what_it_cannot_mean() {
     let cases = [
         ("", NoNumber),
         ("GiB", NoNumber),
-        ("-1GiB", NoNumber),
+        ("-1GiB", Zero),
         ("1.2.3GiB", NoNumber),
         ("nan", NoNumber),
         ("4", NoUnit("4".to_owned())),

@@ -2,6 +2,7 @@
 
 use super::sink::Sink;
 use nino_engine::{EngineError, OnPicture, Picture};
+use nino_graph::ExecError;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -22,7 +23,7 @@ pub(super) fn write_beside<T>(
         let waiting = (WAITING / sink.picture_bytes().max(1)).clamp(2, 64);
         let (send, receive) = sync_channel::<(usize, usize, Picture)>(waiting);
         let failed = &failed;
-        let writer = scope.spawn(move || {
+        let write = move || {
             for (b, i, picture) in receive {
                 // Pictures are whole; frames are of a clip that will not be.
                 if failed.load(Ordering::Relaxed) && !sink.is_still() {
@@ -31,7 +32,13 @@ pub(super) fn write_beside<T>(
                 sink.take(b, i, &picture)?;
             }
             Ok::<_, EngineError>(sink)
-        });
+        };
+        let thread = thread::Builder::new().name("writes files".to_owned());
+        let writer = thread
+            .spawn_scoped(scope, write)
+            .map_err(|e| ExecError::Device {
+                message: format!("no thread to write files with: {e}"),
+            })?;
         let decoded = decode(&mut |b, i, picture| {
             // The writer is gone when it has failed, and says why below.
             let sent = send.send((b, i, picture));

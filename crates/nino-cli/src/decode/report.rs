@@ -3,6 +3,7 @@
 use super::device_text;
 use crate::bytes::Bytes;
 use crate::device::{Opened, rates};
+use crate::plural::count;
 use crate::resident;
 use crate::span::Span;
 use crate::verdict::{Needs, Verdict};
@@ -23,6 +24,8 @@ struct TileJson {
 pub(super) struct PlanReport {
     vae: String,
     device: String,
+    /// Whether it is of a card that is not in this machine.
+    predicted: bool,
     width: usize,
     height: usize,
     frames: usize,
@@ -55,6 +58,7 @@ impl PlanReport {
         PlanReport {
             vae: vae.name.clone(),
             device: device_text(opened),
+            predicted: opened.is_predicted(),
             width: plan.width,
             height: plan.height,
             frames: plan.n_frames,
@@ -104,7 +108,8 @@ impl fmt::Display for PlanReport {
             )?;
         }
         if let Some(chunk) = self.chunk {
-            writeln!(f, "  chunk            {chunk} latent frames")?;
+            let frames = count(chunk, "latent frame");
+            writeln!(f, "  chunk            {frames} at a time")?;
         }
         writeln!(
             f,
@@ -115,7 +120,7 @@ impl fmt::Display for PlanReport {
         if self.host_bytes > 0 {
             writeln!(
                 f,
-                "  kept outside     {}, and {} moved",
+                "  waits outside    {}; in all {} go there and come back",
                 bytes(self.host_bytes),
                 bytes(self.moved_bytes)
             )?;
@@ -130,13 +135,15 @@ impl fmt::Display for PlanReport {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        writeln!(f, "  most at          {}", self.peak_at)?;
-        write!(f, "{}", self.verdict)?;
-        write!(
-            f,
-            "  estimated time   {}",
-            Span::or_unknown(self.estimated_ms)
-        )
+        writeln!(f, "  peak is at       {}", self.peak_at)?;
+        let time = Span::or_unknown(self.estimated_ms);
+        let label = if self.predicted {
+            "predicted time"
+        } else {
+            "estimated time"
+        };
+        writeln!(f, "  {label}   {time}")?;
+        write!(f, "{}", self.verdict)
     }
 }
 

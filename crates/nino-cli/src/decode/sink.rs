@@ -1,6 +1,7 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
 use crate::interrupt;
+use crate::naming::numbered;
 use anyhow::Result;
 use nino_engine::media::{
     ClipFormat, FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
@@ -23,17 +24,17 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn new(output: &Path, latent: &Latent, vae: &VaeFile, fps: f64) -> Result<Sink> {
-        let n_frames = vae.vae.n_frames(latent.frames);
+        let n_frames = vae.kind.n_frames(latent.frames);
         // Said now, not after the decode. A clip of one frame may be either: the file's name tells.
         let picture = can_write_picture(output);
         let is_named_so = !matches!(picture, Err(MediaError::UnknownFormat { .. }));
-        let is_still = vae.vae.time_scale().is_none() || (n_frames == 1 && is_named_so);
+        let is_still = vae.kind.time_scale().is_none() || (n_frames == 1 && is_named_so);
         if is_still {
             picture?;
         } else {
             can_write_video(output)?;
         }
-        let side = vae.vae.scale();
+        let side = vae.kind.scale();
         let size = (latent.width * side, latent.height * side);
         has_room(output, size)?;
         Ok(Sink {
@@ -106,14 +107,4 @@ impl Sink {
         }
         numbered(&self.output, b)
     }
-}
-
-/// `out_00001.png` for `out.png`.
-pub(crate) fn numbered(output: &Path, i: usize) -> PathBuf {
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
-    let name = match output.extension() {
-        Some(e) => format!("{stem}_{i:05}.{}", e.to_string_lossy()),
-        None => format!("{stem}_{i:05}"),
-    };
-    output.with_file_name(name)
 }

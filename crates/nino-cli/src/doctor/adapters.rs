@@ -23,6 +23,7 @@ fn facts(info: AdapterInfo, memory: &HostMemory, cap: Option<u64>) -> Adapter {
         device_id: info.device_id,
         architecture: arch::find(info.vendor_id, info.device_id, &info.name),
         tiers: info.tiers.iter().map(ToString::to_string).collect(),
+        matrices_refused: info.matrices_refused,
         subgroup: (info.subgroup_min, info.subgroup_max),
         coop_size: info.coop_size,
         f16_arithmetic: info.f16_arithmetic,

@@ -29,6 +29,10 @@ pub(crate) struct Config {
     pub(crate) path: Option<PathBuf>,
     pub(crate) found: bool,
     pub(crate) settings: BTreeMap<&'static str, Said>,
+    /// What of the file and of the settings cannot be understood.
+    pub(crate) problems: Vec<String>,
+    /// Folders of models that are named and not there.
+    pub(crate) missing_folders: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -98,6 +102,8 @@ pub(crate) struct Adapter {
     pub(crate) driver: String,
     pub(crate) driver_info: String,
     pub(crate) tiers: Vec<String>,
+    /// Why its matrix units are not used, where they did not pass their trial.
+    pub(crate) matrices_refused: Option<String>,
     pub(crate) subgroup: (u32, u32),
     pub(crate) coop_size: Option<u32>,
     pub(crate) f16_arithmetic: bool,

@@ -4,6 +4,7 @@ use super::budget::what;
 use super::facts::{Adapter, Architecture, Facts};
 use super::rules::{Finding, Level};
 use crate::bytes::Bytes;
+use crate::plural::count;
 use nino_engine::device::{AdapterKind, Budget, MemoryReading, MemorySource};
 use std::fmt::Write;
 
@@ -211,14 +212,6 @@ fn trouble(page: &mut Page, findings: &[Finding]) {
         if !f.source.is_empty() {
             let _ = writeln!(text, "    see: {}", f.source);
         }
-    }
-}
-
-fn count(n: usize, word: &str) -> String {
-    if n == 1 {
-        format!("1 {word}")
-    } else {
-        format!("{n} {word}s")
     }
 }
 

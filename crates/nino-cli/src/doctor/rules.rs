@@ -84,6 +84,22 @@ pub(super) fn ids() -> impl Iterator<Item = &'static str> {
 
 const RULES: &[Rule] = &[
     Rule {
+        id: "broken-settings",
+        level: Level::Problem,
+        when: When::Machine(|f| some_list(&f.config.problems)),
+        what: "a setting cannot be understood, so every other verb refuses to start",
+        todo: "mend the line in the config file, or the variable",
+        source: "",
+    },
+    Rule {
+        id: "models-folder-missing",
+        level: Level::Warning,
+        when: When::Machine(|f| some_list(&f.config.missing_folders)),
+        what: "a folder of models that NINO_MODELS, NINO_COMFYUI or the config file names does not exist",
+        todo: "make the folder, or name the one that holds the models",
+        source: "",
+    },
+    Rule {
         id: "no-gpu",
         level: Level::Note,
         when: When::Machine(|f| f.no_adapter.clone()),
@@ -97,6 +113,14 @@ const RULES: &[Rule] = &[
         when: When::Machine(card_without_driver),
         what: "there is a graphics card, but no Vulkan driver offers it",
         todo: "install its driver (AMD and Intel: mesa-vulkan-drivers; NVIDIA: its own) and log in anew",
+        source: "",
+    },
+    Rule {
+        id: "matrices-refused",
+        level: Level::Warning,
+        when: When::Adapter(|_, a| a.matrices_refused.clone()),
+        what: "the driver failed a trial of its matrix units, so kernels without them are used",
+        todo: "install a newer driver; NINO_GPU_TRIAL=0 uses them untried",
         source: "",
     },
     Rule {

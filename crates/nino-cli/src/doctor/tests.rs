@@ -104,6 +104,14 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
     };
     let cases = [
         (
+            "broken-settings",
+            machine(|f| f.config.problems = vec!["budget is \"lots\"".to_owned()]),
+        ),
+        (
+            "models-folder-missing",
+            machine(|f| f.config.missing_folders = vec!["/nope".to_owned()]),
+        ),
+        (
             "no-gpu",
             machine(|f| f.no_adapter = Some("no Vulkan loader".to_owned())),
         ),
@@ -116,6 +124,10 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
                     ..Card::default()
                 }];
             }),
+        ),
+        (
+            "matrices-refused",
+            machine(|f| f.adapters[0].matrices_refused = Some("killed by a signal".to_owned())),
         ),
         (
             "render-node-closed",
@@ -419,7 +431,7 @@ fn a_verdict_names_the_op_and_the_distance() {
     }
     verdict.ok = true;
     verdict.problems.truncate(1);
-    assert!(verify::text(&verdict).ends_with("pass: 40 runs of 1 problems"));
+    assert!(verify::text(&verdict).ends_with("pass: 40 runs of 1 problem"));
     verdict.error = Some("out of luck".to_owned());
     assert!(verify::text(&verdict).ends_with("could not run: out of luck"));
 }

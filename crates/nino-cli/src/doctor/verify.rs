@@ -2,6 +2,7 @@
 //! much.
 
 use crate::interrupt;
+use crate::plural::count;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::{DeviceChoice, Target, open_target};
@@ -195,15 +196,16 @@ pub(super) fn text(v: &Verdict) -> String {
         Some(error) => write!(out, "  could not run: {error}"),
         None if v.ok => write!(
             out,
-            "  pass: {runs} runs of {} problems{}",
-            v.problems.len(),
+            "  pass: {} of {}{}",
+            count(runs, "run"),
+            count(v.problems.len(), "problem"),
             not_supported(&v.problems)
         ),
         None => write!(
             out,
-            "  FAILED: {} of {} problems: {}",
+            "  FAILED: {} of {}: {}",
             failed.len(),
-            v.problems.len(),
+            count(v.problems.len(), "problem"),
             failed.join(", ")
         ),
     };
@@ -238,7 +240,7 @@ fn classes(out: &mut String, problems: &[Outcome]) {
 fn not_supported(outcomes: &[Outcome]) -> String {
     match outcomes.iter().map(|o| o.unsupported.len()).sum::<usize>() {
         0 => String::new(),
-        n => format!(", {n} cases not supported"),
+        n => format!(", {} not supported", count(n, "case")),
     }
 }
 

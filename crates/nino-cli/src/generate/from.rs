@@ -6,10 +6,10 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{Cli, GenerateArgs, Verb};
+use crate::args::{self, GenerateArgs, PlanArgs, PlanVerb, Verb};
+use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
-use clap::Parser;
 pub(super) use flags::Flags;
 use nino_engine::media;
 use nino_workflow::{Graph, GraphError, Limits, metadata};
@@ -53,17 +53,22 @@ enum Recorded {
 
 /// What the command line asks for, with the file that it names read.
 pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
-    let given = Flags::given(line)?;
+    let mut given = Flags::given(line)?;
     let Some(path) = &args.from_file else {
         return Ok(Wanted::Flags {
             args: None,
             flags: given,
         });
     };
-    let note = |note: &String| printer::note(&format!("note: {}: {note}", path.display()));
+    let note = |note: &String| printer::note(&format!("{}: {note}", path.display()));
     match read(path)? {
         Recorded::Graph(found) => {
             found.notes.iter().for_each(note);
+            given.settle()?;
+            if args.prompts.is_some() {
+                let text = "--prompts means nothing beside a graph of ComfyUI's, which has its own";
+                return Err(Usage(text.to_owned()).into());
+            }
             Ok(Wanted::Graph {
                 graph: found.graph,
                 given,
@@ -71,10 +76,18 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
         }
         Recorded::Flags(recorded) => {
             recorded.notes.iter().for_each(note);
+            let mut recorded = recorded;
+            if args.prompts.is_some() {
+                recorded.remove("prompt");
+            }
             let merged = recorded.below(&given);
             let line = merged.line(line);
-            let args = match Cli::try_parse_from(line)?.verb {
+            let args = match args::parse(&line)?.verb {
                 Verb::Generate(args) => Some(args),
+                Verb::Plan(PlanArgs {
+                    verb: Some(PlanVerb::Generate(args)),
+                    ..
+                }) => Some(Box::new(args.generate)),
                 _ => None,
             };
             Ok(Wanted::Flags {

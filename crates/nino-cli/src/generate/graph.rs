@@ -3,15 +3,17 @@
 
 mod change;
 mod host;
+mod planned;
 mod report;
+mod rescue;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use super::from::Flags;
 use super::graphics::Graphics;
+use super::output::Outputs;
 use super::screen::Screen;
-use super::{output, request};
+use super::{jobs, request};
 use crate::args::{GenerateArgs, QuantizeArg};
 use crate::decode::{device_text, precision_of};
 use crate::device::{self, Choice};
@@ -22,10 +24,12 @@ use crate::printer::Printer;
 use crate::settings::Settings as UserSettings;
 use anyhow::{Context, Result};
 use host::CliHost;
+pub(crate) use host::find as find_for_graph;
 use nino_engine::{DType, Store};
 use nino_workflow::{
     Executor, Graph, Limits, NodeError, Progress, RunError, Settings, Watch, check, fill_defaults,
 };
+pub(crate) use planned::{PlannedGraph, plan, planned};
 use report::Report;
 use std::time::Instant;
 
@@ -50,8 +54,10 @@ pub(super) fn run(
         let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
         return Err(Usage(text.to_owned()).into());
     }
-    output::check(args)?;
-    let mut host = CliHost::new(args, env);
+    let guard = jobs::guard(args, None, env);
+    let outputs = Outputs::new(args, &choice.settings, 1, guard)?;
+    outputs.check(printer.json)?;
+    let mut host = CliHost::new(&outputs, env);
     let limits = Limits::default();
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;
@@ -83,10 +89,11 @@ pub(super) fn run(
             },
         };
         let ran = executor.run(&checked, &mut host, &mut watch);
-        ran.map_err(told).with_context(|| match count {
-            1 => "the graph stopped".to_owned(),
-            _ => format!("picture {} of {count}", i + 1),
-        })?;
+        ran.map_err(|error| kept(error, &host, &graph))
+            .with_context(|| match count {
+                1 => "the graph stopped".to_owned(),
+                _ => format!("picture {} of {count}", i + 1),
+            })?;
     }
     if let Some(picture) = host.last_picture() {
         screen.finished(picture);
@@ -99,8 +106,10 @@ pub(super) fn run(
         peak_bytes: executor.store().usage().peak_bytes,
         total_ms: started.elapsed().as_secs_f64() * 1e3,
     };
-    printer.text(&report)?;
-    printer.document(&report)
+    if outputs.is_stdout() {
+        return Ok(());
+    }
+    printer.files(&report.files, &report)
 }
 
 /// How weights are held, as the flag or a setting says.
@@ -110,6 +119,17 @@ fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option
         Some(QuantizeArg::Q4K) => Some(DType::Q4_K),
         Some(QuantizeArg::None) | None => None,
     })
+}
+
+/// The error of a run, with where its latent was kept.
+fn kept(error: RunError, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
+    let rescued = host.rescue(graph, error.is_cancelled());
+    let error = told(error);
+    match rescued {
+        None => error,
+        Some(Ok(rescued)) => error.context(rescued),
+        Some(Err(lost)) => error.context(format!("the sampled latent could not be kept: {lost}")),
+    }
 }
 
 /// An error of a node, with the engine's own error where it is found: hints and exit codes depend

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Origin<'a> {
     pub(super) flags: &'a Flags,
     pub(super) files: &'a ModelArgs,
+    /// Those of the flags and of the prompt.
+    pub(super) loras: &'a [LoraArg],
     pub(super) model: &'a Checkpoint,
     /// A1111's short hash of the model's file, where that is one.
     pub(super) model_hash: Option<&'a str>,
@@ -41,7 +43,7 @@ impl Origin<'_> {
     }
 
     fn loras(&self) -> impl Iterator<Item = (String, &LoraArg)> {
-        self.files.lora.iter().map(|l| (file_name(&l.file), l))
+        self.loras.iter().map(|l| (file_name(&l.file), l))
     }
 }
 

@@ -1,32 +1,37 @@
 //! The model that the flags name, put together from its files.
 
-use crate::args::{ModelArgs, PredictionArg, QuantizeArg};
+use crate::args::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use crate::printer;
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Applied, BUILTIN, Checkpoint, LoraSpec, ModelFiles, ModelKind, Prediction, builtin_model,
-    is_builtin,
+    Applied, BUILTIN, Checkpoint, Family, LoraSpec, ModelFiles, ModelKind, Prediction,
+    builtin_model, is_builtin,
 };
 use std::path::{Path, PathBuf};
 
-/// The file of the model that has this name: the built-in one's is unpacked where it is not yet.
-pub(super) fn file(name: &Path, env: &Env) -> Result<PathBuf> {
-    if is_builtin(&name.to_string_lossy()) && !name.exists() {
+/// The file of one of these kinds that has this name. The built-in model has all parts of a model;
+/// its file is unpacked where it is not yet.
+pub(crate) fn file_of(kinds: &[ModelKind], name: &Path, env: &Env) -> Result<PathBuf> {
+    // A folder of its name may hold its pictures.
+    if is_builtin(&name.to_string_lossy()) && !name.is_file() {
         let cache = env.cache_dir.clone().unwrap_or_else(std::env::temp_dir);
         return Ok(builtin_model(&cache)?);
     }
-    Ok(env.library().resolve(ModelKind::MODELS, name)?)
+    Ok(env.library().resolve(kinds, name)?)
 }
 
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
-    let path = file(args.model.as_deref().unwrap_or(Path::new(BUILTIN)), env)?;
+    let name = choice.settings.text("model").unwrap_or(BUILTIN);
+    let name = args.model.as_deref().unwrap_or(Path::new(name));
+    let path = file_of(ModelKind::MODELS, name, env)?;
     let clip: Result<Vec<_>, _> = args
         .clip
         .iter()
@@ -38,16 +43,21 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
         clip: &clip?,
         vae: vae.transpose()?.as_deref(),
     })?;
-    for lora in &args.lora {
-        let (with_lora, applied) = model.with_lora(&LoraSpec {
-            path: find(ModelKind::Lora, &lora.file)?,
-            unet: lora.unet,
-            clip: lora.clip,
-        })?;
-        model = with_lora;
-        tell(&lora.file, &applied);
+    model = with_loras(model, &args.lora, env)?;
+    if args.quantize.is_some() && model.family() == Family::Emoji {
+        printer::note(&format!(
+            "--quantize has no effect: {} is quantized already",
+            model.name()
+        ));
     }
     model = quantized(model, args.quantize, &choice.settings)?;
+    if args.prediction.is_some() && model.family() == Family::Emoji {
+        let text = format!(
+            "--prediction is for SD models, and {} has its own",
+            model.name()
+        );
+        return Err(Usage(text).into());
+    }
     if let Some(prediction) = args.prediction {
         let prediction = match prediction {
             PredictionArg::Eps => Prediction::Eps,
@@ -56,6 +66,25 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
             PredictionArg::Lcm => Prediction::Lcm,
         };
         model = model.with_prediction(prediction, args.zsnr);
+    }
+    Ok(model)
+}
+
+/// The model with LoRAs applied, one after the other.
+pub(super) fn with_loras(
+    mut model: Checkpoint,
+    loras: &[LoraArg],
+    env: &Env,
+) -> Result<Checkpoint> {
+    let library = env.library();
+    for lora in loras {
+        let (with_lora, applied) = model.with_lora(&LoraSpec {
+            path: library.resolve(&[ModelKind::Lora], &lora.file)?,
+            unet: lora.unet,
+            clip: lora.clip,
+        })?;
+        model = with_lora;
+        tell(&lora.file, &applied);
     }
     Ok(model)
 }
@@ -87,15 +116,15 @@ fn tell(file: &Path, applied: &Applied) {
             .collect();
         let more = if n > SHOWN { " and more" } else { "" };
         printer::note(&format!(
-            "note: {name}: {} updates applied, {n} have no layer in this model: {}{more}",
-            applied.updates,
+            "{name}: {} applied, {n} without a layer in this model: {}{more}",
+            count(applied.updates, "update"),
             shown.join(", ")
         ));
     }
     if applied.widened > 0 {
         printer::note(&format!(
-            "note: {name}: {} quantized layers are held as f16, because their updates are not low-rank",
-            applied.widened
+            "{name}: {} held as f16, because updates that are not low-rank need it",
+            count(applied.widened, "quantized layer")
         ));
     }
 }

@@ -95,8 +95,8 @@ fn sha256(path: &Path) -> Option<String> {
 
 /// A list that is missing or of another version is an empty one.
 fn read(list: Option<&Path>) -> BTreeMap<String, Known> {
-    let text = list.and_then(|l| nino_files::read_text(l, "a list of hashes", MAX_LIST).ok());
-    let known: Option<BTreeMap<String, Known>> = text.and_then(|t| serde_json::from_str(&t).ok());
+    let text = list.and_then(|l| nino_files::read_own(l, MAX_LIST));
+    let known: Option<BTreeMap<String, Known>> = text.and_then(|t| serde_json::from_slice(&t).ok());
     let whole = |k: &Known| k.sha256.len() == 64 && k.sha256.is_ascii();
     known
         .unwrap_or_default()

@@ -1,6 +1,9 @@
 //! What was made, as text and as JSON.
 
 use crate::bytes::Bytes;
+use crate::decode::device_text;
+use crate::device::Opened;
+use crate::plural::count;
 use nino_engine::{Checkpoint, GenerateRequest, Generated};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -9,8 +12,10 @@ use std::time::Duration;
 #[derive(Serialize)]
 pub(super) struct Report {
     files: Vec<PathBuf>,
-    /// Of every file.
+    /// The seed of every file.
     seeds: Vec<u64>,
+    /// The prompt of every file.
+    prompts: Vec<String>,
     model: String,
     device: String,
     prompt: String,
@@ -24,7 +29,10 @@ pub(super) struct Report {
     denoise: f64,
     width: usize,
     height: usize,
+    /// On the device.
     peak_bytes: usize,
+    /// Of the budget, what the program itself takes; 0 where it has memory of its own.
+    program_bytes: usize,
     text_ms: f64,
     load_ms: f64,
     sample_ms: f64,
@@ -34,13 +42,14 @@ pub(super) struct Report {
 
 impl Report {
     /// A report of nothing made yet.
-    pub(super) fn new(request: &GenerateRequest, model: &Checkpoint, device: String) -> Report {
+    pub(super) fn new(request: &GenerateRequest, model: &Checkpoint, opened: &Opened) -> Report {
         let (width, height) = request.final_size();
         Report {
             files: Vec::new(),
             seeds: Vec::new(),
+            prompts: Vec::new(),
             model: model.name().to_owned(),
-            device,
+            device: device_text(opened),
             prompt: request.prompt.clone(),
             negative: request.negative.clone(),
             seed: request.seed.value,
@@ -53,6 +62,7 @@ impl Report {
             width,
             height,
             peak_bytes: 0,
+            program_bytes: opened.device.budget().reserve,
             text_ms: 0.0,
             load_ms: 0.0,
             sample_ms: 0.0,
@@ -65,12 +75,18 @@ impl Report {
     pub(super) fn add(&mut self, request: &GenerateRequest, made: &Generated, files: Vec<PathBuf>) {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         self.seeds.extend(files.iter().map(|_| request.seed.value));
+        self.prompts
+            .extend(files.iter().map(|_| request.prompt.clone()));
         self.files.extend(files);
         self.peak_bytes = self.peak_bytes.max(made.peak_bytes);
         self.text_ms += ms(made.text_time);
         self.load_ms += ms(made.load_time);
         self.sample_ms += ms(made.sample_time);
         self.decode_ms += ms(made.decoded.load_time + made.decoded.decode_time);
+    }
+
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     pub(super) fn close(&mut self, total: Duration) {
@@ -90,9 +106,9 @@ impl std::fmt::Display for Report {
         }
         writeln!(
             f,
-            "  seed {}, {} steps of {} ({}), cfg {}, {}x{}, {}",
+            "  seed {}, {} of {} ({}), cfg {}, {}x{}, {}",
             self.seed,
-            self.steps,
+            count(self.steps, "step"),
             self.sampler,
             self.scheduler,
             self.cfg,
@@ -107,7 +123,7 @@ impl std::fmt::Display for Report {
             self.sample_ms / 1e3,
             self.decode_ms / 1e3,
             self.device,
-            Bytes(self.peak_bytes as u64)
+            Bytes((self.peak_bytes + self.program_bytes) as u64)
         )
     }
 }

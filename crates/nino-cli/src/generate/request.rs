@@ -1,27 +1,32 @@
 //! From the command line to a request: names become values, the model fills what was not said.
 
-use super::start;
-use crate::args::{GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg};
+use super::{names, start};
+use crate::args::{
+    GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg, whole,
+};
 use crate::decode::{picture_limits, precision_of, tile_of};
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use crate::printer;
 use crate::settings::Settings;
+use crate::size::Size;
 use anyhow::Result;
 use nino_engine::{
-    Checkpoint, GenerateRequest, Hires, ModelKind, Preview, Rng, SampleError, SamplerInfo,
-    Scheduler, Seed, SizeHint, Start, Upscale, VaeFile, Window,
+    Checkpoint, GenerateRequest, Hires, ModelKind, Preview, Rng, Seed, SizeHint, Start, Upscale,
+    VaeFile, Window,
 };
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) fn request(
     args: &GenerateArgs,
+    prompt: &str,
     model: &Checkpoint,
     settings: &Settings,
     env: &Env,
 ) -> Result<GenerateRequest> {
-    let mut request = GenerateRequest::new(model, &args.prompt);
+    let mut request = GenerateRequest::new(model, prompt);
     request.negative.clone_from(&args.negative);
     request.batch = usize::from(args.batch);
     request.clip_skip = args.model.clip_skip;
@@ -35,7 +40,8 @@ pub(super) fn request(
     request.precision = precision_of(args.precision, settings)?;
     request.decode.precision = request.precision;
     request.decode.tile = tile_of(None, (None, None), settings)?;
-    if let (Some(size), None) = (args.size, &args.start.latent) {
+    let size = size(args, &request, settings)?;
+    if let (Some(size), None) = (size, &args.start.latent) {
         request.width = rounded("width", size.width);
         request.height = rounded("height", size.height);
     }
@@ -47,8 +53,8 @@ pub(super) fn request(
         env,
         limits: &limits,
     };
-    start::start(&args.start, args.size, context, &mut request)?;
-    sampling(&args.sampling, model, &mut request)?;
+    start::start(&args.start, size, context, &mut request)?;
+    sampling(&args.sampling, model, settings, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)
 }
@@ -56,21 +62,18 @@ pub(super) fn request(
 fn sampling(
     args: &SamplingArgs,
     model: &Checkpoint,
+    settings: &Settings,
     request: &mut GenerateRequest,
-) -> Result<(), Usage> {
+) -> Result<()> {
     request.seed = Seed {
-        value: args.seed.unwrap_or_else(new_seed),
+        value: args.seed.and_then(|s| s.0).unwrap_or_else(new_seed),
         rng: rng(&args.rng)?,
     };
-    if let Some(name) = &args.sampler {
-        request.sampler = SamplerInfo::find(name).map_err(|e| usage(&e))?;
-    }
-    if let Some(name) = &args.scheduler {
-        request.scheduler = Scheduler::find(name).map_err(|e| usage(&e))?;
-    }
-    request.steps = args.steps.map_or(request.steps, |n| n as usize);
-    request.cfg = args.cfg.unwrap_or(request.cfg);
-    request.guidance = args.guidance;
+    names::choose(args, settings, request)?;
+    let steps = settings.pick("steps", args.steps, whole(1..=10_000))?;
+    request.steps = steps.map_or(request.steps, |n| n as usize);
+    request.cfg = args.cfg.map_or(request.cfg, |cfg| cfg as f32);
+    request.guidance = args.guidance.map(|guidance| guidance as f32);
     request.window = window(args, request.steps)?;
     // All the noise would leave nothing of what it starts from; a mask says itself what stays, and
     // an editing model sees the picture beside the noise.
@@ -91,7 +94,8 @@ fn window(args: &SamplingArgs, steps: usize) -> Result<Option<Window>, Usage> {
     let end_at_step = args.end_at_step.map_or(steps, |n| n as usize);
     if start_at_step >= end_at_step.min(steps) {
         return Err(Usage(format!(
-            "of {steps} steps none is left from step {start_at_step} to {end_at_step}"
+            "of {} none is left from step {start_at_step} to {end_at_step}",
+            count(steps, "step")
         )));
     }
     Ok(Some(Window {
@@ -145,7 +149,7 @@ pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Optio
         None => None,
     };
     Ok(Some(Preview {
-        every: usize::from(args.preview_every),
+        every: args.preview_every.map_or(1, usize::from),
         vae: vae.map(Arc::new),
     }))
 }
@@ -158,8 +162,30 @@ fn rng(name: &str) -> Result<Rng, Usage> {
     })
 }
 
-fn usage(error: &SampleError) -> Usage {
-    Usage(error.to_string())
+/// The size that flags ask for, or a setting where the run starts from nothing.
+fn size(
+    args: &GenerateArgs,
+    request: &GenerateRequest,
+    settings: &Settings,
+) -> Result<Option<Size>, Usage> {
+    let empty = args.start.image.is_none() && args.start.latent.is_none();
+    match (args.width, args.height) {
+        (None, None) if empty => settings.pick("size", args.size, str::parse),
+        (None, None) => Ok(args.size),
+        (Some(width), Some(height)) => Ok(Some(Size { width, height })),
+        _ if !empty => Err(Usage(
+            "what a run starts from has a size of its own: give both --width and --height"
+                .to_owned(),
+        )),
+        (width, height) => {
+            let set: Option<Size> = settings.pick("size", None, str::parse)?;
+            let (w, h) = set.map_or((request.width, request.height), |s| (s.width, s.height));
+            Ok(Some(Size {
+                width: width.unwrap_or(w),
+                height: height.unwrap_or(h),
+            }))
+        }
+    }
 }
 
 /// Latents are made of squares of 8 pixels.
@@ -167,13 +193,13 @@ pub(super) fn rounded(what: &str, pixels: usize) -> usize {
     let whole = (pixels / 8).max(1) * 8;
     if whole != pixels {
         printer::note(&format!(
-            "note: a {what} of {pixels} becomes {whole}, a multiple of 8"
+            "a {what} of {pixels} becomes {whole}, a multiple of 8"
         ));
     }
     whole
 }
 
-fn new_seed() -> u64 {
+pub(super) fn new_seed() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -1,9 +1,9 @@
 //! The latent that is kept until its picture is written, and what to type when no picture comes of
 //! it.
 
-use super::output;
-use crate::args::GenerateArgs;
-use crate::decode::numbered;
+use crate::args::{GenerateArgs, SeedArg};
+use crate::interrupt::{self, Keeping};
+use crate::naming::numbered;
 use nino_engine::{Checkpoint, EngineError, GenerateRequest, Kept, Stopped};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,19 @@ use std::path::{Path, PathBuf};
 
 /// Keeps the latent of one request.
 pub(super) struct Rescue<'a> {
-    args: &'a GenerateArgs,
-    model: &'a Checkpoint,
-    request: &'a GenerateRequest,
+    about: About<'a>,
     file: PathBuf,
     /// The user wants the file, picture or not.
     asked_for: bool,
     told: Rescued,
+}
+
+/// What is sampled, to say how it can go on.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) args: &'a GenerateArgs,
+    pub(super) model: &'a Checkpoint,
+    pub(super) request: &'a GenerateRequest,
 }
 
 /// What became of a run without a picture, in a sentence and hints.
@@ -25,32 +31,32 @@ pub(super) struct Rescue<'a> {
 pub(crate) struct Rescued {
     sentence: String,
     hints: Vec<String>,
+    /// The user asked for it: the sentence begins where `stopped:` ends.
+    stopped: bool,
 }
 
 impl<'a> Rescue<'a> {
-    /// For picture `i`, which will be `output`.
-    pub(super) fn new(
-        args: &'a GenerateArgs,
-        model: &'a Checkpoint,
-        request: &'a GenerateRequest,
-        (output, i): (&Path, usize),
-    ) -> Rescue<'a> {
-        let asked_for = output::latent(args, i);
+    /// For a picture that will be `output`; its latent is kept in `asked_for`, or beside the
+    /// picture until that is there.
+    pub(super) fn new(about: About<'a>, asked_for: Option<PathBuf>, output: &Path) -> Rescue<'a> {
         Rescue {
-            args,
-            model,
-            request,
+            about,
             asked_for: asked_for.is_some(),
             file: asked_for.unwrap_or_else(|| unused(&output.with_extension("latent"))),
             told: Rescued {
                 sentence: "no picture was made".to_owned(),
                 hints: Vec::new(),
+                stopped: false,
             },
         }
     }
 
     pub(super) fn keep(&mut self, kept: Kept<'_>) -> Result<(), EngineError> {
-        let about = BTreeMap::from([("prompt".to_owned(), self.request.prompt.clone())]);
+        let _keeping = Keeping::new();
+        let mut about = BTreeMap::new();
+        if !self.about.args.no_metadata {
+            about.insert("prompt".to_owned(), self.about.request.prompt.clone());
+        }
         let noisy = kept.stopped.and_then(|s| Some(&s.go_on.as_ref()?.noisy));
         kept.latent.save_beside(noisy, &self.file, &about)?;
         let file = self.file.display();
@@ -58,17 +64,20 @@ impl<'a> Rescue<'a> {
             None => Rescued {
                 sentence: format!("the sampled latent is kept in {file}"),
                 hints: vec![format!("{} goes on from it", self.decode())],
+                stopped: false,
             },
             Some(stopped) => Rescued {
                 sentence: format!(
-                    "{file} keeps the picture as it was after {} of {} steps",
+                    "{file} keeps the picture as it was in step {} of {}",
                     stopped.done, stopped.total
                 ),
                 hints: std::iter::once(format!("{} shows it", self.decode()))
                     .chain(self.go_on(stopped))
                     .collect(),
+                stopped: true,
             },
         };
+        interrupt::set_last_words(Some(&self.told.sentence));
         Ok(())
     }
 
@@ -79,6 +88,7 @@ impl<'a> Rescue<'a> {
 
     /// The picture is there.
     pub(super) fn done(self) {
+        interrupt::set_last_words(None);
         if !self.asked_for {
             // It served its purpose; one that cannot be removed does no harm.
             let _ = std::fs::remove_file(&self.file);
@@ -86,7 +96,13 @@ impl<'a> Rescue<'a> {
     }
 
     fn decode(&self) -> String {
-        let vae = self.args.model.vae.as_deref().unwrap_or(&self.model.path);
+        let vae = self
+            .about
+            .args
+            .model
+            .vae
+            .as_deref()
+            .unwrap_or(&self.about.model.path);
         format!(
             "`nino decode {} --vae {} -o {}`",
             self.file.display(),
@@ -96,7 +112,7 @@ impl<'a> Rescue<'a> {
     }
 
     fn go_on(&self, stopped: &Stopped) -> Option<String> {
-        let (args, go_on) = (self.args, stopped.go_on.as_ref()?);
+        let (args, go_on) = (self.about.args, stopped.go_on.as_ref()?);
         let mut with = format!(
             "--latent {} --start-at-step {} --no-noise",
             self.file.display(),
@@ -105,8 +121,8 @@ impl<'a> Rescue<'a> {
         if args.sampling.steps.map(|n| n as usize) != Some(go_on.steps) {
             with = format!("{with} --steps {}", go_on.steps);
         }
-        if args.sampling.seed != Some(self.request.seed.value) {
-            with = format!("{with} --seed {}", self.request.seed.value);
+        if args.sampling.seed != Some(SeedArg(Some(self.about.request.seed.value))) {
+            with = format!("{with} --seed {}", self.about.request.seed.value);
         }
         let second = stopped.pass > 0;
         let without: Vec<&str> = [
@@ -128,10 +144,12 @@ impl<'a> Rescue<'a> {
             flags => format!(" and without {}", flags.join(", ")),
         };
         let comes_to = if go_on.same {
-            "goes on to the same picture".to_owned()
+            "goes on from there to the same picture".to_owned()
         } else {
-            let sampler = self.request.sampler.name;
-            format!("goes on to a picture much like it ({sampler} does not repeat itself)")
+            let sampler = self.about.request.sampler.name;
+            format!(
+                "goes on from there to a picture much like it ({sampler} does not repeat itself)"
+            )
         };
         Some(format!(
             "the same command with `{with}`{without} {comes_to}"
@@ -140,6 +158,20 @@ impl<'a> Rescue<'a> {
 }
 
 impl Rescued {
+    /// What became of a run that failed, or that the user stopped.
+    pub(super) fn new(sentence: String, hints: Vec<String>, stopped: bool) -> Rescued {
+        Rescued {
+            sentence,
+            hints,
+            stopped,
+        }
+    }
+
+    /// Whether the user stopped the run.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }
@@ -152,7 +184,7 @@ impl fmt::Display for Rescued {
 }
 
 /// A file that is there already may be what a run starts from.
-fn unused(path: &Path) -> PathBuf {
+pub(super) fn unused(path: &Path) -> PathBuf {
     let others = (1..).map(|i| numbered(path, i));
     let mut all = std::iter::once(path.to_owned()).chain(others);
     all.find(|p| !p.exists()).unwrap_or_else(|| path.to_owned())

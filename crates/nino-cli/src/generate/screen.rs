@@ -1,8 +1,8 @@
 //! What a person watching sees: the stage, a bar with steps, rate and time left, and previews.
 
 use super::graphics::Graphics;
-use crate::printer::{self, Printer};
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use crate::printer::{self, Bar, Printer};
+use indicatif::{ProgressState, ProgressStyle};
 use nino_engine::media::write_picture;
 use nino_engine::{Event, Picture, Stage};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 pub(super) struct Screen {
-    bar: ProgressBar,
+    bar: Bar,
     /// `2/4 `, when several pictures are made.
     prefix: String,
     /// The pass over the latent that runs: 0, or 1 for the second.
@@ -67,6 +67,7 @@ impl Screen {
                     stage => stage.name(),
                 };
                 self.bar.set_message(format!("{}{stage}", self.prefix));
+                self.bar.begin(stage);
                 self.bar.reset();
                 self.bar.tick();
             }
@@ -83,7 +84,7 @@ impl Screen {
                 self.draw(&picture);
                 self.write(&picture);
             }
-            Event::Note(text) => self.bar.suspend(|| printer::note(&format!("note: {text}"))),
+            Event::Note(text) => self.bar.suspend(|| printer::note(&text)),
         }
     }
 
@@ -124,7 +125,7 @@ impl Screen {
         let Some(path) = &self.file else { return };
         if let Err(error) = write_picture(path, picture, &[]) {
             self.bar
-                .suspend(|| printer::note(&format!("note: no more previews: {error}")));
+                .suspend(|| printer::note(&format!("no more previews: {error}")));
             self.file = None;
         }
     }

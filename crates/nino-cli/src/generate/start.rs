@@ -87,7 +87,7 @@ fn latent(
     } else {
         Latent::open_noisy(path)?
     };
-    let scale = context.model.vae.vae.scale();
+    let scale = context.model.vae.kind.scale();
     let (width, height) = (latent.width * scale, latent.height * scale);
     if let Some(size) = size
         && (size.width, size.height) != (width, height)
@@ -143,7 +143,7 @@ fn mask_for(file: &Path, context: Context<'_>, size: Size) -> Result<Mask> {
     let mask = load_mask(file, context.limits)?;
     if mask.is_empty() {
         printer::note(&format!(
-            "note: {} is all black, so nothing will be painted",
+            "{} is all black, so nothing will be painted",
             file.display()
         ));
     }
@@ -180,7 +180,7 @@ fn whole_squares(picture: &Picture, path: &Path) -> Result<(usize, usize), Usage
     }
     if (width, height) != (picture.width, picture.height) {
         printer::note(&format!(
-            "note: {} is cut from {}x{} to {width}x{height}, multiples of 8; --size resizes it instead",
+            "{} is cut from {}x{} to {width}x{height}, multiples of 8; --size resizes it instead",
             path.display(),
             picture.width,
             picture.height

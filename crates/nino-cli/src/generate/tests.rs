@@ -1,7 +1,7 @@
 //! Names and sizes.
 
 use super::request::rounded;
-use crate::decode::numbered;
+use crate::naming::numbered;
 use std::path::Path;
 
 #[test]

@@ -1,5 +1,7 @@
 //! Settings known to give poor pictures.
 
+use crate::args::GenerateArgs;
+use crate::plural::count;
 use nino_engine::{Checkpoint, Family, GenerateRequest, Start};
 
 /// What of a model the tips depend on.
@@ -17,7 +19,11 @@ struct Facts<'a> {
     picture: Option<&'static str>,
 }
 
-pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String> {
+pub(super) fn tips(
+    request: &GenerateRequest,
+    model: &Checkpoint,
+    args: &GenerateArgs,
+) -> Vec<String> {
     let facts = Facts {
         name: model.name(),
         family: model.family(),
@@ -33,7 +39,16 @@ pub(super) fn tips(request: &GenerateRequest, model: &Checkpoint) -> Vec<String>
             None
         },
     };
-    of(request, &facts)
+    let mut tips = of(request, &facts);
+    // With a mask or a picture it says how much changes; alone it leaves noise in the picture.
+    if let (Some(strength), Start::Empty) = (args.sampling.denoise, &request.start)
+        && strength < 1.0
+    {
+        tips.push(format!(
+            "--strength {strength} is for a picture to start from, and there is none: give --image, or leave it out"
+        ));
+    }
+    tips
 }
 
 fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
@@ -61,6 +76,14 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
             "{name} was trained at {size} pixels and repeats itself much above: try --size {size}x{size} --hires 2x"
         ),
     );
+    // A second pass does not help it: it draws more things there, too.
+    let finished = request.final_size();
+    tip(
+        empty && finished.0.max(finished.1) >= size * 3 / 2 && model.family == Family::Emoji,
+        format!(
+            "{name} was trained at {size} pixels and draws several things where there is room: --size {size}x{size}"
+        ),
+    );
     if model.few_steps {
         tip(
             request.cfg > 2.0 && !model.takes_guidance,
@@ -84,8 +107,9 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
         tip(
             model.bits < 5.6 && request.steps < 10,
             format!(
-                "{name} has {:.1} bits a weight, whose noise {} steps do not even out: try --steps 20, or 8 bits",
-                model.bits, request.steps
+                "{name} has {:.1} bits a weight, whose noise {} cannot even out: try --steps 20, or 8 bits",
+                model.bits,
+                count(request.steps, "step")
             ),
         );
     }

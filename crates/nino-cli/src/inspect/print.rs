@@ -1,7 +1,11 @@
-//! The text form: facts first, then encodings, what does not fit, metadata and tensors.
+//! The text form of a file of tensors: facts first, then encodings, what does not fit, metadata and
+//! tensors.
 
-use super::{Document, LoraFacts, Part, Tensor};
+use super::embedding::EmbeddingFacts;
+use super::latent::LatentFacts;
+use super::model::{Document, LoraFacts, Part, Tensor};
 use crate::bytes::Bytes;
+use crate::plural::count as plural;
 use crate::table::{Align, Table};
 
 /// Lines of a list before it is cut; `--json` has all of them.
@@ -14,23 +18,18 @@ pub(super) fn report(d: &Document) -> String {
     let mut fact = |name: &str, value: String| text.push(format!("{name:<12}{value}"));
     fact("file", d.summary.files.join(", "));
     fact("format", d.summary.format.clone());
-    match (d.parts.as_slice(), &d.lora) {
-        (_, Some(lora)) => fact("model", lora_line(lora)),
-        ([], None) => fact(
-            "model",
-            "unknown: no tensor name belongs to a network nino knows".into(),
-        ),
-        (parts, None) => {
-            for (i, part) in parts.iter().enumerate() {
-                fact(if i == 0 { "model" } else { "" }, part_line(part));
-            }
-        }
+    for (i, line) in what(d).into_iter().enumerate() {
+        fact(if i == 0 { "model" } else { "" }, line);
     }
     let s = &d.summary;
     let size = Bytes(s.file_bytes);
     fact(
         "parameters",
-        format!("{} in {} tensors", count(s.params), s.n_tensors),
+        format!(
+            "{} in {}",
+            count(s.params),
+            plural(s.n_tensors as usize, "tensor")
+        ),
     );
     fact("size", size.to_string());
     if let Some(note) = &s.note {
@@ -56,6 +55,22 @@ pub(super) fn report(d: &Document) -> String {
     text.join("\n")
 }
 
+/// What the file is, in a line for each part of it.
+fn what(d: &Document) -> Vec<String> {
+    let found = [
+        d.lora.as_ref().map(lora_line),
+        d.latent.as_ref().map(LatentFacts::line),
+        d.embedding.as_ref().map(EmbeddingFacts::line),
+    ];
+    if let Some(line) = found.into_iter().flatten().next() {
+        return vec![line];
+    }
+    if d.parts.is_empty() {
+        return vec!["unknown: no tensor name belongs to a network nino knows".to_owned()];
+    }
+    d.parts.iter().map(part_line).collect()
+}
+
 fn part_line(part: &Part) -> String {
     let mut line = vec![format!(
         "{} ({}: {})",
@@ -76,12 +91,13 @@ fn lora_line(lora: &LoraFacts) -> String {
         return format!("{}: {refused}", lora.format);
     }
     let ranks: Vec<String> = lora.ranks.iter().map(usize::to_string).collect();
-    let parts = lora.parts.join(", ");
     format!(
-        "{}, {} updates of rank {}, for {parts}",
+        "{} for {}, {} of rank {} to its {}",
         lora.format,
-        lora.updates,
-        ranks.join("/")
+        lora.family.unwrap_or("a model that cannot be told"),
+        plural(lora.updates, "update"),
+        ranks.join("/"),
+        lora.parts.join(", ")
     )
 }
 

@@ -33,6 +33,11 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Said>, Usage> {
         let value = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(n) => n.to_string(),
+            toml::Value::Array(folders) if name == "models" => {
+                joined(&folders).ok_or_else(|| {
+                    Usage(format!("{shown}: models is a folder, or a list of folders"))
+                })?
+            }
             other => {
                 let kind = other.type_str();
                 return Err(Usage(format!(
@@ -46,13 +51,20 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Said>, Usage> {
     Ok(said)
 }
 
+/// A list of folders as a variable has it.
+fn joined(folders: &[toml::Value]) -> Option<String> {
+    let folders: Option<Vec<&str>> = folders.iter().map(toml::Value::as_str).collect();
+    let joined = std::env::join_paths(folders?).ok()?;
+    joined.into_string().ok()
+}
+
 fn unknown(path: &Path, name: &str) -> Usage {
     let keys = || KEYS.iter().map(|(key, _)| *key);
     let near = nino_engine::nearest(name, keys());
     let offered = if near.is_empty() {
         format!("known are {}", keys().collect::<Vec<_>>().join(", "))
     } else {
-        format!("nearest are {}", near.join(", "))
+        format!("did you mean {}?", near.join(" or "))
     };
     Usage(format!(
         "{}: no setting is called {name:?}; {offered}",

@@ -56,7 +56,7 @@ fn mistakes_in_the_file_are_told_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config.toml");
     let cases = [
-        ("bugdet = \"4GiB\"", "nearest are budget"),
+        ("bugdet = \"4GiB\"", "did you mean budget"),
         ("budget = 3.5", "not float"),
         ("budget", "is not TOML"),
         ("tile = [1]", "not array"),
@@ -70,6 +70,10 @@ fn mistakes_in_the_file_are_told_with_its_name() {
             "{error}"
         );
     }
+    fs::write(&path, "models = [\"a\", \"b\"]").unwrap();
+    let settings = Settings::read(|_| None, Some(&path), true).unwrap();
+    let both = std::env::join_paths(["a", "b"]).unwrap();
+    assert_eq!(settings.text("models"), both.to_str());
     fs::write(&path, "budget = \"lots\"").unwrap();
     let settings = Settings::read(|_| None, Some(&path), true).unwrap();
     let error = settings.pick("budget", None, str::parse::<Bytes>);

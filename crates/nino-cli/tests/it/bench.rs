@@ -73,7 +73,7 @@ fn a_budget_too_small_is_one_sentence_with_the_numbers() {
     for part in [
         "matmul 4096x320x1280 on cpu",
         "the budget is 1 MiB",
-        "hint: raise --budget",
+        "hint: give --budget ",
     ] {
         assert!(
             said.err.contains(part),
@@ -130,7 +130,7 @@ fn one_op_that_does_not_fit_does_not_lose_the_others() {
         failures[0].as_str().unwrap().contains("4096x320x2560"),
         "{json:#}"
     );
-    assert!(said.err.contains("hint: raise --budget"), "{}", said.err);
+    assert!(said.err.contains("hint: give --budget "), "{}", said.err);
 }
 
 #[test]

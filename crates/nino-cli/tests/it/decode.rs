@@ -188,11 +188,12 @@ fn formats_that_cannot_be_written_are_told_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
     let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
     let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
-    assert_eq!(said.code, 1);
+    assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
     let said = to_mp4(&input, dir.path(), Path::new(""));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);
+    assert!(said.err.contains("hint: install ffmpeg"), "{}", said.err);
     assert_eq!(files(dir.path()).len(), 1, "only the latent");
 }
 
@@ -282,7 +283,7 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
     let file = dir.path().join("file");
     std::fs::write(&file, "x").unwrap();
     for output in [
-        dir.path().join("no/such/a.png"),
+        file.join("such/a.png"),
         file.join("a.png"),
         "/proc/a.png".into(),
     ] {
@@ -297,7 +298,7 @@ fn outputs_that_cannot_be_written_are_told_at_once() {
     let picture = dir.path().join("a.png");
     assert_eq!(decode(&golden("taesd"), &input, &picture, &[]).code, 0);
     let picture = picture.to_str().unwrap();
-    for output in [dir.path().to_owned(), dir.path().join("no/a.latent")] {
+    for output in [file.join("b.latent"), file.join("no/a.latent")] {
         let output = output.to_str().unwrap();
         let said = nino(&["encode", picture, "--vae", &golden("taesd"), "-o", output]);
         assert_eq!(said.code, 1, "{output}: {}", said.err);
@@ -497,4 +498,43 @@ fn stopped_by(signals: &[&str]) {
     assert!(pictures() <= before + 1, "{before}, then {}", pictures());
     let left = files(out.path());
     assert!(left.iter().all(whole), "{left:?}");
+}
+
+/// What cannot be decoded is told before how its file is called, and before ffmpeg is looked for.
+#[test]
+fn the_latent_is_looked_at_before_the_file_to_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 4, 3, 4, 4], wave);
+    for name in ["clip.mp4", "clip.png", "clip.xyz"] {
+        let said = decode(&golden("taesd"), &input, &dir.path().join(name), &[]);
+        assert_eq!(said.code, 1, "{name}: {}", said.err);
+        let part = "of 3 latent frames, and taesd.safetensors decodes single pictures";
+        assert!(said.err.contains(part), "{name}: {}", said.err);
+    }
+}
+
+#[test]
+fn without_ffmpeg_other_formats_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = latent(dir.path(), "samples", &[1, 16, 2, 2, 2], wave);
+    let (vae, out) = (golden("wan21"), dir.path().join("clip.mp4"));
+    let args = [
+        "decode",
+        &input,
+        "--vae",
+        &vae,
+        "-o",
+        out.to_str().unwrap(),
+        "--device",
+        "cpu",
+    ];
+    let said = nino_with(&args, &[("PATH", "")]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    for part in ["ffmpeg", "gif, webp, apng", "a folder"] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from {}",
+            said.err
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! `nino doctor` on whatever machine runs the tests.
 
-use crate::shell::{command, nino, nino_with};
+use crate::shell::{Folder, command, nino, nino_with};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -144,4 +144,111 @@ fn gpu_verify_runs_each_tier_of_the_first_adapter() {
         .map(|v| v["tier"].as_str().unwrap())
         .collect();
     assert_eq!(serde_json::json!(tried), *tiers);
+}
+
+#[test]
+fn a_broken_config_is_a_finding_and_no_refusal() {
+    let dir = Folder::new();
+    let config = dir.at("config.toml");
+    for (text, part) in [
+        ("budget = ", "is not TOML"),
+        ("bugdet = \"4GiB\"", "no setting is called \"bugdet\""),
+        ("budget = \"lots\"", "budget in "),
+    ] {
+        std::fs::write(&config, text).unwrap();
+        let env = [("NINO_CONFIG", config.as_str())];
+        let said = nino_with(&["doctor"], &env);
+        assert_eq!(said.code, 0, "{text}: {}", said.err);
+        assert!(
+            said.out.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.out
+        );
+        assert!(
+            said.out.contains("problem: a setting cannot be understood"),
+            "{}",
+            said.out
+        );
+        let json = nino_with(&["doctor", "--json"], &env).json();
+        assert_eq!(json["findings"][0]["id"], "broken-settings");
+        // Every other verb refuses it with the same words.
+        let said = nino_with(&["generate", "a cat", "--device", "cpu"], &env);
+        assert_eq!(said.code, 2, "{text}: {}", said.err);
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    let said = nino_with(&["doctor"], &[("NINO_THREADS", "many")]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out.contains("the variable NINO_THREADS is"),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
+fn a_folder_of_models_that_is_not_there_is_told() {
+    let said = nino_with(&["doctor", "--json"], &[("NINO_MODELS", "/nope/models")]);
+    let json = said.json();
+    let findings = json["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|f| f["id"] == "models-folder-missing");
+    let evidence = finding.unwrap_or_else(|| panic!("{json:#}"))["evidence"].as_str();
+    assert!(evidence.unwrap().contains("/nope/models"));
+    let dir = Folder::new();
+    let json = nino_with(&["doctor", "--json"], &[("NINO_MODELS", &dir.at(""))]).json();
+    assert_eq!(json["config"]["missing_folders"], serde_json::json!([]));
+}
+
+#[test]
+fn verify_explains_the_classes_it_names() {
+    let said = nino(&[
+        "doctor", "--verify", "--filter", "softmax", "--device", "cpu",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out
+            .contains("worst error by class, as mean squared error"),
+        "{}",
+        said.out
+    );
+    let is_explained = |l: &str| l.trim_start().starts_with("Close ") && l.contains(", limit ");
+    assert!(said.out.lines().any(is_explained), "{}", said.out);
+}
+
+/// `-v` is for users: what was decided. `-vv` is every op with its shape and time.
+#[test]
+fn verbose_tells_decisions_and_very_verbose_every_op() {
+    let dir = Folder::new();
+    let out = dir.at("a.png");
+    let args = [
+        "generate", "a cat", "--size", "64x64", "--steps", "2", "--device", "cpu", "-o", &out,
+    ];
+    let quiet = nino(&args);
+    assert!(!quiet.err.contains("device cpu"), "{}", quiet.err);
+    let said = nino(&[&args[..], &["-v"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    for part in [
+        "device cpu (",
+        "as much as is free",
+        "text: ",
+        "sample: ",
+        "decode: ",
+        "of activations (untiled)",
+    ] {
+        assert!(
+            said.err.contains(part),
+            "{part:?} is missing from:\n{}",
+            said.err
+        );
+    }
+    let once = said.err.matches("sample: ").count();
+    assert_eq!(once, 1, "planning ahead tells nothing:\n{}", said.err);
+    for noise in ["nino_cpu", "session", " ms\n"] {
+        assert!(!said.err.contains(noise), "{noise:?} is in:\n{}", said.err);
+    }
+    let said = nino(&[&args[..], &["-vv"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let is_op = |l: &&str| l.contains("conv") && l.contains('[') && l.ends_with(" ms");
+    let ops = said.err.lines().filter(is_op).count();
+    assert!(ops > 20, "{ops} lines of convolutions in:\n{}", said.err);
+    assert!(said.err.contains("run 2 of these ops: "), "{}", said.err);
 }

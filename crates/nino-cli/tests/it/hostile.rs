@@ -122,3 +122,31 @@ fn a_limit_on_files_is_an_ordinary_error() {
     assert!(error.contains("File too large"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// They came out raw, and a terminal acts on them.
+#[test]
+fn escape_sequences_in_names_are_shown_and_not_acted_on() {
+    let folder = Folder::new();
+    let file = folder.at("colors.safetensors");
+    let name = "a\\u001b]0;title\\u0007\\u001b[31m";
+    let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend([0; 4]);
+    std::fs::write(&file, bytes).unwrap();
+    let missing = folder.at("no\u{1b}[31m.safetensors");
+    for args in [
+        &["inspect", "--tensors", &file][..],
+        &["inspect", &file],
+        &["inspect", &missing],
+        &["generate", "a fox", "--model", &file, "--device", "cpu"],
+    ] {
+        let said = command(args).output().unwrap();
+        let text = [said.stdout, said.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(!text.contains(['\u{1b}', '\u{7}']), "{args:?}: {text:?}");
+    }
+    let said = command(&["inspect", "--tensors", &file]).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(text.contains("a\\u{1b}]0;title\\u{7}"), "{text}");
+}

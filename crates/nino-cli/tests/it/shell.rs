@@ -1,7 +1,8 @@
 //! Runs `nino` and keeps what it said.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -60,6 +61,24 @@ pub(crate) fn nino_with(args: &[&str], env: &[(&str, &str)]) -> Said {
             .output()
             .expect("nino starts"),
     )
+}
+
+/// Runs `nino` in a folder.
+pub(crate) fn nino_in(folder: &Path, args: &[&str]) -> Said {
+    let mut command = command(args);
+    said(&command.current_dir(folder).output().expect("nino starts"))
+}
+
+/// Runs `nino` in a folder, with a text on standard input.
+pub(crate) fn nino_fed(folder: &Path, args: &[&str], text: &str) -> Said {
+    let mut command = command(args);
+    command.current_dir(folder).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("nino starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("nino reads");
+    drop(stdin);
+    said(&child.wait_with_output().expect("nino ends"))
 }
 
 fn said(output: &Output) -> Said {

@@ -155,6 +155,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
             readable: 0..usize::MAX,
             weights: &weights,
             epilogue: Epilogue {
+                scale: std::ptr::null(),
                 bias: d.bias.as_ptr(),
                 act: None,
                 residual: Some(view),

@@ -123,6 +123,7 @@ impl Binder<'_> {
 
     fn epilogue(&self, e: &nino_graph::Epilogue) -> Result<Epilogue, ExecError> {
         Ok(Epilogue {
+            scale: self.vector(e.scale)?,
             bias: self.vector(e.bias)?,
             act: e.act,
             residual: e.residual.map(|r| self.view(r)).transpose()?,

@@ -1,4 +1,5 @@
-//! The end of a product: finished sums become `post(act(acc + bias) + residual)` and are stored.
+//! The end of a product: finished sums become `post(act(acc * scale + bias) + residual)` and are
+//! stored.
 
 use nino_graph::Act;
 
@@ -9,6 +10,8 @@ use crate::simd::{Level, Simd, dispatch};
 #[derive(Clone, Copy)]
 pub(crate) struct Epilogue {
     /// `[cout]` f32 or null.
+    pub scale: *const f32,
+    /// `[cout]` f32 or null.
     pub bias: *const f32,
     pub act: Option<Act>,
     pub residual: Option<View>,
@@ -18,7 +21,7 @@ pub(crate) struct Epilogue {
     pub ld: usize,
 }
 
-// SAFETY: the bias is only read, views are Sync.
+// SAFETY: scale and bias are only read, views are Sync.
 unsafe impl Sync for Epilogue {}
 // SAFETY: as above.
 unsafe impl Send for Epilogue {}
@@ -38,10 +41,16 @@ pub(crate) struct Sums {
 impl Epilogue {
     /// Finishes the sums `s` and stores them; their scratch is overwritten.
     pub(crate) unsafe fn apply(&self, level: Level, s: Sums) {
-        let bias = if self.bias.is_null() {
-            self.bias
-        } else {
-            self.bias.add(s.col)
+        let from_column = |vector: *const f32| {
+            if vector.is_null() {
+                vector
+            } else {
+                vector.add(s.col)
+            }
+        };
+        let columns = Columns {
+            scale: from_column(self.scale),
+            bias: from_column(self.bias),
         };
         let direct =
             self.out.is_f32() && self.residual.is_none_or(View::is_f32) && self.post.is_none();
@@ -58,7 +67,7 @@ impl Epilogue {
         } else {
             None
         };
-        finish(level, &s, bias, act, residual, out, ld);
+        finish(level, &s, columns, act, residual, out, ld);
         if direct {
             return;
         }
@@ -85,36 +94,49 @@ impl Epilogue {
     }
 }
 
+/// What belongs to each column of the sums: f32 or null.
+#[derive(Clone, Copy)]
+struct Columns {
+    scale: *const f32,
+    bias: *const f32,
+}
+
 dispatch! {
-    fn finish(s: &Sums, bias: *const f32, act: Option<Act>, residual: *const f32, out: *mut f32, ld: usize) = finish_impl
+    fn finish(s: &Sums, columns: Columns, act: Option<Act>, residual: *const f32, out: *mut f32, ld: usize) = finish_impl
 }
 
 #[inline(always)]
 unsafe fn finish_impl<S: Simd>(
     s: &Sums,
-    bias: *const f32,
+    columns: Columns,
     act: Option<Act>,
     residual: *const f32,
     out: *mut f32,
     ld: usize,
 ) {
-    with_act!(act, |f| finish_with::<S, _>(s, bias, f, residual, out, ld));
+    with_act!(act, |f| finish_with::<S, _>(
+        s, columns, f, residual, out, ld
+    ));
 }
 
 #[inline(always)]
 unsafe fn finish_with<S: Simd, F: VectorFn>(
     s: &Sums,
-    bias: *const f32,
+    columns: Columns,
     f: F,
     residual: *const f32,
     out: *mut f32,
     ld: usize,
 ) {
+    let Columns { scale, bias } = columns;
     for row in 0..s.rows {
         let (c, out) = (s.c.add(row * s.ldc), out.add(row * ld));
         let mut i = 0;
         while i + S::LANES <= s.cols {
             let mut v = S::load(c.add(i));
+            if !scale.is_null() {
+                v = S::mul(v, S::load(scale.add(i)));
+            }
             if !bias.is_null() {
                 v = S::add(v, S::load(bias.add(i)));
             }
@@ -128,6 +150,9 @@ unsafe fn finish_with<S: Simd, F: VectorFn>(
         if i < s.cols {
             let n = s.cols - i;
             let mut v = S::load_n(c.add(i), n);
+            if !scale.is_null() {
+                v = S::mul(v, S::load_n(scale.add(i), n));
+            }
             if !bias.is_null() {
                 v = S::add(v, S::load_n(bias.add(i), n));
             }

@@ -71,6 +71,7 @@ impl MatMul {
                 },
                 b: self.factor(batch),
                 epilogue: Epilogue {
+                    scale: std::ptr::null(),
                     bias: std::ptr::null(),
                     act,
                     residual: None,

@@ -51,6 +51,7 @@ fn check(
         },
         b: Factor::Weights(&packed),
         epilogue: Epilogue {
+            scale: std::ptr::null(),
             bias: bias.as_ptr(),
             act: fused.then_some(Act::GeluTanh),
             residual: fused.then(|| View::of(&mut residual)),

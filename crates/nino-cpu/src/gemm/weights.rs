@@ -32,14 +32,14 @@ pub(crate) struct Packed {
 
 enum Data {
     Own(Buffer),
-    /// In the arena.
+    /// The weights lie in the arena.
     Lent(View),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PackedLayout {
     Panels,
-    /// As in the file: `[n][taps][cin]` in blocks.
+    /// The weights lie as in the file: `[n][taps][cin]` in blocks.
     Rows,
     /// Q8_0 for int8 dot products; see `q8`.
     Int8,

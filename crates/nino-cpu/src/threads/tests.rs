@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[test]
 fn every_thread_runs_each_round_once() {
     for n in [1, 2, 5] {
-        let threads = Threads::new(n).unwrap();
+        let threads = Threads::new(n);
         assert_eq!(threads.count(), n);
         let calls: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
         for round in 1..200 {
@@ -21,7 +21,7 @@ fn every_thread_runs_each_round_once() {
 
 #[test]
 fn a_panic_reaches_the_caller_and_ends_nothing_else() {
-    let threads = Threads::new(3).unwrap();
+    let threads = Threads::new(3);
     for bad in 0..3 {
         let panic = catch_unwind(AssertUnwindSafe(|| {
             threads.broadcast(&|i| assert!(i != bad, "thread {i}"));
@@ -38,7 +38,7 @@ fn a_panic_reaches_the_caller_and_ends_nothing_else() {
 
 #[test]
 fn sessions_beside_each_other_take_turns() {
-    let threads = Threads::new(2).unwrap();
+    let threads = Threads::new(2);
     let sum = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {

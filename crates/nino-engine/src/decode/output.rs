@@ -12,7 +12,7 @@ pub struct Band<'a> {
     /// Batch element.
     pub item: usize,
     pub frame: usize,
-    /// Of the whole frame.
+    /// The width of the whole frame.
     pub width: usize,
     pub height: usize,
     /// The first row.

@@ -37,15 +37,16 @@ pub(super) fn plan(
 ) -> Result<DecodePlan, EngineError> {
     let Rest { size, behind } = rest;
     let dtype = options.precision.dtype(device);
-    let scale = vae.vae.scale();
+    let scale = vae.kind.scale();
     let (height, width) = (size.height, size.width);
     let tiling = match options.tile {
         Tile::Fast(t) if t.needed(height, width, scale) => Some(t),
         _ => None,
     };
     let tile = tiling.map_or((height, width), |t| t.latent_size(height, width, scale));
-    let n_frames = vae.vae.n_frames(size.frames);
+    let n_frames = vae.kind.n_frames(size.frames);
     let pixels = width * height * scale * scale;
+    let beside = output::picture_bytes(pixels, tiling.map(|_| n_frames)) + options.beside;
     let parts = Recorder {
         device,
         vae,
@@ -58,7 +59,7 @@ pub(super) fn plan(
         dtype,
         room: Room {
             cap: options.budget,
-            beside: output::picture_bytes(pixels, tiling.map(|_| n_frames)),
+            beside,
             allow_host: true,
         },
     }
@@ -74,7 +75,8 @@ pub(super) fn plan(
         n_frames,
         tiling,
         n_tiles: tiling.map_or(1, |t| t.count(height, width, scale)),
-        chunk: vae.vae.time_scale().map(|_| parts[0].frames),
+        chunk: vae.kind.time_scale().map(|_| parts[0].frames),
+        beside,
         scale,
         behind,
         parts,
@@ -95,7 +97,7 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
-        if self.vae.vae.time_scale().is_none() {
+        if self.vae.kind.time_scale().is_none() {
             // A picture has no frames to take apart: that would only be the same plan again.
             return self.chunks_of(1, Frames::Together);
         }
@@ -201,7 +203,7 @@ impl Recorder<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Runs {
     pub(crate) frames: usize,
-    /// At the beginning of a clip.
+    /// Whether the runs are at the beginning of a clip.
     pub(crate) first: bool,
     pub(crate) n: usize,
 }
@@ -210,7 +212,7 @@ pub(crate) struct Runs {
 pub(crate) struct Graphs {
     pub(crate) runs: Vec<Runs>,
     pub(crate) at_once: Frames,
-    /// Of the input, in pixels or latent pixels.
+    /// Height of the input, in pixels or latent pixels.
     pub(crate) height: usize,
     pub(crate) width: usize,
 }

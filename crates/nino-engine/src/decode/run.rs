@@ -2,7 +2,7 @@
 
 use super::plan::{Rest, plan};
 use super::session::Cursor;
-use super::{Band, DecodeOptions, DecodePlan, Decoder, OnBand, Precision, plan_decode};
+use super::{Band, DecodeOptions, DecodePlan, Decoder, LatentSize, OnBand, Precision, plan_decode};
 use crate::units::to_decoder;
 use crate::{Control, EngineError, Image, Latent, Picture, Store, VaeFile};
 use nino_dtype::DType;
@@ -47,6 +47,22 @@ pub fn decode(
         on_picture(band.item, band.frame, std::mem::take(&mut picture))
     };
     decode_bands(store, vae, latent, options, control, &mut on_band)
+}
+
+/// Goes through a decode of so many latents on a device that computes nothing.
+pub(crate) fn rehearse(
+    store: &Store,
+    vae: &VaeFile,
+    latents: (LatentSize, usize),
+    options: &DecodeOptions,
+    control: &mut Control<'_>,
+) -> Result<(), EngineError> {
+    let (size, batch) = latents;
+    let plan = plan_decode(store, vae, size, options)?;
+    let mut decoder = Decoder::open(store, vae, plan, control)?;
+    decoder.rehearse(batch, control)?;
+    decoder.finish();
+    Ok(())
 }
 
 /// Decodes every latent of the batch to floats, all of them in memory. ComfyUI's `VAEDecode`.

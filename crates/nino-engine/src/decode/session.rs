@@ -7,7 +7,7 @@ use super::{DecodePlan, Part};
 use crate::profile::Profile;
 use crate::store::{Lease, Network};
 use crate::{Control, EngineError, Latent, Stage, Store, VaeFile};
-use nino_graph::{Backup, Session};
+use nino_graph::{Backup, RunOptions, Session};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ struct Behind {
 }
 
 impl Cursor {
-    /// With marks on the way, so that this can go on on another device.
+    /// A cursor that makes marks on the way, so that this can go on on another device.
     pub(super) fn with_marks(backup: Option<Backup>) -> Cursor {
         Cursor {
             backup,
@@ -118,6 +118,7 @@ impl Decoder {
             stage,
             net: vae.id(),
             plans: &plans,
+            beside: plan.beside,
             source: &|| vae.params(),
         })?;
         Ok(Decoder {
@@ -147,6 +148,26 @@ impl Decoder {
         on_band: &mut OnBand<'_>,
     ) -> Result<Duration, EngineError> {
         self.resume(latent, &mut Cursor::default(), control, on_band)
+    }
+
+    /// Runs every part as often as [`Decoder::run`] would for so many latents, without values: for
+    /// a device that computes nothing.
+    pub(super) fn rehearse(
+        &mut self,
+        batch: usize,
+        control: &Control<'_>,
+    ) -> Result<(), EngineError> {
+        let rounds = batch * self.plan.tile_starts().len();
+        let parts = self.plan.parts.iter().zip(self.lease.sessions());
+        for (part, session) in parts {
+            for _ in 0..rounds * part.runs {
+                session.run(RunOptions {
+                    cancel: Some(control.cancel),
+                    ..RunOptions::default()
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// [`Decoder::run`] from where an earlier one, on this device or another, ended, as far as the

@@ -2,8 +2,9 @@
 
 use super::memory::{sysctl, text};
 use super::{Budget, DeviceChoice, DeviceError, DeviceName, HostMemory};
-use nino_gpu::{AdapterInfo, AdapterKind, Adapters, GpuError, Tier};
+use nino_gpu::{AdapterInfo, AdapterKind, Adapters, GpuError, Tier, Trial};
 use std::panic::catch_unwind;
+use std::sync::OnceLock;
 
 /// A device of this machine.
 #[derive(Clone, Debug)]
@@ -45,9 +46,23 @@ pub fn list() -> Vec<DeviceInfo> {
     std::iter::once(cpu).chain(gpus).collect()
 }
 
+static TRIAL: OnceLock<Trial> = OnceLock::new();
+
+/// From here on, matrix units that drivers have died of are tried by another process before they
+/// are used, and not used where it dies. A host calls it once, before anything else of this module.
+pub fn try_matrices_with(trial: Trial) {
+    if TRIAL.set(trial).is_err() {
+        tracing::debug!("matrix units are tried as was said first");
+    }
+}
+
 /// What the graphics drivers offer. A driver that panics while it starts is an error.
 pub fn adapters() -> Result<Adapters, GpuError> {
-    catch_unwind(Adapters::enumerate).map_err(|_| GpuError::NoAdapter {
+    let found = catch_unwind(|| match TRIAL.get() {
+        Some(trial) => Adapters::enumerate_tried(trial),
+        None => Adapters::enumerate(),
+    });
+    found.map_err(|_| GpuError::NoAdapter {
         reason: "a graphics driver failed while starting".to_owned(),
     })
 }

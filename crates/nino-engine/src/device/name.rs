@@ -13,6 +13,8 @@ pub enum DeviceName {
     Gpu,
     /// The adapter of this number in [`super::adapters`], which may be a software one.
     GpuAt(usize),
+    /// A card of [`super::CARDS`], which is not in this machine. No text stands for it.
+    Card(&'static str),
 }
 
 /// The text is no name of a device.
@@ -43,6 +45,7 @@ impl fmt::Display for DeviceName {
             DeviceName::Cpu => f.pad("cpu"),
             DeviceName::Gpu => f.pad("gpu"),
             DeviceName::GpuAt(n) => f.pad(&format!("gpu:{n}")),
+            DeviceName::Card(name) => f.pad(name),
         }
     }
 }

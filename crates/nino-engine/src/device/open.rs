@@ -1,13 +1,14 @@
 //! Opens devices. The only file that knows the executors' constructors.
 
 use super::list::{Target, adapter, adapters};
+use super::predicted::Predicted;
 use super::{
-    Budget, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
-    measure, resident_bytes,
+    Budget, Card, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
+    measure, ops_log, resident_bytes,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_gpu::{Gpu, GpuDevice, GpuError, OpenOptions, Tier};
-use nino_graph::{Around, Device, ExecError, Load, Rates};
+use nino_graph::{Around, Device, ExecError, Load, Mib, Rates};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -30,15 +31,23 @@ pub struct Opened {
 enum Executor {
     Cpu(Arc<Cpu>),
     Gpu(GpuDevice),
+    Card(Arc<Predicted>),
 }
 
 impl Opened {
+    /// Whether it stands for a card that is not in this machine, so that all that is told of it is
+    /// predicted.
+    pub fn is_predicted(&self) -> bool {
+        matches!(self.executor, Executor::Card(_))
+    }
+
     /// Bytes that are free where values wait outside the device: on disk for a CPU, in the host's
     /// memory for a GPU. `None` where the system does not tell.
     pub fn outside_bytes(&self) -> Option<u64> {
         match &self.executor {
             Executor::Cpu(cpu) => cpu.free_disk_bytes(),
             Executor::Gpu(_) => HostMemory::read().available,
+            Executor::Card(_) => None,
         }
     }
 
@@ -47,23 +56,28 @@ impl Opened {
         match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::LARGE),
             Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::LARGE),
+            Executor::Card(_) => Err(DeviceError::NotHere {
+                model: self.model.clone(),
+            }),
         }
     }
 
     /// Measures for about a second how fast the kinds of op in `loads` run, and how fast values
     /// come from the host, where any do; the other rates are those of any device of the kind. It
     /// takes little memory and is not held to the budget: where a plan fits, its time can be
-    /// estimated.
+    /// estimated. The rates of a card that is not here are predicted.
     pub fn rates(&self, loads: &[&Load]) -> Result<Rates, DeviceError> {
         let ceiling = match &self.executor {
             Executor::Cpu(cpu) => ceiling::cpu(cpu, ceiling::SMALL)?,
             Executor::Gpu(gpu) => ceiling::gpu(gpu.gpu(), ceiling::beside_a_plan(gpu.gpu()))
                 // The card may be full: less memory still gives an estimate.
                 .or_else(|_| ceiling::gpu(gpu.gpu(), ceiling::SMALL))?,
+            Executor::Card(card) => return Ok(card.rates(loads)),
         };
         let bare: &dyn Device = match &self.executor {
             Executor::Cpu(cpu) => &**cpu,
             Executor::Gpu(gpu) => gpu,
+            Executor::Card(card) => &**card,
         };
         measure::rates(bare, ceiling, loads)
     }
@@ -81,7 +95,7 @@ pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
         // With a tier asked for, the CPU would not be what was meant.
         Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
             if let DeviceError::Gpu(GpuError::NoAdapter { .. }) = e {
-                tracing::debug!("auto takes the CPU: {e}");
+                tracing::info!("auto takes the CPU: {e}");
             } else {
                 tracing::warn!("auto takes the CPU: {e}");
             }
@@ -92,6 +106,29 @@ pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
         }
         opened => opened,
     }
+}
+
+/// Stands for a card that is not in this machine: plans can be made for it, at the level of kernels
+/// and within the budget that were chosen.
+pub fn open_card(card: &'static Card, choice: &DeviceChoice) -> Result<Opened, DeviceError> {
+    let tier = choice.tier.unwrap_or(card.tier);
+    if tier > card.tier {
+        return Err(DeviceError::NoSuchTier {
+            tier,
+            looked_at: vec![card.name.to_owned()],
+        });
+    }
+    let predicted = Arc::new(Predicted::new(card, tier));
+    let available = predicted.budget();
+    let budget = choice.budget.unwrap_or(available.bytes);
+    Ok(Opened {
+        device: budgeted(predicted.clone(), Some(budget), 0),
+        name: DeviceName::Card(card.name),
+        model: card.model.to_owned(),
+        tier: Some(tier),
+        available: Some(available),
+        executor: Executor::Card(predicted),
+    })
 }
 
 /// Opens one of [`super::targets`].
@@ -134,14 +171,31 @@ fn open_beside(
         (device, Executor::Cpu(cpu), Budget::host(&memory, None))
     };
     let budget = choice.budget.or(available.as_ref().map(|b| b.bytes));
+    tell(target, choice, budget);
     Ok(Opened {
-        device: budgeted(device, budget, drivers),
+        device: budgeted(ops_log::listened(device), budget, drivers),
         name: target.name,
         model: target.model.clone(),
         tier: target.tier,
         available,
         executor,
     })
+}
+
+/// Which device was taken, and how much memory plans may use there.
+fn tell(target: &Target, choice: &DeviceChoice, budget: Option<u64>) {
+    let tier = target.tier.map_or(String::new(), |t| format!(", tier {t}"));
+    let memory = match budget {
+        Some(bytes) => format!("{} of memory", Mib::down(bytes as usize)),
+        None => "memory without a limit".to_owned(),
+    };
+    let whose = if choice.budget.is_some() {
+        "as --budget or a setting says"
+    } else {
+        "as much as is free"
+    };
+    let Target { name, model, .. } = target;
+    tracing::info!("device {name} ({model}{tier}) with {memory}, {whose}");
 }
 
 /// The GPU itself, and the same as a device that can be opened again.

@@ -200,3 +200,80 @@ fn profiles_are_found_in_any_case() {
     assert_eq!(DeviceProfile::find("RX580-4GB").unwrap().max_batch, Some(1));
     assert_eq!(DeviceProfile::find("rx580"), None);
 }
+
+#[test]
+fn cards_are_found_as_people_write_them() {
+    let name = |text: &str| Card::find(text).map(|card| card.name);
+    for (text, wanted) in [
+        ("rx580-8gb", "rx580-8gb"),
+        ("RX 580 8GB", "rx580-8gb"),
+        ("Radeon RX 7900 XTX", "rx7900xtx"),
+        ("geforce rtx 4090", "rtx4090"),
+        ("rtx3060", "rtx3060-12gb"),
+        ("8060S 128GB", "8060s-128gb"),
+    ] {
+        assert_eq!(name(text), Ok(wanted), "{text}");
+    }
+    let several = name("rx580").unwrap_err().to_string();
+    assert_eq!(several, "\"rx580\" may be rx580-4gb or rx580-8gb");
+    let unknown = name("rx590-8gb").unwrap_err().to_string();
+    assert!(unknown.contains("nearest are"), "{unknown}");
+    assert!(name("").is_err());
+}
+
+#[test]
+fn every_card_has_all_figures_and_limits_that_plans_can_keep_to() {
+    for card in CARDS {
+        assert!(card.memory >= GIB, "{}", card.name);
+        assert!(card.bandwidth.per_second >= 5e10, "{}", card.name);
+        assert!(card.f32_flops.per_second >= 1e12, "{}", card.name);
+        assert_eq!(
+            card.matrix_flops.is_some(),
+            card.tier == Tier::Coop,
+            "{}",
+            card.name
+        );
+        assert_eq!(card.bus.is_none(), card.kind == AdapterKind::Integrated);
+        let limits = card.caps(card.tier).limits();
+        assert!(limits.max_binding > 1 << 30 && limits.page >= limits.max_binding);
+        assert_eq!(CARDS.iter().filter(|c| c.name == card.name).count(), 1);
+    }
+}
+
+#[test]
+fn a_card_that_is_not_here_plans_within_its_memory_and_runs_nothing() {
+    let card = Card::find("rx580-4gb").unwrap();
+    let opened = open_card(card, &DeviceChoice::default()).unwrap();
+    assert!(opened.is_predicted());
+    assert_eq!(opened.name.to_string(), "rx580-4gb");
+    assert_eq!(opened.device.activation_dtype(), nino_dtype::DType::F16);
+    let budget = opened.device.budget().total.unwrap() as u64;
+    assert_eq!(budget, (4.0 * 0.9 * GIB as f64) as u64);
+    assert!(opened.ceiling().is_err());
+    let choice = DeviceChoice {
+        tier: Some(Tier::Coop),
+        ..DeviceChoice::default()
+    };
+    assert!(open_card(card, &choice).is_err(), "it has no matrix units");
+    let work = |x| {
+        let mut g = Graph::new();
+        let x = g.input("x", [1, 64, 64, 320], x);
+        let w = g.param("w", [320, 3, 3, 320], nino_dtype::DType::F16);
+        let y = g.conv2d(x, w, None, 1);
+        g.output(y);
+        Load {
+            work: g.finish().unwrap().work(),
+            ..Load::default()
+        }
+    };
+    let (half, full) = (work(nino_dtype::DType::F16), work(nino_dtype::DType::F32));
+    let seconds = |name: &str, load: &Load| {
+        let card = Card::find(name).unwrap();
+        let opened = open_card(card, &DeviceChoice::default()).unwrap();
+        opened.rates(&[load]).unwrap().seconds(load)
+    };
+    assert!(seconds("rx7900xtx", &half) < seconds("rx6600", &half));
+    assert!(seconds("rx6600", &half) < seconds("rx570-8gb", &half));
+    // Matrix units take f16 alone.
+    assert!(seconds("rx7900xtx", &half) < seconds("rx7900xtx", &full));
+}

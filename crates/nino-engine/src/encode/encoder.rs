@@ -26,7 +26,7 @@ pub(super) struct Chunks {
 
 impl Chunks {
     pub(super) fn of(vae: &VaeFile) -> Chunks {
-        match (&vae.vae, vae.vae.time_scale()) {
+        match (&vae.kind, vae.kind.time_scale()) {
             (_, None) => Chunks {
                 first: 1,
                 rest: 1,
@@ -46,6 +46,15 @@ impl Chunks {
     }
 }
 
+/// What is encoded: a picture, or frames of a clip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    /// A picture is the first chunk of frames and no more.
+    pub(super) is_picture: bool,
+}
+
 /// An encoder on its way through a clip.
 pub(super) struct Encoder<'a> {
     vae: &'a VaeFile,
@@ -62,15 +71,20 @@ pub(super) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// For frames of that size; a picture is the first of them and no more.
+    /// Plans and loads an encoder for what is to be encoded.
     pub(super) fn load(
         store: &Store,
         vae: &'a VaeFile,
-        ((width, height), is_picture): ((usize, usize), bool),
+        input: Input,
         options: &EncodeOptions,
         control: &mut Control<'_>,
     ) -> Result<Encoder<'a>, EngineError> {
         options.format.map_or(Ok(()), |f| fits(vae, f))?;
+        let Input {
+            width,
+            height,
+            is_picture,
+        } = input;
         let chunks = Chunks::of(vae);
         let dtype = options.precision.dtype(store.device());
         // A chunk's frames as bytes, as f32, and once more on their way in.
@@ -108,6 +122,7 @@ impl<'a> Encoder<'a> {
             stage: Stage::Encode,
             net: vae.id(),
             plans: &plans,
+            beside: room.beside,
             source: &|| vae.params(),
         })?;
         Ok(Encoder {
@@ -158,7 +173,7 @@ impl<'a> Encoder<'a> {
             width,
             channels,
             values: self.values,
-            is_video: self.vae.vae.time_scale().is_some(),
+            is_video: self.vae.kind.time_scale().is_some(),
             format: None,
         };
         Ok(Encoded {

@@ -1,6 +1,8 @@
 //! A device that does nothing: a request runs on it in no time and leaves its plans behind.
 //!
-//! Planning by running the request itself cannot come to other plans than the run will.
+//! Planning by going through the request itself cannot come to other plans than the run will. Only
+//! latents and pictures are left out, because nobody looks at their values and a plan should take
+//! neither their memory nor their time.
 
 use nino_graph::{
     Around, Device, ExecError, Node, OpTime, ParamSource, Plan, RunOptions, Session, Weights,

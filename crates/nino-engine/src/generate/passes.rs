@@ -49,12 +49,29 @@ impl<'a> Passes<'a> {
                 pass.denoise,
             )?;
             let sigmas = pass.window.map_or(all.clone(), |w| w.cut(&all));
-            let empty = pass.shape.empty();
-            let run = passes.run_of(&pass, &sigmas, &prompts.positive, &prompts.negative, &empty);
+            let latent = pass.shape.without_values();
+            let run = passes.run_of(
+                &pass,
+                &sigmas,
+                &prompts.positive,
+                &prompts.negative,
+                &latent,
+            );
             sample::check_fits(store, &model.diffusion, &run)?;
             passes.planned.push((pass, sigmas));
         }
         Ok(passes)
+    }
+
+    /// Goes through the passes on a device that computes nothing.
+    pub(super) fn rehearse(&self, control: &mut Control<'_>) -> Result<(), EngineError> {
+        let Prompts { positive, negative } = self.prompts;
+        for (pass, sigmas) in &self.planned {
+            let latent = pass.shape.without_values();
+            let run = self.run_of(pass, sigmas, positive, negative, &latent);
+            sample::rehearse(self.store, &self.model.diffusion, &run, control)?;
+        }
+        Ok(())
     }
 
     /// Runs the passes. Of one that fails, `on_latent` gets what there is.

@@ -1,11 +1,11 @@
-//! What a request needs, before anything is allocated: every stage's plan, and what can stay on the
+//! What work needs, before anything is allocated: every stage's plan, and what can stay on the
 //! device from one picture to the next.
 //!
-//! The request itself runs on a device that computes nothing, with a store like the real one, so a
+//! The work itself runs on a device that computes nothing, with a store like the real one, so a
 //! plan cannot come to other numbers than the run will.
 
+use super::GenerateRequest;
 use super::dry::{Dry, Opened};
-use super::{GenerateRequest, generate};
 use crate::decode::part::strategy;
 use crate::fit::whole_request;
 use crate::model::identity::NetId;
@@ -13,15 +13,17 @@ use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
 use nino_graph::{Device, Load, Plan};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tracing::subscriber::{NoSubscriber, with_default};
 
-/// A request that is known to fit.
+/// Work that is known to fit.
 #[derive(Clone, Debug)]
 pub struct GeneratePlan {
     pub stages: Vec<StagePlan>,
     peak_bytes: usize,
+    beside_bytes: usize,
 }
 
-/// One network of the request.
+/// One network of the work.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
     pub stage: Stage,
@@ -34,9 +36,9 @@ pub struct StagePlan {
 /// Where a stage's weights are when the stage does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
-    /// On the device, for the next picture.
+    /// The weights are on the device, for the next picture.
     Resident,
-    /// In the file: the stages take turns.
+    /// The weights are in the file: the stages take turns.
     InTurn,
     /// Some are never there as a whole, but pass through while the stage runs.
     Streamed,
@@ -70,6 +72,12 @@ impl GeneratePlan {
         self.peak_bytes
     }
 
+    /// What the most at once is more with the latents and pictures in host memory. It is part of
+    /// the budget where the device's memory is the program's.
+    pub fn beside_bytes(&self) -> usize {
+        self.beside_bytes
+    }
+
     pub fn largest_binding(&self) -> usize {
         let largest = self.stages.iter().map(|s| s.plan.largest_binding());
         largest.max().unwrap_or(0)
@@ -95,28 +103,43 @@ pub fn plan_generate(
     request: &GenerateRequest,
     pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    whole_request(device, |device| rehearse(device, model, request, pictures))
-}
-
-/// Goes through a request on a device that computes nothing.
-fn rehearse(
-    device: Arc<dyn Device>,
-    model: &Checkpoint,
-    request: &GenerateRequest,
-    pictures: usize,
-) -> Result<GeneratePlan, EngineError> {
-    let dry = Arc::new(Dry::new(device));
-    let store = Store::for_pictures(dry.clone(), pictures);
-    let once = || {
+    plan_work(device, pictures, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,
             on_event: &mut |_| {},
         };
-        generate(&store, model, request, &mut control, &mut |_| Ok(()))
+        super::rehearse(store, model, request, &mut control)
+    })
+}
+
+/// Plans work of any kind that is done `pictures` times. `work` goes through it once, with the
+/// store it is given, whose device computes nothing and gives zeros. It is called again for a
+/// second picture, and where the budget is too small, to find the least that is enough.
+pub fn plan_work(
+    device: &Arc<dyn Device>,
+    pictures: usize,
+    mut work: impl FnMut(&Store) -> Result<(), EngineError>,
+) -> Result<GeneratePlan, EngineError> {
+    whole_request(device, |device| rehearse(device, pictures, &mut work))
+}
+
+/// Goes through work on a device that computes nothing.
+fn rehearse(
+    device: Arc<dyn Device>,
+    pictures: usize,
+    work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
+) -> Result<GeneratePlan, EngineError> {
+    let dry = Arc::new(Dry::new(device));
+    let store = Store::for_pictures(dry.clone(), pictures);
+    let mut once = || {
+        store.reset_peak();
+        // What is decided is told when it is done.
+        with_default(NoSubscriber::default(), || work(&store))?;
+        Ok::<_, EngineError>(store.usage())
     };
     store.remember_opened();
-    let mut peak_bytes = once()?.peak_bytes;
+    let first = once()?;
     let opened = store.take_opened();
     let runs = |plan: &Arc<Plan>| -> usize {
         let sessions = dry.sessions();
@@ -135,9 +158,12 @@ fn rehearse(
             add(&mut stages, network.net.clone(), planned);
         }
     }
+    let mut most = first;
     // The second picture finds what the first one left.
     if pictures > 1 {
-        peak_bytes = peak_bytes.max(once()?.peak_bytes);
+        let second = once()?;
+        most.peak_bytes = most.peak_bytes.max(second.peak_bytes);
+        most.peak_bytes_with_host = most.peak_bytes_with_host.max(second.peak_bytes_with_host);
     }
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
@@ -151,7 +177,8 @@ fn rehearse(
     stages.sort_by_key(|(_, s)| s.stage);
     Ok(GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
-        peak_bytes,
+        peak_bytes: most.peak_bytes,
+        beside_bytes: most.peak_bytes_with_host - most.peak_bytes,
     })
 }
 

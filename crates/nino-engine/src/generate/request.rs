@@ -66,7 +66,7 @@ pub enum Start {
 /// Paint only where a mask says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inpaint {
-    /// Of the request's size.
+    /// The mask, of the request's size.
     pub mask: Mask,
     pub fill: Fill,
     /// Pixels to grow the mask by, so that borders are repainted too.
@@ -160,12 +160,14 @@ impl GenerateRequest {
     }
 
     fn shape_of(&self, model: &Checkpoint, width: usize, height: usize) -> LatentShape {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         LatentShape {
             batch: self.batch,
+            frames: 1,
             height: height / scale,
             width: width / scale,
             channels: model.diffusion.net().wants().channels,
+            is_video: false,
         }
     }
 
@@ -194,7 +196,7 @@ impl GenerateRequest {
 
     /// What cannot be meant, before anything is loaded.
     pub(super) fn check(&self, model: &Checkpoint) -> Result<(), EngineError> {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         let sizes = [(self.width, self.height), self.final_size()];
         for (what, pixels) in sizes.iter().flat_map(|s| [("width", s.0), ("height", s.1)]) {
             if pixels == 0 || !pixels.is_multiple_of(scale) {
@@ -247,9 +249,29 @@ impl GenerateRequest {
         model.diffusion.check_inputs()
     }
 
+    /// Bytes of host memory that are held while pictures are decoded: the pictures of the batch
+    /// that are done, and what the request starts from.
+    pub(super) fn beside_decode(&self) -> usize {
+        let (width, height) = self.final_size();
+        let picture = width * height * 3;
+        let start = match &self.start {
+            Start::Empty => 0,
+            Start::Picture(p) => p.rgb.len(),
+            Start::Latent(l) => size_of_val(&l.values[..]),
+        };
+        let mask = self.inpaint.as_ref();
+        let mask = mask.map_or(0, |i| size_of_val(&i.mask.values[..]));
+        let pasted = match &self.inpaint {
+            Some(i) if i.paste => picture + width * height * size_of::<f32>(),
+            _ => 0,
+        };
+        // The mask is there as given and as grown.
+        self.batch.saturating_sub(1) * picture + start + 2 * mask + pasted
+    }
+
     /// The latent to be decoded.
     pub(super) fn latent_size(&self, model: &Checkpoint) -> LatentSize {
-        let scale = model.vae.vae.scale();
+        let scale = model.vae.kind.scale();
         let (width, height) = self.final_size();
         LatentSize {
             frames: 1,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Everything a pass begins with.
 #[derive(Debug)]
 pub(super) struct Canvas {
-    /// In the VAE's units; `None` is the empty latent.
+    /// The latent in the VAE's units; `None` is the empty latent.
     pub(super) latent: Option<Latent>,
     /// 1 where to paint, in pixels.
     pub(super) mask: Option<Mask>,

@@ -98,7 +98,7 @@ fn names_are_found_with_and_without_extension_in_order_of_places() {
         models: vec![root.join("mine")],
         comfyui: Some(root.join("comfy")),
         downloads: Some(root.join("hub")),
-        home: None,
+        ..LibraryPaths::default()
     });
     for (kind, name, want) in [
         (MODEL, "sd15", "mine/checkpoints/sd15.safetensors"),
@@ -157,7 +157,7 @@ fn names_are_found_with_and_without_extension_in_order_of_places() {
     let error = library.find(MODEL, "sd51").unwrap_err().to_string();
     for part in [
         "no model is called \"sd51\"",
-        "nearest are sd15",
+        "did you mean sd15",
         "mine",
         "hub",
     ] {
@@ -244,7 +244,7 @@ fn lists_are_by_kind_with_comfyui_s_names_and_sizes() {
         models: vec![root.join("mine")],
         comfyui: Some(root.join("comfy")),
         downloads: Some(root.join("hub")),
-        home: None,
+        ..LibraryPaths::default()
     });
     let loras = library.list(LORA).unwrap();
     let wanted = [
@@ -361,4 +361,31 @@ fn links_are_followed_but_not_in_circles() {
         "file.safetensors",
     ];
     assert_eq!(names(&vaes), wanted);
+}
+
+#[test]
+fn a_short_name_stands_for_a_download_and_a_file_of_that_name_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = "hub/models--org--repo/snapshots/abc";
+    let file = format!("{snapshot}/v1-fp16.safetensors");
+    touch(dir.path(), &[&file, "models/loras/x.safetensors"]);
+    let library = Library::new(LibraryPaths {
+        models: vec![dir.path().join("models")],
+        downloads: Some(dir.path().join("hub")),
+        short_names: vec![
+            ("sd15".to_owned(), "org/repo/v1-fp16.safetensors".to_owned()),
+            ("sdxl".to_owned(), "org/other/xl.safetensors".to_owned()),
+        ],
+        ..LibraryPaths::default()
+    });
+    for name in ["sd15", "SD15"] {
+        assert_eq!(library.find(MODEL, name).unwrap(), dir.path().join(&file));
+    }
+    assert!(
+        library.find(MODEL, "sdxl").is_err(),
+        "it was not downloaded"
+    );
+    touch(dir.path(), &["models/checkpoints/sd15.safetensors"]);
+    let own = dir.path().join("models/checkpoints/sd15.safetensors");
+    assert_eq!(library.find(MODEL, "sd15").unwrap(), own);
 }

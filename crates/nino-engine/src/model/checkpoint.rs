@@ -195,8 +195,8 @@ impl DiffusionModel {
 
     /// An error when its latents are not what the VAE decodes.
     pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
-        let (wanted, given) = (self.net.wants().channels, vae.vae.latent_channels());
-        if wanted != given || vae.vae.time_scale().is_some() {
+        let (wanted, given) = (self.net.wants().channels, vae.kind.latent_channels());
+        if wanted != given || vae.kind.time_scale().is_some() {
             return Err(EngineError::VaeMismatch {
                 vae: vae.name.clone(),
                 channels: given,

@@ -16,7 +16,7 @@ use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
-use nino_models::{Branch, FileParams, Params};
+use nino_models::{Branch, FileParams, Params, Scaled};
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
 use nino_weights::{Index, TensorReader};
 use std::collections::HashMap;
@@ -101,9 +101,11 @@ pub fn apply_lora(
         parts.extend(each.map(|(i, e)| (text.lora_part(i), e.weights.index())));
     }
     let model = match (diffusion, text) {
-        (Some(d), _) => format!("{} is {}", d.name, d.family.name()),
-        (None, Some(t)) => format!("these text encoders are of {}", t.family.name()),
-        (None, None) => "there is no model".to_owned(),
+        // The built-in model is the only one of its family, and has its name.
+        (Some(d), _) if d.name == d.family.name() => d.name.clone(),
+        (Some(d), _) => format!("{} ({})", d.name, d.family.name()),
+        (None, Some(t)) => format!("text encoders of {}", t.family.name()),
+        (None, None) => "nothing: there is no model".to_owned(),
     };
     let (fitted, applied) = Fitted::read(spec, &parts, &model)?;
     Ok(WithLora {
@@ -139,7 +141,8 @@ impl Fitted {
             unmatched: lora.unknown.clone(),
             ..Applied::default()
         };
-        let (made_for, all) = (made_for(&lora), lora.updates.len() + lora.unknown.len());
+        let made_for = lora_family(&lora).unwrap_or("another model");
+        let all = lora.updates.len() + lora.unknown.len();
         let mut misfits = Vec::new();
         let mut updates = Vec::new();
         for update in lora.updates {
@@ -231,8 +234,9 @@ impl Loras {
     }
 }
 
-/// The family a LoRA was made for, by what its cross attention looks at.
-fn made_for(lora: &Lora) -> &'static str {
+/// The family of models that a LoRA was made for, by what its cross attention looks at; `None`
+/// where that cannot be told.
+pub fn lora_family(lora: &Lora) -> Option<&'static str> {
     let context = lora.updates.iter().find_map(|u| match &u.delta {
         Delta::LowRank(low) if u.target.contains("attn2.to_k") => low.down.shape.get(1).copied(),
         _ => None,
@@ -244,14 +248,14 @@ fn made_for(lora: &Lora) -> &'static str {
             .any(|u| u.part == LoraPart::TextEncoder(1))
     };
     match context {
-        Some(768) => "SD 1.x",
-        Some(1024) => "SD 2.x",
-        Some(1280) => "the SDXL refiner",
-        Some(2048) => "SDXL",
-        _ if has("double_blocks") || has("single_blocks") => "Flux",
-        _ if has("blocks.") => "Wan",
-        _ if second() => "SDXL",
-        _ => "another model",
+        Some(768) => Some("SD 1.x"),
+        Some(1024) => Some("SD 2.x"),
+        Some(1280) => Some("the SDXL refiner"),
+        Some(2048) => Some("SDXL"),
+        _ if has("double_blocks") || has("single_blocks") => Some("Flux"),
+        _ if has("blocks.") => Some("Wan"),
+        _ if second() => Some("SDXL"),
+        _ => None,
     }
 }
 
@@ -275,7 +279,17 @@ impl Source {
                 DType::F16
             }
         };
-        Params::new(dtype).with_branches(|name, held| self.branches(name, held))
+        Params::new(dtype)
+            .with_branches(|name, held| self.branches(name, held))
+            .with_scaled(|name| self.scaled(name))
+    }
+
+    /// How a weight is held whose factors are apart in the file. A LoRA that cannot run beside the
+    /// weight is merged into its values, which then have no factors.
+    fn scaled(&self, name: &str) -> Option<Scaled> {
+        let placed = self.loras.placed(self.part, name);
+        let beside = placed.iter().all(|p| is_branch(&p.update));
+        self.file.scaled(name).filter(|_| beside)
     }
 
     /// Whether a parameter has to be made of what the files hold.
@@ -290,7 +304,7 @@ impl Source {
 
     fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
         let placed = self.loras.placed(self.part, name);
-        if placed.is_empty() || merges(self.stored(name), held) {
+        if placed.is_empty() || (self.scaled(name).is_none() && merges(self.stored(name), held)) {
             return Vec::new();
         }
         let branch = |(i, p): (usize, &Placed)| match &p.update.delta {
@@ -365,7 +379,8 @@ impl ParamSource for Source {
             delta::half(reader, &placed.update, is_up, factor, param.shape)
         } else {
             let placed = self.loras.placed(self.part, &param.name);
-            if placed.is_empty() || !merges(self.stored(&param.name), param.dtype) {
+            let is_beside = self.scaled(&param.name).is_some();
+            if placed.is_empty() || is_beside || !merges(self.stored(&param.name), param.dtype) {
                 return self.file.read(param, dst);
             }
             self.merged(param, placed)

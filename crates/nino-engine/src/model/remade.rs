@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A source that remembers what it made of the parameters that stream.
 struct Remade {
     source: Source,
-    /// Of the parameters to remember.
+    /// Places of the parameters to remember, by name.
     places: Mutex<BTreeMap<String, Place>>,
     store: Mutex<File>,
 }

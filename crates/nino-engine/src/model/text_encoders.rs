@@ -146,6 +146,12 @@ impl TextEncoders {
         given.map(|i| self.encoders[i].config.width()).sum()
     }
 
+    /// Whether a word is one piece of the vocabulary. Words that captions of the training had
+    /// often are; others are spelled in several pieces.
+    pub fn knows(&self, word: &str) -> bool {
+        self.bpe.encode(word).len() == 1
+    }
+
     pub(crate) fn encoders(&self) -> &[TextEncoder] {
         &self.encoders
     }

@@ -18,9 +18,9 @@ pub(super) struct Placed<'p> {
     pub(super) prompt: &'p Conditioning,
     pub(super) region: &'p Region,
     pub(super) negative: bool,
-    /// At the latent's size.
+    /// The mask at the latent's size.
     mask: Option<Mask>,
-    /// As it was asked for: it may reach beyond the latent.
+    /// The area as it was asked for: it may reach beyond the latent.
     area: Option<Rect>,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
     pub(super) tokens: usize,
-    /// With a negative prompt, in the same run where that fits.
+    /// Whether there is a negative prompt; it is in the same run where that fits.
     pub(super) guided: bool,
     /// Several prompts take turns, so that nothing of them stays from run to run.
     pub(super) turns: bool,
@@ -27,6 +27,8 @@ pub(super) struct PlanSpec {
     pub(super) preview_bytes: usize,
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
+    /// Bytes of host memory that the sampler holds beside it.
+    pub(super) host_bytes: usize,
 }
 
 /// A planned denoiser for latents of one size.
@@ -37,6 +39,8 @@ pub(crate) struct DenoiserPlan {
     tokens: usize,
     /// Latents a run takes: every picture once, or twice when both prompts share a run.
     rows: usize,
+    /// See [`PlanSpec::host_bytes`].
+    pub(crate) host_bytes: usize,
 }
 
 /// Runs that plans reckon with: the steps of a usual sampling.
@@ -75,7 +79,7 @@ fn record(
     let rows = prompts * spec.shape.batch;
     let shape = DenoiserShape {
         rows,
-        frames: 1,
+        frames: spec.shape.frames,
         height: spec.shape.height,
         width: spec.shape.width,
         tokens: spec.tokens,
@@ -97,6 +101,7 @@ fn record(
         cap: Room::default()
             .bytes(device)
             .map(|bytes| bytes.saturating_sub(spec.preview_bytes)),
+        beside: spec.host_bytes,
         ..Room::default()
     };
     Ok(DenoiserPlan {
@@ -105,6 +110,7 @@ fn record(
         shape: spec.shape,
         tokens: spec.tokens,
         rows,
+        host_bytes: spec.host_bytes,
     })
 }
 
@@ -127,14 +133,15 @@ impl Rect {
         }
     }
 
-    /// The rectangle's part of values `[b, h, w, c]` of that shape.
+    /// The rectangle's part of values `[b, t, h, w, c]` of that shape.
     fn cut(self, values: Vec<f32>, shape: LatentShape) -> Vec<f32> {
         if self == Rect::whole(shape) {
             return values;
         }
-        let c = values.len() / (shape.batch * shape.height * shape.width).max(1);
-        let rows = (0..shape.batch).flat_map(|b| {
-            let first = b * shape.height + self.y;
+        let planes = shape.batch * shape.frames;
+        let c = values.len() / (planes * shape.height * shape.width).max(1);
+        let rows = (0..planes).flat_map(|plane| {
+            let first = plane * shape.height + self.y;
             first..first + self.height
         });
         rows.flat_map(|row| {
@@ -294,7 +301,7 @@ impl Network for &mut Prompted<'_> {
 
 impl Prompted<'_> {
     /// One run with a set of prompts; `outs` are the predictions of the first of them. Latents are
-    /// `[b, c, h, w]` outside.
+    /// `[b, c, t, h, w]` outside.
     pub(super) fn run(
         &mut self,
         set: usize,
@@ -350,7 +357,7 @@ impl DiffusionModel {
     }
 }
 
-/// `[b, c, h, w]` → `[b, h, w, c]`
+/// `[b, c, t, h, w]` → `[b, t, h, w, c]`
 pub(crate) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
     let mut out = vec![0.0; values.len()];
     to_channels_last(values, shape, &mut out);
@@ -358,7 +365,7 @@ pub(crate) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
 }
 
 fn to_channels_last(values: &[f32], shape: LatentShape, out: &mut [f32]) {
-    let (c, pixels) = (shape.channels, shape.height * shape.width);
+    let (c, pixels) = (shape.channels, shape.pixels());
     for (image, out) in values
         .chunks_exact(c * pixels)
         .zip(out.chunks_exact_mut(c * pixels))
@@ -369,9 +376,9 @@ fn to_channels_last(values: &[f32], shape: LatentShape, out: &mut [f32]) {
     }
 }
 
-/// `[b, h, w, c]` → `[b, c, h, w]`
+/// `[b, t, h, w, c]` → `[b, c, t, h, w]`
 fn channels_first(values: &[f32], shape: LatentShape, out: &mut [f32]) {
-    let (c, pixels) = (shape.channels, shape.height * shape.width);
+    let (c, pixels) = (shape.channels, shape.pixels());
     for (image, out) in values
         .chunks_exact(c * pixels)
         .zip(out.chunks_exact_mut(c * pixels))

@@ -5,9 +5,9 @@
 //! goes on.
 
 use super::denoise::channels_last;
-use super::{LatentShape, SampleRequest, in_vae_units};
+use super::{LatentShape, SampleRequest};
 use crate::decode::{DecodeOptions, Decoder, LatentSize, plan_decode};
-use crate::{Control, DiffusionModel, EngineError, Picture, Stage, Store, VaeFile};
+use crate::{Control, DiffusionModel, EngineError, Latent, Picture, Stage, Store, VaeFile};
 use nino_models::latent::LatentFormat;
 use std::sync::Arc;
 
@@ -88,22 +88,33 @@ impl Previews {
         (index + 1).is_multiple_of(self.every)
     }
 
-    /// A picture of the first latent of a batch in the model's units, `[b, c, h, w]`; `None` where
-    /// nothing says what its channels look like.
+    /// A picture of the first frame of the first latent of a batch in the model's units,
+    /// `[b, c, t, h, w]`; `None` where nothing says what its channels look like.
     pub(super) fn show(
         &mut self,
         values: &[f32],
         control: &Control<'_>,
     ) -> Result<Option<Picture>, EngineError> {
-        let one = LatentShape {
+        let item = LatentShape {
             batch: 1,
             ..self.shape
         };
-        let first = &values[..one.image_len()];
-        let Some(small) = &mut self.vae else {
-            return Ok(colors(self.format, one, &channels_last(first, one)));
+        let mut first = channels_last(&values[..item.item_len()], item);
+        let one = LatentShape {
+            frames: 1,
+            is_video: false,
+            ..item
         };
-        let latent = in_vae_units(one, first, Some(self.format));
+        first.truncate(one.item_len());
+        let Some(small) = &mut self.vae else {
+            return Ok(colors(self.format, one, &first));
+        };
+        let mut latent = Latent {
+            values: first,
+            format: Some(self.format),
+            ..one.empty()
+        };
+        latent.scale_to_vae(self.format);
         // The stages of this decode are no stages of the request's.
         let mut unheard = Control {
             cancel: control.cancel,

@@ -41,7 +41,7 @@ pub struct Reached {
     pub noisy: Option<Latent>,
 }
 
-/// The last step that was told, in the model's units, `[b, c, h, w]`. Its room is made once.
+/// The last step that was told, in the model's units, `[b, c, t, h, w]`. Its room is made once.
 pub(super) struct LastStep {
     x: Vec<f32>,
     denoised: Vec<f32>,

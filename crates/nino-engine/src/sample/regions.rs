@@ -210,7 +210,7 @@ impl<'a> Regions<'a> {
         ),
     ) {
         let (shape, rect) = (self.shape, self.parts[part].rect);
-        let planes = shape.batch * shape.channels;
+        let planes = shape.batch * shape.channels * shape.frames;
         let area = rect.width * rect.height;
         self.crop.resize(planes * area, 0.0);
         for plane in 0..planes {
@@ -285,5 +285,6 @@ fn spec(
         dtype: request.precision.dtype(store.device()),
         preview_bytes: 0,
         references: prompt.reference_sizes(model),
+        host_bytes: request.host_bytes(),
     }
 }

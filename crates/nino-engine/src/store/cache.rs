@@ -10,7 +10,7 @@ pub(super) struct Cache<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
-    /// For at most so many values.
+    /// A cache of at most so many values.
     pub(super) fn new(most: usize) -> Cache<K, V> {
         Cache {
             most,

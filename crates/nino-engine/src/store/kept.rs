@@ -22,6 +22,7 @@ pub(super) struct Kept {
     /// Loans up to this one are of a device that was lost.
     lost: u64,
     peak: usize,
+    peak_with_host: usize,
     loads: usize,
 }
 
@@ -48,6 +49,8 @@ struct Lent {
     arena: usize,
     /// Bytes of weights that are on their way.
     loading: usize,
+    /// Bytes of host memory that the request holds beside.
+    beside: usize,
 }
 
 /// What is busy leaves too little room.
@@ -82,6 +85,7 @@ impl Kept {
             arena_bytes: idle + self.lent.iter().map(|l| l.arena).sum::<usize>(),
             busy_bytes: lent + busy_weights.map(|w| w.bytes).sum::<usize>(),
             peak_bytes: self.peak,
+            peak_bytes_with_host: self.peak_with_host,
             loads: self.loads,
         }
     }
@@ -91,7 +95,15 @@ impl Kept {
     }
 
     pub(super) fn reset_peak(&mut self) {
-        self.peak = self.bytes();
+        (self.peak, self.peak_with_host) = (0, 0);
+        self.note_peak();
+    }
+
+    fn note_peak(&mut self) {
+        let bytes = self.bytes();
+        let beside: usize = self.lent.iter().map(|l| l.beside).sum();
+        self.peak = self.peak.max(bytes);
+        self.peak_with_host = self.peak_with_host.max(bytes + beside);
     }
 
     fn is_busy(&self, key: &WeightsKey) -> bool {
@@ -99,7 +111,11 @@ impl Kept {
     }
 
     /// Lends sessions that wait for exactly these plans.
-    pub(super) fn lend_idle(&mut self, plans: &[Arc<Plan>]) -> Option<(LeaseId, Sessions)> {
+    pub(super) fn lend_idle(
+        &mut self,
+        plans: &[Arc<Plan>],
+        beside: usize,
+    ) -> Option<(LeaseId, Sessions)> {
         let same = |idle: &Idle| {
             idle.plans.len() == plans.len()
                 && idle.plans.iter().zip(plans).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -113,16 +129,19 @@ impl Kept {
             key: idle.key,
             arena: idle.arena,
             loading: 0,
+            beside,
         });
+        self.note_peak();
         Some((id, idle.sessions))
     }
 
-    /// Sets room aside for a network: for its arena, and for its weights unless they are there.
+    /// Sets room aside for a network: for its arena, and for its weights unless they are there;
+    /// `beside` is only remembered, because `capacity` is without it.
     /// Sessions that wait go first, then weights; of each, what was used longest ago.
     pub(super) fn make_room(
         &mut self,
         key: &WeightsKey,
-        needs: Memory,
+        (needs, beside): (Memory, usize),
         capacity: usize,
     ) -> Result<LeaseId, NoRoom> {
         let there = self.weights.iter().any(|w| w.key == *key);
@@ -146,8 +165,9 @@ impl Kept {
             key: key.clone(),
             arena,
             loading,
+            beside,
         });
-        self.peak = self.peak.max(self.bytes());
+        self.note_peak();
         Ok(id)
     }
 

@@ -64,6 +64,7 @@ pub(super) fn run(
             stage: Stage::Text,
             net: text.id(i),
             plans: std::slice::from_ref(&recorded.plan),
+            beside: 0,
             source: &|| Ok(Arc::new(text.source(i))),
         })?;
         let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);

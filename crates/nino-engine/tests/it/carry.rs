@@ -105,7 +105,7 @@ fn gpu_and_cpu_clips_do_not_depend_on_where_frames_wait() {
     for name in ["wan21", "taehv"] {
         let vae = VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors")));
         let vae = vae.unwrap();
-        let z = vae.vae.latent_channels();
+        let z = vae.kind.latent_channels();
         let clip = smooth(&[1, z, 3, 4, 4]);
         let mut other = clip.clone();
         other.values.iter_mut().for_each(|v| *v = 0.5 - *v);
@@ -171,7 +171,7 @@ fn large(budget: usize, page: usize) -> Store {
 #[test]
 fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
     let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
-    let clip = smooth(&[1, vae.vae.latent_channels(), 3, 4, 4]);
+    let clip = smooth(&[1, vae.kind.latent_channels(), 3, 4, 4]);
     let with = |chunking| DecodeOptions {
         chunking,
         ..DecodeOptions::default()
@@ -206,7 +206,7 @@ fn frames_are_computed_together_where_the_device_likes_it_and_has_the_memory() {
 #[test]
 fn chunks_whose_values_fit_a_buffer_come_first() {
     let vae = VaeFile::open(&root().join("goldens/models/wan21.safetensors")).unwrap();
-    let clip = smooth(&[1, vae.vae.latent_channels(), 8, 12, 12]);
+    let clip = smooth(&[1, vae.kind.latent_channels(), 8, 12, 12]);
     let chunk = |page| {
         let store = large(1 << 30, page);
         let plan = plan_decode(&store, &vae, clip.size(), &DecodeOptions::default());

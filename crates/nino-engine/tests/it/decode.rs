@@ -588,7 +588,7 @@ fn a_clip_in_the_least_memory_is_the_same() {
         at_once: Frames::Apart,
     };
     let least = small(need);
-    let windows = vae.vae.decode(chunk, &in_f32()).unwrap().graph;
+    let windows = vae.kind.decode(chunk, &in_f32()).unwrap().graph;
     let windows = rewrite(&windows, least.device().rewrites());
     let windows = Search::on(least.device()).plan(windows, 1);
     assert!(windows.is_err(), "{need} bytes are enough for windows");

@@ -58,7 +58,7 @@ fn at_once(file: &str, frames: &[Picture]) -> Vec<f32> {
         weights: &|name| params.dtype(name),
         scale: kl::Scale::default(),
     };
-    let r = wan.vae.encode(chunk, &storage).unwrap();
+    let r = wan.kind.encode(chunk, &storage).unwrap();
     let plan = Arc::new(Plan::new(r.graph, &cpu().limits()).unwrap());
     let device = cpu();
     let weights = device.load(&[&plan], Arc::new(params.clone())).unwrap();
@@ -259,7 +259,7 @@ fn what_a_latents_file_says_of_its_space_counts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.latent");
     let latent = super::decode::smooth(&[1, 4, 2, 2]);
-    let notes = |metadata: &[(&str, &str)], format| {
+    let decoded = |metadata: &[(&str, &str)], format| {
         let metadata = metadata
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -269,30 +269,38 @@ fn what_a_latents_file_says_of_its_space_counts() {
             ..DecodeOptions::default()
         };
         let opened = Latent::open(Path::new(&path)).unwrap();
+        let mut pictures = Vec::new();
         let (decoded, events) = with_control(|c| {
-            decode(&store(cpu()), &vae, &opened, &options, c, &mut |_, _, _| {
-                Ok(())
-            })
+            decode(
+                &store(cpu()),
+                &vae,
+                &opened,
+                &options,
+                c,
+                &mut |_, _, picture| {
+                    pictures.push(picture);
+                    Ok(())
+                },
+            )
         });
         decoded.unwrap();
         let notes = events.into_iter().filter_map(|e| match e {
             Event::Note(text) => Some(text),
             _ => None,
         });
-        notes.collect::<Vec<_>>()
+        (notes.collect::<Vec<_>>(), pictures)
     };
-    let said = notes(&[], None);
+    let (said, as_sd15) = decoded(&[], None);
     assert!(
         said[0].contains("sd15") && said[0].contains("VAE's name"),
         "{said:?}"
     );
-    let said = notes(&[(nino_engine::FORMAT_KEY, "sdxl")], None);
-    assert!(
-        said[0].contains("sdxl") && said[0].contains("file says"),
-        "{said:?}"
-    );
+    let (said, as_sdxl) = decoded(&[(nino_engine::FORMAT_KEY, "sdxl")], None);
+    assert!(said.is_empty(), "nothing is assumed: {said:?}");
+    assert_ne!(as_sdxl, as_sd15);
     let asked = nino_engine::LatentFormat::by_name("sd15");
-    assert!(notes(&[(nino_engine::FORMAT_KEY, "sdxl")], asked).is_empty());
+    let (said, picture) = decoded(&[(nino_engine::FORMAT_KEY, "sdxl")], asked);
+    assert!(said.is_empty() && picture == as_sd15, "{said:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use super::{cpu, store, with_control};
 use nino_engine::media::{Limits, load_picture};
-use nino_engine::{DecodeOptions, Image, Latent, VaeFile, decode_images};
+use nino_engine::{DecodeOptions, Image, Latent, LatentSize, VaeFile, decode_images};
 
 #[path = "../../examples/decode_from_memory.rs"]
 mod decode_from_memory;
@@ -44,7 +44,7 @@ fn a_vae_in_memory_decodes_like_its_file() {
     let values = (0..4 * 8 * 8).map(|i| (i as f32 * 0.7).sin()).collect();
     let latent = Latent {
         values,
-        ..Latent::empty(1, 4, 8, 8)
+        ..Latent::empty(1, 4, LatentSize::picture(8, 8))
     };
     let tensors = decode_from_memory::tensors_of(&path).unwrap();
     let found = decode_from_memory::decode_from_memory("nino-emoji", tensors, &latent).unwrap();

@@ -53,7 +53,7 @@ fn gpu_decodes_in_f16_are_near_f32() {
     // These have fewer groups than a file's shapes can tell.
     let in_fours = |name: &str| {
         let mut vae = golden(name);
-        if let Vae::Kl(config) = &mut vae.vae {
+        if let Vae::Kl(config) = &mut vae.kind {
             config.groups = 4;
         }
         vae
@@ -68,8 +68,8 @@ fn gpu_decodes_in_f16_are_near_f32() {
         let gpu = store(gpu);
         let mut failures = Vec::new();
         for vae in &vaes {
-            let z = vae.vae.latent_channels();
-            let latent = match vae.vae.time_scale() {
+            let z = vae.kind.latent_channels();
+            let latent = match vae.kind.time_scale() {
                 Some(_) => smooth(&[1, z, 2, 3, 4]),
                 None => smooth(&[1, z, 6, 5]),
             };
@@ -106,7 +106,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
     for (name, limit, frames) in [("wan21", 64 << 10, 2), ("wan22", 160 << 10, 1)] {
         let vae =
             VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors"))).unwrap();
-        let latent = smooth(&[1, vae.vae.latent_channels(), frames, 12, 10]);
+        let latent = smooth(&[1, vae.kind.latent_channels(), frames, 12, 10]);
         let chunk = Chunk {
             batch: 1,
             frames: 1,
@@ -122,7 +122,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
                 weights: &|_| DType::F16,
                 scale: Scale { shift: 0 },
             };
-            let windows = vae.vae.decode(chunk, &storage).unwrap().graph;
+            let windows = vae.kind.decode(chunk, &storage).unwrap().graph;
             let windows = rewrite(&windows, gpu.rewrites());
             assert!(Plan::new(windows, &narrow.device().limits()).is_err());
             let whole = values(&store(gpu), &vae, &latent, Precision::Auto);
@@ -137,7 +137,7 @@ fn gpu_clips_decode_where_a_window_of_frames_is_too_much_to_bind() {
 fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
     let vae = kl();
     let (height, width) = (48, 50);
-    let latent = smooth(&[1, vae.vae.latent_channels(), height, width]);
+    let latent = smooth(&[1, vae.kind.latent_channels(), height, width]);
     let chunk = Chunk {
         batch: 1,
         frames: 1,
@@ -152,7 +152,7 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
             weights: &|_| DType::F16,
             scale: Scale { shift: 0 },
         };
-        let graph = vae.vae.decode(chunk, &storage).unwrap().graph;
+        let graph = vae.kind.decode(chunk, &storage).unwrap().graph;
         let attention = |device: &dyn Device| {
             let graph = rewrite(&graph, device.rewrites());
             let plan = Plan::new(graph, &device.limits()).unwrap();

@@ -105,3 +105,37 @@ fn a_download_does_not_go_on_through_a_link() {
     assert_eq!(open_to_resume(&own).unwrap().metadata().unwrap().len(), 2);
     assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
 }
+
+#[test]
+fn a_cache_that_others_can_write_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    std::fs::write(&path, "kernels").unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    mode(&path, 0o644);
+    assert_eq!(crate::read_own(&path, 100).unwrap(), b"kernels");
+    assert!(
+        crate::read_own(&path, 3).is_none(),
+        "larger than was asked for"
+    );
+    mode(&path, 0o666);
+    assert!(
+        crate::read_own(&path, 100).is_none(),
+        "others write the file"
+    );
+    mode(&path, 0o644);
+    mode(folder.path(), 0o777);
+    assert!(
+        crate::read_own(&path, 100).is_none(),
+        "others replace the file"
+    );
+    mode(folder.path(), 0o1777);
+    assert!(
+        crate::read_own(&path, 100).is_some(),
+        "a sticky folder like /tmp"
+    );
+    assert!(crate::read_own(&folder.path().join("none"), 100).is_none());
+}

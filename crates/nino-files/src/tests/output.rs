@@ -1,7 +1,7 @@
 //! Outputs appear whole, keep permissions, follow links, and leave nothing behind.
 
 use super::names;
-use crate::{AtomicFile, FileError, Pending, orphans, remove_all_unfinished};
+use crate::{AtomicFile, FileError, Pending, orphans, unfinished};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -114,7 +114,7 @@ fn a_process_that_ends_at_once_takes_its_files_with_it() {
     let folder = Pending::folder(&dir.path().join("frames")).unwrap();
     std::fs::write(folder.temporary().join("00000.png"), "x").unwrap();
     assert_eq!(names(dir.path()).len(), 2);
-    remove_all_unfinished();
+    unfinished::remove_all();
     assert!(names(dir.path()).is_empty());
     drop((file, folder));
 }

@@ -53,7 +53,7 @@ fn main() {
     let gpu: &Gpu = device.gpu();
     println!(
         "{} {} tier {} {:?}",
-        gpu.info.name, gpu.info.driver_info, gpu.tier, gpu.info.memory
+        gpu.info.name, gpu.info.driver_info, gpu.caps.tier, gpu.info.memory
     );
     let scenes = if given.is_empty() {
         scenes(gpu, small, &filter)

@@ -198,6 +198,7 @@ impl Scene {
                     x: view(0),
                     w: view(1),
                     out: View::whole(self.buffers.last().unwrap(), DType::F16),
+                    scale: None,
                     bias: Some(view(2)),
                     residual: None,
                     prologue: None,
@@ -228,7 +229,11 @@ impl Scene {
                             t.taps,
                             u8::from(t.packed)
                         );
-                        add(label, gemm.conv3(gpu, t, [0, 1], (0, c.output[1])), flops);
+                        add(
+                            label,
+                            gemm.conv3(&gpu.caps, t, [0, 1], (0, c.output[1])),
+                            flops,
+                        );
                     }
                 }
                 for t in coop_tiles(small, conv.is_some(), &self.tiles) {
@@ -236,7 +241,7 @@ impl Scene {
                         "coop {}x{}x{} sub {}x{} ahead {}",
                         t.bm, t.bn, t.bk, t.wm, t.wn, t.ahead
                     );
-                    add(label, gemm.coop(gpu, t), flops);
+                    add(label, gemm.coop(&gpu.caps, t), flops);
                 }
                 let plain = if self.tiles.is_empty() {
                     plain_tiles(small)
@@ -247,7 +252,7 @@ impl Scene {
                     let tile = PlainTile { bm, bn, bk, um, un };
                     add(
                         format!("plain {bm}x{bn}x{bk}"),
-                        gemm.plain(gpu, tile),
+                        gemm.plain(&gpu.caps, tile),
                         flops,
                     );
                 }
@@ -274,12 +279,13 @@ impl Scene {
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
                 if self.tiles.first().is_some_and(Vec::is_empty) {
-                    add("wide".to_owned(), op.wide(gpu), flops);
+                    add("wide".to_owned(), op.wide(&gpu.caps), flops);
                     return jobs;
                 }
                 for t in attention_tiles(small, &self.tiles) {
-                    let label = format!("coop {}x{} sub {}", t.bq, t.bkv, t.wq);
-                    add(label, op.coop(gpu, t), flops);
+                    let flags = [t.by_columns, t.queries_shared].map(u8::from);
+                    let label = format!("coop {}x{} sub {} {flags:?}", t.bq, t.bkv, t.wq);
+                    add(label, op.coop(&gpu.caps, t), flops);
                 }
             }
         }

@@ -92,9 +92,18 @@ pub(crate) fn plain_tiles(small: bool) -> Vec<(u32, u32, u32, u32, u32)> {
 }
 
 pub(crate) fn attention_tiles(small: bool, given: &[Vec<u32>]) -> Vec<AttentionTile> {
-    let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
+    let made = |bq, bkv, wq, by_columns, queries_shared| AttentionTile {
+        bq,
+        bkv,
+        wq,
+        by_columns,
+        queries_shared,
+    };
+    let tile = |bq, bkv, wq| made(bq, bkv, wq, false, false);
     if !given.is_empty() {
-        return given.iter().map(|t| tile(t[0], t[1], t[2])).collect();
+        let flag = |t: &Vec<u32>, i: usize| t.get(i) == Some(&1);
+        let made = |t: &Vec<u32>| made(t[0], t[1], t[2], flag(t, 3), flag(t, 4));
+        return given.iter().map(made).collect();
     }
     if small {
         return vec![tile(32, 16, 8), tile(16, 16, 8)];

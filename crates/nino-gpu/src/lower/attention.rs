@@ -63,12 +63,12 @@ impl<'a> Lower<'a> {
             batch: batches.len() as u32,
             ..self.launch(o, batches.start, &first)
         };
-        if whole && together.takes_batch(self.gpu) {
-            return Ok(vec![together.best(self.gpu)?]);
+        if whole && together.takes_batch(self.caps) {
+            return Ok(vec![together.best(self.caps)?]);
         }
         let one = |b: usize| {
             let rows = rows.start.max(b * n)..rows.end.min((b + 1) * n);
-            self.launch(o, b, &rows).best(self.gpu)
+            self.launch(o, b, &rows).best(self.caps)
         };
         batches.map(one).collect()
     }
@@ -108,7 +108,7 @@ impl<'a> Lower<'a> {
             .with("OT", self.code(&self.out)?)
             .with("VEC", quads)
             .with("LAST", !piece.more);
-        let base = |view: &View<'_>| self.gpu.base(view);
+        let base = |view: &View<'_>| self.caps.base(view);
         let out_row = (piece.queries.start * heads).wrapping_mul(hd) as u32;
         let join = Launch {
             kernel: key.into(),
@@ -130,6 +130,6 @@ impl<'a> Lower<'a> {
             ],
             groups: [piece.queries.len() as u32, heads as u32, 1],
         };
-        Ok(vec![attention.best(self.gpu)?, join])
+        Ok(vec![attention.best(self.caps)?, join])
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Lower<'a> {
         let mut all = [range.start, range.len(), range.start / d, d]
             .map(|v| v as u32)
             .to_vec();
-        all.push(self.gpu.base(&self.out));
+        all.push(self.caps.base(&self.out));
         all.extend(params);
         let key = key.with("OT", self.code(&self.out)?).with("VEC", vec);
         let mut views = vec![self.out];
@@ -75,7 +75,7 @@ impl<'a> Lower<'a> {
         let x = self.operands[0];
         let key = KernelKey::new("unary").with("XT", self.code(&x)?);
         let key = ActCode::from(act).constants(key, act::ACT);
-        self.each(key, &[x], &[self.gpu.base(&x)], self.quads(&[x]))
+        self.each(key, &[x], &[self.caps.base(&x)], self.quads(&[x]))
     }
 
     pub(super) fn gate(&self, o: &Gate) -> Launches<'a> {
@@ -83,7 +83,7 @@ impl<'a> Lower<'a> {
         let key = KernelKey::new("gate").with("XT", self.code(&x)?);
         let key = ActCode::from(Some(o.act)).constants(key, act::ACT);
         let whole = self.shape().last_dim().is_multiple_of(4) && self.quads(&[x]);
-        self.each(key, &[x], &[self.gpu.base(&x)], whole)
+        self.each(key, &[x], &[self.caps.base(&x)], whole)
     }
 
     pub(super) fn binary(&self, o: &Binary) -> Launches<'a> {
@@ -108,7 +108,7 @@ impl<'a> Lower<'a> {
             .with("SAME", same)
             .with("AONE", stride_a[5] == 0)
             .with("BONE", stride_b[5] == 0);
-        let mut params = vec![self.gpu.base(&a), self.gpu.base(&b)];
+        let mut params = vec![self.caps.base(&a), self.caps.base(&b)];
         params.extend(&dims[1..5]);
         params.extend(stride_a);
         params.extend(stride_b);
@@ -122,8 +122,8 @@ impl<'a> Lower<'a> {
             .with("XT", self.code(&x)?)
             .with("HALVES", o.layout == RopeLayout::Halves);
         let params = [
-            self.gpu.base(&x),
-            self.gpu.base(&table),
+            self.caps.base(&x),
+            self.caps.base(&table),
             shape[1] as u32,
             shape[2] as u32,
         ];
@@ -134,7 +134,7 @@ impl<'a> Lower<'a> {
         let t = self.operands[0];
         let half = o.dim as f32 / 2.0;
         let rate = -o.max_period.ln() / (half - o.shift);
-        let params = [self.gpu.base(&t), u32::from(!o.cos_first), rate.to_bits()];
+        let params = [self.caps.base(&t), u32::from(!o.cos_first), rate.to_bits()];
         self.each(KernelKey::new("timestep"), &[t], &params, false)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Lower<'a> {
             .with("XT", self.code(&x)?)
             .with("BILINEAR", bilinear);
         let params = [
-            self.gpu.base(&x),
+            self.caps.base(&x),
             input[3],
             input[4],
             output[3],
@@ -184,7 +184,7 @@ impl<'a> Lower<'a> {
         let key = KernelKey::new("reduce")
             .with("XT", self.code(&x)?)
             .with("F", f);
-        let params = [self.gpu.base(&x), shape[o.axis] as u32];
+        let params = [self.caps.base(&x), shape[o.axis] as u32];
         self.each_row(inner, key, &[x], &params, false)
     }
 }

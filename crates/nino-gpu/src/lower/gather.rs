@@ -44,7 +44,7 @@ impl<'a> Lower<'a> {
             .with("MODE", mode)
             .with("AX", axis as i64)
             .with("NEAREST", source.nearest != [1, 1]);
-        let mut params = vec![self.gpu.base(&x).wrapping_add(source.offset)];
+        let mut params = vec![self.caps.base(&x).wrapping_add(source.offset)];
         params.extend(&dims[1..5]);
         params.extend(source.strides);
         match &source.pad {
@@ -146,7 +146,7 @@ impl<'a> Lower<'a> {
                 .with("ROWS", by_rows);
             let mut params = vec![units(shape[o.axis]), units(base)];
             for (view, &n) in views.iter().zip(sizes) {
-                params.extend([self.gpu.base(view), units(n)]);
+                params.extend([self.caps.base(view), units(n)]);
             }
             launches.extend(self.each_row(d, key, views, &params, quads)?);
             base += sizes.iter().sum::<usize>();
@@ -162,7 +162,7 @@ impl<'a> Lower<'a> {
         let per_row = table.dtype.bytes_for(d).unwrap_or(1).max(1);
         let rows = table.bytes as usize / per_row;
         let key = KernelKey::new("gather").with("WT", code);
-        let params = [self.gpu.base(&table), self.gpu.base(&ids), rows as u32];
+        let params = [self.caps.base(&table), self.caps.base(&ids), rows as u32];
         self.each(
             key,
             &[table, ids],

@@ -13,6 +13,7 @@ use crate::shader::KernelKey;
 /// What both a linear layer and a convolution carry around their product.
 struct Around<'a> {
     prologue: Option<Prologue<'a>>,
+    scale: Option<View<'a>>,
     bias: Option<View<'a>>,
     residual: Option<View<'a>>,
     act: ActCode,
@@ -34,6 +35,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: weights,
             out: self.out,
+            scale: around.scale,
             bias: around.bias,
             residual: around.residual,
             prologue: around.prologue,
@@ -45,7 +47,7 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
-        launches.extend(gemm.best_pieces(self.gpu)?);
+        launches.extend(gemm.best_pieces(self.caps)?);
         Ok(launches)
     }
 
@@ -71,7 +73,7 @@ impl<'a> Lower<'a> {
             kernel: key.into(),
             views: vec![to, from],
             writes: 1,
-            params: vec![0, n, 0, n, self.gpu.base(&to), self.gpu.base(&from)],
+            params: vec![0, n, 0, n, self.caps.base(&to), self.caps.base(&from)],
             groups: grid(u64::from(n / 4).div_ceil(256)),
         };
         Ok((to, vec![expand]))
@@ -91,6 +93,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: self.operands[1],
             out: self.out,
+            scale: None,
             bias: None,
             residual: None,
             prologue: None,
@@ -104,11 +107,11 @@ impl<'a> Lower<'a> {
         };
         let whole = self.rows.start.is_multiple_of(m) && self.rows.end.is_multiple_of(m);
         if whole && self.rows.len() / m <= MOST_GROUPS as usize {
-            return gemm(self.rows.clone(), self.rows.len() / m).best_pieces(self.gpu);
+            return gemm(self.rows.clone(), self.rows.len() / m).best_pieces(self.caps);
         }
         let batches = self.rows.start / m..self.rows.end.div_ceil(m);
         let cut = |b: usize| self.rows.start.max(b * m)..self.rows.end.min((b + 1) * m);
-        batches.map(|b| gemm(cut(b), 1).best(self.gpu)).collect()
+        batches.map(|b| gemm(cut(b), 1).best(self.caps)).collect()
     }
 
     pub(super) fn conv(&self, o: &Conv) -> Launches<'a> {
@@ -153,6 +156,7 @@ impl<'a> Lower<'a> {
             x: self.operands[0],
             w: weights,
             out: self.out,
+            scale: around.scale,
             bias: around.bias,
             residual: around.residual,
             prologue: around.prologue,
@@ -165,7 +169,7 @@ impl<'a> Lower<'a> {
             conv: (!pointwise).then_some(shape),
         };
         let rows = self.rows.start as u32..self.rows.end as u32;
-        launches.extend(gemm.best_conv(self.gpu, &rows)?);
+        launches.extend(gemm.best_conv(self.caps, &rows)?);
         Ok(launches)
     }
 
@@ -192,15 +196,14 @@ impl<'a> Lower<'a> {
                 act: p.act.into(),
             })
         });
-        let (bias, residual) = (take(epi.bias), take(epi.residual));
-        for view in [Some(self.out), Some(self.operands[0]), bias, residual]
-            .iter()
-            .flatten()
-        {
+        let [scale, bias, residual] = [epi.scale, epi.bias, epi.residual].map(&mut take);
+        let (out, x) = (Some(self.out), Some(self.operands[0]));
+        for view in [out, x, scale, bias, residual].iter().flatten() {
             self.code(view)?;
         }
         Ok(Around {
             prologue,
+            scale,
             bias,
             residual,
             act: epi.act.into(),

@@ -14,11 +14,11 @@ use nino_dtype::DType;
 use nino_graph::{Graph, Node, Op, Shape, for_each_op};
 
 use crate::kernel::{Launch, View, dtype_code};
-use crate::{Gpu, GpuError};
+use crate::{Caps, GpuError};
 
 /// One step with the places of its operands and result.
 pub(crate) struct Lower<'a> {
-    pub(crate) gpu: &'a Gpu,
+    pub(crate) caps: &'a Caps,
     pub(crate) graph: &'a Graph,
     pub(crate) node: Node,
     pub(crate) rows: Range<usize>,
@@ -97,7 +97,7 @@ impl<'a> Lower<'a> {
 
     /// Whether element indices that are multiples of 4 stay so in every binding.
     fn quads(&self, views: &[View<'_>]) -> bool {
-        views.iter().all(|v| self.gpu.base(v).is_multiple_of(4))
+        views.iter().all(|v| self.caps.base(v).is_multiple_of(4))
     }
 
     /// Elements of the result that this step makes, when rows are equal pieces of it. Such a piece

@@ -66,13 +66,13 @@ impl<'a> Lower<'a> {
         let p4 = (c / groups).is_multiple_of(4) && self.quads(&views[2..]);
         let halves = [x, self.out]
             .iter()
-            .all(|v| v.dtype.block_bytes() == 2 && self.gpu.base(v).is_multiple_of(8));
+            .all(|v| v.dtype.block_bytes() == 2 && self.caps.base(v).is_multiple_of(8));
         let wide = p4 && halves && c.is_multiple_of(8) && stats.rank() == 3;
         let key = ActCode::from(o.norm.act).constants(key.with("P4", p4), act::PRO_ACT);
-        let base = |v: Option<View<'_>>| v.map_or(0, |v| self.gpu.base(&v));
+        let base = |v: Option<View<'_>>| v.map_or(0, |v| self.caps.base(&v));
         let params = [
-            self.gpu.base(&x),
-            self.gpu.base(&table),
+            self.caps.base(&x),
+            self.caps.base(&table),
             base(weight),
             base(bias),
             c as u32,
@@ -99,7 +99,7 @@ impl<'a> Lower<'a> {
         // About 16 positions a lane: enough to keep loads in flight, enough lanes to fill a GPU.
         let most = MOST_GROUPS * 256 / lanes;
         let stride = rows_per.min(hi - lo).div_ceil(16).min(most);
-        let mut all = vec![lo, hi, self.gpu.base(&self.out)];
+        let mut all = vec![lo, hi, self.caps.base(&self.out)];
         all.extend(params);
         all.extend([lanes, stride, first]);
         let mut bound = vec![self.out];
@@ -151,7 +151,7 @@ impl<'a> Lower<'a> {
             .into_iter()
             .map(|v| v as u32)
             .collect::<Vec<u32>>();
-        params.extend([self.gpu.base(&x), self.gpu.base(&scratch)]);
+        params.extend([self.caps.base(&x), self.caps.base(&scratch)]);
         params.extend([lanes as u32, (256 / lanes).max(1) as u32]);
         let mut launches = vec![Launch {
             kernel: KernelKey::new("stats_part")
@@ -168,8 +168,8 @@ impl<'a> Lower<'a> {
                 .map(|v| v as u32)
                 .to_vec();
             params.extend([
-                self.gpu.base(&scratch),
-                self.gpu.base(&self.out),
+                self.caps.base(&scratch),
+                self.caps.base(&self.out),
                 o.eps.to_bits(),
             ]);
             launches.push(Launch {
@@ -207,7 +207,7 @@ impl<'a> Lower<'a> {
         {
             if let (Some(_), Some(view)) = (node, node.and_then(|_| rest.next())) {
                 key = key.with(flag, 1).with(dtype, self.code(view)?);
-                *offset = self.gpu.base(view);
+                *offset = self.caps.base(view);
             }
         }
         let rows_per = shape.rows() / shape[0].max(1);
@@ -218,7 +218,7 @@ impl<'a> Lower<'a> {
         Ok(KernelKey::new("rows")
             .with("MODE", mode)
             .with("RMS", rms)
-            .with("SUBGROUP", self.gpu.tier >= Tier::Subgroup)
+            .with("SUBGROUP", self.caps.tier >= Tier::Subgroup)
             .with("OT", self.code(&self.out)?)
             .with("XT", self.code(&self.operands[0])?))
     }
@@ -227,7 +227,7 @@ impl<'a> Lower<'a> {
     /// workgroups.
     fn held(&self, key: &KernelKey, views: &[View<'a>], d: u32) -> Option<(KernelKey, u32)> {
         let each = 16 / self.out.dtype.block_bytes() as u32;
-        let whole = |v: &View<'_>| self.gpu.base(v).is_multiple_of(each);
+        let whole = |v: &View<'_>| self.caps.base(v).is_multiple_of(each);
         let fits = key.consts.get("MODE") == Some(&1)
             && key.consts.get("VEC") == Some(&1)
             && d.is_multiple_of(each)
@@ -236,8 +236,8 @@ impl<'a> Lower<'a> {
             return None;
         }
         let n = d / each;
-        let shuffle = (self.gpu.tier >= Tier::Subgroup)
-            .then(|| RowLanes::of(n, self.gpu.info.subgroup_min.min(HELD_LANES)))
+        let shuffle = (self.caps.tier >= Tier::Subgroup)
+            .then(|| RowLanes::of(n, self.caps.subgroup_min.min(HELD_LANES)))
             .flatten();
         let row = shuffle.or_else(|| RowLanes::of(n, HELD_LANES))?;
         // Four vectors on their way to a lane are enough for memory to be busy.
@@ -285,8 +285,8 @@ impl<'a> Lower<'a> {
             let rows = (self.rows.len() as u32 + step - 1 - first) / step;
             let mut params = vec![rows, self.rows.start as u32 + first, step];
             params.extend([
-                self.gpu.base(&self.out),
-                self.gpu.base(&x),
+                self.caps.base(&self.out),
+                self.caps.base(&x),
                 d,
                 eps.to_bits(),
             ]);

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Op};
+use nino_suite::{LONG, Long};
 
 use super::Lower;
 use crate::kernel::{Launch, MOST_GROUPS, View};
@@ -12,9 +13,8 @@ use crate::ops::gemm::packs_weights;
 use crate::testing::gpus;
 use crate::{Gpu, Tier};
 
-mod cases;
-
-use cases::{CASES, Case, WITHOUT_KERNEL};
+/// Ops that run no kernel: views, and ops that only the CPU has so far.
+const WITHOUT_KERNEL: [&str; 1] = ["reshape"];
 
 /// What results are filled with before: in every type a number that comes back as it was when half
 /// a word is written.
@@ -27,10 +27,10 @@ const LEAST: usize = 1024;
 fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
     let mut failures = Vec::new();
     for gpu in [Some(Tier::F32), None].into_iter().flat_map(gpus) {
-        for case in CASES {
+        for case in &*LONG {
             for dtype in [DType::F16, DType::F32] {
                 if let Err(why) = check(&gpu, case, dtype) {
-                    failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.tier));
+                    failures.push(format!("{} {} {dtype}: {why}", case.name, gpu.caps.tier));
                 }
             }
         }
@@ -40,14 +40,17 @@ fn gpu_rows_beyond_32_bits_of_elements_are_as_others() {
 
 #[test]
 fn every_op_with_a_kernel_has_a_case() {
-    let built = CASES.iter().map(|case| {
+    let built = LONG.iter().map(|case| {
         let mut graph = Graph::new();
         let node = (case.build)(&mut graph, case.sizes[0], DType::F32);
         graph.op(node).unwrap().name()
     });
     let seen: Vec<&str> = built.chain(WITHOUT_KERNEL).collect();
     let missing: Vec<&&str> = Op::NAMES.iter().filter(|n| !seen.contains(n)).collect();
-    assert!(missing.is_empty(), "cases.rs has no case for {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "the suite has no long case for {missing:?}"
+    );
 }
 
 #[test]
@@ -63,7 +66,7 @@ fn gpu_more_rows_than_kernels_count_are_refused() {
                 ..View::whole(&buffer, DType::F16)
             };
             let lower = Lower {
-                gpu: &gpu,
+                caps: &gpu.caps,
                 graph: &g,
                 node,
                 rows: n - 4..n,
@@ -94,7 +97,7 @@ fn gpu_products_of_many_rows_are_launches_that_devices_take() {
             let w = g.param("w", [cout, side, side, 16], DType::F16);
             let node = g.conv2d(x, w, None, side / 2);
             let lower = Lower {
-                gpu: &gpu,
+                caps: &gpu.caps,
                 graph: &g,
                 node,
                 rows: 0..4096,
@@ -125,7 +128,7 @@ fn gpu_products_of_many_rows_are_launches_that_devices_take() {
     }
 }
 
-fn check(gpu: &Gpu, case: &Case, dtype: DType) -> Result<(), String> {
+fn check(gpu: &Gpu, case: &Long, dtype: DType) -> Result<(), String> {
     let [small, long] = case.sizes.map(|size| {
         let mut graph = Graph::new();
         let node = (case.build)(&mut graph, size, dtype);
@@ -189,11 +192,11 @@ fn run(
     let scratch = gpu.buffer("scratch", scratch_bytes as u64).unwrap();
     gpu.write(&scratch, 0, &vec![0; scratch_bytes]).unwrap();
     let packed = match graph.op(*node) {
-        Some(Op::Conv(conv)) => packs_weights(gpu, graph, conv),
+        Some(Op::Conv(conv)) => packs_weights(&gpu.caps, graph, conv),
         _ => false,
     };
     let lower = Lower {
-        gpu,
+        caps: &gpu.caps,
         graph,
         node: *node,
         rows,
@@ -224,7 +227,7 @@ struct Part {
 impl Part {
     fn new(gpu: &Gpu, graph: &Graph, node: Node, used: &Range<usize>, kept: usize) -> Part {
         let start = used.start.max(graph.bytes(node).saturating_sub(kept));
-        let skip = start % gpu.offset_alignment().max(256) as usize;
+        let skip = start % gpu.caps.offset_alignment.max(256) as usize;
         let range = start..used.end;
         Part {
             buffer: gpu.buffer("part", (skip + range.len()) as u64).unwrap(),
@@ -236,7 +239,7 @@ impl Part {
 
     fn view(&self) -> View<'_> {
         View {
-            buffer: &self.buffer,
+            buffer: Some(&self.buffer),
             offset: self.skip as u64,
             bytes: self.range.len() as u64,
             dtype: self.dtype,

@@ -7,7 +7,7 @@ use nino_dtype::DType;
 
 use crate::kernel::{Launch, View, dtype_code};
 use crate::shader::KernelKey;
-use crate::{Gpu, GpuError, Tier};
+use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of one batch element. Offsets of `q`, `out` and `mask` rows count from the batch element's
 /// first row.
@@ -43,50 +43,66 @@ pub struct AttentionTile {
     pub bq: u32,
     pub bkv: u32,
     pub wq: u32,
+    /// Values lie in shared memory by columns.
+    pub by_columns: bool,
+    /// Queries stay in shared memory rather than in registers.
+    pub queries_shared: bool,
 }
 
-/// Query rows and keys of a block of the wide kernel, and the subgroups that share a head.
+/// Keys of a block of the wide kernel, query rows at most, and the subgroups that share a head.
 const WIDE_ROWS: u32 = 32;
 const WIDE_SUBGROUPS: u32 = 8;
 
 impl<'a> Attention<'a> {
     /// The best kernel for this attention on this device.
-    pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
-        if self.coop_fits(gpu) {
-            if let Some(launch) = self.ptx(gpu) {
+    pub fn best(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        if self.coop_fits(caps) {
+            if let Some(launch) = self.ptx(caps) {
                 return Ok(launch);
             }
-            return self.coop(gpu, self.coop_tile(gpu));
+            return self.coop(caps, self.coop_tile(caps));
         }
-        if let Some(launch) = self.ptx_wide(gpu) {
+        if let Some(launch) = self.ptx_wide(caps) {
             return Ok(launch);
         }
-        if self.wide_fits(gpu) {
-            return self.wide(gpu);
+        if self.wide_fits(caps) {
+            return self.wide(caps);
         }
-        self.plain(gpu)
+        if caps.arch.is_amd() && self.quads_fit(caps) {
+            return self.block(caps);
+        }
+        self.plain(caps)
     }
 
     /// Whether a launch can serve several batch elements.
-    pub fn takes_batch(&self, gpu: &Gpu) -> bool {
-        self.coop_fits(gpu) || self.wide_fits(gpu)
+    pub fn takes_batch(&self, caps: &Caps) -> bool {
+        self.coop_fits(caps) || self.wide_fits(caps)
     }
 
     /// Measured: 128 rows a workgroup are best for wide heads, where shared memory suffices. Narrow
     /// heads spend their time on scores; where keys are many, twice the rows a subgroup and half
     /// the keys a block keep more of them in registers.
-    fn coop_tile(&self, gpu: &Gpu) -> AttentionTile {
-        let tile = |bq, bkv, wq| AttentionTile { bq, bkv, wq };
-        if gpu.info.coop_size == Some(8) {
+    fn coop_tile(&self, caps: &Caps) -> AttentionTile {
+        let tile = |bq, bkv, wq| AttentionTile {
+            bq,
+            bkv,
+            wq,
+            by_columns: false,
+            queries_shared: false,
+        };
+        if caps.coop_size == Some(8) {
             return tile(32, 16, 8);
         }
-        if self.hd <= 64 && self.m >= 2048 && gpu.subgroup_size() == 32 {
+        if caps.arch == Arch::RdnaMatrix {
+            return self.rdna_tile();
+        }
+        if self.hd <= 64 && self.m >= 2048 && caps.subgroup_size() == 32 {
             return tile(128, 16, 32);
         }
         let large = tile(128, 32, 16);
         let width = self.hd.next_multiple_of(16);
         let shared = 2 * large.bkv * (width * 2 + 16) + large.bq * (large.bkv * 6 + 32) + 16;
-        let fits = shared <= gpu.info.max_workgroup_bytes && gpu.subgroup_size() <= 32;
+        let fits = shared <= caps.max_workgroup_bytes && caps.subgroup_size() <= 32;
         if fits && self.hd > 64 {
             large
         } else {
@@ -94,9 +110,50 @@ impl<'a> Attention<'a> {
         }
     }
 
-    fn plain(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+    /// By the compiler's numbers for gfx1151 (docs/amd-kernels.tsv). Heads up to 80 keep their
+    /// queries in registers. Wider heads would spill them, so theirs are in shared memory, which
+    /// then has room for two or three workgroups at once: fewer than elsewhere, but predicted
+    /// faster than smaller blocks.
+    fn rdna_tile(&self) -> AttentionTile {
+        let tile = |bq, bkv, wq, queries_shared| AttentionTile {
+            bq,
+            bkv,
+            wq,
+            by_columns: true,
+            queries_shared,
+        };
+        match self.hd {
+            ..=80 => tile(128, 32, 16, false),
+            81..=128 => tile(64, 32, 16, true),
+            _ => tile(64, 16, 16, true),
+        }
+    }
+
+    /// The kernel of 256 lanes with f32 math.
+    pub fn block(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let columns = self.hd.next_multiple_of(64).min(256);
+        let key = KernelKey::new("attention_block")
+            .with("HD", self.hd)
+            .with("VC", columns)
+            // As many as shared memory has room for, of a number that 64 is a multiple of.
+            .with("KC", 1 << (1024 / columns).ilog2());
+        let groups = [
+            self.rows.div_ceil(64),
+            self.heads,
+            self.hd.div_ceil(columns),
+        ];
+        self.launch(caps, key, groups)
+    }
+
+    /// Whether operands and result can be read and written four values at a time.
+    fn quads_fit(&self, caps: &Caps) -> bool {
         let views = [&self.q, &self.k, &self.v, &self.out];
-        let quads = views.iter().all(|v| gpu.base(v).is_multiple_of(4));
+        let quads = views.iter().all(|v| caps.base(v).is_multiple_of(4));
+        quads && self.hd.is_multiple_of(4)
+    }
+
+    /// The kernel of 64 lanes that runs on every device.
+    pub fn plain(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
         if self.out.dtype.block_bytes() == 2 && !self.hd.is_multiple_of(2) {
             return Err(GpuError::Unsupported {
                 op: "attention".to_owned(),
@@ -106,55 +163,61 @@ impl<'a> Attention<'a> {
         let columns = self.hd.next_multiple_of(32).min(256);
         let key = KernelKey::new("attention")
             .with("VC", columns)
-            .with("VA", quads && self.hd.is_multiple_of(4));
+            .with("VA", self.quads_fit(caps));
         let groups = [
             self.rows.div_ceil(32),
             self.heads,
             self.hd.div_ceil(columns),
         ];
-        self.launch(gpu, key, groups)
+        self.launch(caps, key, groups)
     }
 
-    pub fn coop(&self, gpu: &Gpu, tile: AttentionTile) -> Result<Launch<'a>, GpuError> {
-        let side = gpu.info.coop_size.unwrap_or(16);
+    pub fn coop(&self, caps: &Caps, tile: AttentionTile) -> Result<Launch<'a>, GpuError> {
+        let side = caps.coop_size.unwrap_or(16);
         let key = KernelKey::new("attention_coop")
             .with("COOP", 1)
             .with("TS", side)
-            .with("SG", gpu.subgroup_size())
+            .with("SG", caps.subgroup_size())
             .with("BQ", tile.bq)
             .with("BKV", tile.bkv)
             .with("WQ", tile.wq)
+            .with("VT", tile.by_columns)
+            .with("QS", tile.queries_shared)
             .with("HDP", self.hd.next_multiple_of(side));
         self.launch(
-            gpu,
+            caps,
             key,
             [self.rows.div_ceil(tile.bq), self.heads, self.batch],
         )
     }
 
-    /// The cooperative kernel for heads too wide for one subgroup's registers.
-    pub fn wide(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+    /// The cooperative kernel for heads too wide for one subgroup's registers. AMD's lanes hold
+    /// each operand twice: twice the rows would not fit their registers.
+    pub fn wide(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let amd = caps.arch == Arch::RdnaMatrix && caps.subgroup_size() >= 32;
+        let rows = if amd { 16 } else { WIDE_ROWS };
         let key = KernelKey::new("attention_wide")
             .with("COOP", 1)
             .with("WIDE", 1)
-            .with("TS", gpu.info.coop_size.unwrap_or(16))
-            .with("SG", gpu.subgroup_size())
-            .with("BQ", WIDE_ROWS)
+            .with("TS", caps.coop_size.unwrap_or(16))
+            .with("SG", caps.subgroup_size())
+            .with("BQ", rows)
+            .with("VT", amd)
             .with("BKV", WIDE_ROWS)
             .with("NW", WIDE_SUBGROUPS)
             .with("HD", self.hd);
         self.launch(
-            gpu,
+            caps,
             key,
-            [self.rows.div_ceil(WIDE_ROWS), self.heads, self.batch],
+            [self.rows.div_ceil(rows), self.heads, self.batch],
         )
     }
 
     /// Whether the wide kernel's demands are met: whole matrices in each slice, a block of rows.
-    pub fn wide_fits(&self, gpu: &Gpu) -> bool {
-        let side = gpu.info.coop_size.unwrap_or(16);
-        let lanes = WIDE_SUBGROUPS * gpu.subgroup_size();
-        self.halves_fit(gpu)
+    pub fn wide_fits(&self, caps: &Caps) -> bool {
+        let side = caps.coop_size.unwrap_or(16);
+        let lanes = WIDE_SUBGROUPS * caps.subgroup_size();
+        self.halves_fit(caps)
             && self.hd.is_multiple_of(WIDE_SUBGROUPS * side)
             && self.hd <= 512
             && self.rows.min(self.m) >= WIDE_ROWS
@@ -162,19 +225,24 @@ impl<'a> Attention<'a> {
     }
 
     /// Whether the cooperative kernel's demands are met.
-    pub fn coop_fits(&self, gpu: &Gpu) -> bool {
-        self.halves_fit(gpu) && self.hd.is_multiple_of(8) && self.hd <= 160
+    pub fn coop_fits(&self, caps: &Caps) -> bool {
+        self.halves_fit(caps) && self.hd.is_multiple_of(8) && self.hd <= 160
     }
 
-    fn halves_fit(&self, gpu: &Gpu) -> bool {
-        gpu.tier >= Tier::Coop
+    fn halves_fit(&self, caps: &Caps) -> bool {
+        caps.tier >= Tier::Coop
             && self.q.dtype == DType::F16
             && [&self.q, &self.k, &self.v, &self.out]
                 .iter()
-                .all(|v| gpu.base(v).is_multiple_of(8))
+                .all(|v| caps.base(v).is_multiple_of(8))
     }
 
-    fn launch(&self, gpu: &Gpu, key: KernelKey, groups: [u32; 3]) -> Result<Launch<'a>, GpuError> {
+    fn launch(
+        &self,
+        caps: &Caps,
+        key: KernelKey,
+        groups: [u32; 3],
+    ) -> Result<Launch<'a>, GpuError> {
         let code = |view: &View<'_>| {
             dtype_code(view.dtype).ok_or_else(|| GpuError::Unsupported {
                 op: "attention".to_owned(),
@@ -191,7 +259,7 @@ impl<'a> Attention<'a> {
         let writes = views.len() - 3;
         let width = self.heads * self.hd;
         let row0 = self.batch_idx * self.n + self.first;
-        let at = |view: &View<'_>, row: u32| gpu.base(view).wrapping_add(row.wrapping_mul(width));
+        let at = |view: &View<'_>, row: u32| caps.base(view).wrapping_add(row.wrapping_mul(width));
         let mut params = vec![self.rows, self.first, self.m, self.heads, self.hd];
         params.push(at(&self.q, row0));
         let key0 = self.batch_idx * self.all_keys + self.first_key;
@@ -209,7 +277,7 @@ impl<'a> Attention<'a> {
                 };
                 let row = if *mn > 1 { *mm } else { 0 };
                 let first = self.first * row + self.first_key;
-                params.push(gpu.base(mask).wrapping_add(batch).wrapping_add(first));
+                params.push(caps.base(mask).wrapping_add(batch).wrapping_add(first));
                 params.push(if *mh > 1 { mn * mm } else { 0 });
                 params.push(row);
             }
@@ -220,7 +288,7 @@ impl<'a> Attention<'a> {
             Some((_, [mb, mh, mn, mm])) if *mb > 1 => mh * mn * mm,
             _ => 0,
         });
-        params.push(self.log.map_or(0, |log| gpu.base(&log)));
+        params.push(self.log.map_or(0, |log| caps.base(&log)));
         params.push((self.scale * std::f32::consts::LOG2_E).to_bits());
         Ok(Launch {
             kernel: key.into(),

@@ -5,7 +5,7 @@
 use crate::kernel::{Kernel, Launch, View, dtype_code, grid};
 use crate::ops::act::{self, ActCode};
 use crate::shader::KernelKey;
-use crate::{Gpu, GpuError};
+use crate::{Caps, GpuError};
 
 mod choose;
 mod hopper;
@@ -51,6 +51,8 @@ pub struct Gemm<'a> {
     pub x: View<'a>,
     pub w: View<'a>,
     pub out: View<'a>,
+    /// A factor for each column.
+    pub scale: Option<View<'a>>,
     pub bias: Option<View<'a>>,
     pub residual: Option<View<'a>>,
     pub prologue: Option<Prologue<'a>>,
@@ -105,12 +107,12 @@ pub struct PlainTile {
 
 impl<'a> Gemm<'a> {
     /// The cooperative kernel with a given tile.
-    pub fn coop(&self, gpu: &Gpu, tile: CoopTile) -> Result<Launch<'a>, GpuError> {
-        let side = gpu.info.coop_size.unwrap_or(16);
+    pub fn coop(&self, caps: &Caps, tile: CoopTile) -> Result<Launch<'a>, GpuError> {
+        let side = caps.coop_size.unwrap_or(16);
         let key = KernelKey::new("gemm_coop")
             .with("COOP", 1)
             .with("TS", side)
-            .with("SG", gpu.subgroup_size())
+            .with("SG", caps.subgroup_size())
             .with("BM", tile.bm)
             .with("BN", tile.bn)
             .with("BK", tile.bk)
@@ -128,24 +130,24 @@ impl<'a> Gemm<'a> {
         } else {
             [nt, mt, self.batch]
         };
-        self.launch(gpu, &key, groups)
+        self.launch(caps, &key, groups)
     }
 
     /// The cooperative kernel for 3x3 convolutions, of pictures or over frames: rows `y.0 .. y.1`
     /// of `images` images from image `first_image` on.
     pub fn conv3(
         &self,
-        gpu: &Gpu,
+        caps: &Caps,
         tile: Conv3Tile,
         [first_image, images]: [u32; 2],
         y: (u32, u32),
     ) -> Result<Launch<'a>, GpuError> {
         let shape = self.conv.as_ref().expect("conv3 is given convolutions");
-        let side = gpu.info.coop_size.unwrap_or(16);
+        let side = caps.coop_size.unwrap_or(16);
         let key = KernelKey::new("conv3_coop")
             .with("COOP", 1)
             .with("TS", side)
-            .with("SG", gpu.subgroup_size())
+            .with("SG", caps.subgroup_size())
             .with("TY", tile.ty)
             .with("TX", tile.tx)
             .with("BN", tile.bn)
@@ -160,57 +162,62 @@ impl<'a> Gemm<'a> {
             .with("VO", self.n >= 16);
         let patches = shape.output[2].div_ceil(tile.tx) * (y.1 - y.0).div_ceil(tile.ty);
         let groups = [self.n.div_ceil(tile.bn), patches, images];
-        let mut launch = self.launch(gpu, &key, groups)?;
+        let mut launch = self.launch(caps, &key, groups)?;
         if let Kernel::Shader(key) = &mut launch.kernel {
             key.consts.insert("CONV", 2);
         }
         // The kernel counts rows of an image, and reads the first image where `ot` is.
         launch.params[0] = y.1;
         launch.params[3] = y.0;
-        launch.params[6] = gpu.base(&self.out);
-        launch.params[7] = self.residual.as_ref().map_or(0, |r| gpu.base(r));
+        launch.params[6] = caps.base(&self.out);
+        launch.params[7] = self.residual.as_ref().map_or(0, |r| caps.base(r));
         launch.params[17] = first_image;
         launch.params[27] = shape.output[0];
         Ok(launch)
     }
 
     /// The plain kernel with a given tile.
-    pub fn plain(&self, gpu: &Gpu, tile: PlainTile) -> Result<Launch<'a>, GpuError> {
+    pub fn plain(&self, caps: &Caps, tile: PlainTile) -> Result<Launch<'a>, GpuError> {
         let key = KernelKey::new("gemm")
             .with("BM", tile.bm)
             .with("BN", tile.bn)
             .with("BK", tile.bk)
             .with("UM", tile.um)
             .with("UN", tile.un);
-        let key = self.vectors(gpu, key);
+        let key = self.vectors(caps, key);
         let groups = [
             self.n.div_ceil(tile.bn),
             self.m.div_ceil(tile.bm),
             self.batch,
         ];
-        self.launch(gpu, &key, groups)
+        self.launch(caps, &key, groups)
     }
 
     /// A lane per output word: 16-bit outputs of odd width.
-    pub(super) fn words(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
-        let key = self.vectors(gpu, KernelKey::new("gemm_word").with("BATCH", self.batch));
+    pub(super) fn words(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let key = self.vectors(caps, KernelKey::new("gemm_word").with("BATCH", self.batch));
         let words = (u64::from(self.m) * u64::from(self.n) * u64::from(self.batch)) / 2 + 1;
-        self.launch(gpu, &key.with("VO", 0), grid(words.div_ceil(64)))
+        self.launch(caps, &key.with("VO", 0), grid(words.div_ceil(64)))
     }
 
     /// Which operands can be read and written four values at a time.
-    fn vectors(&self, gpu: &Gpu, key: KernelKey) -> KernelKey {
+    fn vectors(&self, caps: &Caps, key: KernelKey) -> KernelKey {
         let four = |v: u32| v.is_multiple_of(4);
-        let quads = |v: &View<'_>| four(gpu.base(v));
+        let quads = |v: &View<'_>| four(caps.base(v));
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let around = [self.residual.as_ref(), self.bias.as_ref()];
+        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
         let whole_rows = four(self.n) && quads(&self.out);
         key.with("VA", four(c) && four(self.k) && quads(&self.x))
             .with("VW", four(self.k) && four(self.w_first) && quads(&self.w))
             .with("VO", whole_rows && around.into_iter().flatten().all(quads))
     }
 
-    fn launch(&self, gpu: &Gpu, key: &KernelKey, groups: [u32; 3]) -> Result<Launch<'a>, GpuError> {
+    fn launch(
+        &self,
+        caps: &Caps,
+        key: &KernelKey,
+        groups: [u32; 3],
+    ) -> Result<Launch<'a>, GpuError> {
         let code = |view: &View<'_>| {
             dtype_code(view.dtype).ok_or_else(|| GpuError::Unsupported {
                 op: key.file.to_owned(),
@@ -228,6 +235,10 @@ impl<'a> Gemm<'a> {
             .post
             .constants(self.act.constants(key, act::ACT), act::POST);
         let mut views = vec![self.out, self.x, self.w];
+        if let Some(scale) = &self.scale {
+            key = key.with("SCALE", 1).with("SCT", code(scale)?);
+            views.push(*scale);
+        }
         if let Some(bias) = &self.bias {
             key = key.with("BIAS", 1).with("BT", code(bias)?);
             views.push(*bias);
@@ -238,7 +249,7 @@ impl<'a> Gemm<'a> {
         }
         if let Some(pro) = &self.prologue {
             let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-            let quads = |v: &View<'_>| gpu.base(v).is_multiple_of(4);
+            let quads = |v: &View<'_>| caps.base(v).is_multiple_of(4);
             let weights = [&pro.weight, &pro.bias].into_iter().flatten().all(quads);
             let p4 = (c / pro.groups).is_multiple_of(4) && weights;
             key = pro
@@ -261,14 +272,14 @@ impl<'a> Gemm<'a> {
             kernel: key.into(),
             views,
             writes: 1,
-            params: self.params(gpu),
+            params: self.params(caps),
             groups,
         })
     }
 
-    /// In the order of `gemm_params.wgsl`.
-    fn params(&self, gpu: &Gpu) -> Vec<u32> {
-        let base = |v: Option<&View<'_>>| v.map_or(0, |v| gpu.base(v));
+    /// The numbers in the order of `gemm_params.wgsl`.
+    fn params(&self, caps: &Caps) -> Vec<u32> {
+        let base = |v: Option<&View<'_>>| v.map_or(0, |v| caps.base(v));
         let (m, n, k) = (self.m, self.n, self.k);
         let mut p = vec![m, n, k, self.first];
         let x = base(Some(&self.x));
@@ -299,6 +310,7 @@ impl<'a> Gemm<'a> {
         p.push(pro.map_or(1, |p| p.groups));
         p.push(pro.map_or(1, |p| p.rows_per_stat));
         p.push(self.alpha.to_bits());
+        p.push(base(self.scale.as_ref()));
         p
     }
 }

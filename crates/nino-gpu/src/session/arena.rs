@@ -24,7 +24,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// For plans of one page size.
+    /// An arena for plans of one page size.
     pub(super) fn new(gpu: &Gpu, plans: &[Arc<Plan>]) -> Result<Arena, GpuError> {
         let page = plans.first().map_or(1, |p| p.limits().page);
         let size = ArenaSize::of(plans.iter().map(|p| &**p));

@@ -1,33 +1,68 @@
 //! A session's steps as dispatches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use nino_graph::{ExecError, Fetch, Node, Plan, Step};
 
 use super::StepRun;
-use crate::Gpu;
 use crate::exec::exec_error;
-use crate::kernel::View;
+use crate::kernel::{Launch, View};
 use crate::lower::Lower;
 use crate::weights::GpuWeights;
+use crate::{Caps, Gpu, GpuError};
 
 /// Where a session's values and parameters are.
 #[derive(Clone, Copy)]
-pub(super) struct Memory<'a> {
-    pub(super) weights: &'a GpuWeights,
-    pub(super) pages: &'a [wgpu::Buffer],
-    pub(super) slots: &'a [wgpu::Buffer],
+pub(crate) struct Memory<'a> {
+    /// Names of the 3x3 weights that are stored packed.
+    pub(crate) packed: &'a HashSet<String>,
+    /// Nothing where a plan is lowered for a device that is not there.
+    pub(crate) buffers: Option<Buffers<'a>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Buffers<'a> {
+    pub(crate) weights: &'a GpuWeights,
+    pub(crate) pages: &'a [wgpu::Buffer],
+    pub(crate) slots: &'a [wgpu::Buffer],
+}
+
+impl<'a> Buffers<'a> {
+    fn slot_or_weight(&self, slot: Option<usize>, name: &str) -> Option<&'a wgpu::Buffer> {
+        match slot {
+            Some(slot) => self.slots.get(slot),
+            None => self.weights.buffers.get(name).map(|b| &**b),
+        }
+    }
+}
+
+/// Every step's launches, in the order of the steps.
+pub(crate) fn launches<'a>(
+    caps: &'a Caps,
+    plan: &'a Plan,
+    memory: Memory<'a>,
+) -> impl Iterator<Item = Result<Vec<Launch<'a>>, LowerError>> {
+    let fetches: BTreeMap<Node, &Fetch> = plan.fetches().iter().map(|f| (f.node, f)).collect();
+    plan.steps().iter().map(move |step| {
+        let fetch = fetches.get(&step.node).copied();
+        let lowered = lower(caps, plan, memory, fetch, step).map_err(LowerError::Plan)?;
+        lowered.launches().map_err(LowerError::Gpu)
+    })
+}
+
+/// Why a step has no launches: the plan lacks a value, or there is no kernel.
+pub(crate) enum LowerError {
+    Plan(ExecError),
+    Gpu(GpuError),
 }
 
 pub(super) fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<StepRun>, ExecError> {
     let fail = |e| exec_error(e, gpu);
-    let fetches: BTreeMap<Node, &Fetch> = plan.fetches().iter().map(|f| (f.node, f)).collect();
-    let mut launches = Vec::with_capacity(plan.steps().len());
-    for step in plan.steps() {
-        let fetch = fetches.get(&step.node).copied();
-        let lower = lower(gpu, plan, memory, fetch, step)?;
-        launches.push(lower.launches().map_err(fail)?);
-    }
+    let launches = launches(&gpu.caps, plan, memory).collect::<Result<Vec<_>, _>>();
+    let launches = launches.map_err(|e| match e {
+        LowerError::Plan(e) => e,
+        LowerError::Gpu(e) => fail(e),
+    })?;
     let kernels = launches.iter().flatten().map(|l| l.kernel.clone());
     let mut kernels: Vec<_> = kernels.collect();
     kernels.sort();
@@ -62,13 +97,9 @@ pub(super) fn build(gpu: &Gpu, plan: &Plan, memory: Memory<'_>) -> Result<Vec<St
 }
 
 fn lower<'a>(
-    gpu: &'a Gpu,
+    caps: &'a Caps,
     plan: &'a Plan,
-    Memory {
-        weights,
-        pages,
-        slots,
-    }: Memory<'a>,
+    memory: Memory<'a>,
     fetch: Option<&Fetch>,
     step: &Step,
 ) -> Result<Lower<'a>, ExecError> {
@@ -82,7 +113,7 @@ fn lower<'a>(
         };
         let view = if let Some(at) = plan.locate(step.node, i, used) {
             View {
-                buffer: &pages[at / page],
+                buffer: memory.buffers.map(|b| &b.pages[at / page]),
                 offset: (at % page) as u64,
                 bytes: used.bytes.len() as u64,
                 dtype,
@@ -95,14 +126,16 @@ fn lower<'a>(
             let root = graph.root(used.node);
             let fetched = fetch.and_then(|f| {
                 let (_, span) = f.params.iter().find(|(node, _)| *node == root)?;
-                Some((&slots[f.slot], span.offset as u64))
+                Some((f.slot, span.offset as u64))
             });
-            let resident = || weights.buffers.get(&spec.name).map(|b| (&**b, 0));
-            let (buffer, offset) = fetched.or_else(resident).ok_or_else(missing)?;
+            let slot = fetched.map(|(slot, _)| slot);
+            let find = |b: Buffers<'a>| b.slot_or_weight(slot, &spec.name).ok_or_else(missing);
             View {
-                offset,
+                buffer: memory.buffers.map(find).transpose()?,
+                offset: fetched.map_or(0, |(_, offset)| offset),
                 bytes: graph.bytes(used.node) as u64,
-                ..View::whole(buffer, dtype)
+                dtype,
+                first: 0,
             }
         };
         views.push(view);
@@ -112,19 +145,22 @@ fn lower<'a>(
     })?;
     let span = plan.scratch(step.node);
     let scratch = (span.bytes > 0).then(|| View {
-        buffer: &pages[span.offset / page],
+        buffer: memory.buffers.map(|b| &b.pages[span.offset / page]),
         offset: (span.offset % page) as u64,
         bytes: span.bytes as u64,
         dtype: nino_dtype::DType::F32,
         first: 0,
     });
     let packed = match graph.op(step.node) {
-        Some(nino_graph::Op::Conv(o)) => weights.is_packed(graph, o.w),
+        Some(nino_graph::Op::Conv(o)) => match &graph.value(graph.root(o.w)).def {
+            nino_graph::Def::Param(spec) => memory.packed.contains(&spec.name),
+            _ => false,
+        },
         _ => false,
     };
     let (node, rows, last) = (step.node, step.rows.clone(), step.last);
     Ok(Lower {
-        gpu,
+        caps,
         graph,
         node,
         rows,

@@ -137,7 +137,7 @@ struct Blocks {
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     block: usize,
-    /// Of the block.
+    /// The bytes of the block.
     bytes: Range<usize>,
     /// How far they are from the range's start.
     ahead: usize,

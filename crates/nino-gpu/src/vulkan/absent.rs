@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::kernel::{Binding, Dispatch, Launch};
 use crate::session::StepRun;
-use crate::shader::Assembled;
-use crate::{Gpu, GpuError};
+use crate::shader::KernelKey;
+use crate::{Caps, Gpu, GpuError};
 use nino_ptx::PtxKey;
 
 /// Never made here.
@@ -41,7 +41,11 @@ impl Vulkan {
         match *self {}
     }
 
-    pub(crate) fn compile(self: &Arc<Self>, _: &str, _: &Assembled) -> Result<Pipeline, GpuError> {
+    pub(crate) fn compile(
+        self: &Arc<Self>,
+        _: &KernelKey,
+        _: &Caps,
+    ) -> Result<(Pipeline, u32), GpuError> {
         match **self {}
     }
 
@@ -52,6 +56,10 @@ impl Vulkan {
         _: &[Binding<'_>],
     ) -> Result<Bound, GpuError> {
         match **self {}
+    }
+
+    pub(crate) fn chooses_subgroups(&self) -> bool {
+        match *self {}
     }
 
     pub(crate) fn takes_ptx(&self) -> bool {

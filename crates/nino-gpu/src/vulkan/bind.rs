@@ -106,7 +106,7 @@ impl Vulkan {
     pub(crate) fn bind_ptx(&self, key: PtxKey, launch: &Launch<'_>) -> Result<Bound, GpuError> {
         let cuda = self.cuda(key)?;
         let function = cuda.function(key)?;
-        let handles = launch.views.iter().map(|v| handle(v.buffer));
+        let handles = launch.views.iter().map(|v| handle(v.bound()?));
         let handles = handles.collect::<Result<Vec<vk::Buffer>, _>>()?;
         let starts = launch.views.iter().zip(&handles);
         let addresses = starts.map(|(view, &buffer)| cuda.address(buffer) + view.offset);
@@ -117,7 +117,11 @@ impl Vulkan {
                 words: launch.params.clone(),
             },
             touches: touches(launch, &handles),
-            _buffers: launch.views.iter().map(|v| v.buffer.clone()).collect(),
+            _buffers: launch
+                .views
+                .iter()
+                .filter_map(|v| v.buffer.cloned())
+                .collect(),
         })
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Vulkan {
     /// Version of SPIR-V the device takes.
     spirv: (u8, u8),
     subgroups: bool,
+    /// Kernels may ask for a subgroup size.
+    subgroup_choice: bool,
     cache: vk::PipelineCache,
     cache_file: Option<PathBuf>,
     /// Where the next descriptor set is taken from; dispatches keep it.
@@ -58,6 +60,10 @@ impl Drop for Vulkan {
 }
 
 impl Vulkan {
+    pub(crate) fn chooses_subgroups(&self) -> bool {
+        self.subgroup_choice
+    }
+
     /// Whether kernels in PTX can be launched.
     pub(crate) fn takes_ptx(&self) -> bool {
         self.cuda.is_some()

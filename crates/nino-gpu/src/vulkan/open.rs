@@ -9,6 +9,7 @@ use wgpu::hal::vulkan::Adapter;
 
 use super::cuda::{self, Cuda};
 use super::{Api, Vulkan, pipeline};
+use crate::spirv::spirv_version;
 
 impl Vulkan {
     /// Opens the adapter, for PTX too where `ptx` and the driver say so; `Ok(None)` where it is not
@@ -38,6 +39,8 @@ impl Vulkan {
         };
         let opened = opened.map_err(|e| e.to_string())?;
         let version = hal.physical_device_capabilities().properties().api_version;
+        let subgroups = features.contains(wgpu::Features::SUBGROUP);
+        let subgroup_choice = subgroups && takes_subgroup_sizes(&hal, version);
         drop(hal);
         // SAFETY: opened from this adapter with the same features just above.
         let made = unsafe { adapter.create_device_from_hal::<Api>(opened, desc) };
@@ -54,13 +57,9 @@ impl Vulkan {
         let vulkan = Vulkan {
             device: raw,
             family,
-            spirv: match version {
-                ..vk::API_VERSION_1_1 => (1, 0),
-                vk::API_VERSION_1_1..vk::API_VERSION_1_2 => (1, 3),
-                vk::API_VERSION_1_2..vk::API_VERSION_1_3 => (1, 5),
-                _ => (1, 6),
-            },
-            subgroups: features.contains(wgpu::Features::SUBGROUP),
+            spirv: spirv_version(version),
+            subgroups,
+            subgroup_choice,
             cache,
             cache_file,
             sets: Mutex::new(Weak::new()),
@@ -69,6 +68,20 @@ impl Vulkan {
         };
         Ok(Some((device, queue, Arc::new(vulkan))))
     }
+}
+
+/// Whether a compute kernel may ask for a subgroup size. wgpu enables the feature with subgroups.
+fn takes_subgroup_sizes(adapter: &Adapter, version: u32) -> bool {
+    if version < vk::API_VERSION_1_3 {
+        return false;
+    }
+    let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
+    let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut sizes);
+    let instance = adapter.shared_instance().raw_instance();
+    // SAFETY: the physical device is the instance's own and knows Vulkan 1.3's properties.
+    unsafe { instance.get_physical_device_properties2(adapter.raw_physical_device(), &mut all) };
+    let stages = sizes.required_subgroup_size_stages;
+    stages.contains(vk::ShaderStageFlags::COMPUTE)
 }
 
 const NVIDIA: u32 = 0x10de;
@@ -94,7 +107,7 @@ fn queue_family(adapter: &Adapter) -> u32 {
     families.iter().position(computes).unwrap_or(0) as u32
 }
 
-/// As wgpu creates a device, with the family and the extensions given.
+/// Creates a device as wgpu does, with the family and the extensions given.
 fn create_device(
     adapter: &Adapter,
     extensions: &[&'static CStr],

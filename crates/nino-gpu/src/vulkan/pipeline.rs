@@ -1,16 +1,14 @@
-//! WGSL to SPIR-V to a pipeline, without the checks wgpu adds for code it does not trust, and the
-//! driver's cache of compiled pipelines on disk.
+//! Kernels as pipelines of Vulkan, and the driver's cache of compiled pipelines on disk.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ash::vk;
-use wgpu::naga::{self, back::spv};
 
 use super::{Vulkan, gpu_error};
-use crate::GpuError;
 use crate::pipeline::PARAM_BYTES;
-use crate::shader::Assembled;
+use crate::shader::KernelKey;
+use crate::{Caps, GpuError};
 
 /// A compiled kernel and the layouts it is bound through.
 #[derive(Debug)]
@@ -39,15 +37,11 @@ impl Drop for Pipeline {
 impl Vulkan {
     pub(crate) fn compile(
         self: &Arc<Vulkan>,
-        label: &str,
-        assembled: &Assembled,
-    ) -> Result<Pipeline, GpuError> {
-        let spirv = spirv(&assembled.text, self.spirv);
-        let (words, writes) = spirv.map_err(|reason| GpuError::Kernel {
-            kernel: label.to_owned(),
-            reason,
-        })?;
-        let fail = |e| gpu_error(label, e);
+        key: &KernelKey,
+        caps: &Caps,
+    ) -> Result<(Pipeline, u32), GpuError> {
+        let spirv = key.spirv(self.spirv)?;
+        let fail = |e| gpu_error(&key.label(), e);
         let binding = |i| {
             vk::DescriptorSetLayoutBinding::default()
                 .binding(i)
@@ -55,7 +49,7 @@ impl Vulkan {
                 .descriptor_count(1)
                 .stage_flags(vk::ShaderStageFlags::COMPUTE)
         };
-        let bindings: Vec<_> = (0..assembled.n_bindings).map(binding).collect();
+        let bindings: Vec<_> = (0..spirv.n_bindings).map(binding).collect();
         let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
         // SAFETY: `info` lists distinct bindings of a kind every device has.
         let sets = unsafe { self.device.create_descriptor_set_layout(&info, None) };
@@ -63,7 +57,7 @@ impl Vulkan {
             raw: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
             sets: sets.map_err(fail)?,
-            writes,
+            writes: spirv.writes,
             vulkan: Arc::clone(self),
         };
         let constants = vk::PushConstantRange::default()
@@ -75,24 +69,36 @@ impl Vulkan {
             .push_constant_ranges(&ranges);
         // SAFETY: 128 bytes of constants are what every device takes.
         made.layout = unsafe { self.device.create_pipeline_layout(&info, None) }.map_err(fail)?;
-        made.raw = self.stage(&words, made.layout).map_err(fail)?;
-        Ok(made)
+        made.raw = self
+            .stage(&spirv.words, made.layout, key.required_lanes(caps))
+            .map_err(fail)?;
+        Ok((made, spirv.n_bindings))
     }
 
-    fn stage(&self, words: &[u32], layout: vk::PipelineLayout) -> Result<vk::Pipeline, vk::Result> {
+    fn stage(
+        &self,
+        words: &[u32],
+        layout: vk::PipelineLayout,
+        lanes: Option<u32>,
+    ) -> Result<vk::Pipeline, vk::Result> {
         let info = vk::ShaderModuleCreateInfo::default().code(words);
         // SAFETY: the words are SPIR-V from a validated module.
         let module = unsafe { self.device.create_shader_module(&info, None) }?;
         let mut flags = vk::PipelineShaderStageCreateFlags::empty();
-        if self.subgroups {
+        if self.subgroups && lanes.is_none() {
             // As wgpu does, which is what enables it: RADV then picks the larger subgroup.
             flags |= vk::PipelineShaderStageCreateFlags::ALLOW_VARYING_SUBGROUP_SIZE;
         }
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
+            .required_subgroup_size(lanes.unwrap_or(0));
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .flags(flags)
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");
+        if lanes.is_some() {
+            stage = stage.push_next(&mut required);
+        }
         let info = vk::ComputePipelineCreateInfo::default()
             .layout(layout)
             .stage(stage);
@@ -120,50 +126,6 @@ impl Vulkan {
     }
 }
 
-/// The kernel's code, and how many bindings there are up to the last one it writes.
-fn spirv(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize), String> {
-    let capabilities = naga::valid::Capabilities::all();
-    let mut options = naga::front::wgsl::Options::new();
-    options.capabilities = capabilities;
-    let parsed = naga::front::wgsl::Frontend::new_with_options(options).parse(text);
-    let module = parsed.map_err(|e| e.emit_to_string(text))?;
-    let validated = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities)
-        .validate(&module);
-    let info = validated.map_err(|e| e.emit_to_string(text))?;
-    let main = info.get_entry_point(0);
-    let written = module
-        .global_variables
-        .iter()
-        .filter_map(|(handle, global)| {
-            let binding = global.binding.as_ref()?.binding as usize + 1;
-            main[handle]
-                .contains(naga::valid::GlobalUse::WRITE)
-                .then_some(binding)
-        });
-    let writes = written.max().unwrap_or(0);
-    let unchecked = naga::proc::BoundsCheckPolicy::Unchecked;
-    let options = spv::Options {
-        lang_version: version,
-        flags: spv::WriterFlags::empty(),
-        bounds_check_policies: naga::proc::BoundsCheckPolicies {
-            index: unchecked,
-            buffer: unchecked,
-            image_load: unchecked,
-            binding_array: unchecked,
-        },
-        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
-        force_loop_bounding: false,
-        emit_int_div_checks: false,
-        ..spv::Options::default()
-    };
-    let entry = spv::PipelineOptions {
-        shader_stage: naga::ShaderStage::Compute,
-        entry_point: "main".to_owned(),
-    };
-    let words = spv::write_vec(&module, &info, &options, Some(&entry));
-    Ok((words.map_err(|e| e.to_string())?, writes))
-}
-
 pub(super) fn cache_name(info: &wgpu::AdapterInfo) -> String {
     format!("vulkan_{:x}_{:x}", info.vendor, info.device)
 }
@@ -174,7 +136,9 @@ pub(super) fn load_cache(
     device: &ash::Device,
     path: Option<&Path>,
 ) -> Result<vk::PipelineCache, vk::Result> {
-    let file = path.and_then(|p| std::fs::read(p).ok()).unwrap_or_default();
+    let file = path
+        .and_then(crate::pipeline::read_cache)
+        .unwrap_or_default();
     let whole = file.split_at_checked(8).filter(|(sum, data)| {
         <[u8; 8]>::try_from(*sum).is_ok_and(|sum| u64::from_le_bytes(sum) == checksum(data))
     });

@@ -18,7 +18,7 @@ use crate::{Gpu, GpuError};
 pub(crate) struct Recorder {
     vulkan: Arc<Vulkan>,
     pool: vk::CommandPool,
-    /// By the index of the first step.
+    /// The chunks of recorded steps, by the index of the first step.
     chunks: BTreeMap<usize, Chunk>,
 }
 

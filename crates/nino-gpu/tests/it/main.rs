@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside test functions
 
+mod amd;
 mod large;
 mod open;
 mod record;

@@ -2,7 +2,7 @@
 //! every case every way.
 
 use crate::devices;
-use nino_gpu::Tier;
+use nino_gpu::{GpuDevice, Tier};
 use nino_graph::{Device, ExecError};
 use nino_suite::{PROBLEMS, RunError, compare, reference, variants};
 
@@ -12,11 +12,21 @@ const MAY_BE_REFUSED: [&str; 2] = [
     "attention 1x1 heads 1x1 hd 1 bf16",
 ];
 
-fn check(tier: Option<Tier>, chosen: impl Fn(&str) -> bool) {
+pub(crate) fn check(devices: Vec<GpuDevice>, chosen: impl Fn(&str) -> bool) {
+    check_cases(devices, chosen, |_| true);
+}
+
+/// Problems and their cases by their names.
+pub(crate) fn check_cases(
+    devices: Vec<GpuDevice>,
+    problems: impl Fn(&str) -> bool,
+    cases: impl Fn(&str) -> bool,
+) {
     let mut failures = Vec::new();
-    for device in devices(tier) {
-        for problem in PROBLEMS.iter().filter(|p| chosen(p.name)) {
-            for (i, case) in problem.cases().iter().enumerate() {
+    for device in devices {
+        for problem in PROBLEMS.iter().filter(|p| problems(p.name)) {
+            let all = problem.cases();
+            for (i, case) in all.iter().enumerate().filter(|(_, c)| cases(&c.name)) {
                 let expected = reference::eval(&case.graph, &case.inputs, &case.params).unwrap();
                 let variants = variants(&device, case);
                 let two = [i, i + variants.len() / 2].map(|i| variants[i % variants.len()]);
@@ -36,7 +46,7 @@ fn check(tier: Option<Tier>, chosen: impl Fn(&str) -> bool) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn dense(name: &str) -> bool {
+pub(crate) fn dense(name: &str) -> bool {
     ["linear", "matmul", "conv"]
         .iter()
         .any(|part| name.contains(part))
@@ -44,18 +54,18 @@ fn dense(name: &str) -> bool {
 
 #[test]
 fn gpu_products_agree_with_the_reference() {
-    check(None, |name| dense(name) && !name.contains("into"));
+    check(devices(None), |name| dense(name) && !name.contains("into"));
 }
 
 #[test]
 fn gpu_other_ops_agree_with_the_reference() {
-    check(None, |name| !dense(name) || name.contains("into"));
+    check(devices(None), |name| !dense(name) || name.contains("into"));
 }
 
 /// Reductions without subgroups: what differs from the tiers above.
 #[test]
 fn gpu_rows_agree_at_the_lowest_tier() {
-    check(Some(Tier::F32), |name| {
+    check(devices(Some(Tier::F32)), |name| {
         name.starts_with("row norm") || name == "softmax"
     });
 }

@@ -17,9 +17,11 @@ pub struct Linear {
     pub gate: Option<Act>,
 }
 
-/// What follows the accumulation: `post(act(acc + bias) + residual)`.
+/// What follows the accumulation: `post(act(acc * scale + bias) + residual)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Epilogue {
+    /// `[cout]`, for weights that are stored divided by it.
+    pub scale: Option<Node>,
     /// `[cout]`
     pub bias: Option<Node>,
     pub act: Option<Act>,
@@ -63,6 +65,20 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// x `[.., k]`, w `[n, k]` → `[.., n]`, with what follows the accumulation.
+    #[track_caller]
+    pub fn scaled_linear(&mut self, x: Node, w: Node, epi: Epilogue) -> Node {
+        self.push(Linear {
+            x,
+            w,
+            pre: None,
+            epi,
+            gate: None,
+        })
+    }
+}
+
 impl Epilogue {
     /// A bias and nothing else.
     pub fn bias(bias: Option<Node>) -> Epilogue {
@@ -73,13 +89,18 @@ impl Epilogue {
     }
 
     pub(super) fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
-        map_some(&mut [&mut self.bias, &mut self.residual], f);
+        map_some(
+            &mut [&mut self.scale, &mut self.bias, &mut self.residual],
+            f,
+        );
     }
 
     /// Checks the operands against the shape of the result.
     pub(super) fn check(&self, g: &Graph, out: Shape) -> Result<(), Mistake> {
-        if let Some(bias) = self.bias {
-            expect_shape(g, "bias", bias, [out.last_dim()].into())?;
+        for (name, vector) in [("scale", self.scale), ("bias", self.bias)] {
+            if let Some(vector) = vector {
+                expect_shape(g, name, vector, [out.last_dim()].into())?;
+            }
         }
         if let Some(residual) = self.residual {
             activation(g, residual)?;

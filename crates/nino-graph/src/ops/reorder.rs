@@ -50,6 +50,13 @@ impl OpDef for Permute {
         if self.perm.len() != s.rank() || !self.perm.iter().all(|&p| new(p)) {
             wrong!("order {:?} of shape {s}", self.perm);
         }
+        // Blocks hold neighbors of a row, which would no longer be neighbors.
+        if g.dtype(self.x).is_block() {
+            wrong!(
+                "operand is {}, whose values cannot be moved one by one",
+                g.dtype(self.x)
+            );
+        }
         let dims: Vec<usize> = self.perm.iter().map(|&p| s[p]).collect();
         Ok((Shape::new(&dims), g.dtype(self.x)))
     }

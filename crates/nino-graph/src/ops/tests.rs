@@ -48,3 +48,16 @@ fn replacing_operands_reaches_each_of_them() {
     op.map_operands(|_| x);
     assert_eq!(op.operands(), [x; 3]);
 }
+
+#[test]
+fn values_in_blocks_are_not_moved_one_by_one() {
+    let mut g = Graph::new();
+    let w = g.param("w", [64, 32], DType::Q8_0);
+    let turned = g.permute(w, &[1, 0]);
+    g.output(turned);
+    let error = g.finish().unwrap_err().to_string();
+    assert!(
+        error.contains("permute") && error.contains("q8_0"),
+        "{error}"
+    );
+}

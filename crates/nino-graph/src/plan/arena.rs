@@ -3,6 +3,7 @@
 use super::lifetimes::Buffer;
 use super::{Limits, Plan};
 use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 
 /// The memory for activations of plans that run by turns in one arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,26 +70,30 @@ pub(super) fn pack(buffers: &[Buffer], limits: &Limits) -> Packed {
 
 fn first_fit(buffers: &[Buffer], order: &[usize], limits: &Limits) -> Packed {
     let mut offsets = vec![0; buffers.len()];
-    let mut placed: Vec<usize> = (0..buffers.len())
+    let mut shared: Vec<usize> = (0..buffers.len())
         .filter(|&i| buffers[i].shared().is_some())
         .collect();
-    placed.sort_by_key(|&i| buffers[i].shared());
+    shared.sort_by_key(|&i| buffers[i].shared());
+    let mut placed = Placed::new(buffers);
     let mut total = 0usize;
-    for &i in &placed {
+    for i in shared {
         let bytes = buffers[i].bytes;
         offsets[i] = on_one_page(total.next_multiple_of(limits.align), bytes, limits.page);
         total = offsets[i] + bytes;
+        placed.add(i);
     }
+    let mut taken: Vec<(usize, usize)> = Vec::new();
     for &i in order.iter().filter(|&&i| buffers[i].shared().is_none()) {
         let b = &buffers[i];
-        let mut taken: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|&&p| buffers[p].meets(b))
-            .map(|&p| (offsets[p], offsets[p] + buffers[p].bytes))
-            .collect();
+        taken.clear();
+        taken.extend(
+            placed
+                .meeting(b)
+                .map(|p| (offsets[p], offsets[p] + buffers[p].bytes)),
+        );
         taken.sort_unstable();
         let mut at = 0;
-        for (start, end) in taken {
+        for &(start, end) in &taken {
             if at + b.bytes <= start {
                 break;
             }
@@ -99,12 +104,57 @@ fn first_fit(buffers: &[Buffer], order: &[usize], limits: &Limits) -> Packed {
             );
         }
         offsets[i] = at;
-        placed.push(i);
+        placed.add(i);
         total = total.max(at + b.bytes);
     }
     Packed {
         offsets,
         bytes: total.next_multiple_of(limits.align),
+    }
+}
+
+/// Buffers that have their offset, found by when they are alive. Graphs have thousands of buffers,
+/// of which few are alive together.
+struct Placed<'b> {
+    buffers: &'b [Buffer],
+    /// For every stretch of positions, the buffers alive in it.
+    stretches: Vec<Vec<usize>>,
+}
+
+impl<'b> Placed<'b> {
+    /// Positions of a stretch.
+    const LEN: usize = 32;
+
+    fn new(buffers: &'b [Buffer]) -> Placed<'b> {
+        let last = buffers.iter().map(|b| b.end).max().unwrap_or(0);
+        Placed {
+            buffers,
+            stretches: vec![Vec::new(); last / Self::LEN + 1],
+        }
+    }
+
+    fn stretches_of(buffer: &Buffer) -> RangeInclusive<usize> {
+        buffer.start / Self::LEN..=buffer.end / Self::LEN
+    }
+
+    fn add(&mut self, i: usize) {
+        for stretch in Self::stretches_of(&self.buffers[i]) {
+            self.stretches[stretch].push(i);
+        }
+    }
+
+    /// The placed buffers that hold something while `buffer` does, each once.
+    fn meeting(&self, buffer: &'b Buffer) -> impl Iterator<Item = usize> {
+        let all = Self::stretches_of(buffer);
+        let first = *all.start();
+        all.flat_map(move |stretch| {
+            let here = self.stretches[stretch].iter().copied();
+            here.filter(move |&p| {
+                let other = &self.buffers[p];
+                // Told in the first stretch that both are alive in.
+                stretch == first.max(other.start / Self::LEN) && other.meets(buffer)
+            })
+        })
     }
 }
 

@@ -5,16 +5,20 @@ use super::limits::Strategy;
 use crate::{Graph, Node, Use};
 use std::ops::Range;
 
-/// Cuts one op into the fewest steps of equal rows that respect the limits; gives the largest
-/// binding, or what the smallest steps would need. `windowed` says by node which values pass
-/// through windows.
+/// The most steps of a plan. More would take longer to go through than most computations, and a
+/// plan should itself be small.
+pub(super) const MAX_STEPS: usize = 1 << 22;
+
+/// Cuts one op into the fewest steps of equal rows that respect the limits; gives what they need at
+/// most, or what the smallest steps would need. `windowed` says by node which values pass
+/// through windows. Where that makes more than [`MAX_STEPS`] in all, they are counted but not made.
 pub(super) fn steps(
     graph: &Graph,
     node: Node,
     how: &Strategy,
     windowed: &[bool],
-    steps: &mut Vec<Step>,
-) -> Result<usize, Need> {
+    steps: &mut Steps,
+) -> Result<Need, Need> {
     let rows = graph.op_rows(node);
     let cutter = Cutter {
         graph,
@@ -35,15 +39,27 @@ pub(super) fn steps(
         },
     };
     let cut = cutter.best()?;
+    steps.count += cutter.count(cut);
+    if steps.count > MAX_STEPS {
+        return Ok(cutter.scratch);
+    }
     let need = cutter.needs(cut).fold(cutter.scratch, Need::max);
     for rows in cutter.ranges(cut) {
-        steps.push(Step {
+        steps.made.push(Step {
             node,
             last: rows.end == cutter.rows,
             rows,
         });
     }
-    Ok(need.binding)
+    Ok(need)
+}
+
+/// Steps of a plan in the making.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) made: Vec<Step>,
+    /// More than are made where they are too many.
+    pub(super) count: usize,
 }
 
 struct Cutter<'a> {
@@ -80,16 +96,24 @@ impl Cutter<'_> {
                 within,
                 each: blocks * block,
             };
-            // Invariant: `fits` blocks fit (once known), `over` blocks do not.
+            // The most blocks that fit. Invariant: `fit` blocks do (once known), `over` do not.
             let all = within.div_ceil(block);
-            let (mut fits, mut over) = (0, all);
-            while over - fits > 1 {
-                let middle = fits.midpoint(over);
-                if self.fits(cut(middle)) {
-                    fits = middle;
-                } else {
-                    over = middle;
+            let most = |fits: &dyn Fn(Cut) -> bool| {
+                let (mut fit, mut over) = (0, all);
+                while over - fit > 1 {
+                    let middle = fit.midpoint(over);
+                    if fits(cut(middle)) {
+                        fit = middle;
+                    } else {
+                        over = middle;
+                    }
                 }
+                fit
+            };
+            // A few steps tell for all of them, nearly always.
+            let mut fits = most(&|cut| self.some_fit(cut));
+            if fits > 0 && !self.fits(cut(fits)) {
+                fits = most(&|cut| self.fits(cut));
             }
             if fits == 0 {
                 within = block;
@@ -121,16 +145,45 @@ impl Cutter<'_> {
     }
 
     fn needs(&self, cut: Cut) -> impl Iterator<Item = Need> {
-        self.ranges(cut).map(|rows| {
-            let uses = self.graph.uses(self.node, &rows);
-            Need::of(&uses, self.how.limits.align, self.windowed)
-        })
+        self.ranges(cut).map(|rows| self.need(&rows))
     }
 
+    fn need(&self, rows: &Range<usize>) -> Need {
+        let uses = self.graph.uses(self.node, rows);
+        Need::of(&uses, self.how.limits.align, self.windowed)
+    }
+
+    /// How many steps a cut makes.
+    fn count(&self, cut: Cut) -> usize {
+        let Cut { within, each } = cut;
+        let (within, each) = (within.max(1), each.max(1));
+        let rest = self.rows % within;
+        self.rows / within * within.div_ceil(each) + rest.div_ceil(each)
+    }
+
+    /// Whether every step respects the limits. Of a cut into too many steps only a few are looked
+    /// at, because no plan comes of it.
     fn fits(&self, cut: Cut) -> bool {
-        // Most often the first step tells: there may be millions.
-        let mut needs = [self.scratch].into_iter().chain(self.needs(cut));
-        cut.each <= self.most && needs.all(|need| need.fits(self.how))
+        if self.count(cut) > MAX_STEPS {
+            return self.some_fit(cut);
+        }
+        self.all_fit(cut, self.needs(cut))
+    }
+
+    /// The same of the first steps alone, and of the last.
+    fn some_fit(&self, cut: Cut) -> bool {
+        let Cut { within, each } = cut;
+        let end = self.rows.saturating_sub(1);
+        let block = end / within.max(1) * within;
+        let last = block + (end - block) / each.max(1) * each;
+        let some = self.ranges(cut).take(3).chain([last..self.rows]);
+        self.all_fit(cut, some.map(|rows| self.need(&rows)))
+    }
+
+    fn all_fit(&self, cut: Cut, mut needs: impl Iterator<Item = Need>) -> bool {
+        cut.each <= self.most
+            && self.scratch.fits(self.how)
+            && needs.all(|need| need.fits(self.how))
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a graph to a plan by one strategy: buffers, their homes, steps, and offsets in the arena.
 
 use super::arena::{self, ArenaSize, Packed};
-use super::cut::{self, Need};
+use super::cut::{self, MAX_STEPS, Need, Steps};
 use super::homes::{Home, Homes};
 use super::lifetimes::{self, Buffer, Holds, alive};
 use super::limits::{Limits, Strategy};
@@ -42,6 +42,9 @@ impl Misfit {
         }
     }
 }
+
+/// More operands than any op has.
+const MAX_OPERANDS: usize = 16;
 
 /// A graph's ops cut into steps.
 struct Cuts {
@@ -95,13 +98,25 @@ impl Draft {
         homes
     }
 
+    /// The plan by this strategy.
     pub(super) fn plan(&self, how: &Strategy) -> Result<Plan, Misfit> {
+        let plan = self.plan_within(how, usize::MAX)?;
+        Ok(plan.expect("no arena is larger than the largest number"))
+    }
+
+    /// The same; `None` where its arena is larger than `most`, if that is found out before the plan
+    /// is made.
+    pub(super) fn plan_within(&self, how: &Strategy, most: usize) -> Result<Option<Plan>, Misfit> {
         let mut graph = Arc::clone(&self.graph);
         let mut by_keys: Option<Draft> = None;
         loop {
             let draft = by_keys.as_ref().unwrap_or(self);
-            match draft.cut(how) {
-                Ok(cuts) => return draft.pack(cuts, how),
+            // Cut by keys, an op needs more than in larger windows where it is not: only the graph
+            // as it was tells that no window helps.
+            let cut_within = if by_keys.is_some() { usize::MAX } else { most };
+            match draft.cut(how, cut_within) {
+                Ok(Some(cuts)) => return draft.pack(cuts, how, most),
+                Ok(None) => return Ok(None),
                 Err(TooLarge::Op(misfit)) => return Err(misfit),
                 // All keys at once are too many for these.
                 Err(TooLarge::Keys(nodes)) => {
@@ -115,16 +130,40 @@ impl Draft {
         }
     }
 
-    fn cut(&self, how: &Strategy) -> Result<Cuts, TooLarge> {
+    /// The steps; `None` where one of them needs an arena of more than `most` bytes.
+    fn cut(&self, how: &Strategy, most: usize) -> Result<Option<Cuts>, TooLarge> {
         let graph = &self.graph;
         let homes = Homes::new(&self.buffers, graph.len(), how);
-        let mut steps = Vec::new();
+        let values = alive(&homes.direct, graph.len());
+        // What alignment adds to windows is not there in the last of them.
+        let slack = MAX_OPERANDS * how.limits.align;
+        let over = |node: Node, need: Need| {
+            let least = values[self.order.at(node)] + need.window;
+            least.saturating_sub(slack) > most
+        };
+        let cut =
+            |node: Node, steps: &mut Steps| cut::steps(graph, node, how, &homes.windowed, steps);
+        // Where there is too little room, that nearly always shows where most is alive.
+        let fullest = if most < usize::MAX {
+            self.fullest(&values)
+        } else {
+            Vec::new()
+        };
+        let shows = |&node: &Node| {
+            let need = cut(node, &mut Steps::default());
+            need.is_ok_and(|need| over(node, need))
+        };
+        if fullest.iter().any(shows) {
+            return Ok(None);
+        }
+        let mut steps = Steps::default();
         let mut largest_binding = 0;
         let mut keys = Vec::new();
         let mut window: Option<(usize, Node)> = None;
         for node in self.order.ops(graph) {
-            match cut::steps(graph, node, how, &homes.windowed, &mut steps) {
-                Ok(binding) => largest_binding = largest_binding.max(binding),
+            match cut(node, &mut steps) {
+                Ok(need) if over(node, need) => return Ok(None),
+                Ok(need) => largest_binding = largest_binding.max(need.binding),
                 Err(_) if matches!(graph.op(node), Some(Op::Attention(o)) if !o.by_keys) => {
                     keys.push(node);
                 }
@@ -144,15 +183,28 @@ impl Draft {
                 op: graph.op_label(node),
                 need,
             })),
-            None => Ok(Cuts {
+            None if steps.count > MAX_STEPS => Err(TooLarge::Op(too_many(steps.count, how))),
+            None => Ok(Some(Cuts {
                 homes,
-                steps,
+                steps: steps.made,
                 largest_binding,
-            }),
+            })),
         }
     }
 
-    fn pack(&self, cuts: Cuts, how: &Strategy) -> Result<Plan, Misfit> {
+    /// A few of the ops during which most bytes are alive.
+    fn fullest(&self, alive: &[usize]) -> Vec<Node> {
+        const SOME: usize = 16;
+        let mut ops: Vec<Node> = self.order.ops(&self.graph).collect();
+        let by_bytes = |n: &Node| std::cmp::Reverse(alive[self.order.at(*n)]);
+        if ops.len() > SOME {
+            ops.select_nth_unstable_by_key(SOME, by_bytes);
+            ops.truncate(SOME);
+        }
+        ops
+    }
+
+    fn pack(&self, cuts: Cuts, how: &Strategy, most: usize) -> Result<Option<Plan>, Misfit> {
         let (graph, limits) = (&self.graph, how.limits);
         let Cuts {
             homes,
@@ -165,13 +217,16 @@ impl Draft {
         if let Some(error) = larger_than_a_page(graph, &direct, limits.page) {
             return Err(Misfit::Limit(error));
         }
+        let alive = alive(direct.iter().chain(&homes.pages), graph.len());
+        if alive.iter().any(|&bytes| bytes > most) {
+            return Ok(None);
+        }
         let one_page = Limits {
             page: usize::MAX,
             ..limits
         };
         let packed = arena::pack(&direct, &limits);
         let [pages, host] = [&homes.pages, &homes.host].map(|b| arena::pack(b, &one_page));
-        let alive = alive(direct.iter().chain(&homes.pages), graph.len());
         let mut plan = Plan {
             places: vec![Place::Nowhere; graph.len()],
             scratch: vec![Span::default(); graph.len()],
@@ -199,8 +254,23 @@ impl Draft {
         for (n, _) in graph.values().filter(|(n, _)| graph.is_param(*n)) {
             plan.places[n.index()] = Place::Param;
         }
-        Ok(plan)
+        Ok(Some(plan))
     }
+}
+
+/// Larger windows mean fewer steps, where there are windows at all.
+fn too_many(steps: usize, how: &Strategy) -> Misfit {
+    if how.window < how.limits.window {
+        let need = how.window.saturating_mul(2);
+        return Misfit::Window {
+            op: "all ops together".to_owned(),
+            need,
+        };
+    }
+    Misfit::Limit(PlanError::TooManySteps {
+        steps,
+        most: MAX_STEPS,
+    })
 }
 
 /// Scratch and windows are each within one page.

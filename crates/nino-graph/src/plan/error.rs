@@ -39,6 +39,8 @@ pub enum PlanError {
         outside_plans: usize,
         budget: usize,
     },
+    #[error("the plan would have {steps} steps or more; at most {most} are made")]
+    TooManySteps { steps: usize, most: usize },
 }
 
 fn besides(bytes: usize) -> String {
@@ -55,12 +57,12 @@ pub struct Mib(usize);
 impl Mib {
     const BYTES: usize = 1 << 20;
 
-    /// For what is needed: so many MiB are enough.
+    /// Writes bytes that are needed, rounded up: so many MiB are enough.
     pub fn up(bytes: usize) -> Mib {
         Mib(bytes.div_ceil(Mib::BYTES))
     }
 
-    /// For what there is.
+    /// Writes bytes that there are, rounded down.
     pub fn down(bytes: usize) -> Mib {
         Mib(bytes / Mib::BYTES)
     }

@@ -6,9 +6,9 @@ use super::limits::{Idle, Strategy};
 /// Where values are kept that pass through windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// In the arena, over several pages.
+    /// The value lies in the arena, over several pages.
     Pages,
-    /// In the host's memory, or in a file where the device's memory is the host's.
+    /// The value lies in the host's memory, or in a file where the device's memory is the host's.
     Host,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    /// Of the buffers of a graph of `len` values.
+    /// The homes of the buffers of a graph of `len` values.
     pub(super) fn new(buffers: &[Buffer], len: usize, how: &Strategy) -> Homes {
         let mut homes = Homes {
             windowed: vec![false; len],

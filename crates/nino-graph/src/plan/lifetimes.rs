@@ -30,7 +30,7 @@ pub(super) enum Holds {
 /// Values that are the same bytes, or follow each other at one place.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
-    /// In the order they are made.
+    /// The values, in the order they are made.
     pub(super) nodes: Vec<Node>,
     /// Positions (first, last) during which nothing is there: between the last read of a carried
     /// input and the write of what the next run finds there.

@@ -83,7 +83,7 @@ impl Budget {
         }
     }
 
-    /// With at most `bytes` for the plans, where that is less than now.
+    /// The same with at most `bytes` for the plans, where that is less than now.
     #[must_use]
     pub fn capped(self, bytes: Option<usize>) -> Budget {
         let cap = bytes.map(|bytes| bytes.saturating_add(self.outside_plans()));
@@ -125,7 +125,7 @@ pub(super) struct Idle {
     /// From a value's first op to its last. What graphs share ([`Graph::share`]) is there all the
     /// time.
     pub(super) ops: usize,
-    /// Of at least this many bytes.
+    /// The least bytes of a value that counts.
     pub(super) above: usize,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Streams {
     weights: usize,
     /// See [`Limits::fetch_copies`].
     copies: usize,
-    /// In the order they are chosen.
+    /// The groups of parameters that stream, in the order they are chosen.
     groups: Vec<Streamed>,
     /// The graph with most weights.
     most: usize,
@@ -104,7 +104,7 @@ impl Streams {
         }
     }
 
-    /// With all parameters on the device.
+    /// The streams of a plan that holds all parameters on the device.
     pub(super) fn none(self) -> Streams {
         Streams {
             groups: Vec::new(),

@@ -49,7 +49,7 @@ const WORTH: f64 = 0.05;
 const IDLE_OPS: [usize; 3] = [usize::MAX, 100, 32];
 
 impl Search {
-    /// For a device, with its own budget.
+    /// A search for a device, with its own budget.
     pub fn on(device: &dyn Device) -> Search {
         Search {
             limits: device.limits(),

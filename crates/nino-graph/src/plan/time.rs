@@ -44,7 +44,7 @@ impl Rates {
         }
     }
 
-    /// Of a graphics card. Values and weights come from the host's memory.
+    /// The rates of a graphics card. Values and weights come from the host's memory.
     pub fn gpu() -> Rates {
         Rates {
             copy_bytes: 4e11,

@@ -22,9 +22,9 @@ pub struct Transfer {
 /// Bytes moved by a plan's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// By steady steps: in the first run alone.
+    /// Bytes that steady steps move: they are moved in the first run alone.
     pub once: usize,
-    /// By all other steps.
+    /// Bytes that all other steps move, in every run.
     pub each_run: usize,
 }
 

@@ -340,7 +340,7 @@ fn gpu_text_encoders_and_unets_at_f16() {
                 let expected = golden.tensor(name);
                 let d = Difference::between(&values[node].values, &expected.values);
                 let decibels = -10.0 * d.nmse.log10();
-                let tier = device.gpu().tier;
+                let tier = device.gpu().caps.tier;
                 println!("{}: {name} at {tier}: {decibels:.1} dB", golden.name);
                 assert!(
                     decibels >= 45.0,

@@ -11,4 +11,5 @@ mod lists;
 mod memory;
 mod open;
 mod real;
+mod scaled;
 mod video;

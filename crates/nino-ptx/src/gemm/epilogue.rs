@@ -1,4 +1,4 @@
-//! From sums to the result: bias, activation, residual, f16, and stores of 16 bytes.
+//! From sums to the result: scale, bias, activation, residual, f16, and stores of 16 bytes.
 
 use super::{Act, Frame, GemmKernel, word};
 use crate::asm::{Asm, Reg, list, op};
@@ -9,11 +9,15 @@ impl GemmKernel {
     pub(super) fn epilogue(&self, a: &mut Asm, f: &Frame, sums: &[Vec<Reg>]) {
         let tile = f.tile;
         let lane = Lane::new(a);
-        let bias = self.bias.then(|| Bias::new(a, f, &lane, self.columns()));
+        let columns = self.columns();
+        let mut vector =
+            |there: bool, view: usize| there.then(|| Vector::new(a, f, &lane, view, columns));
+        let scale = vector(self.scale, 3);
+        let bias = vector(self.bias, self.bias_view());
         let out = a.view_from(0, word::OUT_AT);
         let residual = self
             .residual
-            .then(|| a.view_from(3 + usize::from(self.bias), word::RESIDUAL_AT));
+            .then(|| a.view_from(self.residual_view(), word::RESIDUAL_AT));
         // Warp group, warp and lane / 4 say the row.
         let (row, t) = (a.b32(), a.b32());
         op!(a, "shr.u32 {t}, {}, 7", f.tid);
@@ -58,7 +62,10 @@ impl GemmKernel {
                         let eight = quarter * 4 + j;
                         let pair = |a: &mut Asm, eight: usize| {
                             let at = eight * 4 + half as usize * 2;
-                            let pair = [sums[at], sums[at + 1]];
+                            let mut pair = [sums[at], sums[at + 1]];
+                            if let Some(scale) = &scale {
+                                pair = both(a, "mul", pair, scale.values[eight]);
+                            }
                             match &bias {
                                 Some(bias) => both(a, "add", pair, bias.values[eight]),
                                 None => pair,
@@ -77,7 +84,7 @@ impl GemmKernel {
         }
     }
 
-    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with their
+    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with scale and
     /// bias, `added` is the residual's.
     fn word(
         &self,
@@ -191,14 +198,14 @@ fn unpack(a: &mut Asm, word: Reg) -> [Reg; 2] {
     })
 }
 
-/// The two values, f32, of every eight columns that a thread adds to.
-struct Bias {
+/// The two values, f32, that a vector has for every eight columns of a thread.
+struct Vector {
     values: Vec<[Reg; 2]>,
 }
 
-impl Bias {
-    fn new(a: &mut Asm, f: &Frame, lane: &Lane, columns: u32) -> Bias {
-        let (base, wide, column) = (a.view(3), a.b64(), a.b32());
+impl Vector {
+    fn new(a: &mut Asm, f: &Frame, lane: &Lane, view: usize, columns: u32) -> Vector {
+        let (base, wide, column) = (a.view(view), a.b64(), a.b32());
         op!(a, "mad.lo.u32 {column}, {}, 2, {}", lane.of_four, f.n0);
         op!(a, "mul.wide.u32 {wide}, {column}, 4");
         op!(a, "add.u64 {base}, {base}, {wide}");
@@ -225,7 +232,7 @@ impl Bias {
             pair
         });
         let values = values.collect();
-        Bias { values }
+        Vector { values }
     }
 }
 

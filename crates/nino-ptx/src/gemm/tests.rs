@@ -26,7 +26,10 @@ fn kernels() -> Vec<GemmKernel> {
             window(3, 1, 1),
         ];
         for window in [None].into_iter().chain(windows) {
-            for (bias, residual) in [(false, false), (true, false), (true, true)] {
+            let around = [(false, false), (true, false), (true, true)];
+            for ((bias, residual), scale) in
+                around.into_iter().flat_map(|b| [(b, false), (b, true)])
+            {
                 let affine = Act::Affine {
                     mul: 0.03125f32.to_bits(),
                     add: 0,
@@ -36,6 +39,7 @@ fn kernels() -> Vec<GemmKernel> {
                     let kernel = GemmKernel {
                         tile,
                         window,
+                        scale,
                         bias,
                         act,
                         residual,

@@ -6,10 +6,8 @@
 //! recomputes the last 16 values. Fewer than sixteen are double-precision pairs; the second of a
 //! pair waits in the generator for later calls.
 
-use std::num::NonZero;
-use std::thread;
-
 use super::mt19937::Mt19937;
+use crate::parallel;
 
 /// Fewer values than this (a large image has a quarter of it) are not worth threads.
 const PARALLEL: usize = 1 << 18;
@@ -70,20 +68,14 @@ impl TorchCpu {
 /// Over whole blocks, on all cores where there are many: the uniforms are in place, so blocks are
 /// independent.
 fn box_muller(values: &mut [f32]) {
-    let cores = if values.len() < PARALLEL {
+    let threads = if values.len() < PARALLEL {
         1
     } else {
-        thread::available_parallelism().map_or(1, NonZero::get)
+        parallel::cores()
     };
-    let run = |part: &mut [f32]| part.chunks_exact_mut(16).for_each(box_muller_16);
-    if cores == 1 {
-        return run(values);
-    }
-    let share = values.len().div_ceil(cores).next_multiple_of(16);
-    thread::scope(|scope| {
-        for part in values.chunks_mut(share) {
-            scope.spawn(move || run(part));
-        }
+    let share = values.len().div_ceil(threads).next_multiple_of(16).max(16);
+    parallel::for_each(values.chunks_mut(share), threads, |part| {
+        part.chunks_exact_mut(16).for_each(box_muller_16);
     });
 }
 

@@ -161,7 +161,7 @@ fn names_are_comfyuis_and_near_ones_are_offered() {
     }
     assert_eq!(
         Scheduler::find("karas").unwrap_err().to_string(),
-        "unknown scheduler `karas`; nearest: karras"
+        "no scheduler is called \"karas\"; did you mean karras?"
     );
     assert!(Sampler::find(&"x".repeat(1 << 20)).is_err());
     assert!(Sampler::find("").is_err());

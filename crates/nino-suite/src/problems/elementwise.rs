@@ -1,9 +1,10 @@
 //! Functions of one or two values, embeddings, reductions, casts.
 
 use super::{ACTIVATIONS, Problem};
-use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use crate::long::{C, EACH, PIXELS, W, image, odd};
+use crate::{Case, CaseBuilder, Class, Long, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{Act, Binary, BinaryFn, Op, ReduceFn, RopeLayout, TimestepEmbed};
+use nino_graph::{Act, Binary, BinaryFn, Graph, Node, Op, ReduceFn, RopeLayout, TimestepEmbed};
 
 pub(super) const PROBLEMS: &[Problem] = &[
     Problem {
@@ -205,4 +206,82 @@ fn cast(rng: &mut Rng) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Kernels over more than 2^32 elements.
+pub(super) const LONG: &[Long] = &[
+    Long::new("silu", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.silu(x)
+    }),
+    Long::new("silu of odd rows", W * 9, PIXELS, |g, h, t| {
+        let x = odd(g, h, t);
+        g.silu(x)
+    }),
+    Long::new("cast", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.cast(x, DType::BF16)
+    }),
+    Long::new("add", EACH, PIXELS, |g, h, t| {
+        long_plus(g, h, t, [1, h, W, C])
+    }),
+    Long::new("add channels", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        let b = g.param("b", [C], DType::F32);
+        g.add(x, b)
+    }),
+    Long::new("add one pixel", EACH, PIXELS, |g, h, t| {
+        long_plus(g, h, t, [1, 1, 1, C])
+    }),
+    Long::new("add one channel", EACH, PIXELS, |g, h, t| {
+        long_plus(g, h, t, [1, h, W, 1])
+    }),
+    Long::new("scale of each batch element", 15 * C, PIXELS, |g, b, t| {
+        let x = g.input("x", [b, 15, C], t);
+        let scale = g.input("scale", [b, 1, C], t);
+        g.mul(x, scale)
+    }),
+    Long::new("add to odd rows", W * 9, PIXELS, |g, h, t| {
+        let x = odd(g, h, t);
+        let b = g.param("b", [9], DType::F32);
+        g.add(x, b)
+    }),
+    Long::new("gate", EACH, PIXELS, |g, h, t| {
+        let x = g.input("x", [1, h, W, 2 * C], t);
+        g.gate(x, Act::Gelu)
+    }),
+    Long::new("mean of channels", EACH, 40, |g, h, t| {
+        let x = image(g, h, t);
+        g.reduce(x, 3, ReduceFn::Mean)
+    }),
+    Long::new("sum of columns", C, 8, |g, h, t| {
+        let x = image(g, h, t);
+        g.reduce(x, 2, ReduceFn::Sum)
+    }),
+    Long::new("peak of rows", EACH, 5, |g, b, t| {
+        let x = g.input("x", [b, 3, W, C], t);
+        g.reduce(x, 1, ReduceFn::Max)
+    }),
+    Long::new("rope", 6 * 48, PIXELS, |g, b, t| {
+        long_rope(g, b, t, RopeLayout::Interleaved)
+    }),
+    Long::new("rope of halves", 6 * 48, PIXELS, |g, b, t| {
+        long_rope(g, b, t, RopeLayout::Halves)
+    }),
+    Long::new("timestep embedding", C, PIXELS, |g, n, _| {
+        let t = g.input("t", [n], DType::F32);
+        g.timestep_embed(t, C)
+    }),
+];
+
+fn long_plus(g: &mut Graph, h: usize, dtype: DType, shape: [usize; 4]) -> Node {
+    let x = image(g, h, dtype);
+    let other = g.input("other", shape, dtype);
+    g.add(x, other)
+}
+
+fn long_rope(g: &mut Graph, b: usize, dtype: DType, layout: RopeLayout) -> Node {
+    let x = g.input("x", [b, 6, 4, 12], dtype);
+    let table = g.param("table", [6, 6, 2], DType::F32);
+    g.rope(x, table, layout)
 }

@@ -1,9 +1,10 @@
 //! Ops that move, repeat or resample values.
 
 use super::{ACTIVATIONS, Problem};
-use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use crate::long::{C, EACH, PIXELS, W, image, odd};
+use crate::{Case, CaseBuilder, Class, Long, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{Op, PadMode, Upsample, UpsampleMode};
+use nino_graph::{Graph, Node, Op, PadMode, Upsample, UpsampleMode};
 
 pub(super) const PROBLEMS: &[Problem] = &[
     Problem {
@@ -260,4 +261,89 @@ fn gather(rng: &mut Rng) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Kernels over more than 2^32 elements.
+pub(super) const LONG: &[Long] = &[
+    Long::new("concat of channels", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        let y = g.input("y", [1, h, W, 12], t);
+        g.concat(&[y, x], 3)
+    }),
+    Long::new("concat of odd channels", W * 9, PIXELS, |g, h, t| {
+        let x = odd(g, h, t);
+        let y = g.input("y", [1, h, W, 2], t);
+        g.concat(&[y, x], 3)
+    }),
+    Long::new("concat of rows", EACH, 40, |g, h, t| {
+        let parts = [h - 4, 4].map(|h| image(g, h, t));
+        g.concat(&parts, 1)
+    }),
+    Long::new("concat in batches", 3 * EACH, 30, long_joined),
+    Long::new("concat in batches, cut", 3 * EACH, PIXELS, long_joined),
+    Long::new("slice of channels", W * 8, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.slice(x, 3, 4, 12)
+    }),
+    Long::new("slice of odd channels", W * 11, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.slice(x, 3, 3, 14)
+    }),
+    Long::new("slice in batches", 4 * EACH, PIXELS, |g, b, t| {
+        let x = g.input("x", [b, 7, W, C], t);
+        g.slice(x, 1, 2, 6)
+    }),
+    Long::new("slice of the end", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.slice(x, 1, h - 8, h - 1)
+    }),
+    Long::new("permute in batches", 3 * EACH, 30, |g, b, t| {
+        let x = g.input("x", [b, 3, W, C], t);
+        g.permute(x, &[0, 2, 1, 3])
+    }),
+    Long::new("pad of channels", EACH, PIXELS, |g, h, t| {
+        long_padded(g, h, t, 3, PadMode::Constant(0.5))
+    }),
+    Long::new("pad of columns", EACH, PIXELS, |g, h, t| {
+        long_padded(g, h, t, 2, PadMode::Reflect)
+    }),
+    Long::new("pad of rows", EACH, PIXELS, |g, h, t| {
+        long_padded(g, h, t, 1, PadMode::Constant(0.5))
+    }),
+    Long::new("pad of rows with the last", EACH, PIXELS, |g, h, t| {
+        long_padded(g, h, t, 1, PadMode::Replicate)
+    }),
+    Long::new("nearest", EACH, 5, |g, h, t| {
+        let x = image(g, h, t);
+        g.upsample(x, 2, UpsampleMode::Nearest)
+    }),
+    // Places between rows are f32: only a batch of pictures can be long.
+    Long::new("bilinear", 12 * EACH, 5, |g, b, t| {
+        let x = g.input("x", [b, 3, W, C], t);
+        g.upsample(x, 2, UpsampleMode::Bilinear)
+    }),
+    Long::new("bilinear of odd channels", 12 * W * 9, 5, |g, b, t| {
+        let x = g.input("x", [b, 3, W, 9], t);
+        g.upsample(x, 2, UpsampleMode::Bilinear)
+    }),
+    Long::new("average pool", EACH / 2, 5, |g, h, t| {
+        let x = g.input("x", [1, h, W * 2, C], t);
+        g.avg_pool(x, 2)
+    }),
+    Long::new("gather", C, PIXELS, |g, n, t| {
+        let table = g.param("table", [10, C], DType::F16);
+        let ids = g.input("ids", [n], DType::I32);
+        g.gather(table, ids, t)
+    }),
+];
+
+/// A batch of small images joined along their height.
+fn long_joined(g: &mut Graph, b: usize, dtype: DType) -> Node {
+    let parts = [1, 2].map(|h| g.input("part", [b, h, W, C], dtype));
+    g.concat(&parts, 1)
+}
+
+fn long_padded(g: &mut Graph, h: usize, dtype: DType, axis: usize, mode: PadMode) -> Node {
+    let x = image(g, h, dtype);
+    g.pad(x, axis, 2, 1, mode)
 }

@@ -2,9 +2,10 @@
 
 use super::elementwise::ACTS;
 use super::{ACTIVATIONS, Problem};
-use crate::{Case, CaseBuilder, Class, Rng, Tensor};
+use crate::long::{C, EACH, PIXELS, W, image, odd};
+use crate::{Case, CaseBuilder, Class, Long, Rng, Tensor};
 use nino_dtype::DType;
-use nino_graph::{NormKind, Op, Over, RowNorm, Stats};
+use nino_graph::{Act, Graph, Node, NormKind, Normalize, Op, Over, Prologue, RowNorm, Stats};
 
 pub(super) const PROBLEMS: &[Problem] = &[
     Problem {
@@ -175,4 +176,91 @@ fn softmax(rng: &mut Rng) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Kernels over more than 2^32 elements.
+pub(super) const LONG: &[Long] = &[
+    Long::new("normalize groups", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        let stats = g.input("stats", [1, 3, 2], DType::F32);
+        long_normalize(g, x, stats)
+    }),
+    Long::new(
+        "normalize groups of batches",
+        EACH * 3,
+        PIXELS,
+        |g, b, t| {
+            let x = g.input("x", [b, 3, W, C], t);
+            let stats = g.input("stats", [b, 3, 2], DType::F32);
+            long_normalize(g, x, stats)
+        },
+    ),
+    Long::new("normalize odd groups", W * 9, PIXELS, |g, h, t| {
+        let x = odd(g, h, t);
+        let stats = g.input("stats", [1, 3, 2], DType::F32);
+        long_normalize(g, x, stats)
+    }),
+    Long::new("normalize rows", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        let stats = g.input("stats", [h * W, 2], DType::F32);
+        long_normalize(g, x, stats)
+    }),
+    Long::new("statistics of rows", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        long_stats(g, x, Over::Rows)
+    }),
+    // The chunks of a long tensor are long: here both are, and batch elements make the difference.
+    Long {
+        name: "statistics of groups",
+        sizes: [1, 3],
+        rows: 1,
+        build: |g, b, t| {
+            let x = g.input("x", [b, (1 << 31) / EACH - 99, W, C], t);
+            long_stats(g, x, Over::Groups(3))
+        },
+    },
+    Long::new("row norm", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        long_row_norm(g, x)
+    }),
+    Long::new("row norm of odd rows", W * 9, PIXELS, |g, h, t| {
+        let x = odd(g, h, t);
+        long_row_norm(g, x)
+    }),
+    Long::new("softmax", EACH, PIXELS, |g, h, t| {
+        let x = image(g, h, t);
+        g.softmax(x)
+    }),
+];
+
+fn long_normalize(g: &mut Graph, x: Node, stats: Node) -> Node {
+    let c = g.shape(x).last_dim();
+    let norm = Prologue {
+        stats,
+        weight: Some(g.param("weight", [c], DType::F32)),
+        bias: Some(g.param("bias", [c], DType::F32)),
+        act: Some(Act::Silu),
+    };
+    g.push(Op::Normalize(Normalize { x, norm }))
+}
+
+fn long_stats(g: &mut Graph, x: Node, over: Over) -> Node {
+    let (kind, eps) = (NormKind::Layer, 1e-5);
+    g.push(Op::Stats(Stats { x, over, kind, eps }))
+}
+
+fn long_row_norm(g: &mut Graph, x: Node) -> Node {
+    let (d, b) = (g.shape(x).last_dim(), g.shape(x)[0]);
+    let dtype = g.dtype(x);
+    let row = RowNorm {
+        x,
+        kind: NormKind::Layer,
+        eps: 1e-5,
+        weight: Some(g.param("weight", [d], DType::F32)),
+        bias: Some(g.param("bias", [d], DType::F32)),
+        scale: Some(g.input("scale", [b, d], dtype)),
+        shift: Some(g.input("shift", [b, d], dtype)),
+        act: Some(Act::Silu),
+    };
+    g.push(Op::RowNorm(row))
 }

@@ -112,6 +112,13 @@ impl Eval<'_> {
 
     fn epilogue(&self, mut out: Tensor, e: &Epilogue) -> Tensor {
         let n = out.shape.last_dim();
+        if let Some(scale) = e.scale {
+            let scale = self.get(scale);
+            out.values
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, v)| *v *= scale.values[i % n]);
+        }
         if let Some(bias) = e.bias {
             let bias = self.get(bias);
             out.values

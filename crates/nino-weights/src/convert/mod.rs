@@ -76,7 +76,7 @@ pub fn convert(
 }
 
 impl Target {
-    /// By the end of a file's name.
+    /// The format that the end of a file's name tells.
     pub fn of(path: &Path) -> Option<Target> {
         match path.extension()?.to_str()?.to_lowercase().as_str() {
             "safetensors" | "sft" => Some(Target::Safetensors),

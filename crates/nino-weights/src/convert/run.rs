@@ -40,6 +40,8 @@ pub(super) fn run(
     plan: &Plan,
     progress: &mut impl FnMut(Progress<'_>) -> bool,
 ) -> Result<Report> {
+    // Now, because the output may replace the input.
+    let before = total_size(&index.files);
     let tensors: Vec<NewTensor> = plan
         .jobs
         .iter()
@@ -64,14 +66,17 @@ pub(super) fn run(
     let mut collector = Collector::default();
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Vec<Vec<u8>>>(1);
-        let written = scope.spawn(move || {
+        let write = move || {
             for batch in receiver {
                 for bytes in batch {
                     writer.write(&bytes)?;
                 }
             }
             Ok(writer)
-        });
+        };
+        let thread = std::thread::Builder::new().name("writes what is converted".to_owned());
+        let written = thread.spawn_scoped(scope, write);
+        let written = written.map_err(Error::io(out, "start a thread to write"))?;
         let done = work(reader, index, plan, &mut collector, progress, |batch| {
             sender.send(batch).is_ok()
         });
@@ -91,7 +96,7 @@ pub(super) fn run(
     let after = std::fs::metadata(out)
         .map_err(Error::io(out, "read the size of"))?
         .len();
-    Ok(collector.finish(total_size(&index.files), after))
+    Ok(collector.finish(before, after))
 }
 
 /// Goes through all pieces; `false` when it was asked to stop.

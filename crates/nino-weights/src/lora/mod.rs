@@ -98,7 +98,7 @@ pub struct Update {
 #[derive(Clone, Debug)]
 pub struct Lora {
     pub format: LoraFormat,
-    /// In the order of their targets.
+    /// The updates, in the order of their targets.
     pub updates: Vec<Update>,
     /// Names that belong to no layer any known model has.
     pub unknown: Vec<String>,

@@ -41,7 +41,7 @@ pub(super) fn rewrite(rules: &[(&str, &str)], name: &str) -> Option<String> {
         .find_map(|(from, to)| Some(Captures::of(from, name)?.fill(to)))
 }
 
-/// As [`rewrite`], for tables with operations.
+/// Rewrites a name as [`rewrite`] does, for tables with operations.
 pub(super) fn rewrite_op(rules: &[(&str, &str, Op)], name: &str) -> Option<(String, Op)> {
     rules
         .iter()

@@ -9,6 +9,7 @@ mod tensor;
 mod zip;
 
 use nino_dtype::DType;
+pub use state::ALONE;
 
 use crate::{Entry, Metadata, Source};
 
@@ -28,7 +29,7 @@ pub enum Problem {
     Legacy { offset: u64, what: &'static str },
     #[error("big-endian file; only little-endian ones are readable")]
     BigEndian,
-    #[error("holds {found}, not a dictionary of tensors")]
+    #[error("holds {found}, neither a tensor nor a dictionary of tensors")]
     NoStateDict { found: String },
     #[error("dictionary nests deeper than {most} levels at {name:?}")]
     Depth { name: String, most: usize },

@@ -1,4 +1,5 @@
-//! Finds the dictionary of tensors in what a pickle holds and flattens it to dotted names.
+//! Finds the dictionary of tensors in what a pickle holds and flattens it to dotted names. A pickle
+//! that holds one tensor alone, as `torch.save(latent, path)` writes it, gives that tensor.
 
 use std::collections::HashSet;
 
@@ -13,17 +14,15 @@ const MAX_DEPTH: usize = 16;
 /// many places. Two thousand tensors have a hundred thousand.
 const MAX_NAMES: usize = 64 << 20;
 
+/// The name that a tensor gets where the file holds it alone and so gives it none.
+pub const ALONE: &str = "tensor";
+
 /// Walks the top value. `storage(tensor, key, bytes)` says where a storage's bytes are.
 pub(super) fn collect(
     heap: &Heap,
     top: Id,
     storage: impl FnMut(&str, &str, u64) -> Result<Span, Problem>,
 ) -> Result<Parsed, Problem> {
-    let Node::Dict(items) = heap.get(top) else {
-        return Err(Problem::NoStateDict {
-            found: describe(heap, top),
-        });
-    };
     let mut walk = Walk {
         heap,
         storage,
@@ -32,6 +31,18 @@ pub(super) fn collect(
         n_bytes: 0,
         entries: Vec::new(),
         metadata: Metadata::new(),
+    };
+    let Node::Dict(items) = heap.get(top) else {
+        let Some(view) = tensor::view(heap, top, ALONE)? else {
+            return Err(Problem::NoStateDict {
+                found: describe(heap, top),
+            });
+        };
+        walk.tensor(ALONE.to_owned(), view)?;
+        return Ok(Parsed {
+            entries: walk.entries,
+            metadata: walk.metadata,
+        });
     };
     // Training checkpoints keep the model under this key, beside the optimizer and the like.
     let state = items
@@ -63,7 +74,7 @@ struct Walk<'a, F> {
     storage: F,
     visited: HashSet<Id>,
     names: HashSet<String>,
-    /// Of names and values so far.
+    /// Bytes of names and values so far.
     n_bytes: usize,
     entries: Vec<Entry>,
     metadata: Metadata,
@@ -145,9 +156,9 @@ fn describe(heap: &Heap, id: Id) -> String {
     match heap.get(id) {
         Node::Opaque(_) => match heap.class(id) {
             Some(class) => format!("an object of class {class}"),
-            None => "the result of a call".to_owned(),
+            None => "an object".to_owned(),
         },
-        Node::Call { .. } => "a single tensor".to_owned(),
+        Node::Call { .. } => "the result of a call".to_owned(),
         Node::List(_) | Node::Tuple(_) => "a list".to_owned(),
         _ => "a plain value".to_owned(),
     }

@@ -7,7 +7,7 @@ use super::pickle::{Heap, Id, Node};
 use super::{Problem, dtype_from_name};
 use crate::{Entry, Span};
 
-/// As many as PyTorch's own tensors have.
+/// The most dimensions of a tensor, which is PyTorch's own limit.
 const MAX_DIMENSIONS: usize = 64;
 /// Bytes of a storage's name; PyTorch numbers them.
 const MAX_KEY: usize = 1024;

@@ -277,7 +277,7 @@ fn config(kind: InputKind) -> Json {
     }
 }
 
-/// As Python shows a value.
+/// Writes a value as Python shows it.
 fn quoted(value: &Json) -> String {
     match value.as_str() {
         Some(text) => format!("'{text}'"),
@@ -285,7 +285,8 @@ fn quoted(value: &Json) -> String {
     }
 }
 
-/// For people. ComfyUI's own words are [`Problem::message`] and [`Problem::details`].
+/// Writes the problem for people. ComfyUI's own words are [`Problem::message`] and
+/// [`Problem::details`].
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

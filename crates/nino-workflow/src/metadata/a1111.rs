@@ -2,40 +2,7 @@
 
 use super::Found;
 use crate::{Graph, GraphError, Limits, Link, Node};
-
-/// ComfyUI's names of samplers, and A1111's.
-pub const SAMPLERS: [(&str, &str); 17] = [
-    ("euler", "Euler"),
-    ("euler_ancestral", "Euler a"),
-    ("lms", "LMS"),
-    ("heun", "Heun"),
-    ("dpm_2", "DPM2"),
-    ("dpm_2_ancestral", "DPM2 a"),
-    ("dpmpp_2s_ancestral", "DPM++ 2S a"),
-    ("dpmpp_2m", "DPM++ 2M"),
-    ("dpmpp_sde", "DPM++ SDE"),
-    ("dpmpp_2m_sde", "DPM++ 2M SDE"),
-    ("dpmpp_2m_sde_heun", "DPM++ 2M SDE Heun"),
-    ("dpmpp_3m_sde", "DPM++ 3M SDE"),
-    ("dpm_fast", "DPM fast"),
-    ("dpm_adaptive", "DPM adaptive"),
-    ("ddim", "DDIM"),
-    ("uni_pc", "UniPC"),
-    ("lcm", "LCM"),
-];
-
-/// ComfyUI's names of schedulers, and A1111's. The first name for each is the one to write.
-pub const SCHEDULERS: [(&str, &str); 9] = [
-    ("normal", "Normal"),
-    ("normal", "Uniform"),
-    ("karras", "Karras"),
-    ("exponential", "Exponential"),
-    ("sgm_uniform", "SGM Uniform"),
-    ("kl_optimal", "KL Optimal"),
-    ("simple", "Simple"),
-    ("ddim_uniform", "DDIM"),
-    ("beta", "Beta"),
-];
+use nino_engine::{SamplerInfo, Scheduler};
 
 /// Fields that become a part of the graph, or say nothing of the picture.
 const PLAIN: [&str; 15] = [
@@ -183,10 +150,21 @@ impl Parameters {
     }
 
     fn sampler(&self) -> Result<Node, String> {
-        let (sampler, said) = sampler(self.field("Sampler").unwrap_or("Euler"));
+        let label = self.field("Sampler").unwrap_or("Euler");
+        // A name that is not known stays as it is: the check of the graph says what there is.
+        let (sampler, said) = match SamplerInfo::parse(label) {
+            Ok(found) => {
+                let automatic = Scheduler::automatic(found.sampler);
+                (found.sampler.name, found.scheduler.unwrap_or(automatic))
+            }
+            Err(_) => (label, Scheduler::Normal),
+        };
         let scheduler = match self.field("Schedule type") {
-            Some(label) => scheduler(label, &sampler),
-            None => said.map_or_else(|| scheduler("Automatic", &sampler), str::to_owned),
+            None | Some("Automatic") => said.name(),
+            Some(label) => match Scheduler::parse(label) {
+                Ok(found) => found.name(),
+                Err(_) => label,
+            },
         };
         // A1111 draws noise on the GPU unless it is told to.
         let rng = match self.field("RNG") {
@@ -211,38 +189,6 @@ fn at(node: &str, slot: usize) -> Link {
     }
 }
 
-/// The sampler and, where the name says so, the scheduler, by ComfyUI's names.
-pub fn sampler(label: &str) -> (String, Option<&'static str>) {
-    // Before 1.9 the schedule was part of the sampler's name.
-    for (ours, theirs) in SCHEDULERS {
-        if let Some(rest) = label.strip_suffix(theirs).and_then(|r| r.strip_suffix(' ')) {
-            return (named(&SAMPLERS, rest), Some(ours));
-        }
-    }
-    (named(&SAMPLERS, label), None)
-}
-
-/// A scheduler by ComfyUI's name; A1111's own choice depends on the sampler.
-pub fn scheduler(label: &str, sampler: &str) -> String {
-    if label == "Automatic" {
-        let automatic = match sampler {
-            "dpmpp_2m" | "dpmpp_sde" | "dpmpp_2s_ancestral" | "dpm_2" | "dpm_2_ancestral" => {
-                "karras"
-            }
-            "dpmpp_2m_sde" | "dpmpp_2m_sde_heun" | "dpmpp_3m_sde" => "exponential",
-            _ => "normal",
-        };
-        return automatic.to_owned();
-    }
-    named(&SCHEDULERS, label)
-}
-
-/// ComfyUI's name for A1111's; the same where it is ComfyUI's already.
-fn named(table: &[(&str, &str)], label: &str) -> String {
-    let known = table.iter().find(|(_, theirs)| *theirs == label);
-    known.map_or(label, |(ours, _)| ours).to_owned()
-}
-
 /// `Key: value, Key: "quoted, value"`.
 fn fields(line: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
@@ -264,8 +210,8 @@ fn fields(line: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// A prompt without its `<lora:name:0.8>`, and those.
-fn without_loras(prompt: &str) -> (String, Vec<String>) {
+/// A prompt without its `<lora:name:0.8>`, and what those say: `name:0.8`.
+pub fn without_loras(prompt: &str) -> (String, Vec<String>) {
     let (mut text, mut loras) = (String::new(), Vec::new());
     let mut rest = prompt;
     while let Some((before, after)) = rest.split_once("<lora:") {

@@ -7,7 +7,7 @@ use crate::node::table::{MAX_SIDE, combo, file, float, int, link, named, out, te
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Latents, Value};
-use nino_engine::{Latent, Upscale};
+use nino_engine::{Latent, LatentSize, Upscale};
 
 const LATENT: &str = "model/latent";
 /// Pixels of a latent pixel, as ComfyUI counts sizes.
@@ -146,7 +146,7 @@ fn empty(call: &mut Call<'_, '_>, channels: usize) -> Result<Vec<Value>, NodeErr
     let (width, height) = (call.size("width")? / SCALE, call.size("height")? / SCALE);
     let batch = call.size("batch_size")?;
     call.room_for("a latent", &[batch, channels, height, width])?;
-    let latent = Latent::empty(batch, channels, height, width);
+    let latent = Latent::empty(batch, channels, LatentSize::picture(height, width));
     Ok(vec![Value::latent(latent)])
 }
 

@@ -238,11 +238,11 @@ fn tell(call: &mut Call<'_, '_>, spec: &LoraSpec, applied: &Applied) {
     let name = spec.path.display();
     if let Some(first) = applied.unmatched.first() {
         let n = applied.unmatched.len();
-        let text = format!("{name}: {n} updates have no place in the model, such as {first}");
+        let text = format!("{name}: updates without a place in the model: {n}, such as {first}");
         (call.control.on_event)(Event::Note(text));
     }
     if applied.widened > 0 {
-        let text = format!("{name}: {} layers are held as f16", applied.widened);
+        let text = format!("{name}: layers held as f16: {}", applied.widened);
         (call.control.on_event)(Event::Note(text));
     }
 }

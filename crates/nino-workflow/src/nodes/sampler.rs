@@ -9,7 +9,7 @@ use crate::types::Socket;
 use crate::value::{Latents, Value};
 use nino_engine::{
     Conditioning, DiffusionModel, Latent, Mask, Noise, Rng, SAMPLERS, SampleRequest, Sampled,
-    SamplerInfo, SamplerOptions, Scheduler, Seed, Window, sample, sigmas,
+    SamplerInfo, SamplerOptions, Scheduler, Seed, Unfinished, Window, sample, sigmas,
 };
 
 const STEPS: (i128, i128) = (0, 10_000);
@@ -189,8 +189,18 @@ impl Sampling<'_> {
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
         };
-        let sampled = sample(call.store, self.model, &request, &mut call.control);
-        Ok(sampled.map_err(nino_engine::EngineError::from)?)
+        match sample(call.store, self.model, &request, &mut call.control) {
+            Ok(sampled) => {
+                call.tell_sampled(&sampled.latent, None);
+                Ok(sampled)
+            }
+            Err(Unfinished { error, reached }) => {
+                if let Some(reached) = &reached {
+                    call.tell_sampled(&reached.denoised, Some(reached));
+                }
+                Err(error.into())
+            }
+        }
     }
 }
 
@@ -200,7 +210,10 @@ fn fitted(model: &DiffusionModel, latent: &Latent) -> Latent {
     if latent.channels == channels || latent.values.iter().any(|&v| v != 0.0) {
         return latent.clone();
     }
-    Latent::empty(latent.batch, channels, latent.height, latent.width)
+    Latent {
+        is_video: latent.is_video,
+        ..Latent::empty(latent.batch, channels, latent.size())
+    }
 }
 
 /// A sampled latent with the mask of the one it came from.

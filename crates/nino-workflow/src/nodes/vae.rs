@@ -77,7 +77,7 @@ pub(super) static NODES: &[NodeDef] = &[
 fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (samples, vae) = (call.latents("samples")?, call.vae("vae")?);
     let latent = &samples.latent;
-    let side = vae.vae.scale();
+    let side = vae.kind.scale();
     let sizes = [latent.batch, latent.height * side, latent.width * side, 3];
     call.room_for("a batch of pictures", &sizes)?;
     let options = DecodeOptions {
@@ -99,7 +99,7 @@ fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 /// The largest part in the middle whose sides are multiples of the VAE's scale.
 pub(super) fn whole_squares(image: &Image, vae: &VaeFile) -> Image {
-    let scale = vae.vae.scale().max(1);
+    let scale = vae.kind.scale().max(1);
     let (width, height) = (image.width / scale * scale, image.height / scale * scale);
     let at = (image.width % scale / 2, image.height % scale / 2);
     super::image::cropped(image, at, width, height)
@@ -118,7 +118,7 @@ pub(super) fn encoded(
     let mut batch: Option<Latent> = None;
     for image in images {
         if image.width == 0 || image.height == 0 {
-            let scale = vae.vae.scale();
+            let scale = vae.kind.scale();
             let text =
                 format!("its picture is smaller than the {scale}x{scale} pixels of a latent's");
             return Err(NodeError::Input(text));

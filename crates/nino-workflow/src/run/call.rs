@@ -2,12 +2,13 @@
 
 use super::Settings;
 use crate::NodeError;
-use crate::host::{Host, Made, Output};
+use crate::host::{Host, Made, Output, SampledLatent};
 use crate::node::NodeDef;
 use crate::types::Socket;
 use crate::value::{Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
-    Conditioning, Control, DiffusionModel, Image, Mask, Store, TextEncoders, VaeFile,
+    Conditioning, Control, DiffusionModel, Image, Latent, Mask, Reached, Store, TextEncoders,
+    VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,15 @@ pub(crate) struct Call<'c, 'h> {
 }
 
 impl Call<'_, '_> {
+    /// Tells the host of a latent that the node sampled.
+    pub(crate) fn tell_sampled(&mut self, latent: &Latent, stopped: Option<&Reached>) {
+        self.host.sampled(&SampledLatent {
+            node: self.node,
+            latent,
+            stopped,
+        });
+    }
+
     /// An input; `None` where it is not given.
     pub(crate) fn get(&self, input: &'static str) -> Option<Value> {
         let found = self.inputs.iter().find(|(name, _)| *name == input);

@@ -1,5 +1,6 @@
 //! A second pass over the enlarged latent.
 
+use crate::args::{number, whole};
 use crate::size::Size;
 use clap::{Args, ValueEnum};
 use std::str::FromStr;
@@ -19,10 +20,10 @@ pub(crate) struct HiresArgs {
     )]
     pub(crate) hires_method: UpscaleArg,
     /// Steps of the second pass [default: as many as the first]
-    #[arg(long, value_name = "N", requires = "hires", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", requires = "hires", value_parser = whole::<u32>(1..=10_000))]
     pub(crate) hires_steps: Option<u32>,
     /// How much the second pass may change, 0 to 1
-    #[arg(long, value_name = "N", default_value_t = 0.5, requires = "hires", value_parser = super::sampling::share)]
+    #[arg(long, value_name = "N", default_value_t = 0.5, requires = "hires", value_parser = number(0.0..=1.0))]
     pub(crate) hires_denoise: f64,
 }
 
@@ -37,15 +38,12 @@ impl FromStr for HiresArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<HiresArg, &'static str> {
-        if let Ok(size) = text.parse() {
-            return Ok(HiresArg::Size(size));
-        }
         let number = text.strip_suffix(['x', 'X', '×']).unwrap_or(text);
         match number.trim().parse::<f64>() {
             Ok(factor) if (1.0..=8.0).contains(&factor) => Ok(HiresArg::Factor(factor)),
-            _ => {
-                Err("give a factor from 1x to 8x, such as 2x or 1.5x, or a size such as 1024x1024")
-            }
+            _ => text.parse().map(HiresArg::Size).map_err(
+                |_| "give a factor from 1x to 8x, such as 2x or 1.5x, or a size such as 1024x1024",
+            ),
         }
     }
 }
@@ -68,6 +66,7 @@ mod tests {
     fn a_factor_or_a_size() {
         assert_eq!("2x".parse(), Ok(HiresArg::Factor(2.0)));
         assert_eq!("1.5".parse(), Ok(HiresArg::Factor(1.5)));
+        assert_eq!("2".parse(), Ok(HiresArg::Factor(2.0)));
         let size = Size {
             width: 1024,
             height: 768,

@@ -1,6 +1,7 @@
 //! Which weights to use.
 
 use clap::{Args, ValueEnum};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -9,7 +10,7 @@ use std::str::FromStr;
 pub(crate) struct ModelArgs {
     /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built
     /// in]
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(short, long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]
@@ -27,12 +28,13 @@ pub(crate) struct ModelArgs {
     /// Layer of the text encoders to stop at, counted from the last: 1 or -1 is the last, 2 or -2
     /// the one before it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for
     /// SD 2.x and SDXL]
-    #[arg(long, value_name = "N", value_parser = clip_skip, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = clip_skip)]
     pub(crate) clip_skip: Option<usize>,
     /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: as its file tells]
     #[arg(long, value_name = "WHAT")]
     pub(crate) prediction: Option<PredictionArg>,
-    /// Noise levels that end in pure noise, for models trained with zero terminal SNR
+    /// With --prediction: noise levels that end in pure noise, for models trained with zero
+    /// terminal SNR
     #[arg(long, requires = "prediction")]
     pub(crate) zsnr: bool,
 }
@@ -85,6 +87,16 @@ pub(crate) struct LoraArg {
     pub(crate) clip: f32,
 }
 
+impl fmt::Display for LoraArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.unet)?;
+        if self.clip.to_bits() != self.unet.to_bits() {
+            write!(f, ":{}", self.clip)?;
+        }
+        Ok(())
+    }
+}
+
 impl FromStr for LoraArg {
     type Err = String;
 
@@ -101,6 +113,15 @@ impl FromStr for LoraArg {
         }
         if rest.is_empty() {
             return Err("a LoRA is a file and its strength, such as style.safetensors:0.8".into());
+        }
+        if let Some((file, strength)) = rest.rsplit_once(':')
+            && !file.is_empty()
+            && !strength.contains(['/', '\\'])
+            && !std::path::Path::new(rest).exists()
+        {
+            return Err(format!(
+                "the strength of {file} is {strength:?}, which is no number: write {file}:0.8"
+            ));
         }
         if let Some(bad) = numbers.iter().find(|n| !n.is_finite()) {
             return Err(format!("a strength of {bad} is no number to multiply with"));

@@ -1,5 +1,6 @@
 //! Seeing the picture grow.
 
+use crate::args::whole;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -9,9 +10,9 @@ pub(crate) struct PreviewArgs {
     /// Write what the unfinished picture looks like to this file, over and over: png, jpg or webp
     #[arg(long, value_name = "FILE")]
     pub(crate) preview: Option<PathBuf>,
-    /// A preview every so many steps
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(crate) preview_every: u16,
+    /// A preview every so many steps [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=10_000))]
+    pub(crate) preview_every: Option<u16>,
     /// TAESD to decode previews with; else they are a color for each 8x8 pixels
     #[arg(long, value_name = "FILE")]
     pub(crate) preview_vae: Option<PathBuf>,

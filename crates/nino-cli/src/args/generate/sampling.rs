@@ -1,44 +1,48 @@
 //! How noise becomes a latent.
 
+use crate::args::{SeedArg, number, seed, whole};
 use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
-    /// Same seed, same picture [default: a new one, which is told]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(crate) seed: Option<u64>,
+    /// Same seed, same picture; -1 draws a new one [default: a new one, which the report names]
+    #[arg(long, value_name = "N", value_parser = seed)]
+    pub(crate) seed: Option<SeedArg>,
     /// Steps of sampling [default: the model's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     pub(crate) steps: Option<u32>,
     /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: the
     /// model's]
-    #[arg(long, value_name = "N", value_parser = finite, allow_negative_numbers = true)]
-    pub(crate) cfg: Option<f32>,
+    #[arg(long, alias = "cfg-scale", value_name = "N", value_parser = number(-100.0..=100.0))]
+    pub(crate) cfg: Option<f64>,
     /// What Flux is told of the guidance, beside --cfg [default: 3.5]
-    #[arg(long, value_name = "N", value_parser = finite)]
-    pub(crate) guidance: Option<f32>,
+    #[arg(long, value_name = "N", value_parser = number(0.0..=100.0))]
+    pub(crate) guidance: Option<f64>,
     /// Take back the contrast that --cfg adds: 0 leaves it, 1 takes all, 0.7 is usual
-    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = share)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = number(0.0..=1.0))]
     pub(crate) cfg_rescale: f64,
-    /// Sampler, by ComfyUI's names [default: the model's]
-    #[arg(long, value_name = "NAME")]
+    /// Sampler, by ComfyUI's, A1111's or stable-diffusion.cpp's name; `nino samplers` lists them
+    /// [default: the model's]
+    #[arg(long, alias = "sampling-method", value_name = "NAME")]
     pub(crate) sampler: Option<String>,
-    /// Scheduler, by ComfyUI's names [default: the model's]
+    /// Scheduler, by the same names [default: the model's]
     #[arg(long, value_name = "NAME")]
     pub(crate) scheduler: Option<String>,
     /// Share of the noise to start with, 0 to 1: the same as ComfyUI's denoise and others' strength
     /// [default: 0.75 with --image, else 1]
-    #[arg(long, visible_alias = "strength", value_name = "N", value_parser = share, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "strength", value_name = "N", value_parser = number(0.0..=1.0))]
     pub(crate) denoise: Option<f64>,
     /// Stream of noise: torch (as ComfyUI) or philox (as A1111 on CUDA)
     #[arg(long, value_name = "NAME", default_value = "torch")]
     pub(crate) rng: String,
     /// Begin with this step, counted from 0, as ComfyUI's KSamplerAdvanced
-    #[arg(long, value_name = "N", conflicts_with = "denoise", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with = "denoise",
+          value_parser = whole::<u32>(0..=10_000))]
     pub(crate) start_at_step: Option<u32>,
     /// End before this step
-    #[arg(long, value_name = "N", conflicts_with = "denoise", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with = "denoise",
+          value_parser = whole::<u32>(0..=10_000))]
     pub(crate) end_at_step: Option<u32>,
     /// Add no noise: the --latent to start from has its own
     #[arg(long, requires = "from")]
@@ -46,19 +50,4 @@ pub(crate) struct SamplingArgs {
     /// Leave the noise of the step it ends at in the latent, for another run to go on from
     #[arg(long, requires = "end_at_step")]
     pub(crate) return_with_leftover_noise: bool,
-}
-
-/// A number from 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, &'static str> {
-    match text.parse() {
-        Ok(n) if (0.0..=1.0).contains(&n) => Ok(n),
-        _ => Err("it is a number from 0 to 1"),
-    }
-}
-
-fn finite(text: &str) -> Result<f32, &'static str> {
-    match text.parse::<f32>() {
-        Ok(n) if n.is_finite() => Ok(n),
-        _ => Err("it is a number such as 7 or 4.5"),
-    }
 }

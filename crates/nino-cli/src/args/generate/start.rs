@@ -1,5 +1,6 @@
 //! What sampling starts from: a picture, a mask, a larger canvas, a latent.
 
+use crate::args::whole;
 use crate::size::Size;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 #[command(next_help_heading = "Start from a picture")]
 pub(crate) struct StartArgs {
     /// Picture to start from; how much of it changes, --strength says
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "init-img", value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
     /// Repaint only where this picture is white; `alpha` repaints where --image is transparent
     #[arg(long, value_name = "FILE", requires = "from")]
@@ -18,10 +19,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "WHAT", requires = "masked")]
     pub(crate) mask_fill: Option<FillArg>,
     /// Grow the mask by so many pixels [default: 6 over gray, else 0]
-    #[arg(long, value_name = "PIXELS", requires = "masked")]
+    #[arg(long, value_name = "PIXELS", requires = "masked", value_parser = whole::<u16>(0..=65_535))]
     pub(crate) mask_grow: Option<u16>,
     /// Soften the mask's border over so many pixels [default: 0]
-    #[arg(long, value_name = "PIXELS", requires = "masked")]
+    #[arg(long, value_name = "PIXELS", requires = "masked", value_parser = whole::<u16>(0..=65_535))]
     pub(crate) mask_feather: Option<u16>,
     /// Put the picture's own pixels back outside the mask, which the VAE else redraws
     #[arg(long, requires = "masked")]
@@ -40,7 +41,8 @@ pub(crate) struct StartArgs {
         long,
         value_name = "PIXELS",
         default_value_t = 40,
-        requires = "outpaint"
+        requires = "outpaint",
+        value_parser = whole::<u16>(0..=65_535)
     )]
     pub(crate) outpaint_feather: u16,
     /// Latent to start from, as --save-latent or ComfyUI's SaveLatent write it
@@ -67,7 +69,7 @@ impl FromStr for OutpaintArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<OutpaintArg, &'static str> {
-        if let Ok(size) = text.parse() {
+        if let (true, Ok(size)) = (text.contains(['x', 'X', '×']), text.parse()) {
             return Ok(OutpaintArg::Canvas(size));
         }
         let sides: Option<Vec<usize>> = text.split(',').map(|n| n.trim().parse().ok()).collect();

@@ -3,6 +3,7 @@
 use crate::args::BenchDecodeArgs;
 use crate::env::Env;
 use crate::failure::Usage;
+use crate::plural::count;
 use anyhow::Result;
 use nino_engine::{EngineError, Latent, ModelKind, Precision, VaeFile};
 use std::path::Path;
@@ -85,7 +86,7 @@ impl Case {
             words.push(format!("{} of", self.batch));
         }
         words.push(size);
-        words.extend(self.frames.map(|n| format!("{n} frames")));
+        words.extend(self.frames.map(|n| count(n, "frame")));
         if self.precision == Some(Precision::F16) {
             words.push("fp16".to_owned());
         }
@@ -98,8 +99,8 @@ impl Case {
     /// A seeded latent of about the size a VAE's latents have; as many latent frames as hold the
     /// frames asked for.
     pub(super) fn latent(&self, vae: &VaeFile) -> Result<Latent, EngineError> {
-        let (scale, c) = (vae.vae.scale(), vae.vae.latent_channels());
-        let t = match (vae.vae.time_scale(), self.frames) {
+        let (scale, c) = (vae.kind.scale(), vae.kind.latent_channels());
+        let t = match (vae.kind.time_scale(), self.frames) {
             (Some(time), Some(n)) => (n - 1).div_ceil(time) + 1,
             _ => 1,
         };
@@ -137,7 +138,7 @@ pub(super) fn chosen(
     let filter = args.filter.as_deref().unwrap_or_default();
     let mut work = Vec::new();
     for case in CASES.iter().filter(|c| c.name().contains(filter)) {
-        let fits = |vae: &&Arc<VaeFile>| vae.vae.time_scale().is_some() == case.frames.is_some();
+        let fits = |vae: &&Arc<VaeFile>| vae.kind.time_scale().is_some() == case.frames.is_some();
         work.extend(vaes.iter().filter(fits).map(|vae| (case, vae.clone())));
     }
     if work.is_empty() {

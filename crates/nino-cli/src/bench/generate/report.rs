@@ -8,6 +8,7 @@ use crate::bench::report::three;
 use crate::bench::timing::{Timing, ms};
 use crate::bytes::Bytes;
 use crate::device::Opened;
+use crate::plural::count;
 use crate::table::{Align, Table};
 use nino_graph::{Cost, Graph, Node, Op};
 use serde::Serialize;
@@ -132,7 +133,7 @@ impl Row {
 
     fn name(&self) -> String {
         match self.steps {
-            Some(n) => format!("{}, {n} steps", self.case),
+            Some(n) => format!("{}, {}", self.case, count(n as usize, "step")),
             None => self.case.clone(),
         }
     }

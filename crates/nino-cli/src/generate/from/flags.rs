@@ -1,10 +1,14 @@
 //! Flags of `generate` as a value: what was given, what a picture records, and a command line
 //! again.
 
-use crate::args::Cli;
+use crate::args::{LoraArg, grammar};
+use crate::failure::UsageWithHint;
+use crate::generate::names;
+use crate::generate::request::new_seed;
+use crate::size::Size;
 use anyhow::Result;
 use clap::parser::ValueSource;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use nino_engine::{GenerateRequest, Start};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +24,8 @@ pub(super) const REPEATED: &[&str] = &[
     "target-size",
     "crop",
     "size",
+    "width",
+    "height",
     "batch",
     "precision",
     "model",
@@ -76,6 +82,46 @@ impl Flags {
         self.values.insert(flag.to_owned(), vec![value.to_string()]);
     }
 
+    pub(super) fn remove(&mut self, flag: &str) {
+        self.values.remove(flag);
+    }
+
+    /// With LoRAs beside those that are there.
+    pub(in super::super) fn with_loras(&self, loras: &[LoraArg]) -> Flags {
+        let mut all = self.clone();
+        if !loras.is_empty() {
+            let values = all.values.entry("lora".to_owned()).or_default();
+            values.extend(loras.iter().map(ToString::to_string));
+        }
+        all
+    }
+
+    /// Brings what a graph takes as a value to ComfyUI's names: a sampler of another program, a
+    /// seed of -1, a size in two flags.
+    pub(super) fn settle(&mut self) -> Result<(), UsageWithHint> {
+        if let Some(label) = self.first("sampler") {
+            let found = names::sampler(label)?;
+            self.set("sampler", found.sampler.name);
+            if let (Some(scheduler), None) = (found.scheduler, self.first("scheduler")) {
+                self.set("scheduler", scheduler.name());
+            }
+        }
+        if let Some(label) = self.first("scheduler") {
+            let found = names::scheduler(label)?;
+            self.set("scheduler", found.name());
+        }
+        if self.first("seed").is_some_and(|seed| seed.trim() == "-1") {
+            self.set("seed", new_seed());
+        }
+        if let (Some(width), Some(height)) = (self.first("width"), self.first("height")) {
+            let size = format!("{width}x{height}");
+            self.set("size", size);
+            self.remove("width");
+            self.remove("height");
+        }
+        Ok(())
+    }
+
     /// All flags with their values; a switch has none.
     pub(in super::super) fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
         let all = self.values.iter();
@@ -89,11 +135,15 @@ impl Flags {
 
     /// What a command line gives itself.
     pub(in super::super) fn given(line: &[OsString]) -> Result<Flags> {
-        let matches = Cli::command().try_get_matches_from(line)?;
+        let matches = grammar().try_get_matches_from(line)?;
         let mut flags = Flags::default();
-        let Some((_, matches)) = matches.subcommand() else {
+        let Some((_, mut matches)) = matches.subcommand() else {
             return Ok(flags);
         };
+        // `plan generate` has the flags one verb further in.
+        while let Some((_, inner)) = matches.subcommand() {
+            matches = inner;
+        }
         for arg in generate().get_arguments() {
             let id = arg.get_id().as_str();
             let name = name(arg);
@@ -104,10 +154,12 @@ impl Flags {
             }
             let values = matches.get_raw(id).into_iter().flatten();
             let values = values.map(|v| v.to_string_lossy().into_owned()).collect();
-            let values = if arg.get_action().takes_values() {
-                values
-            } else {
-                Vec::new()
+            let values: Vec<String> = values;
+            let values = match name {
+                _ if !arg.get_action().takes_values() => Vec::new(),
+                // Words that were not quoted.
+                "prompt" => vec![values.join(" ")],
+                _ => values,
             };
             flags.values.insert(name.to_owned(), values);
         }
@@ -116,6 +168,15 @@ impl Flags {
 
     /// These, where `given` says nothing; then `given`.
     pub(super) fn below(mut self, given: &Flags) -> Flags {
+        // A size in two flags replaces one side of a recorded size, or both.
+        let sides = [given.first("width"), given.first("height")];
+        if sides.iter().any(Option::is_some)
+            && let Some(size) = self.first("size").and_then(|s| s.parse::<Size>().ok())
+        {
+            self.remove("size");
+            self.set("width", size.width);
+            self.set("height", size.height);
+        }
         for (name, values) in &given.values {
             self.values.insert(name.clone(), values.clone());
         }
@@ -172,6 +233,8 @@ impl Flags {
         all.set("scheduler", request.scheduler.name());
         // Of a start picture, --size means something else than what comes out.
         if request.start == Start::Empty {
+            all.remove("width");
+            all.remove("height");
             all.set("size", format!("{}x{}", request.width, request.height));
         }
         if request.window.is_none() {
@@ -203,7 +266,7 @@ impl Flags {
 
 /// The grammar of `generate`.
 pub(super) fn generate() -> Command {
-    let mut cli = Cli::command();
+    let mut cli = grammar();
     cli.build();
     cli.find_subcommand("generate").cloned().unwrap_or_default()
 }

@@ -30,6 +30,11 @@ fn every_flag_is_either_repeated_or_known_not_to_be() {
         "json",
         "verbose",
         "quiet",
+        "json-progress",
+        "prompts",
+        "force",
+        "no-metadata",
+        "quality",
         "help",
     ];
     for arg in flags::generate().get_arguments() {
@@ -50,19 +55,19 @@ fn given_flags_win_over_recorded_ones() {
     assert_eq!(recorded.notes.len(), 1, "{:?}", recorded.notes);
     let given = line(&["--from", "a.png", "--seed", "8", "-o", "b.png"]);
     let merged = recorded.clone().below(&Flags::given(&given).unwrap());
-    let Verb::Generate(args) = Cli::try_parse_from(merged.line(&given)).unwrap().verb else {
+    let Verb::Generate(args) = args::parse(&merged.line(&given)).unwrap().verb else {
         panic!()
     };
-    assert_eq!(args.prompt, "--a - b");
-    assert_eq!(args.sampling.seed, Some(8));
+    assert_eq!(args.prompt(), "--a - b");
+    assert_eq!(args.sampling.seed, Some(args::SeedArg(Some(8))));
     assert_eq!(args.sampling.steps, Some(4));
     assert_eq!(args.model.lora.len(), 2);
     assert_eq!(args.output, Some(PathBuf::from("b.png")));
     let given = line(&["another", "--from", "a.png", "--lora", "z"]);
     let merged = recorded.below(&Flags::given(&given).unwrap());
-    let Verb::Generate(args) = Cli::try_parse_from(merged.line(&given)).unwrap().verb else {
+    let Verb::Generate(args) = args::parse(&merged.line(&given)).unwrap().verb else {
         panic!()
     };
-    assert_eq!(args.prompt, "another");
+    assert_eq!(args.prompt(), "another");
     assert_eq!(args.model.lora.len(), 1);
 }

@@ -2,103 +2,14 @@
 //! several nodes have in common is changed in all of them; where they differ, only the user knows
 //! which is meant.
 
-use super::walk::{Place, places, prompts};
 use crate::args::{LoraArg, PredictionArg};
 use crate::failure::Usage;
 use crate::generate::from::Flags;
 use crate::size::Size;
 use clap::ValueEnum;
+use nino_workflow::walk::{Place, SEEDS, SETTINGS, places, prompts, reached, seeds, value};
 use nino_workflow::{Graph, Input, InputKind, Link, Node, Socket, nodes};
 use serde_json::{Value, json};
-
-/// Where flags with one value have their places.
-const PLACES: &[(&str, &[(&str, &str)])] = &[
-    (
-        "steps",
-        &[
-            ("KSampler", "steps"),
-            ("KSamplerAdvanced", "steps"),
-            ("BasicScheduler", "steps"),
-            ("KarrasScheduler", "steps"),
-            ("ExponentialScheduler", "steps"),
-            ("SDTurboScheduler", "steps"),
-        ],
-    ),
-    (
-        "cfg",
-        &[
-            ("KSampler", "cfg"),
-            ("KSamplerAdvanced", "cfg"),
-            ("SamplerCustom", "cfg"),
-            ("CFGGuider", "cfg"),
-        ],
-    ),
-    (
-        "sampler",
-        &[
-            ("KSampler", "sampler_name"),
-            ("KSamplerAdvanced", "sampler_name"),
-            ("KSamplerSelect", "sampler_name"),
-        ],
-    ),
-    (
-        "scheduler",
-        &[
-            ("KSampler", "scheduler"),
-            ("KSamplerAdvanced", "scheduler"),
-            ("BasicScheduler", "scheduler"),
-        ],
-    ),
-    (
-        "denoise",
-        &[
-            ("KSampler", "denoise"),
-            ("BasicScheduler", "denoise"),
-            ("SDTurboScheduler", "denoise"),
-        ],
-    ),
-    ("start-at-step", &[("KSamplerAdvanced", "start_at_step")]),
-    ("end-at-step", &[("KSamplerAdvanced", "end_at_step")]),
-    ("cfg-rescale", &[("RescaleCFG", "multiplier")]),
-    ("prediction", &[("ModelSamplingDiscrete", "sampling")]),
-    (
-        "guidance",
-        &[
-            ("FluxGuidance", "guidance"),
-            ("CLIPTextEncodeFlux", "guidance"),
-        ],
-    ),
-    (
-        "batch",
-        &[
-            ("EmptyLatentImage", "batch_size"),
-            ("EmptySD3LatentImage", "batch_size"),
-        ],
-    ),
-    (
-        "model",
-        &[
-            ("CheckpointLoaderSimple", "ckpt_name"),
-            ("UNETLoader", "unet_name"),
-            ("UnetLoaderGGUF", "unet_name"),
-        ],
-    ),
-    (
-        "clip",
-        &[("CLIPLoader", "clip_name"), ("CLIPLoaderGGUF", "clip_name")],
-    ),
-    ("image", &[("LoadImage", "image")]),
-    ("mask", &[("LoadImageMask", "image")]),
-    ("latent", &[("LoadLatent", "latent")]),
-];
-
-/// Nodes that draw noise, and where they have their seed.
-const SEEDS: &[(&str, &str)] = &[
-    ("KSampler", "seed"),
-    ("KSamplerAdvanced", "noise_seed"),
-    ("SamplerCustom", "noise_seed"),
-    ("RandomNoise", "noise_seed"),
-];
 
 /// Puts the flags into the graph. An error says why one has no single meaning there.
 pub(super) fn apply(graph: &mut Graph, given: &Flags) -> Result<(), Usage> {
@@ -120,7 +31,7 @@ pub(super) fn apply(graph: &mut Graph, given: &Flags) -> Result<(), Usage> {
                 }
             }
             flag => {
-                let known = PLACES.iter().find(|(known, _)| *known == flag);
+                let known = SETTINGS.iter().find(|(known, _)| *known == flag);
                 let Some((_, wanted)) = known else {
                     return Err(Usage(format!(
                         "--{flag} means nothing beside a graph of ComfyUI's, which says itself what is made: \
@@ -153,15 +64,6 @@ pub(super) fn set_seed(graph: &mut Graph, seed: u64) -> Result<(), Usage> {
     set_all(graph, "seed", &seeds(graph), &json!(seed))
 }
 
-/// The seeds of nodes that add noise. Others have one that means nothing.
-fn seeds(graph: &Graph) -> Vec<Place> {
-    let adds = |(node, _): &Place| {
-        let add = graph.get(node).and_then(|n| n.value("add_noise"));
-        !matches!(add, Some(Value::Bool(false))) && add != Some(&json!("disable"))
-    };
-    places(graph, SEEDS).into_iter().filter(adds).collect()
-}
-
 /// The first prompt of the graph, which its pictures are named after.
 pub(super) fn first_prompt(graph: &Graph) -> String {
     let prompts = prompts(graph, "positive");
@@ -189,10 +91,6 @@ pub(super) fn save_latent(graph: &mut Graph) -> Result<(), Usage> {
         .with("filename_prefix", "nino");
     graph.add(save);
     Ok(())
-}
-
-fn value<'g>(graph: &'g Graph, (node, input): &Place) -> Option<&'g Value> {
-    graph.get(node)?.value(input)
 }
 
 fn set(graph: &mut Graph, (node, input): &Place, value: &Value) {
@@ -309,7 +207,7 @@ fn vae(graph: &mut Graph, name: &str) {
 
 /// The output that gives the graph's only model, or its only text encoders.
 fn source(graph: &Graph, flag: &str, socket: Socket) -> Result<Link, Usage> {
-    let reached = super::walk::reached(graph);
+    let reached = reached(graph);
     let mut found = Vec::new();
     for (id, node) in graph.iter().filter(|(id, _)| reached.contains(*id)) {
         let Some(def) = node.class.as_deref().and_then(nodes::find) else {

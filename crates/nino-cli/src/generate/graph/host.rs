@@ -2,23 +2,27 @@
 //! made.
 
 use super::change;
-use crate::args::GenerateArgs;
-use crate::decode::numbered;
+use super::rescue::LastLatent;
 use crate::env::Env;
-use crate::generate::{model, output};
-use nino_engine::media::write_picture;
-use nino_engine::{Image, ModelKind, Picture};
-use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output};
+use crate::generate::model;
+use crate::generate::output::Outputs;
+use crate::generate::rescue::Rescued;
+use crate::naming::{Words, numbered};
+use nino_engine::{EngineError, Image, ModelKind, Picture};
+use nino_workflow::walk::{self, ClassInput};
+use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) struct CliHost<'a> {
-    args: &'a GenerateArgs,
+    outputs: &'a Outputs<'a>,
     env: &'a Env,
     run: Run,
     files: Vec<PathBuf>,
     last: Option<Picture>,
+    /// The latent that no picture came of yet.
+    sampled: Option<LastLatent>,
 }
 
 /// The run that goes on.
@@ -37,13 +41,14 @@ struct Run {
 }
 
 impl<'a> CliHost<'a> {
-    pub(super) fn new(args: &'a GenerateArgs, env: &'a Env) -> CliHost<'a> {
+    pub(super) fn new(outputs: &'a Outputs<'a>, env: &'a Env) -> CliHost<'a> {
         CliHost {
-            args,
+            outputs,
             env,
             run: Run::default(),
             files: Vec::new(),
             last: None,
+            sampled: None,
         }
     }
 
@@ -51,9 +56,14 @@ impl<'a> CliHost<'a> {
     pub(super) fn begin(&mut self, graph: &Graph, index: usize, outputs: usize) {
         let seed = change::seed(graph).unwrap_or(0);
         let prompt = change::first_prompt(graph);
+        let words = Words {
+            prompt: &prompt,
+            seed,
+            model: "graph",
+        };
         let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
         self.run = Run {
-            path: output::path(self.args, &prompt, seed, index),
+            path: self.outputs.path(words, index),
             index,
             outputs,
             keeps: graph.iter().any(|(_, node)| is_save(&node.class)),
@@ -62,28 +72,46 @@ impl<'a> CliHost<'a> {
         };
     }
 
+    /// Keeps the latent of a run that failed; `None` where there is none.
+    pub(super) fn rescue(
+        &self,
+        graph: &Graph,
+        stopped: bool,
+    ) -> Option<Result<Rescued, EngineError>> {
+        let sampled = self.sampled.as_ref()?;
+        let vae = self.vae(graph);
+        Some(sampled.save(&self.run.path, &self.about(), vae.as_deref(), stopped))
+    }
+
+    /// The file that decodes a graph's latents: its VAE's, else its checkpoint's.
+    fn vae(&self, graph: &Graph) -> Option<PathBuf> {
+        let loaders: [(&[ClassInput], Folder); 2] = [
+            (&[("VAELoader", "vae_name")], Folder::Vae),
+            (
+                &[("CheckpointLoaderSimple", "ckpt_name")],
+                Folder::Checkpoints,
+            ),
+        ];
+        loaders.into_iter().find_map(|(loader, folder)| {
+            let place = walk::places(graph, loader).into_iter().next()?;
+            let name = walk::value(graph, &place)?.as_str()?;
+            find(self.env, folder, name).ok()
+        })
+    }
+
+    /// What a latent's file says of how it was made.
+    fn about(&self) -> BTreeMap<String, String> {
+        let text = self.run.text.iter();
+        text.map(|(key, text)| ((*key).to_owned(), text.clone()))
+            .collect()
+    }
+
     pub(super) fn files(&self) -> Vec<PathBuf> {
         self.files.clone()
     }
 
     pub(super) fn last_picture(&self) -> Option<&Picture> {
         self.last.as_ref()
-    }
-
-    /// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it.
-    fn find_start(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
-        let path = self.env.library().find_input(Path::new(name));
-        if path.is_file() {
-            return Ok(path);
-        }
-        let flag = match folder {
-            Folder::InputLatents => "--latent",
-            _ => "--image",
-        };
-        let text = format!(
-            "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
-        );
-        Err(HostError::new(text))
     }
 
     fn pictures(&mut self, images: &[Image]) -> Result<(), HostError> {
@@ -95,7 +123,8 @@ impl<'a> CliHost<'a> {
                 numbered(&self.run.path, self.run.pictures)
             };
             let picture = image.to_picture();
-            write_picture(&path, &picture, &self.run.text).map_err(HostError::new)?;
+            let written = self.outputs.write_one(&path, &picture, &self.run.text);
+            written.map_err(|e| HostError::new(format!("{e:#}")))?;
             self.run.pictures += 1;
             self.files.push(path);
             self.last = Some(picture);
@@ -104,31 +133,44 @@ impl<'a> CliHost<'a> {
     }
 
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
-        let asked_for = output::latent(self.args, self.run.index);
+        let asked_for = self.outputs.latent(self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
-        let text = self.run.text.iter();
-        let about: BTreeMap<String, String> = text
-            .map(|(key, text)| ((*key).to_owned(), text.clone()))
-            .collect();
-        latents.latent.save(&path, &about).map_err(HostError::new)?;
+        let saved = latents.latent.save(&path, &self.about());
+        saved.map_err(HostError::new)?;
         self.files.push(path);
         Ok(())
     }
 }
 
+/// The file that a graph means by a name in a folder.
+pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
+    let kinds = match folder {
+        Folder::InputImages => return find_start(env, name, "--image"),
+        Folder::InputLatents => return find_start(env, name, "--latent"),
+        Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
+        Folder::TextEncoders => &[ModelKind::TextEncoder],
+        Folder::Vae => &[ModelKind::Vae],
+        Folder::Loras => &[ModelKind::Lora],
+    };
+    model::file_of(kinds, Path::new(name), env).map_err(HostError::new)
+}
+
+/// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it;
+/// `flag` gives another one.
+fn find_start(env: &Env, name: &str, flag: &str) -> Result<PathBuf, HostError> {
+    let path = env.library().find_input(Path::new(name));
+    if path.is_file() {
+        return Ok(path);
+    }
+    let text = format!(
+        "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
+    );
+    Err(HostError::new(text))
+}
+
 impl Host for CliHost<'_> {
     fn find(&self, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
-        let kind = match folder {
-            Folder::InputImages | Folder::InputLatents => return self.find_start(folder, name),
-            Folder::Checkpoints | Folder::DiffusionModels => {
-                return model::file(Path::new(name), self.env).map_err(HostError::new);
-            }
-            Folder::TextEncoders => ModelKind::TextEncoder,
-            Folder::Vae => ModelKind::Vae,
-            Folder::Loras => ModelKind::Lora,
-        };
-        let found = self.env.library().resolve(&[kind], Path::new(name));
-        found.map_err(HostError::new)
+        find(self.env, folder, name)
     }
 
     fn list(&self, _: Folder) -> Option<Vec<String>> {
@@ -148,6 +190,11 @@ impl Host for CliHost<'_> {
             Made::Previews(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
         }
+        self.sampled = None;
         Ok(json!({}))
+    }
+
+    fn sampled(&mut self, sampled: &SampledLatent<'_>) {
+        self.sampled = Some(sampled.into());
     }
 }

@@ -1,6 +1,7 @@
 //! What a graph made, as text and as JSON.
 
 use crate::bytes::Bytes;
+use crate::plural::count;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -21,9 +22,9 @@ impl std::fmt::Display for Report {
         }
         write!(
             f,
-            "  {:.2} s for a graph of {} nodes on {}, {} used",
+            "  {:.2} s for a graph of {} on {}, {} used",
             self.total_ms / 1e3,
-            self.nodes,
+            count(self.nodes, "node"),
             self.device,
             Bytes(self.peak_bytes as u64)
         )

@@ -2,7 +2,6 @@
 
 use super::Origin;
 use nino_engine::GenerateRequest;
-use nino_workflow::metadata::a1111::{SAMPLERS, SCHEDULERS};
 use std::fmt::Write;
 
 pub(super) fn parameters(request: &GenerateRequest, origin: &Origin<'_>) -> String {
@@ -20,17 +19,10 @@ pub(super) fn parameters(request: &GenerateRequest, origin: &Origin<'_>) -> Stri
     if !request.negative.is_empty() {
         let _ = write!(text, "\nNegative prompt: {}", request.negative);
     }
-    let label = |table: &[(&str, &str)], name: &str| {
-        let known = table.iter().find(|(ours, _)| *ours == name);
-        known.map_or(name, |(_, theirs)| theirs).to_owned()
-    };
     let mut fields = vec![
         ("Steps", request.steps.to_string()),
-        ("Sampler", label(&SAMPLERS, request.sampler.name)),
-        (
-            "Schedule type",
-            label(&SCHEDULERS, request.scheduler.name()),
-        ),
+        ("Sampler", request.sampler.a1111_name().to_owned()),
+        ("Schedule type", request.scheduler.a1111_name().to_owned()),
         ("CFG scale", request.cfg.to_string()),
         ("Seed", request.seed.value.to_string()),
         ("Size", format!("{}x{}", request.width, request.height)),

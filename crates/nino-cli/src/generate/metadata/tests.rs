@@ -242,12 +242,19 @@ fn the_graph_of_a_request_says_what_the_request_says() {
         };
         model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
         let model = &model;
-        let request =
-            request::request(&args, model, &Settings::default(), &Env::default()).unwrap();
+        let request = request::request(
+            &args,
+            &args.prompt(),
+            model,
+            &Settings::default(),
+            &Env::default(),
+        )
+        .unwrap();
         let flags = from::Flags::given(&line).unwrap();
         let origin = Origin {
             flags: &flags,
             files: &args.model,
+            loras: &args.model.lora,
             model,
             model_hash: None,
             device: "cpu",

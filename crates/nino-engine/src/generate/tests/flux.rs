@@ -4,7 +4,8 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::GenerateRequest;
 use crate::tests::made;
 use crate::{
-    Conditioning, Family, Latent, Mask, ModelSampling, Noise, SampleRequest, Seen, sample, sigmas,
+    Conditioning, Family, Latent, LatentSize, Mask, ModelSampling, Noise, SampleRequest, Seen,
+    sample, sigmas,
 };
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
@@ -149,7 +150,11 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
     let run = SampleRequest {
         positive: std::slice::from_ref(prompt),
         negative: &[],
-        latent: &Latent::empty(1, 16, request.height / 8, request.width / 8),
+        latent: &Latent::empty(
+            1,
+            16,
+            LatentSize::picture(request.height / 8, request.width / 8),
+        ),
         noise: Noise::Seeded,
         mask: None,
         sigmas: &levels.unwrap(),
@@ -170,6 +175,6 @@ fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
     let at = |i: usize| planes[i % channels * pixels + i / channels];
     Latent {
         values: (0..planes.len()).map(at).collect(),
-        ..Latent::empty(1, channels, height, width)
+        ..Latent::empty(1, channels, LatentSize::picture(height, width))
     }
 }

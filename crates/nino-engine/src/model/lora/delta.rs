@@ -235,7 +235,7 @@ impl Deltas {
     }
 }
 
-/// For graphs without weights.
+/// A source of weights for graphs that have none.
 struct NoParams;
 
 impl ParamSource for NoParams {

@@ -45,6 +45,7 @@ impl Tiny {
             stage: Stage::Sample,
             net: self.net.clone(),
             plans: std::slice::from_ref(&self.plan),
+            beside: 0,
             source: &|| Ok(Arc::new(SyntheticParams { seed: self.seed })),
         })
     }
@@ -116,6 +117,7 @@ fn a_store_that_keeps_nothing_gives_everything_back() {
     let expected = StoreUse {
         loads: 1,
         peak_bytes: net.bytes(),
+        peak_bytes_with_host: net.bytes(),
         ..StoreUse::default()
     };
     assert_eq!(store.usage(), expected);
@@ -259,7 +261,7 @@ fn weights_that_arrive_after_the_device_was_lost_are_not_kept() {
         },
     };
     let mut kept = Kept::default();
-    let id = kept.make_room(&key, needs, 100).unwrap();
+    let id = kept.make_room(&key, (needs, 0), 100).unwrap();
     kept.forget_device();
     let weights: Weights = Arc::new(());
     kept.loaded(id, &weights);

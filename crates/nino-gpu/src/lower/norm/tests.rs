@@ -55,7 +55,7 @@ fn gpu_narrow_rows_share_workgroups_at_every_tier() {
             let node = graph.rms_norm(x, None, 1e-6);
             let view = View::whole(&buffer, dtype);
             let lower = Lower {
-                gpu: &gpu,
+                caps: &gpu.caps,
                 graph: &graph,
                 node,
                 rows: 0..4096,

@@ -6,7 +6,7 @@ use std::f32::consts::LOG2_E;
 use nino_dtype::DType;
 
 use super::Attention;
-use crate::Gpu;
+use crate::Caps;
 use crate::kernel::{Kernel, Launch};
 use nino_ptx::attention::AttentionKernel;
 use nino_ptx::wide::WideKernel;
@@ -17,8 +17,8 @@ const SINGLE: u32 = 80;
 
 impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.
-    pub(super) fn ptx(&self, gpu: &Gpu) -> Option<Launch<'a>> {
-        let fits = gpu.ptx >= Some(Target::Sm80)
+    pub(super) fn ptx(&self, caps: &Caps) -> Option<Launch<'a>> {
+        let fits = caps.ptx >= Some(Target::Sm80)
             && self.log.is_none()
             && self.hd.is_multiple_of(8)
             && (8..=160).contains(&self.hd);
@@ -32,8 +32,8 @@ impl<'a> Attention<'a> {
     }
 
     /// The same for heads that only `ptx::wide` can take.
-    pub(super) fn ptx_wide(&self, gpu: &Gpu) -> Option<Launch<'a>> {
-        if !gpu.has_wgmma() || self.hd <= 160 {
+    pub(super) fn ptx_wide(&self, caps: &Caps) -> Option<Launch<'a>> {
+        if !caps.has_wgmma() || self.hd <= 160 {
             return None;
         }
         let kernel = WideKernel {

@@ -8,18 +8,18 @@ use nino_graph::{Conv, Graph};
 use super::hopper;
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
 use crate::kernel::{Launch, MOST_GROUPS, View};
-use crate::{Gpu, GpuError, Tier};
+use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of a launch, whatever its tile: what the most workgroups of the lowest one make.
 const MOST_ROWS: u32 = MOST_GROUPS * 32;
 
 impl<'a> Gemm<'a> {
-    /// As [`Gemm::best`], in as many launches as its rows take.
-    pub fn best_pieces(&self, gpu: &Gpu) -> Result<Vec<Launch<'a>>, GpuError> {
+    /// The choice of [`Gemm::best`], in as many launches as its rows take.
+    pub fn best_pieces(&self, caps: &Caps) -> Result<Vec<Launch<'a>>, GpuError> {
         if self.batch > 1 {
-            return Ok(vec![self.best(gpu)?]);
+            return Ok(vec![self.best(caps)?]);
         }
-        self.pieces().map(|piece| piece.best(gpu)).collect()
+        self.pieces().map(|piece| piece.best(caps)).collect()
     }
 
     /// Cut by rows, so that each is one launch.
@@ -33,11 +33,11 @@ impl<'a> Gemm<'a> {
     }
 
     /// The best kernel for this product on this device.
-    pub fn best(&self, gpu: &Gpu) -> Result<Launch<'a>, GpuError> {
+    pub fn best(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
         if self.out.dtype.block_bytes() == 2 && !self.n.is_multiple_of(2) {
-            return self.words(gpu);
+            return self.words(caps);
         }
-        if let Some(launch) = self.hopper(gpu) {
+        if let Some(launch) = self.hopper(caps) {
             return Ok(launch);
         }
         if self.gate.is_some() {
@@ -46,24 +46,31 @@ impl<'a> Gemm<'a> {
                 why: "gated, and not for Hopper's kernel".to_owned(),
             });
         }
-        if self.coop_fits(gpu) {
-            return self.coop(gpu, self.coop_tile(gpu));
+        if self.coop_fits(caps) {
+            return self.coop(caps, self.coop_tile(caps));
         }
+        self.plain(caps, self.plain_tile(caps))
+    }
+
+    /// AMD's by the compiler's numbers (docs/amd-kernels.tsv): depths of 8 leave more of the time
+    /// to multiply-adds. GCN has room for two workgroups of the large tile on a compute unit, so a
+    /// few rounds of them leave many units idle at the end; of the middle one for five.
+    fn plain_tile(&self, caps: &Caps) -> PlainTile {
         let tile = |bm, bn, bk, um, un| PlainTile { bm, bn, bk, um, un };
-        let large = self.m.div_ceil(128) * self.n.div_ceil(128) * self.batch >= 64;
-        self.plain(
-            gpu,
-            if large {
-                tile(128, 128, 16, 2, 2)
-            } else {
-                tile(32, 32, 16, 1, 1)
-            },
-        )
+        let tiles = |side: u32| self.m.div_ceil(side) * self.n.div_ceil(side) * self.batch;
+        match caps.arch {
+            Arch::Gcn if tiles(128) >= 512 => tile(128, 128, 8, 2, 2),
+            Arch::Gcn if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
+            Arch::Rdna | Arch::RdnaMatrix if tiles(128) >= 64 => tile(128, 128, 8, 2, 2),
+            Arch::Rdna | Arch::RdnaMatrix if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
+            Arch::Other if tiles(128) >= 64 => tile(128, 128, 16, 2, 2),
+            _ => tile(32, 32, 16, 1, 1),
+        }
     }
 
     /// The best kernels for a convolution, given its rows `(b, t, h)` of output.
-    pub fn best_conv(&self, gpu: &Gpu, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
-        let hopper: Option<Vec<_>> = self.pieces().map(|piece| piece.hopper(gpu)).collect();
+    pub fn best_conv(&self, caps: &Caps, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
+        let hopper: Option<Vec<_>> = self.pieces().map(|piece| piece.hopper(caps)).collect();
         if let Some(launches) = hopper {
             return Ok(launches);
         }
@@ -71,24 +78,24 @@ impl<'a> Gemm<'a> {
         let Some(conv) = self
             .conv
             .as_ref()
-            .filter(|c| c.is_plain_3x3() && (self.coop_fits(gpu) || self.narrow_fits(gpu, c)))
+            .filter(|c| c.is_plain_3x3() && (self.coop_fits(caps) || self.narrow_fits(caps, c)))
         else {
-            return self.best_pieces(gpu);
+            return self.best_pieces(caps);
         };
         let height = conv.output[1];
-        let tile = self.conv3_tile(gpu, conv, rows.end - rows.start);
+        let tile = self.conv3_tile(caps, conv, rows.end - rows.start);
         let most = tile.most_rows(conv.output[2]);
         let n_images = (rows.end - rows.start) / height;
         let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
         if whole && height <= most && n_images <= MOST_GROUPS {
             let images = [rows.start / height, n_images];
-            return Ok(vec![self.conv3(gpu, tile, images, (0, height))?]);
+            return Ok(vec![self.conv3(caps, tile, images, (0, height))?]);
         }
         let parts = |image: u32| {
             let from = rows.start.max(image * height) - image * height;
             let to = rows.end.min((image + 1) * height) - image * height;
             let starts = (from..to).step_by(most as usize);
-            starts.map(move |y| self.conv3(gpu, tile, [image, 1], (y, to.min(y + most))))
+            starts.map(move |y| self.conv3(caps, tile, [image, 1], (y, to.min(y + most))))
         };
         (rows.start / height..rows.end.div_ceil(height))
             .flat_map(parts)
@@ -96,7 +103,7 @@ impl<'a> Gemm<'a> {
     }
 
     /// Large patches measured best; few of them would leave most of the device idle.
-    fn conv3_tile(&self, gpu: &Gpu, conv: &ConvShape, rows: u32) -> Conv3Tile {
+    fn conv3_tile(&self, caps: &Caps, conv: &ConvShape, rows: u32) -> Conv3Tile {
         let (taps, packed) = (3, self.w_packed);
         let tile = |ty, tx, bn, bk, wm, wn| Conv3Tile {
             ty,
@@ -108,11 +115,22 @@ impl<'a> Gemm<'a> {
             taps,
             packed,
         };
-        if gpu.info.coop_size == Some(8) {
+        if caps.coop_size == Some(8) {
             return tile(4, 8, 16, 8, 16, 16);
         }
         if self.n < 16 {
             return tile(16, 16, 16, 16, 32, 16);
+        }
+        if caps.arch == Arch::RdnaMatrix {
+            // By the compiler's numbers (docs/amd-kernels.tsv): three workgroups at once, or four.
+            let patches = conv.output[2].div_ceil(16) * rows.div_ceil(8);
+            return if self.n.is_multiple_of(128) && patches * (self.n / 128) >= 128 {
+                tile(8, 16, 128, 16, 32, 64)
+            } else if patches * self.n.div_ceil(64) >= 64 {
+                tile(8, 16, 64, 16, 32, 32)
+            } else {
+                tile(8, 16, 32, 16, 32, 32)
+            };
         }
         let across = conv.output[2].div_ceil(16);
         if self.n.is_multiple_of(128) && across * rows.div_ceil(16) * (self.n / 128) >= 120 {
@@ -120,7 +138,7 @@ impl<'a> Gemm<'a> {
         }
         // A small picture's kernel waits for memory: all nine taps at once, so that it waits less.
         let groups = across * rows.div_ceil(8) * self.n.div_ceil(64);
-        let nine = gpu.info.max_workgroup_bytes >= 43_008;
+        let nine = caps.max_workgroup_bytes >= 43_008;
         let few = |tile: Conv3Tile| Conv3Tile { taps: 9, ..tile };
         if groups >= 128 || !nine {
             tile(8, 16, 64, 16, 64, 32)
@@ -134,7 +152,7 @@ impl<'a> Gemm<'a> {
     /// Memory is read in whole lines of 64 values and each value as seldom as shared memory allows;
     /// smaller tiles where large ones would leave most of the device idle. (8-wide matrices are the
     /// software device's.)
-    fn coop_tile(&self, gpu: &Gpu) -> CoopTile {
+    fn coop_tile(&self, caps: &Caps) -> CoopTile {
         let tile = |bm, bn, bk, wm, wn| CoopTile {
             bm,
             bn,
@@ -146,9 +164,18 @@ impl<'a> Gemm<'a> {
             ahead: 1,
         };
         let tiles = |bm: u32, bn: u32| self.m.div_ceil(bm) * self.n.div_ceil(bn) * self.batch;
-        if gpu.info.coop_size == Some(8) {
+        if caps.coop_size == Some(8) {
             tile(32, 32, 16, 16, 16)
-        } else if tiles(128, 128) >= 128 && gpu.info.max_workgroup_bytes >= 47_104 {
+        } else if caps.arch == Arch::RdnaMatrix {
+            // By the compiler's numbers (docs/amd-kernels.tsv): four workgroups at once.
+            if tiles(128, 128) >= 64 {
+                tile(128, 128, 32, 64, 32)
+            } else if tiles(64, 64) >= 64 {
+                tile(64, 64, 32, 32, 32)
+            } else {
+                tile(32, 32, 64, 16, 16)
+            }
+        } else if tiles(128, 128) >= 128 && caps.max_workgroup_bytes >= 47_104 {
             tile(128, 128, 64, 64, 32)
         } else if tiles(128, 64) >= 64 {
             tile(128, 64, 64, 64, 32)
@@ -160,21 +187,21 @@ impl<'a> Gemm<'a> {
     }
 
     /// Whether the cooperative kernels' demands are met: f16 in, eight values at a time.
-    pub fn coop_fits(&self, gpu: &Gpu) -> bool {
-        self.n >= 16 && self.n.is_multiple_of(8) && self.halves_fit(gpu)
+    pub fn coop_fits(&self, caps: &Caps) -> bool {
+        self.n >= 16 && self.n.is_multiple_of(8) && self.halves_fit(caps)
     }
 
     /// A convolution to a few channels (a picture's), on the 3x3 kernel.
-    fn narrow_fits(&self, gpu: &Gpu, conv: &ConvShape) -> bool {
+    fn narrow_fits(&self, caps: &Caps, conv: &ConvShape) -> bool {
         let whole_words = (self.n * conv.output[2]).is_multiple_of(2);
-        self.n < 16 && whole_words && self.halves_fit(gpu)
+        self.n < 16 && whole_words && self.halves_fit(caps)
     }
 
-    fn halves_fit(&self, gpu: &Gpu) -> bool {
+    fn halves_fit(&self, caps: &Caps) -> bool {
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let eights = |v: &View<'_>| gpu.base(v).is_multiple_of(8);
-        let around = [self.residual.as_ref(), self.bias.as_ref()];
-        gpu.tier >= Tier::Coop
+        let eights = |v: &View<'_>| caps.base(v).is_multiple_of(8);
+        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
+        caps.tier >= Tier::Coop
             && self.x.dtype == DType::F16
             && !self.w_kn
             && [c, self.k, self.w_first]
@@ -186,19 +213,19 @@ impl<'a> Gemm<'a> {
 }
 
 /// Channels of a block of packed 3x3 weights.
-pub(crate) fn packed_channels(gpu: &Gpu) -> usize {
-    if gpu.info.coop_size == Some(8) { 8 } else { 16 }
+pub(crate) fn packed_channels(caps: &Caps) -> usize {
+    if caps.coop_size == Some(8) { 8 } else { 16 }
 }
 
 /// Whether a convolution's weights are worth packing, `[cin / block, tap, cout, block]`: it will
 /// run on the 3x3 kernel whatever rows it is cut into.
-pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
+pub(crate) fn packs_weights(caps: &Caps, graph: &Graph, conv: &Conv) -> bool {
     let (x, w) = (graph.shape(conv.x), graph.shape(conv.w));
     let Some([cout, _, kh, kw, cin]) = w.as_video() else {
         return false;
     };
-    gpu.tier >= Tier::Coop
-        && !(gpu.has_wgmma() && hopper::takes_channels(cin))
+    caps.tier >= Tier::Coop
+        && !(caps.has_wgmma() && hopper::takes_channels(cin))
         && [conv.x, conv.w]
             .iter()
             .all(|&n| graph.dtype(n) == DType::F16)
@@ -206,7 +233,7 @@ pub(crate) fn packs_weights(gpu: &Gpu, graph: &Graph, conv: &Conv) -> bool {
         && [kh, kw] == [3, 3]
         && conv.stride == [1; 3]
         && conv.dilation == [1; 2]
-        && cin.is_multiple_of(packed_channels(gpu))
+        && cin.is_multiple_of(packed_channels(caps))
         && cout.is_multiple_of(8)
         && cout >= 16
 }

@@ -4,7 +4,7 @@ use nino_dtype::DType;
 use nino_graph::{Act, Epilogue, Graph, Linear};
 
 use super::{ConvShape, Gemm};
-use crate::Gpu;
+use crate::Caps;
 use crate::kernel::{Kernel, Launch, MOST_GROUPS};
 use nino_ptx::gemm::{GemmKernel, Tile, Window};
 use nino_ptx::{MULTIPROCESSORS, PtxKey};
@@ -69,8 +69,8 @@ pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
 
 impl<'a> Gemm<'a> {
     /// The launch on Hopper's matrix units, where this device and this product allow it.
-    pub(super) fn hopper(&self, gpu: &Gpu) -> Option<Launch<'a>> {
-        let fits = gpu.has_wgmma()
+    pub(super) fn hopper(&self, caps: &Caps) -> Option<Launch<'a>> {
+        let fits = caps.has_wgmma()
             && self.m <= MOST_GROUPS * LOWEST
             && self.batch == 1
             && self.n.is_multiple_of(match self.gate {
@@ -89,7 +89,10 @@ impl<'a> Gemm<'a> {
         };
         let halves = [Some(self.out), Some(self.x), Some(self.w), self.residual];
         let stored = halves.iter().flatten().all(|v| v.is_whole(DType::F16))
-            && self.bias.is_none_or(|v| v.is_whole(DType::F32));
+            && [self.scale, self.bias]
+                .iter()
+                .flatten()
+                .all(|v| v.is_whole(DType::F32));
         if !fits || !stored {
             return None;
         }
@@ -97,6 +100,7 @@ impl<'a> Gemm<'a> {
             Some(self.out),
             Some(self.x),
             Some(self.w),
+            self.scale,
             self.bias,
             self.residual,
         ];
@@ -111,6 +115,7 @@ impl<'a> Gemm<'a> {
         let kernel = GemmKernel {
             tile,
             window,
+            scale: self.scale.is_some(),
             bias: self.bias.is_some(),
             act,
             residual: self.residual.is_some(),

@@ -39,7 +39,7 @@ struct Machine<'a> {
     heap: Heap,
     stack: Vec<Id>,
     marks: Vec<usize>,
-    /// By their keys, which picklers count up.
+    /// Remembered values by their keys, which picklers count up.
     memo: Vec<Option<Id>>,
     /// Those that are set.
     n_memos: u64,

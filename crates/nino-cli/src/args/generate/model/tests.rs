@@ -21,7 +21,11 @@ fn strengths_follow_the_file() {
     assert_eq!(lora("a:0.8"), ("a".into(), 0.8, 0.8));
     assert_eq!(lora("a:0.8:-0.5"), ("a".into(), 0.8, -0.5));
     assert_eq!(lora(r"C:\x\a.pt:1"), (r"C:\x\a.pt".into(), 1.0, 1.0));
-    assert_eq!(lora("a:b"), ("a:b".into(), 1.0, 1.0));
+    let told = "ink:abc".parse::<LoraArg>().unwrap_err();
+    assert!(
+        told.contains("\"abc\"") && told.contains("ink:0.8"),
+        "{told}"
+    );
     for wrong in ["", ":0.8", "a:inf"] {
         assert!(wrong.parse::<LoraArg>().is_err(), "{wrong}");
     }

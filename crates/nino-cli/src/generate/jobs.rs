@@ -1,0 +1,90 @@
+//! What a command line asks `generate` for: a job for each prompt.
+
+use super::from::Flags;
+use super::{model, prompts, request};
+use crate::args::{GenerateArgs, LoraArg};
+use crate::device::{Choice, Opened};
+use crate::env::Env;
+use crate::overwrite::Guard;
+use anyhow::Result;
+use nino_engine::{Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, plan_generate};
+
+/// One prompt, with the model as its LoRAs make it.
+pub(super) struct Job {
+    pub(super) model: Checkpoint,
+    pub(super) request: GenerateRequest,
+    /// Those of the flags and of the prompt.
+    pub(super) loras: Vec<LoraArg>,
+    /// What repeats the picture.
+    pub(super) flags: Flags,
+}
+
+/// All prompts of the command line, of which there is at least one, for a model.
+pub(super) fn read(
+    args: &GenerateArgs,
+    mut model: Checkpoint,
+    choice: &Choice,
+    flags: &Flags,
+    env: &Env,
+) -> Result<Vec<Job>> {
+    let prompts = prompts::read(args)?;
+    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
+    let embeddings = env.library().folders(ModelKind::Embedding)?;
+    let mut jobs: Vec<Job> = Vec::new();
+    for prompt in prompts {
+        let model = model::with_loras(model.clone(), &prompt.loras, env)?;
+        let text = prompts::understood(&prompt.text, &model);
+        let mut request = request::request(args, &text, &model, &choice.settings, env)?;
+        request.embeddings.clone_from(&embeddings);
+        // Every prompt has the same seeds, so that their pictures can be compared.
+        if let Some(first) = jobs.first() {
+            request.seed = first.request.seed;
+        }
+        jobs.push(Job {
+            model,
+            request,
+            loras: [&args.model.lora[..], &prompt.loras].concat(),
+            flags: flags.with_loras(&prompt.loras),
+        });
+    }
+    Ok(jobs)
+}
+
+/// An error where the run does not fit. The longest prompt is planned, which takes the most memory.
+pub(super) fn plan(
+    jobs: &[Job],
+    opened: &Opened,
+    preview: Option<&Preview>,
+    pictures: usize,
+) -> Result<(), EngineError> {
+    let Some(longest) = jobs.iter().max_by_key(|job| job.request.prompt.len()) else {
+        return Ok(());
+    };
+    let request = GenerateRequest {
+        preview: preview.cloned(),
+        ..longest.request.clone()
+    };
+    plan_generate(&opened.device, &longest.model, &request, pictures)?;
+    Ok(())
+}
+
+/// What a run reads, and must not write over.
+pub(super) fn guard(args: &GenerateArgs, model: Option<&Checkpoint>, env: &Env) -> Guard {
+    let library = env.library();
+    let start = &args.start;
+    let inputs = [
+        ("the --image", &start.image),
+        ("the --mask", &start.mask),
+        ("the --latent", &start.latent),
+        ("what --from reads", &args.from_file),
+        ("what --prompts reads", &args.prompts),
+    ];
+    let inputs = inputs
+        .into_iter()
+        .filter_map(|(what, path)| Some((what, library.find_input(path.as_deref()?))));
+    let model = model.map(|model| ("the model", model.path.clone()));
+    Guard {
+        inputs: inputs.chain(model).collect(),
+        force: args.force,
+    }
+}

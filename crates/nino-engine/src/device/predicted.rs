@@ -1,0 +1,140 @@
+//! A card of the table as a device: plans are made for it, nothing runs on it, and its speed is
+//! predicted.
+//!
+//! The prediction is first-order: an op takes the longer of its arithmetic at a share of the card's
+//! peak and its bytes at a share of its bandwidth. The shares are what programs reach in whole
+//! networks. They rank cards and settings; times stay predictions until an owner runs `nino bench`.
+
+use super::cards::{Card, Figure, Source};
+use super::{Budget, BudgetTerm, Limit};
+use nino_dtype::DType;
+use nino_gpu::{Caps, Tier};
+use nino_graph::{
+    Device, ExecError, Kind, Limits, Load, ParamSource, Plan, Rates, Rewrites, Session, Weights,
+};
+use std::sync::Arc;
+
+/// The share of the maker's peak that plain arithmetic reaches: stable-diffusion.cpp's Vulkan
+/// kernels reach 0.3 with SDXL on an RX 6600 (leejet/stable-diffusion.cpp#761) and koboldcpp's 0.35
+/// on an RX 580 (LostRuins/koboldcpp#1667).
+const PLAIN: f64 = 0.4;
+
+/// The share that matrix units reach: nino's WGSL products 0.24 on an H200, ROCm's libraries 0.38
+/// with Flux on a 7900 XT (comfyanonymous/ComfyUI#7223) and 0.41 on a 9070 XT (ROCm#4443).
+const MATRIX: f64 = 0.3;
+
+/// The share of a rate that somebody measured for arithmetic or memory alone.
+const OF_MEASURED: f64 = 0.7;
+
+/// The share of the maker's bandwidth, and of a bus's.
+const MEMORY: f64 = 0.8;
+const BUS: f64 = 0.7;
+
+/// A card that is not in this machine.
+pub(super) struct Predicted {
+    card: &'static Card,
+    caps: Caps,
+}
+
+impl Predicted {
+    pub(super) fn new(card: &'static Card, tier: Tier) -> Predicted {
+        Predicted {
+            card,
+            caps: card.caps(tier),
+        }
+    }
+
+    /// The memory that plans may use, as on a card that is there and shows a display.
+    pub(super) fn budget(&self) -> Budget {
+        let of = self.card.memory;
+        let bytes = (of as f64 * Budget::FRACTION) as u64;
+        let limit = Limit::VulkanHeaps { of };
+        Budget {
+            bytes,
+            terms: vec![BudgetTerm { limit, bytes }],
+        }
+    }
+
+    /// How fast the card does the kinds of op in `loads`.
+    pub(super) fn rates(&self, loads: &[&Load]) -> Rates {
+        let nominal = self.caps.rates();
+        let bandwidth = reached(self.card.bandwidth, MEMORY);
+        // Where memory is one, what waits is copied within it.
+        let bus = self.card.bus.map_or(bandwidth / 2.0, |bus| bus * BUS);
+        let kinds = loads.iter().flat_map(|load| load.work.kinds());
+        let kinds = kinds.map(|(kind, _)| kind).filter(|k| *k != Kind::Other);
+        Rates {
+            copy_bytes: bandwidth,
+            flops: kinds.map(|kind| (kind, self.flops(kind))).collect(),
+            any_flops: reached(self.card.f32_flops, PLAIN),
+            host_bytes: bus,
+            read_bytes: bus,
+            ..nominal
+        }
+    }
+
+    /// Arithmetic a second of a kind of op.
+    fn flops(&self, kind: Kind) -> f64 {
+        let is_half = matches!(
+            kind,
+            Kind::Conv3x3 { x: DType::F16 }
+                | Kind::Linear { x: DType::F16, .. }
+                | Kind::Attention { x: DType::F16 }
+        );
+        let matrix = self.card.matrix_flops;
+        match matrix.filter(|_| is_half && self.caps.tier >= Tier::Coop) {
+            Some(figure) => reached(figure, MATRIX),
+            None => reached(self.card.f32_flops, PLAIN),
+        }
+    }
+
+    fn absent(&self) -> ExecError {
+        ExecError::Unsupported {
+            op: "a run".to_owned(),
+            device: self.card.model.to_owned(),
+            why: "it is not in this machine; plans can be made for it".to_owned(),
+        }
+    }
+}
+
+fn reached(figure: Figure, of_makers: f64) -> f64 {
+    figure.per_second
+        * match figure.source {
+            Source::Maker => of_makers,
+            Source::Measured(_) => OF_MEASURED,
+        }
+}
+
+impl Device for Predicted {
+    fn name(&self) -> String {
+        self.card.name.to_owned()
+    }
+
+    fn limits(&self) -> Limits {
+        self.caps.limits()
+    }
+
+    fn rates(&self) -> Rates {
+        self.caps.rates()
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        self.caps.rewrites()
+    }
+
+    fn activation_dtype(&self) -> DType {
+        self.caps.activation_dtype()
+    }
+
+    fn favors_large_ops(&self) -> bool {
+        true
+    }
+
+    fn load(&self, _: &[&Plan], _: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
+        Err(self.absent())
+    }
+
+    fn sessions(&self, _: &[Arc<Plan>], _: &Weights) -> Result<Vec<Box<dyn Session>>, ExecError> {
+        Err(self.absent())
+    }
+}

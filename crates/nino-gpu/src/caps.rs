@@ -1,0 +1,177 @@
+//! What kernels are chosen by. It is a plain value: plans can be lowered for a device that is not
+//! there (`kernels.rs`).
+
+use nino_dtype::DType;
+use nino_graph::{Limits, Rates, Rewrites, TakesGate};
+use nino_ptx::Target;
+
+use crate::kernel::View;
+use crate::ops::gemm::takes_gate;
+use crate::{AdapterInfo, AdapterKind, Tier};
+
+/// Which architecture's measurements choose the tiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Arch {
+    /// NVIDIA, Intel, Apple, software: tiles as measured on NVIDIA.
+    #[default]
+    Other,
+    /// AMD before RDNA (Polaris, Vega): subgroups of 64 lanes only.
+    Gcn,
+    /// AMD RDNA 1 and 2: subgroups of 32 or 64 lanes, no matrix instructions.
+    Rdna,
+    /// AMD RDNA 3 and later: matrix instructions of 16 × 16 × 16.
+    RdnaMatrix,
+}
+
+/// The vendor's number on the PCI bus.
+pub(crate) const AMD: u32 = 0x1002;
+
+impl Arch {
+    /// Told by the vendor and by what the device can do, since drivers name the same chip
+    /// differently.
+    pub fn of(vendor_id: u32, subgroup_min: u32, coop_size: Option<u32>) -> Arch {
+        match (vendor_id, coop_size) {
+            (AMD, Some(_)) => Arch::RdnaMatrix,
+            (AMD, None) if subgroup_min >= 64 => Arch::Gcn,
+            (AMD, None) => Arch::Rdna,
+            _ => Arch::Other,
+        }
+    }
+
+    pub const fn is_amd(self) -> bool {
+        !matches!(self, Arch::Other)
+    }
+}
+
+/// What a device can do, as far as plans and kernels depend on it.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    pub kind: AdapterKind,
+    pub arch: Arch,
+    pub tier: Tier,
+    /// Side of the f16-to-f32 cooperative matrices used, if there are any.
+    pub coop_size: Option<u32>,
+    pub subgroup_min: u32,
+    pub subgroup_max: u32,
+    /// A kernel may ask for a subgroup size between the two.
+    pub subgroup_choice: bool,
+    pub max_workgroup_bytes: u32,
+    pub max_binding_bytes: u64,
+    pub max_buffer_bytes: u64,
+    /// What the offsets of bindings are multiples of, at least 16.
+    pub offset_alignment: u64,
+    /// Kernels get their parameters as immediates rather than in a uniform.
+    pub immediates: bool,
+    /// What kernels in PTX may use, where the device takes them.
+    pub ptx: Option<Target>,
+}
+
+/// Rows from which block weights are expanded before a product.
+const EXPAND_ROWS: usize = 256;
+
+impl Caps {
+    /// Of an adapter at a tier, before it is known how kernels get to it.
+    pub(crate) fn new(info: &AdapterInfo, limits: &wgpu::Limits, tier: Tier) -> Caps {
+        Caps {
+            kind: info.kind,
+            arch: Arch::of(info.vendor_id, info.subgroup_min, info.coop_size),
+            tier,
+            coop_size: info.coop_size,
+            subgroup_min: info.subgroup_min,
+            subgroup_max: info.subgroup_max,
+            subgroup_choice: false,
+            max_workgroup_bytes: info.max_workgroup_bytes,
+            max_binding_bytes: limits.max_storage_buffer_binding_size,
+            max_buffer_bytes: limits.max_buffer_size,
+            offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment).max(16),
+            immediates: false,
+            ptx: None,
+        }
+    }
+
+    /// Lanes of a subgroup, as cooperative kernels are specialized for it. Where kernels may ask,
+    /// 32: matrices then take the fewest registers a wave, and it is the size they were measured
+    /// at. Where only the driver may choose, compute kernels get the larger size (RADV).
+    pub(crate) fn subgroup_size(&self) -> u32 {
+        if self.subgroup_choice && (self.subgroup_min..=self.subgroup_max).contains(&32) {
+            32
+        } else {
+            self.subgroup_max
+        }
+    }
+
+    /// Whether kernels may use Hopper's matrix instructions.
+    pub(crate) fn has_wgmma(&self) -> bool {
+        self.tier >= Tier::Coop && self.ptx == Some(Target::Sm90a)
+    }
+
+    /// Elements between the aligned start of a view's binding and element 0 of its tensor: what
+    /// a kernel adds to an element index. Wraps below zero when the part starts later.
+    pub(crate) fn base(&self, view: &View<'_>) -> u32 {
+        let skipped = view.offset % self.offset_alignment;
+        let elements = skipped / view.dtype.block_bytes() as u64 * view.dtype.block_len() as u64;
+        (elements.wrapping_sub(view.first)) as u32
+    }
+
+    /// What plans for such a device keep to.
+    pub fn limits(&self) -> Limits {
+        let align = self.offset_alignment.max(256) as usize;
+        // A binding reaches from an aligned offset to a whole 16-byte word.
+        let max_binding = self.max_binding_bytes as usize - 16;
+        let page = (self.max_buffer_bytes as usize).min(1 << 40) / align * align;
+        Limits {
+            align,
+            max_binding: max_binding / align * align,
+            page,
+            // What lies over pages passes through windows in pieces that keep a device busy.
+            window: page / 4,
+            max_step_flops: match self.kind {
+                AdapterKind::Software => None,
+                AdapterKind::Discrete if self.tier >= Tier::Coop => Some(4e12),
+                AdapterKind::Discrete => Some(4e11),
+                // A tenth of a second on the slowest of them (780M), and enough workgroups to
+                // fill the largest (8060S).
+                _ if self.tier >= Tier::Coop => Some(1e12),
+                _ => Some(1e11),
+            },
+            // A product decodes a weight once for every tile of rows: above two tiles it is quicker
+            // to do it once for all.
+            expand_rows: (self.tier >= Tier::F16).then_some(EXPAND_ROWS),
+            ..Limits::default()
+        }
+    }
+
+    /// The nominal rates of a device of its kind.
+    pub fn rates(&self) -> Rates {
+        match self.kind {
+            // It computes as a CPU does; what waits on the host is in memory, not in a file.
+            AdapterKind::Software => Rates {
+                host_bytes: 5e9,
+                read_bytes: 5e9,
+                ..Rates::cpu()
+            },
+            _ => Rates::gpu(),
+        }
+    }
+
+    /// Which ops are fused for such a device.
+    pub fn rewrites(&self) -> Rewrites {
+        // A row norm inside a product would be redone for every tile of columns. Where matrices are
+        // fast, so would a group norm: the product waits for it more than a pass over memory costs.
+        // AMD's kernels without matrices spend a quarter of their time on it, nine times a value.
+        Rewrites {
+            norm_into_linear: false,
+            norm_into_conv: self.tier < Tier::Coop && !self.arch.is_amd(),
+            gate_into_linear: self.has_wgmma().then_some(takes_gate as TakesGate),
+            ..Rewrites::ALL
+        }
+    }
+
+    pub fn activation_dtype(&self) -> DType {
+        if self.tier >= Tier::F16 {
+            DType::F16
+        } else {
+            DType::F32
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Short names of models that people ask for. A row is one line: where the model is, which file of
+//! it is taken, and what it is good for.
+//!
+//! Sizes are what the repositories had when the row was written, for the list alone; what is
+//! downloaded has the size and the hash that the server says.
+
+/// A short name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    pub name: &'static str,
+    pub repo: &'static str,
+    pub files: &'static [&'static str],
+    pub about: &'static str,
+    pub use_as: UseAs,
+    /// Bytes of all files, about.
+    pub size: u64,
+    /// Whether `nino` runs it. One that it does not run yet is neither listed nor pulled.
+    pub runs: bool,
+}
+
+/// The flag that takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseAs {
+    Model,
+    Vae,
+}
+
+/// The table. A model's `runs` becomes true with the change that makes it run.
+const TABLE: &[Alias] = &[
+    Alias {
+        name: "sd15",
+        repo: "Comfy-Org/stable-diffusion-v1-5-archive",
+        files: &["v1-5-pruned-emaonly-fp16.safetensors"],
+        about: "Stable Diffusion 1.5, 512x512; small, many LoRAs",
+        use_as: UseAs::Model,
+        size: 2_130_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sd15-inpaint",
+        repo: "webui/stable-diffusion-inpainting",
+        files: &["sd-v1-5-inpainting.safetensors"],
+        about: "Stable Diffusion 1.5 for filling masks",
+        use_as: UseAs::Model,
+        size: 4_270_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sd21",
+        repo: "webui/stable-diffusion-2-1",
+        files: &["v2-1_768-ema-pruned-fp16.safetensors"],
+        about: "Stable Diffusion 2.1, 768x768",
+        use_as: UseAs::Model,
+        size: 2_580_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sd2-inpaint",
+        repo: "Comfy-Org/stable_diffusion_2.1_repackaged",
+        files: &["512-inpainting-ema.safetensors"],
+        about: "Stable Diffusion 2 for filling masks",
+        use_as: UseAs::Model,
+        size: 5_210_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sdxl",
+        repo: "stabilityai/stable-diffusion-xl-base-1.0",
+        files: &["sd_xl_base_1.0.safetensors"],
+        about: "Stable Diffusion XL, 1024x1024",
+        use_as: UseAs::Model,
+        size: 6_940_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sdxl-refiner",
+        repo: "stabilityai/stable-diffusion-xl-refiner-1.0",
+        files: &["sd_xl_refiner_1.0.safetensors"],
+        about: "for the last of SDXL's steps",
+        use_as: UseAs::Model,
+        size: 6_080_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sdxl-turbo",
+        repo: "stabilityai/sdxl-turbo",
+        files: &["sd_xl_turbo_1.0_fp16.safetensors"],
+        about: "SDXL in 1 to 4 steps, 512x512",
+        use_as: UseAs::Model,
+        size: 6_940_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "sdxl-vae",
+        repo: "madebyollin/sdxl-vae-fp16-fix",
+        files: &["sdxl_vae.safetensors"],
+        about: "SDXL's VAE, made to work in f16",
+        use_as: UseAs::Vae,
+        size: 335_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "taesd",
+        repo: "madebyollin/taesd",
+        files: &["diffusion_pytorch_model.safetensors"],
+        about: "a tiny VAE for SD 1.x and 2.x: fast, for previews",
+        use_as: UseAs::Vae,
+        size: 9_800_000,
+        runs: true,
+    },
+    Alias {
+        name: "taesdxl",
+        repo: "madebyollin/taesdxl",
+        files: &["diffusion_pytorch_model.safetensors"],
+        about: "a tiny VAE for SDXL: fast, for previews",
+        use_as: UseAs::Vae,
+        size: 9_800_000,
+        runs: true,
+    },
+    Alias {
+        name: "flux-schnell",
+        repo: "Comfy-Org/flux1-schnell",
+        files: &["flux1-schnell-fp8.safetensors"],
+        about: "Flux.1 schnell with its encoders and VAE, in 4 steps",
+        use_as: UseAs::Model,
+        size: 17_200_000_000,
+        runs: false,
+    },
+    Alias {
+        name: "z-image-turbo",
+        repo: "Comfy-Org/z_image_turbo",
+        files: &[
+            "split_files/diffusion_models/z_image_turbo_bf16.safetensors",
+            "split_files/text_encoders/qwen_3_4b.safetensors",
+            "split_files/vae/ae.safetensors",
+        ],
+        about: "Z-Image turbo with its encoder and VAE, in 8 steps",
+        use_as: UseAs::Model,
+        size: 20_800_000_000,
+        runs: false,
+    },
+    Alias {
+        name: "wan2.2-5b",
+        repo: "Comfy-Org/Wan_2.2_ComfyUI_Repackaged",
+        files: &[
+            "split_files/diffusion_models/wan2.2_ti2v_5B_fp16.safetensors",
+            "split_files/text_encoders/umt5_xxl_fp8_e4m3fn_scaled.safetensors",
+            "split_files/vae/wan2.2_vae.safetensors",
+        ],
+        about: "Wan 2.2 5B with its encoder and VAE: short clips",
+        use_as: UseAs::Model,
+        size: 18_100_000_000,
+        runs: false,
+    },
+];
+
+impl Alias {
+    /// Models that `nino` runs today.
+    pub fn all() -> impl Iterator<Item = &'static Alias> {
+        TABLE.iter().filter(|alias| alias.runs)
+    }
+
+    /// Also one that does not run yet, so that a person can be told so.
+    pub fn find(name: &str) -> Option<&'static Alias> {
+        TABLE.iter().find(|a| a.name.eq_ignore_ascii_case(name))
+    }
+}

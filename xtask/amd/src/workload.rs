@@ -1,0 +1,184 @@
+//! What is compiled: networks as they run for a picture, recorded without weights.
+
+use anyhow::{Context, Result};
+use nino_dtype::DType;
+use nino_graph::{Act, Graph, Node};
+use nino_models::{Chunk, Frames, Params, Storage, Vae, kl, unet};
+
+/// A network at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    pub name: &'static str,
+    /// What one run of it is.
+    pub what: &'static str,
+    /// How many times it runs, for a block that stands for a network of equal ones.
+    pub times: u32,
+    record: Record,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Record {
+    Unet { xl: bool, side: usize },
+    VaeDecode { side: usize },
+    Blocks(Transformer),
+}
+
+/// Sizes of a transformer's block: self-attention over all tokens and a feed-forward network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Transformer {
+    tokens: usize,
+    width: usize,
+    heads: usize,
+    hidden: usize,
+}
+
+/// Every workload. Flux and Wan are told by their blocks: all of a network's are alike.
+pub const WORKLOADS: [Workload; 6] = [
+    Workload {
+        name: "sd15",
+        what: "SD 1.5, 512 x 512, one step with guidance",
+        times: 1,
+        record: Record::Unet {
+            xl: false,
+            side: 512,
+        },
+    },
+    Workload {
+        name: "sdxl",
+        what: "SDXL, 1024 x 1024, one step with guidance",
+        times: 1,
+        record: Record::Unet {
+            xl: true,
+            side: 1024,
+        },
+    },
+    Workload {
+        name: "sd-vae",
+        what: "SD's VAE, decoding 512 x 512",
+        times: 1,
+        record: Record::VaeDecode { side: 512 },
+    },
+    Workload {
+        name: "sd-vae-1024",
+        what: "SD's VAE, decoding 1024 x 1024",
+        times: 1,
+        record: Record::VaeDecode { side: 1024 },
+    },
+    Workload {
+        name: "flux",
+        what: "Flux's blocks, 1024 x 1024 and 512 words, one step without guidance",
+        times: 57,
+        record: Record::Blocks(Transformer {
+            tokens: 4608,
+            width: 3072,
+            heads: 24,
+            hidden: 12288,
+        }),
+    },
+    Workload {
+        name: "wan",
+        what: "Wan 1.3B's blocks, 832 x 480, 81 frames, one forward pass",
+        times: 30,
+        record: Record::Blocks(Transformer {
+            tokens: 32_760,
+            width: 1536,
+            heads: 12,
+            hidden: 8960,
+        }),
+    },
+];
+
+impl Workload {
+    pub fn named(name: &str) -> Result<Workload> {
+        let found = WORKLOADS.into_iter().find(|w| w.name == name);
+        found.with_context(|| {
+            let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();
+            format!("no workload {name:?}; there are {}", known.join(", "))
+        })
+    }
+
+    /// The network's graph with activations of `dtype` and weights in f16.
+    pub fn record(&self, dtype: DType) -> Result<Graph> {
+        match self.record {
+            Record::Unet { xl, side } => record_unet(xl, side, dtype),
+            Record::VaeDecode { side } => record_vae(side, dtype),
+            Record::Blocks(sizes) => sizes.record(dtype),
+        }
+    }
+}
+
+fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph> {
+    let config = if xl {
+        unet::Config::sdxl()
+    } else {
+        unet::Config::sd15()
+    };
+    let (height, width) = (side / 8, side / 8);
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let inputs = unet::Inputs {
+        x: g.input("x", [2, height, width, config.in_channels], dtype),
+        t: g.input("t", [2], DType::F32),
+        context: g.input("context", [2, 77, config.context_dim], dtype),
+        y: config.adm_in.map(|n| g.input("y", [2, n], dtype)),
+        guidance: None,
+    };
+    // As in a picture's steps: the prompt stays.
+    let fixed = [Some(inputs.context), inputs.y];
+    fixed.into_iter().flatten().for_each(|n| g.keep(n));
+    let out = unet::unet(&mut g, &p, &config, inputs);
+    g.output(out);
+    Ok(g.finish()?)
+}
+
+fn record_vae(side: usize, dtype: DType) -> Result<Graph> {
+    let vae = Vae::spec("sd-vae").context("there is no sd-vae")?;
+    let storage = Storage {
+        activations: dtype,
+        weights: &|_| DType::F16,
+        scale: kl::Scale::default(),
+    };
+    let chunk = Chunk {
+        batch: 1,
+        frames: 1,
+        height: side / vae.scale(),
+        width: side / vae.scale(),
+        first: true,
+        at_once: Frames::Together,
+    };
+    Ok(vae.decode(chunk, &storage)?.graph)
+}
+
+impl Transformer {
+    fn record(self, dtype: DType) -> Result<Graph> {
+        let Transformer {
+            tokens: n,
+            width: d,
+            heads,
+            hidden,
+        } = self;
+        let mut g = Graph::new();
+        let x = g.input("x", [1, n, d], dtype);
+        let linear = |g: &mut Graph, name: &str, from: Node, [out, cols]: [usize; 2]| {
+            let w = g.param(&format!("{name}.weight"), [out, cols], DType::F16);
+            let b = g.param(&format!("{name}.bias"), [out], DType::F32);
+            g.linear(from, w, Some(b))
+        };
+        let normed = g.layer_norm(x, None, None, 1e-6);
+        let [q, k, v] = ["q", "k", "v"].map(|name| {
+            let y = linear(&mut g, name, normed, [d, d]);
+            g.reshape(y, [1, n, heads, d / heads])
+        });
+        let y = g.attention(q, k, v, None);
+        let y = g.reshape(y, [1, n, d]);
+        let y = linear(&mut g, "o", y, [d, d]);
+        let x = g.add(x, y);
+        let normed = g.layer_norm(x, None, None, 1e-6);
+        let y = linear(&mut g, "up", normed, [hidden, d]);
+        let y = g.act(y, Act::GeluTanh);
+        let y = linear(&mut g, "down", y, [d, hidden]);
+        let out = g.add(x, y);
+        g.output(out);
+        Ok(g.finish()?)
+    }
+}
