@@ -23,6 +23,9 @@ pub struct Conditioning {
     pub guidance: Option<f32>,
     /// What an inpaint or editing model sees beside the noise.
     pub seen: Option<Arc<Seen>>,
+    /// Latents in the VAE's units that Flux Kontext looks at; other models do not. ComfyUI's
+    /// `ReferenceLatent`.
+    pub references: Vec<Arc<Latent>>,
     /// Where and when the prompt counts.
     pub region: Region,
 }
@@ -147,6 +150,21 @@ impl Conditioning {
             guidance,
             ..self.clone()
         }
+    }
+
+    /// The same prompt with one more latent to look at.
+    #[must_use]
+    pub fn with_reference(&self, latent: Arc<Latent>) -> Conditioning {
+        let mut prompt = self.clone();
+        prompt.references.push(latent);
+        prompt
+    }
+
+    /// Rows and columns of the latents that a model looks at.
+    pub(crate) fn reference_sizes(&self, model: &DiffusionModel) -> Vec<[usize; 2]> {
+        let taken = self.references.iter();
+        let taken = taken.filter(|_| model.net().takes_references());
+        taken.map(|r| [r.height, r.width]).collect()
     }
 
     /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector

@@ -267,15 +267,19 @@ fn plan(
         turns: false,
         dtype: request.precision.dtype(store.device()),
         preview_bytes: Previews::bytes(store, model, request),
+        references: request
+            .positive
+            .first()
+            .map_or_else(Vec::new, |p| p.reference_sizes(model)),
         host_bytes: request.host_bytes(),
     };
-    plan_for(store, model, spec)
+    plan_for(store, model, &spec)
 }
 
 fn plan_for(
     store: &Store,
     model: &DiffusionModel,
-    spec: PlanSpec,
+    spec: &PlanSpec,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
     store.plan(&model.id(), format!("{spec:?}"), || {
         denoise::plan(store.device(), model, spec)
@@ -308,11 +312,12 @@ impl<'a> SampleRequest<'a> {
             && (!model.net().counts_tokens() || self.has_one_length(model))
     }
 
-    /// Whether all prompts have as many tokens.
+    /// Whether all prompts have as many tokens, of text and of latents to look at.
     fn has_one_length(&self, model: &DiffusionModel) -> bool {
+        let length = |p: &Conditioning| (p.tokens(), p.reference_sizes(model));
         let mut all = self.positive.iter().chain(self.negative(model));
-        let first = all.next().map(Conditioning::tokens);
-        all.all(|prompt| Some(prompt.tokens()) == first)
+        let first = all.next().map(length);
+        all.all(|prompt| Some(length(prompt)) == first)
     }
 
     /// The prompts of both sides, for the whole picture.
@@ -369,6 +374,16 @@ impl<'a> SampleRequest<'a> {
         }
         for prompt in self.positive.iter().chain(self.negative(model)) {
             prompt.check(model.family, wants.context, wants.label)?;
+            let other = prompt
+                .references
+                .iter()
+                .find(|r| r.channels != wants.channels);
+            if let Some(other) = other.filter(|_| model.net().takes_references()) {
+                return Err(EngineError::Channels {
+                    expected: wants.channels,
+                    found: other.channels,
+                });
+            }
         }
         let values = &self.latent.values;
         let bad = values.iter().filter(|v| !v.is_finite()).count();

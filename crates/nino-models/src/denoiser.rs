@@ -16,7 +16,7 @@ pub enum Denoiser {
 }
 
 /// What a graph of a denoiser is recorded for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DenoiserShape {
     /// Latents of one run.
     pub rows: usize,
@@ -26,6 +26,9 @@ pub struct DenoiserShape {
     pub width: usize,
     /// Tokens of the prompt.
     pub tokens: usize,
+    /// Rows and columns of the latents to look at beside the one that is denoised; only of models
+    /// that take them ([`Denoiser::takes_references`]).
+    pub references: Vec<[usize; 2]>,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -76,6 +79,8 @@ pub struct DenoiserGraph {
     pub label: Option<Node>,
     /// `[rows, n]` of [`Guidance::Cfg`], `[rows]` in f32 of [`Guidance::Number`].
     pub guidance: Option<Node>,
+    /// Latents to look at, `[rows, h, w, c]` each.
+    pub references: Vec<Node>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -84,7 +89,11 @@ impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
         let optional = [self.label, self.guidance, self.extra];
-        std::iter::once(self.context).chain(optional.into_iter().flatten())
+        let optional = optional.into_iter().flatten();
+        let references = self.references.iter().copied();
+        std::iter::once(self.context)
+            .chain(optional)
+            .chain(references)
     }
 }
 
@@ -125,7 +134,7 @@ impl Denoiser {
     pub fn record(
         &self,
         params: &Params,
-        shape: DenoiserShape,
+        shape: &DenoiserShape,
         dtype: DType,
         keep: bool,
     ) -> Result<DenoiserGraph, GraphError> {
@@ -143,7 +152,7 @@ impl Denoiser {
         &self,
         g: &mut Graph,
         params: &Params,
-        shape: DenoiserShape,
+        shape: &DenoiserShape,
         dtype: DType,
     ) -> DenoiserGraph {
         let Wants {
@@ -169,6 +178,10 @@ impl Denoiser {
             Guidance::Cfg(n) => Some(g.input("guidance", [rows, n], dtype)),
             Guidance::Number(_) => Some(g.input("guidance", [rows], DType::F32)),
         };
+        let looked_at = shape.references.iter().enumerate();
+        let references: Vec<Node> = looked_at
+            .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
+            .collect();
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -188,6 +201,7 @@ impl Denoiser {
                     context,
                     y: label,
                     guidance,
+                    references: &references,
                 };
                 flux::flux(g, params, config, inputs)
             }
@@ -200,6 +214,7 @@ impl Denoiser {
             context,
             label,
             guidance,
+            references,
             out,
         }
     }
@@ -211,6 +226,15 @@ impl Denoiser {
             Guidance::None => Vec::new(),
             Guidance::Cfg(n) => guidance_embedding(cfg, n),
             Guidance::Number(usual) => vec![number.unwrap_or(usual)],
+        }
+    }
+
+    /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
+    /// trained to.
+    pub fn takes_references(&self) -> bool {
+        match self {
+            Denoiser::Unet(_) => false,
+            Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
         }
     }
 

@@ -139,9 +139,10 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         height: SIDE,
         width: SIDE,
         tokens: 1,
+        references: Vec::new(),
     };
     let params = Params::uniform(DType::F16);
-    Ok(denoiser.record(&params, shape, DType::F32, false)?.graph)
+    Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)
 }
 
 fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {

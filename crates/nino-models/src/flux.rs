@@ -23,13 +23,14 @@ use crate::Params;
 use block::{Attended, double_block, modulated, single_block};
 use modulation::Modulations;
 use nino_graph::{Graph, Node};
+use positions::Grid;
 
 /// Pixels of the latent along one side of a token.
 const PATCH: usize = 2;
 
 /// What the network sees.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs {
+pub struct Inputs<'a> {
     /// `[b, h, w, in_channels]`
     pub x: Node,
     /// Noise levels from 0 to 1, `[b]`, f32.
@@ -40,23 +41,31 @@ pub struct Inputs {
     pub y: Option<Node>,
     /// `[b]`, f32. Given exactly when the config takes guidance.
     pub guidance: Option<Node>,
+    /// Latents to look at (Kontext), `[b, h, w, out_channels]` each.
+    pub references: &'a [Node],
 }
 
 /// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
-    let x = even(g, inputs.x);
-    let [rows, columns] = [1, 2].map(|axis| g.shape(x)[axis] / PATCH);
-    let x = g.pixel_unshuffle(x, PATCH); // [b, h/2, w/2, c·2·2]
-    let x = g.reshape(x, [b, rows * columns, c.in_channels * PATCH * PATCH]);
+    let (x, [rows, columns]) = patches(g, inputs.x);
+    let mut tokens = vec![x];
+    let mut grids = vec![Grid::first([rows, columns])];
+    let sizes = inputs
+        .references
+        .iter()
+        .map(|&r| [g.shape(r)[1], g.shape(r)[2]]);
+    grids.extend(positions::beside(&sizes.collect::<Vec<_>>()));
+    tokens.extend(inputs.references.iter().map(|&r| patches(g, r).0));
+    let x = g.concat(&tokens, 1); // [b, n_img, c·2·2]
 
     let mut img = p.linear(g, "img_in", x, c.hidden);
     let mut txt = p.linear(g, "txt_in", inputs.context, c.hidden);
     let modulations = Modulations::record(g, p, c, inputs);
     let attended = Attended {
         heads: c.heads(),
-        table: positions::table(g, c, n_txt, [rows, columns]),
+        table: positions::table(g, c, n_txt, &grids),
     };
     for i in 0..c.depth {
         let p = &p.at(format_args!("double_blocks.{i}"));
@@ -79,6 +88,16 @@ pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
     let x = g.pixel_shuffle(x, PATCH); // [b, h, w, 16]
     let x = g.slice(x, 1, 0, h);
     g.slice(x, 2, 0, w)
+}
+
+/// Squares of the latent as tokens `[b, n, c·2·2]`, and how many rows and columns of them.
+fn patches(g: &mut Graph, x: Node) -> (Node, [usize; 2]) {
+    let x = even(g, x);
+    let [b, h, w] = [0, 1, 2].map(|axis| g.shape(x)[axis]);
+    let (rows, columns) = (h / PATCH, w / PATCH);
+    let x = g.pixel_unshuffle(x, PATCH); // [b, h/2, w/2, c·2·2]
+    let width = g.shape(x).last_dim();
+    (g.reshape(x, [b, rows * columns, width]), [rows, columns])
 }
 
 /// Latents of an odd size get their first row or column once more at the end.

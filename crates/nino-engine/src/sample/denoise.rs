@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What a denoiser is planned for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
@@ -25,6 +25,8 @@ pub(super) struct PlanSpec {
     pub(super) dtype: DType,
     /// Bytes on the device that previews take beside it.
     pub(super) preview_bytes: usize,
+    /// Rows and columns of the latents that it looks at.
+    pub(super) references: Vec<[usize; 2]>,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -49,7 +51,7 @@ const RUNS: usize = 20;
 pub(super) fn plan(
     device: &dyn Device,
     model: &DiffusionModel,
-    spec: PlanSpec,
+    spec: &PlanSpec,
 ) -> Result<DenoiserPlan, EngineError> {
     let record = |prompts: usize| record(device, model, spec, prompts);
     if !spec.guided {
@@ -71,7 +73,7 @@ pub(super) fn plan(
 fn record(
     device: &dyn Device,
     model: &DiffusionModel,
-    spec: PlanSpec,
+    spec: &PlanSpec,
     prompts: usize,
 ) -> Result<DenoiserPlan, EngineError> {
     let rows = prompts * spec.shape.batch;
@@ -81,12 +83,13 @@ fn record(
         height: spec.shape.height,
         width: spec.shape.width,
         tokens: spec.tokens,
+        references: spec.references.clone(),
     };
     let source = model.source();
     let params = source.params(|stored| model.held(stored, device));
     // Prompts that take turns would be computed anew in each run.
     let keep = !spec.turns && (prompts == 2 || !spec.guided);
-    let mut nodes = model.net().record(&params, shape, spec.dtype, keep)?;
+    let mut nodes = model.net().record(&params, &shape, spec.dtype, keep)?;
     let graph = std::mem::replace(&mut nodes.graph, Graph::new());
     // Two prompts take twice as many runs one by one.
     let runs = if spec.guided {
@@ -253,6 +256,13 @@ impl DenoiserPlan {
                 model.net().guidance_values(request.cfg, own)
             });
             fixed.push(encoded(node, &told)?);
+        }
+        for (i, &node) in nodes.references.iter().enumerate() {
+            let latents = each(&|p| {
+                let latent = p.conditioning.references.get(i);
+                latent.map_or_else(Vec::new, |r| r.in_model_units(model.latent_format()).values)
+            });
+            fixed.push(encoded(node, &latents)?);
         }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {

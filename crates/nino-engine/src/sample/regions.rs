@@ -58,7 +58,11 @@ impl<'a> Regions<'a> {
         let placed = place(request);
         for placed in placed.iter().filter(|p| is_guided || !p.negative) {
             let rect = placed.rect(shape)?;
-            let plan = plan_for(store, model, spec(store, request, placed.prompt, rect))?;
+            let plan = plan_for(
+                store,
+                model,
+                &spec(store, model, request, placed.prompt, rect),
+            )?;
             let network = plans.iter().position(|p| Arc::ptr_eq(p, &plan));
             let network = network.unwrap_or_else(|| {
                 plans.push(plan);
@@ -253,12 +257,22 @@ pub(super) fn check_fits(
     let is_guided = request.is_guided(model);
     for placed in place(request).iter().filter(|p| is_guided || !p.negative) {
         let rect = placed.rect(LatentShape::of(request.latent))?;
-        plan_for(store, model, spec(store, request, placed.prompt, rect))?;
+        plan_for(
+            store,
+            model,
+            &spec(store, model, request, placed.prompt, rect),
+        )?;
     }
     Ok(())
 }
 
-fn spec(store: &Store, request: &SampleRequest<'_>, prompt: &Conditioning, rect: Rect) -> PlanSpec {
+fn spec(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+    prompt: &Conditioning,
+    rect: Rect,
+) -> PlanSpec {
     PlanSpec {
         shape: LatentShape {
             height: rect.height,
@@ -270,6 +284,7 @@ fn spec(store: &Store, request: &SampleRequest<'_>, prompt: &Conditioning, rect:
         turns: true,
         dtype: request.precision.dtype(store.device()),
         preview_bytes: 0,
+        references: prompt.reference_sizes(model),
         host_bytes: request.host_bytes(),
     }
 }

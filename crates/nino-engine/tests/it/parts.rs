@@ -152,7 +152,7 @@ fn parts_are_put_together_or_their_absence_is_named() {
         ),
         (
             said(open(&sd1, std::slice::from_ref(&vae), Some(&vae))),
-            &["file: ", "kl_sd", "not a CLIP text encoder"],
+            &["file: ", "kl_sd", "not a CLIP or T5 text encoder"],
         ),
         (
             said(open(&sd1, std::slice::from_ref(&l), None)),

@@ -43,7 +43,7 @@ const ROWS: usize = 344;
 const EPS: f32 = f32::EPSILON;
 
 impl Modulations {
-    pub(super) fn record(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Modulations {
+    pub(super) fn record(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Modulations {
         match c.modulation {
             Modulation::PerBlock { .. } => Modulations::PerBlock {
                 vec: vec(g, p, c, inputs),
@@ -139,7 +139,7 @@ fn row(g: &mut Graph, rows: Node, at: usize) -> Node {
 
 /// What all blocks of Flux are told: noise level, guidance and pooled text. SiLU is the first thing
 /// that every block does with it.
-fn vec(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+fn vec(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let dtype = g.dtype(inputs.x);
     let t = sinusoids(g, inputs.t, SINUSOIDS);
     let t = g.cast(t, dtype);
@@ -171,7 +171,7 @@ fn mlp_embedder(g: &mut Graph, p: &Params, x: Node, width: usize) -> Node {
 }
 
 /// `[b, ROWS, 64]`: noise level, guidance, number of the row.
-fn described_rows(g: &mut Graph, inputs: Inputs) -> Node {
+fn described_rows(g: &mut Graph, inputs: Inputs<'_>) -> Node {
     let b = g.shape(inputs.x)[0];
     let mut told = vec![sinusoids(g, inputs.t, FEW_SINUSOIDS)];
     told.extend(inputs.guidance.map(|n| sinusoids(g, n, FEW_SINUSOIDS)));

@@ -1,17 +1,68 @@
 //! Where tokens are: a table of rotations. Text is at (0, 0, 0), a token of the picture at (0, row,
-//! column).
+//! column), and one of a picture to look at at (1, row, column), each such picture beside or below
+//! those before it.
 
-use super::Config;
+use super::{Config, PATCH};
 use nino_graph::{Graph, Node};
 
 const THETA: f64 = 10_000.0;
 
-/// `[n_txt + rows · columns, head/2, 2]` of cosine and sine, computed in f64.
-pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, [rows, columns]: [usize; 2]) -> Node {
-    let places = (0..rows).flat_map(|y| (0..columns).map(move |x| [0.0, y as f64, x as f64]));
+/// The places of one picture's tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grid {
+    picture: usize,
+    /// Row and column of its first token.
+    start: [usize; 2],
+    /// Rows and columns.
+    size: [usize; 2],
+}
+
+impl Grid {
+    /// The picture that is denoised.
+    pub(super) fn first(size: [usize; 2]) -> Grid {
+        Grid {
+            picture: 0,
+            start: [0, 0],
+            size,
+        }
+    }
+
+    fn places(self) -> impl Iterator<Item = [f64; 3]> {
+        let ([y, x], [rows, columns]) = (self.start, self.size);
+        let picture = self.picture as f64;
+        (y..y + rows)
+            .flat_map(move |y| (x..x + columns).map(move |x| [picture, y as f64, x as f64]))
+    }
+}
+
+/// The places of latents to look at, by their rows and columns: ComfyUI's `offset` method, which
+/// lets the shorter side grow.
+pub(super) fn beside(sizes: &[[usize; 2]]) -> Vec<Grid> {
+    let (mut height, mut width) = (0, 0);
+    let grid = |&[h, w]: &[usize; 2]| {
+        let (y, x) = if h + height > w + width {
+            (0, width)
+        } else {
+            (height, 0)
+        };
+        (height, width) = (height.max(h + y), width.max(w + x));
+        Grid {
+            picture: 1,
+            start: [y.div_ceil(PATCH), x.div_ceil(PATCH)],
+            size: [h.div_ceil(PATCH), w.div_ceil(PATCH)],
+        }
+    };
+    sizes.iter().map(grid).collect()
+}
+
+/// `[n_txt + n_img, head/2, 2]` of cosine and sine, computed in f64.
+pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, grids: &[Grid]) -> Node {
     let text = std::iter::repeat_n([0.0; 3], n_txt);
-    let mut values = Vec::with_capacity((n_txt + rows * columns) * c.head);
-    for place in text.chain(places) {
+    let pictures = grids.iter().flat_map(|grid| grid.places());
+    let mut values = Vec::new();
+    let mut n = 0;
+    for place in text.chain(pictures) {
+        n += 1;
         for (at, axis) in place.into_iter().zip(c.axes()) {
             for pair in 0..axis / 2 {
                 let angle = at / THETA.powf(2.0 * pair as f64 / axis as f64);
@@ -20,8 +71,8 @@ pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, [rows, columns]: [u
         }
     }
     let name = format!(
-        "rotations of {n_txt} tokens and {rows}x{columns} patches, heads of {}",
+        "rotations of {n_txt} tokens and {grids:?}, heads of {}",
         c.head
     );
-    g.constant(&name, [n_txt + rows * columns, c.head / 2, 2], &values)
+    g.constant(&name, [n, c.head / 2, 2], &values)
 }

@@ -155,6 +155,7 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
         guidance: c
             .takes_guidance()
             .then(|| get(&mut g, "in.guidance", DType::F32)),
+        references: &[],
     };
     let out = flux::flux(&mut g, &golden.params(), c, nodes);
     g.output(out);

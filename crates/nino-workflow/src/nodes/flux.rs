@@ -2,11 +2,12 @@
 
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{MAX_SIDE, float, int, link, out, prompt};
+use crate::node::table::{MAX_SIDE, float, int, link, optional, out, prompt};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{Conditioning, ModelSampling, encode_texts, flux_mu};
+use std::sync::Arc;
 
 const CONDITIONING: &str = "model/conditioning/flux";
 const GUIDANCE: (f64, f64) = (0.0, 100.0);
@@ -39,6 +40,18 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Conditioning)],
         is_output: false,
         run: guidance,
+    },
+    NodeDef {
+        class: "ReferenceLatent",
+        display_name: "ReferenceLatent",
+        category: "model/conditioning",
+        inputs: &[
+            link("conditioning", Socket::Conditioning),
+            optional(link("latent", Socket::Latent)),
+        ],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: reference,
     },
     NodeDef {
         class: "ModelSamplingFlux",
@@ -77,6 +90,19 @@ fn guidance(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let guidance = call.float("guidance")? as f32;
     let prompts = call.prompts("conditioning")?;
     let told = prompts.iter().map(|p| p.with_guidance(Some(guidance)));
+    Ok(vec![Value::from(told.collect::<Vec<_>>())])
+}
+
+/// One more latent for Kontext to look at, beside those that the prompts have.
+fn reference(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let prompts = call.prompts("conditioning")?;
+    if call.get("latent").is_none() {
+        return Ok(vec![Value::from(prompts.to_vec())]);
+    }
+    let latent = Arc::new(call.latents("latent")?.latent.clone());
+    let told = prompts
+        .iter()
+        .map(|p| p.with_reference(Arc::clone(&latent)));
     Ok(vec![Value::from(told.collect::<Vec<_>>())])
 }
 

@@ -4,7 +4,8 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::GenerateRequest;
 use crate::tests::made;
 use crate::{
-    Conditioning, Family, Latent, LatentSize, Mask, ModelSampling, Noise, SampleRequest, Seen, sample, sigmas,
+    Conditioning, Family, Latent, LatentSize, Mask, ModelSampling, Noise, SampleRequest, Seen,
+    sample, sigmas,
 };
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 fn unguided() -> String {
     let list = made::list("tiny_flux");
     let kept = list.lines().filter(|line| !line.contains("guidance_in"));
-    kept.map(|line| format!("{line}\n")).collect()
+    kept.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Every path of a golden file, which says in its name how it came about.
@@ -117,6 +118,25 @@ fn flux_that_sees_a_picture_makes_what_comfyui_makes() {
     }
 }
 
+/// Kontext, which has dev's tensors, looks at one picture or two.
+#[test]
+fn kontext_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_flux", Family::Flux);
+    let request = GenerateRequest {
+        sampler: Sampler::find("euler").unwrap(),
+        scheduler: Scheduler::find("simple").unwrap(),
+        ..case.request(PROMPT)
+    };
+    let (mut prompts, _) = case.text(&request);
+    for (i, (height, width)) in [(6, 4), (5, 8)].into_iter().enumerate() {
+        let planes = case.golden(&format!("reference/{i}"));
+        let reference = Arc::new(latent(&planes, height, width));
+        prompts.positive = prompts.positive.with_reference(reference);
+        let key = format!("references/{}", i + 1);
+        case.close(&key, &sampled(&case, &request, &prompts.positive));
+    }
+}
+
 /// The latent that one prompt gives, which may have a picture to see.
 fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec<f32> {
     let model = &case.model.diffusion;
@@ -130,7 +150,11 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
     let run = SampleRequest {
         positive: std::slice::from_ref(prompt),
         negative: &[],
-        latent: &Latent::empty(1, 16, LatentSize::picture(request.height / 8, request.width / 8)),
+        latent: &Latent::empty(
+            1,
+            16,
+            LatentSize::picture(request.height / 8, request.width / 8),
+        ),
         noise: Noise::Seeded,
         mask: None,
         sigmas: &levels.unwrap(),
