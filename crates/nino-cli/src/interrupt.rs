@@ -18,12 +18,12 @@ static KEEPING: AtomicUsize = AtomicUsize::new(0);
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 
 /// How long the work has to come to a safe point. A second, less what it takes to notice.
-const GRACE: Duration = Duration::from_millis(850);
+const GRACE: Duration = Duration::from_millis(700);
 /// How long a file may take that a stopped run keeps.
 const KEEPING_GRACE: Duration = Duration::from_secs(10);
 
 /// How long it may take to say so.
-const LAST_WORDS_GRACE: Duration = Duration::from_millis(50);
+const LAST_WORDS_GRACE: Duration = Duration::from_millis(250);
 
 /// 128 + SIGINT, as shells have it.
 const EXIT_CODE: i32 = 130;

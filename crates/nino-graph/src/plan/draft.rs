@@ -43,9 +43,6 @@ impl Misfit {
     }
 }
 
-/// More operands than any op has.
-const MAX_OPERANDS: usize = 16;
-
 /// A graph's ops cut into steps.
 struct Cuts {
     homes: Homes,
@@ -98,25 +95,13 @@ impl Draft {
         homes
     }
 
-    /// The plan by this strategy.
     pub(super) fn plan(&self, how: &Strategy) -> Result<Plan, Misfit> {
-        let plan = self.plan_within(how, usize::MAX)?;
-        Ok(plan.expect("no arena is larger than the largest number"))
-    }
-
-    /// The same; `None` where its arena is larger than `most`, if that is found out before the plan
-    /// is made.
-    pub(super) fn plan_within(&self, how: &Strategy, most: usize) -> Result<Option<Plan>, Misfit> {
         let mut graph = Arc::clone(&self.graph);
         let mut by_keys: Option<Draft> = None;
         loop {
             let draft = by_keys.as_ref().unwrap_or(self);
-            // Cut by keys, an op needs more than in larger windows where it is not: only the graph
-            // as it was tells that no window helps.
-            let cut_within = if by_keys.is_some() { usize::MAX } else { most };
-            match draft.cut(how, cut_within) {
-                Ok(Some(cuts)) => return draft.pack(cuts, how, most),
-                Ok(None) => return Ok(None),
+            match draft.cut(how) {
+                Ok(cuts) => return draft.pack(cuts, how),
                 Err(TooLarge::Op(misfit)) => return Err(misfit),
                 // All keys at once are too many for these.
                 Err(TooLarge::Keys(nodes)) => {
@@ -130,39 +115,15 @@ impl Draft {
         }
     }
 
-    /// The steps; `None` where one of them needs an arena of more than `most` bytes.
-    fn cut(&self, how: &Strategy, most: usize) -> Result<Option<Cuts>, TooLarge> {
+    fn cut(&self, how: &Strategy) -> Result<Cuts, TooLarge> {
         let graph = &self.graph;
         let homes = Homes::new(&self.buffers, graph.len(), how);
-        let values = alive(&homes.direct, graph.len());
-        // What alignment adds to windows is not there in the last of them.
-        let slack = MAX_OPERANDS * how.limits.align;
-        let over = |node: Node, need: Need| {
-            let least = values[self.order.at(node)] + need.window;
-            least.saturating_sub(slack) > most
-        };
-        let cut =
-            |node: Node, steps: &mut Steps| cut::steps(graph, node, how, &homes.windowed, steps);
-        // Where there is too little room, that nearly always shows where most is alive.
-        let fullest = if most < usize::MAX {
-            self.fullest(&values)
-        } else {
-            Vec::new()
-        };
-        let shows = |&node: &Node| {
-            let need = cut(node, &mut Steps::default());
-            need.is_ok_and(|need| over(node, need))
-        };
-        if fullest.iter().any(shows) {
-            return Ok(None);
-        }
         let mut steps = Steps::default();
         let mut largest_binding = 0;
         let mut keys = Vec::new();
         let mut window: Option<(usize, Node)> = None;
         for node in self.order.ops(graph) {
-            match cut(node, &mut steps) {
-                Ok(need) if over(node, need) => return Ok(None),
+            match cut::steps(graph, node, how, &homes.windowed, &mut steps) {
                 Ok(need) => largest_binding = largest_binding.max(need.binding),
                 Err(_) if matches!(graph.op(node), Some(Op::Attention(o)) if !o.by_keys) => {
                     keys.push(node);
@@ -184,27 +145,15 @@ impl Draft {
                 need,
             })),
             None if steps.count > MAX_STEPS => Err(TooLarge::Op(too_many(steps.count, how))),
-            None => Ok(Some(Cuts {
+            None => Ok(Cuts {
                 homes,
                 steps: steps.made,
                 largest_binding,
-            })),
+            }),
         }
     }
 
-    /// A few of the ops during which most bytes are alive.
-    fn fullest(&self, alive: &[usize]) -> Vec<Node> {
-        const SOME: usize = 16;
-        let mut ops: Vec<Node> = self.order.ops(&self.graph).collect();
-        let by_bytes = |n: &Node| std::cmp::Reverse(alive[self.order.at(*n)]);
-        if ops.len() > SOME {
-            ops.select_nth_unstable_by_key(SOME, by_bytes);
-            ops.truncate(SOME);
-        }
-        ops
-    }
-
-    fn pack(&self, cuts: Cuts, how: &Strategy, most: usize) -> Result<Option<Plan>, Misfit> {
+    fn pack(&self, cuts: Cuts, how: &Strategy) -> Result<Plan, Misfit> {
         let (graph, limits) = (&self.graph, how.limits);
         let Cuts {
             homes,
@@ -217,16 +166,13 @@ impl Draft {
         if let Some(error) = larger_than_a_page(graph, &direct, limits.page) {
             return Err(Misfit::Limit(error));
         }
-        let alive = alive(direct.iter().chain(&homes.pages), graph.len());
-        if alive.iter().any(|&bytes| bytes > most) {
-            return Ok(None);
-        }
         let one_page = Limits {
             page: usize::MAX,
             ..limits
         };
         let packed = arena::pack(&direct, &limits);
         let [pages, host] = [&homes.pages, &homes.host].map(|b| arena::pack(b, &one_page));
+        let alive = alive(direct.iter().chain(&homes.pages), graph.len());
         let mut plan = Plan {
             places: vec![Place::Nowhere; graph.len()],
             scratch: vec![Span::default(); graph.len()],
@@ -254,7 +200,7 @@ impl Draft {
         for (n, _) in graph.values().filter(|(n, _)| graph.is_param(*n)) {
             plan.places[n.index()] = Place::Param;
         }
-        Ok(Some(plan))
+        Ok(plan)
     }
 }
 

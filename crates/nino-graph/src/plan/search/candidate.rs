@@ -49,9 +49,7 @@ impl Whole {
     pub(super) fn new(how: Strategy, turns: &[Turn]) -> Result<Whole, PlanError> {
         let draft = |t: &Turn| Draft::new(Arc::clone(&t.graph), &how);
         let drafts: Vec<Draft> = turns.iter().map(draft).collect();
-        let plans = drafts.iter().map(|draft| draft.plan(&how)).collect();
-        let plans: Result<Vec<Plan>, Misfit> = plans;
-        let plans = plans.map_err(|misfit| misfit.refusal(&how))?;
+        let plans = plans(&drafts, &how).map_err(|misfit| misfit.refusal(&how))?;
         Ok(Whole { how, drafts, plans })
     }
 }
@@ -103,6 +101,10 @@ impl<'a> Level<'a> {
             waits_for_weights: self.rates.seconds(&load) < time.seconds,
         }
     }
+}
+
+fn plans(drafts: &[Draft], how: &Strategy) -> Result<Vec<Plan>, Misfit> {
+    drafts.iter().map(|draft| draft.plan(how)).collect()
 }
 
 fn uses(turn: &Turn, draft: &Draft) -> Vec<Used> {
@@ -218,10 +220,10 @@ impl<'l> Candidate<'l> {
         if self.least_bytes > room {
             return None;
         }
-        let most = room - self.level.streams.least_bytes();
+        let weights = self.level.streams.least_bytes();
         let mut best: Option<Timed> = None;
-        self.each_plans(room, most, |plans| {
-            if ArenaSize::of(&plans).bytes() > most {
+        self.each_plans(room, |plans| {
+            if ArenaSize::of(&plans).bytes() + weights > room {
                 return true;
             }
             let timed = self.level.streamed(plans, room);
@@ -239,13 +241,10 @@ impl<'l> Candidate<'l> {
     /// What the smallest of its plans takes, where that is less than `most`.
     pub(super) fn smallest(&self, most: usize) -> Option<Smallest> {
         let weights = self.level.streams.least_bytes();
-        let before = most.saturating_sub(weights);
         let mut least: Option<Smallest> = None;
-        // Gives the smallest arena so far.
-        let mut consider = |plans: Vec<Plan>| {
+        self.each_plans(most, |plans| {
             let arena = ArenaSize::of(&plans).bytes();
-            let known = least.as_ref().map_or(before, |least| least.arena);
-            if arena < known {
+            if least.as_ref().is_none_or(|least| arena < least.arena) {
                 let largest = plans.iter().max_by_key(|p| p.arena_bytes());
                 least = Some(Smallest {
                     weights,
@@ -253,85 +252,54 @@ impl<'l> Candidate<'l> {
                     peak_op: largest.map_or_else(String::new, Plan::peak_op),
                 });
             }
-            arena.min(known)
-        };
-        if self.is_whole() {
-            consider(self.level.whole.clone());
-            return least;
-        }
-        // Larger windows hardly ever need less; most are seen not to before a plan is made.
-        let smallest = self.smallest_window(self.floor, before.saturating_sub(1));
-        let (window, mut known) = match smallest {
-            Some((window, plans)) => (window, consider(plans)),
-            None => (self.floor, before),
-        };
-        let windows = self.windows(known).into_iter().rev();
-        for window in windows.filter(|&w| w > window) {
-            if let Ok(Some(plans)) = self.plans(window, known.saturating_sub(1)) {
-                known = consider(plans);
-            }
-        }
+            true
+        });
         least
     }
 
-    /// Gives its plans, from the largest windows to the smallest that do, until told to stop. Some
-    /// of those with an arena of more than `most` bytes are left out.
-    fn each_plans(&self, room: usize, most: usize, mut on_plans: impl FnMut(Vec<Plan>) -> bool) {
+    /// Gives its plans, from the largest windows to the smallest that do, until told to stop.
+    /// Windows are halves, quarters and so on of the whole arena. Those that are much larger than
+    /// `room` are left out: where their plans fit it, they are the plans of smaller windows.
+    fn each_plans(&self, room: usize, mut on_plans: impl FnMut(Vec<Plan>) -> bool) {
         if self.is_whole() {
             on_plans(self.level.whole.clone());
             return;
         }
-        let mut least = self.floor;
-        for window in self.windows(room) {
-            if window < least {
-                continue;
-            }
-            match self.plans(window, most) {
-                Ok(Some(plans)) => {
-                    if !on_plans(plans) {
-                        return;
-                    }
-                }
-                Err(Misfit::Window { need, .. }) => least = least.max(need),
-                Ok(None) | Err(Misfit::Limit(_)) => {}
-            }
-        }
-        if least > self.floor
-            && let Some((_, plans)) = self.smallest_window(least, most)
-        {
-            on_plans(plans);
-        }
-    }
-
-    /// Sizes of windows to try, from the largest: halves, quarters and so on of the whole arena.
-    /// Those that are much larger than `room` are left out: where their plans fit it, they are the
-    /// plans of smaller windows.
-    fn windows(&self, room: usize) -> Vec<usize> {
         let whole = ArenaSize::of(&self.level.whole).bytes();
         let halves = std::iter::successors(Some(whole / 2), |w| Some(w / 2));
         let halves = halves.take_while(|&w| w > self.floor);
         let mut windows: Vec<usize> = halves.filter(|&w| w / 2 < room).collect();
         windows.push(self.floor);
-        windows
-    }
-
-    /// The least window from `window` on that is enough for every op, and its plans; `None` where
-    /// their arena is larger than `most`. An op whose rows are too many for that in small windows
-    /// has as many in larger ones, so there is no need to look for the least of those.
-    fn smallest_window(&self, mut window: usize, most: usize) -> Option<(usize, Vec<Plan>)> {
-        loop {
-            match self.plans(window, most) {
-                Ok(plans) => return plans.map(|plans| (window, plans)),
-                Err(Misfit::Window { need, .. }) if need > window => window = need,
-                Err(_) => return None,
+        let mut least = self.floor;
+        for window in windows {
+            if window < least {
+                continue;
+            }
+            match self.plans(window) {
+                Ok(plans) => {
+                    if !on_plans(plans) {
+                        return;
+                    }
+                }
+                Err(Misfit::Window { need, .. }) => least = least.max(need),
+                Err(Misfit::Limit(_)) => {}
+            }
+        }
+        // An op needs more than the floor at once: the least window that is enough for all.
+        while least > self.floor {
+            match self.plans(least) {
+                Ok(plans) => {
+                    on_plans(plans);
+                    return;
+                }
+                Err(Misfit::Window { need, .. }) if need > least => least = need,
+                Err(_) => return,
             }
         }
     }
 
-    /// Its plans with such windows; `None` where their arena is larger than `most`.
-    fn plans(&self, window: usize, most: usize) -> Result<Option<Vec<Plan>>, Misfit> {
+    fn plans(&self, window: usize) -> Result<Vec<Plan>, Misfit> {
         let how = Strategy { window, ..self.how };
-        let drafts = self.level.drafts.iter();
-        drafts.map(|draft| draft.plan_within(&how, most)).collect()
+        plans(&self.level.drafts, &how)
     }
 }
