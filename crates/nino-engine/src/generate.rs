@@ -28,6 +28,8 @@ pub struct Generated {
     pub decoded: Decoded,
     /// The most weights and activations that were on the device at once.
     pub peak_bytes: usize,
+    /// What the most at once is more with the latents and pictures in host memory.
+    pub beside_bytes: usize,
     pub text_time: Duration,
     pub load_time: Duration,
     pub sample_time: Duration,
@@ -76,9 +78,11 @@ pub fn generate(
                 Ok(())
             },
         )?;
+        let used = store.usage();
         Ok(Generated {
             pictures,
-            peak_bytes: store.usage().peak_bytes,
+            peak_bytes: used.peak_bytes,
+            beside_bytes: used.peak_bytes_with_host - used.peak_bytes,
             decoded,
             text_time: ready.text_time,
             load_time: sampled.load_time,

@@ -191,6 +191,6 @@ mod tests {
         assert_eq!(summary.files[1].folder, None);
         assert_eq!(summary.files[2].strength, Some(0.8));
         assert_eq!(summary.unknown["SaveOdd"], ["7", "9"]);
-        assert_eq!(summary.unknown.len(), 4);
+        assert_eq!(summary.unknown.len(), 2);
     }
 }

@@ -5,6 +5,7 @@ use crate::decode::device_text;
 use crate::device::Opened;
 use crate::plural::count;
 use nino_engine::{Checkpoint, GenerateRequest, Generated};
+use nino_graph::Budget;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,8 +32,11 @@ pub(super) struct Report {
     height: usize,
     /// On the device.
     peak_bytes: usize,
-    /// Of the budget, what the program itself takes; 0 where it has memory of its own.
+    /// The part of the budget that the program itself takes, with latents and pictures; 0 where it
+    /// has memory of its own.
     program_bytes: usize,
+    #[serde(skip)]
+    budget: Budget,
     text_ms: f64,
     load_ms: f64,
     sample_ms: f64,
@@ -62,7 +66,8 @@ impl Report {
             width,
             height,
             peak_bytes: 0,
-            program_bytes: opened.device.budget().reserve,
+            program_bytes: 0,
+            budget: opened.device.budget(),
             text_ms: 0.0,
             load_ms: 0.0,
             sample_ms: 0.0,
@@ -79,6 +84,8 @@ impl Report {
             .extend(files.iter().map(|_| request.prompt.clone()));
         self.files.extend(files);
         self.peak_bytes = self.peak_bytes.max(made.peak_bytes);
+        let program = self.budget.with_beside(made.beside_bytes).outside_plans();
+        self.program_bytes = self.program_bytes.max(program);
         self.text_ms += ms(made.text_time);
         self.load_ms += ms(made.load_time);
         self.sample_ms += ms(made.sample_time);

@@ -166,9 +166,14 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
         assert!(!by_keys, "{name}: {keys} bytes of keys fit");
         let narrow = store(Narrow(gpu.clone(), keys - 1));
         assert!(attention(narrow.device()).1, "{name}");
-        let whole = values(&store(gpu), &vae, &latent, Precision::Auto);
-        let found = values(&narrow, &vae, &latent, Precision::Auto);
-        let db = psnr(&found, &whole);
-        assert!(db >= 60.0, "{name}: {db:.1} dB");
+        // Both round in f16 by themselves, so they are compared with what is exact.
+        let exact = values(&store(cpu()), &vae, &latent, Precision::F32);
+        let [whole, found] = [&store(gpu), &narrow].map(|store| {
+            let values = values(store, &vae, &latent, Precision::Auto);
+            psnr(&values, &exact)
+        });
+        println!("{name}: {whole:.1} dB, by keys {found:.1} dB");
+        assert!(found >= 60.0, "{name}: {found:.1} dB");
+        assert!(found >= whole - 1.0, "{name}: {found:.1} of {whole:.1} dB");
     }
 }
