@@ -175,6 +175,7 @@ impl Line {
 }
 
 #[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)] // other systems may have none
 fn standard(stream: i32) -> Option<ManuallyDrop<File>> {
     use std::os::fd::FromRawFd;
     // SAFETY: the descriptor is not closed by what is returned.

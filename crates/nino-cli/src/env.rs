@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 /// What our own variables say; flags win over them.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // one for each variable
 pub(crate) struct Env {
     pub(crate) log: Option<String>,
     /// Where the config file is, if it is there.

@@ -214,21 +214,19 @@ impl<'a> Params<'a> {
         let cin = g.shape(x).last_dim();
         let weight = format!("{name}.weight");
         let scaled = self.root.scaled.as_ref();
-        let (mut y, w) = match scaled.and_then(|scaled| scaled(&self.path(&weight))) {
-            Some(Scaled { dtype, rotated }) => {
-                let w = self.once(g, &weight, Shape::from([out, cin]), |_| dtype);
-                let seen = rotated.map_or(x, |size| self.rotated(g, x, size));
-                let scale = Some(self.vector(g, &format!("{weight}{SCALE}"), out));
-                let epi = Epilogue {
-                    scale,
-                    ..Epilogue::bias(bias)
-                };
-                (g.scaled_linear(seen, w, epi), w)
-            }
-            None => {
-                let w = self.matrix(g, &weight, out, cin);
-                (g.linear(x, w, bias), w)
-            }
+        let scaled = scaled.and_then(|scaled| scaled(&self.path(&weight)));
+        let (mut y, w) = if let Some(Scaled { dtype, rotated }) = scaled {
+            let w = self.once(g, &weight, Shape::from([out, cin]), |_| dtype);
+            let seen = rotated.map_or(x, |size| self.rotated(g, x, size));
+            let scale = Some(self.vector(g, &format!("{weight}{SCALE}"), out));
+            let epi = Epilogue {
+                scale,
+                ..Epilogue::bias(bias)
+            };
+            (g.scaled_linear(seen, w, epi), w)
+        } else {
+            let w = self.matrix(g, &weight, out, cin);
+            (g.linear(x, w, bias), w)
         };
         for b in self.branches(name, g.dtype(w)) {
             let down = g.param(&format!("{}.down", b.name), [b.rank, cin], b.dtype);

@@ -176,7 +176,10 @@ impl Cutter<'_> {
         let end = self.rows.saturating_sub(1);
         let block = end / within.max(1) * within;
         let last = block + (end - block) / each.max(1) * each;
-        let some = self.ranges(cut).take(3).chain([last..self.rows]);
+        let some = self
+            .ranges(cut)
+            .take(3)
+            .chain(std::iter::once(last..self.rows));
         self.all_fit(cut, some.map(|rows| self.need(&rows)))
     }
 
