@@ -1,0 +1,180 @@
+//! What a sampling run is told, and whether it can be meant.
+
+use super::denoise::{Prompt, Rect};
+use super::{LatentShape, Preview};
+use crate::conditioning::common_multiple;
+use crate::decode::Precision;
+use crate::{Conditioning, DiffusionModel, EngineError, Latent, Mask};
+use nino_sample::{Options, Sampler, Seed, needs_negative};
+
+/// Everything a sampling run is told.
+#[derive(Clone, Copy)]
+pub struct SampleRequest<'a> {
+    /// One prompt, or several that share the picture by their regions.
+    pub positive: &'a [Conditioning],
+    /// Needed where `cfg` is not 1, or the sampler always looks at them.
+    pub negative: &'a [Conditioning],
+    /// What sampling starts from, in the VAE's units; zeros for text to image.
+    pub latent: &'a Latent,
+    pub noise: Noise<'a>,
+    /// 1 where to paint, of any size; everywhere when `None`.
+    pub mask: Option<&'a Mask>,
+    /// Noise levels, none higher than the one before; [`sigmas`] gives a schedule's. The latent
+    /// stays as it is when there are none.
+    pub sigmas: &'a [f32],
+    pub sampler: &'static Sampler,
+    pub options: &'a Options,
+    /// The seed of the noise that is drawn, at the start and in the steps.
+    pub seed: Seed,
+    pub cfg: f32,
+    /// How activations are stored.
+    pub precision: Precision,
+    pub preview: Option<&'a Preview>,
+}
+
+/// The noise laid over the latent at the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Noise<'a> {
+    /// Drawn from the seed.
+    #[default]
+    Seeded,
+    /// Drawn from the seed, picture by picture: each gets the noise that is drawn at its place in
+    /// this list, so that one picture of a batch can be made again alone.
+    SeededAt(&'a [usize]),
+    /// None: the latent has its noise already.
+    None,
+    /// These values, `[b, c, t, h, w]`, of deviation 1.
+    Given(&'a [f32]),
+}
+
+impl<'a> SampleRequest<'a> {
+    /// Whether the negative prompt is looked at.
+    pub(super) fn is_guided(&self, model: &DiffusionModel) -> bool {
+        (needs_negative(self.cfg) && !model.takes_guidance()) || self.sampler.cfg_pp
+    }
+
+    /// The negative prompts, where they are looked at.
+    pub(super) fn negative(&self, model: &DiffusionModel) -> &'a [Conditioning] {
+        if self.is_guided(model) {
+            self.negative
+        } else {
+            &[]
+        }
+    }
+
+    /// Whether there is one prompt for each side, both are for the whole picture and all the time,
+    /// and both can be brought to one length. A negative prompt that is not looked at must have no
+    /// area, since areas count for both sides.
+    pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
+        let sides = [self.positive, self.negative(model)];
+        let whole = |c: &Conditioning| c.region.is_everything();
+        sides.iter().all(|s| s.len() <= 1 && s.iter().all(whole))
+            && self.negative.iter().all(|c| !c.region.has_area())
+            && (!model.net().counts_tokens() || self.has_one_length(model))
+    }
+
+    /// Whether all prompts have as many tokens, of text and of latents to look at.
+    pub(super) fn has_one_length(&self, model: &DiffusionModel) -> bool {
+        let length = |p: &Conditioning| (p.tokens(), p.reference_sizes(model));
+        let mut all = self.positive.iter().chain(self.negative(model));
+        let first = all.next().map(length);
+        all.all(|prompt| Some(length(prompt)) == first)
+    }
+
+    /// The prompts of both sides, for the whole picture.
+    pub(super) fn prompts(&self, model: &DiffusionModel) -> Vec<Prompt<'a>> {
+        let rect = Rect::whole(LatentShape::of(self.latent));
+        let sides = [(self.positive, false), (self.negative(model), true)];
+        let prompts = sides.into_iter().flat_map(|(side, negative)| {
+            side.iter().map(move |conditioning| Prompt {
+                conditioning,
+                negative,
+                rect,
+            })
+        });
+        prompts.collect()
+    }
+
+    /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
+    /// its own; the others are the start in both units, its noise, the predictions of both sides,
+    /// the last step, and what goes to the device and comes back.
+    pub(super) fn host_bytes(&self) -> usize {
+        const VECTORS: usize = 20;
+        let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
+        let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));
+        VECTORS * latent + self.sampler.noise_bytes(latent) + mask
+    }
+
+    /// Tokens that the prompts of both sides are repeated to.
+    pub(super) fn tokens(&self, model: &DiffusionModel) -> usize {
+        let all = self.positive.iter().chain(self.negative(model));
+        all.map(Conditioning::tokens).fold(1, common_multiple)
+    }
+
+    /// What cannot be meant, before anything is planned or loaded.
+    pub(super) fn check(&self, model: &DiffusionModel) -> Result<(), EngineError> {
+        model.check_inputs()?;
+        let wants = model.net().wants();
+        if self.latent.channels != wants.channels {
+            return Err(EngineError::Channels {
+                expected: wants.channels,
+                found: self.latent.channels,
+            });
+        }
+        if self.latent.frames != 1 && !wants.frames {
+            return Err(EngineError::FramesForPictures {
+                frames: self.latent.frames,
+                model: model.family.name(),
+            });
+        }
+        if self.positive.is_empty() {
+            return Err(EngineError::NoPrompt);
+        }
+        if self.is_guided(model) && self.negative.is_empty() {
+            return Err(EngineError::NoNegative { cfg: self.cfg });
+        }
+        for prompt in self.positive.iter().chain(self.negative(model)) {
+            prompt.check(model.family, wants.context, wants.label)?;
+            let other = prompt
+                .references
+                .iter()
+                .find(|r| r.channels != wants.channels);
+            if let Some(other) = other.filter(|_| model.net().takes_references()) {
+                return Err(EngineError::Channels {
+                    expected: wants.channels,
+                    found: other.channels,
+                });
+            }
+        }
+        let values = &self.latent.values;
+        let bad = values.iter().filter(|v| !v.is_finite()).count();
+        if bad > 0 {
+            return Err(EngineError::InputNotFinite {
+                what: "the latent",
+                bad,
+                all: values.len(),
+            });
+        }
+        let given = match self.noise {
+            Noise::Given(noise) => noise.len(),
+            Noise::SeededAt(places) => places.len() * LatentShape::of(self.latent).item_len(),
+            Noise::Seeded | Noise::None => values.len(),
+        };
+        if given != values.len() {
+            return Err(EngineError::NoiseLength {
+                expected: values.len(),
+                found: given,
+            });
+        }
+        let rises = |w: &&[f32]| w[0].is_nan() || w[1].is_nan() || w[1] > w[0];
+        let rising = self.sigmas.windows(2).find(rises);
+        match (rising, self.sigmas) {
+            (Some(&[a, b]), _) => Err(EngineError::Sigmas { first: a, then: b }),
+            (None, [one]) if !one.is_finite() => Err(EngineError::Sigmas {
+                first: *one,
+                then: *one,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
