@@ -173,7 +173,6 @@ fn gpu_pictures_decode_where_all_keys_are_too_many_to_bind() {
             psnr(&values, &exact)
         });
         println!("{name}: {whole:.1} dB, by keys {found:.1} dB");
-        assert!(found >= 60.0, "{name}: {found:.1} dB");
-        assert!(found >= whole - 1.0, "{name}: {found:.1} of {whole:.1} dB");
+        assert!(found >= whole - 0.5, "{name}: {found:.1} of {whole:.1} dB");
     }
 }
