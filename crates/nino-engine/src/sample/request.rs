@@ -19,8 +19,8 @@ pub struct SampleRequest<'a> {
     pub noise: Noise<'a>,
     /// 1 where to paint, of any size; everywhere when `None`.
     pub mask: Option<&'a Mask>,
-    /// Noise levels, none higher than the one before; [`super::sigmas`] gives a schedule's. The latent
-    /// stays as it is when there are none.
+    /// Noise levels, none higher than the one before; [`super::sigmas`] gives a schedule's. The
+    /// latent stays as it is when there are none.
     pub sigmas: &'a [f32],
     pub sampler: &'static Sampler,
     pub options: &'a Options,
