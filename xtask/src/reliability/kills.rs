@@ -81,7 +81,7 @@ fn verbs(inputs: &Path) -> Result<Vec<Verb>> {
     let picture = [
         "generate", "a fox", "--steps", "2", "--seed", "1", "--device", "cpu", "-o",
     ];
-    let convert = ["convert", &text(&model), "--type", "q8_0"];
+    let convert = ["convert", &text(&model), "--type", "q8_0", "--force"];
     let decode = [
         "decode",
         &text(&latent),
