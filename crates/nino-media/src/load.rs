@@ -85,7 +85,7 @@ fn decode(file: &mut PictureFile, guard: Guard<'_>) -> Result<Raw, MediaError> {
             let (width, height) = decoder.dimensions();
             // A frame, which may be smaller than the picture, and the picture.
             guard.size(width.into(), height.into(), 4 + pixel_bytes(4))?;
-            decoder.set_limits(bound(guard)).map_err(image)?;
+            decoder.set_limits(bound_frame(guard)).map_err(image)?;
             Raw::decode(decoder, guard)
         }
     }
@@ -95,6 +95,14 @@ fn decode(file: &mut PictureFile, guard: Guard<'_>) -> Result<Raw, MediaError> {
 pub(crate) fn bound(guard: Guard<'_>) -> image::Limits {
     let mut limits = image::Limits::no_limits();
     limits.max_alloc = Some(guard.limits.bytes_unpacked);
+    limits
+}
+
+/// The same for a frame of a GIF, whose own size may be beyond the picture's. Its colors take a
+/// fifth byte a pixel that the decoder does not count, and it stands beside the picture.
+pub(crate) fn bound_frame(guard: Guard<'_>) -> image::Limits {
+    let mut limits = bound(guard);
+    limits.max_alloc = Some(guard.limits.bytes_unpacked / 2);
     limits
 }
 

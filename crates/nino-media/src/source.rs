@@ -3,7 +3,7 @@
 
 use crate::format::{Kind, PictureFile, png, webp};
 use crate::limits::Guard;
-use crate::load::{bound, rewind};
+use crate::load::{bound, bound_frame, rewind};
 use crate::{Limits, MediaError, Picture, extension, ffmpeg, io_error, load_picture, y4m};
 use image::codecs::gif::GifDecoder;
 use image::codecs::png::PngDecoder;
@@ -167,7 +167,7 @@ fn open_animation(
             let mut decoder = GifDecoder::new(file.input).map_err(image)?;
             let (width, height) = decoder.dimensions();
             guard.size(width.into(), height.into(), GIF_BYTES)?;
-            decoder.set_limits(bound(guard)).map_err(image)?;
+            decoder.set_limits(bound_frame(guard)).map_err(image)?;
             boxed(decoder.into_frames())
         }
         Kind::Png => {

@@ -447,3 +447,19 @@ pub(crate) fn apart(found: &[f32], expected: &[f32]) -> f32 {
     let pairs = found.iter().zip(expected);
     pairs.map(|(f, e)| (f - e).abs()).fold(0.0, f32::max)
 }
+
+/// The picture is small; its only frame says that it has 210 million pixels.
+#[test]
+fn a_frame_beyond_the_picture_of_a_gif_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("frame.gif");
+    let mut bytes = b"GIF89a\x18\x00\x10\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff".to_vec();
+    bytes.extend([0x2c, 0, 0, 0, 0]);
+    bytes.extend(17744u16.to_le_bytes());
+    bytes.extend(11826u16.to_le_bytes());
+    bytes.extend([0, 2, 2, 0x4c, 0x01, 0, 0x3b]);
+    std::fs::write(&path, bytes).unwrap();
+    let mut clip = open_video(&path).unwrap().unwrap();
+    let error = clip.next_frame().unwrap_err();
+    assert!(error.to_string().contains("limit"), "{error}");
+}
