@@ -69,9 +69,9 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     ineffective.iter().for_each(|note| printer::note(note));
     let preview = request::preview(&args.preview, screen.shows_previews(), env)?;
     let total = jobs.len() * count;
-    jobs::plan(&jobs, &opened, preview.as_ref(), total)?;
     // Weights that fit beside each other stay for the next picture.
     let store = Store::for_pictures(opened.device.clone(), total);
+    jobs::plan(&jobs, &store, preview.as_ref())?;
     let maker = Maker {
         args,
         outputs: &outputs,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Pixels of a side, at most.
-const MOST: u64 = 65_536;
+/// Pixels of a side, at most: what the nodes of ComfyUI take.
+const MOST: u64 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -66,7 +66,7 @@ mod tests {
         let large = "1000000x1000000".parse::<Size>().unwrap_err();
         assert_eq!(
             large.to_string(),
-            "a side has from 1 to 65536 pixels, not 1000000"
+            "a side has from 1 to 16384 pixels, not 1000000"
         );
         assert_eq!("0x5".parse::<Size>(), Err(SizeError::Side(0)));
         let huge = "99999999999999999999999x1".parse::<Size>();

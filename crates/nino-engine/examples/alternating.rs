@@ -149,7 +149,11 @@ impl Job<'_> {
         let mut most = 0;
         for variant in 0..VARIANTS {
             let model = self.model(variant)?;
-            let plan = plan_generate(&device, &model, &self.request(&model), 1)?;
+            let plan = plan_generate(
+                &Store::for_pictures(device.clone(), 1),
+                &model,
+                &self.request(&model),
+            )?;
             most = most.max(plan.peak_bytes());
         }
         Ok(most as u64)

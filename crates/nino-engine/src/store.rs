@@ -111,7 +111,7 @@ impl Store {
         Store::make(device, pictures > 1)
     }
 
-    fn make(device: Arc<dyn Device>, keeps: bool) -> Store {
+    pub(crate) fn make(device: Arc<dyn Device>, keeps: bool) -> Store {
         Store(Arc::new(Inner {
             device,
             keeps,
@@ -132,6 +132,11 @@ impl Store {
     /// The device as a handle of its own.
     pub fn shared_device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.0.device)
+    }
+
+    /// Whether models stay from one request to the next.
+    pub(crate) fn keeps(&self) -> bool {
+        self.0.keeps
     }
 
     /// What it holds.
@@ -185,6 +190,15 @@ impl Store {
         let any: Arc<dyn Any + Send + Sync> = plan.clone();
         self.state().plans.insert(key, any);
         Ok(plan)
+    }
+
+    /// Takes over the plans of another store, whose device has the same limits and budget.
+    pub(crate) fn learn_plans(&self, other: &Store) {
+        let plans = other.state().plans.to_vec();
+        let mut state = self.state();
+        for (key, plan) in plans {
+            state.plans.insert(key, plan);
+        }
     }
 
     /// An encoded prompt that was remembered.

@@ -3,11 +3,13 @@
 use super::from::Flags;
 use super::{model, prompts, request};
 use crate::args::{GenerateArgs, LoraArg};
-use crate::device::{Choice, Opened};
+use crate::device::Choice;
 use crate::env::Env;
 use crate::overwrite::Guard;
 use anyhow::Result;
-use nino_engine::{Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, plan_generate};
+use nino_engine::{
+    Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, Store, plan_generate,
+};
 
 /// One prompt, with the model as its LoRAs make it.
 pub(super) struct Job {
@@ -50,12 +52,12 @@ pub(super) fn read(
     Ok(jobs)
 }
 
-/// An error where the run does not fit. The longest prompt is planned, which takes the most memory.
+/// An error where the run does not fit; else the store knows its plans. The longest prompt is
+/// planned, which takes the most memory.
 pub(super) fn plan(
     jobs: &[Job],
-    opened: &Opened,
+    store: &Store,
     preview: Option<&Preview>,
-    pictures: usize,
 ) -> Result<(), EngineError> {
     let Some(longest) = jobs.iter().max_by_key(|job| job.request.prompt.len()) else {
         return Ok(());
@@ -64,7 +66,7 @@ pub(super) fn plan(
         preview: preview.cloned(),
         ..longest.request.clone()
     };
-    plan_generate(&opened.device, &longest.model, &request, pictures)?;
+    plan_generate(store, &longest.model, &request)?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::Card;
 use nino_engine::media::{FrameSource, MediaError, ReadOptions, open_video, picture_info};
-use nino_engine::{Control, EncodeOptions, Picture, VaeFile, plan_work};
+use nino_engine::{Control, EncodeOptions, Picture, Store, VaeFile, plan_work};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -40,7 +40,7 @@ pub(super) fn run(
     let clip = clip(args, &vae)?;
     let opened = site.open()?;
     let never = AtomicBool::new(false);
-    let plan = plan_work(&opened.device, 1, |store| {
+    let plan = plan_work(&Store::keeping_nothing(opened.device.clone()), |store| {
         let mut control = Control {
             cancel: &never,
             on_event: &mut |_| {},

@@ -9,7 +9,7 @@ use crate::plural::count;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::Card;
-use nino_engine::{Checkpoint, GenerateRequest, plan_generate};
+use nino_engine::{Checkpoint, GenerateRequest, Store, plan_generate};
 use serde_json::json;
 
 pub(super) fn run(
@@ -28,14 +28,15 @@ pub(super) fn run(
             request,
             count,
         } => {
-            let plan = plan_generate(&opened.device, &model, &request, count);
+            let store = Store::for_pictures(opened.device.clone(), count);
+            let plan = plan_generate(&store, &model, &request);
             (
                 fitted(plan, &opened)?,
                 about_request(&model, &request, count),
             )
         }
         Work::Graph(graph) => {
-            let plan = graph_plan(&graph, &opened.device, env);
+            let plan = graph_plan(&graph, &Store::keeping_nothing(opened.device.clone()), env);
             let about = About {
                 title: format!("a graph of {}", count(graph.nodes(), "node")),
                 facts: json!({ "nodes": graph.nodes() }),

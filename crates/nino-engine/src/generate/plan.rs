@@ -95,15 +95,14 @@ impl GeneratePlan {
     }
 }
 
-/// Plans `pictures` runs of a request, by going through one or two without computing anything. An
-/// error that a budget is too small names the least budget that the whole request fits into.
+/// Plans a request for a store, which uses the plans when the request runs. An error that a budget
+/// is too small names the least budget that the whole request fits into.
 pub fn plan_generate(
-    device: &Arc<dyn Device>,
+    store: &Store,
     model: &Checkpoint,
     request: &GenerateRequest,
-    pictures: usize,
 ) -> Result<GeneratePlan, EngineError> {
-    plan_work(device, pictures, |store| {
+    plan_work(store, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,
@@ -113,25 +112,30 @@ pub fn plan_generate(
     })
 }
 
-/// Plans work of any kind that is done `pictures` times. `work` goes through it once, with the
-/// store it is given, whose device computes nothing and gives zeros. It is called again for a
-/// second picture, and where the budget is too small, to find the least that is enough.
+/// Plans work of any kind for a store, which uses the plans when the work is done. `work` goes
+/// through it once, with the store it is given, whose device computes nothing and gives zeros. It
+/// is called again for a second picture where the store keeps models, and where the budget is too
+/// small, to find the least that is enough.
 pub fn plan_work(
-    device: &Arc<dyn Device>,
-    pictures: usize,
+    store: &Store,
     mut work: impl FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<GeneratePlan, EngineError> {
-    whole_request(device, |device| rehearse(device, pictures, &mut work))
+    let (plan, rehearsed) = whole_request(&store.shared_device(), |device| {
+        rehearse(device, store.keeps(), &mut work)
+    })?;
+    store.learn_plans(&rehearsed);
+    Ok(plan)
 }
 
-/// Goes through work on a device that computes nothing.
+/// Goes through work on a device that computes nothing. Gives the store that the work was planned
+/// for with the plan.
 fn rehearse(
     device: Arc<dyn Device>,
-    pictures: usize,
+    keeps: bool,
     work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
-) -> Result<GeneratePlan, EngineError> {
+) -> Result<(GeneratePlan, Store), EngineError> {
     let dry = Arc::new(Dry::new(device));
-    let store = Store::for_pictures(dry.clone(), pictures);
+    let store = Store::make(dry.clone(), keeps);
     let mut once = || {
         store.reset_peak();
         // What is decided is told when it is done.
@@ -160,7 +164,7 @@ fn rehearse(
     }
     let mut most = first;
     // The second picture finds what the first one left.
-    if pictures > 1 {
+    if keeps {
         let second = once()?;
         most.peak_bytes = most.peak_bytes.max(second.peak_bytes);
         most.peak_bytes_with_host = most.peak_bytes_with_host.max(second.peak_bytes_with_host);
@@ -175,11 +179,12 @@ fn rehearse(
         };
     }
     stages.sort_by_key(|(_, s)| s.stage);
-    Ok(GeneratePlan {
+    let plan = GeneratePlan {
         stages: stages.into_iter().map(|(_, stage)| stage).collect(),
         peak_bytes: most.peak_bytes,
         beside_bytes: most.peak_bytes_with_host - most.peak_bytes,
-    })
+    };
+    Ok((plan, store))
 }
 
 /// Runs of one network in one stage are one row: tiles, or both passes. The larger plan stands for

@@ -37,6 +37,14 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         }
     }
 
+    /// All values with their keys, from the one used longest ago to the latest.
+    pub(super) fn to_vec(&self) -> Vec<(K, V)> {
+        let mut all: Vec<_> = self.values.iter().collect();
+        all.sort_by_key(|(_, (_, used))| *used);
+        let pair = |(key, (value, _)): (&K, &(V, u64))| (key.clone(), value.clone());
+        all.into_iter().map(pair).collect()
+    }
+
     pub(super) fn clear(&mut self) {
         self.values.clear();
     }

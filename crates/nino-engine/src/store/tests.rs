@@ -2,6 +2,7 @@
 //! it.
 
 mod models;
+mod planned;
 mod room;
 
 use crate::{Checkpoint, Conditioning, Decoder, Store};

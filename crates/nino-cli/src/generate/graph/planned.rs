@@ -8,14 +8,13 @@ use crate::device::Choice;
 use crate::env::Env;
 use crate::generate::from::Flags;
 use anyhow::Result;
-use nino_engine::{Device, EngineError, GeneratePlan, ModelKind, plan_work};
+use nino_engine::{EngineError, GeneratePlan, ModelKind, Store, plan_work};
 use nino_workflow::{
     Executor, Folder, Graph, Host, HostError, Limits, NodeError, Output, Settings, Watch, check,
     fill_defaults,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// A graph with the flags beside it put in.
@@ -53,7 +52,7 @@ pub(crate) fn planned(
 /// Plans a graph. The inner error is the engine's, such as that the budget is too small.
 pub(crate) fn plan(
     planned: &PlannedGraph,
-    device: &Arc<dyn Device>,
+    store: &Store,
     env: &Env,
 ) -> Result<Result<GeneratePlan, EngineError>> {
     let mut host = PlanHost { env };
@@ -61,7 +60,7 @@ pub(crate) fn plan(
     let never = AtomicBool::new(false);
     // What went wrong in a node that is not the engine's.
     let mut of_node = None;
-    let plan = plan_work(device, 1, |store| {
+    let plan = plan_work(store, |store| {
         let mut watch = Watch {
             cancel: &never,
             on_event: &mut |_| {},

@@ -64,7 +64,7 @@ const MIB: usize = 1 << 20;
 #[test]
 fn a_description_plans_like_a_file_of_f16() {
     let model = Checkpoint::spec("sd15").unwrap();
-    let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
+    let plan = plan_generate(&Store::for_pictures(cpu(None), 1), &model, &small(&model)).unwrap();
     let stages: Vec<_> = plan.stages.iter().map(|s| (s.stage, s.runs)).collect();
     let expected = [(Stage::Text, 2), (Stage::Sample, 4), (Stage::Decode, 1)];
     assert_eq!(stages, expected);
@@ -85,12 +85,12 @@ fn a_description_plans_like_a_file_of_f16() {
 fn what_fits_beside_each_other_stays_for_the_next_picture() {
     let model = Checkpoint::spec("sd15").unwrap();
     let request = small(&model);
-    let together = plan_generate(&cpu(None), &model, &request, 2).unwrap();
+    let together = plan_generate(&Store::for_pictures(cpu(None), 2), &model, &request).unwrap();
     let all = |p: &super::GeneratePlan, r| p.stages.iter().all(|s| s.residency == r);
     assert!(all(&together, Residency::Resident));
     // Enough for all weights, but not for activations beside them.
     let budget = together.weight_bytes();
-    let some = plan_generate(&cpu(Some(budget)), &model, &request, 2).unwrap();
+    let some = plan_generate(&Store::for_pictures(cpu(Some(budget)), 2), &model, &request).unwrap();
     assert!(some.peak_bytes() <= budget && !all(&some, Residency::Resident));
     assert!(
         some.stages
@@ -105,14 +105,20 @@ fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
     let request = small(&model);
     let mut last = 0;
     for budget in [1600 * MIB, 1000 * MIB, 600 * MIB] {
-        let plan = plan_generate(&cpu(Some(budget)), &model, &request, 1).unwrap();
+        let plan =
+            plan_generate(&Store::for_pictures(cpu(Some(budget)), 1), &model, &request).unwrap();
         assert!(plan.peak_bytes() <= budget);
         let unet = &plan.stages[1];
         assert_eq!(unet.residency, Residency::Streamed);
         assert!(plan.streamed_bytes() > last);
         last = plan.streamed_bytes();
     }
-    let error = plan_generate(&cpu(Some(64 * MIB)), &model, &request, 1).unwrap_err();
+    let error = plan_generate(
+        &Store::for_pictures(cpu(Some(64 * MIB)), 1),
+        &model,
+        &request,
+    )
+    .unwrap_err();
     assert!(
         matches!(error, EngineError::Plan(PlanError::OverBudget { need, .. }) if need > 64 * MIB),
         "{error}"
@@ -121,7 +127,7 @@ fn a_smaller_budget_streams_and_a_tiny_one_says_what_is_missing() {
 
 /// The least budget a request fits into, as the first refusal says it.
 fn least(model: &Checkpoint, request: &GenerateRequest) -> usize {
-    match plan_generate(&cpu(Some(MIB)), model, request, 1) {
+    match plan_generate(&Store::for_pictures(cpu(Some(MIB)), 1), model, request) {
         Err(EngineError::Plan(PlanError::OverBudget { need, budget, .. })) => {
             assert_eq!(budget, MIB);
             need
@@ -138,8 +144,12 @@ fn the_least_budget_is_told_at_the_first_try() {
     for model in models.map(Result::unwrap) {
         let request = small(&model);
         let least = least(&model, &request);
-        plan_generate(&cpu(Some(least)), &model, &request, 1).unwrap();
-        let less = plan_generate(&cpu(Some(least - MIB)), &model, &request, 1);
+        plan_generate(&Store::for_pictures(cpu(Some(least)), 1), &model, &request).unwrap();
+        let less = plan_generate(
+            &Store::for_pictures(cpu(Some(least - MIB)), 1),
+            &model,
+            &request,
+        );
         assert!(
             less.is_err(),
             "{} fits into less than {least}",
@@ -201,7 +211,7 @@ fn quantizing_on_load_is_planned_for() {
     let model = Checkpoint::spec("sd15").unwrap();
     let request = small(&model);
     let unet = |model: &Checkpoint| {
-        let plan = plan_generate(&cpu(None), model, &request, 1).unwrap();
+        let plan = plan_generate(&Store::for_pictures(cpu(None), 1), model, &request).unwrap();
         plan.stages[1].plan.weight_bytes()
     };
     let f16 = unet(&model);
@@ -216,7 +226,8 @@ fn quantizing_on_load_is_planned_for() {
 fn what_the_prompt_gives_is_computed_once_for_all_steps() {
     for (name, steps) in [("sd15", 2 * 16), ("sdxl", 2 * 70 + 2)] {
         let model = Checkpoint::spec(name).unwrap();
-        let plan = plan_generate(&cpu(None), &model, &small(&model), 1).unwrap();
+        let plan =
+            plan_generate(&Store::for_pictures(cpu(None), 1), &model, &small(&model)).unwrap();
         let unet = plan
             .stages
             .iter()
@@ -244,7 +255,12 @@ fn keeping_what_stays_does_not_change_a_latent() {
         let requests = [("a fox", 4.0), ("a red sun", 1.0)];
         requests.map(|(prompt, cfg)| {
             let request = request(prompt, cfg);
-            let plan = plan_generate(&device, &model, &request, 1).unwrap();
+            let plan = plan_generate(
+                &Store::for_pictures(Arc::clone(&device), 1),
+                &model,
+                &request,
+            )
+            .unwrap();
             let unet = plan
                 .stages
                 .iter()

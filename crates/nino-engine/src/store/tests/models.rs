@@ -73,7 +73,7 @@ fn write_lora(folder: &Path) -> PathBuf {
     path
 }
 
-fn request(model: &Checkpoint, prompt: &str) -> GenerateRequest {
+pub(super) fn request(model: &Checkpoint, prompt: &str) -> GenerateRequest {
     GenerateRequest {
         width: 64,
         height: 48,
@@ -92,7 +92,11 @@ fn with_control<T>(f: impl FnOnce(&mut Control<'_>) -> Result<T, EngineError>) -
 }
 
 /// The picture and the bytes of its latent.
-fn made(store: &Store, model: &Checkpoint, request: &GenerateRequest) -> (Picture, Vec<u32>) {
+pub(super) fn made(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+) -> (Picture, Vec<u32>) {
     let mut latent = Vec::new();
     let mut made = with_control(|control| {
         generate(store, model, request, control, &mut |kept| {
@@ -108,7 +112,11 @@ fn made(store: &Store, model: &Checkpoint, request: &GenerateRequest) -> (Pictur
 fn models_of_one_file_are_never_taken_for_each_other() {
     let all = Variants::new();
     let peaks = all.models.iter().map(|model| {
-        let plan = plan_generate(&cpu(None), model, &request(model, "a fox"), 1);
+        let plan = plan_generate(
+            &Store::for_pictures(cpu(None), 1),
+            model,
+            &request(model, "a fox"),
+        );
         plan.unwrap().peak_bytes()
     });
     let largest = peaks.max().unwrap();
