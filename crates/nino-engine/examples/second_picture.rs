@@ -1,6 +1,7 @@
-//! What the second picture of a model costs beside its kernels: a checkpoint is opened once, and
-//! the times of every picture are printed. With `--make` it writes the checkpoint, an SD 1.5 with
-//! made-up weights, first.
+//! What the second picture of a model costs beside its kernels, and what loading costs: a
+//! checkpoint is opened once, and the times of every picture are printed, then the time of another
+//! prompt, whose encoders are loaded already. With `--make` it writes the checkpoint, an SD 1.5
+//! with made-up weights, first; with `--quick` pictures take one step, to time loading alone.
 //!
 //! `cargo run --release -p nino-engine --example second_picture -- gpu sd15.safetensors 5 [--make]`
 
@@ -10,7 +11,7 @@
 mod made_up;
 
 use nino_engine::device::{self, DeviceChoice};
-use nino_engine::{Checkpoint, Control, GenerateRequest, Store, generate};
+use nino_engine::{Checkpoint, Control, GenerateRequest, Store, encode_text, generate};
 use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -18,11 +19,12 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [name, path, pictures, make @ ..] = &args[..] else {
+    let [name, path, pictures, flags @ ..] = &args[..] else {
         return Err("give a device, a checkpoint and how many pictures to make".into());
     };
     let path = Path::new(path);
-    if !make.is_empty() {
+    let has = |flag: &str| flags.iter().any(|given| given == flag);
+    if has("--make") {
         made_up::checkpoint(path, 1)?;
     }
     let choice = DeviceChoice {
@@ -31,14 +33,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let store = Store::new(device::open(&choice)?.device);
     let model = Checkpoint::open(path, None)?;
+    let never = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut |_| {},
+    };
     for i in 0..pictures.parse()? {
         let mut request = GenerateRequest::new(&model, "a red fox in snow");
         request.seed.value = i;
-        let never = AtomicBool::new(false);
-        let mut control = Control {
-            cancel: &never,
-            on_event: &mut |_| {},
-        };
+        if has("--quick") {
+            request.steps = 1;
+        }
         let started = Instant::now();
         let made = generate(&store, &model, &request, &mut control, &mut |_| Ok(()))?;
         println!(
@@ -51,6 +56,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             made.decoded.decode_time
         );
     }
+    let started = Instant::now();
+    encode_text(&store, &model.text, "a blue boat", &[], &mut control)?;
+    println!("another prompt: {:.2?}", started.elapsed());
     println!("{:?}", store.usage());
     Ok(())
 }
