@@ -84,13 +84,9 @@ def embeddings():
     torch.save({"<style>": vectors("style", 1, 768)[0]}, folder / "style.bin")
 
 
-def thin(x):
-    return x.detach().float().flatten()[::13].contiguous()
-
-
-def text(out, clip, case, prompt):
+def text(out, clip, case, prompt, every=13):
     (context, more), = oracle.encode(clip, prompt)
-    out[f"text/{case}/context"] = thin(context)
+    out[f"text/{case}/context"] = context.detach().float().flatten()[::every].contiguous()
     out[f"text/{case}/shape"] = torch.tensor(context.shape[1:], dtype=torch.float32)
     if more.get("pooled_output") is not None:
         out[f"text/{case}/pooled"] = more["pooled_output"].float().flatten()

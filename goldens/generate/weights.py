@@ -35,6 +35,9 @@ KIN = {
     "tiny_schnell": ("tiny_flux", {f"model.diffusion_model.guidance_in.{k}": None for k in GUIDANCE}),
     "tiny_control": ("tiny_flux", {"model.diffusion_model.img_in.weight": [256, 128]}),
     "tiny_fill": ("tiny_flux", {"model.diffusion_model.img_in.weight": [256, 384]}),
+    "wide_schnell": ("wide_flux", {f"model.diffusion_model.guidance_in.{k}": None for k in GUIDANCE}),
+    "wide_control": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 128]}),
+    "wide_fill": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 384]}),
     "tiny_playground": ("tiny_sdxl", {"edm_mean": [1, 4, 1, 1], "edm_std": [1, 4, 1, 1]}),
 }
 

@@ -1,7 +1,9 @@
 //! Weights made up from a seed, so that a model can be timed without its file.
 //!
 //! Scaled by fan-in, so that activations keep about the size they have in a trained network and
-//! stay finite in f16. The values of a tensor depend on its name and the seed alone.
+//! stay finite in f16. The values of a tensor depend on its name and the seed alone. Tensors of
+//! more than [`PERIOD`] values repeat the first ones: a model of twelve billion weights is made in
+//! seconds, in types that take long to encode, too.
 
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec};
@@ -15,12 +17,33 @@ pub struct SyntheticParams {
 /// Values made and encoded at a time; a multiple of every block length.
 const CHUNK: usize = 4096;
 
+/// Values after which a large tensor repeats. The prime number of chunks keeps the rows of usual
+/// widths from beginning at the same place too often, so that neighbours look independent.
+const PERIOD: usize = 61 * CHUNK;
+
 impl ParamSource for SyntheticParams {
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        let period = PERIOD / param.dtype.block_len() * param.dtype.block_bytes();
+        if dst.len() <= period {
+            return self.make(param, dst);
+        }
+        // Apart from `dst`, which may be a GPU's memory: slow to read.
+        let mut made = vec![0; period];
+        self.make(param, &mut made)?;
+        for part in dst.chunks_mut(period) {
+            part.copy_from_slice(&made[..part.len()]);
+        }
+        Ok(())
+    }
+}
+
+impl SyntheticParams {
+    /// The first values of a parameter, as many as fill `dst`.
+    fn make(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         let mut values = [0.0; CHUNK];
         let mut random = Random(self.seed ^ hash(&param.name));
         let (center, spread) = distribution(param);
-        let n_values = param.shape.numel();
+        let n_values = dst.len() / param.dtype.block_bytes() * param.dtype.block_len();
         let chunk_bytes = CHUNK / param.dtype.block_len() * param.dtype.block_bytes();
         for (i, bytes) in dst.chunks_mut(chunk_bytes).enumerate() {
             let values = &mut values[..CHUNK.min(n_values - i * CHUNK)];

@@ -33,4 +33,4 @@ pub use open::{Misfits, Opened, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};
 pub use vae::{Chunk, Frames, Recording, SPECS, Storage, Taesd, Vae, VaeError};
-pub use weights::{FileParams, Layout, Scaled, layout, storage};
+pub use weights::{FileParams, Layout, Scaled, is_table, layout, storage};

@@ -329,7 +329,7 @@ fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
 }
 
 /// Whether rows are picked from a weight by number, instead of its being multiplied.
-fn is_table(name: &str) -> bool {
+pub fn is_table(name: &str) -> bool {
     let tables = ["embedding", t5::TOKENS, "relative_attention_bias"];
     tables.iter().any(|table| name.contains(table))
 }

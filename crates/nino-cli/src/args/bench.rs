@@ -68,11 +68,14 @@ Examples:
   # Where the time goes
   nino bench generate --filter q8_0 --profile
   nino bench generate --filter picture --steps 20
+  # Flux.1 dev with half of its weights in host memory
+  nino bench generate --filter \"flux dev 1024x1024 512 tokens f16\" --budget 8GiB
   nino bench generate --filter \"sd15 512x512 batch 2 q4_k\" --quality
   nino bench generate --model sd15.safetensors --json > generate.json
 
-A step is one run of the UNet for both prompts, from inputs in host memory to the prediction in \
-host memory. A picture is both prompts, the steps and the decode, without loading; the networks \
+A step is one run of the diffusion model (a UNet: for both prompts), from inputs in host memory to \
+the prediction in host memory. --budget is kept to as in generate: weights stream where they do \
+not fit. A picture is both prompts, the steps and the decode, without loading; the networks \
 are loaded one after the other. q8_0 and q4_k are for kernels of convolutions, too; rows that \
 blocks of q4_k do not fill are q8_0, and the few that no block fills f16. The first run, which \
 compiles kernels, is told apart from the median of the n after it; spread is slowest less fastest, \

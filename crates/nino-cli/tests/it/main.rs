@@ -6,12 +6,15 @@ mod bench;
 mod decode;
 mod doctor;
 mod files;
+mod flux;
 mod generate;
 mod help;
 mod hostile;
 mod inspect;
 mod limits;
 mod list;
+#[path = "../../../nino-engine/src/tests/made.rs"]
+mod made;
 mod manners;
 mod memory;
 mod models;

@@ -1,4 +1,4 @@
-use super::SyntheticParams;
+use super::{PERIOD, SyntheticParams};
 use nino_dtype::DType;
 use nino_graph::{ParamSource, ParamSpec, Shape};
 
@@ -46,4 +46,18 @@ fn variance_is_one_over_fan_in_and_gains_are_one() {
     assert!((mean(&values("norm.weight", &[512], DType::F32, 1)) - 1.0).abs() < 0.01);
     assert!((mean(&values("norm.gamma", &[512, 1, 1], DType::F32, 1)) - 1.0).abs() < 0.01);
     assert!(mean(&values("norm.bias", &[512], DType::F32, 1)).abs() < 0.01);
+}
+
+#[test]
+fn large_tensors_repeat_and_no_two_rows_near_each_other_are_alike() {
+    let width = 3072;
+    let rows = 4 * PERIOD / width;
+    for dtype in [DType::F16, DType::Q8_0] {
+        let w = values("w.weight", &[rows, width], dtype, 1);
+        assert_eq!(w[PERIOD..], w[..w.len() - PERIOD]);
+        let row = |i: usize| &w[i * width..][..width];
+        assert!((1..200).all(|i| row(i) != row(0)));
+        let variance = w.iter().map(|v| v * v).sum::<f32>() / w.len() as f32;
+        assert!((variance * width as f32 - 1.0).abs() < 0.02, "{variance}");
+    }
 }

@@ -1,14 +1,14 @@
 //! The rows of the bench: networks of built-in descriptions with made-up weights, or of a
 //! checkpoint.
 
-use super::network::{Kind, Network, Origin};
+use super::network::{Kind, Network, Origin, T5, TOKENS};
 use crate::args::BenchGenerateArgs;
 use crate::env::Env;
 use crate::failure::Usage;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{ModelKind, SyntheticParams};
-use nino_models::{Denoiser, Vae, clip, unet};
+use nino_models::{Denoiser, DenoiserShape, Vae, clip, flux, is_table, t5, unet};
 use nino_weights::names;
 use std::path::Path;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub(super) fn made_up() -> Vec<Case> {
     let clip_l = || text("clip-l", clip::Config::clip_l());
     let sd15 = || unet_at("sd15", unet::Config::sd15(), 64);
     let sdxl = || unet_at("sdxl", unet::Config::sdxl(), 128);
+    let flux = || flux_at("dev", flux::Config::dev(), 128);
+    let t5 = |tokens, exact| t5_of("t5-xxl", t5::Config::xxl(), tokens, exact);
     let vae = vae(Vae::spec("sd-vae").expect("a built-in name"), 64);
     let one = |(name, kind): (String, Kind), dtype| {
         let network = synthetic(name, kind, dtype);
@@ -80,6 +82,17 @@ pub(super) fn made_up() -> Vec<Case> {
         one(sd15(), DType::Q4_K),
         one(sdxl(), DType::F16),
         one(sdxl(), DType::Q8_0),
+        one(flux(), DType::F16),
+        one(flux(), DType::BF16),
+        one(flux(), DType::Q8_0),
+        one(flux(), DType::F8E4M3),
+        one(flux(), DType::Q4_K),
+        one(t5(256, true), DType::F16),
+        one(t5(256, true), DType::Q8_0),
+        one(t5(512, true), DType::F16),
+        one(t5(512, true), DType::Q8_0),
+        one(t5(512, false), DType::F16),
+        one(t5(512, false), DType::Q8_0),
         picture(DType::F16),
         picture(DType::Q8_0),
     ]
@@ -98,10 +111,45 @@ fn text(name: &str, config: clip::Config) -> (String, Kind) {
 
 fn unet_at(name: &str, config: unet::Config, side: usize) -> (String, Kind) {
     let pixels = side * 8;
-    (
-        format!("unet {name} {pixels}x{pixels} batch 2"),
-        Kind::Unet { config, side },
-    )
+    // Both prompts in one run.
+    let shape = step(2, side, TOKENS);
+    let net = Denoiser::Unet(config);
+    let name = format!("unet {name} {pixels}x{pixels} batch 2");
+    (name, Kind::Denoiser { net, shape })
+}
+
+/// Tokens of a prompt of Flux.1 dev.
+const FLUX_TOKENS: usize = 512;
+
+fn flux_at(name: &str, config: flux::Config, side: usize) -> (String, Kind) {
+    let pixels = side * 8;
+    let shape = step(1, side, FLUX_TOKENS);
+    let net = Denoiser::Flux(config);
+    let name = format!("flux {name} {pixels}x{pixels} {FLUX_TOKENS} tokens");
+    (name, Kind::Denoiser { net, shape })
+}
+
+/// A step of `rows` square latents.
+fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
+    DenoiserShape {
+        rows,
+        frames: 1,
+        height: side,
+        width: side,
+        tokens,
+        references: Vec::new(),
+    }
+}
+
+fn t5_of(name: &str, config: t5::Config, tokens: usize, exact: bool) -> (String, Kind) {
+    let activations = if exact { "f32" } else { "device's" };
+    let name = format!("text {name} {tokens} tokens, {activations} activations,");
+    let kind = Kind::T5(T5 {
+        config,
+        tokens,
+        exact,
+    });
+    (name, kind)
 }
 
 fn vae(vae: Vae, side: usize) -> (String, Kind) {
@@ -117,7 +165,7 @@ fn synthetic(name: String, kind: Kind, dtype: DType) -> Network {
             source: Arc::new(SyntheticParams { seed: 1 }),
             // Tables that rows are picked from stay plain, as `--quantize` leaves them.
             dtype: Arc::new(move |name| match dtype {
-                d if d.is_block() && name.contains("embedding") => DType::F16,
+                d if d.is_block() && is_table(name) => DType::F16,
                 d => d,
             }),
         },
@@ -140,9 +188,9 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
                 let side = if c.adm_in.is_some() { 128 } else { 64 };
                 unet_at("of the file", c, side)
             }
-            // Their rows need more than a UNet's inputs.
-            nino_models::Network::Denoiser(Denoiser::Flux(_)) | nino_models::Network::T5(_) => {
-                continue;
+            nino_models::Network::Denoiser(Denoiser::Flux(c)) => flux_at("of the file", c, 128),
+            nino_models::Network::T5(c) => {
+                t5_of(&format!("t5 {} wide", c.width), c, FLUX_TOKENS, true)
             }
             nino_models::Network::Vae(_) => continue,
         };
@@ -157,13 +205,13 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             },
         };
         match network.kind {
-            Kind::Text { .. } => texts.push(network),
+            Kind::Text { .. } | Kind::T5(_) => texts.push(network),
             _ => rest.push(network),
         }
     }
     if texts.is_empty() && rest.is_empty() {
         let path = path.display();
-        return Err(Usage(format!("{path} has no text encoder and no UNet")).into());
+        return Err(Usage(format!("{path} has no text encoder and no diffusion model")).into());
     }
     let one = |network: Network| Case {
         name: network.name.clone(),

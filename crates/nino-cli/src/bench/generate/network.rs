@@ -3,8 +3,10 @@
 use crate::interrupt;
 use anyhow::{Context, Result};
 use nino_dtype::DType;
-use nino_graph::{Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Session, rewrite};
-use nino_models::{Chunk, Frames, Params, Storage, Vae, clip, kl, unet};
+use nino_graph::{
+    Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Search, Session, Turn, rewrite,
+};
+use nino_models::{Chunk, Denoiser, DenoiserShape, Frames, Params, Storage, Vae, clip, kl, t5};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,10 +17,26 @@ pub(super) enum Kind {
         config: clip::Config,
         want: clip::Want,
     },
-    /// Latents of `side` pixels; both prompts in one batch.
-    Unet { config: unet::Config, side: usize },
+    T5(T5),
+    /// One step.
+    Denoiser {
+        net: Denoiser,
+        shape: DenoiserShape,
+    },
     /// One latent of `side` pixels.
-    Vae { vae: Vae, side: usize },
+    Vae {
+        vae: Vae,
+        side: usize,
+    },
+}
+
+/// A T5 encoder with a prompt of so many tokens.
+#[derive(Clone)]
+pub(super) struct T5 {
+    pub(super) config: t5::Config,
+    pub(super) tokens: usize,
+    /// Whether activations are in f32, as `generate` has them, or in the device's own type.
+    pub(super) exact: bool,
 }
 
 /// Where weights come from, and how each is held.
@@ -36,9 +54,11 @@ pub(super) struct Network {
     pub(super) origin: Origin,
 }
 
-/// Tokens of a prompt.
-const TOKENS: usize = 77;
-const BATCH: usize = 2;
+/// Tokens of a prompt that CLIP reads.
+pub(super) const TOKENS: usize = 77;
+
+/// Runs that a plan reckons with.
+const STEPS: usize = 20;
 
 pub(super) struct Recorded {
     graph: Graph,
@@ -64,20 +84,26 @@ impl Network {
                 let x = clip::embed(&mut g, &params, config, ids, DType::F32);
                 clip::encoder(&mut g, &params, config, x, end, *want).hidden
             }
-            Kind::Unet { config, side } => {
-                let x = [BATCH, *side, *side, config.in_channels];
-                let context = [BATCH, TOKENS, config.context_dim];
-                let inputs = unet::Inputs {
-                    x: g.input("x", x, activations),
-                    t: g.input("t", [BATCH], DType::F32),
-                    context: g.input("context", context, activations),
-                    y: config.adm_in.map(|n| g.input("y", [BATCH, n], activations)),
-                    guidance: None,
+            Kind::T5(T5 {
+                config,
+                tokens,
+                exact,
+            }) => {
+                let ids = g.input("ids", [1, *tokens], DType::I32);
+                let dtype = if *exact { DType::F32 } else { activations };
+                let x = t5::embed(&mut g, &params, config, ids, dtype);
+                let want = t5::Want {
+                    skip: 1,
+                    mask: None,
                 };
+                t5::encoder(&mut g, &params, config, x, want)
+            }
+            Kind::Denoiser { net, shape } => {
                 // As in sampling: the prompt is the same at every step.
-                g.keep(inputs.context);
-                inputs.y.into_iter().for_each(|y| g.keep(y));
-                unet::unet(&mut g, &params, config, inputs)
+                let keep = true;
+                let recorded = net.record(&params, shape, activations, keep)?;
+                g = recorded.graph;
+                recorded.out
             }
             Kind::Vae { vae, side } => {
                 let chunk = Chunk {
@@ -103,9 +129,16 @@ impl Network {
             g.output(output);
         }
         let graph = g.finish()?;
+        let timestep = match &self.kind {
+            Kind::Denoiser {
+                net: Denoiser::Flux(_),
+                ..
+            } => 0.5,
+            _ => 500.0,
+        };
         let inputs = graph
             .inputs()
-            .map(|(node, name)| (node, input(&graph, node, name)))
+            .map(|(node, name)| (node, input(&graph, node, name, timestep)))
             .collect();
         Ok(Recorded {
             graph,
@@ -116,7 +149,7 @@ impl Network {
 }
 
 /// Seeded values of the size a sampler gives, in the node's type.
-fn input(graph: &Graph, node: Node, name: &str) -> Vec<u8> {
+fn input(graph: &Graph, node: Node, name: &str, timestep: f32) -> Vec<u8> {
     let n = graph.shape(node).numel();
     let mut state = 1u32;
     let mut noise = || {
@@ -124,7 +157,7 @@ fn input(graph: &Graph, node: Node, name: &str) -> Vec<u8> {
         (state >> 8) as f32 / (1 << 23) as f32 - 1.0
     };
     let values: Vec<f32> = match name {
-        "t" => vec![500.0; n],
+        "t" => vec![timestep; n],
         // Every vocabulary has the bytes.
         "ids" => (0..n).map(|i| (i * 13 % 256) as f32).collect(),
         "end" => (0..n).map(|i| f32::from(i + 1 == n)).collect(),
@@ -158,7 +191,9 @@ impl Loaded {
         let recorded = network.record(dtype)?;
         let flops = recorded.graph.total_cost().flops;
         let graph = rewrite(&recorded.graph, device.rewrites());
-        let plan = Arc::new(Plan::new(graph, &device.limits())?);
+        // Within the budget, as `generate` plans it: weights stream where they do not fit.
+        let mut plans = Search::on(device).best(&[Turn::new(graph, STEPS)])?;
+        let plan = Arc::new(plans.remove(0));
         let weights = device
             .load(&[&plan], network.origin.source.clone())
             .with_context(|| format!("loading {}", network.name))?;
@@ -220,11 +255,11 @@ impl Loaded {
     }
 
     pub(super) fn planned_bytes(&self) -> usize {
-        self.plan.weight_bytes() + self.plan.arena_bytes()
+        self.plan.device_bytes()
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.plan.weight_bytes() + self.session.arena_bytes()
+        self.plan.device_weight_bytes() + self.session.arena_bytes()
     }
 }
 

@@ -1,0 +1,76 @@
+//! Flux.1 from one file and from the files people have it in.
+#![allow(clippy::unwrap_used)] // clippy knows test functions, not their helpers
+
+use crate::made;
+use crate::shell::nino;
+use nino_engine::media::{Limits, load_picture};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Writes the tensors of a safetensors file whose names begin with `prefix`, without it.
+fn split(whole: &Path, prefix: &str, to: &Path) {
+    let bytes = std::fs::read(whole).unwrap();
+    let (length, rest) = bytes.split_first_chunk::<8>().unwrap();
+    let (header, data) = rest.split_at(u64::from_le_bytes(*length) as usize);
+    let header: Map<String, Value> = serde_json::from_slice(header).unwrap();
+    let (mut kept, mut values) = (Map::new(), Vec::new());
+    for (name, entry) in &header {
+        let Some(name) = name.strip_prefix(prefix) else {
+            continue;
+        };
+        let at = |i: usize| entry["data_offsets"][i].as_u64().unwrap() as usize;
+        let start = values.len();
+        values.extend_from_slice(&data[at(0)..at(1)]);
+        let mut entry = entry.clone();
+        entry["data_offsets"] = json!([start, values.len()]);
+        kept.insert(name.to_owned(), entry);
+    }
+    assert!(!kept.is_empty(), "{prefix}");
+    let mut header = Value::Object(kept).to_string();
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    let length = (header.len() as u64).to_le_bytes();
+    std::fs::write(to, [&length, header.as_bytes(), &values].concat()).unwrap();
+}
+
+#[test]
+fn split_files_make_the_picture_of_the_whole_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let whole = at("whole.safetensors");
+    made::write_list(&made::list("tiny_flux"), Path::new(&whole));
+    let parts = [
+        ("model.diffusion_model.", at("flux1.safetensors")),
+        (
+            "text_encoders.clip_l.transformer.",
+            at("clip_l.safetensors"),
+        ),
+        ("text_encoders.t5xxl.transformer.", at("t5xxl.safetensors")),
+        ("vae.", at("ae.safetensors")),
+    ];
+    for (prefix, path) in &parts {
+        split(Path::new(&whole), prefix, Path::new(path));
+    }
+    let [model, clip, t5, vae] = parts.map(|(_, path)| path);
+    let generate = |files: &[&str], out: &str| {
+        let rest = "--size 64x64 --steps 1 --seed 7 --device cpu -o";
+        let rest: Vec<&str> = rest.split(' ').collect();
+        let args = [&["generate", "a red fox"], files, &rest[..], &[out]].concat();
+        nino(&args)
+    };
+    let [one, two] = ["one.png", "two.png"].map(at);
+    let said = generate(&["--model", &whole], &one);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let files = [
+        "--model", &model, "--clip", &clip, "--t5", &t5, "--vae", &vae,
+    ];
+    let said = generate(&files, &two);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let picture = |path: &str| load_picture(Path::new(path), &Limits::default()).unwrap();
+    assert!(picture(&one) == picture(&two), "the pictures differ");
+    // What is missing is named, not guessed.
+    let said = generate(&["--model", &model, "--clip", &clip, "--vae", &vae], &one);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("T5"), "{}", said.err);
+}
