@@ -5,6 +5,8 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
+pub use encode::q6_k_block;
+
 use crate::DType;
 use crate::simd::Level;
 

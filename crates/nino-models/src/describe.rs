@@ -101,6 +101,7 @@ pub fn index(network: &Network, dtype: DType) -> Result<Index, DescribeError> {
         spans: Vec::new(),
         strides: None,
         scale: None,
+        recoded: None,
     };
     let entries = tensors(network)?.into_iter().map(entry).collect();
     Ok(Index::new(Format::Safetensors, Vec::new(), entries))

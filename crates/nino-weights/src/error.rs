@@ -70,6 +70,8 @@ pub enum Error {
         missing: Vec<String>,
         unlisted: Vec<String>,
     },
+    #[error("{}: is a part of a model, and {reason}", path.display())]
+    Parts { path: PathBuf, reason: String },
     #[error("{}: tensor {tensor:?} is in more than one file", path.display())]
     DuplicateTensor { path: PathBuf, tensor: String },
     #[error("no tensor {tensor:?} in {}", path.display())]
@@ -100,6 +102,11 @@ pub enum Error {
     },
     #[error("tensor {tensor:?} is quantized as {format:?}, which this build cannot read")]
     QuantFormat { tensor: String, format: String },
+    #[error(
+        "tensor {tensor:?} is packed by SVDQuant (nunchaku) for its own CUDA kernels, which nothing \
+         else reads: take a GGUF, fp8 or int8 file of the same model"
+    )]
+    SvdQuant { tensor: String },
     #[error("tensor {tensor:?} {reason}")]
     Names {
         tensor: String,

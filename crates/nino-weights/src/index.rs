@@ -28,7 +28,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// A run of bytes in one of the index's files.
+/// A run of bytes in one of the index's files, or, beyond them, of values that the reader makes from
+/// others ([`Entry::recoded`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub file: usize,
@@ -57,6 +58,9 @@ pub struct Entry {
     pub spans: Vec<Span>,
     pub strides: Option<Vec<usize>>,
     pub scale: Option<Scale>,
+    /// The encoding of the file, where no kernel decodes it and values become `dtype` as they are
+    /// read: `nvfp4`, `mxfp8`, `nf4`.
+    pub recoded: Option<&'static str>,
 }
 
 /// All tensors of a model and what its headers say besides. A pure value: no file is held open.
@@ -81,6 +85,7 @@ impl Entry {
             spans: vec![span],
             strides: None,
             scale: None,
+            recoded: None,
         }
     }
 
@@ -91,6 +96,15 @@ impl Entry {
     /// Bytes of the tensor's values in its encoding, contiguous.
     pub fn n_bytes(&self) -> u64 {
         self.dtype.bytes_for(self.n_values()).unwrap_or(0) as u64
+    }
+
+    /// How values are stored, in words.
+    pub fn encoding(&self) -> String {
+        match (self.recoded, self.scale) {
+            (Some(stored), _) => format!("{stored} as {}", self.dtype),
+            (None, Some(_)) => format!("{} scaled", self.dtype),
+            (None, None) => self.dtype.to_string(),
+        }
     }
 
     /// Values in one row: the last dimension, or 1 for a scalar.

@@ -24,7 +24,7 @@ pub struct Summary {
     pub file_bytes: u64,
     pub n_tensors: u64,
     pub params: u64,
-    /// Most bytes first; `scaled` stands for fp8 with scales.
+    /// Most bytes first; `scaled` stands for values with factors beside them.
     pub encodings: Vec<EncodingShare>,
     /// The encoding that most parameters of matrices have.
     pub quantization: Option<String>,
@@ -36,10 +36,7 @@ pub fn summarize(index: &Index) -> Summary {
     let mut by_encoding: BTreeMap<String, EncodingShare> = BTreeMap::new();
     let mut matrices: BTreeMap<DType, u64> = BTreeMap::new();
     for entry in index.entries() {
-        let encoding = match entry.scale {
-            Some(_) => format!("{} scaled", entry.dtype),
-            None => entry.dtype.to_string(),
-        };
+        let encoding = entry.encoding();
         let share = by_encoding
             .entry(encoding.clone())
             .or_insert_with(|| EncodingShare {
@@ -101,8 +98,9 @@ const CLAIMS: &[(&str, &[DType])] = &[
     ("f16", &[DType::F16]),
     ("f32", &[DType::F32]),
     ("int8", &[DType::I8]),
-    ("nf4", &[]),
-    ("nvfp4", &[]),
+    ("nf4", &[DType::Q8_0]),
+    ("nvfp4", &[DType::Q6_K]),
+    ("mxfp8", &[DType::Q8_0]),
 ];
 
 fn false_claim(file: &str, main: DType) -> Option<String> {

@@ -15,6 +15,7 @@ mod memory;
 mod meta;
 pub mod names;
 mod open;
+mod packed;
 mod reader;
 pub mod safetensors;
 mod scaled;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::shards::open_sharded;
+use crate::shards::{is_later_part, open_parts, open_sharded};
 use crate::{
     Entry, Error, FileSource, Format, Index, Metadata, Result, Source, TensorReader, gguf,
     safetensors, scaled, sniff, torch,
@@ -120,6 +120,9 @@ fn open_model(path: &Path) -> Result<(Index, Vec<FileSource>)> {
         return open_sharded(path);
     }
     let opened = open_file(path, 0)?;
+    if let Some(whole) = open_parts(path, &opened)? {
+        return Ok(whole);
+    }
     let mut index = Index::new(opened.format, vec![path.to_owned()], opened.entries);
     index.metadata = opened.metadata;
     Ok((index, vec![opened.source]))
@@ -178,7 +181,8 @@ fn open_folder(folder: &Path) -> Result<(Index, Vec<FileSource>)> {
         let mut candidates: Vec<&String> = names.iter().filter(|n| n.ends_with(&list)).collect();
         if candidates.is_empty() {
             let end = format!(".{ext}");
-            candidates = names.iter().filter(|n| n.ends_with(&end)).collect();
+            let first = |n: &&String| n.ends_with(&end) && !is_later_part(n);
+            candidates = names.iter().filter(first).collect();
         }
         match candidates[..] {
             [] => {}

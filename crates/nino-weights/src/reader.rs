@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::packed::Packed;
 use crate::{Entry, Error, FileSource, Index, Result, Source, Span, hadamard};
 
 /// Bytes decoded at a time: fits a core's second-level cache beside the values it becomes.
@@ -21,12 +22,17 @@ pub struct TensorReader {
 pub(crate) enum Bytes {
     File(FileSource),
     Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    /// Made from other tensors of the reader.
+    Packed(Box<Packed>),
 }
 
 impl Bytes {
     /// Reads from a place; an error if the file was written to since it was opened.
-    fn read(&self, buf: &mut [u8], span: Span, path: &Path) -> Result<()> {
+    fn read(&self, reader: &TensorReader, span: Span, buf: &mut [u8]) -> Result<()> {
+        let path = reader.index.files.get(span.file);
+        let path = path.map_or(Path::new(""), |path| path);
         match self {
+            Bytes::Packed(packed) => packed.read(reader, span.offset, buf),
             Bytes::File(file) => {
                 let read = file.read_exact_at(buf, span.offset);
                 // First, because a file that was cut short also fails to be read. Asked after every
@@ -48,6 +54,7 @@ impl fmt::Debug for Bytes {
         match self {
             Bytes::File(file) => file.fmt(f),
             Bytes::Memory(bytes) => write!(f, "{} bytes in memory", (**bytes).as_ref().len()),
+            Bytes::Packed(packed) => packed.fmt(f),
         }
     }
 }
@@ -70,7 +77,11 @@ impl TensorReader {
         &self.index
     }
 
-    pub(crate) fn with_index(self, index: Index) -> TensorReader {
+    /// The same files under another list of tensors. Spans of `packed` are numbered after the
+    /// files.
+    pub(crate) fn with_index(mut self, index: Index, packed: Vec<Packed>) -> TensorReader {
+        let packed = packed.into_iter().map(|p| Bytes::Packed(Box::new(p)));
+        self.sources.extend(packed);
         TensorReader { index, ..self }
     }
 
@@ -135,8 +146,7 @@ impl TensorReader {
     }
 
     fn read_span(&self, span: Span, buf: &mut [u8]) -> Result<()> {
-        let path = &self.index.files[span.file];
-        self.sources[span.file].read(buf, span, path)
+        self.sources[span.file].read(self, span, buf)
     }
 
     /// A strided tensor: reads what it spans and picks the values in row-major order.

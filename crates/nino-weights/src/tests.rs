@@ -1,10 +1,12 @@
 //! Tests across formats: golden files against the values PyTorch and gguf-py read from them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nino_dtype::DType;
 
-use crate::{Entry, Error, Format, Value, open, torch};
+use crate::safetensors::NewTensor;
+use crate::{Entry, Error, Format, MemoryTensor, Metadata, Value, from_memory, gguf, open, torch};
 
 pub(crate) fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -75,11 +77,112 @@ fn scales_leave_the_list_of_tensors() {
         "model.diffusion_model.x.scale_weight"
     );
     assert!(scale.input.is_some());
+    // Its factors are missing.
     let error = open(golden("scaled_nvfp4.safetensors")).unwrap_err();
     assert!(
-        matches!(&error, Error::QuantFormat { format, .. } if format == "nvfp4"),
+        matches!(&error, Error::QuantFormat { format, .. } if format.contains("nvfp4")),
         "{error}"
     );
+}
+
+/// Against what the libraries of these encodings read.
+#[test]
+fn packed_weights_become_blocks_as_they_are_read() {
+    let reader = open(golden("packed.safetensors")).unwrap();
+    assert_eq!(reader.index().entries().len(), 8);
+    let values = |name: &str| {
+        let entry = reader.entry(name).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values).unwrap();
+        values
+    };
+    // Steps of 1/127 of the largest of 32 normal numbers are an error of 3.3e-5.
+    let q8_0 = 4e-5;
+    for (name, encoding, worst) in [
+        ("a", "nvfp4 as q6_k", 1e-12),
+        ("b", "mxfp8 as q8_0", q8_0),
+        ("c", "nf4 as q8_0", q8_0),
+        ("d", "nf4 as q8_0", q8_0),
+    ] {
+        let weight = format!("{name}.weight");
+        let entry = reader.entry(&weight).unwrap();
+        assert_eq!(entry.encoding(), encoding);
+        let (found, wanted) = (values(&weight), values(&format!("expected.{name}")));
+        assert_eq!(
+            entry.shape,
+            reader.entry(&format!("expected.{name}")).unwrap().shape
+        );
+        let square = |v: f32| f64::from(v) * f64::from(v);
+        let error: f64 = found.iter().zip(&wanted).map(|(f, w)| square(f - w)).sum();
+        let nmse = error / wanted.iter().map(|&w| square(w)).sum::<f64>();
+        println!("{name}: NMSE {nmse:.1e}");
+        assert!(nmse <= worst, "{name}: NMSE {nmse:.1e}");
+        // Any part of it is the same as in the whole.
+        let mut bytes = vec![0; entry.n_bytes() as usize];
+        reader.read(entry, &mut bytes).unwrap();
+        let mut part = vec![0; 1000];
+        for at in [0, 7, bytes.len() / 2 + 3, bytes.len() - 1000] {
+            reader.read_range(entry, at as u64, &mut part).unwrap();
+            assert!(part == bytes[at..at + 1000], "{name} at {at}");
+        }
+    }
+}
+
+#[test]
+fn svdquant_is_refused_in_a_sentence() {
+    let qweight = MemoryTensor {
+        name: "blocks.0.qkv.qweight".to_owned(),
+        dtype: DType::I8,
+        shape: vec![4, 2],
+        bytes: Arc::new(vec![0u8; 8]),
+    };
+    let error = from_memory("made up", vec![qweight])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("SVDQuant") && error.contains("GGUF"),
+        "{error}"
+    );
+}
+
+/// Writes part `i` of `of` with one tensor; it says that it is the part `told`.
+fn write_part(folder: &Path, i: u16, of: u16, told: u16) -> PathBuf {
+    let path = folder.join(format!("m-{i:05}-of-{of:05}.gguf"));
+    let metadata = Metadata::from([
+        ("split.no".to_owned(), Value::U16(told - 1)),
+        ("split.count".to_owned(), Value::U16(of)),
+        ("split.tensors.count".to_owned(), Value::I32(of.into())),
+    ]);
+    let tensor = NewTensor {
+        name: format!("x{i}"),
+        dtype: DType::F32,
+        shape: vec![2],
+    };
+    let mut writer = gguf::Writer::create(&path, &[tensor], &metadata).unwrap();
+    let values = [f32::from(i), 0.5].map(f32::to_le_bytes).concat();
+    writer.write(&values).unwrap();
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn a_model_in_several_gguf_files_opens_by_any_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts: Vec<PathBuf> = (1..=3).map(|i| write_part(dir.path(), i, 3, i)).collect();
+    for path in parts.iter().map(PathBuf::as_path).chain([dir.path()]) {
+        let reader = open(path).unwrap();
+        assert_eq!(reader.index().entries().len(), 3);
+        let mut values = [0.0; 2];
+        let entry = reader.entry("x3").unwrap();
+        reader.read_f32(entry, &mut values).unwrap();
+        assert_eq!(values.map(f32::to_bits), [3f32, 0.5].map(f32::to_bits));
+    }
+    write_part(dir.path(), 2, 3, 1);
+    let error = open(&parts[0]).unwrap_err().to_string();
+    assert!(error.contains("is not part 2 of 3"), "{error}");
+    std::fs::remove_file(&parts[1]).unwrap();
+    let error = open(&parts[0]).unwrap_err().to_string();
+    assert!(error.contains("m-00002-of-00003.gguf"), "{error}");
 }
 
 #[test]

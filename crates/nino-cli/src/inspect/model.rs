@@ -200,10 +200,7 @@ fn tensors(index: &Index, filter: &str) -> Vec<Tensor> {
     shown
         .map(|e| Tensor {
             name: e.name.clone(),
-            encoding: match e.scale {
-                Some(_) => format!("{} scaled", e.dtype),
-                None => e.dtype.to_string(),
-            },
+            encoding: e.encoding(),
             shape: e.shape.clone(),
             bytes: e.n_bytes(),
             file: e.spans.first().map_or(0, |s| s.file),

@@ -51,7 +51,7 @@ pub enum Problem {
     FileLength { expected: u64, found: u64 },
 }
 
-const DTYPES: [(&str, DType); 15] = [
+const DTYPES: [(&str, DType); 16] = [
     ("F64", DType::F64),
     ("F32", DType::F32),
     ("F16", DType::F16),
@@ -67,6 +67,8 @@ const DTYPES: [(&str, DType); 15] = [
     ("U16", DType::U16),
     ("U8", DType::U8),
     ("BOOL", DType::Bool),
+    // An exponent, as factors of mxfp8 are stored; last, because bytes are written as U8.
+    ("F8_E8M0", DType::U8),
 ];
 
 fn dtype_from_name(name: &str) -> Option<DType> {
