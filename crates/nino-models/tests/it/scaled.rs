@@ -3,7 +3,7 @@
 
 use crate::golden::cpu;
 use nino_dtype::DType;
-use nino_graph::{Graph, ParamSource, ParamSpec, Shape};
+use nino_graph::{Graph, Node, ParamSource, ParamSpec, Shape};
 use nino_models::{FileParams, Params};
 use nino_suite::{Difference, Rng, Tensor};
 use nino_weights::{MemoryTensor, TensorReader, from_memory};
@@ -51,16 +51,26 @@ fn layer(stored: DType, scales: &[f32], marker: Option<&str>) -> Arc<TensorReade
     Arc::new(from_memory("made up", tensors).unwrap())
 }
 
-/// The layer's outputs for the same input: with what the file stores, and with the real weights.
+/// The outputs of layer `x` for the same input: with what the file stores, and with the real
+/// weights.
 fn outputs(reader: &Arc<TensorReader>) -> (DType, Tensor, Tensor) {
+    outputs_of(reader, &|g, p, x| p.linear(g, "x", x, ROWS))
+}
+
+/// The same of any layer without branches.
+fn outputs_of(
+    reader: &Arc<TensorReader>,
+    record: &dyn Fn(&mut Graph, &Params<'_>, Node) -> Node,
+) -> (DType, Tensor, Tensor) {
     let file = FileParams::new(reader);
     let run = |params: &Params<'_>, source: Arc<dyn ParamSource>| {
         let mut g = Graph::new();
         let x = g.input("x", [5, COLUMNS], DType::F32);
-        let out = params.linear(&mut g, "x", x, ROWS);
+        let out = record(&mut g, params, x);
         g.output(out);
         let graph = g.finish().unwrap();
-        let held = graph.params().find(|(_, p)| p.name == "x.weight").unwrap();
+        let held = graph.params().find(|(_, p)| p.name.ends_with(".weight"));
+        let held = held.unwrap();
         let dtype = held.1.dtype;
         let values = Tensor::normal([5, COLUMNS], 0.0, 1.0, &mut Rng::new(8));
         let mut found = cpu(&graph, &BTreeMap::from([(x, values)]), source);
@@ -120,6 +130,23 @@ fn int8_becomes_blocks_of_8_bits_and_its_rotation_an_operation() {
         let mut values = values.map(|b| f32::from_le_bytes(*b) / scales[0]);
         let whole = values.all(|v| (v - v.round()).abs() < 1e-3);
         assert_eq!(whole, !is_turned, "{marker}");
+    }
+}
+
+/// Their files' own encodings are decoded by no kernel: see `nino_weights`' `packed`.
+#[test]
+fn packed_weights_are_held_in_blocks() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../goldens/weights/packed.safetensors"
+    );
+    let reader = Arc::new(nino_weights::open(file).unwrap());
+    for (name, rows, dtype) in [("a", 144, DType::Q6_K), ("c", 40, DType::Q8_0)] {
+        let (held, found, real) =
+            outputs_of(&reader, &|g, p, x| p.linear_no_bias(g, name, x, rows));
+        assert_eq!(held, dtype);
+        // Activations are rounded to 8 bits where processors multiply such integers.
+        assert_close(&found, &real, 3e-4, name);
     }
 }
 
