@@ -21,8 +21,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs};
 pub(crate) use generate::{
-    FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg, PredictionArg,
-    PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
+    ControlArgs, FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg,
+    PredictionArg, PreprocessArg, PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
 };
 pub(crate) use grammar::{VerbFlags, grammar, parse};
 pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};

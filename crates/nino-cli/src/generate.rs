@@ -1,5 +1,6 @@
 //! `nino generate`: prompts to pictures.
 
+mod control;
 mod from;
 mod graph;
 mod graphics;

@@ -4,7 +4,7 @@
 //! so one encoded prompt serves pictures of every size.
 
 use crate::sample::{LatentShape, SampleRequest};
-use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
+use crate::{DiffusionModel, EngineError, Hint, Latent, Mask, Upscale};
 use nino_models::{Family, Label};
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct Conditioning {
     /// Latents in the VAE's units that Flux Kontext looks at; other models do not. ComfyUI's
     /// `ReferenceLatent`.
     pub references: Vec<Arc<Latent>>,
+    /// Pictures that steer it through `ControlNet`s, in the order they were applied.
+    pub hints: Vec<Arc<Hint>>,
     /// Where and when the prompt counts.
     pub region: Region,
 }
@@ -157,6 +159,14 @@ impl Conditioning {
     pub fn with_reference(&self, latent: Arc<Latent>) -> Conditioning {
         let mut prompt = self.clone();
         prompt.references.push(latent);
+        prompt
+    }
+
+    /// The same prompt steered by one more picture.
+    #[must_use]
+    pub fn with_hint(&self, hint: Arc<Hint>) -> Conditioning {
+        let mut prompt = self.clone();
+        prompt.hints.push(hint);
         prompt
     }
 

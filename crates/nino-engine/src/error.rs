@@ -117,6 +117,24 @@ pub enum EngineError {
         all: usize,
         example: String,
     },
+    #[error("{}: no ControlNet for Stable Diffusion or Flux.1 is in this file", path.display())]
+    NoControlNet { path: PathBuf },
+    #[error("the ControlNet {net} was made for another model than {model}")]
+    ControlNetFamily { net: String, model: String },
+    #[error(
+        "the ControlNet {net} knows {known} kinds of pictures, numbered from 0; there is no {mode}"
+    )]
+    ControlNetMode {
+        net: String,
+        mode: usize,
+        known: usize,
+    },
+    #[error("the ControlNet {net} sees pictures encoded, and was given no VAE for that")]
+    ControlNetVae { net: String },
+    #[error(
+        "the ControlNet {net} sees pictures encoded, which it cannot for a part of the picture"
+    )]
+    ControlNetArea { net: String },
     #[error("{}: a UNet with context {context} and label {label:?} is of no family this program runs", path.display())]
     UnknownFamily {
         path: PathBuf,
@@ -291,6 +309,9 @@ impl EngineError {
             | EngineError::VaeMismatch { .. }
             | EngineError::VaeFormat { .. }
             | EngineError::LoraFamily { .. }
+            | EngineError::NoControlNet { .. }
+            | EngineError::ControlNetFamily { .. }
+            | EngineError::ControlNetMode { .. }
             | EngineError::ConditioningWidth { .. } => ErrorKind::Mismatch,
             EngineError::UnknownSpec { .. }
             | EngineError::NoFrames
@@ -298,6 +319,8 @@ impl EngineError {
             | EngineError::NoWeights { .. }
             | EngineError::NoFormat { .. }
             | EngineError::StartSize { .. }
+            | EngineError::ControlNetVae { .. }
+            | EngineError::ControlNetArea { .. }
             | EngineError::MaskAlone
             | EngineError::LatentBatch { .. }
             | EngineError::EditMask { .. }

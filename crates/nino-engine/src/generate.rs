@@ -164,7 +164,10 @@ fn encode_prompts(
     let encoded = encode_texts(store, &text, &prompts, &request.embeddings, control)?;
     let mut encoded = encoded.into_iter().map(|c| {
         let told = c.with_size(request.size_hint);
-        told.with_guidance(request.guidance)
+        Conditioning {
+            hints: request.hints.clone(),
+            ..told.with_guidance(request.guidance)
+        }
     });
     let (positive, negative) = (encoded.next(), encoded.next());
     let negative = negative.unwrap_or_default();

@@ -50,8 +50,8 @@ pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
-    Applied, Checkpoint, Defaults, DiffusionModel, LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders,
-    apply_lora, lora_family,
+    Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Hint, HintImage, LoraSpec,
+    MODEL_SPECS, ModelFiles, TextEncoders, UNION_MODES, apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};

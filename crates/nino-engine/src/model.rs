@@ -5,6 +5,7 @@
 //! new part beside the old one, and the store keeps their weights apart.
 
 mod checkpoint;
+mod control_net;
 mod diffusion;
 mod few_steps;
 pub(crate) mod identity;
@@ -15,6 +16,8 @@ mod spec;
 mod text_encoders;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
+pub(crate) use control_net::Steering;
+pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
 pub use diffusion::{Defaults, DiffusionModel};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;

@@ -9,6 +9,7 @@ mod reached;
 mod regions;
 mod rehearse;
 mod request;
+mod steer;
 
 use crate::model::remade;
 use crate::store::{Lease, Network};
@@ -27,6 +28,7 @@ pub use request::{Noise, SampleRequest};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steer::Steered;
 
 /// A sampled latent, and what it took.
 #[derive(Debug)]
@@ -138,6 +140,12 @@ pub fn sample(
 ) -> Result<Sampled, Unfinished> {
     request.check(model)?;
     let started = Instant::now();
+    let mut steered = Steered::of(model, request)?;
+    if let Some(steered) = &mut steered {
+        steered.encode(store, request, control)?;
+    }
+    let steered = steered.as_ref().map(|steered| steered.run(request));
+    let (model, request) = &steered.unwrap_or((model, *request));
     let run = Run { model, request };
     if request.is_plain(model) {
         let planned = plan(store, model, request)?;
@@ -152,8 +160,8 @@ pub fn sample(
         };
         let cancel = control.cancel;
         let mut network = Prompted::new(lease, planned, model, &sets, request, cancel)?;
-        let load_time = started.elapsed();
-        let sampled = run.sample(&mut network, None, previews, load_time, control);
+        let (load_time, sigma) = (started.elapsed(), network.sigma());
+        let sampled = run.sample(&mut network, Some(&sigma), previews, load_time, control);
         let sampled = blame(sampled, network.error())?;
         network.finish();
         return Ok(sampled);
@@ -203,6 +211,9 @@ pub(crate) fn check_fits(
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineError> {
+    let steered = Steered::of(model, request)?;
+    let steered = steered.as_ref().map(|steered| steered.run(request));
+    let (model, request) = &steered.unwrap_or((model, *request));
     if request.is_plain(model) {
         return plan(store, model, request).map(|_| ());
     }
@@ -226,6 +237,7 @@ fn plan(
             .positive
             .first()
             .map_or_else(Vec::new, |p| p.reference_sizes(model)),
+        controls: model.steering().controlled(),
         host_bytes: request.host_bytes(),
     };
     plan_for(store, model, &spec)

@@ -101,7 +101,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
     // As in a picture's steps: the prompt stays.
     let fixed = [Some(inputs.context), inputs.y];
     fixed.into_iter().flatten().for_each(|n| g.keep(n));
-    let out = unet::unet(&mut g, &p, &config, inputs);
+    let out = unet::unet(&mut g, &p, &config, inputs, &[]);
     g.output(out);
     g.finish().unwrap()
 }

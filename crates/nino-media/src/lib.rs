@@ -3,6 +3,7 @@
 
 mod animation;
 mod deflate;
+mod edges;
 mod exif;
 mod ffmpeg;
 mod format;
@@ -20,6 +21,7 @@ mod text;
 mod y4m;
 
 pub use deflate::work_bytes as png_work_bytes;
+pub use edges::canny;
 pub use ffmpeg::count_ppm_frames;
 pub use info::{PictureInfo, picture_info};
 pub use limits::Limits;

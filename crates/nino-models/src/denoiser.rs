@@ -4,7 +4,8 @@
 //! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
 //! golden; `docs/adding-a-model.md` walks through it.
 
-use crate::{Find, Params, flux, unet};
+use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
+use crate::{ControlNet, Find, Params, flux, unet};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -29,6 +30,8 @@ pub struct DenoiserShape {
     /// Rows and columns of the latents to look at beside the one that is denoised; only of models
     /// that take them ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
+    /// `ControlNet`s that steer it.
+    pub controls: Vec<Controlled>,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -81,6 +84,8 @@ pub struct DenoiserGraph {
     pub guidance: Option<Node>,
     /// Latents to look at, `[rows, h, w, c]` each.
     pub references: Vec<Node>,
+    /// Inputs of the `ControlNet`s. Strengths may differ from step to step.
+    pub controls: Vec<ControlInputs>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -91,9 +96,11 @@ impl DenoiserGraph {
         let optional = [self.label, self.guidance, self.extra];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
+        let hints = self.controls.iter().map(|c| c.hint);
         std::iter::once(self.context)
             .chain(optional)
             .chain(references)
+            .chain(hints)
     }
 }
 
@@ -182,6 +189,7 @@ impl Denoiser {
         let references: Vec<Node> = looked_at
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
             .collect();
+        let controls: Vec<ControlInputs> = control_inputs(g, shape, dtype);
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -192,7 +200,15 @@ impl Denoiser {
                     y: label,
                     guidance,
                 };
-                unet::unet(g, params, config, inputs)
+                let latent = unet::Inputs { x, ..inputs };
+                let mut added = Vec::new();
+                for (place, net, told) in nets(params, shape, &controls) {
+                    if let ControlNet::Unet(c) = &net.net {
+                        let made = unet::control(g, &place, c, latent, told.hint);
+                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                    }
+                }
+                unet::unet(g, params, config, inputs, &added)
             }
             Denoiser::Flux(config) => {
                 let inputs = flux::Inputs {
@@ -203,7 +219,19 @@ impl Denoiser {
                     guidance,
                     references: &references,
                 };
-                flux::flux(g, params, config, inputs)
+                let latent = flux::Inputs {
+                    x,
+                    references: &[],
+                    ..inputs
+                };
+                let mut added = Vec::new();
+                for (place, net, told) in nets(params, shape, &controls) {
+                    if let ControlNet::Flux(c) = &net.net {
+                        let made = flux::control(g, &place, c, latent, told.hint, net.mode);
+                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                    }
+                }
+                flux::flux(g, params, config, inputs, &added)
             }
         };
         DenoiserGraph {
@@ -215,6 +243,7 @@ impl Denoiser {
             label,
             guidance,
             references,
+            controls,
             out,
         }
     }
@@ -246,6 +275,49 @@ impl Denoiser {
             Denoiser::Flux(_) => true,
         }
     }
+}
+
+fn control_inputs(g: &mut Graph, shape: &DenoiserShape, dtype: DType) -> Vec<ControlInputs> {
+    let (rows, h, w) = (shape.rows, shape.height, shape.width);
+    let one = |(i, control): (usize, &Controlled)| {
+        let (scale, channels) = match control.net.hint() {
+            HintKind::Pixels { channels, .. } => (HINT_SCALE, channels),
+            HintKind::Latent { channels } => (1, channels),
+        };
+        let size = [rows, scale * h, scale * w, channels];
+        ControlInputs {
+            hint: g.input(&format!("hint {i}"), size, dtype),
+            strength: g.input(&format!("strength {i}"), [rows], DType::F32),
+        }
+    };
+    shape.controls.iter().enumerate().map(one).collect()
+}
+
+/// The `ControlNet`s with the places of their names and their inputs.
+fn nets<'a>(
+    params: &Params<'a>,
+    shape: &'a DenoiserShape,
+    inputs: &'a [ControlInputs],
+) -> impl Iterator<Item = (Params<'a>, &'a Controlled, ControlInputs)> {
+    let places = (0..).map(|i| params.at(format_args!("{CONTROL}.{i}")));
+    let nets = shape.controls.iter().zip(inputs.iter().copied());
+    places
+        .zip(nets)
+        .map(|(place, (net, told))| (place, net, told))
+}
+
+/// What the names of `ControlNet`s' parameters begin with, before their number.
+pub const CONTROL: &str = "control";
+
+/// Every row of `x` times its strength.
+fn scaled(g: &mut Graph, x: Node, strength: Node) -> Node {
+    let shape = g.shape(x);
+    let strength = g.cast(strength, g.dtype(x));
+    let strength = match shape.rank() {
+        3 => g.reshape(strength, [shape[0], 1, 1]),
+        _ => g.reshape(strength, [shape[0], 1, 1, 1]),
+    };
+    g.mul(x, strength)
 }
 
 /// Sines and cosines of the guidance, in f32 as the models were trained with: angles are thousands,

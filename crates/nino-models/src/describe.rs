@@ -3,8 +3,8 @@
 //! lists from here.
 
 use crate::{
-    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip, kl, t5,
-    unet,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
+    Storage, Vae, VaeError, clip, flux, kl, t5, unet,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -15,6 +15,7 @@ use nino_weights::{Entry, Format, Index};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Network {
     Denoiser(Denoiser),
+    ControlNet(ControlNet),
     ClipText(clip::Config),
     T5(t5::Config),
     Vae(Vae),
@@ -56,7 +57,8 @@ impl Network {
         match net {
             Net::Unet | Net::Flux | Net::ClipText | Net::T5 => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
-            Net::ControlNet | Net::Wan | Net::ClipVision => false,
+            Net::ControlNet => true,
+            Net::Wan | Net::ClipVision => false,
         }
     }
 
@@ -70,7 +72,8 @@ impl Network {
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => {
                 Vae::detect(find).map(Network::Vae)
             }
-            Net::ControlNet | Net::Wan | Net::ClipVision => None,
+            Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
+            Net::Wan | Net::ClipVision => None,
         }
     }
 }
@@ -79,6 +82,7 @@ impl Network {
 pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
     match network {
         Network::Denoiser(d) => Ok(parameters(&denoiser_graph(d)?, Need::Always).collect()),
+        Network::ControlNet(c) => Ok(parameters(&control_graph(c)?, Need::Always).collect()),
         Network::ClipText(c) => {
             let mut tensors: Vec<_> = parameters(&clip_graph(c)?, Need::Always).collect();
             // Only the pooled vector needs it. SD 1.x has no use for that, and many of its files
@@ -141,9 +145,60 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         width: SIDE,
         tokens: 1,
         references: Vec::new(),
+        controls: Vec::new(),
     };
     let params = Params::uniform(DType::F16);
     Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)
+}
+
+/// A graph of the `ControlNet` alone.
+fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = &Params::uniform(DType::F16);
+    let hint = |g: &mut Graph| match net.hint() {
+        HintKind::Pixels { channels, .. } => {
+            let side = SIDE * HINT_SCALE;
+            g.input("hint", [1, side, side, channels], DType::F32)
+        }
+        HintKind::Latent { channels } => g.input("hint", [1, SIDE, SIDE, channels], DType::F32),
+    };
+    let t = g.input("t", [1], DType::F32);
+    let hint = hint(&mut g);
+    match net {
+        ControlNet::Unet(c) => {
+            // Neither heads nor groups are the size of any tensor.
+            let unet = unet::Config {
+                heads: unet::Heads::Count(1),
+                groups: 1,
+                ..c.unet.clone()
+            };
+            let c = unet::ControlConfig { unet, ..c.clone() };
+            let inputs = unet::Inputs {
+                x: g.input("x", [1, SIDE, SIDE, c.unet.in_channels], DType::F32),
+                t,
+                context: g.input("context", [1, 1, c.unet.context_dim], DType::F32),
+                y: c.unet.adm_in.map(|n| g.input("y", [1, n], DType::F32)),
+                guidance: None,
+            };
+            unet::control(&mut g, p, &c, inputs, hint);
+        }
+        ControlNet::Flux(c) => {
+            let b = &c.blocks;
+            let inputs = flux::Inputs {
+                x: g.input("x", [1, SIDE, SIDE, b.in_channels], DType::F32),
+                t,
+                context: g.input("context", [1, 1, b.context_dim], DType::F32),
+                y: b.vec_in().map(|n| g.input("y", [1, n], DType::F32)),
+                guidance: b
+                    .takes_guidance()
+                    .then(|| g.input("guidance", [1], DType::F32)),
+                references: &[],
+            };
+            let mode = (c.modes > 0).then_some(0);
+            flux::control(&mut g, p, c, inputs, hint, mode);
+        }
+    }
+    g.finish()
 }
 
 fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {

@@ -14,10 +14,12 @@
 
 mod block;
 mod config;
+mod control;
 mod modulation;
 mod positions;
 
 pub use config::{Config, Modulation};
+pub use control::{ControlConfig, Hint, Residuals, control};
 
 use crate::Params;
 use block::{Attended, double_block, modulated, single_block};
@@ -45,8 +47,15 @@ pub struct Inputs<'a> {
     pub references: &'a [Node],
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
+/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint). `added` is
+/// what `ControlNet`s add to the picture's tokens.
+pub fn flux(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs<'_>,
+    added: &[Residuals],
+) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
     let (x, [rows, columns]) = patches(g, inputs.x);
@@ -71,12 +80,18 @@ pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
         let p = &p.at(format_args!("double_blocks.{i}"));
         let mods = modulations.double(g, p, i);
         (img, txt) = double_block(g, p, c, [img, txt], mods, attended);
+        for more in added.iter().filter_map(|added| added.double(i)) {
+            img = add_at(g, img, 0, more);
+        }
     }
     let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
     for i in 0..c.depth_single {
         let p = &p.at(format_args!("single_blocks.{i}"));
         let mods = modulations.single(g, p, i);
         x = single_block(g, p, c, x, mods, attended);
+        for more in added.iter().filter_map(|added| added.single(i)) {
+            x = add_at(g, x, n_txt, more);
+        }
     }
     let img = g.slice(x, 1, n_txt, n_txt + rows * columns);
 
@@ -88,6 +103,24 @@ pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let x = g.pixel_shuffle(x, PATCH); // [b, h, w, 16]
     let x = g.slice(x, 1, 0, h);
     g.slice(x, 2, 0, w)
+}
+
+/// Adds `more` to the tokens from `start` on; others stay as they are.
+fn add_at(g: &mut Graph, x: Node, start: usize, more: Node) -> Node {
+    let (n, end) = (g.shape(x)[1], start + g.shape(more)[1]);
+    let part = g.slice(x, 1, start, end);
+    let sum = g.add(part, more);
+    let mut parts = vec![sum];
+    if start > 0 {
+        parts.insert(0, g.slice(x, 1, 0, start));
+    }
+    if end < n {
+        parts.push(g.slice(x, 1, end, n));
+    }
+    match parts[..] {
+        [all] => all,
+        _ => g.concat(&parts, 1),
+    }
 }
 
 /// Squares of the latent as tokens `[b, n, c·2·2]`, and how many rows and columns of them.

@@ -6,6 +6,7 @@
 //! is, and [`open()`] is the way from a file to weights that fit.
 
 pub mod clip;
+mod control;
 mod denoiser;
 pub mod describe;
 pub mod detect;
@@ -25,7 +26,8 @@ mod vae;
 pub mod wan;
 mod weights;
 
-pub use denoiser::{Denoiser, DenoiserGraph, DenoiserShape, Guidance, Wants};
+pub use control::{ControlInputs, ControlNet, Controlled, HINT_SCALE, HintKind};
+pub use denoiser::{CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, Wants};
 pub use describe::Network;
 pub use difference::{Difference, Misshaped};
 pub use family::{Encoder, Family, Label};

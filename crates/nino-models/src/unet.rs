@@ -4,9 +4,11 @@
 
 mod block;
 mod config;
+mod control;
 mod sizes;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
+pub use control::{ControlConfig, Residuals, control};
 
 use crate::Params;
 use block::{down, resblock, transformer, up};
@@ -27,28 +29,16 @@ pub struct Inputs {
     pub guidance: Option<Node>,
 }
 
-/// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint).
-pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+/// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint). `added` is what
+/// `ControlNet`s add to its values.
+pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Residuals]) -> Node {
     let emb = embedding(g, p, c, inputs);
-    let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
-    let mut skips = vec![h];
-    for (i, block) in c.input_blocks.iter().enumerate() {
-        let p = &p.at(format_args!("input_blocks.{}", i + 1));
-        h = run(g, p, c, block, h, emb, inputs.context, None);
-        h = p.label(g, h);
-        skips.push(h);
-    }
-    if let Some(Middle { depth, second }) = c.middle {
-        let p = &p.at("middle_block");
-        let width = g.shape(h).last_dim();
-        h = resblock(g, &p.at(0), c, h, emb, width);
-        if depth > 0 {
-            h = transformer(g, &p.at(1), c, h, inputs.context, depth);
+    let (mut h, mut skips) = way_down(g, p, c, inputs, emb, None);
+    for added in added {
+        h = g.add(h, added.middle);
+        for (skip, &residual) in skips.iter_mut().zip(&added.skips) {
+            *skip = g.add(*skip, residual);
         }
-        if second {
-            h = resblock(g, &p.at(1 + depth.min(1)), c, h, emb, width);
-        }
-        h = p.label(g, h);
     }
     for (i, block) in c.output_blocks.iter().enumerate() {
         let Some(skip) = skips.pop() else { break };
@@ -70,6 +60,42 @@ pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
     h = p.group_norm(g, "0", h, c.groups, block::EPS);
     h = g.silu(h);
     p.conv(g, "2", h, c.out_channels, 3) // [b, h, w, 4]
+}
+
+/// From the latent to the middle: what the middle gives, and what every block before it gave.
+/// `hint` is added to the first value.
+fn way_down(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    emb: Node,
+    hint: Option<Node>,
+) -> (Node, Vec<Node>) {
+    let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
+    if let Some(hint) = hint {
+        h = g.add(h, hint);
+    }
+    let mut skips = vec![h];
+    for (i, block) in c.input_blocks.iter().enumerate() {
+        let p = &p.at(format_args!("input_blocks.{}", i + 1));
+        h = run(g, p, c, block, h, emb, inputs.context, None);
+        h = p.label(g, h);
+        skips.push(h);
+    }
+    if let Some(Middle { depth, second }) = c.middle {
+        let p = &p.at("middle_block");
+        let width = g.shape(h).last_dim();
+        h = resblock(g, &p.at(0), c, h, emb, width);
+        if depth > 0 {
+            h = transformer(g, &p.at(1), c, h, inputs.context, depth);
+        }
+        if second {
+            h = resblock(g, &p.at(1 + depth.min(1)), c, h, emb, width);
+        }
+        h = p.label(g, h);
+    }
+    (h, skips)
 }
 
 /// SiLU of the embedded timestep (and label): every block begins with that.

@@ -13,6 +13,7 @@ pub enum Folder {
     TextEncoders,
     Vae,
     Loras,
+    ControlNets,
     /// Pictures and masks to start from.
     InputImages,
     /// Latents to start from.
@@ -28,6 +29,7 @@ impl Folder {
             Folder::TextEncoders => "text_encoders",
             Folder::Vae => "vae",
             Folder::Loras => "loras",
+            Folder::ControlNets => "controlnet",
             Folder::InputImages | Folder::InputLatents => "input",
         }
     }

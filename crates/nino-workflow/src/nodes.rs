@@ -2,6 +2,7 @@
 //! ComfyUI's.
 
 mod conditioning;
+mod control;
 mod custom;
 mod flux;
 mod image;
@@ -21,11 +22,12 @@ mod vae;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 16] = [
+static FAMILIES: [&[NodeDef]; 17] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
     conditioning::NODES,
+    control::NODES,
     flux::NODES,
     inpaint::NODES,
     latent::NODES,

@@ -2,8 +2,8 @@
 
 use crate::types::Socket;
 use nino_engine::{
-    Conditioning, DiffusionModel, Image, Latent, Mask, Rng, SamplerInfo, SamplerOptions,
-    TextEncoders, VaeFile,
+    Conditioning, ControlNetFile, DiffusionModel, Image, Latent, Mask, Rng, SamplerInfo,
+    SamplerOptions, TextEncoders, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ pub enum Value {
     Model(Arc<DiffusionModel>),
     Clip(Arc<TextEncoders>),
     Vae(Arc<VaeFile>),
+    ControlNet(Arc<ControlNetFile>),
     /// Prompts that share a picture by their regions.
     Conditioning(Arc<Vec<Conditioning>>),
     Latent(Arc<Latents>),
@@ -80,6 +81,7 @@ impl Value {
             Value::Model(_) => Socket::Model,
             Value::Clip(_) => Socket::Clip,
             Value::Vae(_) => Socket::Vae,
+            Value::ControlNet(_) => Socket::ControlNet,
             Value::Conditioning(_) => Socket::Conditioning,
             Value::Latent(_) => Socket::Latent,
             Value::Image(_) => Socket::Image,

@@ -1,5 +1,6 @@
 //! The grammar of `generate`, in groups as its help shows them.
 
+mod control;
 mod hires;
 mod model;
 mod preview;
@@ -9,6 +10,7 @@ mod start;
 use super::{DeviceArgs, PrecisionArg, ProfileArgs, whole};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
+pub(crate) use control::{ControlArgs, PreprocessArg};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
 pub(crate) use model::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 pub(crate) use preview::PreviewArgs;
@@ -106,6 +108,8 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) start: StartArgs,
     #[command(flatten)]
+    pub(crate) control: ControlArgs,
+    #[command(flatten)]
     pub(crate) hires: HiresArgs,
     #[command(flatten)]
     pub(crate) preview: PreviewArgs,
@@ -162,6 +166,8 @@ Examples:
   # LoRAs, by file or by name; names are looked up as docs/models.md says
   nino generate \"a fox\" -m sd15 --lora ink:0.8 --lora wool
   nino generate \"a fox <lora:ink:0.8>\" -m sd15
+  # Along the edges of a picture, by a ControlNet
+  nino generate \"a fox\" -m sd15 --control canny:me.jpg:0.8 --preprocess canny
   # The same again with another seed
   nino generate --from cat.png --seed 8
   # Only the path, or the picture itself, for a script

@@ -1,6 +1,6 @@
 //! From the command line to a request: names become values, the model fills what was not said.
 
-use super::{names, start};
+use super::{control, names, start};
 use crate::args::{
     GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg, whole,
 };
@@ -54,6 +54,7 @@ pub(super) fn request(
         limits: &limits,
     };
     start::start(&args.start, size, context, &mut request)?;
+    request.hints = control::hints(&args.control, model, env, &limits)?;
     sampling(&args.sampling, model, settings, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)

@@ -74,3 +74,53 @@ fn split_files_make_the_picture_of_the_whole_one() {
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("T5"), "{}", said.err);
 }
+
+/// A union ControlNet sees the picture encoded by the model's own VAE.
+#[test]
+fn a_controlnet_steers_by_the_edges_of_a_picture() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let [model, net] = ["model.safetensors", "union.safetensors"].map(at);
+    made::write_list(&made::list("tiny_flux"), Path::new(&model));
+    made::write_list(&made::list("control_union"), Path::new(&net));
+    let generate = |more: &[&str], out: &str| {
+        let line = "--size 64x64 --steps 1 --seed 7 --device cpu";
+        let line: Vec<&str> = line.split(' ').collect();
+        let args = ["generate", "a red fox", "--model", &model, "-o", out];
+        nino(&[&args[..], &line, more].concat())
+    };
+    let picture = |path: &str| load_picture(Path::new(path), &Limits::default()).unwrap();
+    let [plain, steered, none] = ["plain.png", "steered.png", "none.png"].map(at);
+    let said = generate(&[], &plain);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let seen = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sun.png");
+    let control = format!("{net}:{seen}:0.8");
+    let more = [
+        "--control",
+        &control,
+        "--preprocess",
+        "canny",
+        "--control-mode",
+        "canny",
+    ];
+    let said = generate(&more, &steered);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(picture(&steered) != picture(&plain), "it was not steered");
+    let control = format!("{net}:{seen}:0");
+    let said = generate(&["--control", &control], &none);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(picture(&none) == picture(&plain), "strength 0 steers");
+    // What made the picture says how to make it again.
+    let again = at("again.png");
+    let said = nino(&[
+        "generate", "--from", &steered, "-o", &again, "--device", "cpu",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        picture(&again) == picture(&steered),
+        "--from makes another picture"
+    );
+    let said = generate(&["--control", &format!("{model}:{seen}")], &none);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("no ControlNet"), "{}", said.err);
+}

@@ -2,10 +2,11 @@
 
 use crate::decode::{DecodeOptions, LatentSize, Precision};
 use crate::sample::LatentShape;
-use crate::{Checkpoint, EngineError, Latent, Mask, Picture, Preview, SizeHint, Upscale};
+use crate::{Checkpoint, EngineError, Hint, Latent, Mask, Picture, Preview, SizeHint, Upscale};
 use nino_sample::ksampler::Window;
 use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A picture to be made. [`GenerateRequest::new`] has the model's own settings; change what
 /// differs.
@@ -49,6 +50,8 @@ pub struct GenerateRequest {
     pub size_hint: SizeHint,
     /// What Flux is told of the guidance, beside `cfg`; its own when `None`.
     pub guidance: Option<f32>,
+    /// Pictures that steer both prompts through `ControlNet`s.
+    pub hints: Vec<Arc<Hint>>,
     pub decode: DecodeOptions,
 }
 
@@ -144,6 +147,7 @@ impl GenerateRequest {
             zero_negative: false,
             size_hint: SizeHint::default(),
             guidance: defaults.guidance,
+            hints: Vec::new(),
             decode: DecodeOptions::default(),
         }
     }

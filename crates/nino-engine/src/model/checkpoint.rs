@@ -1,5 +1,6 @@
 //! A whole model out of one file or folder, or of its parts: diffusion model, text encoders, VAE.
 
+use super::control_net::Steering;
 use super::diffusion::DiffusionModel;
 use super::identity::Origin;
 use super::levels;
@@ -124,6 +125,7 @@ impl Checkpoint {
                 origin,
                 quantize: None,
                 latent: found.family.latent_format(),
+                steering: Steering::default(),
             },
             text: TextEncoders::new(found.family, encoders, Bpe::clip()),
             vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
@@ -298,6 +300,7 @@ impl Opened {
             origin: self.origin.clone(),
             quantize: None,
             latent,
+            steering: Steering::default(),
         })
     }
 

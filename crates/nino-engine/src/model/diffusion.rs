@@ -1,5 +1,6 @@
 //! A diffusion model out of a file: its network, how it is sampled, and its LoRAs. ComfyUI's MODEL.
 
+use super::control_net::Steering;
 use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
@@ -29,6 +30,8 @@ pub struct DiffusionModel {
     pub(super) origin: Origin,
     pub(super) quantize: Option<DType>,
     pub(super) latent: Option<&'static LatentFormat>,
+    /// `ControlNet`s of the run that it is for.
+    pub(super) steering: Steering,
 }
 
 /// Settings a user who says nothing gets.
@@ -246,7 +249,25 @@ impl DiffusionModel {
             part: Part::Diffusion,
             loras: self.loras.ids(LoraPart::Diffusion),
             quantize: self.quantize,
+            controls: self
+                .steering
+                .nets()
+                .iter()
+                .map(|n| n.origin.clone())
+                .collect(),
         }
+    }
+
+    /// The same model beside the networks that steer the prompts of a run.
+    pub(crate) fn steered(&self, steering: Steering) -> DiffusionModel {
+        DiffusionModel {
+            steering,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn steering(&self) -> &Steering {
+        &self.steering
     }
 
     /// How weights stored as `stored` are held on a device: as they are, but a model too small for
@@ -261,6 +282,12 @@ impl DiffusionModel {
             file: self.weights.clone(),
             part: LoraPart::Diffusion,
             loras: Arc::clone(&self.loras),
+            controls: self
+                .steering
+                .nets()
+                .iter()
+                .map(|n| n.weights.clone())
+                .collect(),
         }
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct NetId {
     /// LoRA files with the bits of their strength, in the order they are applied.
     pub(crate) loras: Arc<[(FileId, u32)]>,
     pub(crate) quantize: Option<DType>,
+    /// `ControlNet`s whose weights are beside its own.
+    pub(crate) controls: Arc<[Origin]>,
 }
 
 impl NetId {
@@ -87,16 +89,18 @@ impl NetId {
             part,
             loras: Arc::new([]),
             quantize: None,
+            controls: Arc::new([]),
         }
     }
 
     /// An error when one of its files, LoRAs among them, is not what it was when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), EngineError> {
-        let files: &[FileId] = match &self.origin {
-            Origin::Files(files) => files,
+        let origins = std::iter::once(&self.origin).chain(self.controls.iter());
+        let files = origins.flat_map(|origin| match origin {
+            Origin::Files(files) => &files[..],
             Origin::Unique(_) => &[],
-        };
-        let mut all = files.iter().chain(self.loras.iter().map(|(file, _)| file));
+        });
+        let mut all = files.chain(self.loras.iter().map(|(file, _)| file));
         all.try_for_each(FileId::check_unchanged)
     }
 }

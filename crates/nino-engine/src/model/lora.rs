@@ -16,7 +16,7 @@ use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
-use nino_models::{Branch, FileParams, Params, Scaled};
+use nino_models::{Branch, CONTROL, FileParams, Params, Scaled};
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
 use nino_weights::{Index, TensorReader};
 use std::collections::HashMap;
@@ -265,12 +265,37 @@ pub(crate) struct Source {
     pub(super) file: FileParams,
     pub(super) part: LoraPart,
     pub(super) loras: Arc<Loras>,
+    /// Weights of `ControlNet`s, whose names begin with [`CONTROL`] and their number.
+    pub(super) controls: Vec<FileParams>,
 }
 
 impl Source {
+    /// The `ControlNet` that a parameter belongs to, and its name there.
+    fn control<'n>(&self, name: &'n str) -> Option<(&FileParams, &'n str)> {
+        let (i, rest) = name
+            .strip_prefix(CONTROL)?
+            .strip_prefix('.')?
+            .split_once('.')?;
+        Some((self.controls.get(i.parse::<usize>().ok()?)?, rest))
+    }
+
+    /// The same parameter under its `ControlNet`'s own name.
+    fn control_param(&self, param: &ParamSpec) -> Option<(&FileParams, ParamSpec)> {
+        let (file, name) = self.control(&param.name)?;
+        let name = name.to_owned();
+        let param = ParamSpec {
+            name,
+            ..param.clone()
+        };
+        Some((file, param))
+    }
+
     /// Parameters of a graph; `held` says how a weight stored so is held in memory.
     pub(crate) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
         let dtype = move |name: &str| {
+            if let Some((file, name)) = self.control(name) {
+                return file.dtype(name);
+            }
             let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
             let placed = self.loras.placed(self.part, name);
             if merges(stored, held) || placed.iter().all(|p| is_branch(&p.update)) {
@@ -287,6 +312,9 @@ impl Source {
     /// How a weight is held whose factors are apart in the file. A LoRA that cannot run beside the
     /// weight is merged into its values, which then have no factors.
     fn scaled(&self, name: &str) -> Option<Scaled> {
+        if let Some((file, name)) = self.control(name) {
+            return file.scaled(name);
+        }
         let placed = self.loras.placed(self.part, name);
         let beside = placed.iter().all(|p| is_branch(&p.update));
         self.file.scaled(name).filter(|_| beside)
@@ -294,6 +322,9 @@ impl Source {
 
     /// Whether a parameter has to be made of what the files hold.
     pub(super) fn makes(&self, param: &ParamSpec) -> bool {
+        if let Some((file, param)) = self.control_param(param) {
+            return !file.has_as_wanted(&param);
+        }
         !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_as_wanted(param)
     }
 
@@ -355,6 +386,9 @@ impl Source {
 
 impl ParamSource for Source {
     fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
+        if let Some((file, param)) = self.control_param(param) {
+            return file.stored_rows(&param);
+        }
         let is_made = self.branch_of(&param.name).is_some() || self.makes(param);
         (!is_made).then(|| self.file.stored_rows(param)).flatten()
     }
@@ -365,10 +399,16 @@ impl ParamSource for Source {
         rows: Range<usize>,
         dst: &mut [u8],
     ) -> Result<(), ParamError> {
-        self.file.read_rows(param, rows, dst)
+        match self.control_param(param) {
+            Some((file, param)) => file.read_rows(&param, rows, dst),
+            None => self.file.read_rows(param, rows, dst),
+        }
     }
 
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        if let Some((file, param)) = self.control_param(param) {
+            return file.read(&param, dst);
+        }
         let fail = |what: String| ParamError {
             name: param.name.clone(),
             what,

@@ -69,7 +69,7 @@ impl EncoderConfig {
         match network {
             Network::ClipText(c) => Some(EncoderConfig::Clip(c)),
             Network::T5(c) => Some(EncoderConfig::T5(c)),
-            Network::Denoiser(_) | Network::Vae(_) => None,
+            Network::Denoiser(_) | Network::ControlNet(_) | Network::Vae(_) => None,
         }
     }
 }
@@ -207,6 +207,7 @@ impl TextEncoders {
             part: Part::Text(i),
             loras: self.loras.ids(self.lora_part(i)),
             quantize: self.quantize,
+            controls: Arc::new([]),
         }
     }
 
@@ -221,6 +222,7 @@ impl TextEncoders {
             file: self.encoders[i].weights.clone(),
             part: self.lora_part(i),
             loras: Arc::clone(&self.loras),
+            controls: Vec::new(),
         }
     }
 

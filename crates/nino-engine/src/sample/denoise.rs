@@ -1,13 +1,16 @@
 //! A diffusion model as a network to sample with: prompts and latents in, predictions out.
 
+use super::steer::Pull;
 use super::{LatentShape, SampleRequest};
 use crate::fit::{Room, fit_within};
 use crate::store::Lease;
 use crate::{Conditioning, DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions};
-use nino_models::{DenoiserGraph, DenoiserShape};
+use nino_models::{Controlled, DenoiserGraph, DenoiserShape};
 use nino_sample::{Network, Stop};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +30,8 @@ pub(super) struct PlanSpec {
     pub(super) preview_bytes: usize,
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
+    /// `ControlNet`s beside it.
+    pub(super) controls: Vec<Controlled>,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -84,6 +89,7 @@ fn record(
         width: spec.shape.width,
         tokens: spec.tokens,
         references: spec.references.clone(),
+        controls: spec.controls.clone(),
     };
     let source = model.source();
     let params = source.params(|stored| model.held(stored, device));
@@ -173,6 +179,10 @@ pub(super) struct Prompted<'a> {
     /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for
     /// each.
     fixed: Vec<Vec<(Node, Vec<u8>)>>,
+    /// How each of those sets is steered: for every `ControlNet` a number for each row.
+    pulls: Vec<Vec<Vec<Pull>>>,
+    /// The noise level of the call that runs.
+    sigma: Rc<Cell<f32>>,
     /// The set that inputs which stay between runs hold.
     written: Option<usize>,
     values: Vec<f32>,
@@ -192,6 +202,10 @@ impl<'a> Prompted<'a> {
             .iter()
             .map(|prompts| plan.fixed(prompts, model, request))
             .collect::<Result<_, EngineError>>()?;
+        let pulls = sets
+            .iter()
+            .map(|prompts| plan.pulls(prompts, model))
+            .collect();
         let (graph, nodes) = (plan.plan.graph(), &plan.nodes);
         let most = [nodes.x, nodes.t, nodes.out].map(|n| (graph.shape(n).numel(), graph.bytes(n)));
         Ok(Prompted {
@@ -203,8 +217,20 @@ impl<'a> Prompted<'a> {
             cancel,
             error: None,
             fixed,
+            pulls,
+            sigma: Rc::default(),
             written: None,
         })
+    }
+
+    /// Where the noise level of a call is put before it.
+    pub(super) fn sigma(&self) -> Rc<Cell<f32>> {
+        Rc::clone(&self.sigma)
+    }
+
+    /// The same place for several networks.
+    pub(super) fn hear(&mut self, sigma: &Rc<Cell<f32>>) {
+        self.sigma = Rc::clone(sigma);
     }
 
     /// Why the last forward stopped, if it did.
@@ -264,6 +290,25 @@ impl DenoiserPlan {
             });
             fixed.push(encoded(node, &latents)?);
         }
+        for (i, inputs) in nodes.controls.iter().enumerate() {
+            let (h, w) = (self.shape.height, self.shape.width);
+            let values = graph.shape(inputs.hint).numel() / self.rows;
+            let mut seen = Vec::new();
+            for prompt in prompts {
+                let placed = model.steering().placed(&prompt.conditioning.hints);
+                let shown = match placed[i] {
+                    None => vec![0.0; values],
+                    Some(hint) => hint
+                        .values(h, w)
+                        .filter(|shown| shown.len() == values)
+                        .ok_or_else(|| EngineError::ControlNetArea {
+                            net: hint.net.name.clone(),
+                        })?,
+                };
+                seen.extend(shown.repeat(whole.batch));
+            }
+            fixed.push(encoded(inputs.hint, &seen)?);
+        }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {
                 let values = p.conditioning.extra_values(model, request);
@@ -272,6 +317,22 @@ impl DenoiserPlan {
             fixed.push(encoded(node, &extra.collect::<Vec<f32>>())?);
         }
         Ok(fixed)
+    }
+}
+
+impl DenoiserPlan {
+    /// How runs of these prompts are steered.
+    fn pulls(&self, prompts: &[Prompt<'_>], model: &DiffusionModel) -> Vec<Vec<Pull>> {
+        let each: Vec<Vec<Pull>> = prompts
+            .iter()
+            .map(|p| Pull::of(model, p.conditioning))
+            .collect();
+        let of_net = |net: usize| {
+            let rows = each.iter().map(|pulls| pulls[net]);
+            rows.flat_map(|pull| std::iter::repeat_n(pull, self.shape.batch))
+                .collect()
+        };
+        (0..self.nodes.controls.len()).map(of_net).collect()
     }
 }
 
@@ -325,6 +386,11 @@ impl Prompted<'_> {
             }
         }
         self.written = Some(set);
+        let sigma = self.sigma.get();
+        for (inputs, pulls) in nodes.controls.iter().zip(&self.pulls[set]) {
+            let strengths = pulls.iter().flat_map(|pull| pull.at(sigma).to_le_bytes());
+            session.write(inputs.strength, &strengths.collect::<Vec<u8>>())?;
+        }
         session.run(RunOptions {
             cancel: Some(self.cancel),
             ..RunOptions::default()

@@ -85,25 +85,21 @@ impl<'a> Regions<'a> {
                 negative: placed.negative,
             });
         }
+        let sigma = Rc::default();
         let mut networks = Vec::new();
         for (plan, prompts) in plans.into_iter().zip(prompts) {
             let lease = open(store, model, &plan)?;
             let sets: Vec<_> = prompts.chunks(1).collect();
-            networks.push(Prompted::new(
-                lease,
-                plan,
-                model,
-                &sets,
-                request,
-                control.cancel,
-            )?);
+            let mut network = Prompted::new(lease, plan, model, &sets, request, control.cancel)?;
+            network.hear(&sigma);
+            networks.push(network);
         }
         Ok(Regions {
             networks,
             parts,
             shape,
             sampling: model.sampling.clone(),
-            sigma: Rc::default(),
+            sigma,
             crop: Vec::new(),
             out: Vec::new(),
             counts: Vec::new(),
@@ -285,6 +281,7 @@ fn spec(
         dtype: request.precision.dtype(store.device()),
         preview_bytes: 0,
         references: prompt.reference_sizes(model),
+        controls: model.steering().controlled(),
         host_bytes: request.host_bytes(),
     }
 }

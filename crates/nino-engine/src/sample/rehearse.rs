@@ -3,6 +3,7 @@
 //! network depends on its noise levels and not on the size of the picture.
 
 use super::preview::Previews;
+use super::steer::Steered;
 use super::{Noise, Run, SampleRequest, open, plan};
 use crate::store::Lease;
 use crate::{Control, DiffusionModel, EngineError, Latent, LatentSize, Stage, Store};
@@ -20,6 +21,9 @@ pub(crate) fn rehearse(
     control: &mut Control<'_>,
 ) -> Result<(), EngineError> {
     request.check(model)?;
+    let steered = Steered::of(model, request)?;
+    let steered = steered.as_ref().map(|steered| steered.run(request));
+    let (model, request) = &steered.unwrap_or((model, *request));
     let planned = plan(store, model, request)?;
     control.stage(Stage::Load)?;
     let mut lease = open(store, model, &planned)?;

@@ -3,7 +3,7 @@
 use super::PATCH;
 use crate::Find;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// Channels of the latent and of what stands beside it: 16, with a control picture 32, to
     /// paint over 96.
@@ -25,7 +25,7 @@ pub struct Config {
 }
 
 /// What shift, scale and gate of every block come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Modulation {
     /// A linear layer in each block, of the noise level and the pooled text (Flux).
     PerBlock {
@@ -114,6 +114,12 @@ impl Config {
 
     /// Reads sizes from tensor shapes alone; `None` when this is neither Flux.1 nor Chroma.
     pub fn detect(find: &Find) -> Option<Config> {
+        let (last, _) = find("final_layer.linear.weight")?;
+        Config::blocks(find, last[0] / (PATCH * PATCH))
+    }
+
+    /// The same of a network that may end with its blocks.
+    pub(super) fn blocks(find: &Find, out_channels: usize) -> Option<Config> {
         let dim = |name: &str, axis: usize| find(name).and_then(|(s, _)| s.get(axis).copied());
         let count = |name: &dyn Fn(usize) -> String| {
             let there = |&i: &usize| find(&name(i)).is_some();
@@ -132,7 +138,7 @@ impl Config {
         let patch = PATCH * PATCH;
         let config = Config {
             in_channels: dim("img_in.weight", 1)? / patch,
-            out_channels: dim("final_layer.linear.weight", 0)? / patch,
+            out_channels,
             hidden: dim("img_in.weight", 0)?,
             head: dim("double_blocks.0.img_attn.norm.query_norm.scale", 0)?,
             mlp: dim("double_blocks.0.img_mlp.0.weight", 0)?,

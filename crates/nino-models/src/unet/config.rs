@@ -3,7 +3,7 @@
 use crate::Find;
 use nino_graph::Shape;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     pub in_channels: usize,
     pub out_channels: usize,
@@ -25,7 +25,7 @@ pub struct Config {
 }
 
 /// How the width of an attention is cut into heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Heads {
     /// SD 1.x: always this many.
     Count(usize),
@@ -35,13 +35,13 @@ pub enum Heads {
 
 /// A residual block; then, in all but SSD-1B and its kin, `depth` transformer blocks and another
 /// one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Middle {
     pub depth: usize,
     pub second: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Width of its residual block.
     pub res: Option<usize>,
@@ -50,7 +50,7 @@ pub struct Block {
     pub resample: Option<Resample>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resample {
     Down,
     Up,
@@ -68,6 +68,12 @@ impl Heads {
 impl Config {
     /// `find` looks below the UNet's place; `None` when there is no UNet.
     pub fn detect(find: &Find) -> Option<Config> {
+        let (out, _) = find("out.2.weight")?;
+        Config::blocks(find, out[0])
+    }
+
+    /// The blocks that are there, of a whole UNet or of its way down alone.
+    pub(super) fn blocks(find: &Find, out_channels: usize) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [model_channels, in_channels, 3, 3] = *shape("input_blocks.0.0.weight")? else {
             return None;
@@ -115,7 +121,7 @@ impl Config {
         let (proj_in, context_dim) = attention?;
         Some(Config {
             in_channels,
-            out_channels: shape("out.2.weight")?[0],
+            out_channels,
             model_channels,
             context_dim,
             adm_in: shape("label_emb.0.0.weight").map(|s| s.last_dim()),

@@ -157,7 +157,7 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
             .then(|| get(&mut g, "in.guidance", DType::F32)),
         references: &[],
     };
-    let out = flux::flux(&mut g, &golden.params(), c, nodes);
+    let out = flux::flux(&mut g, &golden.params(), c, nodes, &[]);
     g.output(out);
     Recorded {
         graph: g.finish().unwrap(),
@@ -219,7 +219,7 @@ fn unet(golden: &Golden, c: unet::Config, dtype: DType) -> Recorded {
         y: c.adm_in.map(|_| get(&mut g, "in.y", dtype)),
         guidance: c.guidance.map(|_| get(&mut g, "in.guidance", dtype)),
     };
-    let out = unet::unet(&mut g, &golden.params(), &c, nodes);
+    let out = unet::unet(&mut g, &golden.params(), &c, nodes, &[]);
     g.output(out);
     Recorded {
         graph: g.finish().unwrap(),
@@ -367,7 +367,7 @@ fn built_in_unets_have_the_published_sizes() {
             y: c.adm_in.map(|n| g.input("y", [2, n], DType::F16)),
             guidance: None,
         };
-        let out = unet::unet(&mut g, &Params::uniform(DType::F16), &c, nodes);
+        let out = unet::unet(&mut g, &Params::uniform(DType::F16), &c, nodes, &[]);
         assert_eq!(*g.shape(out), [2, 16, 16, 4]);
         let g = g.finish().unwrap();
         let n: usize = g.params().map(|(_, p)| p.shape.numel()).sum();

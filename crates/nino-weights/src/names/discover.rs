@@ -41,6 +41,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::HuggingFace,
     ),
     (
+        "controlnet_x_embedder.weight",
+        Net::ControlNet,
+        Dialect::HuggingFace,
+    ),
+    (
         "blocks.0.self_attn.norm_q.weight",
         Net::Wan,
         Dialect::Original,
@@ -134,6 +139,9 @@ const CONTROL: [&str; 2] = [
     "controlnet_cond_embedding.conv_in.weight",
 ];
 
+/// A layer that a `ControlNet` of Flux has for every block.
+const FLUX_CONTROL: &str = "controlnet_blocks.0.weight";
+
 /// Schedules, averages and training parts that checkpoints carry beside the networks.
 const BOOKKEEPING: &[&str] = &[
     "model_ema.",
@@ -225,6 +233,7 @@ fn role(index: &Index, net: Net, prefix: &str) -> Net {
     let has = |name: &str| index.contains(&format!("{prefix}{name}"));
     match net {
         Net::Unet if CONTROL.iter().any(|n| has(n)) => Net::ControlNet,
+        Net::Flux if has(FLUX_CONTROL) => Net::ControlNet,
         Net::ClipText if prefix.ends_with("visual.") => Net::ClipVision,
         net => net,
     }

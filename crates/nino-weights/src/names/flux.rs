@@ -217,6 +217,28 @@ pub(super) fn from_diffusers(name: &str) -> Option<Targets> {
     Some(vec![known?])
 }
 
+/// The layers that a `ControlNet` of Flux has beside the blocks.
+const CONTROL: &[(&str, &str, Op)] = &[
+    ("controlnet_x_embedder.*", "pos_embed_input.*", Op::Keep),
+    ("controlnet_blocks.*.*", "controlnet_blocks.*.*", Op::Keep),
+    (
+        "controlnet_single_blocks.*.*",
+        "controlnet_single_blocks.*.*",
+        Op::Keep,
+    ),
+    (
+        "controlnet_mode_embedder.*",
+        "controlnet_mode_embedder.*",
+        Op::Keep,
+    ),
+];
+
+/// The same of a `ControlNet`.
+pub(super) fn control_from_diffusers(name: &str) -> Option<Targets> {
+    let known = rewrite_op(CONTROL, name).map(|known| vec![known]);
+    known.or_else(|| from_diffusers(name))
+}
+
 /// The original layout; newer savers call the norms' scale a weight.
 pub(super) fn from_original(name: &str) -> String {
     for norm in ["query_norm", "key_norm"] {

@@ -173,13 +173,18 @@ impl Mapper {
     pub(crate) fn map(&self, name: &str) -> Option<Targets> {
         let keep = |name: String| Some(vec![(name, Op::Keep)]);
         match (self.net, self.dialect) {
-            (Net::Unet | Net::ControlNet, Dialect::HuggingFace) => {
+            (Net::Unet, Dialect::HuggingFace) => {
                 unet::from_diffusers(name, self.count, self.up_attention).and_then(keep)
+            }
+            (Net::ControlNet, Dialect::HuggingFace) => {
+                let of_unet = unet::control_from_diffusers(name, self.count);
+                let of_unet = of_unet.and_then(keep);
+                of_unet.or_else(|| flux::control_from_diffusers(name))
             }
             (Net::KlVae, Dialect::HuggingFace) => kl_vae::from_diffusers(name, self.count),
             (Net::KlVae, _) => Some(kl_vae::from_original(name)),
             (Net::Flux, Dialect::HuggingFace) => flux::from_diffusers(name),
-            (Net::Flux, _) => keep(flux::from_original(name)),
+            (Net::Flux | Net::ControlNet, _) => keep(flux::from_original(name)),
             (Net::Wan, Dialect::HuggingFace) => wan::from_diffusers(name).and_then(keep),
             (Net::WanVae, Dialect::HuggingFace) => {
                 wan_vae::from_diffusers(name, self.count == 1).and_then(keep)

@@ -46,6 +46,34 @@ pub(super) fn from_diffusers(name: &str, n_res: usize, up_attention: u64) -> Opt
     rewrite(TOP, name)
 }
 
+/// The same of a `ControlNet`: a UNet's way down, a picture's way in, and a layer beside each block.
+pub(super) fn control_from_diffusers(name: &str, n_res: usize) -> Option<String> {
+    if let Some(rest) = name.strip_prefix("controlnet_down_blocks.") {
+        let (i, rest) = number(rest)?;
+        return Some(format!("zero_convs.{i}.0.{rest}"));
+    }
+    if let Some(rest) = name.strip_prefix("controlnet_mid_block.") {
+        return Some(format!("middle_block_out.0.{rest}"));
+    }
+    if let Some(rest) = name.strip_prefix("controlnet_cond_embedding.") {
+        let (i, rest) = match rest.split_once('.')? {
+            ("conv_in", rest) => (0, rest),
+            ("conv_out", rest) => (HINT_LAYERS - 1, rest),
+            ("blocks", rest) => {
+                let (i, rest) = number(rest)?;
+                (i + 1, rest)
+            }
+            _ => return None,
+        };
+        // An activation is numbered after every layer.
+        return Some(format!("input_hint_block.{}.{rest}", 2 * i));
+    }
+    from_diffusers(name, n_res, 0)
+}
+
+/// Convolutions that a `ControlNet`'s picture goes through.
+const HINT_LAYERS: usize = 8;
+
 fn down(level: usize, rest: &str, n_res: usize) -> Option<String> {
     let first = 1 + level * (n_res + 1);
     if let Some(rest) = rest.strip_prefix("resnets.") {

@@ -1,12 +1,14 @@
 //! What Flux has beside other models: two prompts, guidance as an input, noise levels by size.
 
+use super::image::centered;
+use super::lanczos;
 use crate::NodeError;
 use crate::node::NodeDef;
 use crate::node::table::{MAX_SIDE, float, int, link, optional, out, prompt};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{Conditioning, ModelSampling, encode_texts, flux_mu};
+use nino_engine::{Conditioning, Image, ModelSampling, encode_texts, flux_mu};
 use std::sync::Arc;
 
 const CONDITIONING: &str = "model/conditioning/flux";
@@ -52,6 +54,15 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Conditioning)],
         is_output: false,
         run: reference,
+    },
+    NodeDef {
+        class: "FluxKontextImageScale",
+        display_name: "FluxKontextImageScale",
+        category: CONDITIONING,
+        inputs: &[link("image", Socket::Image)],
+        outputs: &[out(Socket::Image)],
+        is_output: false,
+        run: kontext_scale,
     },
     NodeDef {
         class: "ModelSamplingFlux",
@@ -104,6 +115,51 @@ fn reference(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         .iter()
         .map(|p| p.with_reference(Arc::clone(&latent)));
     Ok(vec![Value::from(told.collect::<Vec<_>>())])
+}
+
+/// Sizes that Kontext was trained on.
+const KONTEXT: [(usize, usize); 17] = [
+    (672, 1568),
+    (688, 1504),
+    (720, 1456),
+    (752, 1392),
+    (800, 1328),
+    (832, 1248),
+    (880, 1184),
+    (944, 1104),
+    (1024, 1024),
+    (1104, 944),
+    (1184, 880),
+    (1248, 832),
+    (1328, 800),
+    (1392, 752),
+    (1456, 720),
+    (1504, 688),
+    (1568, 672),
+];
+
+/// The size whose proportions are nearest.
+fn kontext_size(width: usize, height: usize) -> (usize, usize) {
+    let aspect = width as f64 / height.max(1) as f64;
+    let away = |&(w, h): &(usize, usize)| (aspect - w as f64 / h as f64).abs();
+    let nearest = KONTEXT
+        .into_iter()
+        .min_by(|a, b| away(a).total_cmp(&away(b)));
+    nearest.unwrap_or((1024, 1024))
+}
+
+fn kontext_scale(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let images = call.images("image")?;
+    let Some(first) = images.first().filter(|i| !i.values.is_empty()) else {
+        return Ok(vec![Value::Image(images)]);
+    };
+    let (width, height) = kontext_size(first.width, first.height);
+    call.room_for("a batch of pictures", &[images.len(), width, height, 3])?;
+    let scaled = images.iter().map(|image| {
+        let part = centered(image, width as f64 / height as f64);
+        Image::from(&lanczos::resized(&part.to_picture(), width, height))
+    });
+    Ok(vec![Value::from(scaled.collect::<Vec<_>>())])
 }
 
 fn levels(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {

@@ -214,7 +214,7 @@ fn resized(
 }
 
 /// The largest part of that aspect ratio in the middle, as ComfyUI cuts it.
-fn centered(image: &Image, aspect: f64) -> Image {
+pub(super) fn centered(image: &Image, aspect: f64) -> Image {
     let (w, h) = (image.width as f64, image.height as f64);
     let old = w / h;
     let (mut x, mut y) = (0, 0);

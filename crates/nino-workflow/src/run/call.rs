@@ -7,8 +7,8 @@ use crate::node::NodeDef;
 use crate::types::Socket;
 use crate::value::{Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
-    Conditioning, Control, DiffusionModel, Image, Latent, Mask, Reached, Store, TextEncoders,
-    VaeFile,
+    Conditioning, Control, ControlNetFile, DiffusionModel, Image, Latent, Mask, Reached, Store,
+    TextEncoders, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +84,16 @@ impl Call<'_, '_> {
     pub(crate) fn vae(&self, input: &'static str) -> Result<Arc<VaeFile>, NodeError> {
         self.typed(input, Socket::Vae, |v| match v {
             Value::Vae(vae) => Some(vae),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn control_net(
+        &self,
+        input: &'static str,
+    ) -> Result<Arc<ControlNetFile>, NodeError> {
+        self.typed(input, Socket::ControlNet, |v| match v {
+            Value::ControlNet(net) => Some(net),
             _ => None,
         })
     }

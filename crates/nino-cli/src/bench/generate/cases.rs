@@ -138,6 +138,7 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         width: side,
         tokens,
         references: Vec::new(),
+        controls: Vec::new(),
     }
 }
 
@@ -192,7 +193,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             nino_models::Network::T5(c) => {
                 t5_of(&format!("t5 {} wide", c.width), c, FLUX_TOKENS, true)
             }
-            nino_models::Network::Vae(_) => continue,
+            nino_models::Network::Vae(_) | nino_models::Network::ControlNet(_) => continue,
         };
         let params = Arc::new(opened.params);
         let held = params.clone();

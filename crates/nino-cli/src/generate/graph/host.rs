@@ -151,6 +151,7 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
         Folder::TextEncoders => &[ModelKind::TextEncoder],
         Folder::Vae => &[ModelKind::Vae],
         Folder::Loras => &[ModelKind::Lora],
+        Folder::ControlNets => &[ModelKind::ControlNet],
     };
     model::file_of(kinds, Path::new(name), env).map_err(HostError::new)
 }

@@ -69,6 +69,7 @@ fn every_kind_of_update_gives_comfyuis_weights() {
                 file: file.clone(),
                 part: *part,
                 loras: Arc::new(loras.clone()),
+                controls: Vec::new(),
             };
             for entry in file.index().entries() {
                 let want = expected
@@ -150,6 +151,7 @@ fn a_branch_equals_merged_weights() {
         file,
         part: LoraPart::Diffusion,
         loras: Arc::new(loras),
+        controls: Vec::new(),
     };
     let beside = run(&source, |stored| stored);
     let merged = run(&source, |_| DType::F32);

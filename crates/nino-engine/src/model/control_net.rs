@@ -1,0 +1,301 @@
+//! A `ControlNet` out of a file, and how a prompt is steered by one. ComfyUI's `CONTROL_NET`, and what
+//! its nodes `ControlNetApply` and `ControlNetApplyAdvanced` put into a conditioning.
+
+use super::identity::Origin;
+use super::lora::file_name;
+use crate::{DiffusionModel, EngineError, Image, Latent, Upscale, VaeFile};
+use nino_media::resize;
+use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network};
+use nino_weights::names::{self, Net};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A `ControlNet`. Cheap to clone.
+#[derive(Clone)]
+pub struct ControlNetFile {
+    /// Name for messages: the file's.
+    pub name: String,
+    pub(super) net: ControlNet,
+    pub(super) weights: FileParams,
+    pub(super) origin: Origin,
+    /// The kind of picture that a union model is told.
+    pub(super) mode: Option<usize>,
+}
+
+/// Kinds of pictures that union models are told, by number. ComfyUI's `SetUnionControlNetType`.
+pub const UNION_MODES: [(&str, usize); 8] = [
+    ("openpose", 0),
+    ("depth", 1),
+    ("hed/pidi/scribble/ted", 2),
+    ("canny/lineart/anime_lineart/mlsd", 3),
+    ("normal", 4),
+    ("segment", 5),
+    ("tile", 6),
+    ("repaint", 7),
+];
+
+/// A picture that steers a prompt through a `ControlNet`.
+#[derive(Clone)]
+pub struct Hint {
+    pub net: ControlNetFile,
+    pub seen: HintImage,
+    /// What the network's outputs are multiplied by.
+    pub strength: f32,
+    /// Shares of the sampling, from 0 to 1, between which it counts.
+    pub percent: (f64, f64),
+    /// Whether it steers negative prompts, too, that have no pictures of their own: ComfyUI's
+    /// `ControlNetApply`.
+    pub both_sides: bool,
+}
+
+/// The picture, as it was given or as the network sees it.
+#[derive(Clone)]
+pub enum HintImage {
+    /// A picture of any size; the VAE is for networks that see it encoded.
+    Pixels {
+        image: Arc<Image>,
+        vae: Option<Arc<VaeFile>>,
+    },
+    /// The encoded picture, of the size of the latent that is sampled.
+    Encoded(Arc<Latent>),
+}
+
+impl ControlNetFile {
+    /// Reads the header and recognizes the network.
+    pub fn open(path: &Path) -> Result<ControlNetFile, EngineError> {
+        let reader = Arc::new(nino_weights::open(path)?);
+        let origin = Origin::files(&reader.index().files);
+        let (components, _) = names::canonical(reader.index())?;
+        let found = components.into_iter().find(|c| c.net == Net::ControlNet);
+        let opened = match found {
+            Some(component) => nino_models::open(&reader, component)?,
+            None => None,
+        };
+        let Some(nino_models::Opened {
+            network: Network::ControlNet(net),
+            params,
+            ..
+        }) = opened
+        else {
+            return Err(EngineError::NoControlNet {
+                path: path.to_owned(),
+            });
+        };
+        Ok(ControlNetFile {
+            name: file_name(path),
+            net,
+            weights: params,
+            origin,
+            mode: None,
+        })
+    }
+
+    /// The same network that is told what kind of picture it sees; others than union models are
+    /// told nothing. `None` leaves that to the network.
+    #[must_use]
+    pub fn with_mode(&self, mode: Option<usize>) -> ControlNetFile {
+        ControlNetFile {
+            mode,
+            ..self.clone()
+        }
+    }
+
+    /// Kinds of pictures that it knows; 0 where it is made for one.
+    pub fn modes(&self) -> usize {
+        self.net.modes()
+    }
+
+    /// Whether it sees the picture encoded, and so needs a VAE.
+    pub fn needs_vae(&self) -> bool {
+        matches!(self.net.hint(), HintKind::Latent { .. })
+    }
+
+    /// Whether both are the same network, told the same.
+    fn is(&self, other: &ControlNetFile) -> bool {
+        self.origin == other.origin && self.mode == other.mode
+    }
+
+    /// An error where it was not made for a model, or knows no such kind of picture.
+    pub(crate) fn check(&self, model: &DiffusionModel) -> Result<(), EngineError> {
+        let net = self.name.clone();
+        if !self.net.fits(model.net()) {
+            let model = format!("{} ({})", model.name, model.family.name());
+            return Err(EngineError::ControlNetFamily { net, model });
+        }
+        match self.mode {
+            Some(mode) if self.modes() > 0 && mode >= self.modes() => {
+                Err(EngineError::ControlNetMode {
+                    net,
+                    mode,
+                    known: self.modes(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Hint {
+    /// What the network sees for a latent of this size, `[h, w, c]`; `None` where the picture has
+    /// yet to be encoded.
+    pub(crate) fn values(&self, height: usize, width: usize) -> Option<Vec<f32>> {
+        match (&self.seen, self.net.net.hint()) {
+            (HintImage::Encoded(latent), _) => Some(latent.values.clone()),
+            (HintImage::Pixels { image, .. }, HintKind::Pixels { channels, signed }) => {
+                let image = fitted(image, height * HINT_SCALE, width * HINT_SCALE);
+                let mut values = with_channels(&image, channels);
+                if signed {
+                    values.iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
+                }
+                Some(values)
+            }
+            (HintImage::Pixels { .. }, HintKind::Latent { .. }) => None,
+        }
+    }
+
+    /// The picture to encode for a latent of this size, and the VAE to do it with; `None` where the
+    /// network sees pixels, or the picture is encoded already.
+    pub(crate) fn to_encode(
+        &self,
+        height: usize,
+        width: usize,
+    ) -> Result<Option<(Image, &VaeFile)>, EngineError> {
+        let HintImage::Pixels { image, vae } = &self.seen else {
+            return Ok(None);
+        };
+        if !self.net.needs_vae() {
+            return Ok(None);
+        }
+        let vae = vae.as_deref().ok_or_else(|| EngineError::ControlNetVae {
+            net: self.net.name.clone(),
+        })?;
+        let scale = vae.kind.scale();
+        Ok(Some((fitted(image, height * scale, width * scale), vae)))
+    }
+}
+
+/// What a picture has of so many channels: gray is repeated, what is over is left out.
+fn with_channels(image: &Image, channels: usize) -> Vec<f32> {
+    if channels == 3 {
+        return image.values.clone();
+    }
+    let pixels = image.values.chunks_exact(3);
+    pixels
+        .flat_map(|pixel| pixel.iter().copied().cycle().take(channels))
+        .collect()
+}
+
+/// The middle of a picture in the proportions of another size, brought to that size. ComfyUI's
+/// `common_upscale` with `nearest-exact` and `center`.
+fn fitted(image: &Image, height: usize, width: usize) -> Image {
+    let (old_w, old_h) = (image.width as f64, image.height as f64);
+    let (old, new) = (old_w / old_h, width as f64 / height as f64);
+    let half = |side: f64, share: f64| ((side - side * share) / 2.0).round_ties_even() as usize;
+    let (x, y) = if old > new {
+        (half(old_w, new / old), 0)
+    } else {
+        (0, half(old_h, old / new))
+    };
+    // A sliver of a picture still has a pixel.
+    let (x, y) = (x.min((image.width - 1) / 2), y.min((image.height - 1) / 2));
+    let middle = (y..image.height - y).flat_map(|row| {
+        let start = (row * image.width + x) * 3;
+        &image.values[start..start + (image.width - 2 * x) * 3]
+    });
+    let middle: Vec<f32> = middle.copied().collect();
+    let size = (image.height - 2 * y, image.width - 2 * x, 3);
+    Image {
+        width,
+        height,
+        values: resize(&middle, size, (height, width), Upscale::NearestExact),
+    }
+}
+
+impl fmt::Debug for ControlNetFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlNetFile")
+            .field("name", &self.name)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hint")
+            .field("net", &self.net)
+            .field("strength", &self.strength)
+            .field("percent", &self.percent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Hint {
+    fn eq(&self, other: &Hint) -> bool {
+        let same_picture = match (&self.seen, &other.seen) {
+            (HintImage::Pixels { image: a, .. }, HintImage::Pixels { image: b, .. }) => a == b,
+            (HintImage::Encoded(a), HintImage::Encoded(b)) => a == b,
+            _ => false,
+        };
+        same_picture
+            && self.net.is(&other.net)
+            && self.strength.to_bits() == other.strength.to_bits()
+            && self.percent == other.percent
+            && self.both_sides == other.both_sides
+    }
+}
+
+/// The networks that a run's prompts are steered by, each once, or as often as one prompt has it.
+#[derive(Clone, Default)]
+pub(crate) struct Steering {
+    nets: Vec<ControlNetFile>,
+}
+
+impl Steering {
+    pub(crate) fn of<'a>(prompts: impl IntoIterator<Item = &'a [Arc<Hint>]>) -> Steering {
+        let mut steering = Steering::default();
+        for hints in prompts {
+            let mut free: Vec<bool> = vec![true; steering.nets.len()];
+            for hint in hints {
+                let at = (0..free.len()).find(|&i| free[i] && steering.nets[i].is(&hint.net));
+                match at {
+                    Some(at) => free[at] = false,
+                    None => {
+                        steering.nets.push(hint.net.clone());
+                        free.push(false);
+                    }
+                }
+            }
+        }
+        steering
+    }
+
+    pub(crate) fn nets(&self) -> &[ControlNetFile] {
+        &self.nets
+    }
+
+    /// What a graph has of the networks.
+    pub(crate) fn controlled(&self) -> Vec<Controlled> {
+        let one = |file: &ControlNetFile| Controlled {
+            net: file.net.clone(),
+            mode: file.mode,
+        };
+        self.nets.iter().map(one).collect()
+    }
+
+    /// The hint of a prompt for each of the networks.
+    pub(crate) fn placed<'a>(&self, hints: &'a [Arc<Hint>]) -> Vec<Option<&'a Hint>> {
+        let mut placed: Vec<Option<&Hint>> = vec![None; self.nets.len()];
+        for hint in hints {
+            let free = |&i: &usize| placed[i].is_none() && self.nets[i].is(&hint.net);
+            if let Some(at) = (0..placed.len()).find(free) {
+                placed[at] = Some(hint);
+            }
+        }
+        placed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! `ControlNet`s of every family: networks that see a picture and steer a diffusion model by what
+//! they add to its values. They are recorded into the diffusion model's graph, under names that
+//! begin with `control.` and their number.
+
+use crate::denoiser::Denoiser;
+use crate::{ConvShape, Find, Params, flux, unet};
+use nino_graph::{Graph, Node};
+
+/// A `ControlNet` with the sizes its tensors tell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ControlNet {
+    Unet(unet::ControlConfig),
+    Flux(flux::ControlConfig),
+}
+
+/// A `ControlNet` of a graph, and the kind of picture that a union model is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Controlled {
+    pub net: ControlNet,
+    pub mode: Option<usize>,
+}
+
+/// What a `ControlNet` sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintKind {
+    /// The picture, eight times as wide and high as the latent, from 0 to 1 or, `signed`, from -1.
+    Pixels { channels: usize, signed: bool },
+    /// The encoded picture in the model's units, of so many channels.
+    Latent { channels: usize },
+}
+
+/// The inputs of a `ControlNet` in a graph.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlInputs {
+    /// `[rows, h, w, c]` of [`HintKind`].
+    pub hint: Node,
+    /// What its outputs are multiplied by, `[rows]` in f32.
+    pub strength: Node,
+}
+
+/// Pixels of the picture under one pixel of the latent, along a side.
+pub const HINT_SCALE: usize = 8;
+
+impl ControlNet {
+    /// What the tensors of a file make up; `None` when it is no known `ControlNet`.
+    pub fn detect(find: &Find) -> Option<ControlNet> {
+        let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
+        unet.or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
+    }
+
+    pub fn hint(&self) -> HintKind {
+        match self {
+            ControlNet::Unet(c) => HintKind::Pixels {
+                channels: c.hint_channels,
+                signed: false,
+            },
+            ControlNet::Flux(c) => match c.hint {
+                flux::Hint::Pixels(_) => HintKind::Pixels {
+                    channels: 3,
+                    signed: true,
+                },
+                flux::Hint::Latent(channels) => HintKind::Latent { channels },
+            },
+        }
+    }
+
+    /// Kinds of pictures that it knows by number; 0 where it is made for one.
+    pub fn modes(&self) -> usize {
+        match self {
+            ControlNet::Unet(_) => 0,
+            ControlNet::Flux(c) => c.modes,
+        }
+    }
+
+    /// Whether it was made for a model of these sizes.
+    pub fn fits(&self, denoiser: &Denoiser) -> bool {
+        match (self, denoiser) {
+            (ControlNet::Unet(c), Denoiser::Unet(u)) => {
+                let (c, way_up) = (&c.unet, u.out_channels);
+                c.input_blocks == u.input_blocks
+                    && c.middle == u.middle
+                    && c.model_channels == u.model_channels
+                    && c.context_dim == u.context_dim
+                    && c.adm_in == u.adm_in
+                    && c.in_channels == way_up
+            }
+            (ControlNet::Flux(c), Denoiser::Flux(f)) => {
+                let c = &c.blocks;
+                let told = !c.takes_guidance() || f.takes_guidance();
+                c.hidden == f.hidden
+                    && c.head == f.head
+                    && c.context_dim == f.context_dim
+                    && c.vec_in() == f.vec_in()
+                    && c.in_channels == f.out_channels
+                    && told
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Outputs of the convolutions that a picture goes through; activations stand between them.
+pub(crate) fn hint_widths(find: &Find) -> Vec<usize> {
+    let layer = |i: usize| find(&format!("input_hint_block.{}.weight", 2 * i));
+    (0..64)
+        .map_while(|i| layer(i).map(|(shape, _)| shape[0]))
+        .collect()
+}
+
+/// Convolutions that halve a picture's sides.
+const HALVING: [usize; 3] = [2, 4, 6];
+
+/// A picture to values of the latent's size.
+pub(crate) fn hint_layers(g: &mut Graph, p: &Params, widths: &[usize], hint: Node) -> Node {
+    let mut x = hint;
+    for (i, &width) in widths.iter().enumerate() {
+        let stride = if HALVING.contains(&i) { 2 } else { 1 };
+        let conv = ConvShape {
+            stride: [1, stride, stride],
+            ..ConvShape::same(width, 3)
+        };
+        x = p.conv_with(g, &format!("input_hint_block.{}", 2 * i), x, conv);
+        if i + 1 < widths.len() {
+            x = g.silu(x);
+        }
+    }
+    x
+}

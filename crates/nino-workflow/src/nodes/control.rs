@@ -1,0 +1,177 @@
+//! Pictures that steer prompts through `ControlNet`s, and the edges of one.
+
+use crate::NodeError;
+use crate::host::Folder;
+use crate::node::NodeDef;
+use crate::node::table::{combo, file, float, link, named, optional, out};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::Value;
+use nino_engine::media::canny;
+use nino_engine::{Conditioning, ControlNetFile, Hint, HintImage, Image, UNION_MODES};
+use std::sync::Arc;
+
+const CONTROL: &str = "model/conditioning/controlnet";
+const STRENGTH: (f64, f64) = (0.0, 10.0);
+const PERCENT: (f64, f64) = (0.0, 1.0);
+const THRESHOLD: (f64, f64) = (0.01, 0.99);
+const AUTO: &str = "auto";
+
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "ControlNetLoader",
+        display_name: "Load ControlNet Model",
+        category: "model/loaders",
+        inputs: &[file("control_net_name", Folder::ControlNets)],
+        outputs: &[out(Socket::ControlNet)],
+        is_output: false,
+        run: |call| {
+            let net = ControlNetFile::open(&call.file("control_net_name")?)?;
+            Ok(vec![Value::ControlNet(Arc::new(net))])
+        },
+    },
+    NodeDef {
+        class: "SetUnionControlNetType",
+        display_name: "Set Union ControlNet Type",
+        category: CONTROL,
+        inputs: &[
+            link("control_net", Socket::ControlNet),
+            combo("type", kinds),
+        ],
+        outputs: &[out(Socket::ControlNet)],
+        is_output: false,
+        run: told,
+    },
+    NodeDef {
+        class: "ControlNetApply",
+        display_name: "Apply ControlNet (DEPRECATED)",
+        category: CONTROL,
+        inputs: &[
+            link("conditioning", Socket::Conditioning),
+            link("control_net", Socket::ControlNet),
+            link("image", Socket::Image),
+            float("strength", 1.0, STRENGTH, 0.01),
+        ],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: apply,
+    },
+    NodeDef {
+        class: "ControlNetApplyAdvanced",
+        display_name: "Apply ControlNet",
+        category: CONTROL,
+        inputs: &[
+            link("positive", Socket::Conditioning),
+            link("negative", Socket::Conditioning),
+            link("control_net", Socket::ControlNet),
+            link("image", Socket::Image),
+            float("strength", 1.0, STRENGTH, 0.01),
+            float("start_percent", 0.0, PERCENT, 0.001),
+            float("end_percent", 1.0, PERCENT, 0.001),
+            optional(link("vae", Socket::Vae)),
+        ],
+        outputs: &[
+            named("positive", Socket::Conditioning),
+            named("negative", Socket::Conditioning),
+        ],
+        is_output: false,
+        run: apply_advanced,
+    },
+    NodeDef {
+        class: "Canny",
+        display_name: "Detect Edges (Canny)",
+        category: "image/filters",
+        inputs: &[
+            link("image", Socket::Image),
+            float("low_threshold", 0.4, THRESHOLD, 0.01),
+            float("high_threshold", 0.8, THRESHOLD, 0.01),
+        ],
+        outputs: &[out(Socket::Image)],
+        is_output: false,
+        run: edges,
+    },
+];
+
+fn kinds() -> Vec<&'static str> {
+    std::iter::once(AUTO)
+        .chain(UNION_MODES.iter().map(|(name, _)| *name))
+        .collect()
+}
+
+/// What kind of picture a union model is told that it sees.
+fn told(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (net, kind) = (call.control_net("control_net")?, call.text("type")?);
+    let mode = UNION_MODES.iter().find(|(name, _)| *name == &*kind);
+    let net = net.with_mode(mode.map(|(_, mode)| *mode));
+    Ok(vec![Value::ControlNet(Arc::new(net))])
+}
+
+/// The picture of a node that steers prompts.
+fn hint(call: &Call<'_, '_>) -> Result<Hint, NodeError> {
+    let images = call.images("image")?;
+    let image = images.first().cloned().unwrap_or_default();
+    if image.values.is_empty() {
+        return Err(NodeError::Input(
+            "there is no picture to steer by".to_owned(),
+        ));
+    }
+    let vae = match call.get("vae") {
+        Some(_) => Some(call.vae("vae")?),
+        None => None,
+    };
+    Ok(Hint {
+        net: (*call.control_net("control_net")?).clone(),
+        seen: HintImage::Pixels {
+            image: Arc::new(image),
+            vae,
+        },
+        strength: call.float("strength")? as f32,
+        percent: (0.0, 1.0),
+        both_sides: false,
+    })
+}
+
+fn steered(prompts: &[Conditioning], hint: &Arc<Hint>) -> Value {
+    let steered = prompts.iter().map(|prompt| {
+        if hint.strength == 0.0 {
+            return prompt.clone();
+        }
+        prompt.with_hint(Arc::clone(hint))
+    });
+    Value::from(steered.collect::<Vec<_>>())
+}
+
+fn apply(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let hint = Arc::new(Hint {
+        both_sides: true,
+        ..hint(call)?
+    });
+    Ok(vec![steered(&call.prompts("conditioning")?, &hint)])
+}
+
+fn apply_advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let hint = Arc::new(Hint {
+        percent: (call.float("start_percent")?, call.float("end_percent")?),
+        ..hint(call)?
+    });
+    let sides = [call.prompts("positive")?, call.prompts("negative")?];
+    Ok(sides.iter().map(|side| steered(side, &hint)).collect())
+}
+
+fn edges(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let low = call.float("low_threshold")? as f32;
+    let high = call.float("high_threshold")? as f32;
+    if low > high {
+        let text = format!("the lower threshold, {low}, is above the higher one, {high}");
+        return Err(NodeError::Input(text));
+    }
+    let images = call.images("image")?;
+    let found = images.iter().map(|image| Image {
+        values: canny(&image.values, image.width, image.height, low, high)
+            .into_iter()
+            .flat_map(|v| [v; 3])
+            .collect(),
+        ..*image
+    });
+    Ok(vec![Value::from(found.collect::<Vec<_>>())])
+}
