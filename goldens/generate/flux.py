@@ -131,6 +131,6 @@ def make(name, folder):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        for name in oracle.ARGS or TINY:
+    for name in oracle.ARGS or TINY:
+        with tempfile.TemporaryDirectory() as folder:
             make(name, folder)

@@ -11,10 +11,12 @@ mod rehearse;
 mod request;
 mod steer;
 
+use crate::decode::Precision;
 use crate::model::remade;
 use crate::store::{Lease, Network};
 use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Mask, Stage, Store};
 use denoise::{DenoiserPlan, PlanSpec, Prompted};
+use nino_dtype::DType;
 use nino_graph::Plan;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
@@ -131,8 +133,33 @@ pub fn sigmas(
 }
 
 /// Samples a latent. What a run had come to when it failed is in the error; `?` turns that into an
-/// [`EngineError`] for callers who do not go on from there.
+/// [`EngineError`] for callers who do not go on from there. Predictions that are not finite in half
+/// precision are made again in f32, from the start, which is told.
 pub fn sample(
+    store: &Store,
+    model: &DiffusionModel,
+    request: &SampleRequest<'_>,
+    control: &mut Control<'_>,
+) -> Result<Sampled, Unfinished> {
+    match sample_once(store, model, request, control) {
+        Err(Unfinished {
+            error: EngineError::NotFinite { dtype },
+            ..
+        }) if dtype != DType::F32 => {
+            control.note(format!(
+                "values were not finite in {dtype}: the picture is sampled again in f32"
+            ));
+            let exact = SampleRequest {
+                precision: Precision::F32,
+                ..*request
+            };
+            sample_once(store, model, &exact, control)
+        }
+        done => done,
+    }
+}
+
+fn sample_once(
     store: &Store,
     model: &DiffusionModel,
     request: &SampleRequest<'_>,

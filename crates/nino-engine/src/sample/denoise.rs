@@ -399,6 +399,12 @@ impl Prompted<'_> {
         session.read(nodes.out, bytes)?;
         let values = &mut self.values[..numel(nodes.out)];
         nino_dtype::decode(graph.dtype(nodes.out), bytes, values)?;
+        // A sampler would carry them through every step to a black picture.
+        if !values.iter().all(|v| v.is_finite()) {
+            return Err(EngineError::NotFinite {
+                dtype: graph.dtype(nodes.x),
+            });
+        }
         for (out, values) in outs.iter_mut().zip(values.chunks_exact(input.len())) {
             channels_first(values, self.shape, out);
         }

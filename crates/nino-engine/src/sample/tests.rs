@@ -1,15 +1,16 @@
 //! Requests that cannot be meant are refused before anything is planned, with a kind that hosts can
-//! match on.
+//! match on. Predictions that overflow half precision are made again.
 
 use super::{Noise, SampleRequest, sample};
 use crate::decode::Precision;
 use crate::tests::made;
 use crate::{
-    Checkpoint, Conditioning, Control, EngineError, ErrorKind, Latent, LatentSize, Store, Upscale,
-    encode_text,
+    Checkpoint, Conditioning, Control, EngineError, ErrorKind, Event, Latent, LatentSize, Store,
+    Upscale, encode_text,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Options, Sampler, Seed};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -22,9 +23,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(|_| {})
+    }
+
+    /// With something changed in the file of the model.
+    fn with(change: impl Fn(&Path)) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         made::write_list(&made::list("tiny_sd1"), &path);
+        change(&path);
         let model = Checkpoint::open(&path, None).unwrap();
         let store = Store::new(Arc::new(Cpu::new(CpuOptions::default()).unwrap()));
         let never = AtomicBool::new(false);
@@ -123,6 +130,69 @@ fn requests_that_cannot_be_meant_are_refused_by_kind() {
         p.sigmas = vec![1.0, f32::NAN, 0.0];
     });
     told(ErrorKind::Request, "prompt", &|p| p.prompts.clear());
+}
+
+/// Sets every value of a tensor.
+fn fill(path: &Path, tensor: &str, value: f32) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let length = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let at = |i: usize| 8 + length + header[tensor]["data_offsets"][i].as_u64().unwrap() as usize;
+    let (start, end) = (at(0), at(1));
+    let half = nino_dtype::f32_to_f16(value).to_le_bytes();
+    for pair in bytes[start..end].as_chunks_mut::<2>().0 {
+        *pair = half;
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn predictions_that_overflow_half_precision_are_made_again_in_f32() {
+    // Sums over 288 inputs of the last layer go beyond 65504.
+    let last = "model.diffusion_model.out.2.weight";
+    let sampled = |weight: f32, precision: Precision| {
+        let bench = Bench::with(|path| fill(path, last, weight));
+        let latent = Latent::empty(1, 4, LatentSize::picture(8, 8));
+        let request = SampleRequest {
+            positive: std::slice::from_ref(&bench.prompt),
+            negative: &[],
+            latent: &latent,
+            noise: Noise::Seeded,
+            mask: None,
+            sigmas: &[14.0, 1.0, 0.0],
+            sampler: Sampler::find("euler").unwrap(),
+            options: &Options::default(),
+            seed: Seed::new(1),
+            cfg: 1.0,
+            precision,
+            preview: None,
+        };
+        let never = AtomicBool::new(false);
+        let mut notes = Vec::new();
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |event| {
+                if let Event::Note(note) = event {
+                    notes.push(note);
+                }
+            },
+        };
+        let sampled = sample(&bench.store, &bench.model.diffusion, &request, &mut control);
+        (sampled.unwrap().latent.values, notes)
+    };
+    let (usual, notes) = sampled(0.01, Precision::F16);
+    assert!(
+        usual.iter().all(|v| v.is_finite()) && notes.is_empty(),
+        "{notes:?}"
+    );
+    let (again, notes) = sampled(30000.0, Precision::F16);
+    assert!(
+        notes.len() == 1 && notes[0].contains("again in f32"),
+        "{notes:?}"
+    );
+    let (exact, notes) = sampled(30000.0, Precision::F32);
+    assert!(notes.is_empty(), "{notes:?}");
+    assert!(again.iter().all(|v| v.is_finite()) && again == exact);
 }
 
 #[test]
