@@ -16,6 +16,8 @@ pub enum EngineError {
     #[error(transparent)]
     Weights(#[from] nino_weights::Error),
     #[error(transparent)]
+    File(#[from] nino_files::FileError),
+    #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -90,6 +92,8 @@ pub enum EngineError {
         wanted: usize,
         found: usize,
     },
+    #[error("{}: the text encoder's vocabulary is not in the file (spiece_model), nor beside it (spiece.model)", path.display())]
+    NoVocabulary { path: PathBuf },
     #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
     #[error("{}: no VAE in this file, and none was given", path.display())]
@@ -275,6 +279,8 @@ impl EngineError {
             | EngineError::Misfits { .. }
             | EngineError::NoUnet { .. }
             | EngineError::NotAnEncoder { .. }
+            | EngineError::NoVocabulary { .. }
+            | EngineError::File(_)
             | EngineError::MissingVae { .. }
             | EngineError::UnknownFamily { .. }
             | EngineError::NoPart { .. }
@@ -361,6 +367,7 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::Clip(1280) => "OpenCLIP-G".to_owned(),
         Encoder::Clip(other) => format!("a CLIP of width {other}"),
         Encoder::T5 => "T5-XXL".to_owned(),
+        Encoder::Umt5 => "UMT5-XXL".to_owned(),
     };
     let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {

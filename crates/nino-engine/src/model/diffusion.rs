@@ -117,6 +117,14 @@ impl DiffusionModel {
                 size: self.family.size(),
                 guidance: None,
             },
+            Family::Wan | Family::Wan5B => Defaults {
+                steps: 20,
+                cfg: 5.0,
+                sampler: "uni_pc",
+                scheduler: "simple",
+                size: self.family.size(),
+                guidance: None,
+            },
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",

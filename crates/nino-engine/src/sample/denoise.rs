@@ -84,6 +84,8 @@ fn record(
         width: spec.shape.width,
         tokens: spec.tokens,
         references: spec.references.clone(),
+        image_tokens: 0,
+        controls: 0,
     };
     let source = model.source();
     let params = source.params(|stored| model.held(stored, device));

@@ -141,10 +141,9 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
                 unet_at("of the file", c, side)
             }
             // Their rows need more than a UNet's inputs.
-            nino_models::Network::Denoiser(Denoiser::Flux(_)) | nino_models::Network::T5(_) => {
-                continue;
-            }
-            nino_models::Network::Vae(_) => continue,
+            nino_models::Network::Denoiser(Denoiser::Flux(_) | Denoiser::Wan(_))
+            | nino_models::Network::T5(_) => continue,
+            nino_models::Network::ClipVision(_) | nino_models::Network::Vae(_) => continue,
         };
         let params = Arc::new(opened.params);
         let held = params.clone();
