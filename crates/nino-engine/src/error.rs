@@ -53,8 +53,28 @@ pub enum EngineError {
     VideoLatent { frames: usize, vae: String },
     #[error("{frames} latent frames for {model}, which makes single pictures")]
     FramesForPictures { frames: usize, model: &'static str },
+    #[error("{what} has {} latent frames of {}x{}, the clip {} of {}x{}", found.frames, found.width, found.height, expected.frames, expected.width, expected.height)]
+    SeenSize {
+        what: &'static str,
+        expected: crate::LatentSize,
+        found: crate::LatentSize,
+    },
+    #[error("{model} takes {extra} channels beside the latent, and the frames to see have {found}")]
+    SeenChannels {
+        model: String,
+        extra: usize,
+        found: usize,
+    },
+    #[error("{model} looks at pictures by tokens of width {expected}, and these have {found}")]
+    ImageWidth {
+        model: String,
+        expected: usize,
+        found: usize,
+    },
     #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
+    #[error("{found} weights of frames for a latent of {expected} frames")]
+    FrameMask { expected: usize, found: usize },
     #[error("the clip has no frames")]
     NoFrames,
     #[error("frame {frame} is {}x{}, those before it {}x{}", found.0, found.1, expected.0, expected.1)]
@@ -94,6 +114,8 @@ pub enum EngineError {
     },
     #[error("{}: the text encoder's vocabulary is not in the file (spiece_model), nor beside it (spiece.model)", path.display())]
     NoVocabulary { path: PathBuf },
+    #[error("{}: not a CLIP image encoder", path.display())]
+    NotAnImageEncoder { path: PathBuf },
     #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
     #[error("{}: no VAE in this file, and none was given", path.display())]
@@ -280,6 +302,7 @@ impl EngineError {
             | EngineError::NoUnet { .. }
             | EngineError::NotAnEncoder { .. }
             | EngineError::NoVocabulary { .. }
+            | EngineError::NotAnImageEncoder { .. }
             | EngineError::File(_)
             | EngineError::MissingVae { .. }
             | EngineError::UnknownFamily { .. }
@@ -290,6 +313,10 @@ impl EngineError {
             EngineError::Channels { .. }
             | EngineError::VideoLatent { .. }
             | EngineError::VideoFrames { .. }
+            | EngineError::SeenSize { .. }
+            | EngineError::SeenChannels { .. }
+            | EngineError::ImageWidth { .. }
+            | EngineError::FrameMask { .. }
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }

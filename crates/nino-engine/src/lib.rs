@@ -31,16 +31,23 @@ mod text;
 mod units;
 mod vae;
 mod values;
+mod video;
+mod vision;
 
 pub use builtin::{BUILTIN, builtin_model, is_builtin};
-pub use conditioning::{Area, Conditioning, Region, Seen, SizeHint};
+pub use conditioning::{
+    Area, ClipHints, Conditioning, Followed, ImageStates, Region, Seen, SeenFrames, SizeHint,
+};
 pub use control::{Control, Event, Stage};
 pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
 };
 pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Reopening, Tier};
-pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encode_video};
+pub use encode::{
+    EncodeOptions, Encoded, FloatFrames, OpenFrames, encode, encode_clip, encode_image,
+    encode_video,
+};
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
@@ -74,3 +81,5 @@ pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
 pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
 pub use vae::VaeFile;
+pub use video::{ClipSize, Given, blank_frame};
+pub use vision::{ImageEncoder, Square, encode_for_clip};

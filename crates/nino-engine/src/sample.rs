@@ -12,9 +12,10 @@ mod request;
 
 use crate::model::remade;
 use crate::store::{Lease, Network};
-use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Mask, Stage, Store};
+use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store};
 use denoise::{DenoiserPlan, PlanSpec, Prompted};
 use nino_graph::Plan;
+use nino_models::Family;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
 pub use preview::Preview;
@@ -71,7 +72,7 @@ impl LatentShape {
     }
 
     /// Latent pixels of one picture or of all frames of one clip.
-    fn pixels(self) -> usize {
+    pub(crate) fn pixels(self) -> usize {
         self.frames * self.height * self.width
     }
 
@@ -215,6 +216,7 @@ fn plan(
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
+    let clip = request.positive.first().map(|p| &p.clip);
     let spec = PlanSpec {
         shape: LatentShape::of(request.latent),
         tokens: request.tokens(model),
@@ -226,6 +228,8 @@ fn plan(
             .positive
             .first()
             .map_or_else(Vec::new, |p| p.reference_sizes(model)),
+        image_tokens: clip.map_or(0, |c| c.image_tokens(model)),
+        controls: clip.map_or(0, |c| c.n_controls(model)),
         host_bytes: request.host_bytes(),
     };
     plan_for(store, model, &spec)
@@ -278,7 +282,7 @@ impl Run<'_> {
             .latent
             .in_model_units(model.latent_format())
             .planes();
-        let mask = request.mask.map(|mask| latent_mask(mask, shape));
+        let mask = request.mask_values();
         let noise = match request.noise {
             Noise::Seeded => noise::initial(request.seed, shape.len()),
             Noise::SeededAt(places) => noise::initial_at(request.seed, shape.item_len(), places)
@@ -295,6 +299,8 @@ impl Run<'_> {
             latent: &latent,
             noise: &noise,
             mask: mask.as_deref(),
+            // A model that is told which frames are given sees them as they are.
+            clean: model.family == Family::Wan5B,
         };
         control.progress(0, request.sigmas.len().saturating_sub(1))?;
         let mut last = LastStep::new(shape.len());
@@ -379,13 +385,6 @@ fn tell(
         }
     }
     Ok(())
-}
-
-/// The mask for every value of the latent, `[b, c, t, h, w]`; it is the same for all frames.
-fn latent_mask(mask: &Mask, shape: LatentShape) -> Vec<f32> {
-    let mask = mask.resized(shape.width, shape.height);
-    let times = shape.batch * shape.channels * shape.frames;
-    mask.values.repeat(times)
 }
 
 /// What is outside the mask is the start's to the bit, not up to the rounding of the last step.

@@ -140,6 +140,7 @@ impl<'a> Passes<'a> {
                 Noise::None
             },
             mask: None,
+            frame_mask: &[],
             sigmas,
             sampler: request.sampler,
             options: &request.options,

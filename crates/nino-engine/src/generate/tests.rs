@@ -1,5 +1,5 @@
 //! Whole requests with small made-up checkpoints.
 
-mod comfy;
+pub(crate) mod comfy;
 mod flux;
 mod image;

@@ -74,6 +74,8 @@ pub(crate) enum Part {
     Diffusion,
     /// Text encoders by their place in the model.
     Text(usize),
+    /// The image encoder.
+    Image,
     Vae,
 }
 

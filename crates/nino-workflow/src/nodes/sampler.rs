@@ -181,6 +181,7 @@ impl Sampling<'_> {
             latent: &latent,
             noise,
             mask,
+            frame_mask: &[],
             sigmas: self.sigmas,
             sampler: self.sampler,
             options: self.options,

@@ -157,6 +157,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         ),
         noise: Noise::Seeded,
         mask: None,
+        frame_mask: &[],
         sigmas: &levels.unwrap(),
         sampler: request.sampler,
         options: &request.options,
