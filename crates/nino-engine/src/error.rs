@@ -75,6 +75,16 @@ pub enum EngineError {
     VideoFrames { vae: String },
     #[error("{found} weights of frames for a latent of {expected} frames")]
     FrameMask { expected: usize, found: usize },
+    #[error("{model} makes clips of words alone, and takes no picture")]
+    NoPictureInput { model: String },
+    #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
+    OtherJournal { path: PathBuf },
+    #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
+    Journal {
+        path: PathBuf,
+        action: &'static str,
+        source: std::io::Error,
+    },
     #[error("the clip has no frames")]
     NoFrames,
     #[error("frame {frame} is {}x{}, those before it {}x{}", found.0, found.1, expected.0, expected.1)]
@@ -303,6 +313,8 @@ impl EngineError {
             | EngineError::NotAnEncoder { .. }
             | EngineError::NoVocabulary { .. }
             | EngineError::NotAnImageEncoder { .. }
+            | EngineError::OtherJournal { .. }
+            | EngineError::Journal { .. }
             | EngineError::File(_)
             | EngineError::MissingVae { .. }
             | EngineError::UnknownFamily { .. }
@@ -316,6 +328,7 @@ impl EngineError {
             | EngineError::SeenSize { .. }
             | EngineError::SeenChannels { .. }
             | EngineError::ImageWidth { .. }
+            | EngineError::NoPictureInput { .. }
             | EngineError::FrameMask { .. }
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }

@@ -76,10 +76,15 @@ pub use nino_sample::{
 };
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
-pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
+pub use sample::{
+    Noise, Preview, Reached, Remember, SampleRequest, Sampled, Unfinished, sample, sigmas,
+};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
 pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
 pub use vae::VaeFile;
-pub use video::{ClipSize, Given, blank_frame};
+pub use video::{
+    Between, ClipSize, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
+    make_between, make_video, plan_video,
+};
 pub use vision::{ImageEncoder, Square, encode_for_clip};

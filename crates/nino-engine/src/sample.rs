@@ -24,8 +24,8 @@ use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
 pub(crate) use rehearse::rehearse;
-pub use request::{Noise, SampleRequest};
-use std::cell::Cell;
+pub use request::{Noise, Remember, SampleRequest};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -272,11 +272,18 @@ impl Run<'_> {
                 image_len: shape.item_len(),
             });
         }
+        let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
             if let Some(sigma) = sigma {
                 sigma.set(level);
             }
-            guided.denoise(x, level, out)
+            let Some(memory) = request.memory else {
+                return guided.denoise(x, level, out);
+            };
+            remembered(memory, level, out, |out| guided.denoise(x, level, out)).map_err(|error| {
+                *forgotten.borrow_mut() = error;
+                Stop
+            })
         };
         let latent = request
             .latent
@@ -313,7 +320,7 @@ impl Run<'_> {
             })
         };
         let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
-        let error = stopped.or(control.check().err());
+        let error = stopped.or(forgotten.take()).or(control.check().err());
         let sampled = match (error, sampled) {
             (None, Ok(sampled)) => sampled,
             (error, sampled) => {
@@ -362,6 +369,41 @@ impl Run<'_> {
         };
         (made, denoised)
     }
+}
+
+/// A prediction that was kept, or one that is made and kept. `None` is the network's own error.
+fn remembered(
+    memory: &dyn Remember,
+    level: f32,
+    out: Output<'_>,
+    make: impl FnOnce(Output<'_>) -> Result<(), Stop>,
+) -> Result<(), Option<EngineError>> {
+    let Output {
+        denoised,
+        mut uncond,
+        force_uncond,
+    } = out;
+    // Both sides are one record.
+    let n = denoised.len();
+    let mut both = vec![0.0; n + uncond.as_ref().map_or(0, |u| u.len())];
+    if memory.recall(level, &mut both)? {
+        denoised.copy_from_slice(&both[..n]);
+        if let Some(uncond) = uncond {
+            uncond.copy_from_slice(&both[n..]);
+        }
+        return Ok(());
+    }
+    let made = make(Output {
+        denoised: &mut *denoised,
+        uncond: uncond.as_deref_mut(),
+        force_uncond,
+    });
+    made.map_err(|Stop| None)?;
+    both[..n].copy_from_slice(denoised);
+    if let Some(uncond) = uncond {
+        both[n..].copy_from_slice(uncond);
+    }
+    Ok(memory.keep(level, &both)?)
 }
 
 /// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a

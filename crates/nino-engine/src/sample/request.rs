@@ -33,6 +33,17 @@ pub struct SampleRequest<'a> {
     /// How activations are stored.
     pub precision: Precision,
     pub preview: Option<&'a Preview>,
+    /// Where predictions are kept, and come from in place of the model's work.
+    pub memory: Option<&'a dyn Remember>,
+}
+
+/// Predictions of a run that are kept, so that it can be repeated up to where it stopped.
+pub trait Remember {
+    /// The next prediction, where there is one more; it was made at noise level `sigma`.
+    fn recall(&self, sigma: f32, out: &mut [f32]) -> Result<bool, EngineError>;
+
+    /// Keeps a prediction.
+    fn keep(&self, sigma: f32, values: &[f32]) -> Result<(), EngineError>;
 }
 
 /// The noise laid over the latent at the start.

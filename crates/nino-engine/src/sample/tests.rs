@@ -64,6 +64,7 @@ impl Bench {
             cfg: 1.0,
             precision: Precision::default(),
             preview: None,
+            memory: None,
         };
         let never = AtomicBool::new(false);
         let mut control = Control {

@@ -1,17 +1,19 @@
 //! Small Wan models against ComfyUI: conditioning, then whole paths, with what ComfyUI's nodes show
 //! them.
 
-use super::{ClipSize, Given};
+use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan_video};
 use crate::generate::tests::comfy::{NEGATIVE, PROMPT, control, planes, store};
 use crate::tests::made;
 use crate::{
-    Checkpoint, ClipHints, Conditioning, DiffusionModel, Family, Image, ImageStates, Latent,
-    LatentSize, Mask, ModelSampling, Noise, Precision, SampleRequest, Store, encode_texts, sample,
-    sigmas,
+    Checkpoint, ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family,
+    Image, ImageStates, Latent, LatentSize, Mask, ModelSampling, Noise, Precision, SampleRequest,
+    Store, encode_texts, sample, sigmas,
 };
+use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
 use nino_weights::TensorReader;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIZE: ClipSize = ClipSize {
     width: 48,
@@ -119,6 +121,7 @@ impl Case {
             cfg: told.cfg,
             precision: Precision::F32,
             preview: None,
+            memory: None,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
         sampled.latent
@@ -344,4 +347,137 @@ fn what_does_not_fit_the_clip_is_refused() {
         text.contains("takes 20 channels") && text.contains("have 8"),
         "{text}"
     );
+}
+
+fn clip(case: &Case) -> (VideoModel, VideoRequest) {
+    let model = VideoModel {
+        high: case.model.diffusion.clone(),
+        low: Some(case.other("tiny_wan_low")),
+        text: case.model.text.clone(),
+        vae: Arc::clone(&case.model.vae),
+        vision: None,
+    };
+    let request = VideoRequest {
+        prompt: "a red fox".to_owned(),
+        negative: "blurry".to_owned(),
+        seed: Seed {
+            value: 7,
+            rng: Rng::Torch,
+        },
+        steps: 4,
+        cfg: 3.0,
+        sampler: Sampler::find("uni_pc").unwrap(),
+        scheduler: Scheduler::find("simple").unwrap(),
+        switch: 2,
+        size: SIZE,
+        start: None,
+        end: None,
+        precision: Precision::F32,
+        preview: None,
+        decode: crate::DecodeOptions::default(),
+    };
+    (model, request)
+}
+
+/// The clip's frames; the run is stopped after so many events of progress while sampling.
+fn made(case: &Case, journal: &Journal, stop_after: usize) -> Result<Vec<Vec<u8>>, EngineError> {
+    let (model, request) = clip(case);
+    let cancel = AtomicBool::new(false);
+    let (mut heard, mut samples) = (0, false);
+    let mut on_event = |event| match event {
+        Event::Stage(stage) => samples = stage == crate::Stage::Sample,
+        Event::Progress { .. } if samples => {
+            heard += 1;
+            cancel.store(heard > stop_after, Ordering::Relaxed);
+        }
+        _ => {}
+    };
+    let mut control = Control {
+        cancel: &cancel,
+        on_event: &mut on_event,
+    };
+    let mut frames = Vec::new();
+    let mut keep = |_, _, picture: crate::Picture| {
+        frames.push(picture.rgb);
+        Ok(())
+    };
+    make_video(
+        &case.store,
+        &model,
+        &request,
+        Some(journal),
+        &mut control,
+        &mut keep,
+    )?;
+    Ok(frames)
+}
+
+#[test]
+fn a_stopped_clip_goes_on_to_the_same_frames_wherever_it_was_stopped() {
+    let case = Case::new();
+    let path = case.folder.path().join("clip.journal");
+    let whole = made(
+        &case,
+        &Journal::create(&path, "settings").unwrap(),
+        usize::MAX,
+    )
+    .unwrap();
+    assert_eq!(whole.len(), 9);
+    let bytes = std::fs::read(&path).unwrap();
+    // In either expert, and at the hand-over.
+    for stop_after in [2, 5] {
+        let journal = Journal::create(&path, "settings").unwrap();
+        let stopped = made(&case, &journal, stop_after);
+        assert!(
+            matches!(stopped, Err(EngineError::Cancelled)),
+            "{stop_after}"
+        );
+        drop(journal);
+        let journal = Journal::open(&path, "settings").unwrap();
+        assert!(
+            journal.predictions() >= stop_after.min(3) - 1,
+            "{stop_after}"
+        );
+        assert!(
+            made(&case, &journal, usize::MAX).unwrap() == whole,
+            "{stop_after}"
+        );
+    }
+    // What a killed program left half-written does no harm.
+    for part in [0.55] {
+        let len = (bytes.len() as f64 * part) as usize;
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let journal = Journal::open(&path, "settings").unwrap();
+        assert!(
+            made(&case, &journal, usize::MAX).unwrap() == whole,
+            "{part}"
+        );
+    }
+    let other = Journal::open(&path, "other settings").err().unwrap();
+    assert!(matches!(other, EngineError::OtherJournal { .. }), "{other}");
+}
+
+#[test]
+fn a_clip_takes_what_its_plan_says() {
+    let case = Case::new();
+    let (model, request) = clip(&case);
+    let device: Arc<dyn nino_graph::Device> = Arc::new(Cpu::new(CpuOptions::default()).unwrap());
+    let plan = plan_video(&device, &model, &request).unwrap();
+    let stages: Vec<&str> = plan.stages.iter().map(|s| s.stage.name()).collect();
+    assert_eq!(stages, ["text", "sample", "sample", "decode"]);
+    let store = Store::for_pictures(device, 1);
+    let never = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut |_| {},
+    };
+    let made = make_video(
+        &store,
+        &model,
+        &request,
+        None,
+        &mut control,
+        &mut |_, _, _| Ok(()),
+    );
+    assert_eq!(made.unwrap().peak_bytes, plan.peak_bytes());
 }

@@ -165,6 +165,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         cfg: 1.0,
         precision: request.precision,
         preview: None,
+        memory: None,
     };
     let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));
     planes(&sampled.latent)
