@@ -43,6 +43,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
         ),
         noise: Noise::Seeded,
         mask: None,
+        frame_mask: &[],
         sigmas: &sigmas(&model.diffusion, sampler, scheduler, 4, 1.0)?,
         sampler,
         options: &SamplerOptions::default(),
@@ -53,6 +54,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
         cfg: 2.5,
         precision: Precision::Auto,
         preview: None,
+        memory: None,
     };
     let sampled = sample(&store, &model.diffusion, &request, control)?;
 

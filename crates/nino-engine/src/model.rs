@@ -14,6 +14,7 @@ mod lora;
 pub(crate) mod remade;
 mod spec;
 mod text_encoders;
+mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
 pub(crate) use control_net::Steering;

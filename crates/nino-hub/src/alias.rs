@@ -124,7 +124,7 @@ const TABLE: &[Alias] = &[
         about: "Flux.1 schnell with its encoders and VAE, in 4 steps",
         use_as: UseAs::Model,
         size: 17_200_000_000,
-        runs: false,
+        runs: true,
     },
     Alias {
         name: "z-image-turbo",

@@ -5,7 +5,7 @@
 //! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
-use crate::{ControlNet, Find, Params, flux, unet};
+use crate::{ControlNet, Find, Params, flux, unet, wan_transformer};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -14,6 +14,7 @@ use nino_graph::{Graph, GraphError, Node, Shape};
 pub enum Denoiser {
     Unet(unet::Config),
     Flux(flux::Config),
+    Wan(wan_transformer::Config),
 }
 
 /// What a graph of a denoiser is recorded for.
@@ -31,7 +32,11 @@ pub struct DenoiserShape {
     /// that take them ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
     /// `ControlNet`s that steer it.
-    pub controls: Vec<Controlled>,
+    pub steering: Vec<Controlled>,
+    /// Tokens of CLIP's view of pictures; only of models that look at it ([`Wants::image`]).
+    pub image_tokens: usize,
+    /// Clips to follow; only of models that follow some ([`Wants::control`]).
+    pub controls: usize,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -50,6 +55,12 @@ pub struct Wants {
     /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to
     /// edit.
     pub extra: usize,
+    /// Whether every frame has a timestep of its own.
+    pub frame_times: bool,
+    /// Width of the tokens of CLIP's view of a picture, which it may be shown.
+    pub image: Option<usize>,
+    /// Channels of clips to follow (VACE); it needs at least one.
+    pub control: Option<usize>,
 }
 
 /// How a model takes guidance as an input.
@@ -74,7 +85,7 @@ pub struct DenoiserGraph {
     /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is
     /// not 0.
     pub extra: Option<Node>,
-    /// Timesteps `[rows]`, f32.
+    /// Timesteps `[rows]`, f32; `[rows·frames]` of [`Wants::frame_times`].
     pub t: Node,
     /// `[rows, tokens, context]`
     pub context: Node,
@@ -85,7 +96,12 @@ pub struct DenoiserGraph {
     /// Latents to look at, `[rows, h, w, c]` each.
     pub references: Vec<Node>,
     /// Inputs of the `ControlNet`s. Strengths may differ from step to step.
-    pub controls: Vec<ControlInputs>,
+    pub steering: Vec<ControlInputs>,
+    /// CLIP's view of pictures, `[rows, n, width]`.
+    pub image: Option<Node>,
+    /// Clips to follow: frames of the latent's shape with [`Wants::control`] channels, and how much
+    /// each counts, `[1]`.
+    pub controls: Vec<wan_transformer::Control>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -93,13 +109,15 @@ pub struct DenoiserGraph {
 impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
-        let optional = [self.label, self.guidance, self.extra];
+        let optional = [self.label, self.guidance, self.extra, self.image];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
-        let hints = self.controls.iter().map(|c| c.hint);
+        let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
+        let hints = self.steering.iter().map(|c| c.hint);
         std::iter::once(self.context)
             .chain(optional)
             .chain(references)
+            .chain(controls)
             .chain(hints)
     }
 }
@@ -109,6 +127,7 @@ impl Denoiser {
     pub fn detect(find: &Find) -> Option<Denoiser> {
         let unet = unet::Config::detect(find).map(Denoiser::Unet);
         unet.or_else(|| flux::Config::detect(find).map(Denoiser::Flux))
+            .or_else(|| wan_transformer::Config::detect(find).map(Denoiser::Wan))
     }
 
     pub fn wants(&self) -> Wants {
@@ -120,6 +139,9 @@ impl Denoiser {
                 label: c.adm_in,
                 guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
                 extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: false,
+                image: None,
+                control: None,
             },
             Denoiser::Flux(c) => Wants {
                 channels: c.out_channels,
@@ -132,6 +154,20 @@ impl Denoiser {
                     flux::Modulation::Approximated { .. } => Guidance::Number(0.0),
                 },
                 extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: false,
+                image: None,
+                control: None,
+            },
+            Denoiser::Wan(c) => Wants {
+                channels: c.out_channels,
+                frames: true,
+                context: c.context_dim,
+                label: None,
+                guidance: Guidance::None,
+                extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: c.has_frame_times(),
+                image: c.image.map(|i| i.width),
+                control: c.vace.map(|v| v.in_channels),
             },
         }
     }
@@ -169,6 +205,9 @@ impl Denoiser {
             label,
             guidance,
             extra,
+            frame_times,
+            image,
+            control,
         } = self.wants();
         let rows = shape.rows;
         let latent = |channels: usize| match (frames, shape.frames, shape.height, shape.width) {
@@ -177,7 +216,12 @@ impl Denoiser {
         };
         let x = g.input("x", latent(channels), dtype);
         let extra = (extra > 0).then(|| g.input("extra", latent(extra), dtype));
-        let t = g.input("t", [rows], DType::F32);
+        let n_times = if frame_times {
+            rows * shape.frames
+        } else {
+            rows
+        };
+        let t = g.input("t", [n_times], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
         let label = label.map(|n| g.input("label", [rows, n], dtype));
         let guidance = match guidance {
@@ -189,7 +233,18 @@ impl Denoiser {
         let references: Vec<Node> = looked_at
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
             .collect();
-        let controls: Vec<ControlInputs> = control_inputs(g, shape, dtype);
+        let steering: Vec<ControlInputs> = control_inputs(g, shape, dtype);
+        let image = image.filter(|_| shape.image_tokens > 0);
+        let image = image.map(|width| g.input("image", [rows, shape.image_tokens, width], dtype));
+        let followed = control
+            .into_iter()
+            .flat_map(|n| (0..shape.controls).map(move |i| (i, n)));
+        let controls: Vec<_> = followed
+            .map(|(i, channels)| wan_transformer::Control {
+                frames: g.input(&format!("control {i}"), latent(channels), dtype),
+                strength: g.input(&format!("strength {i}"), [1], dtype),
+            })
+            .collect();
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -202,7 +257,7 @@ impl Denoiser {
                 };
                 let latent = unet::Inputs { x, ..inputs };
                 let mut added = Vec::new();
-                for (place, net, told) in nets(params, shape, &controls) {
+                for (place, net, told) in nets(params, shape, &steering) {
                     if let ControlNet::Unet(c) = &net.net {
                         let made = unet::control(g, &place, c, latent, told.hint);
                         added.push(made.map(|node| scaled(g, node, told.strength)));
@@ -225,13 +280,24 @@ impl Denoiser {
                     ..inputs
                 };
                 let mut added = Vec::new();
-                for (place, net, told) in nets(params, shape, &controls) {
+                for (place, net, told) in nets(params, shape, &steering) {
                     if let ControlNet::Flux(c) = &net.net {
                         let made = flux::control(g, &place, c, latent, told.hint, net.mode);
                         added.push(made.map(|node| scaled(g, node, told.strength)));
                     }
                 }
                 flux::flux(g, params, config, inputs, &added)
+            }
+            Denoiser::Wan(config) => {
+                let inputs = wan_transformer::Inputs {
+                    x: seen,
+                    t,
+                    context,
+                    image,
+                    reference: references.last().copied(),
+                    controls: &controls,
+                };
+                wan_transformer::transformer(g, params, config, inputs)
             }
         };
         DenoiserGraph {
@@ -243,6 +309,8 @@ impl Denoiser {
             label,
             guidance,
             references,
+            steering,
+            image,
             controls,
             out,
         }
@@ -259,11 +327,12 @@ impl Denoiser {
     }
 
     /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to.
+    /// trained to. Wan looks at the last one, a frame of the clip's size.
     pub fn takes_references(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
+            Denoiser::Wan(c) => c.reference.is_some(),
         }
     }
 
@@ -272,7 +341,7 @@ impl Denoiser {
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
-            Denoiser::Flux(_) => true,
+            Denoiser::Flux(_) | Denoiser::Wan(_) => true,
         }
     }
 }
@@ -287,10 +356,10 @@ fn control_inputs(g: &mut Graph, shape: &DenoiserShape, dtype: DType) -> Vec<Con
         let size = [rows, scale * h, scale * w, channels];
         ControlInputs {
             hint: g.input(&format!("hint {i}"), size, dtype),
-            strength: g.input(&format!("strength {i}"), [rows], DType::F32),
+            strength: g.input(&format!("hint strength {i}"), [rows], DType::F32),
         }
     };
-    shape.controls.iter().enumerate().map(one).collect()
+    shape.steering.iter().enumerate().map(one).collect()
 }
 
 /// The `ControlNet`s with the places of their names and their inputs.
@@ -300,7 +369,7 @@ fn nets<'a>(
     inputs: &'a [ControlInputs],
 ) -> impl Iterator<Item = (Params<'a>, &'a Controlled, ControlInputs)> {
     let places = (0..).map(|i| params.at(format_args!("{CONTROL}.{i}")));
-    let nets = shape.controls.iter().zip(inputs.iter().copied());
+    let nets = shape.steering.iter().zip(inputs.iter().copied());
     places
         .zip(nets)
         .map(|(place, (net, told))| (place, net, told))

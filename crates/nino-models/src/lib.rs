@@ -6,6 +6,7 @@
 //! is, and [`open()`] is the way from a file to weights that fit.
 
 pub mod clip;
+pub mod clip_vision;
 mod control;
 mod denoiser;
 pub mod describe;
@@ -24,6 +25,7 @@ pub mod taesd;
 pub mod unet;
 mod vae;
 pub mod wan;
+pub mod wan_transformer;
 mod weights;
 
 pub use control::{ControlInputs, ControlNet, Controlled, HINT_SCALE, HintKind};

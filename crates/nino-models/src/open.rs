@@ -106,9 +106,11 @@ pub fn open_vae(
             params: opened.params,
             halves: opened.halves,
         }),
-        Network::Denoiser(_) | Network::ControlNet(_) | Network::ClipText(_) | Network::T5(_) => {
-            None
-        }
+        Network::Denoiser(_)
+        | Network::ControlNet(_)
+        | Network::ClipText(_)
+        | Network::ClipVision(_)
+        | Network::T5(_) => None,
     }))
 }
 

@@ -34,7 +34,9 @@ fn flags_beat_variables_beat_the_file_beat_the_profile() {
 
 #[test]
 fn every_profile_says_what_its_settings_understand() {
-    for name in ["rx580-4gb", "rx580-8gb", "gfx1151", "safe", "RX580-4GB"] {
+    for name in [
+        "rx580-4gb", "rx580-8gb", "gfx1151", "safe", "RX580-4GB", "4gb", "6gb", "8gb", "12gb", "16gb",
+    ] {
         let profile: ProfileName = name.parse().unwrap();
         let all = Settings::default().with_profile(Some(profile)).unwrap();
         all.pick("budget", None, str::parse::<Bytes>).unwrap();

@@ -3,7 +3,8 @@
 //! The RX 580's are those of its tuning guide: of 8 GiB 7168 MiB are used and two pictures at 512
 //! pixels at a time, of 4 GiB 3584 MiB with 8-bit weights and one picture; tiles of 512. gfx1151
 //! has tiles of 768 with an overlap of 96. `safe` is where the guide begins: 6656 MiB, one picture,
-//! small tiles.
+//! small tiles. Those named after a size alone are for any card of that memory: seven eighths of it,
+//! and weights in so few bits that Flux.1's twelve billion stay on the card as far as they can.
 
 use crate::Precision;
 use nino_dtype::DType;
@@ -35,7 +36,7 @@ const NONE: DeviceProfile = DeviceProfile {
 };
 
 /// Every profile there is.
-pub const DEVICE_PROFILES: [DeviceProfile; 4] = [
+pub const DEVICE_PROFILES: [DeviceProfile; 9] = [
     DeviceProfile {
         name: "rx580-4gb",
         budget: Some(3584 << 20),
@@ -56,6 +57,39 @@ pub const DEVICE_PROFILES: [DeviceProfile; 4] = [
         precision: Some(Precision::Auto),
         tile_size: Some(768),
         overlap: Some(96),
+        ..NONE
+    },
+    DeviceProfile {
+        name: "4gb",
+        budget: Some(3584 << 20),
+        quantize: Some(DType::Q4_K),
+        max_batch: Some(1),
+        ..NONE
+    },
+    DeviceProfile {
+        name: "6gb",
+        budget: Some(5376 << 20),
+        quantize: Some(DType::Q4_K),
+        max_batch: Some(1),
+        ..NONE
+    },
+    DeviceProfile {
+        name: "8gb",
+        budget: Some(7168 << 20),
+        quantize: Some(DType::Q4_K),
+        max_batch: Some(2),
+        ..NONE
+    },
+    DeviceProfile {
+        name: "12gb",
+        budget: Some(10_752 << 20),
+        quantize: Some(DType::Q8_0),
+        ..NONE
+    },
+    DeviceProfile {
+        name: "16gb",
+        budget: Some(14_336 << 20),
+        quantize: Some(DType::Q8_0),
         ..NONE
     },
     DeviceProfile {

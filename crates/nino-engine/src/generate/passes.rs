@@ -140,6 +140,7 @@ impl<'a> Passes<'a> {
                 Noise::None
             },
             mask: None,
+            frame_mask: &[],
             sigmas,
             sampler: request.sampler,
             options: &request.options,
@@ -147,6 +148,7 @@ impl<'a> Passes<'a> {
             cfg: request.cfg,
             precision: request.precision,
             preview: request.preview.as_ref(),
+            memory: None,
         }
     }
 }

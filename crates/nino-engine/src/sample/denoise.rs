@@ -31,7 +31,11 @@ pub(super) struct PlanSpec {
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
     /// `ControlNet`s beside it.
-    pub(super) controls: Vec<Controlled>,
+    pub(super) steering: Vec<Controlled>,
+    /// Tokens of the pictures that it looks at.
+    pub(super) image_tokens: usize,
+    /// Clips that it follows.
+    pub(super) controls: usize,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -89,7 +93,9 @@ fn record(
         width: spec.shape.width,
         tokens: spec.tokens,
         references: spec.references.clone(),
-        controls: spec.controls.clone(),
+        steering: spec.steering.clone(),
+        image_tokens: spec.image_tokens,
+        controls: spec.controls,
     };
     let source = model.source();
     let params = source.params(|stored| model.held(stored, device));
@@ -183,6 +189,9 @@ pub(super) struct Prompted<'a> {
     pulls: Vec<Vec<Vec<Pull>>>,
     /// The noise level of the call that runs.
     sigma: Rc<Cell<f32>>,
+    /// What the timestep of every frame is multiplied by; one for all frames where the model has
+    /// one timestep for them.
+    shares: Vec<f32>,
     /// The set that inputs which stay between runs hold.
     written: Option<usize>,
     values: Vec<f32>,
@@ -219,6 +228,11 @@ impl<'a> Prompted<'a> {
             fixed,
             pulls,
             sigma: Rc::default(),
+            shares: if model.net().wants().frame_times {
+                request.frame_shares()
+            } else {
+                vec![1.0]
+            },
             written: None,
         })
     }
@@ -285,12 +299,16 @@ impl DenoiserPlan {
         }
         for (i, &node) in nodes.references.iter().enumerate() {
             let latents = each(&|p| {
-                let latent = p.conditioning.references.get(i);
-                latent.map_or_else(Vec::new, |r| r.in_model_units(model.latent_format()).values)
+                let latent = p.conditioning.looked_at(model).get(i);
+                latent.map_or_else(Vec::new, |r| {
+                    let mut values = r.in_model_units(model.latent_format()).values;
+                    values.truncate(r.height * r.width * r.channels);
+                    values
+                })
             });
             fixed.push(encoded(node, &latents)?);
         }
-        for (i, inputs) in nodes.controls.iter().enumerate() {
+        for (i, inputs) in nodes.steering.iter().enumerate() {
             let (h, w) = (self.shape.height, self.shape.width);
             let values = graph.shape(inputs.hint).numel() / self.rows;
             let mut seen = Vec::new();
@@ -308,6 +326,25 @@ impl DenoiserPlan {
                 seen.extend(shown.repeat(whole.batch));
             }
             fixed.push(encoded(inputs.hint, &seen)?);
+        }
+        if let Some(node) = nodes.image {
+            let states = each(&|p| {
+                let image = p.conditioning.clip.image.as_ref();
+                image.map_or_else(Vec::new, |image| image.values.clone())
+            });
+            fixed.push(encoded(node, &states)?);
+        }
+        let mut controls = vec![(Vec::new(), 1.0); nodes.controls.len()];
+        for prompt in prompts {
+            let followed = prompt.conditioning.clip.control_values(model, whole);
+            for (all, (values, strength)) in controls.iter_mut().zip(followed) {
+                all.0.extend(prompt.rect.cut(values, whole));
+                all.1 = strength;
+            }
+        }
+        for (node, (frames, strength)) in nodes.controls.iter().zip(&controls) {
+            fixed.push(encoded(node.frames, frames)?);
+            fixed.push(encoded(node.strength, &[*strength])?);
         }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {
@@ -332,7 +369,7 @@ impl DenoiserPlan {
             rows.flat_map(|pull| std::iter::repeat_n(pull, self.shape.batch))
                 .collect()
         };
-        (0..self.nodes.controls.len()).map(of_net).collect()
+        (0..self.nodes.steering.len()).map(of_net).collect()
     }
 }
 
@@ -377,7 +414,10 @@ impl Prompted<'_> {
             to_channels_last(input, self.shape, latents);
         }
         self.write(nodes.x)?;
-        self.values[..numel(nodes.t)].fill(timestep);
+        let times = self.values[..numel(nodes.t)].iter_mut();
+        for (time, share) in times.zip(self.shares.iter().cycle()) {
+            *time = timestep * share;
+        }
         self.write(nodes.t)?;
         let session = self.lease.session();
         for (node, bytes) in &self.fixed[set] {
@@ -387,7 +427,7 @@ impl Prompted<'_> {
         }
         self.written = Some(set);
         let sigma = self.sigma.get();
-        for (inputs, pulls) in nodes.controls.iter().zip(&self.pulls[set]) {
+        for (inputs, pulls) in nodes.steering.iter().zip(&self.pulls[set]) {
             let strengths = pulls.iter().flat_map(|pull| pull.at(sigma).to_le_bytes());
             session.write(inputs.strength, &strengths.collect::<Vec<u8>>())?;
         }

@@ -33,6 +33,7 @@ pub(crate) fn rehearse(
         latent: &pixel,
         noise: Noise::None,
         mask: None,
+        frame_mask: &[],
         ..*request
     };
     let network = Rehearsed {

@@ -23,6 +23,10 @@ impl Steered {
         model: &DiffusionModel,
         request: &SampleRequest<'_>,
     ) -> Result<Option<Steered>, EngineError> {
+        let mut all = request.positive.iter().chain(request.negative);
+        if all.all(|prompt| prompt.hints.is_empty()) {
+            return Ok(None);
+        }
         let (positive, mut negative) = (request.positive.to_vec(), request.negative.to_vec());
         let shared = positive.iter().flat_map(|prompt| &prompt.hints);
         let shared: Vec<Arc<Hint>> = shared.filter(|hint| hint.both_sides).cloned().collect();

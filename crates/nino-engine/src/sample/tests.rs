@@ -63,6 +63,7 @@ impl Bench {
             latent: &parts.latent,
             noise: parts.noise.as_deref().map_or(Noise::Seeded, Noise::Given),
             mask: None,
+            frame_mask: &[],
             sigmas: &parts.sigmas,
             sampler: Sampler::find("euler").unwrap(),
             options: &Options::default(),
@@ -70,6 +71,7 @@ impl Bench {
             cfg: 1.0,
             precision: Precision::default(),
             preview: None,
+            memory: None,
         };
         let never = AtomicBool::new(false);
         let mut control = Control {
@@ -159,6 +161,8 @@ fn predictions_that_overflow_half_precision_are_made_again_in_f32() {
             latent: &latent,
             noise: Noise::Seeded,
             mask: None,
+            frame_mask: &[],
+            memory: None,
             sigmas: &[14.0, 1.0, 0.0],
             sampler: Sampler::find("euler").unwrap(),
             options: &Options::default(),

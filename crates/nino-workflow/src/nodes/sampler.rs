@@ -181,6 +181,7 @@ impl Sampling<'_> {
             latent: &latent,
             noise,
             mask,
+            frame_mask: &[],
             sigmas: self.sigmas,
             sampler: self.sampler,
             options: self.options,
@@ -188,6 +189,7 @@ impl Sampling<'_> {
             cfg: self.cfg,
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
+            memory: None,
         };
         match sample(call.store, self.model, &request, &mut call.control) {
             Ok(sampled) => {

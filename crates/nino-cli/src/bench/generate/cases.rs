@@ -138,7 +138,9 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         width: side,
         tokens,
         references: Vec::new(),
-        controls: Vec::new(),
+        image_tokens: 0,
+        controls: 0,
+        steering: Vec::new(),
     }
 }
 
@@ -193,7 +195,11 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             nino_models::Network::T5(c) => {
                 t5_of(&format!("t5 {} wide", c.width), c, FLUX_TOKENS, true)
             }
-            nino_models::Network::Vae(_) | nino_models::Network::ControlNet(_) => continue,
+            // Their rows need more than a UNet's inputs.
+            nino_models::Network::Denoiser(Denoiser::Wan(_))
+            | nino_models::Network::ClipVision(_)
+            | nino_models::Network::ControlNet(_)
+            | nino_models::Network::Vae(_) => continue,
         };
         let params = Arc::new(opened.params);
         let held = params.clone();

@@ -264,6 +264,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         ),
         noise: Noise::Seeded,
         mask: None,
+        frame_mask: &[],
         sigmas: &levels.unwrap(),
         sampler: request.sampler,
         options: &request.options,
@@ -271,6 +272,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         cfg: 1.0,
         precision: request.precision,
         preview: None,
+        memory: None,
     };
     let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));
     planes(&sampled.latent)
