@@ -24,3 +24,4 @@ mod same_bytes;
 mod settings;
 mod shell;
 mod stops;
+mod workflows;
