@@ -8,6 +8,7 @@ use crate::interrupt;
 use crate::naming::make_folder_of;
 use crate::overwrite::Guard;
 use crate::printer::Printer;
+use crate::stdout;
 use crate::table::{Align, Table};
 use crate::visible::Visible;
 use anyhow::{Context, Result};
@@ -36,6 +37,11 @@ pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()>
         inputs: vec![("the input", input)],
         force: args.force,
     };
+    if stdout::is_meant(&args.output) {
+        let text = "convert writes a file, whose extension says its format: name one that ends in \
+                    .gguf or .safetensors";
+        return Err(Usage(text.to_owned()).into());
+    }
     guard.check(&args.output)?;
     make_folder_of(&args.output)?;
     let architecture = match nino_models::detect::detect(reader.index()) {

@@ -33,6 +33,7 @@ mod settings;
 mod shell;
 mod size;
 mod span;
+mod stdout;
 mod table;
 mod verdict;
 mod version;

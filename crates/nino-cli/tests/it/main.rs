@@ -18,6 +18,7 @@ mod made;
 mod manners;
 mod memory;
 mod models;
+mod pipes;
 mod plan;
 mod pull;
 mod same_bytes;
