@@ -7,6 +7,7 @@ use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
 use crate::naming::make_folder_of;
 use crate::overwrite::Guard;
+use crate::plural::count;
 use crate::printer::Printer;
 use crate::stdout;
 use crate::table::{Align, Table};
@@ -147,7 +148,8 @@ fn text(report: &Report, seconds: f64) -> String {
     if report.not_finite > 0 {
         let n = report.not_finite;
         lines.push(format!(
-            "warning: {n} values of the source are NaN or infinite"
+            "warning: NaN or infinite in the source: {}",
+            count(n as usize, "value")
         ));
     }
     lines.join("\n")

@@ -26,7 +26,8 @@ pub struct Page {
     pub addresses: BTreeMap<String, String>,
 }
 
-/// What the page adds after a seed: what becomes of it after a run.
+/// What the page adds after a seed: what becomes of it after a run. Older ones wrote whether it is
+/// drawn anew.
 const AFTER_SEED: [&str; 4] = ["fixed", "increment", "decrement", "randomize"];
 
 /// Whether JSON is a workflow of the page.
@@ -136,7 +137,11 @@ fn in_order(def: &NodeDef, values: &[Value]) -> Vec<(String, Value)> {
         let Some(value) = values.next() else { break };
         named.push((input.name.to_owned(), value.clone()));
         if matches!(input.name, "seed" | "noise_seed") {
-            values.next_if(|v| v.as_str().is_some_and(|v| AFTER_SEED.contains(&v)));
+            values.next_if(|v| match v {
+                Value::Bool(_) => true,
+                Value::String(word) => AFTER_SEED.contains(&&**word),
+                _ => false,
+            });
         }
     }
     named

@@ -13,6 +13,7 @@ mod hostile;
 mod inspect;
 mod limits;
 mod list;
+mod loras;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
 mod manners;

@@ -38,6 +38,19 @@ fn widgets_get_the_names_of_inputs_and_links_win() {
     assert!(page.addresses["m.safetensors"].ends_with("m.safetensors"));
 }
 
+/// Older pages wrote a boolean behind a seed.
+#[test]
+fn what_follows_a_seed_is_no_value_of_a_node() {
+    for after in [json!("fixed"), json!(true)] {
+        let page = json!({ "links": [], "nodes": [{ "id": 3, "type": "KSampler",
+            "widgets_values": [42, after, 20, 7.5, "euler", "karras", 1] }] });
+        let graph = graph(&page);
+        let sampler = graph.get("3").unwrap();
+        assert_eq!(sampler.value("steps"), Some(&json!(20)));
+        assert_eq!(sampler.value("denoise"), Some(&json!(1)));
+    }
+}
+
 #[test]
 fn what_is_on_the_page_only_is_resolved() {
     let page = json!({
