@@ -53,21 +53,22 @@ fn small(model: &Checkpoint) -> GenerateRequest {
 
 /// The least budget that the first refusal tells.
 fn least(model: &Checkpoint, request: &GenerateRequest) -> usize {
-    match plan_generate(&cpu(2), model, request, 1) {
+    match plan_generate(&Store::keeping_nothing(cpu(2)), model, request) {
         Err(EngineError::Plan(PlanError::OverBudget { need, .. })) => need,
         other => panic!("{:?}", other.map(|p| p.peak_bytes())),
     }
 }
 
 fn run(model: &Checkpoint, request: &GenerateRequest, budget: usize) {
-    let device = cpu(budget);
-    let planned = plan_generate(&device, model, request, 1).unwrap();
+    // Plans are made anew for the run: a run that differed would not find its own.
+    let planned = Store::keeping_nothing(cpu(budget));
+    let planned = plan_generate(&planned, model, request).unwrap();
     let never = AtomicBool::new(false);
     let mut control = Control {
         cancel: &never,
         on_event: &mut |_| {},
     };
-    let store = Store::for_pictures(device, 1);
+    let store = Store::keeping_nothing(cpu(budget));
     let made = generate(&store, model, request, &mut control, &mut |_| Ok(())).unwrap();
     assert_eq!(made.peak_bytes, planned.peak_bytes());
 }
