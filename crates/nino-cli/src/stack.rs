@@ -1,5 +1,5 @@
-//! A stack that is large enough, where a limit of the system leaves the first thread a small one: it
-//! would end the process with a signal.
+//! A stack that is large enough, where a limit of the system leaves the first thread a small one,
+//! which would end the process with a signal.
 
 use std::process::ExitCode;
 

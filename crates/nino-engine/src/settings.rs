@@ -43,9 +43,9 @@ pub struct SettingsKeys<'a> {
     pub folders: &'a [&'static str],
 }
 
-/// Reads a settings file: the keys it has, with their values as text. A list of folders is joined as
-/// in a variable such as `PATH`. With `only_ours`, a file that another user can have written is an
-/// error.
+/// Reads a settings file: the keys it has, with their values as text. A list of folders is joined
+/// as in a variable such as `PATH`. With `only_ours`, a file that another user can have written is
+/// an error.
 pub fn read_settings(
     path: &Path,
     keys: SettingsKeys<'_>,

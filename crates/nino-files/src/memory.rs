@@ -83,8 +83,8 @@ pub fn let_go(bytes: &'static [u8]) {
     let _ = bytes;
 }
 
-/// Bytes that the system allows the first thread's stack; `None` without a limit, or where the system
-/// does not tell.
+/// Bytes that the system allows the first thread's stack; `None` without a limit, or where the
+/// system does not tell.
 pub fn stack_limit() -> Option<usize> {
     #[cfg(unix)]
     {

@@ -184,8 +184,8 @@ fn a_latent_beyond_all_measure_is_refused_before_memory_is_asked_for() {
     }
 }
 
-/// Files of an attack on an earlier version, where they are at hand: some took gigabytes, some never
-/// ended. Every verb that reads them answers within 1 GiB of address space.
+/// Files of an attack on an earlier version, where they are at hand: some took gigabytes, some
+/// never ended. Every verb that reads them answers within 1 GiB of address space.
 #[test]
 fn files_of_an_attack_are_answered_in_little_memory() {
     let Some(first) = data_or_skip("hostile/huge.png") else {

@@ -6,6 +6,7 @@ mod bench;
 mod decode;
 mod doctor;
 mod files;
+mod first_hour;
 mod flux;
 mod generate;
 mod help;
