@@ -115,16 +115,15 @@ fn clip_of(path: &Path, frames: Option<usize>) -> Result<Clip> {
             let text = format!("{} has no frames", path.display());
             return Err(Usage(text).into());
         };
-        let frames = match video.n_frames().or(frames) {
-            Some(frames) => frames,
+        let frames = if let Some(frames) = video.n_frames().or(frames) {
+            frames
+        } else {
             // A clip that does not say how long it is has to be read to its end.
-            None => {
-                let mut frames = 1;
-                while video.next_frame()?.is_some() {
-                    frames += 1;
-                }
-                frames
+            let mut frames = 1;
+            while video.next_frame()?.is_some() {
+                frames += 1;
             }
+            frames
         };
         return Ok(Clip {
             width: first.width,

@@ -25,9 +25,10 @@ pub(crate) fn rehearse(
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
         let lease = open(store, model, std::slice::from_ref(&planned))?;
-        let sides: &[bool] = match planned.takes_both() {
-            true => &[false],
-            false => &[false, true],
+        let sides: &[bool] = if planned.takes_both() {
+            &[false]
+        } else {
+            &[false, true]
         };
         (lease, sides.iter().map(|&negative| (0, negative)).collect())
     } else {

@@ -18,6 +18,9 @@ const MUTED: u64 = 2;
 /// The mode of a node whose inputs go straight to its outputs.
 const BYPASSED: u64 = 4;
 
+/// The mode of any other node.
+const RUNS: u64 = 0;
+
 /// The ends of a subgraph's own links that lead outside.
 const FROM_OUTSIDE: &str = "-10";
 const TO_OUTSIDE: &str = "-20";
@@ -66,7 +69,7 @@ impl<'a> Parts<'a> {
             subgraphs: subgraphs.into_iter().flatten().collect(),
         };
         let mut left = limits.nodes;
-        parts.add(workflow, String::new(), None, (0, &mut left), limits)?;
+        parts.add(workflow, "", None, (0, &mut left), limits)?;
         Ok(parts)
     }
 
@@ -75,7 +78,7 @@ impl<'a> Parts<'a> {
     fn add(
         &mut self,
         graph: &'a Value,
-        prefix: String,
+        prefix: &str,
         around: Option<(usize, &'a Value)>,
         (depth, left): (usize, &mut usize),
         limits: &Limits,
@@ -90,14 +93,14 @@ impl<'a> Parts<'a> {
         let links = graph["links"].as_array().into_iter().flatten();
         let this = self.parts.len();
         self.parts.push(Part {
-            prefix: prefix.clone(),
+            prefix: prefix.to_owned(),
             around,
             links: links.filter_map(ends).collect(),
             nodes: nodes.clone(),
             inner: BTreeMap::new(),
         });
         for (id, node) in nodes {
-            let Some(subgraph) = self.subgraph(node).filter(|_| mode(node) == 0) else {
+            let Some(subgraph) = self.subgraph(node).filter(|_| mode(node) == RUNS) else {
                 continue;
             };
             if depth == MAX_DEPTH {
@@ -105,7 +108,7 @@ impl<'a> Parts<'a> {
             }
             let prefix = format!("{prefix}{id}:");
             let around = Some((this, node));
-            let inner = self.add(subgraph, prefix, around, (depth + 1, left), limits)?;
+            let inner = self.add(subgraph, &prefix, around, (depth + 1, left), limits)?;
             self.parts[this].inner.insert(id, inner);
         }
         Ok(this)
@@ -124,7 +127,7 @@ impl<'a> Parts<'a> {
         all.filter(|(_, node)| {
             let class = node["type"].as_str().unwrap_or_default();
             let on_page = REMARKS.contains(&class) || [REROUTE, PRIMITIVE].contains(&class);
-            !on_page && mode(node) == 0 && self.subgraph(node).is_none()
+            !on_page && mode(node) == RUNS && self.subgraph(node).is_none()
         })
     }
 
@@ -183,10 +186,9 @@ fn passed_through(node: &Value, slot: usize, wanted: &Value) -> Option<u64> {
 
 /// Nodes that say nothing run.
 fn mode(node: &Value) -> u64 {
-    match node["mode"].as_u64() {
-        Some(mode @ (MUTED | BYPASSED)) => mode,
-        _ => 0,
-    }
+    let mode = node["mode"].as_u64();
+    let known = mode.filter(|mode| [MUTED, BYPASSED].contains(mode));
+    known.unwrap_or(RUNS)
 }
 
 /// A link: a list `[id, from, slot, to, slot, type]`, or an object.

@@ -110,3 +110,26 @@ fn a_start_picture_counts_in_every_stage() {
     assert!(with >= without + held, "{with} for {without} and {held}");
     run(&model, &painted, with);
 }
+
+/// Models that stay for the next picture leave room for what each stage holds in host memory. A
+/// stage that got its sessions back from the one before did not ask for that room.
+#[test]
+fn what_stays_for_the_next_picture_is_within_the_budget() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let model = Checkpoint::open(&root.join("models/nino-emoji.gguf"), None).unwrap();
+    let request = GenerateRequest {
+        width: 256,
+        height: 384,
+        cfg: 1.0,
+        ..small(&model)
+    };
+    let planned = |budget: usize| plan_generate(&Store::new(cpu(budget)), &model, &request);
+    let whole = planned(1 << 40).unwrap();
+    let most = whole.peak_bytes() + whole.beside_bytes();
+    for share in 50..=100 {
+        let budget = most * share / 100;
+        let plan = planned(budget).unwrap();
+        let all = plan.peak_bytes() + plan.beside_bytes();
+        assert!(all <= budget, "{all} of {budget}, of {most} at most");
+    }
+}
