@@ -33,6 +33,8 @@ mod settings;
 mod shell;
 mod size;
 mod span;
+mod stack;
+mod stdout;
 mod table;
 mod verdict;
 mod version;
@@ -55,6 +57,11 @@ use std::sync::atomic::Ordering;
 static PANIC: OnceLock<String> = OnceLock::new();
 
 fn main() -> ExitCode {
+    stack::with_room(verb)
+}
+
+/// Does what the command line says.
+fn verb() -> ExitCode {
     env::hush_mesa();
     let line: Vec<OsString> = std::env::args_os().collect();
     let cli = match args::parse(&line) {

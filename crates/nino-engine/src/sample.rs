@@ -13,7 +13,7 @@ mod request;
 use crate::model::remade;
 use crate::store::{Lease, Network};
 use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Mask, Stage, Store};
-use denoise::{DenoiserPlan, PlanSpec, Prompted};
+use denoise::{DenoiserPlan, PlanSpec, Prompted, Whole};
 use nino_graph::Plan;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
@@ -142,7 +142,7 @@ pub fn sample(
     if request.is_plain(model) {
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
-        let lease = open(store, model, &planned)?;
+        let lease = open(store, model, std::slice::from_ref(&planned))?;
         let previews = Previews::open(store, model, request, control);
         let both = request.prompts(model);
         let sets: Vec<_> = if planned.takes_both() {
@@ -151,7 +151,8 @@ pub fn sample(
             both.chunks(1).collect()
         };
         let cancel = control.cancel;
-        let mut network = Prompted::new(lease, planned, model, &sets, request, cancel)?;
+        let prompted = Prompted::new(planned, model, &sets, request, cancel)?;
+        let mut network = Whole::new(lease, prompted);
         let load_time = started.elapsed();
         let sampled = run.sample(&mut network, None, previews, load_time, control);
         let sampled = blame(sampled, network.error())?;
@@ -179,19 +180,21 @@ fn blame(
     })
 }
 
-/// The model on the device, with a session of that plan.
+/// The model on the device, with a session for each of the plans, which share an arena.
 fn open(
     store: &Store,
     model: &DiffusionModel,
-    planned: &DenoiserPlan,
+    planned: &[Arc<DenoiserPlan>],
 ) -> Result<Lease, EngineError> {
+    let plans: Vec<Arc<Plan>> = planned.iter().map(|p| Arc::clone(&p.plan)).collect();
+    let beside = planned.iter().map(|p| p.host_bytes).max();
     store.open(&Network {
         stage: Stage::Sample,
         net: model.id(),
-        plans: std::slice::from_ref(&planned.plan),
-        beside: planned.host_bytes,
+        plans: &plans,
+        beside: beside.unwrap_or(0),
         source: &|| {
-            let plans: [&Plan; 1] = [&planned.plan];
+            let plans: Vec<&Plan> = plans.iter().map(|p| &**p).collect();
             Ok(remade::source(model.source(), &plans))
         },
     })
@@ -206,7 +209,7 @@ pub(crate) fn check_fits(
     if request.is_plain(model) {
         return plan(store, model, request).map(|_| ());
     }
-    regions::check_fits(store, model, request)
+    regions::Turns::plan(store, model, request).map(|_| ())
 }
 
 /// The plan of a run over the whole picture, made now or before.

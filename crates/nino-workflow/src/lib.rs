@@ -1,12 +1,13 @@
 //! ComfyUI's graphs on the engine's stages: read, checked as ComfyUI checks them, and run.
 //!
-//! [`Graph`] is a graph in the API format; [`metadata::find`] looks for one in the texts of a
-//! picture. [`check()`] finds everything that is wrong with its inputs, with ComfyUI's names for
-//! it, and gives a [`Checked`] graph. An [`Executor`] runs that, node by node, and keeps what nodes
-//! made for the next run. A [`Host`] finds files by their names and takes what output nodes make.
+//! [`Graph`] is a graph in the API format; [`page`] turns a workflow as ComfyUI's page saves it
+//! into one, and [`metadata::find`] looks for either in the texts of a picture. [`check()`] finds
+//! everything that is wrong with its inputs, with ComfyUI's names for it, and gives a [`Checked`]
+//! graph. An [`Executor`] runs that, node by node, and keeps what nodes made for the next run. A
+//! [`Host`] finds files by their names and takes what output nodes make.
 //!
 //! [`summary`] says in a few lines what a graph makes and which files it wants, also of one that
-//! cannot run here, and of one as ComfyUI's page saves it ([`page`]).
+//! cannot run here.
 //!
 //! The nodes are in [`nodes`]: one table, with types, defaults and ranges of all inputs.
 

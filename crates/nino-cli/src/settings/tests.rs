@@ -100,3 +100,30 @@ fn where_the_file_is() {
     let (path, named) = config_path(|name| (name == "NINO_CONFIG").then(|| "here".to_owned()));
     assert!(path.unwrap().ends_with("here") && named);
 }
+
+/// A file at its usual place is believed only where no other user can have written it; one that was
+/// named is its user's own choice.
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_write_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    fs::write(&path, "steps = 4").unwrap();
+    let allow = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let read = |named| Settings::read(|_| None, Some(&path), named);
+    assert!(read(false).is_ok());
+    for (place, open, closed) in [(&*path, 0o646, 0o644), (dir.path(), 0o757, 0o755)] {
+        allow(place, open);
+        let error = read(false).unwrap_err().to_string();
+        assert!(
+            error.contains("other users can write") && error.contains("NINO_CONFIG"),
+            "{error}"
+        );
+        assert!(read(true).is_ok());
+        allow(place, closed);
+    }
+    assert!(read(false).is_ok());
+}

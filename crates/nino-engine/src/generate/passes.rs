@@ -147,6 +147,7 @@ impl<'a> Passes<'a> {
             cfg: request.cfg,
             precision: request.precision,
             preview: request.preview.as_ref(),
+            beside: request.held_bytes(),
         }
     }
 }

@@ -3,3 +3,4 @@
 mod comfy;
 mod flux;
 mod image;
+mod promised;

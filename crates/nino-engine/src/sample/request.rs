@@ -30,6 +30,9 @@ pub struct SampleRequest<'a> {
     /// How activations are stored.
     pub precision: Precision,
     pub preview: Option<&'a Preview>,
+    /// Bytes of host memory that the caller holds meanwhile, such as the picture that the latent
+    /// was made of and its mask.
+    pub beside: usize,
 }
 
 /// The noise laid over the latent at the start.
@@ -101,8 +104,7 @@ impl<'a> SampleRequest<'a> {
     pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
         let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
-        let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));
-        VECTORS * latent + self.sampler.noise_bytes(latent) + mask
+        VECTORS * latent + self.sampler.noise_bytes(latent) + self.beside
     }
 
     /// Tokens that the prompts of both sides are repeated to.

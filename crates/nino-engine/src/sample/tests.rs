@@ -63,6 +63,7 @@ impl Bench {
             cfg: 1.0,
             precision: Precision::default(),
             preview: None,
+            beside: 0,
         };
         let never = AtomicBool::new(false);
         let mut control = Control {

@@ -188,6 +188,7 @@ impl Sampling<'_> {
             cfg: self.cfg,
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
+            beside: mask.map_or(0, |mask| size_of_val(&mask.values[..])),
         };
         match sample(call.store, self.model, &request, &mut call.control) {
             Ok(sampled) => {

@@ -114,6 +114,7 @@ pub(super) fn encoded(
     let options = EncodeOptions {
         precision: call.settings.precision,
         format: vae.assumed_format(),
+        beside: 0,
     };
     let mut batch: Option<Latent> = None;
     for image in images {

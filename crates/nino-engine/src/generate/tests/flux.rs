@@ -264,6 +264,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         cfg: 1.0,
         precision: request.precision,
         preview: None,
+        beside: 0,
     };
     let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));
     planes(&sampled.latent)
