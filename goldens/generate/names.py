@@ -18,6 +18,8 @@ from comfy.ldm.chroma.model import Chroma  # noqa: E402
 from comfy.ldm.flux.model import Flux  # noqa: E402
 from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
 from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
+from comfy.ldm.wan.model import VaceWanModel, WanModel  # noqa: E402
+from comfy.ldm.wan.vae import WanVAE  # noqa: E402
 from names import fold  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -67,11 +69,25 @@ def chroma():
     return {k.replace("norms.0.weight", "norms.0.scale").replace("norms.1.weight", "norms.1.scale"): v for k, v in shapes.items()}
 
 
-def t5(prefix):
+def t5(prefix, kind="t5", vocab=32128):
     config = dict(num_layers=2, d_model=64, d_kv=64, num_heads=2, d_ff=96, dense_act_fn="gelu_pytorch_tanh",
-                  is_gated_act=True, model_type="t5", vocab_size=32128)  # fmt: skip
+                  is_gated_act=True, model_type=kind, vocab_size=vocab)  # fmt: skip
     m = comfy.text_encoders.t5.T5(config, None, "meta", OPS)
     return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def wan(n_in=16, n_out=16, layers=2, vace=False, **more):
+    """The transformer with a narrow text, and heads as wide as ComfyUI takes for granted."""
+    sizes = dict(in_dim=n_in, out_dim=n_out, dim=256, ffn_dim=384, num_heads=2, num_layers=layers, text_dim=64,
+                 operations=OPS, device="meta")  # fmt: skip
+    m = VaceWanModel(vace_layers=1, vace_in_dim=96, **sizes) if vace else WanModel(**sizes, **more)
+    return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def wan_vae(width):
+    m = WanVAE(dim=width, z_dim=16, dim_mult=[1, 2, 4, 4], num_res_blocks=2, attn_scales=[],
+               temperal_downsample=[False, True, True], image_channels=3, conv_out_channels=3, dropout=0.0)  # fmt: skip
+    return {f"vae.{k}": v.shape for k, v in m.state_dict().items()}
 
 
 def clip(prefix, width, layers, mlp):
@@ -112,6 +128,12 @@ MODELS = {
     | SMALL_VAE | open_clip("conditioner.embedders.0.model.", 1280, 3, 256),
     "tiny_flux": flux(True) | FLUX_VAE | clip("text_encoders.clip_l.transformer.", 768, 3, 256) | t5(T5_TEXT),
     "tiny_chroma": chroma() | FLUX_VAE | t5(T5_TEXT),
+    "tiny_wan": wan() | wan_vae(8) | t5("text_encoders.umt5xxl.transformer.", "umt5", 512),
+    "tiny_wan_low": wan(layers=3),
+    "tiny_wan_i2v": wan(36, model_type="i2v"),
+    "tiny_wan22_i2v": wan(36),
+    "tiny_wan_vace": wan(vace=True),
+    "tiny_wan_5b": wan(48, 48),
 }  # fmt: skip
 
 for model in oracle.ARGS or MODELS:

@@ -69,11 +69,11 @@ def scale(name, shape):
         return 1.0, 0.1
     if len(shape) < 2:
         return 0.0, 0.05
-    if "embedding" in name:
+    if "embedding" in name and not re.search(r"(text|time|patch)_embedding\.", name):
         return 0.0, 0.5
     fan = math.prod(shape[1:])
     branch = re.search(
-        r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2|attn\.proj|mlp\.2|linear2|SelfAttention\.[qo]|Dense\.wo",
+        r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2|attn\.proj|mlp\.2|linear2|SelfAttention\.[qo]|Dense\.wo|_attn\.o\.|ffn\.2",
         name,
     )
     return 0.0, (0.3 if branch else 1.0) / math.sqrt(fan)

@@ -505,6 +505,29 @@ def clip(name, hidden_act, seed, mlp=160, layers=3, pad=119, project=True):
     save(name, weights, tensors)
 
 
+# ---- CLIP's view of pictures
+
+
+def clip_vision(name, seed):
+    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+
+    config = CLIPVisionConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, image_size=12,
+                              patch_size=4, projection_dim=24, hidden_act="gelu")  # fmt: skip
+    m = CLIPVisionModelWithProjection(config).double()
+    fill(m, seed)
+    x = noise(seed + 1, 2, 3, 12, 12)
+    with torch.no_grad():
+        out = m(x, output_hidden_states=True)
+    tensors = {
+        "golden.in.pixels": last(x),
+        "golden.out.last": out.hidden_states[-1].float(),
+        "golden.out.penultimate": out.hidden_states[-2].float(),
+    }
+    for i in range(3):
+        tensors[f"golden.at.vision_model.encoder.layers.{i}"] = out.hidden_states[i + 1].float()
+    save(name, {k: v for k, v in m.state_dict().items() if v.is_floating_point()}, tensors)
+
+
 # ---- T5 text encoders
 
 
@@ -836,6 +859,7 @@ GOLDENS = {
     "clip_l": lambda n: clip(n, "quick_gelu", 900),
     "clip_g": lambda n: clip(n, "gelu", 950),
     "clip_h": lambda n: clip(n, "gelu", 970, mlp=96, layers=4, pad=0, project=False),
+    "clip_vision": lambda n: clip_vision(n, 980),
     "t5": lambda n: t5(n, 2000),
     "umt5": lambda n: t5(n, 2100, multilingual=True),
     "flux_dev": lambda n: flux(n, 2200, guidance=[3.5, 2.0]),

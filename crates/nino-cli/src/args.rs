@@ -11,6 +11,7 @@ mod plan;
 mod tests;
 mod tools;
 mod vae;
+mod video;
 
 use crate::bytes::Bytes;
 use crate::device::DeviceName;
@@ -34,6 +35,7 @@ pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
     TileArg,
 };
+pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -57,6 +59,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Make a picture from words
     Generate(Box<GenerateArgs>),
+    /// Make a clip from words and pictures
+    Video(Box<VideoArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
     /// Show what a file is: a model, a picture's settings, a latent, a workflow
@@ -198,6 +202,8 @@ const EXAMPLES: &str = "\
 Examples:
   # A picture, with the model that is built in
   nino generate a smiling sun
+  # A clip
+  nino video a jumping frog
   # What is in this machine, and is anything wrong with it?
   nino doctor
   # What is this file?

@@ -38,6 +38,7 @@ mod stdout;
 mod table;
 mod verdict;
 mod version;
+mod video;
 mod visible;
 
 use anyhow::Result;
@@ -122,6 +123,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::List(args) => list::run(args, &env()?, printer),
         Verb::Rm(args) => rm::run(args, &env()?, printer),
         Verb::Generate(args) => generate::run(args, &env()?, printer),
+        Verb::Video(args) => video::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
         Verb::Plan(args) => plan::run(args, &env()?, printer),

@@ -43,6 +43,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
         ),
         noise: Noise::Seeded,
         mask: None,
+        frame_mask: &[],
         sigmas: &sigmas(&model.diffusion, sampler, scheduler, 4, 1.0)?,
         sampler,
         options: &SamplerOptions::default(),
@@ -54,6 +55,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
         precision: Precision::Auto,
         preview: None,
         beside: 0,
+        memory: None,
     };
     let sampled = sample(&store, &model.diffusion, &request, control)?;
 

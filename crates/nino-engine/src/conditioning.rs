@@ -3,9 +3,13 @@
 //! Sizes are never part of the encoded text. They are added when a latent of some size is sampled,
 //! so one encoded prompt serves pictures of every size.
 
+mod clip;
+
+pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
+
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Latent, Mask, Upscale};
-use nino_models::{Family, Label};
+use nino_models::{Denoiser, Family, Label};
 use std::sync::Arc;
 
 /// An encoded prompt.
@@ -26,6 +30,8 @@ pub struct Conditioning {
     /// Latents in the VAE's units that Flux Kontext looks at; other models do not. ComfyUI's
     /// `ReferenceLatent`.
     pub references: Vec<Arc<Latent>>,
+    /// What a video model is shown.
+    pub clip: ClipHints,
     /// Where and when the prompt counts.
     pub region: Region,
 }
@@ -160,11 +166,31 @@ impl Conditioning {
         prompt
     }
 
+    /// The latents that a model looks at: all of them, or of Wan the last, whose first frame counts.
+    pub(crate) fn looked_at(&self, model: &DiffusionModel) -> &[Arc<Latent>] {
+        match model.net() {
+            net if !net.takes_references() => &[],
+            Denoiser::Wan(_) => {
+                let last = self.references.len().saturating_sub(1);
+                &self.references[last..]
+            }
+            Denoiser::Unet(_) | Denoiser::Flux(_) => &self.references,
+        }
+    }
+
     /// Rows and columns of the latents that a model looks at.
     pub(crate) fn reference_sizes(&self, model: &DiffusionModel) -> Vec<[usize; 2]> {
-        let taken = self.references.iter();
-        let taken = taken.filter(|_| model.net().takes_references());
+        let taken = self.looked_at(model).iter();
         taken.map(|r| [r.height, r.width]).collect()
+    }
+
+    /// The same prompt that shows a video model something else.
+    #[must_use]
+    pub fn with_clip(&self, clip: ClipHints) -> Conditioning {
+        Conditioning {
+            clip,
+            ..self.clone()
+        }
     }
 
     /// Both prompts one after the other, as ComfyUI's `ConditioningConcat`; the first one's vector
@@ -234,6 +260,9 @@ impl Conditioning {
         model: &DiffusionModel,
         request: &SampleRequest<'_>,
     ) -> Vec<f32> {
+        if matches!(model.net(), Denoiser::Wan(_)) {
+            return self.clip.extra_values(model, request);
+        }
         let shape = LatentShape::of(request.latent);
         let pixels = shape.batch * shape.height * shape.width;
         let fitted = |latent: &Latent| {

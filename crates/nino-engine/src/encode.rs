@@ -1,7 +1,10 @@
 //! Pictures and clips to latents.
 
+mod clip;
 mod encoder;
 mod fitting;
+
+pub use clip::{FloatFrames, encode_clip};
 
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};

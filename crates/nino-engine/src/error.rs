@@ -16,6 +16,8 @@ pub enum EngineError {
     #[error(transparent)]
     Weights(#[from] nino_weights::Error),
     #[error(transparent)]
+    File(#[from] nino_files::FileError),
+    #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -51,8 +53,38 @@ pub enum EngineError {
     VideoLatent { frames: usize, vae: String },
     #[error("{frames} latent frames for {model}, which makes single pictures")]
     FramesForPictures { frames: usize, model: &'static str },
+    #[error("{what} has {} latent frames of {}x{}, the clip {} of {}x{}", found.frames, found.width, found.height, expected.frames, expected.width, expected.height)]
+    SeenSize {
+        what: &'static str,
+        expected: crate::LatentSize,
+        found: crate::LatentSize,
+    },
+    #[error("{model} takes {extra} channels beside the latent, and the frames to see have {found}")]
+    SeenChannels {
+        model: String,
+        extra: usize,
+        found: usize,
+    },
+    #[error("{model} looks at pictures by tokens of width {expected}, and these have {found}")]
+    ImageWidth {
+        model: String,
+        expected: usize,
+        found: usize,
+    },
     #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
+    #[error("{found} weights of frames for a latent of {expected} frames")]
+    FrameMask { expected: usize, found: usize },
+    #[error("{model} makes clips of words alone, and takes no picture")]
+    NoPictureInput { model: String },
+    #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
+    OtherJournal { path: PathBuf },
+    #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
+    Journal {
+        path: PathBuf,
+        action: &'static str,
+        source: std::io::Error,
+    },
     #[error("the clip has no frames")]
     NoFrames,
     #[error("frame {frame} is {}x{}, those before it {}x{}", found.0, found.1, expected.0, expected.1)]
@@ -90,6 +122,10 @@ pub enum EngineError {
         wanted: usize,
         found: usize,
     },
+    #[error("{}: the text encoder's vocabulary is not in the file (spiece_model), nor beside it (spiece.model)", path.display())]
+    NoVocabulary { path: PathBuf },
+    #[error("{}: not a CLIP image encoder", path.display())]
+    NotAnImageEncoder { path: PathBuf },
     #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
     #[error("{}: no VAE in this file, and none was given", path.display())]
@@ -275,6 +311,11 @@ impl EngineError {
             | EngineError::Misfits { .. }
             | EngineError::NoUnet { .. }
             | EngineError::NotAnEncoder { .. }
+            | EngineError::NoVocabulary { .. }
+            | EngineError::NotAnImageEncoder { .. }
+            | EngineError::OtherJournal { .. }
+            | EngineError::Journal { .. }
+            | EngineError::File(_)
             | EngineError::MissingVae { .. }
             | EngineError::UnknownFamily { .. }
             | EngineError::NoPart { .. }
@@ -284,6 +325,11 @@ impl EngineError {
             EngineError::Channels { .. }
             | EngineError::VideoLatent { .. }
             | EngineError::VideoFrames { .. }
+            | EngineError::SeenSize { .. }
+            | EngineError::SeenChannels { .. }
+            | EngineError::ImageWidth { .. }
+            | EngineError::NoPictureInput { .. }
+            | EngineError::FrameMask { .. }
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }
             | EngineError::Encoders { .. }
@@ -361,6 +407,7 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::Clip(1280) => "OpenCLIP-G".to_owned(),
         Encoder::Clip(other) => format!("a CLIP of width {other}"),
         Encoder::T5 => "T5-XXL".to_owned(),
+        Encoder::Umt5 => "UMT5-XXL".to_owned(),
     };
     let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {

@@ -9,7 +9,7 @@ mod request;
 mod start;
 mod stopped;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::encode_beside;

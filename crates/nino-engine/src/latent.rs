@@ -108,8 +108,8 @@ impl Latent {
             ..Latent::from_planes(&entry.shape, &values, path)?
         })
     }
+
     /// Makes a latent from `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
-    /// From `[b, c, h, w]` or `[b, c, t, h, w]`; `path` is for messages.
     pub fn from_planes(
         shape: &[usize],
         planes: &[f32],
@@ -270,8 +270,8 @@ impl Latent {
         }
         latent
     }
+
     /// The latent at another size, every frame of every picture or clip of the batch.
-    /// At another size, every frame of every picture or clip of the batch.
     #[must_use]
     pub fn resized(&self, height: usize, width: usize, how: Upscale) -> Latent {
         if (self.height, self.width) == (height, width) {
@@ -287,6 +287,14 @@ impl Latent {
             width,
             values,
             ..self.clone()
+        }
+    }
+
+    /// A latent of the same shape that has no values.
+    pub(crate) fn without_values(&self) -> Latent {
+        Latent {
+            values: Vec::new(),
+            ..*self
         }
     }
 

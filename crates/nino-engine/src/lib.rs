@@ -32,16 +32,23 @@ mod text;
 mod units;
 mod vae;
 mod values;
+mod video;
+mod vision;
 
 pub use builtin::{BUILTIN, builtin_model, is_builtin};
-pub use conditioning::{Area, Conditioning, Region, Seen, SizeHint};
+pub use conditioning::{
+    Area, ClipHints, Conditioning, Followed, ImageStates, Region, Seen, SeenFrames, SizeHint,
+};
 pub use control::{Control, Event, Stage};
 pub use decode::{
     Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
     Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
 };
 pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Reopening, Tier};
-pub use encode::{EncodeOptions, Encoded, OpenFrames, encode, encode_image, encode_video};
+pub use encode::{
+    EncodeOptions, Encoded, FloatFrames, OpenFrames, encode, encode_clip, encode_image,
+    encode_video,
+};
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
@@ -70,9 +77,16 @@ pub use nino_sample::{
 };
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
-pub use sample::{Noise, Preview, Reached, SampleRequest, Sampled, Unfinished, sample, sigmas};
+pub use sample::{
+    Noise, Preview, Reached, Remember, SampleRequest, Sampled, Unfinished, sample, sigmas,
+};
 pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
 pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
 pub use vae::VaeFile;
+pub use video::{
+    Between, ClipSize, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
+    make_between, make_video, plan_video,
+};
+pub use vision::{ImageEncoder, Square, encode_for_clip};

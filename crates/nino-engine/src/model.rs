@@ -13,6 +13,7 @@ mod lora;
 pub(crate) mod remade;
 mod spec;
 mod text_encoders;
+mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
 pub use diffusion::{Defaults, DiffusionModel};

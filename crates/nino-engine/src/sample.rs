@@ -12,9 +12,10 @@ mod request;
 
 use crate::model::remade;
 use crate::store::{Lease, Network};
-use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Mask, Stage, Store};
+use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store};
 use denoise::{DenoiserPlan, PlanSpec, Prompted, Whole};
 use nino_graph::Plan;
+use nino_models::Family;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
 pub use preview::Preview;
@@ -23,8 +24,8 @@ use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
 pub(crate) use rehearse::rehearse;
-pub use request::{Noise, SampleRequest};
-use std::cell::Cell;
+pub use request::{Noise, Remember, SampleRequest};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ impl LatentShape {
     }
 
     /// Latent pixels of one picture or of all frames of one clip.
-    fn pixels(self) -> usize {
+    pub(crate) fn pixels(self) -> usize {
         self.frames * self.height * self.width
     }
 
@@ -218,6 +219,7 @@ fn plan(
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
+    let clip = request.positive.first().map(|p| &p.clip);
     let spec = PlanSpec {
         shape: LatentShape::of(request.latent),
         tokens: request.tokens(model),
@@ -229,6 +231,8 @@ fn plan(
             .positive
             .first()
             .map_or_else(Vec::new, |p| p.reference_sizes(model)),
+        image_tokens: clip.map_or(0, |c| c.image_tokens(model)),
+        controls: clip.map_or(0, |c| c.n_controls(model)),
         host_bytes: request.host_bytes(),
     };
     plan_for(store, model, &spec)
@@ -271,17 +275,24 @@ impl Run<'_> {
                 image_len: shape.item_len(),
             });
         }
+        let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
             if let Some(sigma) = sigma {
                 sigma.set(level);
             }
-            guided.denoise(x, level, out)
+            let Some(memory) = request.memory else {
+                return guided.denoise(x, level, out);
+            };
+            remembered(memory, level, out, |out| guided.denoise(x, level, out)).map_err(|error| {
+                *forgotten.borrow_mut() = error;
+                Stop
+            })
         };
         let latent = request
             .latent
             .in_model_units(model.latent_format())
             .planes();
-        let mask = request.mask.map(|mask| latent_mask(mask, shape));
+        let mask = request.mask_values();
         let noise = match request.noise {
             Noise::Seeded => noise::initial(request.seed, shape.len()),
             Noise::SeededAt(places) => noise::initial_at(request.seed, shape.item_len(), places)
@@ -298,6 +309,8 @@ impl Run<'_> {
             latent: &latent,
             noise: &noise,
             mask: mask.as_deref(),
+            // A model that is told which frames are given sees them as they are.
+            clean: model.family == Family::Wan5B,
         };
         control.progress(0, request.sigmas.len().saturating_sub(1))?;
         let mut last = LastStep::new(shape.len());
@@ -310,7 +323,7 @@ impl Run<'_> {
             })
         };
         let sampled = ksampler::sample(&job, &mut denoiser, &mut on_step);
-        let error = stopped.or(control.check().err());
+        let error = stopped.or(forgotten.take()).or(control.check().err());
         let sampled = match (error, sampled) {
             (None, Ok(sampled)) => sampled,
             (error, sampled) => {
@@ -361,6 +374,41 @@ impl Run<'_> {
     }
 }
 
+/// A prediction that was kept, or one that is made and kept. `None` is the network's own error.
+fn remembered(
+    memory: &dyn Remember,
+    level: f32,
+    out: Output<'_>,
+    make: impl FnOnce(Output<'_>) -> Result<(), Stop>,
+) -> Result<(), Option<EngineError>> {
+    let Output {
+        denoised,
+        mut uncond,
+        force_uncond,
+    } = out;
+    // Both sides are one record.
+    let n = denoised.len();
+    let mut both = vec![0.0; n + uncond.as_ref().map_or(0, |u| u.len())];
+    if memory.recall(level, &mut both)? {
+        denoised.copy_from_slice(&both[..n]);
+        if let Some(uncond) = uncond {
+            uncond.copy_from_slice(&both[n..]);
+        }
+        return Ok(());
+    }
+    let made = make(Output {
+        denoised: &mut *denoised,
+        uncond: uncond.as_deref_mut(),
+        force_uncond,
+    });
+    made.map_err(|Stop| None)?;
+    both[..n].copy_from_slice(denoised);
+    if let Some(uncond) = uncond {
+        both[n..].copy_from_slice(uncond);
+    }
+    Ok(memory.keep(level, &both)?)
+}
+
 /// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a
 /// picture: it is told, and there are no more.
 fn tell(
@@ -382,13 +430,6 @@ fn tell(
         }
     }
     Ok(())
-}
-
-/// The mask for every value of the latent, `[b, c, t, h, w]`; it is the same for all frames.
-fn latent_mask(mask: &Mask, shape: LatentShape) -> Vec<f32> {
-    let mask = mask.resized(shape.width, shape.height);
-    let times = shape.batch * shape.channels * shape.frames;
-    mask.values.repeat(times)
 }
 
 /// What is outside the mask is the start's to the bit, not up to the rounding of the last step.

@@ -111,8 +111,9 @@ fn encode(
     let mut pooled: Vec<Vec<f32>> = vec![Vec::new(); prompts.len()];
     for (i, encoder) in text.encoders().iter().enumerate() {
         let inversions = Inversions::new(embeddings, inversion_key(encoder.config.kind()));
+        let tokenizer = text.tokenizer(i)?;
         let read = |prompt: &&str| {
-            tokenize(text.tokenizer(i), &text.layout(i), prompt, &|name| {
+            tokenize(tokenizer, &text.layout(i), prompt, &|name| {
                 inversions.get(name).map(|v| v.len())
             })
         };
@@ -184,6 +185,7 @@ fn inversion_key(encoder: Encoder) -> &'static str {
         Encoder::Clip(1024) => "clip_h",
         Encoder::Clip(_) => "clip_g",
         Encoder::T5 => "t5xxl",
+        Encoder::Umt5 => "umt5xxl",
     }
 }
 

@@ -90,7 +90,7 @@ impl Picture {
 }
 
 /// The largest part of `w` by `h` of that aspect ratio: where it begins, its width and height.
-pub(crate) fn centered(w: usize, h: usize, aspect: f64) -> ((usize, usize), usize, usize) {
+pub fn centered(w: usize, h: usize, aspect: f64) -> ((usize, usize), usize, usize) {
     let old = w as f64 / h as f64;
     let (mut x, mut y) = (0, 0);
     if old > aspect {

@@ -178,3 +178,49 @@ fn slerp(a: &[f32], b: &[f32], ratio: f32, out: &mut [f32]) {
         *o = (of_a * unit(a, norm_a) + of_b * unit(b, norm_b)) * length;
     }
 }
+
+/// Resizes with a bicubic filter that is as wide as what it shrinks, so that nothing is left out:
+/// torch's `interpolate` with `mode="bicubic", antialias=True`.
+pub fn resize_smooth(values: &[f32], (h, w, c): Size, (height, width): (usize, usize)) -> Vec<f32> {
+    let across = smooth_along(values, (h, w, c), width);
+    let turned = smooth_along(&transposed(&across, (h, width, c)), (width, h, c), height);
+    transposed(&turned, (width, height, c))
+}
+
+/// Resizes the second axis to `n`.
+fn smooth_along(values: &[f32], (h, w, c): Size, n: usize) -> Vec<f32> {
+    let mut out = vec![0.0; h * n * c];
+    let taps: Vec<_> = (0..n).map(|i| smooth_taps(i, w, n)).collect();
+    let rows = values.chunks_exact(w * c).zip(out.chunks_exact_mut(n * c));
+    for (row, out) in rows {
+        for ((first, weights), out) in taps.iter().zip(out.chunks_exact_mut(c)) {
+            for (pixel, weight) in row[first * c..].chunks_exact(c).zip(weights) {
+                let sum = out.iter_mut().zip(pixel);
+                sum.for_each(|(o, v)| *o += weight * v);
+            }
+        }
+    }
+    out
+}
+
+/// The first sample that counts for sample `i` of `n`, out of `of`, and the weights from it on.
+fn smooth_taps(i: usize, of: usize, n: usize) -> (usize, Vec<f32>) {
+    /// Keys' kernel with a = -0.5, which torch has for this filter.
+    fn keys(t: f32) -> f32 {
+        const A: f32 = -0.5;
+        match t.abs() {
+            t if t < 1.0 => ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0,
+            t if t < 2.0 => ((A * t - 5.0 * A) * t + 8.0 * A) * t - 4.0 * A,
+            _ => 0.0,
+        }
+    }
+    let scale = of as f32 / n as f32;
+    let wide = scale.max(1.0);
+    let (support, center) = (2.0 * wide, scale * (i as f32 + 0.5));
+    let first = ((center - support + 0.5) as isize).max(0) as usize;
+    let end = ((center + support + 0.5) as usize).min(of);
+    let weights = (first..end).map(|at| keys((at as f32 - center + 0.5) / wide));
+    let weights: Vec<f32> = weights.collect();
+    let sum: f32 = weights.iter().sum();
+    (first, weights.into_iter().map(|w| w / sum).collect())
+}

@@ -4,7 +4,7 @@
 //! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
 //! golden; `docs/adding-a-model.md` walks through it.
 
-use crate::{Find, Params, flux, unet};
+use crate::{Find, Params, flux, unet, wan_transformer};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -13,6 +13,7 @@ use nino_graph::{Graph, GraphError, Node, Shape};
 pub enum Denoiser {
     Unet(unet::Config),
     Flux(flux::Config),
+    Wan(wan_transformer::Config),
 }
 
 /// What a graph of a denoiser is recorded for.
@@ -29,6 +30,10 @@ pub struct DenoiserShape {
     /// Rows and columns of the latents to look at beside the one that is denoised; only of models
     /// that take them ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
+    /// Tokens of CLIP's view of pictures; only of models that look at it ([`Wants::image`]).
+    pub image_tokens: usize,
+    /// Clips to follow; only of models that follow some ([`Wants::control`]).
+    pub controls: usize,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -47,6 +52,12 @@ pub struct Wants {
     /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to
     /// edit.
     pub extra: usize,
+    /// Whether every frame has a timestep of its own.
+    pub frame_times: bool,
+    /// Width of the tokens of CLIP's view of a picture, which it may be shown.
+    pub image: Option<usize>,
+    /// Channels of clips to follow (VACE); it needs at least one.
+    pub control: Option<usize>,
 }
 
 /// How a model takes guidance as an input.
@@ -71,7 +82,7 @@ pub struct DenoiserGraph {
     /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is
     /// not 0.
     pub extra: Option<Node>,
-    /// Timesteps `[rows]`, f32.
+    /// Timesteps `[rows]`, f32; `[rows·frames]` of [`Wants::frame_times`].
     pub t: Node,
     /// `[rows, tokens, context]`
     pub context: Node,
@@ -81,6 +92,11 @@ pub struct DenoiserGraph {
     pub guidance: Option<Node>,
     /// Latents to look at, `[rows, h, w, c]` each.
     pub references: Vec<Node>,
+    /// CLIP's view of pictures, `[rows, n, width]`.
+    pub image: Option<Node>,
+    /// Clips to follow: frames of the latent's shape with [`Wants::control`] channels, and how much
+    /// each counts, `[1]`.
+    pub controls: Vec<wan_transformer::Control>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -88,12 +104,14 @@ pub struct DenoiserGraph {
 impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
-        let optional = [self.label, self.guidance, self.extra];
+        let optional = [self.label, self.guidance, self.extra, self.image];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
+        let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
         std::iter::once(self.context)
             .chain(optional)
             .chain(references)
+            .chain(controls)
     }
 }
 
@@ -102,6 +120,7 @@ impl Denoiser {
     pub fn detect(find: &Find) -> Option<Denoiser> {
         let unet = unet::Config::detect(find).map(Denoiser::Unet);
         unet.or_else(|| flux::Config::detect(find).map(Denoiser::Flux))
+            .or_else(|| wan_transformer::Config::detect(find).map(Denoiser::Wan))
     }
 
     pub fn wants(&self) -> Wants {
@@ -113,6 +132,9 @@ impl Denoiser {
                 label: c.adm_in,
                 guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
                 extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: false,
+                image: None,
+                control: None,
             },
             Denoiser::Flux(c) => Wants {
                 channels: c.out_channels,
@@ -125,6 +147,20 @@ impl Denoiser {
                     flux::Modulation::Approximated { .. } => Guidance::Number(0.0),
                 },
                 extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: false,
+                image: None,
+                control: None,
+            },
+            Denoiser::Wan(c) => Wants {
+                channels: c.out_channels,
+                frames: true,
+                context: c.context_dim,
+                label: None,
+                guidance: Guidance::None,
+                extra: c.in_channels.saturating_sub(c.out_channels),
+                frame_times: c.has_frame_times(),
+                image: c.image.map(|i| i.width),
+                control: c.vace.map(|v| v.in_channels),
             },
         }
     }
@@ -162,6 +198,9 @@ impl Denoiser {
             label,
             guidance,
             extra,
+            frame_times,
+            image,
+            control,
         } = self.wants();
         let rows = shape.rows;
         let latent = |channels: usize| match (frames, shape.frames, shape.height, shape.width) {
@@ -170,7 +209,12 @@ impl Denoiser {
         };
         let x = g.input("x", latent(channels), dtype);
         let extra = (extra > 0).then(|| g.input("extra", latent(extra), dtype));
-        let t = g.input("t", [rows], DType::F32);
+        let n_times = if frame_times {
+            rows * shape.frames
+        } else {
+            rows
+        };
+        let t = g.input("t", [n_times], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
         let label = label.map(|n| g.input("label", [rows, n], dtype));
         let guidance = match guidance {
@@ -181,6 +225,17 @@ impl Denoiser {
         let looked_at = shape.references.iter().enumerate();
         let references: Vec<Node> = looked_at
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
+            .collect();
+        let image = image.filter(|_| shape.image_tokens > 0);
+        let image = image.map(|width| g.input("image", [rows, shape.image_tokens, width], dtype));
+        let followed = control
+            .into_iter()
+            .flat_map(|n| (0..shape.controls).map(move |i| (i, n)));
+        let controls: Vec<_> = followed
+            .map(|(i, channels)| wan_transformer::Control {
+                frames: g.input(&format!("control {i}"), latent(channels), dtype),
+                strength: g.input(&format!("strength {i}"), [1], dtype),
+            })
             .collect();
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
@@ -205,6 +260,17 @@ impl Denoiser {
                 };
                 flux::flux(g, params, config, inputs)
             }
+            Denoiser::Wan(config) => {
+                let inputs = wan_transformer::Inputs {
+                    x: seen,
+                    t,
+                    context,
+                    image,
+                    reference: references.last().copied(),
+                    controls: &controls,
+                };
+                wan_transformer::transformer(g, params, config, inputs)
+            }
         };
         DenoiserGraph {
             graph: Graph::new(),
@@ -215,6 +281,8 @@ impl Denoiser {
             label,
             guidance,
             references,
+            image,
+            controls,
             out,
         }
     }
@@ -230,11 +298,12 @@ impl Denoiser {
     }
 
     /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to.
+    /// trained to. Wan looks at the last one, a frame of the clip's size.
     pub fn takes_references(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
+            Denoiser::Wan(c) => c.reference.is_some(),
         }
     }
 
@@ -243,7 +312,7 @@ impl Denoiser {
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
-            Denoiser::Flux(_) => true,
+            Denoiser::Flux(_) | Denoiser::Wan(_) => true,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! lists from here.
 
 use crate::{
-    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip, kl, t5,
-    unet,
+    Chunk, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Vae, VaeError, clip,
+    clip_vision, kl, t5, unet,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -16,6 +16,7 @@ use nino_weights::{Entry, Format, Index};
 pub enum Network {
     Denoiser(Denoiser),
     ClipText(clip::Config),
+    ClipVision(clip_vision::Config),
     T5(t5::Config),
     Vae(Vae),
 }
@@ -54,9 +55,10 @@ impl Network {
     /// Whether this crate has a model of the network.
     pub fn is_written(net: Net) -> bool {
         match net {
-            Net::Unet | Net::Flux | Net::ClipText | Net::T5 => true,
+            Net::Unet | Net::Flux | Net::Wan => true,
+            Net::ClipText | Net::ClipVision | Net::T5 => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
-            Net::ControlNet | Net::Wan | Net::ClipVision => false,
+            Net::ControlNet => false,
         }
     }
 
@@ -64,13 +66,14 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux => Denoiser::detect(find).map(Network::Denoiser),
+            Net::Unet | Net::Flux | Net::Wan => Denoiser::detect(find).map(Network::Denoiser),
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
             Net::T5 => t5::Config::detect(find).map(Network::T5),
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => {
                 Vae::detect(find).map(Network::Vae)
             }
-            Net::ControlNet | Net::Wan | Net::ClipVision => None,
+            Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
+            Net::ControlNet => None,
         }
     }
 }
@@ -87,6 +90,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
             projection.into_iter().for_each(|t| t.need = Need::Optional);
             Ok(tensors)
         }
+        Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Vae(vae) => vae_tensors(vae),
     }
@@ -124,22 +128,27 @@ impl TensorSpec {
 const SIDE: usize = 64;
 
 fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
-    // Neither heads nor groups are the size of any tensor: one of each divides every width.
+    // Neither heads nor groups of a UNet are the size of any tensor: one of each divides every
+    // width.
     let denoiser = match denoiser {
         Denoiser::Unet(c) => Denoiser::Unet(unet::Config {
             heads: unet::Heads::Count(1),
             groups: 1,
             ..c.clone()
         }),
-        other @ Denoiser::Flux(_) => other.clone(),
+        other @ (Denoiser::Flux(_) | Denoiser::Wan(_)) => other.clone(),
     };
+    // A Wan transformer has layers for a frame to look at, which every other input goes without.
+    let looks_at = matches!(&denoiser, Denoiser::Wan(c) if c.reference.is_some());
     let shape = DenoiserShape {
         rows: 1,
         frames: 1,
         height: SIDE,
         width: SIDE,
         tokens: 1,
-        references: Vec::new(),
+        references: looks_at.then_some([SIDE, SIDE]).into_iter().collect(),
+        image_tokens: 1,
+        controls: 1,
     };
     let params = Params::uniform(DType::F16);
     Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)
@@ -161,6 +170,18 @@ fn clip_graph(c: &clip::Config) -> Result<Graph, GraphError> {
         pooled: clip::Pooled::Projected,
     };
     clip::encoder(&mut g, &p, c, x, end, all);
+    g.finish()
+}
+
+fn clip_vision_graph(c: &clip_vision::Config) -> Result<Graph, GraphError> {
+    let c = &clip_vision::Config {
+        heads: 1,
+        ..c.clone()
+    };
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let pixels = g.input("pixels", [1, c.image, c.image, 3], DType::F32);
+    clip_vision::encoder(&mut g, &p, c, pixels, 1);
     g.finish()
 }
 

@@ -2,12 +2,10 @@
 //! component is the model whose list differs least from what is there, and the difference is
 //! reported whole: missing, unknown, mis-shaped.
 //!
-//! Lists of networks that have a model in this crate come from its recorded graph
-//! ([`crate::describe`]); `unwritten` holds those of networks that have none yet.
+//! The lists come from the recorded graphs of the models ([`crate::describe`]).
 
 mod kind;
 mod twins;
-mod unwritten;
 
 use crate::difference::Difference;
 use nino_weights::lora::{self, LoraFormat};
@@ -109,7 +107,7 @@ pub(crate) fn closest(component: &Component) -> Option<(Kind, Difference)> {
     let mut best: Option<(Kind, Difference)> = None;
     for kind in Kind::of_net(component.net) {
         for tensors in kind.lists() {
-            let difference = Difference::between(component, &tensors);
+            let difference = Difference::between(component, tensors);
             if difference.is_empty() {
                 return Some((kind, difference));
             }

@@ -41,13 +41,16 @@ impl Extra {
 
 /// Tensors that may be there without being a fault, each with its reason. Schedules and averages
 /// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
-const EXTRAS: [Extra; 6] = [
+const EXTRAS: [Extra; 8] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
     Extra::of(Net::ClipText, "attn_mask"),
     // Positions 0, 1, 2 and so on, a constant saved as a buffer.
     Extra::of(Net::ClipText, "text_model.embeddings.position_ids"),
+    // They make one vector of a picture, for which nothing here has a use.
+    Extra::of(Net::ClipVision, "vision_model.post_layernorm."),
+    Extra::of(Net::ClipVision, "visual_projection."),
     // How many batches made Flux.2's statistics: of use to training only.
     Extra::of(Net::KlVae, "bn.num_batches_tracked"),
     // Averages over training, beside the weights that are used.

@@ -16,6 +16,10 @@ pub enum Family {
     /// Flux.1, guided or not.
     Flux,
     Chroma,
+    /// Wan 2.1, and the two experts of 2.2.
+    Wan,
+    /// Wan 2.2 5B, which has a latent space of its own.
+    Wan5B,
     /// The model in the box.
     Emoji,
 }
@@ -43,6 +47,8 @@ pub enum Encoder {
     Clip(usize),
     /// T5, of the width that the model's context has.
     T5,
+    /// Its multilingual kin.
+    Umt5,
 }
 
 /// What the label vector is made of.
@@ -103,6 +109,20 @@ const CHROMA: Facts = Facts {
     label: Label::None,
     ..FLUX
 };
+const WAN: Facts = Facts {
+    name: "Wan",
+    latent: "wan21",
+    encoders: &[Encoder::Umt5],
+    size: 480,
+    label: Label::None,
+    ..FLUX
+};
+const WAN_5B: Facts = Facts {
+    name: "Wan 2.2 5B",
+    latent: "wan22",
+    size: 704,
+    ..WAN
+};
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
     latent: "nino",
@@ -112,13 +132,15 @@ const EMOJI: Facts = Facts {
 };
 
 impl Family {
-    pub const ALL: [Family; 7] = [
+    pub const ALL: [Family; 9] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
         Family::SdxlRefiner,
         Family::Flux,
         Family::Chroma,
+        Family::Wan,
+        Family::Wan5B,
         Family::Emoji,
     ];
 
@@ -137,6 +159,11 @@ impl Family {
                 Modulation::PerBlock { .. } => Family::Flux,
                 Modulation::Approximated { .. } => Family::Chroma,
             }),
+            (Denoiser::Wan(c), ..) => match c.out_channels {
+                16 => Some(Family::Wan),
+                48 => Some(Family::Wan5B),
+                _ => None,
+            },
         }
     }
 
@@ -154,6 +181,8 @@ impl Family {
             Family::SdxlRefiner => &SDXL_REFINER,
             Family::Flux => &FLUX,
             Family::Chroma => &CHROMA,
+            Family::Wan => &WAN,
+            Family::Wan5B => &WAN_5B,
             Family::Emoji => &EMOJI,
         }
     }

@@ -92,7 +92,7 @@ pub fn flux(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
 
 /// Squares of the latent as tokens `[b, n, c·2·2]`, and how many rows and columns of them.
 fn patches(g: &mut Graph, x: Node) -> (Node, [usize; 2]) {
-    let x = even(g, x);
+    let x = even(g, x, [1, 2]);
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(x)[axis]);
     let (rows, columns) = (h / PATCH, w / PATCH);
     let x = g.pixel_unshuffle(x, PATCH); // [b, h/2, w/2, c·2·2]
@@ -100,9 +100,10 @@ fn patches(g: &mut Graph, x: Node) -> (Node, [usize; 2]) {
     (g.reshape(x, [b, rows * columns, width]), [rows, columns])
 }
 
-/// Latents of an odd size get their first row or column once more at the end.
-fn even(g: &mut Graph, mut x: Node) -> Node {
-    for axis in [1, 2] {
+/// Latents of an odd size along one of these axes get their first row or column once more at the
+/// end.
+pub(crate) fn even(g: &mut Graph, mut x: Node, axes: [usize; 2]) -> Node {
+    for axis in axes {
         if !g.shape(x)[axis].is_multiple_of(PATCH) {
             let first = g.slice(x, axis, 0, 1);
             x = g.concat(&[x, first], axis);

@@ -6,6 +6,7 @@
 //! is, and [`open()`] is the way from a file to weights that fit.
 
 pub mod clip;
+pub mod clip_vision;
 mod denoiser;
 pub mod describe;
 pub mod detect;
@@ -23,6 +24,7 @@ pub mod taesd;
 pub mod unet;
 mod vae;
 pub mod wan;
+pub mod wan_transformer;
 mod weights;
 
 pub use denoiser::{Denoiser, DenoiserGraph, DenoiserShape, Guidance, Wants};

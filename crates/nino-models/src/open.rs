@@ -106,7 +106,9 @@ pub fn open_vae(
             params: opened.params,
             halves: opened.halves,
         }),
-        Network::Denoiser(_) | Network::ClipText(_) | Network::T5(_) => None,
+        Network::Denoiser(_) | Network::ClipText(_) | Network::ClipVision(_) | Network::T5(_) => {
+            None
+        }
     }))
 }
 

@@ -287,6 +287,11 @@ impl<'a> Params<'a> {
         self.once(g, name, Shape::from([n]), |_| DType::F32)
     }
 
+    /// A few vectors as one tensor, such as a block's modulation. Always f32, as [`Params::vector`].
+    pub fn small(&self, g: &mut Graph, name: &str, shape: impl Into<Shape>) -> Node {
+        self.once(g, name, shape.into(), |_| DType::F32)
+    }
+
     fn declare(&self, g: &mut Graph, name: &str, shape: Shape) -> Node {
         self.once(g, name, shape, |stored| storage(stored, shape))
     }

@@ -42,10 +42,13 @@ pub(crate) const SCALE: &str = ".scale";
 
 /// The step from a stored shape to a graph's shape, or `None` when they do not belong together.
 pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
+    // A kernel over one frame may be stored with or without that dimension.
+    let over_one_frame = |rank: usize, kernel: &[usize]| rank == 4 && kernel.first() == Some(&1);
     if let [cout, cin, kernel @ ..] = stored
         && matches!(kernel.len(), 2 | 3)
-        && wanted.rank() == stored.len()
+        && (wanted.rank() == stored.len() || over_one_frame(wanted.rank(), kernel))
     {
+        let kernel = &kernel[stored.len() - wanted.rank()..];
         let fits = wanted[0] == *cout
             && wanted[1..wanted.rank() - 1] == *kernel
             && wanted.last_dim() == *cin;

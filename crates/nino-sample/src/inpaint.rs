@@ -13,6 +13,8 @@ pub struct Inpaint<'a> {
     mask: &'a [f32],
     latent: &'a [f32],
     noise: &'a [f32],
+    /// What is outside the mask is seen as it is.
+    pub(crate) clean: bool,
     input: Vec<f32>,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Inpaint<'a> {
             mask,
             latent,
             noise,
+            clean: false,
             input,
         })
     }
@@ -48,7 +51,10 @@ impl<'a> Inpaint<'a> {
 
 impl Denoise for Inpaint<'_> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
-        let (noise_scale, latent_scale) = self.prediction.noise_scales(sigma, false);
+        let (noise_scale, latent_scale) = match self.clean {
+            true => (0.0, 1.0),
+            false => self.prediction.noise_scales(sigma, false),
+        };
         for (i, input) in self.input.iter_mut().enumerate() {
             let original = noise_scale * self.noise[i] + latent_scale * self.latent[i];
             *input = x[i] * self.mask[i] + original * (1.0 - self.mask[i]);

@@ -99,6 +99,8 @@ pub struct Job<'a> {
     pub noise: &'a [f32],
     /// 1 where to paint; `None` paints everywhere.
     pub mask: Option<&'a [f32]>,
+    /// Outside the mask, the denoiser sees the latent as it is instead of noised to the level.
+    pub clean: bool,
 }
 
 /// Runs a job. An empty list of levels returns the latent.
@@ -116,6 +118,7 @@ pub fn sample(
         latent,
         noise,
         mask,
+        clean,
     } = *job;
     if noise.len() != latent.len() {
         let (expected, found) = (latent.len(), noise.len());
@@ -142,6 +145,7 @@ pub fn sample(
         Some(mask) => {
             let noise = fresh.as_deref().unwrap_or(noise);
             inpaint = Inpaint::new(denoiser, model.prediction, mask, latent, noise)?;
+            inpaint.clean = clean;
             &mut inpaint
         }
         None => denoiser,

@@ -128,6 +128,14 @@ impl Layout {
         }
     }
 
+    /// UMT5 as Wan was trained with it: at least 512 tokens.
+    pub fn umt5_wan() -> Layout {
+        Layout {
+            min_length: 512,
+            ..Layout::t5_flux()
+        }
+    }
+
     /// T5 as Chroma was trained with it: nothing but the prompt.
     pub fn t5_chroma() -> Layout {
         Layout {

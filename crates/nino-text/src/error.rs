@@ -16,6 +16,12 @@ pub enum Error {
     PieceId { id: u32, n: usize },
     #[error("the vocabulary's map of characters, {bytes} bytes, is cut short")]
     Charsmap { bytes: usize },
+    #[error("the sentencepiece vocabulary, {bytes} bytes, is damaged")]
+    SentencePiece { bytes: usize },
+    #[error("the sentencepiece vocabulary is not a unigram model but of kind {kind}")]
+    NotUnigram { kind: u64 },
+    #[error("piece {id} of the sentencepiece vocabulary is not UTF-8")]
+    PieceText { id: u32 },
     #[error("the prompt nests parentheses deeper than {limit} levels")]
     Nesting { limit: usize },
 }

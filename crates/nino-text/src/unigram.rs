@@ -6,9 +6,11 @@
 
 mod charsmap;
 mod load;
+mod sentencepiece;
 
 use crate::error::Error;
 use charsmap::Charsmap;
+use std::collections::HashSet;
 
 /// A vocabulary with its scores, and how text is normalized before it is cut.
 pub struct Unigram {
@@ -18,6 +20,8 @@ pub struct Unigram {
     /// Pieces that are found in the text as it is, before anything else.
     special: Vec<(String, u32)>,
     unknown: u32,
+    /// Ids of the 256 bytes, for characters that the vocabulary lacks; empty for none.
+    bytes: Vec<u32>,
     unknown_score: f64,
     normalizer: Charsmap,
 }
@@ -28,6 +32,10 @@ pub struct Pieces<'a> {
     pub pieces: Vec<(String, f32)>,
     /// Ids of the pieces that stand for themselves wherever they are in a text, such as `</s>`.
     pub special: Vec<u32>,
+    /// Ids of the pieces that no text has, such as padding.
+    pub unmatched: Vec<u32>,
+    /// Ids of the 256 bytes, which stand for characters without a piece; empty for none.
+    pub bytes: Vec<u32>,
     /// The piece for what the vocabulary lacks.
     pub unknown: u32,
     /// Sentencepiece's compiled map of characters; empty for none.
@@ -44,7 +52,8 @@ impl Unigram {
     /// A vocabulary of any model.
     pub fn new(given: Pieces<'_>) -> Result<Unigram, Error> {
         let n = given.pieces.len();
-        let out_of_range = given.special.iter().chain([&given.unknown]);
+        let listed = given.special.iter().chain(&given.unmatched);
+        let out_of_range = listed.chain(&given.bytes).chain([&given.unknown]);
         if let Some(&id) = out_of_range.into_iter().find(|&&id| id as usize >= n) {
             return Err(Error::PieceId { id, n });
         }
@@ -52,9 +61,10 @@ impl Unigram {
         let special = special.map(|&id| (given.pieces[id as usize].0.clone(), id));
         let special = special.filter(|(text, _)| !text.is_empty()).collect();
         let scores: Vec<f32> = given.pieces.iter().map(|(_, score)| *score).collect();
+        let unmatched: HashSet<u32> = given.unmatched.into_iter().collect();
         let texts = given.pieces.into_iter().zip(0..);
         let mut sorted: Vec<(Box<[u8]>, u32)> = texts
-            .filter(|((text, _), _)| !text.is_empty())
+            .filter(|((text, _), id)| !text.is_empty() && !unmatched.contains(id))
             .map(|((text, _), id)| (text.into_bytes().into_boxed_slice(), id))
             .collect();
         sorted.sort();
@@ -63,6 +73,7 @@ impl Unigram {
             sorted,
             special,
             unknown: given.unknown,
+            bytes: given.bytes,
             unknown_score: f64::from(least) - UNKNOWN_PENALTY,
             scores,
             normalizer: Charsmap::new(given.charsmap)?,
@@ -120,7 +131,8 @@ impl Unigram {
         }
     }
 
-    /// The likeliest pieces of one word. Neighboring characters without a piece are one unknown.
+    /// The likeliest pieces of one word. Characters without a piece are their bytes; where those
+    /// have no pieces either, neighboring ones are one unknown.
     fn word(&self, word: &str, ids: &mut Vec<u32>) {
         let bytes = word.as_bytes();
         let mut best: Vec<Option<Step>> = vec![None; bytes.len() + 1];
@@ -152,7 +164,10 @@ impl Unigram {
         let mut end = bytes.len();
         while let Some(step) = best[end].filter(|_| end > 0) {
             let again = ids.len() > first && ids.last() == Some(&self.unknown);
-            if step.id != self.unknown || !again {
+            if step.id == self.unknown && !self.bytes.is_empty() {
+                let missing = bytes[step.start..end].iter().rev();
+                ids.extend(missing.map(|&byte| self.bytes[usize::from(byte)]));
+            } else if step.id != self.unknown || !again {
                 ids.push(step.id);
             }
             end = step.start;

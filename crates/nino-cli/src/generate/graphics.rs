@@ -9,7 +9,7 @@ use nino_engine::media::png;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Graphics {
+pub(crate) enum Graphics {
     Kitty,
     Iterm,
     Sixel,
@@ -17,7 +17,7 @@ pub(super) enum Graphics {
 
 impl Graphics {
     /// What the terminal is known to draw, by the variables it sets.
-    pub(super) fn of(env: &Env) -> Option<Graphics> {
+    pub(crate) fn of(env: &Env) -> Option<Graphics> {
         let term = env.term.as_deref().unwrap_or("");
         // Multiplexers pass none of these on.
         if term.starts_with("screen") || term.starts_with("tmux") || term == "dumb" {

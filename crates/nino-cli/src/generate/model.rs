@@ -103,7 +103,7 @@ pub(crate) fn quantized(
 }
 
 /// What of a LoRA is not as one would expect.
-fn tell(file: &Path, applied: &Applied) {
+pub(crate) fn tell(file: &Path, applied: &Applied) {
     const SHOWN: usize = 4;
     let name = file.display();
     if !applied.unmatched.is_empty() {

@@ -36,7 +36,7 @@ pub(super) fn choose(
 }
 
 /// The sampler that a flag names.
-pub(super) fn sampler(label: &str) -> Result<Labelled, UsageWithHint> {
+pub(crate) fn sampler(label: &str) -> Result<Labelled, UsageWithHint> {
     SamplerInfo::parse(label).map_err(|e| {
         let names: Vec<&str> = SAMPLERS.iter().map(|s| s.name).collect();
         UsageWithHint {
@@ -47,7 +47,7 @@ pub(super) fn sampler(label: &str) -> Result<Labelled, UsageWithHint> {
 }
 
 /// The scheduler that a flag names.
-pub(super) fn scheduler(label: &str) -> Result<Scheduler, UsageWithHint> {
+pub(crate) fn scheduler(label: &str) -> Result<Scheduler, UsageWithHint> {
     Scheduler::parse(label).map_err(|e| UsageWithHint {
         sentence: e.to_string(),
         hint: format!(

@@ -138,7 +138,7 @@ fn hires(args: &HiresArgs, request: &GenerateRequest) -> Result<Option<Hires>, U
 }
 
 /// Previews, if anyone sees them.
-pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Option<Preview>> {
+pub(crate) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Option<Preview>> {
     if !seen {
         return Ok(None);
     }
@@ -189,7 +189,7 @@ fn size(
 }
 
 /// Latents are made of squares of 8 pixels.
-pub(super) fn rounded(what: &str, pixels: usize) -> usize {
+pub(crate) fn rounded(what: &str, pixels: usize) -> usize {
     let whole = (pixels / 8).max(1) * 8;
     if whole != pixels {
         printer::note(&format!(
@@ -199,7 +199,7 @@ pub(super) fn rounded(what: &str, pixels: usize) -> usize {
     whole
 }
 
-pub(super) fn new_seed() -> u64 {
+pub(crate) fn new_seed() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-pub(super) struct Screen {
+pub(crate) struct Screen {
     bar: Bar,
     /// `2/4 `, when several pictures are made.
     prefix: String,
@@ -27,7 +27,7 @@ const ROWS: usize = 14;
 impl Screen {
     /// `graphics` are the terminal's, if it has any and they are wanted; `file` is written over and
     /// over.
-    pub(super) fn new(
+    pub(crate) fn new(
         printer: Printer,
         graphics: Option<Graphics>,
         file: Option<PathBuf>,
@@ -44,12 +44,12 @@ impl Screen {
     }
 
     /// Whether anyone looks at previews.
-    pub(super) fn shows_previews(&self) -> bool {
+    pub(crate) fn shows_previews(&self) -> bool {
         self.graphics.is_some() || self.file.is_some()
     }
 
     /// Picture `i` of `n` is next.
-    pub(super) fn next(&mut self, i: usize, n: usize) {
+    pub(crate) fn next(&mut self, i: usize, n: usize) {
         self.pass = 0;
         self.prefix = if n > 1 {
             format!("{}/{n} ", i + 1)
@@ -58,7 +58,7 @@ impl Screen {
         };
     }
 
-    pub(super) fn hear(&mut self, event: Event) {
+    pub(crate) fn hear(&mut self, event: Event) {
         match event {
             Event::Stage(stage) => {
                 self.bar.set_style(waiting());
@@ -89,7 +89,7 @@ impl Screen {
     }
 
     /// Shows a finished picture where its previews were.
-    pub(super) fn finished(&mut self, picture: &Picture) {
+    pub(crate) fn finished(&mut self, picture: &Picture) {
         if self.drawn {
             let longest = picture.width.max(picture.height).max(1);
             let fit = |side: usize| (side * 320 / longest).clamp(1, side);
@@ -97,7 +97,7 @@ impl Screen {
         }
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -140,6 +140,7 @@ impl<'a> Passes<'a> {
                 Noise::None
             },
             mask: None,
+            frame_mask: &[],
             sigmas,
             sampler: request.sampler,
             options: &request.options,
@@ -148,6 +149,7 @@ impl<'a> Passes<'a> {
             precision: request.precision,
             preview: request.preview.as_ref(),
             beside: request.held_bytes(),
+            memory: None,
         }
     }
 }

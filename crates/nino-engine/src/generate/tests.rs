@@ -1,6 +1,6 @@
 //! Whole requests with small made-up checkpoints.
 
-mod comfy;
+pub(crate) mod comfy;
 mod flux;
 mod image;
 mod promised;

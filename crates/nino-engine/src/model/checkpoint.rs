@@ -73,7 +73,8 @@ impl Checkpoint {
             read.collect::<Result<Vec<_>, _>>()?.concat()
         };
         let text = opened.text(path, &diffusion, encoders)?;
-        let has_vae = |c: &Component| matches!(c.net, Net::KlVae | Net::Taesd);
+        let has_vae =
+            |c: &Component| matches!(c.net, Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv);
         let vae = match files.vae {
             Some(path) => VaeFile::open(path)?,
             None if opened.components.iter().any(has_vae) => {
@@ -108,6 +109,7 @@ impl Checkpoint {
                 weights: Description::text_params(config)?,
                 origin: origin.clone(),
                 config: config.clone(),
+                vocabulary: None,
             })
         };
         let encoders = found.text.iter().map(encoder).collect::<Result<_, _>>()?;
@@ -196,7 +198,8 @@ impl DiffusionModel {
     /// An error when its latents are not what the VAE decodes.
     pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
         let (wanted, given) = (self.net.wants().channels, vae.kind.latent_channels());
-        if wanted != given || vae.kind.time_scale().is_some() {
+        let is_for_clips = vae.kind.time_scale().is_some();
+        if wanted != given || is_for_clips != self.net.wants().frames {
             return Err(EngineError::VaeMismatch {
                 vae: vae.name.clone(),
                 channels: given,
@@ -246,7 +249,7 @@ impl Opened {
 
     fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
         let mut found = None;
-        let denoises = |c: &&Component| matches!(c.net, Net::Unet | Net::Flux);
+        let denoises = |c: &&Component| matches!(c.net, Net::Unet | Net::Flux | Net::Wan);
         for component in self.components.iter().filter(denoises) {
             let opened = nino_models::open(&self.reader, component.clone())?;
             if let Some(nino_models::Opened {

@@ -55,6 +55,8 @@ enum Beside {
     Masked,
     /// The picture without what is masked, then the mask of every pixel (Flux Fill).
     MaskedPixels,
+    /// Frames of a clip and a mask of which are given (Wan).
+    Frames,
     /// So many channels of a kind not known here.
     Unknown(usize),
 }
@@ -114,6 +116,14 @@ impl DiffusionModel {
                 cfg: 3.5,
                 sampler: "euler",
                 scheduler: "beta",
+                size: self.family.size(),
+                guidance: None,
+            },
+            Family::Wan | Family::Wan5B => Defaults {
+                steps: 20,
+                cfg: 5.0,
+                sampler: "uni_pc",
+                scheduler: "simple",
                 size: self.family.size(),
                 guidance: None,
             },
@@ -201,11 +211,17 @@ impl DiffusionModel {
         self.beside() == Beside::Picture
     }
 
+    /// Whether it makes clips out of pictures: it sees the frames that are given.
+    pub fn sees_frames(&self) -> bool {
+        self.beside() == Beside::Frames
+    }
+
     /// What the network takes beside the latent, by the number of channels.
     fn beside(&self) -> Beside {
         let wants = self.net.wants();
         match wants.extra {
             0 => Beside::Nothing,
+            _ if matches!(self.net, Denoiser::Wan(_)) => Beside::Frames,
             n if n == wants.channels => Beside::Picture,
             n if n == wants.channels + 1 => Beside::Masked,
             n if n == wants.channels + PIXELS => Beside::MaskedPixels,

@@ -53,6 +53,14 @@ impl Origin {
         Origin::Files(paths.iter().map(|p| FileId::of(p)).collect())
     }
 
+    /// Its first file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Origin::Files(files) => files.first().map(|f| f.path.as_path()),
+            Origin::Unique(_) => None,
+        }
+    }
+
     /// An origin that equals no other.
     pub(crate) fn unique() -> Origin {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -66,6 +74,8 @@ pub(crate) enum Part {
     Diffusion,
     /// Text encoders by their place in the model.
     Text(usize),
+    /// The image encoder.
+    Image,
     Vae,
 }
 

@@ -15,6 +15,9 @@ const PLAYGROUND_SIGMA_DATA: f32 = 0.5;
 /// Flux's shift where nothing says another.
 const FLUX_MU: f64 = 1.15;
 
+/// Wan's shift where nothing says another.
+pub(super) const WAN_SHIFT: f64 = 8.0;
+
 /// Whether it is Playground 2.5's file.
 pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
     let has = |name: &str| reader.index().contains(name);
@@ -45,6 +48,7 @@ pub(super) fn detect(
         }
         Family::Flux if net.wants().guidance == Guidance::None => ModelSampling::flow(1.0, 1.0),
         Family::Flux | Family::Chroma => ModelSampling::flux(FLUX_MU),
+        Family::Wan | Family::Wan5B => ModelSampling::flow(WAN_SHIFT, 1000.0),
         // Takes its guidance as an input: a consistency model.
         _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),
         Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(

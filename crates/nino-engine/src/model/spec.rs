@@ -2,11 +2,11 @@
 
 use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
-use nino_models::{Denoiser, Family, FileParams, Network, clip, flux, t5, unet};
+use nino_models::{Denoiser, Family, FileParams, Network, clip, flux, t5, unet, wan_transformer};
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 10] = [
+pub const MODEL_SPECS: [&str; 15] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -17,6 +17,11 @@ pub const MODEL_SPECS: [&str; 10] = [
     "flux1-dev",
     "flux1-schnell",
     "chroma",
+    "wan2.1-t2v-1.3b",
+    "wan2.1-t2v-14b",
+    "wan2.1-i2v-14b",
+    "wan2.2-i2v-14b",
+    "wan2.2-ti2v-5b",
 ];
 
 /// What a model is made of.
@@ -54,6 +59,14 @@ impl Description {
             text: vec![clip_l(), t5()],
             vae: "flux-vae",
         };
+        let wan = |config: wan_transformer::Config| Description {
+            family: Family::Wan,
+            sampling: ModelSampling::flow(super::levels::WAN_SHIFT, 1000.0),
+            net: Denoiser::Wan(config),
+            text: vec![EncoderConfig::T5(t5::Config::xxl().multilingual())],
+            vae: "wan21-vae",
+        };
+        let wan_14b = wan_transformer::Config::large;
         Some(match name {
             "sd15" => sd15(4),
             "sd15-inpaint" => sd15(9),
@@ -73,6 +86,15 @@ impl Description {
                 family: Family::Chroma,
                 text: vec![t5()],
                 ..flux(flux::Config::chroma(), ModelSampling::flux(1.15))
+            },
+            "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
+            "wan2.1-t2v-14b" => wan(wan_14b()),
+            "wan2.1-i2v-14b" => wan(wan_14b().with_inputs(36).with_image(None)),
+            "wan2.2-i2v-14b" => wan(wan_14b().with_inputs(36)),
+            "wan2.2-ti2v-5b" => Description {
+                family: Family::Wan5B,
+                vae: "wan22-vae",
+                ..wan(wan_transformer::Config::medium())
             },
             _ => return None,
         })

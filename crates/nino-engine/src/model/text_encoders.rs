@@ -3,6 +3,7 @@
 use super::diffusion;
 use super::identity::{NetId, Origin, Part};
 use super::lora::{Loras, Source};
+use super::vocabulary;
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
@@ -33,6 +34,8 @@ pub(crate) struct TextEncoder {
     pub(super) weights: FileParams,
     pub(super) origin: Origin,
     pub(crate) config: EncoderConfig,
+    /// The vocabulary in its file, where the built-in ones do not serve it.
+    pub(super) vocabulary: Option<Arc<Unigram>>,
 }
 
 /// Its network.
@@ -53,7 +56,10 @@ impl EncoderConfig {
     pub(crate) fn kind(&self) -> Encoder {
         match self {
             EncoderConfig::Clip(c) => Encoder::Clip(c.width),
-            EncoderConfig::T5(_) => Encoder::T5,
+            EncoderConfig::T5(c) => match c.positions {
+                t5::Positions::Shared => Encoder::T5,
+                t5::Positions::PerLayer => Encoder::Umt5,
+            },
         }
     }
 
@@ -69,7 +75,7 @@ impl EncoderConfig {
         match network {
             Network::ClipText(c) => Some(EncoderConfig::Clip(c)),
             Network::T5(c) => Some(EncoderConfig::T5(c)),
-            Network::Denoiser(_) | Network::Vae(_) => None,
+            Network::Denoiser(_) | Network::ClipVision(_) | Network::Vae(_) => None,
         }
     }
 }
@@ -85,6 +91,8 @@ pub(crate) enum States {
         config: t5::Config,
         /// The layer, counted from the last, which is 1.
         skip: usize,
+        /// Whether padding is not seen, and gives zeros.
+        masked: bool,
     },
 }
 
@@ -159,23 +167,36 @@ impl TextEncoders {
     /// Whether the states of encoder `i` are part of the context. Beside a T5, CLIP gives nothing
     /// but the pooled vector.
     pub(crate) fn gives_context(&self, i: usize) -> bool {
-        let has_t5 = self.encoders.iter().any(|e| e.config.kind() == Encoder::T5);
-        !has_t5 || self.encoders[i].config.kind() == Encoder::T5
+        let is_t5 = |e: &TextEncoder| matches!(e.config, EncoderConfig::T5(_));
+        !self.encoders.iter().any(is_t5) || is_t5(&self.encoders[i])
     }
 
-    /// The tokenizer of encoder `i`.
-    pub(crate) fn tokenizer(&self, i: usize) -> &dyn Tokenizer {
-        match self.encoders[i].config {
-            EncoderConfig::Clip(_) => &*self.bpe,
-            EncoderConfig::T5(_) => &*T5,
-        }
+    /// The tokenizer of encoder `i`; an error where it was to be in the encoder's file and is not.
+    pub(crate) fn tokenizer(&self, i: usize) -> Result<&dyn Tokenizer, EngineError> {
+        let encoder = &self.encoders[i];
+        Ok(match (encoder.config.kind(), &encoder.vocabulary) {
+            (Encoder::Clip(_), _) => &*self.bpe,
+            (Encoder::T5, _) => &*T5,
+            (Encoder::Umt5, Some(vocabulary)) => &**vocabulary,
+            (Encoder::Umt5, None) => match encoder.origin.path() {
+                Some(path) => {
+                    let path = path.to_owned();
+                    return Err(EngineError::NoVocabulary { path });
+                }
+                // A description is planned with; any vocabulary gives as many tokens, about.
+                None => &*T5,
+            },
+        })
     }
 
     /// How encoder `i` lays out its tokens.
     pub(crate) fn layout(&self, i: usize) -> Layout {
         match (self.family, &self.encoders[i].config) {
             (Family::Chroma, EncoderConfig::T5(_)) => Layout::t5_chroma(),
-            (_, EncoderConfig::T5(_)) => Layout::t5_flux(),
+            (_, EncoderConfig::T5(_)) => match self.encoders[i].config.kind() {
+                Encoder::Umt5 => Layout::umt5_wan(),
+                _ => Layout::t5_flux(),
+            },
             (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {
                 ..=768 => Layout::clip_l(),
@@ -196,6 +217,7 @@ impl TextEncoders {
                 config: c.clone(),
                 // One that the encoder has not is its last, as in ComfyUI.
                 skip: self.clip_skip.filter(|&n| n <= c.n_layers).unwrap_or(1),
+                masked: self.encoders[i].config.kind() == Encoder::Umt5,
             },
         }
     }
@@ -257,7 +279,12 @@ pub(super) fn among(
             continue;
         };
         if let Some(config) = EncoderConfig::of(opened.network) {
+            let vocabulary = match config.kind() {
+                Encoder::Umt5 => vocabulary::read(reader)?,
+                Encoder::Clip(_) | Encoder::T5 => None,
+            };
             found.push(TextEncoder {
+                vocabulary: vocabulary.map(Arc::new),
                 weights: opened.params,
                 origin: origin.clone(),
                 config,

@@ -27,6 +27,10 @@ pub(super) struct PlanSpec {
     pub(super) preview_bytes: usize,
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
+    /// Tokens of the pictures that it looks at.
+    pub(super) image_tokens: usize,
+    /// Clips that it follows.
+    pub(super) controls: usize,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -111,6 +115,8 @@ impl<'a> Recorded<'a> {
             width: spec.shape.width,
             tokens: spec.tokens,
             references: spec.references.clone(),
+            image_tokens: spec.image_tokens,
+            controls: spec.controls,
         };
         let source = model.source();
         let params = source.params(|stored| model.held(stored, device));
@@ -224,6 +230,9 @@ pub(super) struct Prompted<'a> {
     /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for
     /// each.
     fixed: Vec<Vec<(Node, Vec<u8>)>>,
+    /// What the timestep of every frame is multiplied by; one for all frames where the model has
+    /// one timestep for them.
+    shares: Vec<f32>,
     /// The set that inputs which stay between runs hold.
     written: Option<usize>,
     values: Vec<f32>,
@@ -251,6 +260,11 @@ impl<'a> Prompted<'a> {
             plan,
             cancel,
             fixed,
+            shares: if model.net().wants().frame_times {
+                request.frame_shares()
+            } else {
+                vec![1.0]
+            },
             written: None,
         })
     }
@@ -325,10 +339,33 @@ impl DenoiserPlan {
         }
         for (i, &node) in nodes.references.iter().enumerate() {
             let latents = each(&|p| {
-                let latent = p.conditioning.references.get(i);
-                latent.map_or_else(Vec::new, |r| r.in_model_units(model.latent_format()).values)
+                let latent = p.conditioning.looked_at(model).get(i);
+                latent.map_or_else(Vec::new, |r| {
+                    let mut values = r.in_model_units(model.latent_format()).values;
+                    values.truncate(r.height * r.width * r.channels);
+                    values
+                })
             });
             fixed.push(encoded(node, &latents)?);
+        }
+        if let Some(node) = nodes.image {
+            let states = each(&|p| {
+                let image = p.conditioning.clip.image.as_ref();
+                image.map_or_else(Vec::new, |image| image.values.clone())
+            });
+            fixed.push(encoded(node, &states)?);
+        }
+        let mut controls = vec![(Vec::new(), 1.0); nodes.controls.len()];
+        for prompt in prompts {
+            let followed = prompt.conditioning.clip.control_values(model, whole);
+            for (all, (values, strength)) in controls.iter_mut().zip(followed) {
+                all.0.extend(prompt.rect.cut(values, whole));
+                all.1 = strength;
+            }
+        }
+        for (node, (frames, strength)) in nodes.controls.iter().zip(&controls) {
+            fixed.push(encoded(node.frames, frames)?);
+            fixed.push(encoded(node.strength, &[*strength])?);
         }
         if let Some(node) = nodes.extra {
             let extra = prompts.iter().flat_map(|p| {
@@ -386,7 +423,10 @@ impl Prompted<'_> {
             to_channels_last(input, self.shape, latents);
         }
         self.write(session, nodes.x)?;
-        self.values[..numel(nodes.t)].fill(timestep);
+        let times = self.values[..numel(nodes.t)].iter_mut();
+        for (time, share) in times.zip(self.shares.iter().cycle()) {
+            *time = timestep * share;
+        }
         self.write(session, nodes.t)?;
         for (node, bytes) in &self.fixed[set] {
             if self.written != Some(set) || !plan.plan.keeps(*node) {

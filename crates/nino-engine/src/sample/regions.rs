@@ -289,6 +289,8 @@ fn spec(
         dtype: request.precision.dtype(store.device()),
         preview_bytes: 0,
         references: prompt.reference_sizes(model),
+        image_tokens: prompt.clip.image_tokens(model),
+        controls: prompt.clip.n_controls(model),
         host_bytes: request.host_bytes(),
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn rehearse(
         latent: &pixel,
         noise: Noise::None,
         mask: None,
+        frame_mask: &[],
         ..*request
     };
     let network = Rehearsed {

@@ -19,6 +19,9 @@ pub struct SampleRequest<'a> {
     pub noise: Noise<'a>,
     /// 1 where to paint, of any size; everywhere when `None`.
     pub mask: Option<&'a Mask>,
+    /// Of a clip, how much each latent frame is to be made: 0 for frames that are given. All are to
+    /// be made when it is empty.
+    pub frame_mask: &'a [f32],
     /// Noise levels, none higher than the one before; [`super::sigmas`] gives a schedule's. The
     /// latent stays as it is when there are none.
     pub sigmas: &'a [f32],
@@ -33,6 +36,17 @@ pub struct SampleRequest<'a> {
     /// Bytes of host memory that the caller holds meanwhile, such as the picture that the latent
     /// was made of and its mask.
     pub beside: usize,
+    /// Where predictions are kept, and come from in place of the model's work.
+    pub memory: Option<&'a dyn Remember>,
+}
+
+/// Predictions of a run that are kept, so that it can be repeated up to where it stopped.
+pub trait Remember {
+    /// The next prediction, where there is one more; it was made at noise level `sigma`.
+    fn recall(&self, sigma: f32, out: &mut [f32]) -> Result<bool, EngineError>;
+
+    /// Keeps a prediction.
+    fn keep(&self, sigma: f32, values: &[f32]) -> Result<(), EngineError>;
 }
 
 /// The noise laid over the latent at the start.
@@ -78,7 +92,10 @@ impl<'a> SampleRequest<'a> {
 
     /// Whether all prompts have as many tokens, of text and of latents to look at.
     pub(super) fn has_one_length(&self, model: &DiffusionModel) -> bool {
-        let length = |p: &Conditioning| (p.tokens(), p.reference_sizes(model));
+        let length = |p: &Conditioning| {
+            let clip = (p.clip.image_tokens(model), p.clip.n_controls(model));
+            (p.tokens(), p.reference_sizes(model), clip)
+        };
         let mut all = self.positive.iter().chain(self.negative(model));
         let first = all.next().map(length);
         all.all(|prompt| Some(length(prompt)) == first)
@@ -105,6 +122,41 @@ impl<'a> SampleRequest<'a> {
         const VECTORS: usize = 20;
         let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
         VECTORS * latent + self.sampler.noise_bytes(latent) + self.beside
+    }
+
+    /// The mask for every value of the latent, `[b, c, t, h, w]`; `None` where all is to be made.
+    pub(crate) fn mask_values(&self) -> Option<Vec<f32>> {
+        if self.mask.is_none() && self.frame_mask.is_empty() {
+            return None;
+        }
+        let shape = LatentShape::of(self.latent);
+        let mask = self
+            .mask
+            .map(|mask| mask.resized(shape.width, shape.height));
+        let plane = mask.map_or_else(|| vec![1.0; shape.height * shape.width], |m| m.values);
+        let clip: Vec<f32> = if self.frame_mask.is_empty() {
+            plane.repeat(shape.frames)
+        } else {
+            let frames = self.frame_mask.iter();
+            frames
+                .flat_map(|&weight| plane.iter().map(move |m| m * weight))
+                .collect()
+        };
+        Some(clip.repeat(shape.batch * shape.channels))
+    }
+
+    /// The share of each latent frame that is to be made.
+    pub(super) fn frame_shares(&self) -> Vec<f32> {
+        let shape = LatentShape::of(self.latent);
+        let Some(mask) = self.mask_values() else {
+            return vec![1.0; shape.frames];
+        };
+        let frames = mask
+            .chunks_exact(shape.height * shape.width)
+            .take(shape.frames);
+        frames
+            .map(|frame| frame.iter().sum::<f32>() / frame.len() as f32)
+            .collect()
     }
 
     /// Tokens that the prompts of both sides are repeated to.
@@ -135,8 +187,16 @@ impl<'a> SampleRequest<'a> {
         if self.is_guided(model) && self.negative.is_empty() {
             return Err(EngineError::NoNegative { cfg: self.cfg });
         }
+        let frames = self.latent.frames;
+        if !self.frame_mask.is_empty() && self.frame_mask.len() != frames {
+            return Err(EngineError::FrameMask {
+                expected: frames,
+                found: self.frame_mask.len(),
+            });
+        }
         for prompt in self.positive.iter().chain(self.negative(model)) {
             prompt.check(model.family, wants.context, wants.label)?;
+            prompt.clip.check(model, self.latent)?;
             let other = prompt
                 .references
                 .iter()

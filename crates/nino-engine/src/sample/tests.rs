@@ -56,6 +56,7 @@ impl Bench {
             latent: &parts.latent,
             noise: parts.noise.as_deref().map_or(Noise::Seeded, Noise::Given),
             mask: None,
+            frame_mask: &[],
             sigmas: &parts.sigmas,
             sampler: Sampler::find("euler").unwrap(),
             options: &Options::default(),
@@ -64,6 +65,7 @@ impl Bench {
             precision: Precision::default(),
             preview: None,
             beside: 0,
+            memory: None,
         };
         let never = AtomicBool::new(false);
         let mut control = Control {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const POOL: usize = 1_000_003;
 /// What ends a residual branch, which is to stay smaller than what it is added to.
-const BRANCHES: [&str; 14] = [
+const BRANCHES: [&str; 16] = [
     "out_layers.3",
     "to_out",
     "proj_out",
@@ -24,6 +24,8 @@ const BRANCHES: [&str; 14] = [
     "SelfAttention.q",
     "SelfAttention.o",
     "Dense.wo",
+    "_attn.o.",
+    "ffn.2",
 ];
 
 pub(crate) fn goldens() -> PathBuf {
@@ -127,7 +129,8 @@ fn scale(name: &str, shape: &[usize]) -> (f32, f32) {
     if shape.len() < 2 {
         return (0.0, 0.05);
     }
-    if name.contains("embedding") {
+    let layers = ["text_embedding.", "time_embedding.", "patch_embedding."];
+    if name.contains("embedding") && !layers.iter().any(|l| name.contains(l)) {
         return (0.0, 0.5);
     }
     let branch = BRANCHES.iter().any(|b| name.contains(b));

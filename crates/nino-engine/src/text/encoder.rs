@@ -22,6 +22,9 @@ pub(super) struct Output {
     pub(super) pooled: Vec<f32>,
 }
 
+/// Added to the score of a place that is not seen.
+const UNSEEN: f32 = -1e30;
+
 /// What a run is given: for every place a token, or a vector of the prompt's own.
 struct Row {
     ids: Vec<u32>,
@@ -107,7 +110,7 @@ impl Row {
         Row {
             ids: layout.empty(n),
             vectors: Vec::new(),
-            end: 1.min(n - 1),
+            end: layout.start.iter().len().min(n - 1),
         }
     }
 }
@@ -150,6 +153,9 @@ struct Recorded {
     ids: Node,
     /// Where the pooled vector is read; `None` where there is none.
     end: Option<Node>,
+    /// What is added to the scores at every place, and whether its state counts; `None` where all
+    /// places count.
+    mask: Option<(Node, Node)>,
     /// Vectors to add and, at every place, whether the token's own counts.
     vectors: Option<(Node, Node)>,
     hidden: Node,
@@ -182,15 +188,29 @@ impl Recorded {
             x = g.add(x, given);
             (given, keep)
         });
+        let mut mask = None;
         let (hidden, pooled, end) = match &wants.states {
             States::Clip { config, want } => {
                 let end = g.input("end", [1, 1, n], DType::F32);
                 let out = clip::encoder(&mut g, &params, config, x, end, *want);
                 (out.hidden, out.pooled, out.pooled.map(|_| end))
             }
-            &States::T5 { ref config, skip } => {
-                let want = t5::Want { skip, mask: None };
-                (t5::encoder(&mut g, &params, config, x, want), None, None)
+            &States::T5 {
+                ref config,
+                skip,
+                masked,
+            } => {
+                mask = masked.then(|| {
+                    let scores = g.input("mask", [1, 1, 1, n], DType::F32);
+                    (scores, g.input("counts", [1, n, 1], DType::F32))
+                });
+                let want = t5::Want {
+                    skip,
+                    mask: mask.map(|(scores, _)| scores),
+                };
+                let states = t5::encoder(&mut g, &params, config, x, want);
+                let states = mask.map_or(states, |(_, counts)| g.mul(states, counts));
+                (states, None, None)
             }
         };
         g.output(hidden);
@@ -205,6 +225,7 @@ impl Recorded {
             plan,
             ids,
             end,
+            mask,
             vectors,
             hidden,
             pooled,
@@ -224,6 +245,15 @@ impl Recorded {
             let mut mark = vec![0.0; n];
             mark[row.end] = 1.0;
             write(session, graph, end, &mark)?;
+        }
+        if let Some((scores, counts)) = self.mask {
+            let is_seen = |at: usize| at <= row.end;
+            let added: Vec<f32> = (0..n)
+                .map(|at| if is_seen(at) { 0.0 } else { UNSEEN })
+                .collect();
+            let weights: Vec<f32> = (0..n).map(|at| f32::from(u8::from(is_seen(at)))).collect();
+            write(session, graph, scores, &added)?;
+            write(session, graph, counts, &weights)?;
         }
         if let Some((given, keep)) = self.vectors {
             let width = graph.shape(given).last_dim();

@@ -1,9 +1,9 @@
 //! The table of known models: the network each is, what users call it, and its tensors.
 //!
-//! A model's row gives the sizes of a network that this crate records, or a list of `unwritten`.
+//! A model's row gives the sizes of a network that this crate records.
 
-use super::unwritten::wan::{Wan, wan};
 use crate::clip::Config as Clip;
+use crate::clip_vision::Config as ClipVision;
 use crate::describe::{self, TensorSpec};
 use crate::flux::Config as Flux;
 use crate::kl::{Config as Kl, QuantConv};
@@ -11,8 +11,10 @@ use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
 use crate::wan::Config as WanVae;
+use crate::wan_transformer::Config as Wan;
 use crate::{Denoiser, Network, Taesd, Vae};
 use nino_weights::names::Net;
+use std::sync::OnceLock;
 
 /// The place of a network in a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,8 +48,12 @@ macro_rules! kinds {
                 match self { $(Kind::$variant => $label,)* }
             }
 
-            pub(super) fn lists(self) -> Lists {
-                match self { $(Kind::$variant => $lists,)* }
+            /// Its lists. Recording a network takes a while, so each is made once.
+            pub(super) fn lists(self) -> &'static Lists {
+                static MADE: [OnceLock<Lists>; Kind::ALL.len()] =
+                    [const { OnceLock::new() }; Kind::ALL.len()];
+                let make = || match self { $(Kind::$variant => $lists,)* };
+                MADE[self as usize].get_or_init(make)
             }
         }
     };
@@ -77,14 +83,22 @@ kinds! {
     FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
     FluxControl, Flux, "Flux.1 Canny or Depth dev", flux(Flux::dev().with_inputs(32));
     Chroma, Flux, "Chroma", flux(Flux::chroma());
-    Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", by_hand(wan(&Wan::small(16)));
-    Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", by_hand(wan(&Wan::large(16, false)));
-    Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", by_hand(wan(&Wan::large(16, false)));
-    Wan22T2v14BLow, Wan, "Wan 2.2 text-to-video 14B, low noise", by_hand(wan(&Wan::large(16, false)));
-    Wan21I2v14B, Wan, "Wan 2.1 image-to-video 14B", by_hand(wan(&Wan::large(36, true)));
-    Wan22I2v14BHigh, Wan, "Wan 2.2 image-to-video 14B, high noise", by_hand(wan(&Wan::large(36, false)));
-    Wan22I2v14BLow, Wan, "Wan 2.2 image-to-video 14B, low noise", by_hand(wan(&Wan::large(36, false)));
-    Wan22Ti2v5B, Wan, "Wan 2.2 text/image-to-video 5B", by_hand(wan(&Wan::medium()));
+    Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", wan(Wan::small());
+    Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", wan(Wan::large());
+    Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", wan(Wan::large());
+    Wan22T2v14BLow, Wan, "Wan 2.2 text-to-video 14B, low noise", wan(Wan::large());
+    Wan21I2v14B, Wan, "Wan 2.1 image-to-video 14B", wan(Wan::large().with_inputs(36).with_image(None));
+    Wan21Flf2v14B, Wan, "Wan 2.1 first-and-last-frame-to-video 14B", wan(Wan::large().with_inputs(36).with_image(Some(514)));
+    Wan22I2v14BHigh, Wan, "Wan 2.2 image-to-video 14B, high noise", wan(Wan::large().with_inputs(36));
+    Wan22I2v14BLow, Wan, "Wan 2.2 image-to-video 14B, low noise", wan(Wan::large().with_inputs(36));
+    Wan22Ti2v5B, Wan, "Wan 2.2 text/image-to-video 5B", wan(Wan::medium());
+    WanVace1B, Wan, "Wan 2.1 VACE 1.3B", wan(Wan::small().with_vace(15));
+    WanVace14B, Wan, "Wan 2.1 VACE 14B", wan(Wan::large().with_vace(8));
+    WanFunInpaint1B, Wan, "Wan 2.1 Fun inpainting 1.3B", wan(Wan::small().with_inputs(36).with_image(None));
+    WanFunControl1B, Wan, "Wan 2.1 Fun control 1.3B", wan(Wan::small().with_inputs(48).with_image(None));
+    WanFunControl14B, Wan, "Wan 2.1 Fun control 14B", wan(Wan::large().with_inputs(48).with_image(None));
+    Wan22FunControl14BHigh, Wan, "Wan 2.2 Fun control 14B, high noise", wan(Wan::large().with_inputs(52).with_reference());
+    Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::large().with_inputs(52).with_reference());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -106,7 +120,7 @@ kinds! {
     ClipHPenultimate, ClipText, "CLIP-H text encoder, 23 layers (diffusers SD 2)", clip(Clip::clip_h_penultimate());
     ClipG, ClipText, "CLIP-G text encoder (open_clip)", clip(Clip::clip_g());
     NinoEmojiText, ClipText, "nino-emoji text encoder", clip(Clip::nino_emoji());
-    ClipVision, ClipVision, "CLIP vision encoder", Vec::new();
+    ClipVisionH, ClipVision, "CLIP-H vision encoder (open_clip)", clip_vision(ClipVision::clip_h());
     T5Xxl, T5, "T5 v1.1 XXL encoder", t5(T5::xxl());
     T5Xl, T5, "T5 v1.1 XL encoder", t5(T5::xl());
     T5Large, T5, "T5 v1.1 large encoder", t5(T5::large());
@@ -128,7 +142,7 @@ impl Kind {
 
     /// Every tensor it has under canonical names; empty where only a name is known.
     pub fn tensors(self) -> Vec<TensorSpec> {
-        self.lists().into_iter().next().unwrap_or_default()
+        self.lists().first().cloned().unwrap_or_default()
     }
 
     pub(super) fn of_net(net: Net) -> impl Iterator<Item = Kind> {
@@ -138,10 +152,9 @@ impl Kind {
 
     /// The kind for a network that is recognized but has no list.
     pub(super) fn unlisted(net: Net) -> Kind {
-        if net == Net::ClipVision {
-            Kind::ClipVision
-        } else {
-            Kind::ControlNet
+        match net {
+            Net::ClipVision => Kind::ClipVisionH,
+            _ => Kind::ControlNet,
         }
     }
 }
@@ -156,6 +169,14 @@ fn unet(config: Unet) -> Lists {
 
 fn flux(config: Flux) -> Lists {
     written(&Network::Denoiser(Denoiser::Flux(config)))
+}
+
+fn wan(config: Wan) -> Lists {
+    written(&Network::Denoiser(Denoiser::Wan(config)))
+}
+
+fn clip_vision(config: ClipVision) -> Lists {
+    written(&Network::ClipVision(config))
 }
 
 fn t5(config: T5) -> Lists {
@@ -191,8 +212,4 @@ fn taesd(latent_channels: usize) -> Lists {
 
 fn taehv(config: Taehv) -> Lists {
     written(&Network::Vae(Vae::Taehv(config)))
-}
-
-fn by_hand(tensors: Vec<TensorSpec>) -> Lists {
-    vec![tensors]
 }

@@ -30,6 +30,10 @@ const TWINS: &[&[(Kind, &[&str])]] = &[
         (Kind::Wan22T2v14BLow, &["low"]),
     ],
     &[
+        (Kind::Wan22FunControl14BHigh, &["high"]),
+        (Kind::Wan22FunControl14BLow, &["low"]),
+    ],
+    &[
         (Kind::Wan22I2v14BHigh, &["high"]),
         (Kind::Wan22I2v14BLow, &["low"]),
     ],

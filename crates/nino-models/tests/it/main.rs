@@ -13,3 +13,4 @@ mod open;
 mod real;
 mod scaled;
 mod video;
+mod wan_transformer;

@@ -64,6 +64,7 @@ impl Case<'_> {
             latent: &self.latent,
             noise: &noise,
             mask: self.mask.as_deref(),
+            clean: false,
         };
         let mut seen = Vec::new();
         let mut denoiser = |x: &[f32], sigma: f32, out: Output<'_>| -> Result<(), Stop> {

@@ -48,6 +48,7 @@ fn run(sampler: &Sampler, kind: &str, seed: Seed, steps: usize) -> Vec<f32> {
         latent: &[0.0; LEN],
         noise: &initial(Seed::new(1), LEN),
         mask: None,
+        clean: false,
     };
     let mut denoiser = |x: &[f32], sigma: f32, out: Output<'_>| -> Result<(), Stop> {
         denoise(m.prediction, x, sigma, out);
@@ -113,6 +114,7 @@ fn stopping_stops_at_once() {
             latent: &[0.0; LEN],
             noise: &initial(Seed::new(1), LEN),
             mask: None,
+            clean: false,
         };
         let calls = Cell::new(0);
         let mut denoiser = |x: &[f32], sigma: f32, out: Output<'_>| -> Result<(), Stop> {

@@ -29,6 +29,7 @@ fn run(
         latent,
         noise,
         mask: None,
+        clean: false,
     };
     let mut denoiser = |x: &[f32], sigma: f32, out: Output<'_>| -> Result<(), Stop> {
         denoise(model.prediction, x, sigma, out);

@@ -38,6 +38,8 @@ fn parse(plain: &[u8]) -> Option<Pieces<'_>> {
     Some(Pieces {
         pieces,
         special: (0..3).chain(T5_GAPS..n as u32).collect(),
+        unmatched: Vec::new(),
+        bytes: Vec::new(),
         unknown: 2,
         charsmap: rest,
     })

@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn maps_of_characters_of_any_bytes_are_errors_or_fine(charsmap: Vec<u8>, text: String) {
         let pieces = vec![("<unk>".to_owned(), 0.0), ("a".to_owned(), -1.0)];
-        let given = Pieces { pieces, special: vec![], unknown: 0, charsmap: &charsmap };
+        let given = Pieces { pieces, special: vec![], unmatched: vec![], bytes: vec![], unknown: 0, charsmap: &charsmap };
         if let Ok(made) = Unigram::new(given) {
             prop_assert!(made.encode(&text).iter().all(|&id| id < 2));
         }

@@ -68,3 +68,18 @@ fn the_empty_prompts_of_t5_differ() {
     assert_eq!(Layout::t5_flux().empty(3), [1, 0, 0]);
     assert_eq!(Layout::t5_chroma().empty(3), [0, 0, 0]);
 }
+
+#[test]
+fn vocabularies_of_sentencepiece_are_read_from_their_files() {
+    let file = golden::bytes("small/spiece.model");
+    let small = Unigram::from_sentencepiece(&file).unwrap();
+    let rows = golden::tokens("small/spiece.json");
+    assert!(rows.len() > 60);
+    for (text, ids) in rows {
+        assert_eq!(small.encode(&text), ids, "{text:?}");
+    }
+    for end in [1, 7, file.len() / 2, file.len() - 1] {
+        let error = Unigram::from_sentencepiece(&file[..end]).err();
+        assert!(error.is_some(), "{end} bytes of {}", file.len());
+    }
+}

@@ -181,6 +181,7 @@ impl Sampling<'_> {
             latent: &latent,
             noise,
             mask,
+            frame_mask: &[],
             sigmas: self.sigmas,
             sampler: self.sampler,
             options: self.options,
@@ -189,6 +190,7 @@ impl Sampling<'_> {
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
             beside: mask.map_or(0, |mask| size_of_val(&mask.values[..])),
+            memory: None,
         };
         match sample(call.store, self.model, &request, &mut call.control) {
             Ok(sampled) => {

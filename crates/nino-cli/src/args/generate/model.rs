@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built

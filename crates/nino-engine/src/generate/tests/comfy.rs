@@ -10,12 +10,12 @@ use nino_weights::TensorReader;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub(super) const PROMPT: &str = "(masterpiece:1.2), a portrait of a ((red fox)) sitting in deep snow, \
+pub(crate) const PROMPT: &str = "(masterpiece:1.2), a portrait of a ((red fox)) sitting in deep snow, \
     (soft evening light:0.8), pine trees \\(very old\\) behind it, café lanterns, 雪, highly detailed fur, \
     sharp focus, shallow depth of field, volumetric fog, warm rim light, the forest edge of a small village \
     with wooden houses and smoke from chimneys, (dramatic clouds:1.35), cinematic color grading, \
     photograph taken with an 85mm lens, award winning wildlife picture";
-pub(super) const NEGATIVE: &str = "blurry, (low quality:1.4)";
+pub(crate) const NEGATIVE: &str = "blurry, (low quality:1.4)";
 const INVERSIONS: &str = "a photo of embedding:cat, in (embedding:style:1.3) with embedding:nobody and embedding:xl snow";
 
 /// Samplers and their schedulers.
@@ -173,7 +173,7 @@ impl Case {
 }
 
 /// A store on the CPU.
-pub(super) fn store() -> Store {
+pub(crate) fn store() -> Store {
     Store::new(Arc::new(Cpu::new(CpuOptions::default()).unwrap()))
 }
 
@@ -192,7 +192,7 @@ pub(super) fn sampled(
     planes(&sampled.latent)
 }
 
-pub(super) fn control<T>(
+pub(crate) fn control<T>(
     f: impl FnOnce(&mut Control<'_>) -> Result<T, EngineError>,
 ) -> (T, Vec<Event>) {
     let (cancel, mut events) = (AtomicBool::new(false), Vec::new());
@@ -205,7 +205,7 @@ pub(super) fn control<T>(
 }
 
 /// `[h, w, c]` to `[c, h, w]`.
-pub(super) fn planes(latent: &Latent) -> Vec<f32> {
+pub(crate) fn planes(latent: &Latent) -> Vec<f32> {
     let c = latent.channels;
     (0..c)
         .flat_map(|at| latent.values.iter().copied().skip(at).step_by(c))

@@ -257,6 +257,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         ),
         noise: Noise::Seeded,
         mask: None,
+        frame_mask: &[],
         sigmas: &levels.unwrap(),
         sampler: request.sampler,
         options: &request.options,
@@ -265,6 +266,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         precision: request.precision,
         preview: None,
         beside: 0,
+        memory: None,
     };
     let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));
     planes(&sampled.latent)

@@ -1,0 +1,98 @@
+//! `nino video`: words and pictures to clips.
+
+mod between;
+mod fitting;
+mod model;
+mod output;
+mod report;
+mod request;
+
+use crate::args::VideoArgs;
+use crate::device::{self, Choice};
+use crate::env::Env;
+use crate::generate::{Graphics, Screen};
+use crate::interrupt;
+use crate::printer::{self, Printer};
+use anyhow::{Context, Result};
+pub(crate) use fitting::planned;
+pub(crate) use model::open_or_spec;
+use nino_engine::{Control, Event, Store, VideoModel, VideoRequest, make_video};
+use output::{Clip, Output};
+use report::Report;
+pub(crate) use request::wanted;
+use std::time::Instant;
+
+pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
+    let started = Instant::now();
+    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    if args.model.model.is_none() {
+        return between::run(args, &choice, env, printer);
+    }
+    let model = model::open(&args.model, args.sampling.shift, &choice, env)?;
+    let mut wanted = wanted(args, &model, &choice, env)?;
+    let output = Output::new(args, &model, &wanted)?;
+    let opened = device::open(&choice)?;
+    let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
+    let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
+    wanted.request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
+    let plan = planned(&opened, &model, &mut wanted, args.fit)?;
+    let store = Store::for_pictures(opened.device.clone(), 1);
+    let settings = settings(&model, &wanted.request);
+    let journal = output.journal(args, &settings)?;
+    if let Some(journal) = journal.as_ref().filter(|_| args.resume) {
+        let n = journal.predictions();
+        printer::note(&format!(
+            "going on after {}",
+            crate::plural::count(n, "step")
+        ));
+    }
+    let mut clip = Clip::new(&output, &wanted);
+    let mut on_event = |event: Event| screen.hear(event);
+    let mut control = Control {
+        cancel: interrupt::flag(),
+        on_event: &mut on_event,
+    };
+    let made = make_video(
+        &store,
+        &model,
+        &wanted.request,
+        journal.as_ref(),
+        &mut control,
+        &mut |_, _, picture| clip.take(&picture),
+    );
+    let made = made.with_context(|| output.told(journal.is_some()))?;
+    clip.finish()?;
+    output.done();
+    screen.close();
+    let report = Report::new(&output, &model, &wanted, &made, &plan, started.elapsed());
+    printer.files(&[output.path.clone()], &report)
+}
+
+/// All that a clip hangs on, as a text: a journal of other settings is not gone on with.
+fn settings(model: &VideoModel, request: &VideoRequest) -> String {
+    let networks = std::iter::once(&model.high).chain(&model.low);
+    let names: Vec<&str> = networks.map(|n| n.name.as_str()).collect();
+    let image = |image: &Option<nino_engine::Image>| {
+        let sum = |i: &nino_engine::Image| {
+            let bytes = i.values.iter().map(|v| u64::from(v.to_bits()));
+            bytes.fold(1u64, |sum, v| sum.wrapping_mul(0x0100_0000_01b3) ^ v)
+        };
+        image.as_ref().map(sum)
+    };
+    format!(
+        "{names:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        request.prompt,
+        request.negative,
+        request.seed,
+        request.steps,
+        request.cfg,
+        request.sampler.name,
+        request.scheduler,
+        request.switch,
+        request.size,
+        request.precision,
+        image(&request.start),
+        image(&request.end),
+        model.high.sampling.percent_to_sigma(0.5),
+    )
+}

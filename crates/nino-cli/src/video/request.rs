@@ -1,0 +1,137 @@
+//! From the command line to a request for a clip.
+
+use crate::args::{PreviewArgs, VideoArgs};
+use crate::decode::{picture_limits, precision_of};
+use crate::device::Choice;
+use crate::env::Env;
+use crate::failure::UsageWithHint;
+use crate::generate::{names, request as pictures};
+use crate::printer;
+use anyhow::Result;
+use nino_engine::media::load_picture;
+use nino_engine::{
+    ClipSize, DecodeOptions, Family, Image, Preview, Rng, SamplerInfo, Scheduler, Seed, VideoModel,
+    VideoRequest,
+};
+use std::path::Path;
+
+/// A request, and how fast the clip is shown.
+pub(crate) struct Wanted {
+    pub(crate) request: VideoRequest,
+    pub(crate) fps: f64,
+}
+
+/// Frames under one latent frame.
+const TIME: usize = 4;
+
+pub(crate) fn wanted(
+    args: &VideoArgs,
+    model: &VideoModel,
+    choice: &Choice,
+    env: &Env,
+) -> Result<Wanted> {
+    let settings = &choice.settings;
+    let defaults = model.high.defaults();
+    let is_5b = model.high.family == Family::Wan5B;
+    let budget = settings.pick("budget", args.device.budget, str::parse)?;
+    let limits = picture_limits(budget.map(|b: crate::bytes::Bytes| b.0));
+    let load = |path: &Path| -> Result<Image> {
+        let path = env.library().find_input(path);
+        Ok(Image::from(&load_picture(&path, &limits)?))
+    };
+    let start = args.image.as_deref().map(load).transpose()?;
+    let end = args.last_image.as_deref().map(load).transpose()?;
+    if model.high.sees_frames() && start.is_none() && end.is_none() {
+        return Err(UsageWithHint {
+            sentence: format!("{} begins with a picture", model.high.name),
+            hint: "name one with --image".to_owned(),
+        }
+        .into());
+    }
+    // The start picture's shape, at about as many pixels as the model was trained on.
+    let usual = if is_5b { (1280, 704) } else { (832, 480) };
+    let (width, height) = match (args.size, &start) {
+        (Some(size), _) => (size.width, size.height),
+        (None, Some(image)) => shaped_as(image, usual.0 * usual.1),
+        (None, None) => usual,
+    };
+    let multiple = model.vae.kind.scale() * 2;
+    let size = ClipSize {
+        width: rounded("width", width, multiple),
+        height: rounded("height", height, multiple),
+        frames: whole_frames(args.frames.unwrap_or(if is_5b { 121 } else { 81 })),
+    };
+    let steps = args.sampling.steps.map_or(defaults.steps, |n| n as usize);
+    let switch = args.sampling.switch.map_or(steps / 2, |n| n as usize);
+    let sampler = match (&args.sampling.sampler, &model.low) {
+        (Some(name), _) => names::sampler(name)?.sampler,
+        (None, Some(_)) => SamplerInfo::find("euler")?,
+        (None, None) => SamplerInfo::find(defaults.sampler)?,
+    };
+    let scheduler = match &args.sampling.scheduler {
+        Some(name) => names::scheduler(name)?,
+        None => Scheduler::find(defaults.scheduler)?,
+    };
+    let precision = precision_of(args.precision, settings)?;
+    let seed = args.sampling.seed.and_then(|s| s.0);
+    let request = VideoRequest {
+        prompt: args.prompt.join(" "),
+        negative: args.negative.clone(),
+        seed: Seed {
+            value: seed.unwrap_or_else(pictures::new_seed),
+            rng: Rng::Torch,
+        },
+        steps,
+        cfg: args.sampling.cfg.map_or(defaults.cfg, |cfg| cfg as f32),
+        sampler,
+        scheduler,
+        switch,
+        size,
+        start,
+        end,
+        precision,
+        preview: None,
+        decode: DecodeOptions {
+            precision,
+            ..DecodeOptions::default()
+        },
+    };
+    let fps = args.fps.unwrap_or(if is_5b { 24.0 } else { 16.0 });
+    Ok(Wanted { request, fps })
+}
+
+/// Previews, if anyone sees them.
+pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Option<Preview>> {
+    pictures::preview(args, seen, env)
+}
+
+/// Width and height of so many pixels in the picture's shape.
+fn shaped_as(image: &Image, pixels: usize) -> (usize, usize) {
+    let aspect = image.width as f64 / image.height.max(1) as f64;
+    let height = (pixels as f64 / aspect).sqrt();
+    // To the nearest multiple: the sides are rounded down later.
+    let near = |side: f64| ((side / 16.0).round() as usize).max(1) * 16;
+    (near(height * aspect), near(height))
+}
+
+/// A token of the transformer is two latent pixels wide.
+fn rounded(what: &str, pixels: usize, multiple: usize) -> usize {
+    let whole = (pixels / multiple).max(1) * multiple;
+    if whole != pixels {
+        printer::note(&format!(
+            "a {what} of {pixels} becomes {whole}, a multiple of {multiple}"
+        ));
+    }
+    whole
+}
+
+/// 1 and a multiple of 4.
+fn whole_frames(frames: usize) -> usize {
+    let whole = (frames.max(1) - 1) / TIME * TIME + 1;
+    if whole != frames {
+        printer::note(&format!(
+            "{frames} frames become {whole}, which is 1 and a multiple of {TIME}"
+        ));
+    }
+    whole
+}

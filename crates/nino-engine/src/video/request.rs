@@ -1,0 +1,315 @@
+//! A whole clip in one call: text, what is given, each expert in turn, and the decode.
+
+use super::given::{ClipSize, Given};
+use super::journal::{Journal, OfExpert};
+use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
+use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
+use crate::text::encode_texts;
+use crate::vision::{ImageEncoder, Square, encode_for_clip};
+use crate::{
+    ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, GeneratePlan,
+    Image, Latent, Store, TextEncoders, VaeFile, plan_work,
+};
+use nino_graph::Device;
+use nino_sample::{Options, Sampler, Scheduler, Seed};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// The parts that a clip is made with.
+#[derive(Clone)]
+pub struct VideoModel {
+    pub high: DiffusionModel,
+    /// The expert for low noise, which takes over at [`VideoRequest::switch`]; one model does all
+    /// where there is none.
+    pub low: Option<DiffusionModel>,
+    pub text: TextEncoders,
+    pub vae: Arc<VaeFile>,
+    /// For models that look at pictures as CLIP sees them.
+    pub vision: Option<ImageEncoder>,
+}
+
+/// A clip to be made.
+#[derive(Clone)]
+pub struct VideoRequest {
+    pub prompt: String,
+    pub negative: String,
+    pub seed: Seed,
+    pub steps: usize,
+    pub cfg: f32,
+    pub sampler: &'static Sampler,
+    pub scheduler: Scheduler,
+    /// The step at which the second expert takes over.
+    pub switch: usize,
+    pub size: ClipSize,
+    /// The first frame.
+    pub start: Option<Image>,
+    /// The last frame.
+    pub end: Option<Image>,
+    pub precision: Precision,
+    pub preview: Option<Preview>,
+    pub decode: DecodeOptions,
+}
+
+/// A clip, and how it came about.
+#[derive(Debug)]
+pub struct MadeVideo {
+    pub latent: Latent,
+    pub decoded: Decoded,
+    /// The most weights and activations that were on the device at once.
+    pub peak_bytes: usize,
+    pub load_time: Duration,
+    pub sample_time: Duration,
+}
+
+/// What the experts are shown, and where sampling starts.
+struct Shown {
+    positive: Conditioning,
+    negative: Conditioning,
+    latent: Latent,
+    frame_mask: Vec<f32>,
+}
+
+impl VideoModel {
+    /// The experts in the order they work.
+    fn experts(&self) -> impl Iterator<Item = &DiffusionModel> {
+        std::iter::once(&self.high).chain(&self.low)
+    }
+}
+
+impl VideoRequest {
+    /// What cannot be meant, before anything is loaded.
+    fn check(&self, model: &VideoModel) -> Result<(), EngineError> {
+        let scale = model.vae.kind.scale() * 2;
+        let ClipSize { width, height, .. } = self.size;
+        for (what, found) in [("width", width), ("height", height)] {
+            if found == 0 || !found.is_multiple_of(scale) {
+                return Err(EngineError::Vae(nino_models::VaeError::Size {
+                    what,
+                    found,
+                    multiple: scale,
+                }));
+            }
+        }
+        for expert in model.experts() {
+            expert.check_vae(&model.vae)?;
+            let takes = match expert.family {
+                Family::Wan5B => self.end.is_none(),
+                _ => expert.sees_frames() || (self.start.is_none() && self.end.is_none()),
+            };
+            if !takes {
+                return Err(EngineError::NoPictureInput {
+                    model: expert.name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The noise levels of an expert.
+    fn levels(&self, model: &VideoModel, expert: usize) -> Result<Vec<f32>, EngineError> {
+        let network = if expert == 0 {
+            Some(&model.high)
+        } else {
+            model.low.as_ref()
+        };
+        let network = network.unwrap_or(&model.high);
+        let all = sample::sigmas(network, self.sampler, self.scheduler, self.steps, 1.0)?;
+        let last = all.len().saturating_sub(1);
+        let switch = match model.low {
+            Some(_) => self.switch.min(last),
+            None => last,
+        };
+        let part: RangeInclusive<usize> = if expert == 0 {
+            0..=switch
+        } else {
+            switch..=last
+        };
+        // A part without a step has nothing to do.
+        Ok(if part.start() == part.end() {
+            Vec::new()
+        } else {
+            all[part].to_vec()
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        shown: &'a Shown,
+        latent: &'a Latent,
+        expert: usize,
+        sigmas: &'a [f32],
+        memory: Option<&'a dyn Remember>,
+    ) -> SampleRequest<'a> {
+        static USUAL: std::sync::LazyLock<Options> = std::sync::LazyLock::new(Options::default);
+        SampleRequest {
+            positive: std::slice::from_ref(&shown.positive),
+            negative: std::slice::from_ref(&shown.negative),
+            latent,
+            noise: if expert == 0 {
+                Noise::Seeded
+            } else {
+                Noise::None
+            },
+            mask: None,
+            frame_mask: &shown.frame_mask,
+            sigmas,
+            sampler: self.sampler,
+            options: &USUAL,
+            seed: self.seed,
+            cfg: self.cfg,
+            precision: self.precision,
+            preview: self.preview.as_ref(),
+            memory,
+        }
+    }
+
+    fn decode_options(&self, model: &VideoModel) -> DecodeOptions {
+        DecodeOptions {
+            format: model.high.latent_format(),
+            ..self.decode
+        }
+    }
+}
+
+/// Makes a clip; its frames are given as they are decoded. With a `journal`, predictions that it has
+/// are not computed again.
+pub fn make_video(
+    store: &Store,
+    model: &VideoModel,
+    request: &VideoRequest,
+    journal: Option<&Journal>,
+    control: &mut Control<'_>,
+    on_picture: &mut OnPicture<'_>,
+) -> Result<MadeVideo, EngineError> {
+    store.reset_peak();
+    request.check(model)?;
+    let options = request.decode_options(model);
+    plan_decode(store, &model.vae, request.size.latent(&model.vae), &options)?;
+    let shown = show(store, model, request, control)?;
+    let (mut load_time, mut sample_time) = (Duration::ZERO, Duration::ZERO);
+    let mut latent = shown.latent.clone();
+    let total = model.experts().count();
+    for (index, network) in model.experts().enumerate() {
+        let known = journal.map(|j| j.finished(index, &latent)).transpose()?;
+        if let Some(known) = known.flatten() {
+            latent = known;
+            continue;
+        }
+        if total > 1 {
+            (control.on_event)(Event::Pass { index, total });
+        }
+        let sigmas = request.levels(model, index)?;
+        let memory = journal.map(|journal| OfExpert {
+            journal,
+            expert: index,
+        });
+        let memory = memory.as_ref().map(|m| -> &dyn Remember { m });
+        let run = request.run(&shown, &latent, index, &sigmas, memory);
+        let sampled = sample(store, network, &run, control)?;
+        load_time += sampled.load_time;
+        sample_time += sampled.sample_time;
+        latent = sampled.latent;
+        if let Some(journal) = journal {
+            journal.finish(index, &latent)?;
+        }
+    }
+    let decoded = decode(store, &model.vae, &latent, &options, control, on_picture)?;
+    Ok(MadeVideo {
+        latent,
+        decoded,
+        peak_bytes: store.usage().peak_bytes,
+        load_time,
+        sample_time,
+    })
+}
+
+/// Plans a whole clip: text encoder, pictures, frames that are given, each expert, decode.
+pub fn plan_video(
+    device: &Arc<dyn Device>,
+    model: &VideoModel,
+    request: &VideoRequest,
+) -> Result<GeneratePlan, EngineError> {
+    plan_work(device, 1, |store| {
+        let never = AtomicBool::new(false);
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |_| {},
+        };
+        rehearse(store, model, request, &mut control)
+    })
+}
+
+/// Goes through a request on a device that computes nothing.
+fn rehearse(
+    store: &Store,
+    model: &VideoModel,
+    request: &VideoRequest,
+    control: &mut Control<'_>,
+) -> Result<(), EngineError> {
+    request.check(model)?;
+    let options = request.decode_options(model);
+    let size = request.size.latent(&model.vae);
+    plan_decode(store, &model.vae, size, &options)?;
+    let shown = show(store, model, request, control)?;
+    let latent = shown.latent.without_values();
+    for (i, network) in model.experts().enumerate() {
+        let sigmas = request.levels(model, i)?;
+        let run = request.run(&shown, &latent, i, &sigmas, None);
+        sample::rehearse(store, network, &run, control)?;
+    }
+    decode::rehearse(store, &model.vae, (size, 1), &options, control)
+}
+
+/// Encodes the prompts and what the experts are shown.
+fn show(
+    store: &Store,
+    model: &VideoModel,
+    request: &VideoRequest,
+    control: &mut Control<'_>,
+) -> Result<Shown, EngineError> {
+    let prompts = [&request.prompt[..], &request.negative];
+    let mut sides = encode_texts(store, &model.text, &prompts, &[], control)?.into_iter();
+    let positive = sides.next().unwrap_or_default();
+    let negative = sides.next().unwrap_or_default();
+    let mut clip = ClipHints::default();
+    let given: Vec<&Image> = request.start.iter().chain(&request.end).collect();
+    let looks = model.experts().any(|e| e.net().wants().image.is_some());
+    if let Some(vision) = model.vision.as_ref().filter(|_| looks && !given.is_empty()) {
+        let mut states = None;
+        for image in &given {
+            let seen = encode_for_clip(store, vision, image, Square::Cut, control)?;
+            states = Some(match states {
+                None => seen,
+                Some(before) => crate::ImageStates::followed_by(&before, &seen),
+            });
+        }
+        clip.image = states.map(Arc::new);
+    }
+    let frames = Given {
+        store,
+        vae: &model.vae,
+        size: request.size,
+        precision: request.precision,
+    };
+    let (start, end) = (request.start.as_slice(), request.end.as_slice());
+    let channels = model.high.net().wants().channels;
+    let mut latent = Latent::empty(1, channels, request.size.latent(&model.vae));
+    latent.is_video = true;
+    let mut frame_mask = Vec::new();
+    if model.high.family == Family::Wan5B && !start.is_empty() {
+        (latent, frame_mask) = frames.fixed_frames(start, control)?;
+    } else if !given.is_empty() {
+        clip.frames = Some(Arc::new(match end.is_empty() {
+            true => frames.first_frames(start, control)?,
+            false => frames.first_and_last(start, end, control)?,
+        }));
+    }
+    Ok(Shown {
+        positive: positive.with_clip(clip.clone()),
+        negative: negative.with_clip(clip),
+        latent,
+        frame_mask,
+    })
+}

@@ -1,0 +1,483 @@
+//! Small Wan models against ComfyUI: conditioning, then whole paths, with what ComfyUI's nodes show
+//! them.
+
+use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan_video};
+use crate::generate::tests::comfy::{NEGATIVE, PROMPT, control, planes, store};
+use crate::tests::made;
+use crate::{
+    Checkpoint, ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family,
+    Image, ImageStates, Latent, LatentSize, Mask, ModelSampling, Noise, Precision, SampleRequest,
+    Store, encode_texts, sample, sigmas,
+};
+use nino_cpu::{Cpu, CpuOptions};
+use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
+use nino_weights::TensorReader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SIZE: ClipSize = ClipSize {
+    width: 48,
+    height: 32,
+    frames: 9,
+};
+
+struct Case {
+    model: Checkpoint,
+    golden: TensorReader,
+    store: Store,
+    folder: tempfile::TempDir,
+    /// The prompt and the negative prompt.
+    sides: [Conditioning; 2],
+}
+
+/// What a path is told beside its model.
+struct Told<'a> {
+    sides: [Conditioning; 2],
+    latent: Latent,
+    noise: Noise<'a>,
+    frame_mask: Vec<f32>,
+    sampler: &'a str,
+    scheduler: &'a str,
+    cfg: f32,
+    steps: usize,
+    /// The steps that are run.
+    window: std::ops::Range<usize>,
+}
+
+impl Case {
+    fn new() -> Case {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tiny_wan.safetensors");
+        made::write_list(&made::list("tiny_wan"), &path);
+        let vocabulary = made::goldens().join("../text/small/spiece.model");
+        std::fs::copy(vocabulary, folder.path().join("spiece.model")).unwrap();
+        let model = Checkpoint::open(&path, None).unwrap();
+        assert_eq!(model.family(), Family::Wan);
+        let store = store();
+        let (mut sides, _) =
+            control(|c| encode_texts(&store, &model.text, &[PROMPT, NEGATIVE], &[], c));
+        let negative = sides.pop().unwrap();
+        Case {
+            sides: [sides.pop().unwrap(), negative],
+            golden: nino_weights::open(made::goldens().join("tiny_wan.safetensors")).unwrap(),
+            model,
+            store,
+            folder,
+        }
+    }
+
+    /// A diffusion model alone in a file.
+    fn other(&self, name: &str) -> DiffusionModel {
+        let path = self.folder.path().join(format!("{name}.safetensors"));
+        made::write_list(&made::list(name), &path);
+        DiffusionModel::open(&path).unwrap()
+    }
+
+    fn golden(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
+        let entry = self.golden.entry(key).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        self.golden.read_f32(entry, &mut values).unwrap();
+        (entry.shape.clone(), values)
+    }
+
+    #[track_caller]
+    fn close(&self, key: &str, found: &[f32]) {
+        close(key, found, &self.golden(key).1);
+    }
+
+    fn told(&self) -> Told<'static> {
+        let size = SIZE.latent(&self.model.vae);
+        Told {
+            sides: self.sides.clone(),
+            latent: Latent::empty(1, 16, size),
+            noise: Noise::Seeded,
+            frame_mask: Vec::new(),
+            sampler: "euler",
+            scheduler: "simple",
+            cfg: 3.0,
+            steps: 6,
+            window: 0..6,
+        }
+    }
+
+    fn sampled(&self, model: &DiffusionModel, told: &Told<'_>) -> Latent {
+        let sampler = Sampler::find(told.sampler).unwrap();
+        let scheduler = Scheduler::find(told.scheduler).unwrap();
+        let levels = sigmas(model, sampler, scheduler, told.steps, 1.0).unwrap();
+        let run = SampleRequest {
+            positive: &told.sides[..1],
+            negative: &told.sides[1..],
+            latent: &told.latent,
+            noise: told.noise,
+            mask: None,
+            frame_mask: &told.frame_mask,
+            sigmas: &levels[told.window.start..=told.window.end],
+            sampler,
+            options: &Options::default(),
+            seed: Seed {
+                value: 1_234_567_890_123,
+                rng: Rng::Torch,
+            },
+            cfg: told.cfg,
+            precision: Precision::F32,
+            preview: None,
+            memory: None,
+        };
+        let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
+        sampled.latent
+    }
+
+    fn images(&self, key: &str) -> Vec<Image> {
+        let (shape, values) = self.golden(key);
+        let [_, height, width, 3] = shape[..] else {
+            panic!("{shape:?}")
+        };
+        let each = values.chunks_exact(height * width * 3);
+        let image = |values: &[f32]| Image {
+            width,
+            height,
+            values: values.to_vec(),
+        };
+        each.map(image).collect()
+    }
+
+    fn given(&self) -> Given<'_> {
+        Given {
+            store: &self.store,
+            vae: &self.model.vae,
+            size: SIZE,
+            precision: Precision::F32,
+        }
+    }
+
+    /// CLIP's states, so many times.
+    fn states(&self, times: usize) -> Arc<ImageStates> {
+        let (_, values) = self.golden("states");
+        Arc::new(ImageStates {
+            values: values.repeat(times),
+            width: 1280,
+        })
+    }
+
+    fn showing(&self, clip: &ClipHints) -> Told<'static> {
+        let mut told = self.told();
+        told.sides = told.sides.map(|side| side.with_clip(clip.clone()));
+        told
+    }
+}
+
+#[track_caller]
+fn close(key: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{key}");
+    let square = |v: f32| f64::from(v) * f64::from(v);
+    let error: f64 = found.iter().zip(expected).map(|(f, e)| square(f - e)).sum();
+    let nmse = error / expected.iter().map(|&e| square(e)).sum::<f64>();
+    println!("{key}: NMSE {nmse:.1e}");
+    assert!(nmse <= 1e-8, "{key}: NMSE {nmse:.1e}");
+}
+
+#[test]
+fn text_to_video_makes_what_comfyui_makes() {
+    let case = Case::new();
+    for (name, side) in ["prompt", "negative"].iter().zip(&case.sides) {
+        let (_, shape) = case.golden(&format!("text/{name}/shape"));
+        assert_eq!([side.tokens() as f32, side.width as f32], shape[..]);
+        let thin: Vec<f32> = side.context.iter().copied().step_by(13).collect();
+        case.close(&format!("text/{name}/context"), &thin);
+    }
+    for (sampler, scheduler, shift, cfg) in [
+        ("uni_pc", "simple", "usual", "6.0"),
+        ("euler", "simple", "5.0", "1.0"),
+        ("dpmpp_2m", "beta", "8.0", "5.0"),
+    ] {
+        let mut model = case.model.diffusion.clone();
+        if let Ok(shift) = shift.parse() {
+            model = model.with_sampling(ModelSampling::flow(shift, 1000.0));
+        }
+        let told = Told {
+            sampler,
+            scheduler,
+            cfg: cfg.parse().unwrap(),
+            ..case.told()
+        };
+        let key = format!("t2v/{sampler}/{scheduler}/{shift}/{cfg}");
+        case.close(&key, &planes(&case.sampled(&model, &told)));
+    }
+}
+
+#[test]
+fn two_experts_hand_over_as_in_comfyui() {
+    let case = Case::new();
+    let shifted = |m: &DiffusionModel| m.with_sampling(ModelSampling::flow(5.0, 1000.0));
+    let high = shifted(&case.model.diffusion);
+    let low = shifted(&case.other("tiny_wan_low"));
+    let first = Told {
+        cfg: 3.5,
+        steps: 4,
+        window: 0..2,
+        ..case.told()
+    };
+    let then = Told {
+        latent: case.sampled(&high, &first),
+        noise: Noise::None,
+        window: 2..4,
+        ..first
+    };
+    case.close("experts", &planes(&case.sampled(&low, &then)));
+}
+
+#[test]
+fn image_to_video_makes_what_comfyui_makes() {
+    let case = Case::new();
+    let (start, end) = (case.images("image/start"), case.images("image/end"));
+    for (name, sees_clip) in [("tiny_wan_i2v", true), ("tiny_wan22_i2v", false)] {
+        let model = case.other(name);
+        assert!(model.sees_frames());
+        let (frames, _) = control(|c| case.given().first_frames(&start, c));
+        let clip = ClipHints {
+            image: sees_clip.then(|| case.states(1)),
+            frames: Some(Arc::new(frames)),
+            ..ClipHints::default()
+        };
+        let key = format!("WanImageToVideo/{name}");
+        case.close(&key, &planes(&case.sampled(&model, &case.showing(&clip))));
+        let (frames, _) = control(|c| case.given().first_and_last(&start, &end, c));
+        let clip = ClipHints {
+            image: sees_clip.then(|| case.states(2)),
+            frames: Some(Arc::new(frames)),
+            ..ClipHints::default()
+        };
+        let key = format!("WanFirstLastFrameToVideo/{name}");
+        case.close(&key, &planes(&case.sampled(&model, &case.showing(&clip))));
+        if sees_clip {
+            let latent = case.sampled(&model, &case.told());
+            case.close("blind/tiny_wan_i2v", &planes(&latent));
+        }
+    }
+}
+
+#[test]
+fn vace_makes_what_comfyui_makes() {
+    let case = Case::new();
+    let model = case.other("tiny_wan_vace");
+    let (clip, start) = (case.images("image/clip"), case.images("image/start"));
+    let (shape, values) = case.golden("image/mask");
+    let masks = values.chunks_exact(shape[1] * shape[2]).map(|values| Mask {
+        width: shape[2],
+        height: shape[1],
+        values: values.to_vec(),
+    });
+    let masks: Vec<Mask> = masks.collect();
+    let ((followed, trim), _) =
+        control(|c| case.given().followed(&clip, &masks, start.first(), 0.7, c));
+    assert_eq!(trim, 1);
+    let hints = ClipHints {
+        controls: vec![Arc::new(followed)],
+        ..ClipHints::default()
+    };
+    let mut told = case.showing(&hints);
+    let mut size = SIZE.latent(&case.model.vae);
+    size.frames += trim;
+    told.latent = Latent::empty(1, 16, size);
+    let latent = case.sampled(&model, &told);
+    case.close("WanVaceToVideo/tiny_wan_vace", &planes(&latent));
+    let blind = case.sampled(&model, &case.told());
+    case.close("blind/tiny_wan_vace", &planes(&blind));
+}
+
+/// The first frame is given clean, and told to be.
+#[test]
+fn the_5b_model_goes_on_from_a_frame_as_in_comfyui() {
+    let case = Case::new();
+    let model = case.other("tiny_wan_5b");
+    assert_eq!(model.family, Family::Wan5B);
+    let (shape, first) = case.golden("first");
+    let first = Latent::from_planes(&shape, &first, std::path::Path::new("golden")).unwrap();
+    let size = LatentSize {
+        frames: 3,
+        height: 4,
+        width: 6,
+    };
+    let mut latent = Latent::empty(1, 48, size);
+    latent.scale_to_vae(model.latent_format().unwrap());
+    latent.values[..first.values.len()].copy_from_slice(&first.values);
+    let told = Told {
+        latent,
+        frame_mask: vec![0.0, 1.0, 1.0],
+        sampler: "uni_pc",
+        cfg: 5.0,
+        ..case.told()
+    };
+    let made = case.sampled(&model, &told);
+    // The frame that was given is left as it was, where uni_pc in ComfyUI leaves a trace of noise.
+    close("first", &made.values[..first.values.len()], &first.values);
+    let (shape, expected) = case.golden("5b");
+    let expected = Latent::from_planes(&shape, &expected, std::path::Path::new("golden")).unwrap();
+    let rest = |latent: &Latent| latent.values[first.values.len()..].to_vec();
+    close("5b", &rest(&made), &rest(&expected));
+}
+
+#[test]
+fn what_does_not_fit_the_clip_is_refused() {
+    let case = Case::new();
+    let model = case.other("tiny_wan22_i2v");
+    let (frames, _) = control(|c| case.given().first_frames(&case.images("image/start"), c));
+    let mut short = frames.clone();
+    short.latent.frames = 2;
+    short
+        .latent
+        .values
+        .truncate(frames.latent.values.len() / 3 * 2);
+    let hints = |frames| ClipHints {
+        frames: Some(Arc::new(frames)),
+        ..ClipHints::default()
+    };
+    let latent = case.told().latent;
+    let said = |hints: &ClipHints| hints.check(&model, &latent).unwrap_err().to_string();
+    assert!(hints(frames.clone()).check(&model, &latent).is_ok());
+    let text = said(&hints(short));
+    assert!(
+        text.contains("2 latent frames of 6x4, the clip 3"),
+        "{text}"
+    );
+    let mut wide = frames;
+    wide.latent.channels = 8;
+    let text = said(&hints(wide));
+    assert!(
+        text.contains("takes 20 channels") && text.contains("have 8"),
+        "{text}"
+    );
+}
+
+fn clip(case: &Case) -> (VideoModel, VideoRequest) {
+    let model = VideoModel {
+        high: case.model.diffusion.clone(),
+        low: Some(case.other("tiny_wan_low")),
+        text: case.model.text.clone(),
+        vae: Arc::clone(&case.model.vae),
+        vision: None,
+    };
+    let request = VideoRequest {
+        prompt: "a red fox".to_owned(),
+        negative: "blurry".to_owned(),
+        seed: Seed {
+            value: 7,
+            rng: Rng::Torch,
+        },
+        steps: 4,
+        cfg: 3.0,
+        sampler: Sampler::find("uni_pc").unwrap(),
+        scheduler: Scheduler::find("simple").unwrap(),
+        switch: 2,
+        size: SIZE,
+        start: None,
+        end: None,
+        precision: Precision::F32,
+        preview: None,
+        decode: crate::DecodeOptions::default(),
+    };
+    (model, request)
+}
+
+/// The clip's frames; the run is stopped after so many events of progress while sampling.
+fn made(case: &Case, journal: &Journal, stop_after: usize) -> Result<Vec<Vec<u8>>, EngineError> {
+    let (model, request) = clip(case);
+    let cancel = AtomicBool::new(false);
+    let (mut heard, mut samples) = (0, false);
+    let mut on_event = |event| match event {
+        Event::Stage(stage) => samples = stage == crate::Stage::Sample,
+        Event::Progress { .. } if samples => {
+            heard += 1;
+            cancel.store(heard > stop_after, Ordering::Relaxed);
+        }
+        _ => {}
+    };
+    let mut control = Control {
+        cancel: &cancel,
+        on_event: &mut on_event,
+    };
+    let mut frames = Vec::new();
+    let mut keep = |_, _, picture: crate::Picture| {
+        frames.push(picture.rgb);
+        Ok(())
+    };
+    make_video(
+        &case.store,
+        &model,
+        &request,
+        Some(journal),
+        &mut control,
+        &mut keep,
+    )?;
+    Ok(frames)
+}
+
+#[test]
+fn a_stopped_clip_goes_on_to_the_same_frames_wherever_it_was_stopped() {
+    let case = Case::new();
+    let path = case.folder.path().join("clip.journal");
+    let whole = made(
+        &case,
+        &Journal::create(&path, "settings").unwrap(),
+        usize::MAX,
+    )
+    .unwrap();
+    assert_eq!(whole.len(), 9);
+    let bytes = std::fs::read(&path).unwrap();
+    // In either expert, and at the hand-over.
+    for stop_after in [2, 5] {
+        let journal = Journal::create(&path, "settings").unwrap();
+        let stopped = made(&case, &journal, stop_after);
+        assert!(
+            matches!(stopped, Err(EngineError::Cancelled)),
+            "{stop_after}"
+        );
+        drop(journal);
+        let journal = Journal::open(&path, "settings").unwrap();
+        assert!(
+            journal.predictions() >= stop_after.min(3) - 1,
+            "{stop_after}"
+        );
+        assert!(
+            made(&case, &journal, usize::MAX).unwrap() == whole,
+            "{stop_after}"
+        );
+    }
+    // What a killed program left half-written does no harm.
+    for part in [0.55] {
+        let len = (bytes.len() as f64 * part) as usize;
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let journal = Journal::open(&path, "settings").unwrap();
+        assert!(
+            made(&case, &journal, usize::MAX).unwrap() == whole,
+            "{part}"
+        );
+    }
+    let other = Journal::open(&path, "other settings").err().unwrap();
+    assert!(matches!(other, EngineError::OtherJournal { .. }), "{other}");
+}
+
+#[test]
+fn a_clip_takes_what_its_plan_says() {
+    let case = Case::new();
+    let (model, request) = clip(&case);
+    let device: Arc<dyn nino_graph::Device> = Arc::new(Cpu::new(CpuOptions::default()).unwrap());
+    let plan = plan_video(&device, &model, &request).unwrap();
+    let stages: Vec<&str> = plan.stages.iter().map(|s| s.stage.name()).collect();
+    assert_eq!(stages, ["text", "sample", "sample", "decode"]);
+    let store = Store::for_pictures(device, 1);
+    let never = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut |_| {},
+    };
+    let made = make_video(
+        &store,
+        &model,
+        &request,
+        None,
+        &mut control,
+        &mut |_, _, _| Ok(()),
+    );
+    assert_eq!(made.unwrap().peak_bytes, plan.peak_bytes());
+}

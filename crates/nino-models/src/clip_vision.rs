@@ -1,0 +1,134 @@
+//! CLIP's view of a picture: OpenCLIP's ViT-H, which Wan 2.1 image to video looks at, and kin of
+//! its layout. Behaviour: <https://github.com/openai/CLIP> `clip/model.py`; names are Hugging
+//! Face's `CLIPVisionModel`'s.
+//! Pixels `[b, h, w, 3]`, normalized, → hidden states `[b, n, d]`, the whole picture's token first.
+
+use crate::{ConvShape, Find, Params};
+use nino_graph::{Act, Graph, Node};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Pixels of both sides.
+    pub image: usize,
+    /// Pixels along one side of a token.
+    pub patch: usize,
+    pub width: usize,
+    pub mlp: usize,
+    pub heads: usize,
+    pub n_layers: usize,
+    pub act: Act,
+}
+
+const PATCHES: &str = "vision_model.embeddings.patch_embedding";
+const POSITIONS: &str = "vision_model.embeddings.position_embedding.weight";
+const LAYERS: &str = "vision_model.encoder.layers";
+const EPS: f32 = 1e-5;
+
+/// What CLIP was trained on: means and deviations of red, green and blue.
+pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
+pub const DEVIATION: [f32; 3] = [0.268_629_54, 0.261_302_58, 0.275_777_11];
+
+impl Config {
+    /// OpenCLIP's ViT-H/14.
+    pub fn clip_h() -> Config {
+        Config {
+            image: 224,
+            patch: 14,
+            width: 1280,
+            mlp: 5120,
+            heads: 16,
+            n_layers: 32,
+            act: Act::Gelu,
+        }
+    }
+
+    /// Tokens of one picture.
+    pub fn tokens(&self) -> usize {
+        let side = self.image / self.patch.max(1);
+        side * side + 1
+    }
+
+    /// Reads sizes from tensor shapes alone; `None` when this is not CLIP's view of a picture, or
+    /// one of SigLIP's kin, which has no token for the whole picture.
+    pub fn detect(find: &Find) -> Option<Config> {
+        let shape = |name: &str| find(name).map(|(s, _)| s);
+        let [width, _, patch, _] = *shape(&format!("{PATCHES}.weight"))? else {
+            return None;
+        };
+        shape("vision_model.embeddings.class_embedding")?;
+        let tokens = shape(POSITIONS)?[0];
+        let side = tokens.saturating_sub(1).isqrt();
+        let fc1 = |i: usize| shape(&format!("{LAYERS}.{i}.mlp.fc1.weight"));
+        (side * side + 1 == tokens && side > 0).then_some(Config {
+            image: side.checked_mul(patch)?,
+            patch,
+            width,
+            mlp: fc1(0)?[0],
+            // ViT-H has wider heads than the others.
+            heads: if width == 1280 {
+                16
+            } else {
+                (width / 64).max(1)
+            },
+            n_layers: (0..256).take_while(|&i| fc1(i).is_some()).count(),
+            // Only OpenAI's own models, the narrower ones, have the quick form.
+            act: if width <= 1024 {
+                Act::QuickGelu
+            } else {
+                Act::Gelu
+            },
+        })
+    }
+}
+
+/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`.
+pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize) -> Node {
+    let b = g.shape(pixels)[0];
+    let patches = ConvShape {
+        cout: c.width,
+        kernel: [1, c.patch, c.patch],
+        stride: [1, c.patch, c.patch],
+        pad: [0; 4],
+        bias: false,
+    };
+    let x = p.conv_with(g, PATCHES, pixels, patches); // [b, h/patch, w/patch, d]
+    let n = g.shape(x)[1] * g.shape(x)[2];
+    let x = g.reshape(x, [b, n, c.width]);
+    let whole = p.vector(g, "vision_model.embeddings.class_embedding", c.width);
+    let whole = g.reshape(whole, [1, 1, c.width]);
+    let whole = g.cast(whole, g.dtype(x));
+    let whole = g.concat(&vec![whole; b], 0); // [b, 1, d]
+    let x = g.concat(&[whole, x], 1);
+    let positions = p.matrix(g, POSITIONS, c.tokens(), c.width);
+    let positions = g.cast(positions, g.dtype(x));
+    let x = g.add(x, positions);
+    let mut x = p.layer_norm(g, "vision_model.pre_layrnorm", x, EPS);
+    let stop = c.n_layers + 1 - skip.clamp(1, c.n_layers.max(1));
+    for i in 0..stop {
+        x = layer(g, &p.at(format_args!("{LAYERS}.{i}")), c, x);
+    }
+    x
+}
+
+fn layer(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let h = p.layer_norm(g, "layer_norm1", x, EPS);
+    let h = self_attn(g, &p.at("self_attn"), c, h);
+    let x = g.add(x, h);
+    let h = p.layer_norm(g, "layer_norm2", x, EPS);
+    let h = p.linear(g, "mlp.fc1", h, c.mlp);
+    let h = g.act(h, c.act);
+    let h = p.linear(g, "mlp.fc2", h, c.width);
+    let y = g.add(x, h);
+    p.label(g, y)
+}
+
+fn self_attn(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let (b, n, d) = (g.shape(x)[0], g.shape(x)[1], c.width);
+    let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|name| {
+        let y = p.linear(g, name, x, d);
+        g.reshape(y, [b, n, c.heads, d / c.heads]) // [b, n, heads, hd]
+    });
+    let y = g.attention(q, k, v, None);
+    let y = g.reshape(y, [b, n, d]);
+    p.linear(g, "out_proj", y, d)
+}
