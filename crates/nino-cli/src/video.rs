@@ -35,8 +35,8 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     wanted.request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
-    let plan = planned(&opened, &model, &mut wanted, args.fit)?;
     let store = Store::for_pictures(opened.device.clone(), 1);
+    let plan = planned(&opened, &store, &model, &mut wanted, args.fit)?;
     let settings = settings(&model, &wanted.request);
     let journal = output.journal(args, &settings)?;
     if let Some(journal) = journal.as_ref().filter(|_| args.resume) {

@@ -23,7 +23,8 @@ pub(super) fn run(
     let model = open_or_spec(spec, &video.model, shift, &site.choice, env)?;
     let mut wanted = wanted(video, &model, &site.choice, env)?;
     let opened = site.open()?;
-    let plan = planned(&opened, &model, &mut wanted, video.fit)?;
+    let store = Store::keeping_nothing(opened.device.clone());
+    let plan = planned(&opened, &store, &model, &mut wanted, video.fit)?;
     let request = &wanted.request;
     let size = request.size;
     let about = About {

@@ -161,6 +161,7 @@ impl VideoRequest {
             cfg: self.cfg,
             precision: self.precision,
             preview: self.preview.as_ref(),
+            beside: 0,
             memory,
         }
     }
@@ -225,13 +226,13 @@ pub fn make_video(
     })
 }
 
-/// Plans a whole clip: text encoder, pictures, frames that are given, each expert, decode.
+/// Plans a whole clip for a store: text encoder, pictures, frames that are given, each expert, decode.
 pub fn plan_video(
-    device: &Arc<dyn Device>,
+    store: &Store,
     model: &VideoModel,
     request: &VideoRequest,
 ) -> Result<GeneratePlan, EngineError> {
-    plan_work(device, 1, |store| {
+    plan_work(store, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,

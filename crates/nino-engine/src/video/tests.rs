@@ -462,10 +462,10 @@ fn a_clip_takes_what_its_plan_says() {
     let case = Case::new();
     let (model, request) = clip(&case);
     let device: Arc<dyn nino_graph::Device> = Arc::new(Cpu::new(CpuOptions::default()).unwrap());
-    let plan = plan_video(&device, &model, &request).unwrap();
+    let store = Store::for_pictures(device, 1);
+    let plan = plan_video(&store, &model, &request).unwrap();
     let stages: Vec<&str> = plan.stages.iter().map(|s| s.stage.name()).collect();
     assert_eq!(stages, ["text", "sample", "sample", "decode"]);
-    let store = Store::for_pictures(device, 1);
     let never = AtomicBool::new(false);
     let mut control = Control {
         cancel: &never,
