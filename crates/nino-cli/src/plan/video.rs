@@ -8,6 +8,7 @@ use crate::plural::count;
 use crate::printer::Printer;
 use crate::video::{open_or_spec, planned, wanted};
 use anyhow::Result;
+use nino_engine::Store;
 use nino_engine::device::Card;
 use serde_json::json;
 
