@@ -7,6 +7,7 @@ mod grammar;
 mod models;
 mod numbers;
 mod plan;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -29,6 +30,7 @@ pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use numbers::{SeedArg, number, seed, whole};
 pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
+pub(crate) use serve::ServeArgs;
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
@@ -57,6 +59,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Make a picture from words
     Generate(Box<GenerateArgs>),
+    /// Serve a page and ComfyUI's dialect over HTTP
+    Serve(Box<ServeArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
     /// Show what a file is: a model, a picture's settings, a latent, a workflow
@@ -198,6 +202,8 @@ const EXAMPLES: &str = "\
 Examples:
   # A picture, with the model that is built in
   nino generate a smiling sun
+  # A page in the browser, and ComfyUI's dialect
+  nino serve
   # What is in this machine, and is anything wrong with it?
   nino doctor
   # What is this file?

@@ -29,6 +29,7 @@ mod pull;
 mod resident;
 mod rm;
 mod samplers;
+mod serve;
 mod settings;
 mod shell;
 mod size;
@@ -115,6 +116,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::List(args) => list::run(args, &env()?, printer),
         Verb::Rm(args) => rm::run(args, &env()?, printer),
         Verb::Generate(args) => generate::run(args, &env()?, printer),
+        Verb::Serve(args) => serve::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
         Verb::Plan(args) => plan::run(args, &env()?, printer),

@@ -148,6 +148,11 @@ impl NodeDef {
         self.inputs.iter().find(|input| input.name == name)
     }
 
+    /// Whether `/object_info` shows it: nodes that only a page knows are not there.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.class, "Reroute" | "PrimitiveNode" | "Note")
+    }
+
     /// The entry of ComfyUI's `/object_info` for this class.
     pub fn object_info(&self, host: &dyn Host) -> Json {
         let of = |need: Need| self.inputs.iter().filter(move |input| input.need == need);
