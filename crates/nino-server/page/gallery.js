@@ -5,6 +5,7 @@ import { settingsOf } from "./graph.js";
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 60;
+const FIRST = ["prompt", "negative", "size", "seed", "steps", "cfg", "sampler", "scheduler"];
 let pictures = [];
 let total = 0;
 let shown = -1;
@@ -99,13 +100,15 @@ export async function show(a, b) {
   if (!$("viewer").open) $("viewer").showModal();
   const query = new URLSearchParams({ filename: a.filename, subfolder: a.subfolder ?? "" });
   const about = await get("/nino/picture?" + query);
-  const rows = Object.entries(about?.settings ?? {}).map(([key, values]) => [key, values.join("\n")]);
+  const settings = about?.settings ?? {};
+  const keys = [...FIRST.filter((key) => key in settings), ...Object.keys(settings).filter((key) => !FIRST.includes(key))];
+  const rows = keys.map((key) => [key, settings[key].join("\n")]);
   const files = (about?.files ?? []).map((file) => [file.folder ?? "file",
     file.strength == null ? file.name : `${file.name} × ${file.strength}`]);
   facts($("view-facts"), [["file", a.filename], ...rows, ...files]);
-  const settings = settingsOf(about);
-  $("use").disabled = !settings;
-  $("use").onclick = () => { $("viewer").close(); use(settings); };
+  const usable = settingsOf(about);
+  $("use").disabled = !usable;
+  $("use").onclick = () => { $("viewer").close(); use(usable); };
 }
 
 export function facts(list, rows) {

@@ -9,8 +9,8 @@ use crate::plan::Needs;
 use crate::queue::Queue;
 use nino_engine::Store;
 use serde_json::json;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub(crate) struct App {
@@ -27,6 +27,8 @@ pub(crate) struct App {
     pub(crate) naming: Mutex<()>,
     pub(crate) needs: Needs,
     pub(crate) words: Words,
+    /// How far the job is that told last.
+    pub(crate) progress: Mutex<Progress>,
 }
 
 /// What is counted for `/metrics`.
@@ -40,7 +42,23 @@ pub(crate) struct Counts {
     pub(crate) busy_ms: AtomicU64,
 }
 
+/// How far a job is.
+#[derive(Clone, Default)]
+pub(crate) struct Progress {
+    pub(crate) id: String,
+    pub(crate) done: usize,
+    pub(crate) total: usize,
+    /// When its first step began.
+    pub(crate) since: Option<Instant>,
+    /// What the unfinished picture looks like.
+    pub(crate) jpeg: Vec<u8>,
+}
+
 impl App {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells everybody how many jobs there are.
     pub(crate) fn tell_status(&self) {
         self.hub.tell_all("status", &self.status());

@@ -21,6 +21,7 @@ mod models;
 mod pictures;
 mod plan;
 mod queue;
+mod recipe;
 mod routes;
 mod server;
 mod socket;

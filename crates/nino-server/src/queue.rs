@@ -8,6 +8,7 @@ use crate::journal::Journal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Jobs that may wait.
 const MOST: usize = 10_000;
@@ -18,6 +19,8 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
     pub(crate) journal: Journal,
+    /// How many jobs ended, for those who wait for one.
+    ended: watch::Sender<u64>,
 }
 
 struct State {
@@ -79,7 +82,13 @@ impl Queue {
             }),
             wake: Condvar::new(),
             journal,
+            ended: watch::Sender::new(0),
         }
+    }
+
+    /// Changes whenever a job has ended.
+    pub(crate) fn ended(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
     }
 
     /// The number of a new job, behind all others or before them.
@@ -172,6 +181,7 @@ impl Queue {
         self.state()
             .running
             .retain(|running| running.item.id != item.id);
+        self.ended.send_modify(|ended| *ended += 1);
     }
 
     pub(crate) fn set_node(&self, id: &str, node: Option<&str>) {
@@ -231,6 +241,7 @@ impl Queue {
         if let Err(e) = self.journal.remove(&removed) {
             tracing::warn!("removed jobs may come back: {e}");
         }
+        self.ended.send_modify(|ended| *ended += 1);
         removed.len()
     }
 

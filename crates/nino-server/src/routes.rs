@@ -3,12 +3,15 @@
 //! ComfyUI's own are there under `/api` too, and all of them once more below `/comfy`, where its
 //! page looks for them when it is served from there.
 
+pub(crate) mod a1111;
 pub(crate) mod files;
 pub(crate) mod front;
 pub(crate) mod history;
 pub(crate) mod info;
 pub(crate) mod jobs;
 pub(crate) mod metrics;
+pub(crate) mod openai;
+pub(crate) mod openapi;
 pub(crate) mod own;
 pub(crate) mod prompt;
 pub(crate) mod queue;
@@ -37,6 +40,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest("/comfy", below)
         .merge(front::own())
         .merge(own::routes())
+        .merge(openai::routes())
+        .merge(a1111::routes())
+        .merge(openapi::routes())
         .route("/metrics", get(metrics::metrics))
         .layer(DefaultBodyLimit::max(app.config.max_upload))
         .layer(from_fn_with_state(Arc::clone(&app), guard::check))
@@ -91,12 +97,6 @@ fn comfy() -> Routes {
         .route("/internal/logs/subscribe", patch(info::accepted))
         .route("/internal/folder_paths", get(files::folder_paths))
         .route("/internal/files/{kind}", get(files::in_folder))
-        .route("/assets", get(info::no_assets).post(info::no_assets))
-        .route(
-            "/assets/{*path}",
-            get(info::no_assets).post(info::no_assets),
-        )
-        .route("/tags", get(info::no_assets))
 }
 
 /// ComfyUI's routes that are there under `/api` only.
@@ -106,6 +106,12 @@ fn jobs() -> Routes {
         .route("/jobs/cancel", post(jobs::cancel_many))
         .route("/jobs/{id}", get(jobs::one))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/assets", get(info::no_assets).post(info::no_assets))
+        .route(
+            "/assets/{*path}",
+            get(info::no_assets).post(info::no_assets),
+        )
+        .route("/tags", get(info::no_assets))
 }
 
 /// The JSON of a body; an empty one is an empty object. It is nested no deeper than serde_json

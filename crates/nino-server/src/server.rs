@@ -67,6 +67,7 @@ impl Server {
             naming: std::sync::Mutex::default(),
             needs: Needs::default(),
             words: Words::default(),
+            progress: std::sync::Mutex::default(),
             folders,
             config,
         };

@@ -41,7 +41,8 @@ fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &AtomicBool) {
     let started = Instant::now();
     let item = &job.item;
     let client = item.client.as_deref();
-    let shows = app.hub.is_connected(client) && item.extra["preview_method"] != "none";
+    let wants = app.hub.is_connected(client) || item.extra["preview_method"] == "kept";
+    let shows = wants && item.extra["preview_method"] != "none";
     executor.set_preview(shows.then_some(Preview {
         every: 1,
         vae: None,

@@ -18,6 +18,8 @@ pub(crate) fn own() -> Routes {
         .route("/", get(home))
         .route("/page/{name}", get(own_file))
         .route("/comfy/", get(comfy_home))
+        // ComfyUI's page names some of its files from the root.
+        .route("/assets/{*path}", get(comfy_asset))
 }
 
 /// The files of our own page.
@@ -60,6 +62,13 @@ pub(crate) fn comfy() -> Routes {
 
 async fn comfy_home(app: State<Arc<App>>) -> Result<Response<Body>, Refused> {
     comfy_file(app, Path("index.html".to_owned())).await
+}
+
+async fn comfy_asset(
+    app: State<Arc<App>>,
+    Path(path): Path<String>,
+) -> Result<Response<Body>, Refused> {
+    comfy_file(app, Path(format!("assets/{path}"))).await
 }
 
 async fn comfy_file(

@@ -27,13 +27,17 @@ fn failed(error: &dyn std::fmt::Display) -> Refused {
     Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-fn read_settings(app: &App) -> Map<String, Value> {
+pub(super) fn read_settings(app: &App) -> Map<String, Value> {
     let bytes = std::fs::read(app.folders.user.join(SETTINGS)).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
 pub(crate) async fn settings(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let settings = blocking(move || Ok(read_settings(&app))).await?;
+    let mut settings = blocking(move || Ok(read_settings(&app))).await?;
+    // A new user of ComfyUI's page is shown its templates, of which there are none here.
+    settings
+        .entry("Comfy.TutorialCompleted")
+        .or_insert(json!(true));
     Ok(Json(Value::Object(settings)))
 }
 
@@ -61,7 +65,10 @@ pub(crate) async fn set_setting(
     change_settings(app, std::iter::once((id, value)).collect()).await
 }
 
-async fn change_settings(app: Arc<App>, changes: Map<String, Value>) -> Result<(), Refused> {
+pub(super) async fn change_settings(
+    app: Arc<App>,
+    changes: Map<String, Value>,
+) -> Result<(), Refused> {
     blocking(move || {
         let naming = app.naming.lock();
         let _naming = naming.unwrap_or_else(PoisonError::into_inner);

@@ -93,6 +93,18 @@ fn find(app: &App, asked: &Asked) -> Result<PathBuf, Refused> {
     )
 }
 
+/// The bytes of a file as history names it.
+pub(crate) fn find_made(app: &App, file: &serde_json::Value) -> Result<Vec<u8>, Refused> {
+    let text = |key: &str| file[key].as_str().unwrap_or_default();
+    let base = app.folders.of_type(text("type"));
+    let gone = || Refused::not_found("the picture is not there any more");
+    let path = folders::file(
+        base.ok_or_else(gone)?,
+        &[text("subfolder"), text("filename")],
+    )?;
+    std::fs::read(path).map_err(|_| gone())
+}
+
 /// A picture in another form, where one is asked for.
 fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, Refused> {
     let load = || -> Result<(Picture, Option<Mask>), Refused> {

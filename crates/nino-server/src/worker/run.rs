@@ -1,6 +1,6 @@
 //! What the clients of a job hear while it runs, and what stays in the history.
 
-use crate::app::App;
+use crate::app::{self, App};
 use crate::hub::Preview;
 use crate::job::{Ended, Item, Outcome, now};
 use crate::pictures;
@@ -45,6 +45,10 @@ impl<'a> Teller<'a> {
     }
 
     pub(super) fn start(&mut self, cached: &[String]) {
+        *self.app.progress() = app::Progress {
+            id: self.item.id.clone(),
+            ..app::Progress::default()
+        };
         self.keep("execution_start", json!({}));
         self.keep("execution_cached", json!({ "nodes": cached }));
     }
@@ -90,6 +94,9 @@ impl<'a> Teller<'a> {
                     json!({ "value": done, "max": total, "node": node }),
                 );
                 self.state(node, "running", (done, total));
+                let mut progress = self.app.progress();
+                (progress.done, progress.total) = (done, total);
+                progress.since.get_or_insert_with(Instant::now);
             }
             Event::Preview(picture) => self.preview(node, &picture),
             Event::Note(text) => tracing::info!("node {node}: {text}"),
@@ -110,6 +117,7 @@ impl<'a> Teller<'a> {
         let Ok(jpeg) = pictures::encode(&picture, "jpg", PREVIEW_QUALITY) else {
             return;
         };
+        self.app.progress().jpeg.clone_from(&jpeg);
         let preview = Preview {
             prompt: &self.item.id,
             node,

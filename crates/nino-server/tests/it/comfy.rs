@@ -421,7 +421,10 @@ fn what_the_server_is_and_has() {
 #[test]
 fn users_keep_settings_and_files() {
     let server = start();
-    assert_eq!(server.json("/settings"), json!({}));
+    assert_eq!(
+        server.json("/settings"),
+        json!({ "Comfy.TutorialCompleted": true })
+    );
     assert_eq!(
         server
             .post("/settings", &json!({ "a": 1, "b": "x" }))
@@ -434,10 +437,8 @@ fn users_keep_settings_and_files() {
             .status,
         200
     );
-    assert_eq!(
-        server.json("/api/settings"),
-        json!({ "a": 1, "b": "x", "c.d": true })
-    );
+    let wanted = json!({ "Comfy.TutorialCompleted": true, "a": 1, "b": "x", "c.d": true });
+    assert_eq!(server.json("/api/settings"), wanted);
     assert_eq!(server.json("/settings/b"), json!("x"));
     assert_eq!(server.get("/userdata?dir=workflows").status, 404);
     let file = "/userdata/workflows%2Fsub%2Fone.json";
