@@ -103,12 +103,11 @@ fn without_seeds(prompt: &Value) -> String {
 }
 
 fn plan(app: &App, store: &Store, graph: &Checked) -> Need {
-    let device = store.shared_device();
     let never = AtomicBool::new(false);
     let mut of_node = None;
     let mut host = ServerHost::to_check(app);
-    // Two pictures: what stays on the device from one to the next is part of the plan.
-    let planned = plan_work(&device, 2, |store| {
+    // The store uses these plans when the graph runs.
+    let planned = plan_work(store, |store| {
         let mut watch = Watch {
             cancel: &never,
             on_event: &mut |_| {},

@@ -106,7 +106,7 @@ Examples:
   # For the home network
   nino serve --listen 0.0.0.0 --token \"a long secret\"
   # ComfyUI's own page at http://127.0.0.1:8188/comfy/, from pip's comfyui-frontend-package
-  nino serve --front-end-root venv/lib/python3.12/site-packages/comfyui_frontend_package/static
+  nino serve --front-end-root venv/lib/comfyui_frontend_package/static
   # Two cards, each with a limit
   nino serve --device gpu:0,gpu:1 --budget 7GiB
 

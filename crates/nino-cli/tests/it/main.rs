@@ -21,6 +21,7 @@ mod models;
 mod plan;
 mod pull;
 mod same_bytes;
+mod serve;
 mod settings;
 mod shell;
 mod stops;

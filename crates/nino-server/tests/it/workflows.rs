@@ -46,7 +46,8 @@ fn small(prompt: &mut Value) {
                 let end = if second { 10_000 } else { 1 };
                 json!({ "steps": 2, "start_at_step": u8::from(second), "end_at_step": end })
             }
-            "KSampler" | "SDTurboScheduler" => json!({ "steps": 2 }),
+            "SDTurboScheduler" => json!({ "steps": 2, "denoise": 1.0 }),
+            "KSampler" => json!({ "steps": 2 }),
             _ => json!({}),
         };
         for (name, value) in changes.as_object().unwrap() {
@@ -87,7 +88,9 @@ fn comfyuis_workflows_run_or_say_what_is_missing() {
             if let Some(wanted) = inputs["image"].as_str() {
                 write_picture(&data.join("input").join(wanted), &picture, &[]).unwrap();
             }
-            if let (Some(wanted), Some(model)) = (inputs["ckpt_name"].as_str(), models.next()) {
+            if let Some(wanted) = inputs["ckpt_name"].as_str()
+                && let Some(model) = models.next()
+            {
                 std::fs::remove_file(data.join("models/checkpoints").join(wanted)).ok();
                 models::put(data, wanted, model);
             }
