@@ -29,6 +29,7 @@ mod pull;
 mod resident;
 mod rm;
 mod samplers;
+mod serve;
 mod settings;
 mod shell;
 mod size;
@@ -124,6 +125,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Rm(args) => rm::run(args, &env()?, printer),
         Verb::Generate(args) => generate::run(args, &env()?, printer),
         Verb::Video(args) => video::run(args, &env()?, printer),
+        Verb::Serve(args) => serve::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
         Verb::Plan(args) => plan::run(args, &env()?, printer),

@@ -31,6 +31,11 @@ impl Folder {
             Folder::InputImages | Folder::InputLatents => "input",
         }
     }
+
+    /// Whether users put files there for a single graph, rather than models.
+    pub fn is_input(self) -> bool {
+        self.name() == "input"
+    }
 }
 
 /// Why a host could not do what a node asked for, in a sentence. What the host itself calls the
@@ -94,5 +99,7 @@ pub enum Made {
     Images(Arc<Vec<Image>>),
     /// Pictures to look at.
     Previews(Arc<Vec<Image>>),
+    /// Pictures for the program that sent the graph, and for no file.
+    Sent(Arc<Vec<Image>>),
     Latent(Arc<Latents>),
 }

@@ -25,7 +25,9 @@ mod types;
 mod value;
 pub mod walk;
 
-pub use check::{Checked, MissingNode, NodeProblems, Problem, PromptError, check, fill_defaults};
+pub use check::{
+    Checked, MissingNode, NodeProblems, Problem, PromptError, check, check_outputs, fill_defaults,
+};
 pub use error::{GraphError, NodeError, RunError};
 pub use graph::{Graph, Input, Limits, Link, Node};
 pub use host::{Folder, Host, HostError, Made, Output, SampledLatent};

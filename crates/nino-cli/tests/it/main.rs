@@ -24,6 +24,7 @@ mod pipes;
 mod plan;
 mod pull;
 mod same_bytes;
+mod serve;
 mod settings;
 mod shell;
 mod stops;

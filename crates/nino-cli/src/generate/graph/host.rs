@@ -186,8 +186,10 @@ impl Host for CliHost<'_> {
     fn output(&mut self, output: &Output<'_>) -> Result<Value, HostError> {
         match &output.made {
             Made::Images(images) => self.pictures(images)?,
-            Made::Previews(images) if !self.run.keeps => self.pictures(images)?,
-            Made::Previews(_) => {}
+            Made::Previews(images) | Made::Sent(images) if !self.run.keeps => {
+                self.pictures(images)?;
+            }
+            Made::Previews(_) | Made::Sent(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
         }
         self.sampled = None;
