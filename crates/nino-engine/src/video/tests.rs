@@ -121,6 +121,7 @@ impl Case {
             cfg: told.cfg,
             precision: Precision::F32,
             preview: None,
+            beside: 0,
             memory: None,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));

@@ -138,6 +138,8 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         width: side,
         tokens,
         references: Vec::new(),
+        image_tokens: 0,
+        controls: 0,
     }
 }
 
