@@ -1,5 +1,5 @@
-//! Targets that are texts: graphs of ComfyUI, what A1111 writes, lists of folders, settings, prompts
-//! and vocabularies. Their seeds are here, too, because they are as short as the targets.
+//! Targets that are texts: graphs of ComfyUI, what A1111 writes, lists of folders, settings,
+//! prompts and vocabularies. Their seeds are here, too, because they are as short as the targets.
 
 use crate::seeds::{Seed, files};
 use nino_engine::{Library, LibraryPaths, ModelKind, SettingsKeys, read_settings};

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 /// A settings file has a line for each of a few keys.
 const MOST: u64 = 1 << 20;
 
+/// The most brackets of lists and tables. The parser goes into each of them, also where they are
+/// never closed, and tens of thousands end its stack.
+const MOST_BRACKETS: usize = 256;
+
 /// Why a settings file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -16,6 +20,8 @@ pub enum SettingsError {
     File(#[from] FileError),
     #[error("{}: other users can write it or its folder, so that it is not read", path.display())]
     NotOurs { path: PathBuf },
+    #[error("{}: has {found} opening brackets, {MOST_BRACKETS} are the most that are read", path.display())]
+    Brackets { path: PathBuf, found: usize },
     #[error("{} is not TOML: {reason}", path.display())]
     NotToml { path: PathBuf, reason: String },
     #[error("{}: no setting is called {name:?}; {offered}", path.display())]
@@ -55,6 +61,11 @@ pub fn read_settings(
     if only_ours && !nino_files::is_ours(path) {
         let path = path.to_owned();
         return Err(SettingsError::NotOurs { path });
+    }
+    let found = text.matches(['[', '{']).count();
+    if found > MOST_BRACKETS {
+        let path = path.to_owned();
+        return Err(SettingsError::Brackets { path, found });
     }
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         let reason = e.to_string().trim_end().to_owned();
@@ -106,5 +117,27 @@ fn unknown(path: &Path, name: String, keys: &[&'static str]) -> SettingsError {
         path: path.to_owned(),
         name,
         offered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SettingsError, SettingsKeys, read_settings};
+
+    /// Found by `cargo xtask fuzz --target toml`: the parser's stack ended, and the process with it.
+    #[test]
+    fn brackets_without_end_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, "c = { [[1[3.5e3]] }\n".repeat(20_000)).unwrap();
+        let keys = SettingsKeys {
+            all: &["c"],
+            folders: &[],
+        };
+        let read = read_settings(&path, keys, false);
+        assert!(
+            matches!(read, Err(SettingsError::Brackets { .. })),
+            "{read:?}"
+        );
     }
 }
