@@ -1,4 +1,5 @@
-//! Model files by the names of ComfyUI's folders. The built-in model is a checkpoint like others.
+//! Model files by the names of ComfyUI's folders. The built-in model is a checkpoint like others,
+//! and each of its parts can be loaded by itself.
 
 use nino_engine::{BUILTIN, EngineError, Found, Library, ModelKind, builtin_model};
 use nino_workflow::{Folder, HostError};
@@ -9,6 +10,14 @@ use std::time::{Duration, Instant};
 
 /// How long a list of files is believed. Every node of a graph asks for one.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// The folders of the parts that the built-in model has.
+const PARTS: [Folder; 4] = [
+    Folder::Checkpoints,
+    Folder::DiffusionModels,
+    Folder::TextEncoders,
+    Folder::Vae,
+];
 
 pub(crate) struct Models {
     library: Library,
@@ -45,7 +54,8 @@ impl Models {
 
     /// The names in a folder, the built-in model first.
     pub(crate) fn names(&self, folder: &str) -> Option<Vec<String>> {
-        let builtin = (folder == Folder::Checkpoints.name()).then(|| BUILTIN.to_owned());
+        let builtin = PARTS.iter().any(|part| part.name() == folder);
+        let builtin = builtin.then(|| BUILTIN.to_owned());
         let found = self.in_folder(folder)?;
         let mut names: Vec<String> = found.iter().map(|f| f.name.clone()).collect();
         names.sort_unstable();

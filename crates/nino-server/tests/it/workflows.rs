@@ -69,8 +69,8 @@ fn comfyuis_workflows_run_or_say_what_is_missing() {
         height: 64,
         rgb: (0..64 * 64 * 3).map(|i| (i * 31 % 251) as u8).collect(),
     };
-    let server = start_with(data, |_| {});
-    let data = server.data.path();
+    // Everything that workflows load is there before the server starts.
+    let mut prompts = Vec::new();
     for entry in entries.flatten() {
         let file = entry.file_name().into_string().unwrap();
         let Some(name) = file.strip_suffix(".api.json") else {
@@ -80,31 +80,19 @@ fn comfyuis_workflows_run_or_say_what_is_missing() {
         let mut prompt: Value = serde_json::from_str(&text).unwrap();
         small(&mut prompt);
         let known = MODELS.iter().find(|(known, _)| *known == name);
-        let mut models = known.map_or(&[][..], |(_, models)| models).iter();
-        let mut ids: Vec<&String> = prompt.as_object().unwrap().keys().collect();
-        ids.sort_by_key(|id| id.parse::<u64>().unwrap_or(u64::MAX));
-        for id in ids {
-            let inputs = &prompt[id]["inputs"];
-            if let Some(wanted) = inputs["image"].as_str() {
-                write_picture(&data.join("input").join(wanted), &picture, &[]).unwrap();
-            }
-            if let Some(wanted) = inputs["ckpt_name"].as_str()
-                && let Some(model) = models.next()
-            {
-                std::fs::remove_file(data.join("models/checkpoints").join(wanted)).ok();
-                models::put(data, wanted, model);
-            }
-            for (input, folder) in [("vae_name", "vae"), ("lora_name", "loras")] {
-                if let Some(wanted) = inputs[input].as_str().filter(|_| known.is_some()) {
-                    models::put(data, &format!("../{folder}/{wanted}"), "tiny_sd1");
-                }
-            }
-        }
-        // A list of files is believed for a second.
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        prepare(
+            data.path(),
+            &prompt,
+            known.map_or(&[][..], |(_, models)| models),
+            &picture,
+        );
+        prompts.push((name.to_owned(), prompt, known.is_some()));
+    }
+    let server = start_with(data, |_| {});
+    for (name, prompt, runs) in prompts {
         let answer = server.post("/prompt", &json!({ "prompt": prompt }));
         let body = answer.json();
-        if known.is_none() {
+        if !runs {
             let kind = body["error"]["type"].as_str().unwrap();
             let told = ["missing_node_type", "prompt_outputs_failed_validation"];
             assert!(told.contains(&kind), "{name}: {body}");
@@ -115,5 +103,29 @@ fn comfyuis_workflows_run_or_say_what_is_missing() {
         let entry = server.wait(body["prompt_id"].as_str().unwrap());
         assert_eq!(entry["status"]["status_str"], "success", "{name}: {entry}");
         println!("{name}: ran");
+    }
+}
+
+/// Puts the pictures of a graph and these models into a server's folder.
+fn prepare(data: &Path, prompt: &Value, models: &[&str], picture: &Picture) {
+    let mut ids: Vec<&String> = prompt.as_object().unwrap().keys().collect();
+    ids.sort_by_key(|id| id.parse::<u64>().unwrap_or(u64::MAX));
+    let mut next = models.iter();
+    for id in ids {
+        let inputs = &prompt[id]["inputs"];
+        if let Some(wanted) = inputs["image"].as_str() {
+            std::fs::create_dir_all(data.join("input")).unwrap();
+            write_picture(&data.join("input").join(wanted), picture, &[]).unwrap();
+        }
+        if let Some(wanted) = inputs["ckpt_name"].as_str()
+            && let Some(model) = next.next()
+        {
+            models::put(data, wanted, model);
+        }
+        for (input, folder) in [("vae_name", "vae"), ("lora_name", "loras")] {
+            if let Some(wanted) = inputs[input].as_str().filter(|_| !models.is_empty()) {
+                models::put(data, &format!("../{folder}/{wanted}"), "tiny_sd1");
+            }
+        }
     }
 }
