@@ -12,6 +12,8 @@ mod hostile;
 mod inspect;
 mod limits;
 mod list;
+#[path = "../../../nino-engine/src/tests/made.rs"]
+mod made;
 mod manners;
 mod memory;
 mod models;
@@ -21,3 +23,4 @@ mod same_bytes;
 mod settings;
 mod shell;
 mod stops;
+mod video;

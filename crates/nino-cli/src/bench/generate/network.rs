@@ -4,7 +4,7 @@ use crate::interrupt;
 use anyhow::{Context, Result};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Session, rewrite};
-use nino_models::{Chunk, Frames, Params, Storage, Vae, clip, kl, unet};
+use nino_models::{Chunk, Frames, Params, Storage, Vae, clip, kl, unet, wan_transformer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,11 @@ pub(super) enum Kind {
     },
     /// Latents of `side` pixels; both prompts in one batch.
     Unet { config: unet::Config, side: usize },
+    /// A clip's latent of so many frames, rows and columns; one prompt.
+    Wan {
+        config: wan_transformer::Config,
+        size: [usize; 3],
+    },
     /// One latent of `side` pixels.
     Vae { vae: Vae, side: usize },
 }
@@ -39,6 +44,8 @@ pub(super) struct Network {
 /// Tokens of a prompt.
 const TOKENS: usize = 77;
 const BATCH: usize = 2;
+/// Tokens of a prompt of Wan's.
+const WAN_TOKENS: usize = 512;
 
 pub(super) struct Recorded {
     graph: Graph,
@@ -78,6 +85,22 @@ impl Network {
                 g.keep(inputs.context);
                 inputs.y.into_iter().for_each(|y| g.keep(y));
                 unet::unet(&mut g, &params, config, inputs)
+            }
+            Kind::Wan { config, size } => {
+                let [frames, height, width] = *size;
+                let x = [1, frames, height, width, config.in_channels];
+                let n_times = if config.has_frame_times() { frames } else { 1 };
+                let context = [1, WAN_TOKENS, config.context_dim];
+                let inputs = wan_transformer::Inputs {
+                    x: g.input("x", x, activations),
+                    t: g.input("t", [n_times], DType::F32),
+                    context: g.input("context", context, activations),
+                    image: None,
+                    reference: None,
+                    controls: &[],
+                };
+                g.keep(inputs.context);
+                wan_transformer::transformer(&mut g, &params, config, inputs)
             }
             Kind::Vae { vae, side } => {
                 let chunk = Chunk {
