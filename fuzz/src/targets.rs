@@ -38,7 +38,7 @@ const fn target(
     }
 }
 
-pub(crate) const TARGETS: [Target; 19] = [
+pub(crate) const TARGETS: [Target; 21] = [
     target("pictures", seeds::pictures, picture, 960 * MIB),
     target("clips", seeds::clips, clip, 960 * MIB),
     target("text", seeds::texts, text, 64 * MIB),
@@ -54,7 +54,9 @@ pub(crate) const TARGETS: [Target; 19] = [
     target("answers", answers::seeds, answers::run, 64 * MIB),
     target("graphs", texts::graph_seeds, texts::graph, 64 * MIB),
     target("a1111", texts::a1111_seeds, texts::a1111, 64 * MIB),
+    target("pages", texts::page_seeds, texts::page, 64 * MIB),
     target("yaml", texts::yaml_seeds, texts::yaml, 64 * MIB),
+    target("toml", texts::toml_seeds, texts::toml, 64 * MIB),
     target("prompts", texts::prompt_seeds, texts::prompt, 64 * MIB),
     target(
         "tokenizers",

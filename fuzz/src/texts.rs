@@ -1,8 +1,8 @@
-//! Targets that are texts: graphs of ComfyUI, what A1111 writes, lists of folders, prompts and
-//! vocabularies. Their seeds are here, too, because they are as short as the targets.
+//! Targets that are texts: graphs of ComfyUI, what A1111 writes, lists of folders, settings,
+//! prompts and vocabularies. Their seeds are here, too, because they are as short as the targets.
 
 use crate::seeds::{Seed, files};
-use nino_engine::{Library, LibraryPaths, ModelKind};
+use nino_engine::{Library, LibraryPaths, ModelKind, SettingsKeys, read_settings};
 use nino_text::{Bpe, Layout, tokenize};
 use nino_workflow::{
     Folder, Graph, Host, HostError, Limits, Output, check, fill_defaults, metadata,
@@ -69,6 +69,38 @@ pub(crate) fn a1111(path: &Path) {
     }
 }
 
+/// A workflow as ComfyUI's page saves it: a bend, a value on its own, a node out of the way, and a
+/// subgraph.
+const PAGE: &str = r#"{"nodes": [
+{"id": 4, "type": "CheckpointLoaderSimple", "widgets_values": ["a.safetensors"]},
+{"id": 5, "type": "Reroute", "inputs": [{"type": "*", "link": 1}]},
+{"id": 6, "type": "LoraLoader", "mode": 4, "inputs": [{"name": "model", "type": "MODEL", "link": 2}]},
+{"id": 7, "type": "PrimitiveNode", "widgets_values": ["a fox"]},
+{"id": 8, "type": "abc", "inputs": [{"name": "model", "type": "MODEL", "link": 3},
+  {"name": "text", "type": "STRING", "link": 4}]},
+{"id": 9, "type": "SaveImage", "widgets_values": ["x"],
+  "inputs": [{"name": "images", "type": "IMAGE", "link": 5}]}],
+"links": [[1, 4, 0, 5, 0, "*"], [2, 5, 0, 6, 0, "MODEL"], [3, 6, 0, 8, 0, "MODEL"],
+  [4, 7, 0, 8, 1, "STRING"], [5, 8, 0, 9, 0, "IMAGE"]],
+"definitions": {"subgraphs": [{"id": "abc", "nodes": [
+  {"id": 1, "type": "KSampler", "widgets_values": [7, "fixed", 20, 8.0, "euler", "normal", 1.0],
+    "inputs": [{"name": "model", "type": "MODEL", "link": 1}]},
+  {"id": 2, "type": "VAEDecode", "inputs": [{"name": "samples", "type": "LATENT", "link": 2}]}],
+"links": [{"id": 1, "origin_id": -10, "origin_slot": 0, "target_id": 1, "target_slot": 0},
+  {"id": 2, "origin_id": 1, "origin_slot": 0, "target_id": 2, "target_slot": 0},
+  {"id": 3, "origin_id": 2, "origin_slot": 0, "target_id": -20, "target_slot": 0}]}]}}"#;
+
+pub(crate) fn page_seeds(_: &Path) -> Vec<Seed> {
+    of("json", &[PAGE])
+}
+
+pub(crate) fn page(path: &Path) {
+    let limits = Limits::default();
+    if let Ok(graph) = nino_workflow::page::read_either(&text(path), &limits) {
+        let _ = check(&graph, &NoFiles, &limits);
+    }
+}
+
 /// A program in which every name is that of a file.
 struct NoFiles;
 
@@ -113,6 +145,34 @@ pub(crate) fn yaml(path: &Path) {
     for &kind in ModelKind::ALL {
         let _ = library.folders(kind);
     }
+}
+
+const TOML: &str = "# settings\nmodel = \"sd15\"\nsteps = 20\nbudget = \"6GiB\"\nthreads = 8\n\
+    models = [\"/data/models\", '/data/more']\noutput_name = \"\"\"{prompt}-{seed}\"\"\"\n";
+
+pub(crate) fn toml_seeds(_: &Path) -> Vec<Seed> {
+    of(
+        "toml",
+        &[
+            TOML,
+            "[a.b]\nc = { d = [[1, 2], [3.5e3]] }\ne = 1979-05-27T07:32:00Z",
+        ],
+    )
+}
+
+pub(crate) fn toml(path: &Path) {
+    let keys = SettingsKeys {
+        all: &[
+            "model",
+            "steps",
+            "budget",
+            "threads",
+            "models",
+            "output_name",
+        ],
+        folders: &["models"],
+    };
+    let _ = read_settings(path, keys, false);
 }
 
 pub(crate) fn prompt_seeds(_: &Path) -> Vec<Seed> {

@@ -7,6 +7,7 @@ mod grammar;
 mod models;
 mod numbers;
 mod plan;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -30,12 +31,13 @@ pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use numbers::{SeedArg, number, seed, whole};
 pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
+pub(crate) use serve::ServeArgs;
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
     TileArg,
 };
-pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs};
+pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs, VideoSamplingArgs};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -61,6 +63,8 @@ pub(crate) enum Verb {
     Generate(Box<GenerateArgs>),
     /// Make a clip from words and pictures
     Video(Box<VideoArgs>),
+    /// Serve a page and ComfyUI's dialect over HTTP
+    Serve(Box<ServeArgs>),
     /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
     Doctor(DoctorArgs),
     /// Show what a file is: a model, a picture's settings, a latent, a workflow
@@ -205,6 +209,8 @@ Examples:
   nino generate a smiling sun
   # A clip
   nino video a jumping frog
+  # A page in the browser, and ComfyUI's dialect
+  nino serve
   # What is in this machine, and is anything wrong with it?
   nino doctor
   # What is this file?

@@ -7,7 +7,9 @@ use crate::failure::{Interrupted, Usage};
 use crate::interrupt;
 use crate::naming::make_folder_of;
 use crate::overwrite::Guard;
+use crate::plural::count;
 use crate::printer::Printer;
+use crate::stdout;
 use crate::table::{Align, Table};
 use crate::visible::Visible;
 use anyhow::{Context, Result};
@@ -36,6 +38,11 @@ pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()>
         inputs: vec![("the input", input)],
         force: args.force,
     };
+    if stdout::is_meant(&args.output) {
+        let text = "convert writes a file, whose extension says its format: name one that ends in \
+                    .gguf or .safetensors";
+        return Err(Usage(text.to_owned()).into());
+    }
     guard.check(&args.output)?;
     make_folder_of(&args.output)?;
     let architecture = match nino_models::detect::detect(reader.index()) {
@@ -141,7 +148,8 @@ fn text(report: &Report, seconds: f64) -> String {
     if report.not_finite > 0 {
         let n = report.not_finite;
         lines.push(format!(
-            "warning: {n} values of the source are NaN or infinite"
+            "warning: NaN or infinite in the source: {}",
+            count(n as usize, "value")
         ));
     }
     lines.join("\n")

@@ -18,6 +18,7 @@ use crate::plan::{Site, fitted};
 use crate::printer::{self, Bar, Printer};
 use crate::settings::Settings;
 use crate::size::Size;
+use crate::stdout;
 use anyhow::Result;
 use beside::write_beside;
 use nino_engine::device::Card;
@@ -28,6 +29,7 @@ use nino_engine::{
 };
 use report::{DecodeReport, EncodeReport, PlanReport};
 use sink::Sink;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -43,8 +45,12 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
         force: args.force,
     };
     let output = output_of(args, &latent, &vae)?;
-    guard.check(&output)?;
-    make_folder_of(&output)?;
+    if stdout::is_meant(&output) {
+        stdout::check("a picture", printer.json)?;
+    } else {
+        guard.check(&output)?;
+        make_folder_of(&output)?;
+    }
     let mut sink = Sink::new(&output, &latent, &vae, args.fps.unwrap_or(16.0))?;
     tell_ineffective(args, &sink);
     let opened = device::open(&choice)?;
@@ -69,6 +75,9 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     };
     let files = sink.finish()?;
     bar.finish_and_clear();
+    if stdout::is_meant(&output) {
+        return Ok(());
+    }
     let report = DecodeReport::new(&decoded, &opened, &files, started.elapsed());
     printer.files(&files, &report)
 }
@@ -79,15 +88,19 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
     let options = EncodeOptions {
         precision: precision_of(args.precision, &choice.settings)?,
         format: latent_format(args.vae.latent_format.as_deref())?,
+        beside: 0,
     };
     let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let reading = ReadOptions {
         limits: picture_limits(choice.device.budget),
         stop: interrupt::stop(),
     };
-    let output = latent_file(args)?;
+    let output = latent_file(args, printer)?;
+    let to_stdout = stdout::is_meant(&output);
     let mut video = open_video(&args.picture, &reading)?;
-    can_write(&output)?;
+    if !to_stdout {
+        can_write(&output)?;
+    }
     let opened = device::open(&choice)?;
     let bar = printer.percent(PER_PART).in_units_of(PER_PART);
     let mut on_event = |event: Event| show(&bar, event);
@@ -114,6 +127,14 @@ pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<(
         .into_iter()
         .map(|name| (nino_engine::FORMAT_KEY.to_owned(), name))
         .collect();
+    if to_stdout {
+        let mut out = std::io::stdout().lock();
+        let name = Path::new("standard output");
+        encoded.latent.write_to(&mut out, name, &metadata)?;
+        out.flush()?;
+        bar.finish_and_clear();
+        return Ok(());
+    }
     encoded.latent.save(&output, &metadata)?;
     bar.finish_and_clear();
     let report = EncodeReport::new(&encoded, &opened, &output, started.elapsed());
@@ -139,9 +160,13 @@ fn output_of(args: &DecodeArgs, latent: &Latent, vae: &VaeFile) -> Result<PathBu
     })
 }
 
-/// The file that an encode writes, which may be written.
-fn latent_file(args: &EncodeArgs) -> Result<PathBuf> {
+/// The file that an encode writes, which may be written; or standard output.
+fn latent_file(args: &EncodeArgs, printer: Printer) -> Result<PathBuf> {
     let output = match &args.output {
+        Some(output) if stdout::is_meant(output) => {
+            stdout::check("a latent", printer.json)?;
+            return Ok(output.clone());
+        }
         Some(folder) if is_folder(folder) => named_after(&args.picture, folder, "latent"),
         Some(file) => file.clone(),
         None => named_after(&args.picture, Path::new(""), "latent"),

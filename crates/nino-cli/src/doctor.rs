@@ -24,6 +24,7 @@ use facts::{Config, Facts, Memory};
 use nino_engine::device::{self, Budget, HostMemory};
 use rules::Finding;
 use serde::Serialize;
+use std::path::Path;
 use verify::Verdict;
 
 #[derive(Serialize)]
@@ -75,11 +76,11 @@ pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> 
     Ok(())
 }
 
-/// Folders of models that are named and not there.
-fn missing_folders(env: &Env) -> Vec<String> {
+/// The folders of models that are named, of which something holds.
+fn folders(env: &Env, holds: impl Fn(&Path) -> bool) -> Vec<String> {
     let named = env.models.iter().chain(&env.comfyui);
-    let missing = named.filter(|folder| !folder.is_dir());
-    missing.map(|folder| folder.display().to_string()).collect()
+    let found = named.filter(|folder| holds(folder));
+    found.map(|folder| folder.display().to_string()).collect()
 }
 
 fn gather(choice: &Choice, env: &Env, problems: Vec<String>) -> Facts {
@@ -110,7 +111,8 @@ fn gather(choice: &Choice, env: &Env, problems: Vec<String>) -> Facts {
             found: env.config.as_ref().is_some_and(|path| path.exists()),
             settings: choice.settings.all().clone(),
             problems,
-            missing_folders: missing_folders(env),
+            missing_folders: folders(env, |folder| !folder.is_dir()),
+            open_folders: folders(env, nino_files::is_open_to_all),
         },
     }
 }

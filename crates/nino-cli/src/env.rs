@@ -22,6 +22,10 @@ pub(crate) struct Env {
     pub(crate) settings: Settings,
     /// Where compiled kernels and downloads are kept between runs.
     pub(crate) cache_dir: Option<PathBuf>,
+    /// Where what users make is kept, by verbs that are not told a place.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The active virtual environment of Python.
+    pub(crate) python: Option<PathBuf>,
     /// Where values that do not fit into memory wait.
     pub(crate) temp_dir: Option<PathBuf>,
     /// No kernels in PTX, to see whether those are what goes wrong.
@@ -101,6 +105,12 @@ impl Env {
             cache_dir: var("NINO_CACHE")
                 .map(PathBuf::from)
                 .or_else(|| base.map(|b| b.join("nino"))),
+            data_dir: var("XDG_DATA_HOME")
+                .or_else(|| var("LOCALAPPDATA"))
+                .map(PathBuf::from)
+                .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".local/share")))
+                .map(|data| data.join("nino")),
+            python: var("VIRTUAL_ENV").map(PathBuf::from),
             temp_dir: var("TMPDIR").map(PathBuf::from),
             no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
             tries_gpus: var("NINO_GPU_TRIAL").is_none_or(|v| v != "0"),

@@ -31,7 +31,7 @@ use crate::naming::Words;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
 use from::Wanted;
-pub(crate) use graph::find_for_graph;
+pub(crate) use graph::{find_for_graph, quantize as quantize_of};
 pub(crate) use graphics::Graphics;
 use jobs::Job;
 use metadata::Origin;

@@ -29,10 +29,13 @@ mod pull;
 mod resident;
 mod rm;
 mod samplers;
+mod serve;
 mod settings;
 mod shell;
 mod size;
 mod span;
+mod stack;
+mod stdout;
 mod table;
 mod verdict;
 mod version;
@@ -56,6 +59,11 @@ use std::sync::atomic::Ordering;
 static PANIC: OnceLock<String> = OnceLock::new();
 
 fn main() -> ExitCode {
+    stack::with_room(verb)
+}
+
+/// Does what the command line says.
+fn verb() -> ExitCode {
     env::hush_mesa();
     let line: Vec<OsString> = std::env::args_os().collect();
     let cli = match args::parse(&line) {
@@ -117,6 +125,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Rm(args) => rm::run(args, &env()?, printer),
         Verb::Generate(args) => generate::run(args, &env()?, printer),
         Verb::Video(args) => video::run(args, &env()?, printer),
+        Verb::Serve(args) => serve::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
         Verb::Plan(args) => plan::run(args, &env()?, printer),

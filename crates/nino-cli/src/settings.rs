@@ -72,7 +72,7 @@ impl Settings {
     ) -> Result<Settings, Usage> {
         let mut settings = Settings::default();
         if let Some(path) = path.filter(|p| named || p.exists()) {
-            settings.said = file::read(path)?;
+            settings.said = file::read(path, named)?;
             settings.file = Some(path.to_owned());
         }
         settings.said.extend(Settings::of_variables(var).said);

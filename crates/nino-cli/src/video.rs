@@ -28,15 +28,15 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     if args.model.model.is_none() {
         return between::run(args, &choice, env, printer);
     }
-    let model = model::open(&args.model, args.sampling.shift, &choice, env)?;
+    let model = model::open(&args.model, &args.sampling, &choice, env)?;
     let mut wanted = wanted(args, &model, &choice, env)?;
     let output = Output::new(args, &model, &wanted)?;
     let opened = device::open(&choice)?;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     wanted.request.preview = request::preview(&args.preview, screen.shows_previews(), env)?;
-    let plan = planned(&opened, &model, &mut wanted, args.fit)?;
     let store = Store::for_pictures(opened.device.clone(), 1);
+    let plan = planned(&opened, &store, &model, &mut wanted, args.fit)?;
     let settings = settings(&model, &wanted.request);
     let journal = output.journal(args, &settings)?;
     if let Some(journal) = journal.as_ref().filter(|_| args.resume) {
@@ -80,7 +80,8 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
         image.as_ref().map(sum)
     };
     format!(
-        "{names:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{names:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        model.high.cfg_zero_star,
         request.prompt,
         request.negative,
         request.seed,

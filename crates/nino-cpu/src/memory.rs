@@ -110,6 +110,21 @@ pub(crate) fn give_back_what_is_freed() {
     }
 }
 
+/// Gives freed memory back to the system when it is dropped. Blocks of less than a MiB lie among
+/// others and would stay with the C library: of a network's weights that is several MiB, which the
+/// next network's do not fill.
+pub(crate) struct Trim;
+
+impl Drop for Trim {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        // SAFETY: works under the C library's own locks.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+}
+
 /// A contiguous tensor in memory, stored as f32, f16 or bf16.
 ///
 /// A view knows neither its length nor who else uses it; the crate's `# Safety` section says what

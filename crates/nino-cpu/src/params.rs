@@ -11,7 +11,7 @@ use std::thread;
 use nino_graph::{Epilogue, ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
 use crate::gemm::weights::Packed;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Trim};
 use crate::simd::Level;
 
 /// How a graph uses a parameter.
@@ -142,6 +142,8 @@ impl Param {
 pub(crate) struct Params {
     by_name: BTreeMap<String, Param>,
     pub(crate) source: Arc<dyn ParamSource>,
+    /// The last field: it is dropped after the parameters.
+    _trim: Trim,
 }
 
 impl Params {
@@ -169,7 +171,11 @@ impl Params {
             }
         }
         let by_name = read_all(level, wanted.into_values().collect(), threads, &*source)?;
-        Ok(Params { by_name, source })
+        Ok(Params {
+            by_name,
+            source,
+            _trim: Trim,
+        })
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Param> {

@@ -54,6 +54,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
         cfg: 2.5,
         precision: Precision::Auto,
         preview: None,
+        beside: 0,
         memory: None,
     };
     let sampled = sample(&store, &model.diffusion, &request, control)?;

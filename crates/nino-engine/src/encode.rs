@@ -22,6 +22,8 @@ pub struct EncodeOptions {
     pub precision: Precision,
     /// The latent space to write, where the VAE gives the model's units.
     pub format: Option<&'static LatentFormat>,
+    /// Bytes of host memory that the caller holds meanwhile, beside what is encoded.
+    pub beside: usize,
 }
 
 /// A latent in the VAE's units, as files hold it, and how it came about.

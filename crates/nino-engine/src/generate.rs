@@ -12,7 +12,7 @@ mod stopped;
 pub(crate) mod tests;
 
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
-use crate::text::encode_texts;
+use crate::text::encode_beside;
 use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
 use passes::Passes;
 pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
@@ -161,7 +161,8 @@ fn encode_prompts(
 ) -> Result<Prompts, EngineError> {
     let text = model.text.with_clip_skip(request.clip_skip);
     let prompts = [&request.prompt[..], &request.negative];
-    let encoded = encode_texts(store, &text, &prompts, &request.embeddings, control)?;
+    let (embeddings, held) = (&request.embeddings, request.held_bytes());
+    let encoded = encode_beside(store, &text, &prompts, embeddings, held, control)?;
     let mut encoded = encoded.into_iter().map(|c| {
         let told = c.with_size(request.size_hint);
         Conditioning {

@@ -172,6 +172,32 @@ impl Latent {
         path: &Path,
         metadata: &BTreeMap<String, String>,
     ) -> Result<(), EngineError> {
+        let (tensors, metadata) = self.described(noisy, metadata);
+        let mut writer = Writer::create(path, &tensors, &metadata)?;
+        for latent in std::iter::once(self).chain(noisy) {
+            writer.write(&latent.file_bytes())?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// [`Latent::save`] to something that is no file, which errors call `name`.
+    pub fn write_to(
+        &self,
+        out: impl std::io::Write,
+        name: &Path,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<(), EngineError> {
+        let (tensors, metadata) = self.described(None, metadata);
+        let mut writer = Writer::to(out, name, &tensors, &metadata)?;
+        Ok(writer.write(&self.file_bytes())?)
+    }
+
+    /// The tensors of its file, and the file's metadata with the latent space.
+    fn described(
+        &self,
+        noisy: Option<&Latent>,
+        metadata: &BTreeMap<String, String>,
+    ) -> (Vec<NewTensor>, BTreeMap<String, String>) {
         let tensor = |name: &str, shape: Vec<usize>| NewTensor {
             name: name.to_owned(),
             dtype: DType::F32,
@@ -187,13 +213,13 @@ impl Latent {
             let name = metadata.entry(FORMAT_KEY.to_owned());
             name.or_insert_with(|| format.name.to_owned());
         }
-        let mut writer = Writer::create(path, &tensors, &metadata)?;
-        for latent in std::iter::once(self).chain(noisy) {
-            let planes = latent.planes();
-            let bytes: Vec<u8> = planes.iter().flat_map(|v| v.to_le_bytes()).collect();
-            writer.write(&bytes)?;
-        }
-        Ok(writer.finish()?)
+        (tensors, metadata)
+    }
+
+    /// The values as its file has them.
+    fn file_bytes(&self) -> Vec<u8> {
+        let planes = self.planes();
+        planes.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
     /// The values as torch has them, `[b, c, t, h, w]`.

@@ -23,6 +23,7 @@ pub mod library;
 mod model;
 mod profile;
 mod sample;
+mod settings;
 mod store;
 mod synthetic;
 #[cfg(test)]
@@ -79,6 +80,7 @@ pub use profile::{OpTotal, Profile};
 pub use sample::{
     Noise, Preview, Reached, Remember, SampleRequest, Sampled, Unfinished, sample, sigmas,
 };
+pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
 pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};

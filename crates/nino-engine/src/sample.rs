@@ -15,7 +15,7 @@ use crate::decode::Precision;
 use crate::model::remade;
 use crate::store::{Lease, Network};
 use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store};
-use denoise::{DenoiserPlan, PlanSpec, Prompted};
+use denoise::{DenoiserPlan, PlanSpec, Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
 use nino_models::Family;
@@ -178,7 +178,7 @@ fn sample_once(
     if request.is_plain(model) {
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
-        let lease = open(store, model, &planned)?;
+        let lease = open(store, model, std::slice::from_ref(&planned))?;
         let previews = Previews::open(store, model, request, control);
         let both = request.prompts(model);
         let sets: Vec<_> = if planned.takes_both() {
@@ -187,8 +187,10 @@ fn sample_once(
             both.chunks(1).collect()
         };
         let cancel = control.cancel;
-        let mut network = Prompted::new(lease, planned, model, &sets, request, cancel)?;
-        let (load_time, sigma) = (started.elapsed(), network.sigma());
+        let prompted = Prompted::new(planned, model, &sets, request, cancel)?;
+        let sigma = prompted.sigma();
+        let mut network = Whole::new(lease, prompted);
+        let load_time = started.elapsed();
         let sampled = run.sample(&mut network, Some(&sigma), previews, load_time, control);
         let sampled = blame(sampled, network.error())?;
         network.finish();
@@ -215,19 +217,21 @@ fn blame(
     })
 }
 
-/// The model on the device, with a session of that plan.
+/// The model on the device, with a session for each of the plans, which share an arena.
 fn open(
     store: &Store,
     model: &DiffusionModel,
-    planned: &DenoiserPlan,
+    planned: &[Arc<DenoiserPlan>],
 ) -> Result<Lease, EngineError> {
+    let plans: Vec<Arc<Plan>> = planned.iter().map(|p| Arc::clone(&p.plan)).collect();
+    let beside = planned.iter().map(|p| p.host_bytes).max();
     store.open(&Network {
         stage: Stage::Sample,
         net: model.id(),
-        plans: std::slice::from_ref(&planned.plan),
-        beside: planned.host_bytes,
+        plans: &plans,
+        beside: beside.unwrap_or(0),
         source: &|| {
-            let plans: [&Plan; 1] = [&planned.plan];
+            let plans: Vec<&Plan> = plans.iter().map(|p| &**p).collect();
             Ok(remade::source(model.source(), &plans))
         },
     })
@@ -245,7 +249,7 @@ pub(crate) fn check_fits(
     if request.is_plain(model) {
         return plan(store, model, request).map(|_| ());
     }
-    regions::check_fits(store, model, request)
+    regions::Turns::plan(store, model, request).map(|_| ())
 }
 
 /// The plan of a run over the whole picture, made now or before.
@@ -310,6 +314,9 @@ impl Run<'_> {
                 multiplier: model.cfg_rescale,
                 image_len: shape.item_len(),
             });
+        }
+        if model.cfg_zero_star {
+            guided = guided.with_zero_star(shape.item_len());
         }
         let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {

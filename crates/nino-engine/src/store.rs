@@ -218,7 +218,9 @@ impl Store {
     pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
         let started = Instant::now();
         network.net.check_unchanged()?;
-        let idle = self.state().kept.lend_idle(network.plans, network.beside);
+        let beside = network.beside;
+        let capacity = self.capacity(beside).unwrap_or(usize::MAX);
+        let idle = self.state().kept.lend_idle(network.plans, beside, capacity);
         if let Some((id, sessions)) = idle {
             self.note(network);
             let took = started.elapsed();
@@ -228,8 +230,6 @@ impl Store {
         let loading = self.0.loading.lock();
         let _loading = loading.unwrap_or_else(PoisonError::into_inner);
         let needs = Memory::of(network.plans.iter().map(|p| &**p));
-        let beside = network.beside;
-        let capacity = self.capacity(beside).unwrap_or(usize::MAX);
         let room = self.state().kept.make_room(&key, (needs, beside), capacity);
         let id = room.map_err(|no| EngineError::Busy {
             need: no.need,

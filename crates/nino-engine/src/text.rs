@@ -44,6 +44,18 @@ pub fn encode_texts(
     embeddings: &[PathBuf],
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
+    encode_beside(store, text, prompts, embeddings, 0, control)
+}
+
+/// [`encode_texts`] while the caller holds `beside` bytes of host memory, such as a start picture.
+pub(crate) fn encode_beside(
+    store: &Store,
+    text: &TextEncoders,
+    prompts: &[&str],
+    embeddings: &[PathBuf],
+    beside: usize,
+    control: &mut Control<'_>,
+) -> Result<Vec<Conditioning>, EngineError> {
     if let Some(prompt) = prompts.iter().find(|p| p.len() > MAX_PROMPT_BYTES) {
         return Err(EngineError::PromptLength {
             bytes: prompt.len(),
@@ -67,7 +79,7 @@ pub fn encode_texts(
     let made = if missing.is_empty() {
         Vec::new()
     } else {
-        encode(store, text, &missing, embeddings, control)?
+        encode(store, text, &missing, embeddings, beside, control)?
     };
     for (prompt, made) in missing.iter().zip(&made) {
         if !prompt.contains("embedding:") {
@@ -92,6 +104,7 @@ fn encode(
     text: &TextEncoders,
     prompts: &[&str],
     embeddings: &[PathBuf],
+    beside: usize,
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
     let mut contexts: Vec<Vec<(usize, Vec<f32>)>> = vec![Vec::new(); prompts.len()];
@@ -113,7 +126,7 @@ fn encode(
             // The pooled vector is the first chunk's.
             tokens.iter_mut().for_each(|t| t.chunks.truncate(1));
         }
-        let outputs = encoder::run(store, text, i, &tokens, &inversions, control)?;
+        let outputs = encoder::run(store, text, i, &tokens, &inversions, beside, control)?;
         for (at, output) in outputs.into_iter().enumerate() {
             if text.gives_context(i) {
                 contexts[at].push((encoder.config.width(), output.hidden));

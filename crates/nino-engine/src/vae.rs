@@ -134,6 +134,11 @@ impl VaeFile {
         })
     }
 
+    /// Whether pictures can become latents with it: a file may have the decoder alone.
+    pub fn can_encode(&self) -> bool {
+        self.encoder().has("encoder").is_ok()
+    }
+
     /// Whether the file holds quantized weights, in the VAE or in the model it came with.
     pub fn is_quantized(&self) -> bool {
         self.quantized

@@ -29,9 +29,9 @@ pub use child::{Child, ChildError, Pipes, Stop};
 pub use error::FileError;
 #[cfg(unix)]
 pub use memory::has_memory;
-pub use memory::{let_go, refusable, refusal_is_handled, with_room, zeroed};
+pub use memory::{let_go, refusable, refusal_is_handled, stack_limit, with_room, zeroed};
 pub use open::{Identity, Opened, open_to_resume, read_small, read_text};
-pub use own::{is_ours, read_own};
+pub use own::{is_open_to_all, is_ours, read_own};
 pub use pending::Pending;
 pub use scratch::{free_bytes, free_bytes_of, reserve, scratch};
 pub use signal::ignore_file_size_signal;

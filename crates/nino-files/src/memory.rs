@@ -82,3 +82,21 @@ pub fn let_go(bytes: &'static [u8]) {
     #[cfg(not(target_os = "linux"))]
     let _ = bytes;
 }
+
+/// Bytes that the system allows the first thread's stack; `None` without a limit, or where the
+/// system does not tell.
+pub fn stack_limit() -> Option<usize> {
+    #[cfg(unix)]
+    {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: fills what it is given.
+        let told = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+        let is_limit = told && limit.rlim_cur != libc::RLIM_INFINITY;
+        is_limit.then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+    }
+    #[cfg(not(unix))]
+    None
+}

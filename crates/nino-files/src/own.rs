@@ -14,6 +14,26 @@ pub fn read_own(path: &Path, most: u64) -> Option<Vec<u8>> {
     read_small(path, "a cache", most).ok()
 }
 
+/// Whether any user can put files into a folder, or others in the place of those there. Never so on
+/// systems without such permissions.
+pub fn is_open_to_all(folder: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let meta = std::fs::metadata(folder);
+        meta.is_ok_and(|meta| meta.is_dir() && meta.mode() & OTHERS_WRITE != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        false
+    }
+}
+
+/// The right of everybody to write.
+#[cfg(unix)]
+const OTHERS_WRITE: u32 = 0o002;
+
 /// Whether only this user and root can have written the file at `path`, or can put another in its
 /// place. On systems without such permissions, whether there is a file.
 pub fn is_ours(path: &Path) -> bool {
@@ -24,7 +44,6 @@ pub fn is_ours(path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
-        const OTHERS_WRITE: u32 = 0o002;
         const STICKY: u32 = 0o1000;
         // SAFETY: the call has no arguments and cannot fail.
         let me = unsafe { libc::geteuid() };

@@ -46,13 +46,13 @@ impl Graph {
         }
     }
 
-    /// Bytes of an op's block weights in f16, if `least` rows or more share them.
+    /// Bytes of an op's weights in f16, where they are stored in another type of at most 16 bits, if `least` rows or more share them.
     pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
         let (x, w) = match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Decoded { x, w }) => (x, w),
             Some(Scratch::None | Scratch::Bytes(_)) | None => return 0,
         };
-        let worth = self.dtype(w).is_block()
+        let worth = !matches!(self.dtype(w), DType::F16 | DType::F32)
             && self.dtype(x) == DType::F16
             && self.shape(node).rows() >= least;
         if worth { self.shape(w).numel() * 2 } else { 0 }

@@ -127,6 +127,15 @@ const TABLE: &[Alias] = &[
         runs: true,
     },
     Alias {
+        name: "flux-dev",
+        repo: "Comfy-Org/flux1-dev",
+        files: &["flux1-dev-fp8.safetensors"],
+        about: "Flux.1 dev with its encoders and VAE, in 20 steps",
+        use_as: UseAs::Model,
+        size: 17_200_000_000,
+        runs: true,
+    },
+    Alias {
         name: "z-image-turbo",
         repo: "Comfy-Org/z_image_turbo",
         files: &[

@@ -164,8 +164,9 @@ impl Folder {
             return Err(MediaError::Encode {
                 path: path.to_owned(),
                 what: format!(
-                    "holds {} of a longer clip, and this one has {n_frames} frames: name another folder",
-                    frame_name(n_frames)
+                    "holds {} of a longer clip, and this one has {n_frames} frame{}: name another folder",
+                    frame_name(n_frames),
+                    if n_frames == 1 { "" } else { "s" }
                 ),
             });
         }

@@ -44,6 +44,13 @@ pub enum Act {
     Relu,
     Silu,
     Gelu,
+    /// GELU by its approximation with a hyperbolic tangent.
+    GeluTanh,
+    /// To at least `lo` and at most `hi`, given as the bits of both.
+    Clamp {
+        lo: u32,
+        hi: u32,
+    },
     /// `x * mul + add`, given as the bits of both.
     Affine {
         mul: u32,
@@ -56,6 +63,7 @@ impl Act {
     fn tag(self) -> String {
         match self {
             Act::Affine { mul, add } => format!("affine_{mul:x}_{add:x}"),
+            Act::Clamp { lo, hi } => format!("clamp_{lo:x}_{hi:x}"),
             other => format!("{other:?}").to_lowercase(),
         }
     }
@@ -140,6 +148,17 @@ impl Tile {
     /// Bytes of shared memory.
     pub fn shared(&self) -> u32 {
         self.stage_bytes() * self.stages
+    }
+
+    /// Whether a step's product goes on while the next one is waited for and told: where no other
+    /// workgroup of the multiprocessor keeps the matrix units busy meanwhile.
+    fn overlaps(&self) -> bool {
+        self.per_sm == 1
+    }
+
+    /// Steps on their way while one is multiplied, and the one before it may still be.
+    fn ahead(&self) -> u32 {
+        self.stages - 1 - u32::from(self.overlaps())
     }
 }
 
@@ -276,20 +295,28 @@ impl GemmKernel {
             op!(a, "setp.eq.u32 {wrap}, {write}, {}", tile.shared());
             op!(a, "@{wrap} mov.u32 {write}, 0");
         };
-        for _ in 0..tile.stages - 1 {
+        let ahead = tile.ahead();
+        for _ in 0..ahead {
             fill(a);
         }
         let (step, read, again) = (a.b32(), a.b64(), a.label());
         op!(a, "mov.u32 {step}, 0");
         op!(a, "mov.u64 {read}, 0");
         a.place(&again);
-        op!(a, "cp.async.wait_group {}", tile.stages - 2);
+        op!(a, "cp.async.wait_group {}", ahead - 1);
         op!(a, "fence.proxy.async.shared::cta");
         // After this barrier the copies of all threads have arrived, and all are done with the step
-        // before.
+        // that the next copy goes to.
         op!(a, "bar.sync 0");
-        fill(a);
-        operands.multiply(a, tile, read, &sums);
+        if tile.overlaps() {
+            operands.multiply(a, tile, read, &sums);
+            fill(a);
+            op!(a, "wgmma.wait_group.sync.aligned 1");
+        } else {
+            fill(a);
+            operands.multiply(a, tile, read, &sums);
+            op!(a, "wgmma.wait_group.sync.aligned 0");
+        }
         op!(a, "add.u64 {read}, {read}, {}", stage / 16);
         let (wrap, more) = (a.pred(), a.pred());
         op!(a, "setp.eq.u64 {wrap}, {read}, {}", tile.shared() / 16);
@@ -297,6 +324,9 @@ impl GemmKernel {
         op!(a, "add.u32 {step}, {step}, 1");
         op!(a, "setp.lt.u32 {more}, {step}, {steps}");
         op!(a, "@{more} bra {again}");
+        if tile.overlaps() {
+            op!(a, "wgmma.wait_group.sync.aligned 0");
+        }
         sums
     }
 }

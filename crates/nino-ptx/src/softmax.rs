@@ -29,6 +29,28 @@ pub(super) struct Softmax {
     pub(super) sum: Vec<Reg>,
 }
 
+/// What the sums of values are to be multiplied by after new shifts.
+pub(super) struct Rescale {
+    /// Whether a row of the warp has a new shift.
+    above: Reg,
+    factors: Vec<Reg>,
+}
+
+impl Rescale {
+    pub(super) fn apply(&self, a: &mut Asm, out: &[Sums]) {
+        let keep = a.label();
+        op!(a, "@!{} bra.uni {keep}", self.above);
+        for (row, factor) in self.factors.iter().enumerate() {
+            for sums in &out[row / 2] {
+                for value in &sums[row % 2 * 2..][..2] {
+                    op!(a, "mul.f32 {value}, {value}, {factor}");
+                }
+            }
+        }
+        a.place(&keep);
+    }
+}
+
 impl Softmax {
     pub(super) fn new(a: &mut Asm, lane: Reg, scale: Reg, blocks: u32) -> Softmax {
         Softmax {
@@ -70,6 +92,13 @@ impl Softmax {
     /// Sets new shifts for the warp's rows where an exponent would be above the slack, and rescales
     /// the sums in `out` to match.
     pub(super) fn new_shifts(&self, a: &mut Asm, scores: &[Sums], out: &[Sums]) {
+        let rescale = self.shifts(a, scores);
+        rescale.apply(a, out);
+    }
+
+    /// Sets new shifts for the warp's rows where an exponent would be above the slack. The sums of
+    /// values are to be rescaled before anything is added to them.
+    pub(super) fn shifts(&self, a: &mut Asm, scores: &[Sums]) -> Rescale {
         let rows = self.shift.len();
         let tops: Vec<Reg> = (0..rows).map(|row| row_top(a, scores, row)).collect();
         let keep = a.label();
@@ -81,23 +110,26 @@ impl Softmax {
             op!(a, "setp.gt.or.f32 {above}, {exponent}, {SLACK}, {above}");
         }
         op!(a, "vote.sync.any.pred {above}, {above}, 0xffffffff");
+        let factors: Vec<Reg> = (0..rows).map(|_| a.f32()).collect();
         op!(a, "@!{above} bra.uni {keep}");
         for (row, top) in tops.into_iter().enumerate() {
             let low = self.low(a, top);
-            let shift = self.shift[row];
-            let factor = a.f32();
+            let (shift, factor) = (self.shift[row], factors[row]);
             op!(a, "min.f32 {low}, {low}, {shift}");
             op!(a, "sub.f32 {factor}, {low}, {shift}");
             op!(a, "ex2.approx.ftz.f32 {factor}, {factor}");
             op!(a, "mov.f32 {shift}, {low}");
             op!(a, "mul.f32 {0}, {0}, {factor}", self.sum[row]);
-            for sums in &out[row / 2] {
-                for value in &sums[row % 2 * 2..][..2] {
-                    op!(a, "mul.f32 {value}, {value}, {factor}");
-                }
-            }
         }
         a.place(&keep);
+        Rescale { above, factors }
+    }
+
+    /// Exponentials of all scores, added to the sums: in the layout of the scores of one block of
+    /// rows.
+    pub(super) fn exponentials_in_place(&self, a: &mut Asm, scores: &[Sums; 1]) -> Sums {
+        let four = |score: &[Reg; 4]| [0, 1, 2, 3].map(|i| self.exponential(a, score[i], i / 2));
+        scores[0].iter().map(four).collect()
     }
 
     /// Exponentials of the scores of 16 keys from `key` on, as fragments of the second product,

@@ -1,16 +1,17 @@
-//! Attention with wide heads on Hopper's matrix units: q, out `[b, n, heads, hd]`, k, v
-//! `[b, m, heads, hd]`, all f16. Views, words and the order of keys are those of `attention`; the
-//! grid is blocks of rows, parts of heads, batch elements. With `log` there is one more view behind
-//! the output: f32 `[rows, heads]`, what each query's weights sum up to, in units of log2.
+//! Attention with heads of 64 columns or more on Hopper's matrix units: q, out
+//! `[b, n, heads, hd]`, k, v `[b, m, heads, hd]`, all f16. Views, words and the order of keys are
+//! those of `attention`; the grid is blocks of rows, parts of heads, batch elements. With `log`
+//! there is one more view behind the output: f32 `[rows, heads]`, what each query's weights sum up
+//! to, in units of log2.
 //!
 //! A warp group's registers hold the sums of 64 rows by 256 columns of values. Of a wider head each
 //! part is another workgroup's, and each scores all of the head again: half more work at 512
 //! columns, but a quarter less to read than with half the rows and all columns, and no warp group
 //! ever waits for another's scores. The output must not lie where the queries do.
 //!
-//! Queries stay in shared memory; keys and values come by in steps of 16 KiB: 64 columns of 128
-//! keys, or 32 keys' columns of the part. The scores' exponentials are made while the matrix units
-//! take the ones before them.
+//! Heads of at most 128 columns go another way: see `overlap`. Of wider ones queries stay in shared
+//! memory; keys and values come by in steps of 16 KiB: 64 columns of 128 keys, or 32 keys' columns
+//! of the part. The scores' exponentials are made while the matrix units take the ones before them.
 
 use super::asm::{Asm, Entry, Reg, op};
 use super::attention::{WORDS, Word};
@@ -20,6 +21,7 @@ use super::{PtxKernel, Target};
 use copy::Copies;
 
 mod copy;
+mod overlap;
 mod rows;
 mod tile;
 
@@ -84,6 +86,19 @@ impl WideKernel {
         self.rows() * self.hd * 2
     }
 
+    /// Whether whole tiles of keys and values fit twice: see `overlap`.
+    fn overlaps(self) -> bool {
+        self.hd <= 128
+    }
+
+    fn ring_bytes(self) -> u32 {
+        if self.overlaps() {
+            overlap::ring_bytes(self.hd)
+        } else {
+            self.slots() * SLOT
+        }
+    }
+
     /// Steps of a tile: of keys, and with those of values.
     fn key_steps(self) -> u32 {
         self.hd / 64
@@ -110,7 +125,11 @@ impl WideKernel {
 
     pub fn kernel(self) -> PtxKernel {
         let mut writer = Writer::new(self);
-        writer.body();
+        if self.overlaps() {
+            writer.overlapped();
+        } else {
+            writer.body();
+        }
         writer.a.finish(Entry {
             name: &format!(
                 "attention_wide_{}_{}{}",
@@ -122,7 +141,7 @@ impl WideKernel {
             views: 3 + self.query_view(),
             words: WORDS,
             threads: self.threads(),
-            shared: self.query_bytes() + self.slots() * SLOT,
+            shared: self.query_bytes() + self.ring_bytes(),
             per_sm: 1,
         })
     }
@@ -217,10 +236,19 @@ impl Writer {
 
     fn body(&mut self) {
         let mut copies = Copies::new(self);
-        self.copy_queries(&copies);
+        self.copy_queries(&copies.share);
         for step in 0..self.kernel.ahead() {
             copies.step(self, step);
         }
+        self.clear();
+        let again = self.a.label();
+        self.a.place(&again);
+        self.tile(&mut copies);
+        op!(self.a, "@{} bra {again}", copies.more);
+        self.store();
+    }
+
+    fn clear(&mut self) {
         // An infinite shift makes the first tile set a new one, since every score is above it.
         for shift in &self.softmax.shift {
             op!(self.a, "mov.f32 {shift}, 0f7F800000");
@@ -228,11 +256,6 @@ impl Writer {
         for sum in self.softmax.sum.iter().chain(self.out[0].iter().flatten()) {
             op!(self.a, "mov.f32 {sum}, 0f00000000");
         }
-        let again = self.a.label();
-        self.a.place(&again);
-        self.tile(&mut copies);
-        op!(self.a, "@{} bra {again}", copies.more);
-        self.store();
     }
 }
 

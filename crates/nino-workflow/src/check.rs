@@ -28,6 +28,13 @@ pub struct Checked {
     pub problems: BTreeMap<String, NodeProblems>,
 }
 
+impl Checked {
+    /// ComfyUI's `node_errors`: [`Checked::problems`] as JSON.
+    pub fn problems_json(&self) -> serde_json::Value {
+        problem::problems_json(&self.problems)
+    }
+}
+
 /// A node whose inputs are right.
 pub(crate) struct CheckedNode {
     pub(crate) def: &'static NodeDef,
@@ -44,6 +51,16 @@ pub(crate) enum Bound {
 
 /// Checks a graph. An error where no output can run.
 pub fn check(graph: &Graph, host: &dyn Host, limits: &Limits) -> Result<Checked, PromptError> {
+    check_outputs(graph, None, host, limits)
+}
+
+/// Checks those output nodes of a graph that `wanted` names, or all of them.
+pub fn check_outputs(
+    graph: &Graph,
+    wanted: Option<&[String]>,
+    host: &dyn Host,
+    limits: &Limits,
+) -> Result<Checked, PromptError> {
     let missing: Vec<MissingNode> = graph
         .iter()
         .filter(|(_, node)| class(node).is_none())
@@ -54,7 +71,8 @@ pub fn check(graph: &Graph, host: &dyn Host, limits: &Limits) -> Result<Checked,
     }
     let all = graph.iter();
     let outputs = all.filter(|(_, node)| class(node).is_some_and(|def| def.is_output));
-    let outputs: Vec<&str> = outputs.map(|(id, _)| id).collect();
+    let is_wanted = |id: &&str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == id));
+    let outputs: Vec<&str> = outputs.map(|(id, _)| id).filter(is_wanted).collect();
     if outputs.is_empty() {
         return Err(PromptError::NoOutputs);
     }
@@ -322,7 +340,9 @@ impl<'a> Checker<'a> {
         value: &serde_json::Value,
     ) -> Result<Bound, Problem> {
         let name = coerce::choice(value);
-        if let Some(names) = self.host.list(folder)
+        // Pictures and latents lie in folders within each other, of which lists show the top.
+        if !folder.is_input()
+            && let Some(names) = self.host.list(folder)
             && !names.contains(&name)
         {
             return Err(Problem::NotInList {

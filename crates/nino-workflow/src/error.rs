@@ -12,14 +12,16 @@ pub enum GraphError {
     #[error("the graph is {found}, not an object of nodes")]
     NotNodes { found: &'static str },
     #[error(
-        "this is a workflow as ComfyUI's page saves it, without the values that nodes were run with: export it \
-         with \"Export (API)\", or give a picture that was made with it"
+        "this is a workflow as ComfyUI's page saves it, where one in the API format is wanted: export it with \
+         \"Export (API)\""
     )]
     PageFormat,
     #[error("the graph has {found} bytes, {most} are the most that are read")]
     Bytes { found: usize, most: usize },
     #[error("the graph has {found} nodes, {most} are the most that are run")]
     Nodes { found: usize, most: usize },
+    #[error("the workflow has subgraphs in each other more than {most} deep")]
+    Depth { most: usize },
     #[error("node {id} of the graph cannot be read: {what}")]
     Node { id: String, what: &'static str },
     #[error("the parameters of A1111 cannot be read: {0}")]

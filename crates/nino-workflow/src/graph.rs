@@ -71,19 +71,22 @@ pub struct Link {
 impl Graph {
     /// Reads a graph in the API format.
     pub fn from_json(text: &str, limits: &Limits) -> Result<Graph, GraphError> {
+        Graph::from_value(Graph::parse(text, limits)?, limits)
+    }
+
+    /// The JSON of a graph in any format.
+    pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Value, GraphError> {
         if text.len() > limits.bytes {
             return Err(GraphError::Bytes {
                 found: text.len(),
                 most: limits.bytes,
             });
         }
-        let value = match serde_json::from_str(text) {
-            Ok(value) => value,
+        serde_json::from_str(text).or_else(|error| {
             // Python writes NaN, which JSON does not have.
-            Err(error) => serde_json::from_str(&text.replace(": NaN", ": null"))
-                .map_err(|_| GraphError::Json(error))?,
-        };
-        Graph::from_value(value, limits)
+            let without = text.replace(": NaN", ": null");
+            serde_json::from_str(&without).map_err(|_| GraphError::Json(error))
+        })
     }
 
     /// A graph out of JSON that was read already, such as the body of a request.

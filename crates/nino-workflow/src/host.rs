@@ -1,6 +1,6 @@
 //! What a graph needs of the program it runs in: files by name, and a place for what it makes.
 
-use crate::value::Latents;
+use crate::value::{Clip, Latents};
 use nino_engine::{Image, Latent, Reached};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ pub enum Folder {
     Vae,
     Loras,
     ControlNets,
+    ClipVision,
     /// Pictures and masks to start from.
     InputImages,
     /// Latents to start from.
@@ -30,8 +31,14 @@ impl Folder {
             Folder::Vae => "vae",
             Folder::Loras => "loras",
             Folder::ControlNets => "controlnet",
+            Folder::ClipVision => "clip_vision",
             Folder::InputImages | Folder::InputLatents => "input",
         }
+    }
+
+    /// Whether users put files there for a single graph, rather than models.
+    pub fn is_input(self) -> bool {
+        self.name() == "input"
     }
 }
 
@@ -96,5 +103,9 @@ pub enum Made {
     Images(Arc<Vec<Image>>),
     /// Pictures to look at.
     Previews(Arc<Vec<Image>>),
+    /// Pictures for the program that sent the graph, and for no file.
+    Sent(Arc<Vec<Image>>),
     Latent(Arc<Latents>),
+    /// Frames to keep as a clip.
+    Clip(Arc<Clip>),
 }

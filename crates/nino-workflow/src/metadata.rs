@@ -1,10 +1,11 @@
-//! A graph out of the texts that a picture carries: ComfyUI's `prompt`, or A1111's `parameters`.
+//! A graph out of the texts that a picture carries: ComfyUI's `prompt`, A1111's `parameters`, or
+//! the `workflow` of ComfyUI's page.
 
 pub mod a1111;
 #[cfg(test)]
 mod tests;
 
-use crate::{Graph, GraphError, Limits};
+use crate::{Graph, GraphError, Limits, page};
 
 /// A graph that a picture was made with.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,9 @@ pub struct Found {
     /// What the picture says and the graph does not, in sentences for the user.
     pub notes: Vec<String>,
 }
+
+/// What is told where only the page's own workflow is there, which may have been changed since.
+const FROM_PAGE: &str = "it has the workflow of ComfyUI's page alone, which is run as it was saved";
 
 /// Looks for a graph in a picture's texts, which are keywords with their text. `None` where there
 /// is none.
@@ -27,8 +31,10 @@ pub fn find(texts: &[(String, String)], limits: &Limits) -> Result<Option<Found>
     if let Some(parameters) = text("parameters") {
         return a1111::graph(parameters, limits).map(Some);
     }
-    match text("workflow") {
-        Some(_) => Err(GraphError::PageFormat),
-        None => Ok(None),
-    }
+    let workflow = text("workflow");
+    let workflow = workflow.map(|text| page::read_either(text, limits));
+    Ok(workflow.transpose()?.map(|graph| Found {
+        graph,
+        notes: vec![FROM_PAGE.to_owned()],
+    }))
 }

@@ -148,11 +148,40 @@ impl NodeDef {
         self.inputs.iter().find(|input| input.name == name)
     }
 
+    /// Whether `/object_info` shows it: nodes that only a page knows are not there.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.class, "Reroute" | "PrimitiveNode" | "Note")
+    }
+
+    /// What `/object_info` says of an input, with what a page does to it: seeds change by
+    /// themselves, prompts have choices in braces, pictures can be brought, and numbers that
+    /// samplers are told are not rounded.
+    fn describe(&self, input: &InputDef, host: &dyn Host) -> Json {
+        let mut described = input.kind.describe(host);
+        let of_sampler = ["/samplers", "/schedulers"]
+            .iter()
+            .any(|end| self.category.ends_with(end));
+        let more = match input.kind {
+            InputKind::Int { .. } if input.name.ends_with("seed") => {
+                ("control_after_generate", json!(true))
+            }
+            InputKind::Float { .. } if input.name == "cfg" => ("round", json!(0.01)),
+            InputKind::Float { .. } if of_sampler => ("round", json!(false)),
+            InputKind::Text {
+                multiline: true, ..
+            } => ("dynamicPrompts", json!(true)),
+            InputKind::File(Folder::InputImages) => ("image_upload", json!(true)),
+            _ => return described,
+        };
+        described[1][more.0] = more.1;
+        described
+    }
+
     /// The entry of ComfyUI's `/object_info` for this class.
     pub fn object_info(&self, host: &dyn Host) -> Json {
         let of = |need: Need| self.inputs.iter().filter(move |input| input.need == need);
         let described = |need: Need| -> Json {
-            let inputs = of(need).map(|i| (i.name.to_owned(), i.kind.describe(host)));
+            let inputs = of(need).map(|i| (i.name.to_owned(), self.describe(i, host)));
             Json::Object(inputs.collect())
         };
         let order = |need: Need| of(need).map(|i| i.name).collect::<Vec<_>>();
@@ -303,6 +332,9 @@ pub(crate) mod table {
             Socket::Sampler => "SAMPLER",
             Socket::Noise => "NOISE",
             Socket::Guider => "GUIDER",
+            Socket::ClipVision => "CLIP_VISION",
+            Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::Video => "VIDEO",
             _ => "*",
         };
         OutputDef { name, socket }

@@ -19,10 +19,13 @@ mod samplers;
 mod sigmas;
 mod text;
 mod vae;
+mod video;
+mod vision;
+mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 17] = [
+static FAMILIES: [&[NodeDef]; 20] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -39,6 +42,9 @@ static FAMILIES: [&[NodeDef]; 17] = [
     image::NODES,
     mask::NODES,
     output::NODES,
+    video::NODES,
+    vision::NODES,
+    wan::NODES,
     pass::NODES,
 ];
 

@@ -45,6 +45,9 @@ pub enum Progress {
     Started,
     /// What the engine tells of the work.
     Engine(Event),
+    /// What the host called the results of an output node, also where they are known from a run
+    /// before.
+    Output(Json),
     Finished,
 }
 
@@ -94,6 +97,31 @@ impl Executor {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Whether and how unfinished latents are shown; results do not depend on it.
+    pub fn set_preview(&mut self, preview: Option<Preview>) {
+        self.settings.preview = preview;
+    }
+
+    /// The nodes of a graph whose results are known from the run before, in the order of a run.
+    pub fn cached(&mut self, graph: &Checked) -> Vec<String> {
+        let mut run = Run {
+            executor: self,
+            graph,
+            keys: HashMap::new(),
+        };
+        let mut cached = Vec::new();
+        for output in &graph.outputs {
+            for id in run.order(output) {
+                let key = run.executor.keys.of(&graph.nodes[id], &run.keys);
+                run.keys.insert(id, key);
+                if run.executor.results.contains_key(&key) {
+                    cached.push(id.to_owned());
+                }
+            }
+        }
+        cached
     }
 
     /// Forgets the results of all nodes.
@@ -192,8 +220,12 @@ impl<'a> Run<'a> {
                 what,
             });
         };
-        if self.executor.results.contains_key(&key) {
+        if let Some(kept) = self.executor.results.get(&key) {
             tell(Progress::Cached);
+            kept.told
+                .clone()
+                .into_iter()
+                .for_each(|told| tell(Progress::Output(told)));
             return Ok(());
         }
         tell(Progress::Started);
@@ -204,6 +236,10 @@ impl<'a> Run<'a> {
             class,
             source: Box::new(source),
         })?;
+        kept.told
+            .clone()
+            .into_iter()
+            .for_each(|told| tell(Progress::Output(told)));
         self.executor.results.insert(key, kept);
         tell(Progress::Finished);
         Ok(())

@@ -68,7 +68,12 @@ impl Summary {
             summary.setting(name, texts(graph, &places.unwrap_or_default()));
         }
         let reached = walk::reached(graph);
-        for (id, node) in graph.iter().filter(|(id, _)| reached.contains(*id)) {
+        // A graph with a class that is not known does not run, whoever needs that node.
+        let is_unknown = |node: &Node| nodes::find(node.class.as_deref().unwrap_or("")).is_none();
+        for (id, node) in graph.iter() {
+            if !reached.contains(id) && !is_unknown(node) {
+                continue;
+            }
             summary.size(node);
             summary.node(id, node);
         }
@@ -192,5 +197,18 @@ mod tests {
         assert_eq!(summary.files[2].strength, Some(0.8));
         assert_eq!(summary.unknown["SaveOdd"], ["7", "9"]);
         assert_eq!(summary.unknown.len(), 2);
+    }
+
+    /// A graph does not run with a class that is not known, even where nothing needs it.
+    #[test]
+    fn unknown_nodes_beside_a_known_output_are_told() {
+        let graph = json!({
+            "1": { "class_type": "LoadImage", "inputs": { "image": "a.png" } },
+            "2": { "class_type": "PreviewImage", "inputs": { "images": ["1", 0] } },
+            "3": { "class_type": "SaveOdd", "inputs": { "images": ["1", 0] } },
+        });
+        let graph = Graph::from_value(graph, &Limits::default()).unwrap();
+        let unknown = Summary::of(&graph).unknown;
+        assert_eq!(unknown["SaveOdd"], ["3"]);
     }
 }

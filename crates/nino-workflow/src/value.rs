@@ -2,8 +2,8 @@
 
 use crate::types::Socket;
 use nino_engine::{
-    Conditioning, ControlNetFile, DiffusionModel, Image, Latent, Mask, Rng, SamplerInfo,
-    SamplerOptions, TextEncoders, VaeFile,
+    Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask,
+    Rng, SamplerInfo, SamplerOptions, TextEncoders, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +27,9 @@ pub enum Value {
     Sampler(Arc<Sampler>),
     Noise(Noise),
     Guider(Arc<Guider>),
+    ClipVision(Arc<ImageEncoder>),
+    ClipVisionOutput(Arc<ImageStates>),
+    Video(Arc<Clip>),
     /// Wide enough for every seed and for what is out of range.
     Int(i128),
     Float(f64),
@@ -45,8 +48,18 @@ pub struct Latents {
     pub latent: Latent,
     /// 1 where to paint, in pixels or latent pixels; everywhere when `None`.
     pub noise_mask: Option<Arc<Vec<Mask>>>,
+    /// Of a clip, how much each latent frame is to be made; all of them when it is empty.
+    pub frame_mask: Vec<f32>,
     /// Where in a larger batch these latents were, which says what noise they get.
     pub batch_index: Option<Vec<usize>>,
+}
+
+/// Frames with how fast they are shown. ComfyUI's VIDEO.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    pub images: Arc<Vec<Image>>,
+    /// Frames a second.
+    pub fps: f64,
 }
 
 /// A sampler with what it is told.
@@ -90,6 +103,9 @@ impl Value {
             Value::Sampler(_) => Socket::Sampler,
             Value::Noise(_) => Socket::Noise,
             Value::Guider(_) => Socket::Guider,
+            Value::ClipVision(_) => Socket::ClipVision,
+            Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
+            Value::Video(_) => Socket::Video,
             Value::Int(_) => Socket::Int,
             Value::Float(_) => Socket::Float,
             Value::Text(_) => Socket::String,
@@ -103,6 +119,7 @@ impl Value {
         Value::from(Latents {
             latent,
             noise_mask: None,
+            frame_mask: Vec::new(),
             batch_index: None,
         })
     }

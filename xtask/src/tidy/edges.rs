@@ -43,7 +43,10 @@ const EDGES: [(&str, &[&str]); 20] = [
         ],
     ),
     ("nino-workflow", &["nino-engine"]),
-    ("nino-server", &["nino-engine", "nino-workflow"]),
+    (
+        "nino-server",
+        &["nino-engine", "nino-files", "nino-workflow"],
+    ),
     ("nino-python", &["nino-engine"]),
     (
         "nino-cli",

@@ -233,3 +233,31 @@ fn an_op_needs_a_problem_and_a_crate_a_page() {
     let found = check(&[file("crates/nino-graph/Cargo.toml", "")]);
     assert_eq!(found[0].what, "the crate has no README.md");
 }
+
+/// The tables of promises name the tests that hold them, in their last column.
+#[test]
+fn tests_that_tables_name_are_there() {
+    let files = tree::files(&tree::root()).unwrap();
+    let is_test = |name: &str| {
+        let mut code = files.iter().filter(|f| f.text.contains("#[test]"));
+        code.any(|f| f.text.contains(&format!("fn {name}(")))
+    };
+    let is_name = |word: &&str| {
+        word.contains('_') && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let mut seen = 0;
+    for path in ["docs/reliability.md", "docs/command-line.md"] {
+        let page = files.iter().find(|f| f.path == path);
+        let page = page.unwrap_or_else(|| panic!("{path} is missing"));
+        let rows = page.text.lines().filter(|line| line.starts_with("| "));
+        for row in rows {
+            let last = row.trim_end_matches(" |").rsplit(" | ").next();
+            let words = last.unwrap_or_default().split('`').skip(1).step_by(2);
+            for name in words.filter(is_name) {
+                assert!(is_test(name), "{path}: there is no test {name}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 90, "{seen} names were found");
+}

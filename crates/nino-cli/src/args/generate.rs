@@ -94,8 +94,8 @@ pub(crate) struct GenerateArgs {
     /// Quality of a JPEG, 1 to 100 [default: 95]
     #[arg(long, value_name = "N", value_parser = whole::<u8>(1..=100))]
     pub(crate) quality: Option<u8>,
-    /// Repeat this picture, made by nino, ComfyUI or A1111, or run this graph of ComfyUI's (API
-    /// .json); flags given beside it win
+    /// Repeat this picture, made by nino, ComfyUI or A1111, or run this workflow of ComfyUI's
+    /// (.json); flags given beside it win
     #[arg(long = "from", visible_alias = "from-png", value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
     /// Also keep the latent, for `nino decode` or --latent

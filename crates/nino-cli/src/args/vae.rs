@@ -11,8 +11,9 @@ pub(crate) struct DecodeArgs {
     /// Latent file: what ComfyUI's SaveLatent writes, or `samples` or `latents` in safetensors
     #[arg(value_name = "LATENT")]
     pub(crate) latent: PathBuf,
-    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), or a folder for pictures and
-    /// frames [default: named after the latent, png or for a video webp]
+    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), a folder for pictures and
+    /// frames, or - for a PNG to standard output [default: named after the latent, png or for a
+    /// video webp]
     #[arg(short, long, value_name = "FILE|FOLDER")]
     pub(crate) output: Option<PathBuf>,
     /// Write over files that the run reads, and over models
@@ -37,7 +38,8 @@ pub(crate) struct EncodeArgs {
     /// Picture, or video: a folder of frames, gif, apng, webp, y4m, or what ffmpeg reads (mp4, ...)
     #[arg(value_name = "PICTURE")]
     pub(crate) picture: PathBuf,
-    /// Latent file to write, as ComfyUI's SaveLatent does [default: named after the picture]
+    /// Latent file to write, as ComfyUI's SaveLatent does; - is standard output [default: named
+    /// after the picture]
     #[arg(short, long, value_name = "FILE|FOLDER/")]
     pub(crate) output: Option<PathBuf>,
     /// Write over files that the run reads, and over models

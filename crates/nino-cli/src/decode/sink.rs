@@ -1,11 +1,13 @@
 //! Where decoded pictures go: one file, one per batch element, or a video.
 
+use crate::failure::Usage;
 use crate::interrupt;
 use crate::naming::numbered;
+use crate::stdout;
 use anyhow::Result;
 use nino_engine::media::{
-    ClipFormat, FrameSink, MediaError, can_write_picture, can_write_video, create_video, has_room,
-    write_picture,
+    ClipFormat, FrameSink, MediaError, PictureOptions, can_write_picture, can_write_video,
+    create_video, has_room, write_picture,
 };
 use nino_engine::{EngineError, Latent, Picture, VaeFile};
 use std::path::{Path, PathBuf};
@@ -25,18 +27,19 @@ pub(super) struct Sink {
 impl Sink {
     pub(super) fn new(output: &Path, latent: &Latent, vae: &VaeFile, fps: f64) -> Result<Sink> {
         let n_frames = vae.kind.n_frames(latent.frames);
-        // Said now, not after the decode. A clip of one frame may be either: the file's name tells.
-        let picture = can_write_picture(output);
-        let is_named_so = !matches!(picture, Err(MediaError::UnknownFormat { .. }));
-        let is_still = vae.kind.time_scale().is_none() || (n_frames == 1 && is_named_so);
-        if is_still {
-            picture?;
-        } else {
-            can_write_video(output)?;
-        }
         let side = vae.kind.scale();
         let size = (latent.width * side, latent.height * side);
-        has_room(output, size)?;
+        let is_still = if stdout::is_meant(output) {
+            if n_frames * latent.batch > 1 {
+                let text =
+                    "-o - writes one picture to standard output, and this latent has several";
+                return Err(Usage(text.to_owned()).into());
+            }
+            true
+        } else {
+            has_room(output, size)?;
+            is_still(output, n_frames, vae)?
+        };
         Ok(Sink {
             output: output.to_owned(),
             batch: latent.batch,
@@ -63,6 +66,9 @@ impl Sink {
         frame: usize,
         picture: &Picture,
     ) -> Result<(), EngineError> {
+        if stdout::is_meant(&self.output) {
+            return Ok(stdout::picture(picture, &PictureOptions::default())?);
+        }
         if self.is_still {
             let path = self.path(b);
             write_picture(&path, picture, &[])?;
@@ -107,4 +113,18 @@ impl Sink {
         }
         numbered(&self.output, b)
     }
+}
+
+/// Whether the output is a picture; an error where it can be neither that nor a clip. Said now, not
+/// after the decode. A clip of one frame may be either: the file's name tells.
+fn is_still(output: &Path, n_frames: usize, vae: &VaeFile) -> Result<bool, MediaError> {
+    let picture = can_write_picture(output);
+    let is_named_so = !matches!(picture, Err(MediaError::UnknownFormat { .. }));
+    let is_still = vae.kind.time_scale().is_none() || (n_frames == 1 && is_named_so);
+    if is_still {
+        picture?;
+    } else {
+        can_write_video(output)?;
+    }
+    Ok(is_still)
 }

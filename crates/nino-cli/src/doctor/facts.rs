@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) problems: Vec<String>,
     /// Folders of models that are named and not there.
     pub(crate) missing_folders: Vec<String>,
+    /// Folders of models that any user of this machine can write to.
+    pub(crate) open_folders: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

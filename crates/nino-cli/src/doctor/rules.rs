@@ -100,6 +100,14 @@ const RULES: &[Rule] = &[
         source: "",
     },
     Rule {
+        id: "models-folder-open",
+        level: Level::Note,
+        when: When::Machine(|f| some_list(&f.config.open_folders)),
+        what: "any user of this machine can put models into a folder that is searched, or change those there",
+        todo: "where that is not meant: chmod o-w the folder",
+        source: "",
+    },
+    Rule {
         id: "no-gpu",
         level: Level::Note,
         when: When::Machine(|f| f.no_adapter.clone()),

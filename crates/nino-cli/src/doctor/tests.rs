@@ -112,6 +112,10 @@ fn each_rule_holds_for_the_machine_it_was_written_for() {
             machine(|f| f.config.missing_folders = vec!["/nope".to_owned()]),
         ),
         (
+            "models-folder-open",
+            machine(|f| f.config.open_folders = vec!["/srv/models".to_owned()]),
+        ),
+        (
             "no-gpu",
             machine(|f| f.no_adapter = Some("no Vulkan loader".to_owned())),
         ),

@@ -12,7 +12,7 @@ use crate::printer;
 use anyhow::Result;
 pub(super) use flags::Flags;
 use nino_engine::media;
-use nino_workflow::{Graph, GraphError, Limits, metadata};
+use nino_workflow::{Graph, GraphError, Limits, metadata, page};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
 }
 
 /// The texts that tell how a picture was made; no others are unpacked.
-const KEYWORDS: [&str; 3] = ["nino", "prompt", "parameters"];
+const KEYWORDS: [&str; 4] = ["nino", "prompt", "parameters", "workflow"];
 
 /// What a picture or a file with a graph was made with.
 fn read(path: &Path) -> Result<Recorded, anyhow::Error> {
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<Recorded, anyhow::Error> {
     if is_json {
         let text = read_json(path, limits.bytes)?;
         return Ok(Recorded::Graph(metadata::Found {
-            graph: Graph::from_json(&text, &limits).map_err(broken)?,
+            graph: page::read_either(&text, &limits).map_err(broken)?,
             notes: Vec::new(),
         }));
     }

@@ -113,7 +113,10 @@ pub(super) fn run(
 }
 
 /// How weights are held, as the flag or a setting says.
-fn quantize(flag: Option<QuantizeArg>, settings: &UserSettings) -> Result<Option<DType>, Usage> {
+pub(crate) fn quantize(
+    flag: Option<QuantizeArg>,
+    settings: &UserSettings,
+) -> Result<Option<DType>, Usage> {
     Ok(match settings.choose("quantize", flag)? {
         Some(QuantizeArg::Q8) => Some(DType::Q8_0),
         Some(QuantizeArg::Q4K) => Some(DType::Q4_K),

@@ -8,12 +8,10 @@ use crate::naming::{
 use crate::overwrite::{Guard, latent_name};
 use crate::printer;
 use crate::settings::Settings;
+use crate::stdout;
 use anyhow::Result;
-use nino_engine::media::{
-    PictureOptions, can_write, can_write_picture, encode_picture, write_picture_with,
-};
+use nino_engine::media::{PictureOptions, can_write, can_write_picture, write_picture_with};
 use nino_engine::{Generated, Picture};
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Names of pictures where none are given.
@@ -48,7 +46,7 @@ impl<'a> Outputs<'a> {
     ) -> Result<Outputs<'a>, Usage> {
         let names = || Template::new(settings.text("output_name").unwrap_or(NAMES));
         let place = match &args.output {
-            Some(path) if path.as_os_str() == "-" => Place::Stdout,
+            Some(path) if stdout::is_meant(path) => Place::Stdout,
             Some(path) if is_folder(path) => Place::Folder(path.clone(), names()?),
             Some(path) => match path.to_str().filter(|text| text.contains('{')) {
                 Some(text) => Place::Named(Template::new(text)?),
@@ -105,16 +103,11 @@ impl<'a> Outputs<'a> {
     }
 
     fn check_stdout(&self, json: bool) -> Result<(), Usage> {
-        let what = if json {
-            "--json and -o - both write to standard output: leave one out"
-        } else if self.pictures() > 1 || self.args.batch > 1 {
-            "-o - writes one picture to standard output, and this run makes several"
-        } else if io::stdout().is_terminal() {
-            "-o - writes a picture to standard output, which is a terminal: redirect it"
-        } else {
-            return Ok(());
-        };
-        Err(Usage(what.to_owned()))
+        if self.pictures() > 1 || self.args.batch > 1 {
+            let text = "-o - writes one picture to standard output, and this run makes several";
+            return Err(Usage(text.to_owned()));
+        }
+        stdout::check("a picture", json)
     }
 
     fn tell_ineffective(&self) {
@@ -228,9 +221,7 @@ impl<'a> Outputs<'a> {
         };
         options.quality = self.args.quality.unwrap_or(options.quality);
         if self.is_stdout() {
-            let mut out = io::stdout().lock();
-            encode_picture(&mut out, path, picture, &options)?;
-            out.flush()?;
+            stdout::picture(picture, &options)?;
         } else {
             // A graph names its files as it goes.
             self.guard.check(path)?;

@@ -1,5 +1,6 @@
 //! A file with a latent: its shape, its latent space, and the size of what it decodes to.
 
+use crate::plural::count;
 use nino_engine::{LATENT_FORMATS, Latent, LatentFormat};
 use nino_weights::Index;
 use serde::Serialize;
@@ -65,7 +66,10 @@ impl LatentFacts {
     pub(super) fn line(&self) -> String {
         let space = match (self.format, &self.may_be[..]) {
             (Some(format), _) => format.to_owned(),
-            (None, []) => format!("no known latent space: none has {} channels", self.shape[1]),
+            (None, []) => format!(
+                "no known latent space: none has {}",
+                count(self.shape[1], "channel")
+            ),
             (None, [only]) => format!("{only}, by its channels"),
             (None, several) => format!("one of {}", several.join(", ")),
         };

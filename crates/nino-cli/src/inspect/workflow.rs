@@ -17,7 +17,7 @@ use std::path::Path;
 struct Document {
     kind: &'static str,
     file: String,
-    /// `api`, which `nino generate --from` runs, or `page`.
+    /// `api` or `page`; `nino generate --from` runs both.
     format: &'static str,
     nodes: usize,
     #[serde(flatten)]
@@ -53,7 +53,7 @@ fn read(path: &Path, text: &str, limits: &Limits, env: &Env) -> Result<Document,
 fn report(d: &Document) -> String {
     let format = match d.format {
         "api" => "API format",
-        _ => "as its page saves it; to run it, export it with \"Export (API)\"",
+        _ => "as its page saves it",
     };
     let mut rows = vec![
         ("file".to_owned(), d.file.clone()),

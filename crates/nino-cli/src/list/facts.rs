@@ -1,9 +1,9 @@
 //! What a file is, from its header alone: for `nino list`, and for what `nino pull` got.
 
-use nino_engine::{ModelKind, embedding_size};
+use nino_engine::{ModelKind, embedding_size, lora_family};
 use nino_models::Network;
 use nino_models::detect::{self, Confidence, Kind, Part, Report};
-use nino_weights::Index;
+use nino_weights::TensorReader;
 use serde::Serialize;
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl What {
 /// Reads the header. A file that cannot be read is [`What::Other`], with the reason.
 pub(crate) fn of(path: &Path) -> Facts {
     match nino_weights::open(path) {
-        Ok(reader) => of_index(path, reader.index()),
+        Ok(reader) => of_reader(path, &reader),
         Err(error) => Facts {
             what: What::Other,
             is: without_path(&error.to_string(), path),
@@ -87,10 +87,13 @@ pub(crate) fn of(path: &Path) -> Facts {
     }
 }
 
-fn of_index(path: &Path, index: &Index) -> Facts {
+fn of_reader(path: &Path, reader: &TensorReader) -> Facts {
+    let index = reader.index();
     let report = detect::detect(index);
     let (what, is, runs) = match &report {
-        Ok(report) => told(report).or_else(|| embedding(path)),
+        Ok(report) => lora(reader, report)
+            .or_else(|| told(report))
+            .or_else(|| embedding(path)),
         Err(_) => None,
     }
     .unwrap_or((What::Other, "unknown".to_owned(), false));
@@ -105,10 +108,17 @@ fn of_index(path: &Path, index: &Index) -> Facts {
 
 type Told = (What, String, bool);
 
+/// A LoRA is told by the models that it is for.
+fn lora(reader: &TensorReader, report: &Report) -> Option<Told> {
+    let format = report.lora?;
+    let is = match nino_weights::lora::parse(reader) {
+        Ok(lora) => lora_family(&lora).map_or(format.to_string(), str::to_owned),
+        Err(error) => return Some((What::Lora, format!("{format}: {error}"), false)),
+    };
+    Some((What::Lora, is, true))
+}
+
 fn told(report: &Report) -> Option<Told> {
-    if let Some(format) = report.lora {
-        return Some((What::Lora, format.to_string(), true));
-    }
     let main = report.main()?;
     let what = match main.kind.part() {
         Part::Diffusion => What::Model,

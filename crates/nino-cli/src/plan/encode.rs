@@ -36,6 +36,7 @@ pub(super) fn run(
     let options = EncodeOptions {
         precision: precision_of(args.precision, &site.choice.settings)?,
         format: latent_format(args.latent_format.as_deref())?,
+        beside: 0,
     };
     let clip = clip(args, &vae)?;
     let opened = site.open()?;
@@ -110,14 +111,19 @@ fn clip_of(path: &Path, frames: Option<usize>) -> Result<Clip> {
         stop: interrupt::stop(),
     };
     if let Some(mut video) = open_video(path, &reading)? {
-        let known = video.n_frames().or(frames);
-        let first = video.next_frame()?;
-        let (Some(first), Some(frames)) = (first, known) else {
-            let text = format!(
-                "{} does not say how many frames it has: give --frames",
-                path.display()
-            );
+        let Some(first) = video.next_frame()? else {
+            let text = format!("{} has no frames", path.display());
             return Err(Usage(text).into());
+        };
+        let frames = if let Some(frames) = video.n_frames().or(frames) {
+            frames
+        } else {
+            // A clip that does not say how long it is has to be read to its end.
+            let mut frames = 1;
+            while video.next_frame()?.is_some() {
+                frames += 1;
+            }
+            frames
         };
         return Ok(Clip {
             width: first.width,

@@ -8,6 +8,7 @@ use crate::plural::count;
 use crate::printer::Printer;
 use crate::video::{open_or_spec, planned, wanted};
 use anyhow::Result;
+use nino_engine::Store;
 use nino_engine::device::Card;
 use serde_json::json;
 
@@ -19,11 +20,12 @@ pub(super) fn run(
 ) -> Result<()> {
     let video = &args.video;
     let site = Site::new(card, &video.device, video.profile, env)?;
-    let (spec, shift) = (args.spec.as_deref(), video.sampling.shift);
-    let model = open_or_spec(spec, &video.model, shift, &site.choice, env)?;
+    let spec = args.spec.as_deref();
+    let model = open_or_spec(spec, &video.model, &video.sampling, &site.choice, env)?;
     let mut wanted = wanted(video, &model, &site.choice, env)?;
     let opened = site.open()?;
-    let plan = planned(&opened, &model, &mut wanted, video.fit)?;
+    let store = Store::keeping_nothing(opened.device.clone());
+    let plan = planned(&opened, &store, &model, &mut wanted, video.fit)?;
     let request = &wanted.request;
     let size = request.size;
     let about = About {

@@ -35,7 +35,16 @@ fn flags_beat_variables_beat_the_file_beat_the_profile() {
 #[test]
 fn every_profile_says_what_its_settings_understand() {
     for name in [
-        "rx580-4gb", "rx580-8gb", "gfx1151", "safe", "RX580-4GB", "4gb", "6gb", "8gb", "12gb", "16gb",
+        "rx580-4gb",
+        "rx580-8gb",
+        "gfx1151",
+        "safe",
+        "RX580-4GB",
+        "4gb",
+        "6gb",
+        "8gb",
+        "12gb",
+        "16gb",
     ] {
         let profile: ProfileName = name.parse().unwrap();
         let all = Settings::default().with_profile(Some(profile)).unwrap();
@@ -101,4 +110,31 @@ fn where_the_file_is() {
     assert!(path.unwrap().ends_with(".config/nino/config.toml") && !named);
     let (path, named) = config_path(|name| (name == "NINO_CONFIG").then(|| "here".to_owned()));
     assert!(path.unwrap().ends_with("here") && named);
+}
+
+/// A file at its usual place is believed only where no other user can have written it; one that was
+/// named is its user's own choice.
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_write_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    fs::write(&path, "steps = 4").unwrap();
+    let allow = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let read = |named| Settings::read(|_| None, Some(&path), named);
+    assert!(read(false).is_ok());
+    for (place, open, closed) in [(&*path, 0o646, 0o644), (dir.path(), 0o757, 0o755)] {
+        allow(place, open);
+        let error = read(false).unwrap_err().to_string();
+        assert!(
+            error.contains("other users can write") && error.contains("NINO_CONFIG"),
+            "{error}"
+        );
+        assert!(read(true).is_ok());
+        allow(place, closed);
+    }
+    assert!(read(false).is_ok());
 }

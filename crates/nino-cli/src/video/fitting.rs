@@ -6,7 +6,7 @@ use crate::plan::fitted;
 use crate::printer;
 use anyhow::Result;
 use nino_engine::{
-    ClipSize, EngineError, GeneratePlan, PlanError, VideoModel, VideoRequest, plan_video,
+    ClipSize, EngineError, GeneratePlan, PlanError, Store, VideoModel, VideoRequest, plan_video,
 };
 
 /// Shares of the frames and of the sides that are tried, the larger clips first.
@@ -27,11 +27,12 @@ const SHARES: [(f64, f64); 10] = [
 /// some smaller ones that fits.
 pub(crate) fn planned(
     opened: &Opened,
+    store: &Store,
     model: &VideoModel,
     wanted: &mut Wanted,
     fit: bool,
 ) -> Result<GeneratePlan> {
-    let whole = plan_video(&opened.device, model, &wanted.request);
+    let whole = plan_video(store, model, &wanted.request);
     let is_over = matches!(whole, Err(EngineError::Plan(PlanError::OverBudget { .. })));
     if !is_over || !fit {
         return fitted(whole, opened);
@@ -42,7 +43,7 @@ pub(crate) fn planned(
             size: smaller(asked, share, model.vae.kind.scale() * 2),
             ..wanted.request.clone()
         };
-        if let Ok(plan) = plan_video(&opened.device, model, &request) {
+        if let Ok(plan) = plan_video(store, model, &request) {
             let size = request.size;
             printer::note(&format!(
                 "{} frames of {}x{} do not fit: made smaller by --fit, {} of {}x{}",

@@ -159,7 +159,7 @@ fn wrong_requests_are_named() {
         (&["--cfg", "1e30"], &["1e30", "from -100 to 100"]),
         (
             &["--size", "1000000x64"],
-            &["a side has from 1 to 65536 pixels"],
+            &["a side has from 1 to 16384 pixels"],
         ),
         (&["--size", "-5x64"], &["WIDTHxHEIGHT"]),
         (&["--budget", "-1GiB"], &["more than zero"]),

@@ -161,7 +161,11 @@ fn workflows_tell_what_they_want_and_what_nino_lacks() {
     std::fs::write(&page, workflow.to_string()).unwrap();
     let json = inspected(
         &page,
-        &["Export (API)", "seed        5", "https://example.com"],
+        &[
+            "as its page saves it",
+            "seed        5",
+            "https://example.com",
+        ],
     );
     assert_eq!(json["format"], "page");
     assert_eq!(json["settings"]["steps"], json!(["20"]));

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // clippy knows test functions, not their helpers
 
 use crate::shell::{Folder, command};
+use nino_engine::{Latent, LatentSize};
+use nino_testing::data_or_skip;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -32,10 +34,21 @@ fn under(before: &str, args: &[&str]) -> Output {
 fn memory_that_runs_out_is_an_error() {
     let folder = Folder::new();
     let (png, gguf) = (folder.at("out.png"), folder.at("out.gguf"));
+    let (latent, again) = (folder.at("in.latent"), folder.at("again.latent"));
     let weights = golden("weights/all.gguf");
-    let verbs: [&[&str]; 5] = [
+    let vae = golden("models/taesd.safetensors");
+    let values = Latent::empty(1, 4, LatentSize::picture(32, 32));
+    let named = std::collections::BTreeMap::new();
+    values.save(Path::new(&latent), &named).unwrap();
+    let verbs: [&[&str]; 7] = [
         &[
             "generate", "a fox", "--size", "64x64", "--steps", "1", "-o", &png, "--device", "cpu",
+        ],
+        &[
+            "decode", &latent, "--vae", &vae, "-o", &png, "--device", "cpu",
+        ],
+        &[
+            "encode", &png, "--vae", &vae, "-o", &again, "--device", "cpu",
         ],
         &["inspect", &weights, "--json"],
         &["convert", &weights, &gguf, "--type", "f16", "--force"],
@@ -62,10 +75,32 @@ fn memory_that_runs_out_is_an_error() {
     }
     let left = std::fs::read_dir(folder.path()).unwrap().flatten();
     let left: Vec<_> = left.map(|e| e.file_name()).collect();
+    let known = ["out.png", "out.gguf", "in.latent", "again.latent"];
     assert!(
-        left.iter().all(|n| n == "out.png" || n == "out.gguf"),
+        left.iter().all(|n| known.iter().any(|known| n == known)),
         "{left:?}"
     );
+}
+
+/// A stack of 64 KiB ended with a signal.
+#[test]
+fn a_small_stack_is_enough() {
+    let folder = Folder::new();
+    let (png, vae) = (folder.at("out.png"), golden("models/taesd.safetensors"));
+    let small = ["--size", "64x64", "--steps", "1", "--device", "cpu"];
+    let verbs: [&[&str]; 4] = [
+        &["--version"],
+        &["inspect", &vae],
+        &[
+            "plan", "decode", "--vae", &vae, "--size", "64x64", "--device", "cpu",
+        ],
+        &[&["generate", "a fox", "-o", &png], &small[..]].concat(),
+    ];
+    for args in verbs {
+        let said = under("ulimit -s 64; exec", args);
+        let err = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(0), "{args:?}: {err}");
+    }
 }
 
 /// Without another thread these said "this is a bug in nino".
@@ -147,4 +182,45 @@ fn a_latent_beyond_all_measure_is_refused_before_memory_is_asked_for() {
         assert_eq!(said.status.code(), Some(1), "{args:?}: {err}");
         assert!(err.contains("17179869184 values"), "{args:?}: {err}");
     }
+}
+
+/// Files of an attack on an earlier version, where they are at hand: some took gigabytes, some
+/// never ended. Every verb that reads them answers within 1 GiB of address space.
+#[test]
+fn files_of_an_attack_are_answered_in_little_memory() {
+    let Some(first) = data_or_skip("hostile/huge.png") else {
+        return;
+    };
+    let folder = Folder::new();
+    let (latent, out) = (folder.at("out.latent"), folder.at("out.png"));
+    let (still, clip) = (
+        golden("models/taesd.safetensors"),
+        golden("models/wan21.safetensors"),
+    );
+    let mut tried = 0;
+    for entry in std::fs::read_dir(first.parent().unwrap()).unwrap() {
+        let file = entry.unwrap().path().to_string_lossy().into_owned();
+        let lines: [&[&str]; 5] = [
+            &["inspect", &file],
+            &[
+                "encode", &file, "--vae", &still, "-o", &latent, "--device", "cpu",
+            ],
+            &[
+                "encode", &file, "--vae", &clip, "-o", &latent, "--device", "cpu",
+            ],
+            &["generate", "--from", &file, "-o", &out, "--device", "cpu"],
+            &[
+                "generate", "a fox", "--image", &file, "-o", &out, "--device", "cpu",
+            ],
+        ];
+        for args in lines {
+            let said = under("ulimit -v 1048576; exec timeout 60", args);
+            let err = String::from_utf8_lossy(&said.stderr);
+            let told = || format!("{args:?}: {:?}: {err}", said.status);
+            assert!(matches!(said.status.code(), Some(0 | 1)), "{}", told());
+            assert!(!err.contains("of memory"), "{}", told());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 40, "{tried}");
 }

@@ -232,11 +232,11 @@ fn a_picture_beyond_all_measure_is_refused_in_little_memory() {
         "--spec",
         "sd15",
         "--size",
-        "65536x65536",
+        "16384x16384",
         "--device",
         "cpu",
         "--budget",
-        "4GiB",
+        "100MiB",
     ]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("budget"), "{}", said.err);

@@ -284,7 +284,7 @@ fn graphs_that_lead_nowhere_are_errors() {
             "Dependency cycle detected: 2 (LoraLoader) -> 2 (LoraLoader)",
         ),
         ("{}", "the graph has no output"),
-        (r#"{"nodes":[],"links":[]}"#, "Export (API)"),
+        (r#"{"nodes":[],"links":[]}"#, "the graph has no output"),
         (
             r#"{"1":{"class_type":"WanImageToVideo","inputs":{}}}"#,
             "WanImageToVideo (node 1)",

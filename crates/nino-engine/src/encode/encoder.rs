@@ -92,7 +92,7 @@ impl<'a> Encoder<'a> {
         let most = chunks.first.max(rest);
         let room = Room {
             cap: None,
-            beside: most * width * height * 3 * (1 + 2 * size_of::<f32>()),
+            beside: most * width * height * 3 * (1 + 2 * size_of::<f32>()) + options.beside,
             allow_host: true,
         };
         let run = |frames, first| Runs {
@@ -110,7 +110,10 @@ impl<'a> Encoder<'a> {
             height,
             width,
         };
-        let what = format!("encode {width}x{height} {is_picture} {dtype}");
+        let what = format!(
+            "encode {width}x{height} {is_picture} {dtype} {}",
+            room.beside
+        );
         let parts = store.plan(&vae.id(), what, || {
             graphs.planned(store.device(), room, |chunk| {
                 vae.record_encoder(chunk, dtype)

@@ -148,6 +148,7 @@ impl<'a> Passes<'a> {
             cfg: request.cfg,
             precision: request.precision,
             preview: request.preview.as_ref(),
+            beside: request.held_bytes(),
             memory: None,
         }
     }

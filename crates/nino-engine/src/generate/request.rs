@@ -253,11 +253,9 @@ impl GenerateRequest {
         model.diffusion.check_inputs()
     }
 
-    /// Bytes of host memory that are held while pictures are decoded: the pictures of the batch
-    /// that are done, and what the request starts from.
-    pub(super) fn beside_decode(&self) -> usize {
-        let (width, height) = self.final_size();
-        let picture = width * height * 3;
+    /// Bytes of host memory that are held from the first stage to the last: what the request starts
+    /// from, and its mask as given and as grown.
+    pub(super) fn held_bytes(&self) -> usize {
         let start = match &self.start {
             Start::Empty => 0,
             Start::Picture(p) => p.rgb.len(),
@@ -265,12 +263,21 @@ impl GenerateRequest {
         };
         let mask = self.inpaint.as_ref();
         let mask = mask.map_or(0, |i| size_of_val(&i.mask.values[..]));
+        // The picture to paste back and its mask are made before sampling.
         let pasted = match &self.inpaint {
-            Some(i) if i.paste => picture + width * height * size_of::<f32>(),
+            Some(i) if i.paste => {
+                let (width, height) = self.final_size();
+                width * height * (3 + size_of::<f32>())
+            }
             _ => 0,
         };
-        // The mask is there as given and as grown.
-        self.batch.saturating_sub(1) * picture + start + 2 * mask + pasted
+        start + 2 * mask + pasted
+    }
+
+    /// The same while pictures are decoded, with those of the batch that are done.
+    pub(super) fn beside_decode(&self) -> usize {
+        let (width, height) = self.final_size();
+        self.batch.saturating_sub(1) * width * height * 3 + self.held_bytes()
     }
 
     /// The latent to be decoded.

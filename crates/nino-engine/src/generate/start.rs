@@ -32,6 +32,7 @@ pub(super) fn prepare(
         let options = EncodeOptions {
             precision: request.decode.precision,
             format: model.latent_format(),
+            beside: request.held_bytes(),
         };
         let size = (picture.width, picture.height);
         let values = unit(picture, gray);

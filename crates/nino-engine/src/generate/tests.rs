@@ -4,3 +4,4 @@ pub(crate) mod comfy;
 mod control;
 mod flux;
 mod image;
+mod promised;

@@ -2,11 +2,11 @@
 
 use super::steer::Pull;
 use super::{LatentShape, SampleRequest};
-use crate::fit::{Room, fit_within};
+use crate::fit::{Room, fit_turns};
 use crate::store::Lease;
 use crate::{Conditioning, DiffusionModel, EngineError};
 use nino_dtype::DType;
-use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions};
+use nino_graph::{Device, Graph, Node, Plan, PlanError, RunOptions, Session};
 use nino_models::{Controlled, DenoiserGraph, DenoiserShape};
 use nino_sample::{Network, Stop};
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What a denoiser is planned for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
@@ -62,7 +62,11 @@ pub(super) fn plan(
     model: &DiffusionModel,
     spec: &PlanSpec,
 ) -> Result<DenoiserPlan, EngineError> {
-    let record = |prompts: usize| record(device, model, spec, prompts);
+    let record = |prompts: usize| {
+        let recorded = Recorded::new(device, model, spec, prompts)?;
+        let mut plans = fitted(device, vec![recorded])?;
+        Ok(plans.remove(0))
+    };
     if !spec.guided {
         return record(1);
     }
@@ -78,52 +82,101 @@ pub(super) fn plan(
     }
 }
 
-/// A plan for runs of so many prompts.
-fn record(
+/// Plans of one network that run by turns in one arena, a prompt at a time: for prompts that differ
+/// in their length or in the size of their region.
+pub(super) fn plan_turns(
     device: &dyn Device,
     model: &DiffusionModel,
-    spec: &PlanSpec,
-    prompts: usize,
-) -> Result<DenoiserPlan, EngineError> {
-    let rows = prompts * spec.shape.batch;
-    let shape = DenoiserShape {
-        rows,
-        frames: spec.shape.frames,
-        height: spec.shape.height,
-        width: spec.shape.width,
-        tokens: spec.tokens,
-        references: spec.references.clone(),
-        steering: spec.steering.clone(),
-        image_tokens: spec.image_tokens,
-        controls: spec.controls,
+    specs: &[PlanSpec],
+) -> Result<Vec<Arc<DenoiserPlan>>, EngineError> {
+    let recorded = specs
+        .iter()
+        .map(|spec| Recorded::new(device, model, spec, 1));
+    let plans = fitted(device, recorded.collect::<Result<_, _>>()?)?;
+    Ok(plans.into_iter().map(Arc::new).collect())
+}
+
+/// A denoiser's graph for runs of some prompts, not planned yet.
+struct Recorded<'a> {
+    spec: &'a PlanSpec,
+    graph: Graph,
+    nodes: DenoiserGraph,
+    rows: usize,
+    runs: usize,
+}
+
+impl<'a> Recorded<'a> {
+    fn new(
+        device: &dyn Device,
+        model: &DiffusionModel,
+        spec: &'a PlanSpec,
+        prompts: usize,
+    ) -> Result<Recorded<'a>, EngineError> {
+        let rows = prompts * spec.shape.batch;
+        let shape = DenoiserShape {
+            rows,
+            frames: spec.shape.frames,
+            height: spec.shape.height,
+            width: spec.shape.width,
+            tokens: spec.tokens,
+            references: spec.references.clone(),
+            image_tokens: spec.image_tokens,
+            controls: spec.controls,
+            steering: spec.steering.clone(),
+        };
+        let source = model.source();
+        let params = source.params(|stored| model.held(stored, device));
+        // Prompts that take turns would be computed anew in each run.
+        let keep = !spec.turns && (prompts == 2 || !spec.guided);
+        let mut nodes = model.net().record(&params, &shape, spec.dtype, keep)?;
+        let graph = std::mem::replace(&mut nodes.graph, Graph::new());
+        // Two prompts take twice as many runs one by one.
+        let runs = if spec.guided {
+            2 / prompts * RUNS
+        } else {
+            RUNS
+        };
+        Ok(Recorded {
+            spec,
+            graph,
+            nodes,
+            rows,
+            runs,
+        })
+    }
+}
+
+/// Plans graphs of one network in one arena. What previews and the host hold counts once.
+fn fitted(
+    device: &dyn Device,
+    recorded: Vec<Recorded<'_>>,
+) -> Result<Vec<DenoiserPlan>, EngineError> {
+    let most = |bytes: fn(&PlanSpec) -> usize| {
+        let all = recorded.iter().map(|r| bytes(r.spec));
+        all.max().unwrap_or(0)
     };
-    let source = model.source();
-    let params = source.params(|stored| model.held(stored, device));
-    // Prompts that take turns would be computed anew in each run.
-    let keep = !spec.turns && (prompts == 2 || !spec.guided);
-    let mut nodes = model.net().record(&params, &shape, spec.dtype, keep)?;
-    let graph = std::mem::replace(&mut nodes.graph, Graph::new());
-    // Two prompts take twice as many runs one by one.
-    let runs = if spec.guided {
-        2 / prompts * RUNS
-    } else {
-        RUNS
-    };
+    let preview_bytes = most(|spec| spec.preview_bytes);
     let room = Room {
         cap: Room::default()
             .bytes(device)
-            .map(|bytes| bytes.saturating_sub(spec.preview_bytes)),
-        beside: spec.host_bytes,
+            .map(|bytes| bytes.saturating_sub(preview_bytes)),
+        beside: most(|spec| spec.host_bytes),
         ..Room::default()
     };
-    Ok(DenoiserPlan {
-        plan: fit_within(device, &graph, runs, room)?,
-        nodes,
-        shape: spec.shape,
-        tokens: spec.tokens,
-        rows,
-        host_bytes: spec.host_bytes,
-    })
+    let graphs = recorded.iter().map(|r| (&r.graph, r.runs));
+    let plans = fit_turns(device, graphs, room)?;
+    let planned = recorded
+        .into_iter()
+        .zip(plans)
+        .map(|(r, plan)| DenoiserPlan {
+            plan,
+            nodes: r.nodes,
+            shape: r.spec.shape,
+            tokens: r.spec.tokens,
+            rows: r.rows,
+            host_bytes: room.beside,
+        });
+    Ok(planned.collect())
 }
 
 /// A rectangle of the latent.
@@ -174,14 +227,12 @@ pub(super) struct Prompt<'p> {
     pub(super) rect: Rect,
 }
 
-/// A session of a denoiser with its prompts. Buffers are made once: a step allocates nothing.
+/// The prompts that one session of a denoiser runs with. Buffers are made once: a step allocates
+/// nothing.
 pub(super) struct Prompted<'a> {
-    lease: Lease,
     plan: Arc<DenoiserPlan>,
     shape: LatentShape,
     cancel: &'a AtomicBool,
-    /// Why the last forward stopped.
-    error: Option<EngineError>,
     /// What a run takes beside latent and timestep, encoded: one set for both prompts, or one for
     /// each.
     fixed: Vec<Vec<(Node, Vec<u8>)>>,
@@ -200,7 +251,6 @@ pub(super) struct Prompted<'a> {
 
 impl<'a> Prompted<'a> {
     pub(super) fn new(
-        lease: Lease,
         plan: Arc<DenoiserPlan>,
         model: &DiffusionModel,
         sets: &[&[Prompt<'_>]],
@@ -221,10 +271,8 @@ impl<'a> Prompted<'a> {
             values: vec![0.0; most.iter().map(|m| m.0).max().unwrap_or(0)],
             bytes: vec![0; most.iter().map(|m| m.1).max().unwrap_or(0)],
             shape: plan.shape,
-            lease,
             plan,
             cancel,
-            error: None,
             fixed,
             pulls,
             sigma: Rc::default(),
@@ -245,6 +293,24 @@ impl<'a> Prompted<'a> {
     /// The same place for several networks.
     pub(super) fn hear(&mut self, sigma: &Rc<Cell<f32>>) {
         self.sigma = Rc::clone(sigma);
+    }
+}
+
+/// A denoiser that sees the whole picture with both prompts.
+pub(super) struct Whole<'a> {
+    lease: Lease,
+    prompted: Prompted<'a>,
+    /// Why the last forward stopped.
+    error: Option<EngineError>,
+}
+
+impl<'a> Whole<'a> {
+    pub(super) fn new(lease: Lease, prompted: Prompted<'a>) -> Whole<'a> {
+        Whole {
+            lease,
+            prompted,
+            error: None,
+        }
     }
 
     /// Why the last forward stopped, if it did.
@@ -373,7 +439,7 @@ impl DenoiserPlan {
     }
 }
 
-impl Network for &mut Prompted<'_> {
+impl Network for &mut Whole<'_> {
     fn forward(
         &mut self,
         input: &[f32],
@@ -381,14 +447,17 @@ impl Network for &mut Prompted<'_> {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop> {
-        let both = self.fixed.len() == 1;
+        let both = self.prompted.fixed.len() == 1;
+        let session = self.lease.session();
+        let mut run = |set, outs: &mut [&mut [f32]]| {
+            let prompted = &mut self.prompted;
+            prompted.run(session, set, input, timestep, outs)
+        };
         let ran = match negative {
-            Some(negative) if both => self.run(0, input, timestep, &mut [positive, negative]),
-            Some(negative) => self
-                .run(0, input, timestep, &mut [positive])
-                .and_then(|()| self.run(1, input, timestep, &mut [negative])),
+            Some(negative) if both => run(0, &mut [positive, negative]),
+            Some(negative) => run(0, &mut [positive]).and_then(|()| run(1, &mut [negative])),
             // A plan for two prompts gives both; only the first is wanted.
-            None => self.run(0, input, timestep, &mut [positive]),
+            None => run(0, &mut [positive]),
         };
         ran.map_err(|error| {
             self.error = Some(error);
@@ -402,6 +471,7 @@ impl Prompted<'_> {
     /// `[b, c, t, h, w]` outside.
     pub(super) fn run(
         &mut self,
+        session: &mut dyn Session,
         set: usize,
         input: &[f32],
         timestep: f32,
@@ -413,13 +483,12 @@ impl Prompted<'_> {
         for latents in self.values[..numel(nodes.x)].chunks_exact_mut(input.len()) {
             to_channels_last(input, self.shape, latents);
         }
-        self.write(nodes.x)?;
+        self.write(session, nodes.x)?;
         let times = self.values[..numel(nodes.t)].iter_mut();
         for (time, share) in times.zip(self.shares.iter().cycle()) {
             *time = timestep * share;
         }
-        self.write(nodes.t)?;
-        let session = self.lease.session();
+        self.write(session, nodes.t)?;
         for (node, bytes) in &self.fixed[set] {
             if self.written != Some(set) || !plan.plan.keeps(*node) {
                 session.write(*node, bytes)?;
@@ -452,12 +521,12 @@ impl Prompted<'_> {
     }
 
     /// Writes the first of `values` as an input.
-    fn write(&mut self, node: Node) -> Result<(), EngineError> {
+    fn write(&mut self, session: &mut dyn Session, node: Node) -> Result<(), EngineError> {
         let graph = self.plan.plan.graph();
         let bytes = &mut self.bytes[..graph.bytes(node)];
         let values = &self.values[..graph.shape(node).numel()];
         nino_dtype::encode(graph.dtype(node), values, bytes)?;
-        Ok(self.lease.session().write(node, bytes)?)
+        Ok(session.write(node, bytes)?)
     }
 }
 

@@ -43,6 +43,7 @@ impl Previews {
     ) -> usize {
         let shape = LatentShape::of(request.latent);
         let vae = request.preview.and_then(|p| p.vae.as_ref());
+        let vae = vae.filter(|vae| model.check_vae(vae).is_ok());
         let plan = vae.map(|vae| plan_decode(store, vae, size(shape), &options(model)));
         // One that does not fit is told when it is opened, and the run goes on without.
         plan.and_then(Result::ok).map_or(0, |p| p.peak_bytes())
@@ -60,6 +61,7 @@ impl Previews {
         let format = model.latent_format()?;
         let shape = LatentShape::of(request.latent);
         let opened = preview.vae.as_ref().map(|vae| {
+            model.check_vae(vae)?;
             let plan = plan_decode(store, vae, size(shape), &options(model))?;
             let decoder = Decoder::open_for(Stage::Preview, store, vae, plan)?;
             Ok(Small {

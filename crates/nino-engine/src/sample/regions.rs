@@ -3,9 +3,10 @@
 //! averages finished latents; they are weighted sums of the input and the network's outputs, so
 //! averages of outputs are the same.
 
-use super::areas::place;
-use super::denoise::{DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
-use super::{LatentShape, SampleRequest, open, plan_for};
+use super::areas::{Placed, place};
+use super::denoise::{self, DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
+use super::{LatentShape, SampleRequest, open};
+use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
 use nino_sample::{ModelSampling, Network, Stop};
 use std::cell::Cell;
@@ -28,8 +29,10 @@ struct Part {
     negative: bool,
 }
 
-/// The networks of all prompts: one for each size and length.
+/// The networks of all prompts: one for each size and length, which run by turns in one arena.
 pub(super) struct Regions<'a> {
+    lease: Lease,
+    /// The prompts of each session.
     networks: Vec<Prompted<'a>>,
     parts: Vec<Part>,
     shape: LatentShape,
@@ -51,24 +54,11 @@ impl<'a> Regions<'a> {
         control: &Control<'a>,
     ) -> Result<Regions<'a>, EngineError> {
         let shape = LatentShape::of(request.latent);
-        let mut plans: Vec<Arc<DenoiserPlan>> = Vec::new();
-        let mut prompts: Vec<Vec<Prompt<'_>>> = Vec::new();
+        let turns = Turns::plan(store, model, request)?;
+        let mut prompts: Vec<Vec<Prompt<'_>>> = vec![Vec::new(); turns.plans.len()];
         let mut parts = Vec::new();
-        let is_guided = request.is_guided(model);
-        let placed = place(request);
-        for placed in placed.iter().filter(|p| is_guided || !p.negative) {
-            let rect = placed.rect(shape)?;
-            let plan = plan_for(
-                store,
-                model,
-                &spec(store, model, request, placed.prompt, rect),
-            )?;
-            let network = plans.iter().position(|p| Arc::ptr_eq(p, &plan));
-            let network = network.unwrap_or_else(|| {
-                plans.push(plan);
-                prompts.push(Vec::new());
-                plans.len() - 1
-            });
+        for (placed, rect, network) in &turns.placed {
+            let (rect, network) = (*rect, *network);
             prompts[network].push(Prompt {
                 conditioning: placed.prompt,
                 negative: placed.negative,
@@ -86,16 +76,17 @@ impl<'a> Regions<'a> {
             });
         }
         let sigma = Rc::default();
-        let mut networks = Vec::new();
-        for (plan, prompts) in plans.into_iter().zip(prompts) {
-            let lease = open(store, model, &plan)?;
+        let lease = open(store, model, &turns.plans)?;
+        let networks = turns.plans.iter().zip(prompts).map(|(plan, prompts)| {
             let sets: Vec<_> = prompts.chunks(1).collect();
-            let mut network = Prompted::new(lease, plan, model, &sets, request, control.cancel)?;
+            let cancel = control.cancel;
+            let mut network = Prompted::new(plan.clone(), model, &sets, request, cancel)?;
             network.hear(&sigma);
-            networks.push(network);
-        }
+            Ok::<_, EngineError>(network)
+        });
         Ok(Regions {
-            networks,
+            networks: networks.collect::<Result<_, _>>()?,
+            lease,
             parts,
             shape,
             sampling: model.sampling.clone(),
@@ -119,7 +110,7 @@ impl<'a> Regions<'a> {
 
     /// Gives the sessions back for the next run.
     pub(super) fn finish(self) {
-        self.networks.into_iter().for_each(Prompted::finish);
+        self.lease.finish();
     }
 
     /// The average of what the prompts of one side predict.
@@ -147,7 +138,9 @@ impl<'a> Regions<'a> {
             });
             let mut predicted = std::mem::take(&mut self.out);
             predicted.resize(self.crop.len(), 0.0);
-            self.networks[network].run(prompt, &self.crop, timestep, &mut [&mut predicted])?;
+            let session = &mut *self.lease.sessions()[network];
+            let outs = &mut [&mut predicted[..]];
+            self.networks[network].run(session, prompt, &self.crop, timestep, outs)?;
             self.rows(i, |regions, to, from, weights| {
                 let part = &regions.parts[i];
                 let weighted = predicted[from].iter().zip(&part.weights[weights]);
@@ -244,22 +237,41 @@ impl Network for &mut Regions<'_> {
     }
 }
 
-/// Plans a network for every size of region and length of prompt.
-pub(super) fn check_fits(
-    store: &Store,
-    model: &DiffusionModel,
-    request: &SampleRequest<'_>,
-) -> Result<(), EngineError> {
-    let is_guided = request.is_guided(model);
-    for placed in place(request).iter().filter(|p| is_guided || !p.negative) {
-        let rect = placed.rect(LatentShape::of(request.latent))?;
-        plan_for(
-            store,
-            model,
-            &spec(store, model, request, placed.prompt, rect),
-        )?;
+/// The prompts of a request, and the plans that they take turns with.
+pub(super) struct Turns<'r> {
+    /// Each prompt that counts, its part of the picture, and which of the plans is for it.
+    pub(super) placed: Vec<(Placed<'r>, Rect, usize)>,
+    /// One for every size of region and length of prompt, all in one arena.
+    pub(super) plans: Arc<Vec<Arc<DenoiserPlan>>>,
+}
+
+impl<'r> Turns<'r> {
+    /// The plans, made now or before.
+    pub(super) fn plan(
+        store: &Store,
+        model: &DiffusionModel,
+        request: &SampleRequest<'r>,
+    ) -> Result<Turns<'r>, EngineError> {
+        let is_guided = request.is_guided(model);
+        let (mut specs, mut all) = (Vec::<PlanSpec>::new(), Vec::new());
+        for placed in place(request) {
+            if placed.negative && !is_guided {
+                continue;
+            }
+            let rect = placed.rect(LatentShape::of(request.latent))?;
+            let spec = spec(store, model, request, placed.prompt, rect);
+            let known = specs.iter().position(|s| *s == spec);
+            let network = known.unwrap_or_else(|| {
+                specs.push(spec);
+                specs.len() - 1
+            });
+            all.push((placed, rect, network));
+        }
+        let plans = store.plan(&model.id(), format!("{specs:?}"), || {
+            denoise::plan_turns(store.device(), model, &specs)
+        })?;
+        Ok(Turns { placed: all, plans })
     }
-    Ok(())
 }
 
 fn spec(

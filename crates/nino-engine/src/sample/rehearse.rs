@@ -3,6 +3,7 @@
 //! network depends on its noise levels and not on the size of the picture.
 
 use super::preview::Previews;
+use super::regions::Turns;
 use super::steer::Steered;
 use super::{Noise, Run, SampleRequest, open, plan};
 use crate::store::Lease;
@@ -12,8 +13,8 @@ use nino_sample::{Network, Stop};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Goes through a run whose prompts are each for the whole picture; the request's latent needs no
-/// values.
+/// Goes through a run; the request's latent needs no values. A prompt that counts in some of the
+/// steps runs in all of them here.
 pub(crate) fn rehearse(
     store: &Store,
     model: &DiffusionModel,
@@ -24,9 +25,22 @@ pub(crate) fn rehearse(
     let steered = Steered::of(model, request)?;
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
-    let planned = plan(store, model, request)?;
-    control.stage(Stage::Load)?;
-    let mut lease = open(store, model, &planned)?;
+    let (mut lease, turns) = if request.is_plain(model) {
+        let planned = plan(store, model, request)?;
+        control.stage(Stage::Load)?;
+        let lease = open(store, model, std::slice::from_ref(&planned))?;
+        let sides: &[bool] = if planned.takes_both() {
+            &[false]
+        } else {
+            &[false, true]
+        };
+        (lease, sides.iter().map(|&negative| (0, negative)).collect())
+    } else {
+        let turns = Turns::plan(store, model, request)?;
+        control.stage(Stage::Load)?;
+        let order = turns.placed.iter().map(|p| (p.2, p.0.negative)).collect();
+        (open(store, model, &turns.plans)?, order)
+    };
     let previews = Previews::open(store, model, request, control);
     let pixel = Latent::empty(1, request.latent.channels, LatentSize::picture(1, 1));
     let request = SampleRequest {
@@ -38,7 +52,7 @@ pub(crate) fn rehearse(
     };
     let network = Rehearsed {
         lease: &mut lease,
-        takes_both: planned.takes_both(),
+        turns,
         cancel: control.cancel,
     };
     let run = Run {
@@ -51,11 +65,11 @@ pub(crate) fn rehearse(
     Ok(())
 }
 
-/// Runs the session as [`super::denoise::Prompted`] does, without values.
+/// Runs sessions as [`super::denoise::Whole`] and [`super::regions::Regions`] do, without values.
 struct Rehearsed<'a> {
     lease: &'a mut Lease,
-    /// A run takes the prompts of both sides.
-    takes_both: bool,
+    /// The session of each run, and whether that run is for the negative side alone.
+    turns: Vec<(usize, bool)>,
     cancel: &'a AtomicBool,
 }
 
@@ -67,16 +81,14 @@ impl Network for Rehearsed<'_> {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop> {
-        let runs = match &negative {
-            Some(_) if !self.takes_both => 2,
-            _ => 1,
-        };
-        for _ in 0..runs {
+        let wanted = |turn: &&(usize, bool)| !turn.1 || negative.is_some();
+        for &(session, _) in self.turns.iter().filter(wanted) {
             let options = RunOptions {
                 cancel: Some(self.cancel),
                 ..RunOptions::default()
             };
-            self.lease.session().run(options).map_err(|_| Stop)?;
+            let session = &mut self.lease.sessions()[session];
+            session.run(options).map_err(|_| Stop)?;
         }
         positive.fill(0.0);
         if let Some(negative) = negative {

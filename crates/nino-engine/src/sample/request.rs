@@ -33,6 +33,9 @@ pub struct SampleRequest<'a> {
     /// How activations are stored.
     pub precision: Precision,
     pub preview: Option<&'a Preview>,
+    /// Bytes of host memory that the caller holds meanwhile, such as the picture that the latent
+    /// was made of and its mask.
+    pub beside: usize,
     /// Where predictions are kept, and come from in place of the model's work.
     pub memory: Option<&'a dyn Remember>,
 }
@@ -118,8 +121,7 @@ impl<'a> SampleRequest<'a> {
     pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
         let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
-        let mask = self.mask.map_or(0, |mask| size_of_val(&mask.values[..]));
-        VECTORS * latent + self.sampler.noise_bytes(latent) + mask
+        VECTORS * latent + self.sampler.noise_bytes(latent) + self.beside
     }
 
     /// The mask for every value of the latent, `[b, c, t, h, w]`; `None` where all is to be made.

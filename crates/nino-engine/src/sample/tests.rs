@@ -71,6 +71,7 @@ impl Bench {
             cfg: 1.0,
             precision: Precision::default(),
             preview: None,
+            beside: 0,
             memory: None,
         };
         let never = AtomicBool::new(false);
@@ -163,6 +164,7 @@ fn predictions_that_overflow_half_precision_are_made_again_in_f32() {
             mask: None,
             frame_mask: &[],
             memory: None,
+            beside: 0,
             sigmas: &[14.0, 1.0, 0.0],
             sampler: Sampler::find("euler").unwrap(),
             options: &Options::default(),

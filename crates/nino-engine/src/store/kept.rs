@@ -110,11 +110,13 @@ impl Kept {
         self.lent.iter().any(|l| l.key == *key)
     }
 
-    /// Lends sessions that wait for exactly these plans.
+    /// Lends sessions that wait for exactly these plans. What else waits stays as far as it fits
+    /// `capacity`, which is without `beside`.
     pub(super) fn lend_idle(
         &mut self,
         plans: &[Arc<Plan>],
         beside: usize,
+        capacity: usize,
     ) -> Option<(LeaseId, Sessions)> {
         let same = |idle: &Idle| {
             idle.plans.len() == plans.len()
@@ -124,6 +126,7 @@ impl Kept {
         let idle = self.idle.remove(at);
         let id = LeaseId(self.tick());
         self.touch(&idle.key);
+        let key = idle.key.clone();
         self.lent.push(Lent {
             id,
             key: idle.key,
@@ -131,6 +134,9 @@ impl Kept {
             loading: 0,
             beside,
         });
+        while self.bytes() > capacity
+            && (self.drop_oldest_sessions() || self.drop_oldest_weights(&key))
+        {}
         self.note_peak();
         Some((id, idle.sessions))
     }

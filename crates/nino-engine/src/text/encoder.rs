@@ -2,7 +2,7 @@
 //! out.
 
 use super::inversion::Inversions;
-use crate::fit::fit;
+use crate::fit::{Room, fit_within};
 use crate::model::States;
 use crate::store::Network;
 use crate::values::{read, write};
@@ -34,13 +34,14 @@ struct Row {
 }
 
 /// Encodes prompts with encoder `i` of `text`, chunk by chunk, with one session for each length of
-/// chunk.
+/// chunk, while the caller holds `beside` bytes of host memory.
 pub(super) fn run(
     store: &Store,
     text: &TextEncoders,
     i: usize,
     prompts: &[Tokens],
     inversions: &Inversions<'_>,
+    beside: usize,
     control: &Control<'_>,
 ) -> Result<Vec<Output>, EngineError> {
     let (layout, width) = (text.layout(i), text.encoders()[i].config.width());
@@ -59,6 +60,7 @@ pub(super) fn run(
             tokens: n,
             states: text.states(i),
             vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
+            beside,
         };
         let recorded = store.plan(&text.id(i), format!("{wants:?}"), || {
             Recorded::new(store.device(), text, i, &wants)
@@ -67,7 +69,7 @@ pub(super) fn run(
             stage: Stage::Text,
             net: text.id(i),
             plans: std::slice::from_ref(&recorded.plan),
-            beside: 0,
+            beside,
             source: &|| Ok(Arc::new(text.source(i))),
         })?;
         let mut once = |row: &Row| recorded.run(lease.session(), row, control.cancel);
@@ -142,6 +144,8 @@ struct Wants {
     states: States,
     /// Some places hold vectors of textual inversions instead of tokens.
     vectors: bool,
+    /// Bytes of host memory that are held meanwhile.
+    beside: usize,
 }
 
 struct Recorded {
@@ -212,7 +216,11 @@ impl Recorded {
         g.output(hidden);
         pooled.iter().for_each(|&p| g.output(p));
         // A prompt and its negative, most often.
-        let plan = fit(device, &g.finish()?, 2)?;
+        let room = Room {
+            beside: wants.beside,
+            ..Room::default()
+        };
+        let plan = fit_within(device, &g.finish()?, 2, room)?;
         Ok(Recorded {
             plan,
             ids,

@@ -84,6 +84,7 @@ pub fn make_between(
             cfg: request.cfg,
             precision: request.precision,
             preview: None,
+            beside: 0,
             memory: None,
         };
         let made = sample(store, &model.diffusion, &run, control)?;

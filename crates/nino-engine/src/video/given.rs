@@ -233,6 +233,7 @@ impl Given<'_> {
         let options = EncodeOptions {
             precision: self.precision,
             format: self.vae.assumed_format(),
+            beside: 0,
         };
         Ok(encode_clip(self.store, self.vae, &clip, &options, control)?.latent)
     }

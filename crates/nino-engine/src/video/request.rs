@@ -10,7 +10,6 @@ use crate::{
     ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, GeneratePlan,
     Image, Latent, Store, TextEncoders, VaeFile, plan_work,
 };
-use nino_graph::Device;
 use nino_sample::{Options, Sampler, Scheduler, Seed};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -161,6 +160,7 @@ impl VideoRequest {
             cfg: self.cfg,
             precision: self.precision,
             preview: self.preview.as_ref(),
+            beside: 0,
             memory,
         }
     }
@@ -225,14 +225,13 @@ pub fn make_video(
     })
 }
 
-/// Plans a whole clip: text encoder, pictures, frames that are given, each expert, decode.
+/// Plans a whole clip for a store: text encoder, pictures, frames that are given, each expert, decode.
 pub fn plan_video(
-    device: &Arc<dyn Device>,
+    store: &Store,
     model: &VideoModel,
     request: &VideoRequest,
 ) -> Result<GeneratePlan, EngineError> {
-    let store = Store::for_pictures(Arc::clone(device), 1);
-    plan_work(&store, |store| {
+    plan_work(store, |store| {
         let never = AtomicBool::new(false);
         let mut control = Control {
             cancel: &never,

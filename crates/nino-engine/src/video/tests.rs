@@ -121,6 +121,7 @@ impl Case {
             cfg: told.cfg,
             precision: Precision::F32,
             preview: None,
+            beside: 0,
             memory: None,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
@@ -203,6 +204,13 @@ fn text_to_video_makes_what_comfyui_makes() {
         let key = format!("t2v/{sampler}/{scheduler}/{shift}/{cfg}");
         case.close(&key, &planes(&case.sampled(&model, &told)));
     }
+    let mut model = case.model.diffusion.clone();
+    model.cfg_zero_star = true;
+    let told = Told {
+        cfg: 5.0,
+        ..case.told()
+    };
+    case.close("zero_star", &planes(&case.sampled(&model, &told)));
 }
 
 #[test]
@@ -462,10 +470,10 @@ fn a_clip_takes_what_its_plan_says() {
     let case = Case::new();
     let (model, request) = clip(&case);
     let device: Arc<dyn nino_graph::Device> = Arc::new(Cpu::new(CpuOptions::default()).unwrap());
-    let plan = plan_video(&device, &model, &request).unwrap();
+    let store = Store::for_pictures(device, 1);
+    let plan = plan_video(&store, &model, &request).unwrap();
     let stages: Vec<&str> = plan.stages.iter().map(|s| s.stage.name()).collect();
     assert_eq!(stages, ["text", "sample", "sample", "decode"]);
-    let store = Store::for_pictures(device, 1);
     let never = AtomicBool::new(false);
     let mut control = Control {
         cancel: &never,

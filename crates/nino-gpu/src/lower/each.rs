@@ -127,7 +127,10 @@ impl<'a> Lower<'a> {
             shape[1] as u32,
             shape[2] as u32,
         ];
-        self.each(key, &[x, table], &params, false)
+        let halves = o.layout == RopeLayout::Halves;
+        let whole = shape.last_dim().is_multiple_of(if halves { 8 } else { 4 });
+        let vec = whole && self.quads(&[x, table]);
+        self.each(key, &[x, table], &params, vec)
     }
 
     pub(super) fn timestep_embed(&self, o: &TimestepEmbed) -> Launches<'a> {

@@ -38,7 +38,12 @@ impl ActCode {
             0 => Some(PtxAct::None),
             1 => Some(PtxAct::Silu),
             2 => Some(PtxAct::Gelu),
+            3 => Some(PtxAct::GeluTanh),
             5 => Some(PtxAct::Relu),
+            8 => Some(PtxAct::Clamp {
+                lo: self.a.to_bits(),
+                hi: self.b.to_bits(),
+            }),
             9 => Some(PtxAct::Affine {
                 mul: self.a.to_bits(),
                 add: self.b.to_bits(),

@@ -56,14 +56,14 @@ const WIDE_SUBGROUPS: u32 = 8;
 impl<'a> Attention<'a> {
     /// The best kernel for this attention on this device.
     pub fn best(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        if let Some(launch) = self.ptx_wide(caps) {
+            return Ok(launch);
+        }
         if self.coop_fits(caps) {
             if let Some(launch) = self.ptx(caps) {
                 return Ok(launch);
             }
             return self.coop(caps, self.coop_tile(caps));
-        }
-        if let Some(launch) = self.ptx_wide(caps) {
-            return Ok(launch);
         }
         if self.wide_fits(caps) {
             return self.wide(caps);

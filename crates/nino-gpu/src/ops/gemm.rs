@@ -67,6 +67,9 @@ pub struct Gemm<'a> {
     pub conv: Option<ConvShape>,
 }
 
+/// Lanes that share the sum over K in the kernel for a few rows.
+const FEW_LANES: u32 = 64;
+
 /// Shape of a cooperative-matrix kernel; see `gemm_coop.wgsl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoopTile {
@@ -191,6 +194,15 @@ impl<'a> Gemm<'a> {
             self.batch,
         ];
         self.launch(caps, &key, groups)
+    }
+
+    /// The kernel for a few rows.
+    pub(super) fn few(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
+        let key = KernelKey::new("gemm_few")
+            .with("ROWS", self.m)
+            .with("LANES", FEW_LANES);
+        let key = self.vectors(caps, key);
+        self.launch(caps, &key, grid(u64::from(self.n.div_ceil(4))))
     }
 
     /// A lane per output word: 16-bit outputs of odd width.

@@ -147,6 +147,23 @@ fn activate(a: &mut Asm, act: Act, value: Reg) -> Reg {
             op!(a, "add.f32 {out}, {out}, 0f3f800000");
             op!(a, "div.approx.f32 {out}, {value}, {out}");
         }
+        Act::Clamp { lo, hi } => {
+            op!(a, "max.NaN.f32 {out}, {value}, 0f{lo:08x}");
+            op!(a, "min.NaN.f32 {out}, {out}, 0f{hi:08x}");
+        }
+        Act::GeluTanh => {
+            // 1 + tanh(u) is 2 / (1 + e^(-2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+            let [cubic, linear] = [0.044_715_f32, 1.0].map(|factor| {
+                let root = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
+                (-2.0 * std::f32::consts::LOG2_E * root * factor).to_bits()
+            });
+            op!(a, "mul.f32 {out}, {value}, {value}");
+            op!(a, "fma.rn.f32 {out}, {out}, 0f{cubic:08x}, 0f{linear:08x}");
+            op!(a, "mul.f32 {out}, {out}, {value}");
+            op!(a, "ex2.approx.f32 {out}, {out}");
+            op!(a, "add.f32 {out}, {out}, 0f3f800000");
+            op!(a, "div.approx.f32 {out}, {value}, {out}");
+        }
         Act::Gelu => {
             let erf = erf_of_root_half(a, value);
             op!(a, "fma.rn.f32 {out}, {erf}, {value}, {value}");

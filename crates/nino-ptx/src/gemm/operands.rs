@@ -23,7 +23,7 @@ impl Operands {
         Operands { rows, weights }
     }
 
-    /// Adds the product of the step `read` (in units of 16 bytes) to `sums`.
+    /// Begins to add the product of the step `read` (in units of 16 bytes) to `sums`.
     pub(super) fn multiply(&self, a: &mut Asm, tile: Tile, read: Reg, sums: &[Vec<Reg>]) {
         op!(a, "wgmma.fence.sync.aligned");
         let (rows, weights) = (a.b64(), a.b64());
@@ -48,6 +48,5 @@ impl Operands {
             }
         }
         op!(a, "wgmma.commit_group.sync.aligned");
-        op!(a, "wgmma.wait_group.sync.aligned 0");
     }
 }

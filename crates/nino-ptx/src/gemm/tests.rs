@@ -34,7 +34,7 @@ fn kernels() -> Vec<GemmKernel> {
                     mul: 0.03125f32.to_bits(),
                     add: 0,
                 };
-                for act in [Act::None, Act::Silu, affine] {
+                for act in [Act::None, Act::Silu, Act::GeluTanh, affine] {
                     let post = Act::None;
                     let kernel = GemmKernel {
                         tile,

@@ -5,21 +5,50 @@ use super::{KEYS, LINE, SLOT, VALUE_KEYS, Word, Writer};
 use crate::asm::{Reg, op};
 use crate::swizzle::Swizzle;
 
-/// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
-/// first.
-pub(super) struct Copies {
+/// A thread's share of the lines that are copied.
+pub(super) struct Share {
     /// The thread's line and chunk.
     pub(super) line: Reg,
     pub(super) chunk: Reg,
-    /// The offset of line and chunk among the lines in shared memory.
+    /// Where line and chunk are in shared memory, from its first line on.
     pub(super) within: Reg,
+    /// Lines that all threads copy at a time, bytes between them in memory, and between tiles.
+    pub(super) lines: u32,
+    pub(super) rows: Reg,
+    pub(super) tile: Reg,
+}
+
+impl Share {
+    pub(super) fn new(w: &mut Writer) -> Share {
+        let width = w.word(Word::Width);
+        let lines = w.kernel.threads() / 8;
+        let a = &mut w.a;
+        let [line, chunk] = [a.b32(), a.b32()];
+        op!(a, "shr.u32 {line}, {}, 3", w.tid);
+        op!(a, "and.b32 {chunk}, {}, 7", w.tid);
+        let within = Swizzle::new(LINE).offset(a, line, chunk);
+        op!(a, "add.u32 {within}, {within}, {}", w.shared);
+        let [rows, tile] = [a.b64(), a.b64()];
+        op!(a, "mul.wide.u32 {rows}, {width}, {}", lines * 2);
+        op!(a, "mul.wide.u32 {tile}, {width}, {}", KEYS * 2);
+        Share {
+            line,
+            chunk,
+            within,
+            lines,
+            rows,
+            tile,
+        }
+    }
+}
+
+/// What a thread copies of each tile, and where the next tile is. Tiles go from the last to the
+/// first.
+pub(super) struct Copies {
+    pub(super) share: Share,
     /// Address of the thread's chunk in the tile to copy.
     keys: Reg,
     values: Reg,
-    /// Lines that all threads copy at a time, bytes between them in memory, and between tiles.
-    pub(super) lines: u32,
-    rows: Reg,
-    stride: Reg,
     /// The bytes to copy for each `lines` keys of the tile: 16 where this thread's key exists, else
     /// 0.
     sizes: Vec<Reg>,
@@ -32,16 +61,13 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn new(w: &mut Writer) -> Copies {
+        let share = Share::new(w);
+        let Share {
+            line, chunk, lines, ..
+        } = share;
         let [m, width] = [w.word(Word::Keys), w.word(Word::Width)];
-        let lines = w.kernel.threads() / 8;
         let times = KEYS / lines;
         let a = &mut w.a;
-        let [line, chunk] = [a.b32(), a.b32()];
-        op!(a, "shr.u32 {line}, {}, 3", w.tid);
-        op!(a, "and.b32 {chunk}, {}, 7", w.tid);
-        let within = Swizzle::new(LINE).offset(a, line, chunk);
-        op!(a, "add.u32 {within}, {within}, {}", w.shared);
-
         let [left, before, valid] = [a.b32(), a.b32(), a.b32()];
         op!(a, "sub.u32 {left}, {m}, 1");
         op!(a, "div.u32 {left}, {left}, {KEYS}");
@@ -56,9 +82,6 @@ impl Copies {
             size
         });
         let sizes = sizes.collect();
-        let [rows, stride] = [a.b32(), a.b64()];
-        op!(a, "mul.lo.u32 {rows}, {width}, {}", lines * 2);
-        op!(a, "mul.wide.u32 {stride}, {rows}, {times}");
         let more = a.pred();
         let inputs = w.kernel.query_view();
         let [keys, values] = [(1, Word::K, false), (2, Word::V, true)].map(|(view, at, part)| {
@@ -72,14 +95,9 @@ impl Copies {
             address
         });
         Copies {
-            line,
-            chunk,
-            within,
+            share,
             keys,
             values,
-            lines,
-            rows,
-            stride,
             sizes,
             valid,
             left,
@@ -100,17 +118,17 @@ impl Copies {
         if step < key_steps {
             for (time, size) in (0..).zip(&self.sizes) {
                 let from = self.rows_on(w, self.keys, time);
-                let to = to + time * self.lines * LINE;
+                let to = to + time * self.share.lines * LINE;
                 self.copy(w, guard, to, (from, step * LINE), *size);
             }
         } else {
-            let times = VALUE_KEYS / self.lines;
+            let times = VALUE_KEYS / self.share.lines;
             let first = (step - key_steps) * times;
             for time in 0..times {
                 let from = self.rows_on(w, self.values, first + time);
                 let size = self.sizes[(first + time) as usize];
                 for beside in 0..w.kernel.columns() / 64 {
-                    let to = to + (beside * VALUE_KEYS + time * self.lines) * LINE;
+                    let to = to + (beside * VALUE_KEYS + time * self.share.lines) * LINE;
                     self.copy(w, guard, to, (from, beside * LINE), size);
                 }
             }
@@ -124,7 +142,7 @@ impl Copies {
         op!(a, "setp.gt.s32 {}, {}, 0", self.more, self.left);
         op!(a, "sub.s32 {0}, {0}, 1", self.left);
         for address in [self.keys, self.values] {
-            op!(a, "sub.u64 {address}, {address}, {}", self.stride);
+            op!(a, "sub.u64 {address}, {address}, {}", self.share.tile);
         }
         for size in &self.sizes {
             op!(a, "mov.u32 {size}, 16");
@@ -133,7 +151,11 @@ impl Copies {
 
     fn rows_on(&self, w: &mut Writer, address: Reg, time: u32) -> Reg {
         let from = w.a.b64();
-        op!(w.a, "mad.wide.u32 {from}, {}, {time}, {address}", self.rows);
+        op!(
+            w.a,
+            "mad.lo.u64 {from}, {}, {time}, {address}",
+            self.share.rows
+        );
         from
     }
 
@@ -146,7 +168,7 @@ impl Copies {
         size: Reg,
     ) {
         let guard = guard.map_or(String::new(), |p| format!("@{p} "));
-        let within = self.within;
+        let within = self.share.within;
         op!(
             w.a,
             "{guard}cp.async.cg.shared.global [{within}+{to}], [{from}+{plus}], 16, {size}"

@@ -1,26 +1,26 @@
 //! Rows of queries to start with, rows of the output in the end. Both lie in shared memory as 64
 //! columns of all rows after another.
 
-use super::copy::Copies;
+use super::copy::Share;
 use super::{LINE, Word, Writer};
 use crate::asm::{list, op};
 
 impl Writer {
     /// Rows beyond the last one hold the last one's values; they are never stored.
-    pub(super) fn copy_queries(&mut self, copies: &Copies) {
+    pub(super) fn copy_queries(&mut self, share: &Share) {
         let [rows, width] = [self.word(Word::Rows), self.word(Word::Width)];
         let base = self.element(Word::Q, Word::BatchQ, false);
         let block = self.kernel.rows();
         let a = &mut self.a;
         let (view, last) = (a.view(self.kernel.query_view()), a.b32());
         op!(a, "sub.u32 {last}, {rows}, 1");
-        for first in (0..block).step_by(copies.lines as usize) {
+        for first in (0..block).step_by(share.lines as usize) {
             let [row, element, from] = [a.b32(), a.b32(), a.b64()];
-            op!(a, "add.u32 {row}, {}, {}", self.row, copies.line);
+            op!(a, "add.u32 {row}, {}, {}", self.row, share.line);
             op!(a, "add.u32 {row}, {row}, {first}");
             op!(a, "min.u32 {row}, {row}, {last}");
             op!(a, "mad.lo.u32 {element}, {row}, {width}, {base}");
-            op!(a, "mad.lo.u32 {element}, {}, 8, {element}", copies.chunk);
+            op!(a, "mad.lo.u32 {element}, {}, 8, {element}", share.chunk);
             op!(a, "mul.wide.u32 {from}, {element}, 2");
             op!(a, "add.u64 {from}, {from}, {view}");
             for beside in 0..self.kernel.hd / 64 {
@@ -28,7 +28,7 @@ impl Writer {
                 op!(
                     a,
                     "cp.async.cg.shared.global [{}+{to}], [{from}+{}], 16",
-                    copies.within,
+                    share.within,
                     beside * LINE
                 );
             }

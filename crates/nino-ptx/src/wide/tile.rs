@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Only the first tile can have less than all of its keys.
-    fn mask(&mut self, valid: Reg) {
+    pub(super) fn mask(&mut self, valid: Reg) {
         let (all, skip) = (self.a.pred(), self.a.label());
         op!(self.a, "setp.ge.s32 {all}, {valid}, {KEYS}");
         op!(self.a, "@{all} bra.uni {skip}");

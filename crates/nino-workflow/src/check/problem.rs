@@ -391,7 +391,7 @@ impl PromptError {
 }
 
 /// ComfyUI's `node_errors`.
-pub(crate) fn problems_json(problems: &BTreeMap<String, NodeProblems>) -> Json {
+pub(super) fn problems_json(problems: &BTreeMap<String, NodeProblems>) -> Json {
     let entries = problems.iter().map(|(id, node)| {
         let entry = json!({
             "errors": node.problems.iter().map(Problem::to_json).collect::<Vec<_>>(),

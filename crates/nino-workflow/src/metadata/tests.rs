@@ -60,11 +60,11 @@ fn a1111s_lines_become_graphs() {
 }
 
 #[test]
-fn a_page_alone_is_refused_and_other_texts_are_none() {
-    assert!(matches!(
-        found("workflow", "{}"),
-        Err(GraphError::PageFormat)
-    ));
+fn a_page_alone_is_told_and_other_texts_are_none() {
+    let page = r#"{"nodes":[{"id":1,"type":"VAELoader","widgets_values":["v"]}],"links":[]}"#;
+    let page = found("workflow", page).unwrap().unwrap();
+    assert_eq!(values(&page.graph, "VAELoader", "vae_name"), "v");
+    assert!(page.notes[0].contains("ComfyUI's page"), "{:?}", page.notes);
     assert!(found("Software", "x").unwrap().is_none());
     let graph = found("prompt", r#"{"1":{"class_type":"A","inputs":{}}}"#).unwrap();
     assert_eq!(graph.unwrap().graph.len(), 1);

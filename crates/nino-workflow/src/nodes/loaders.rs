@@ -54,7 +54,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma"]),
+            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
             optional(combo("device", devices)),
         ],
         outputs: &[out(Socket::Clip)],
@@ -81,7 +81,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: "bootleg",
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma"]),
+            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
         ],
         outputs: &[out(Socket::Clip)],
         is_output: false,
@@ -191,7 +191,15 @@ fn clip(call: &mut Call<'_, '_>, inputs: &[&'static str]) -> Result<Vec<Value>, 
         .iter()
         .map(|input| Ok(call.file(input)?.to_path_buf()));
     let paths = paths.collect::<Result<Vec<PathBuf>, NodeError>>()?;
-    let clip = TextEncoders::open(&paths)?;
+    let clip = match (TextEncoders::open(&paths), &paths[..]) {
+        // Encoders without a family of their own belong to the model that they are in a file with,
+        // as those of the built-in one.
+        (Err(error @ EngineError::Encoders { .. }), [path]) => {
+            let whole = Checkpoint::open(path, None).map_err(|_| error)?;
+            whole.text
+        }
+        (opened, _) => opened?,
+    };
     Ok(vec![held_clip(call, clip)])
 }
 

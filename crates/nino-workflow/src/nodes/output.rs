@@ -35,6 +35,19 @@ pub(super) static NODES: &[NodeDef] = &[
         is_output: true,
         run: |call| told(call, Made::Previews, "ComfyUI".into()),
     },
+    NodeDef {
+        class: "SaveImageWebsocket",
+        display_name: "SaveImageWebsocket",
+        category: "api/image",
+        inputs: &[link("images", Socket::Image)],
+        outputs: &[],
+        is_output: true,
+        run: |call| {
+            let images = call.images("images")?;
+            call.output(Made::Sent(images), "ComfyUI".into())?;
+            Ok(Vec::new())
+        },
+    },
 ];
 
 fn told(

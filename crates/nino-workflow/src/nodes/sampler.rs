@@ -181,7 +181,7 @@ impl Sampling<'_> {
             latent: &latent,
             noise,
             mask,
-            frame_mask: &[],
+            frame_mask: &latents.frame_mask,
             sigmas: self.sigmas,
             sampler: self.sampler,
             options: self.options,
@@ -189,6 +189,7 @@ impl Sampling<'_> {
             cfg: self.cfg,
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
+            beside: mask.map_or(0, |mask| size_of_val(&mask.values[..])),
             memory: None,
         };
         match sample(call.store, self.model, &request, &mut call.control) {

@@ -7,10 +7,12 @@ use crate::env::Env;
 use crate::generate::model;
 use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
+use crate::interrupt;
 use crate::naming::{Words, numbered};
+use nino_engine::media::{ClipFormat, MediaError, can_write_video, create_video};
 use nino_engine::{EngineError, Image, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
-use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
+use nino_workflow::{Clip, Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +63,10 @@ impl<'a> CliHost<'a> {
             seed,
             model: "graph",
         };
-        let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
+        let is_save = |class: &Option<String>| {
+            let class = class.as_deref().unwrap_or_default();
+            class.starts_with("Save") && class != "SaveLatent"
+        };
         self.run = Run {
             path: self.outputs.path(words, index),
             index,
@@ -132,6 +137,28 @@ impl<'a> CliHost<'a> {
         Ok(())
     }
 
+    /// Writes a clip in the format that its node says, or in one that can be written here.
+    fn clip(&mut self, clip: &Clip, class: &str) -> Result<(), HostError> {
+        let has_ffmpeg = can_write_video(Path::new("clip.mp4")).is_ok();
+        let extension = match class {
+            "SaveAnimatedWEBP" => "webp",
+            "SaveAnimatedPNG" => "apng",
+            _ if has_ffmpeg => "mp4",
+            _ => "webp",
+        };
+        let path = self.run.path.with_extension(extension);
+        let path = match self.run.outputs {
+            1 => path,
+            _ => numbered(&path, self.run.pictures),
+        };
+        let written = write_clip(&path, clip);
+        written.map_err(|e| HostError::new(e.to_string()))?;
+        self.run.pictures += 1;
+        self.files.push(path);
+        self.last = clip.images.last().map(Image::to_picture);
+        Ok(())
+    }
+
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
         let asked_for = self.outputs.latent(self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
@@ -140,6 +167,24 @@ impl<'a> CliHost<'a> {
         self.files.push(path);
         Ok(())
     }
+}
+
+fn write_clip(path: &Path, clip: &Clip) -> Result<(), MediaError> {
+    let Some(first) = clip.images.first() else {
+        return Ok(());
+    };
+    let format = ClipFormat {
+        width: first.width,
+        height: first.height,
+        n_frames: clip.images.len(),
+        fps: clip.fps,
+        stop: interrupt::stop(),
+    };
+    let mut sink = create_video(path, &format)?;
+    for image in clip.images.iter() {
+        sink.frame(&image.to_picture())?;
+    }
+    sink.finish()
 }
 
 /// The file that a graph means by a name in a folder.
@@ -152,6 +197,7 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
         Folder::Vae => &[ModelKind::Vae],
         Folder::Loras => &[ModelKind::Lora],
         Folder::ControlNets => &[ModelKind::ControlNet],
+        Folder::ClipVision => &[ModelKind::ClipVision],
     };
     model::file_of(kinds, Path::new(name), env).map_err(HostError::new)
 }
@@ -187,9 +233,12 @@ impl Host for CliHost<'_> {
     fn output(&mut self, output: &Output<'_>) -> Result<Value, HostError> {
         match &output.made {
             Made::Images(images) => self.pictures(images)?,
-            Made::Previews(images) if !self.run.keeps => self.pictures(images)?,
-            Made::Previews(_) => {}
+            Made::Previews(images) | Made::Sent(images) if !self.run.keeps => {
+                self.pictures(images)?;
+            }
+            Made::Previews(_) | Made::Sent(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
+            Made::Clip(clip) => self.clip(clip, output.class)?,
         }
         self.sampled = None;
         Ok(json!({}))

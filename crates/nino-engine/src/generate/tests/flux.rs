@@ -272,6 +272,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
         cfg: 1.0,
         precision: request.precision,
         preview: None,
+        beside: 0,
         memory: None,
     };
     let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));

@@ -15,6 +15,9 @@ use nino_ptx::{MULTIPROCESSORS, PtxKey, Target};
 /// Most keys of a tile; prompts of 77 tokens are one.
 const SINGLE: u32 = 80;
 
+/// Keys from which `ptx::wide` is faster with heads of 128 columns.
+const MANY_KEYS: u32 = 256;
+
 impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.
     pub(super) fn ptx(&self, caps: &Caps) -> Option<Launch<'a>> {
@@ -31,9 +34,11 @@ impl<'a> Attention<'a> {
         self.ptx_launch(PtxKey::Attention(kernel), groups)
     }
 
-    /// The same for heads that only `ptx::wide` can take.
+    /// The same by `ptx::wide`: for heads that only it can take, and for those of 128 columns where
+    /// there are many keys. Narrower heads are exponentials for the most part, and no faster there.
     pub(super) fn ptx_wide(&self, caps: &Caps) -> Option<Launch<'a>> {
-        if !caps.has_wgmma() || self.hd <= 160 {
+        let many_keys = self.hd == 128 && self.m >= MANY_KEYS;
+        if !caps.has_wgmma() || (self.hd <= 160 && !many_keys) {
             return None;
         }
         let kernel = WideKernel {

@@ -13,6 +13,10 @@ use crate::{Arch, Caps, GpuError, Tier};
 /// Rows of a launch, whatever its tile: what the most workgroups of the lowest one make.
 const MOST_ROWS: u32 = MOST_GROUPS * 32;
 
+/// The kernel for a few rows takes at most so many, of at least so many values.
+const FEW_ROWS: u32 = 4;
+const FEW_K: u32 = 256;
+
 impl<'a> Gemm<'a> {
     /// The choice of [`Gemm::best`], in as many launches as its rows take.
     pub fn best_pieces(&self, caps: &Caps) -> Result<Vec<Launch<'a>>, GpuError> {
@@ -37,6 +41,9 @@ impl<'a> Gemm<'a> {
         if self.out.dtype.block_bytes() == 2 && !self.n.is_multiple_of(2) {
             return self.words(caps);
         }
+        if self.has_few_rows() {
+            return self.few(caps);
+        }
         if let Some(launch) = self.hopper(caps) {
             return Ok(launch);
         }
@@ -50,6 +57,17 @@ impl<'a> Gemm<'a> {
             return self.coop(caps, self.coop_tile(caps));
         }
         self.plain(caps, self.plain_tile(caps))
+    }
+
+    /// Rows that are fewer than any tile has: reading the weights is all that takes time. Less of K
+    /// would leave lanes without work.
+    fn has_few_rows(&self) -> bool {
+        self.m <= FEW_ROWS
+            && self.k >= FEW_K
+            && self.batch == 1
+            && self.gate.is_none()
+            && self.conv.is_none()
+            && !self.w_kn
     }
 
     /// AMD's by the compiler's numbers (docs/amd-kernels.tsv): depths of 8 leave more of the time

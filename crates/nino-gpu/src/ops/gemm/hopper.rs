@@ -13,14 +13,15 @@ use nino_ptx::{MULTIPROCESSORS, PtxKey};
 /// same unit (TFLOP/s a multiprocessor, measured on an H200). The driver gives a multiprocessor one
 /// workgroup where that has more than 48 KiB of shared memory, so such a tile has many steps on
 /// their way instead.
-const TILES: [(Tile, &[f32]); 7] = [
+const TILES: [(Tile, &[f32]); 8] = [
     (tile(1, 1, 128, 64, 2, 4), &[2.1, 3.4, 4.3, 4.6]),
     (tile(1, 2, 160, 32, 2, 2), &[2.2, 4.3]),
     (tile(1, 1, 64, 64, 3, 4), &[1.4, 2.3, 2.9, 3.3]),
     (tile(1, 1, 32, 64, 4, 4), &[0.9, 1.5, 2.0, 2.2]),
     (tile(2, 1, 96, 32, 3, 2), &[2.4, 3.4]),
-    (tile(2, 1, 160, 64, 5, 1), &[3.9]),
-    (tile(2, 1, 192, 64, 4, 1), &[3.9]),
+    (tile(2, 1, 160, 64, 5, 1), &[4.2]),
+    (tile(2, 1, 192, 64, 4, 1), &[4.8]),
+    (tile(2, 1, 256, 64, 4, 1), &[5.2]),
 ];
 
 /// Values of K from which filling many steps pays.
@@ -218,6 +219,10 @@ mod tests {
         assert_eq!(chosen(4096, 512, 4608), (64, 128));
         assert_eq!(chosen(512, 1280, 1280), (64, 32));
         assert_eq!(chosen(128, 1280, 11520), (64, 32));
+        // Flux: what is wide, what is deep, and what has few rows.
+        assert_eq!(chosen(4608, 21504, 3072), (128, 256));
+        assert_eq!(chosen(4608, 3072, 15360), (128, 256));
+        assert_eq!(chosen(512, 12288, 3072), (128, 192));
         // Windows over frames of 96 and 192 channels.
         assert_eq!(chosen(819_200, 96, 27 * 96), (128, 96));
         assert_eq!(chosen(204_800, 192, 27 * 192), (128, 192));

@@ -1,0 +1,400 @@
+// The page: its form, what happens while a picture is made, and the views.
+
+import { Failed, fileUrl, get, listen, post, thumbUrl, upload } from "./api.js";
+import { graphOf } from "./graph.js";
+import * as gallery from "./gallery.js";
+import * as paint from "./paint.js";
+
+const $ = (id) => document.getElementById(id);
+const SHAPES = [["square", 1, 1], ["portrait", 3, 4], ["tall", 9, 16], ["landscape", 4, 3], ["wide", 16, 9]];
+const KEPT = ["prompt", "negative", "model", "width", "height", "count", "steps", "cfg", "seed", "sampler", "scheduler"];
+const VIEWS = ["create", "gallery", "models", "settings"];
+let about = null;      // of the chosen model
+let loras = [];
+let base = 512;        // the side that the model likes
+const mine = new Map(); // jobs of this page: what they make
+let running = null;
+let visit = [];        // pictures of this visit
+let preview = null;
+
+// --- settings of the form ---
+
+const value = (id) => $(id).value;
+const number = (id) => Number($(id).value);
+
+function settings() {
+  return {
+    prompt: value("prompt"), negative: value("negative"), model: value("model"),
+    width: number("width"), height: number("height"), count: number("count"),
+    steps: number("steps"), cfg: number("cfg"), sampler: value("sampler"), scheduler: value("scheduler"),
+    // Seeds are wider than JavaScript's numbers are exact.
+    seed: Math.min(Number(value("seed") || 0), Number.MAX_SAFE_INTEGER),
+    loras, denoise: number("denoise"),
+    hires: $("hires").checked && {
+      scale: number("hires-scale"), steps: number("hires-steps"), denoise: number("hires-denoise"),
+    },
+  };
+}
+
+function keep() {
+  const kept = Object.fromEntries(KEPT.map((id) => [id, value(id)]));
+  localStorage.setItem("form", JSON.stringify({ ...kept, loras }));
+}
+
+function fill(given) {
+  for (const id of KEPT) if (given[id] !== undefined && given[id] !== "") $(id).value = given[id];
+  if (given.negative === "") $("negative").value = "";
+  if (given.loras) { loras = given.loras; drawLoras(); }
+}
+
+async function use(given) {
+  const known = [...$("model").options].some((option) => option.value === given.model);
+  if (given.model && known) { $("model").value = given.model; await chooseModel(false); }
+  fill({ ...given, model: known ? given.model : undefined });
+  if (given.seed !== undefined) $("random").checked = false;
+  location.hash = "#create";
+  changed();
+}
+
+function options(select, names, chosen) {
+  select.replaceChildren(...names.map((name) => new Option(name, name)));
+  if (chosen && names.includes(chosen)) select.value = chosen;
+}
+
+async function setUpForm() {
+  const [info, lora] = await Promise.all([get("/object_info/KSampler"), get("/models/loras")]);
+  const inputs = info.KSampler.input.required;
+  options($("sampler"), inputs.sampler_name[0]);
+  options($("scheduler"), inputs.scheduler[0]);
+  options($("model"), await get("/models/checkpoints"));
+  $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "There are no LoRAs here", ""),
+    ...lora.map((name) => new Option(name, name)));
+  $("shapes").replaceChildren(...SHAPES.map(([name, w, h]) => {
+    const chip = document.createElement("button");
+    chip.type = "button";
+    chip.textContent = name;
+    chip.addEventListener("click", () => { shape(w, h); changed(); });
+    return chip;
+  }));
+  let kept = {};
+  try { kept = JSON.parse(localStorage.getItem("form")) ?? {}; } catch { /* as if there were none */ }
+  const known = [...$("model").options].some((option) => option.value === kept.model);
+  if (known) $("model").value = kept.model;
+  await chooseModel(true);
+  if (known) fill(kept);
+  if (!value("seed")) dice();
+}
+
+// A size of this aspect with about as many pixels as the model likes.
+function shape(w, h) {
+  const grain = base >= 512 ? 64 : 16;
+  const scale = Math.sqrt((base * base) / (w * h));
+  $("width").value = Math.max(grain, Math.round((w * scale) / grain) * grain);
+  $("height").value = Math.max(grain, Math.round((h * scale) / grain) * grain);
+}
+
+async function chooseModel(withDefaults) {
+  about = null;
+  try {
+    about = await get("/nino/model?" + new URLSearchParams({ name: value("model") }));
+    $("model-about").textContent = `${about.family}, best at ${about.size} × ${about.size}`;
+  } catch (error) {
+    $("model-about").textContent = error.message;
+    return;
+  }
+  base = about.size;
+  $("no-encoder").hidden = about.encodes;
+  $("drop").hidden = !about.encodes;
+  if (!withDefaults) return;
+  $("width").value = $("height").value = about.size;
+  $("steps").value = about.steps;
+  $("cfg").value = about.cfg;
+  $("sampler").value = about.sampler;
+  $("scheduler").value = about.scheduler;
+}
+
+function dice() {
+  const [a, b] = crypto.getRandomValues(new Uint32Array(2));
+  $("seed").value = String((a & 0x1fffff) * 2 ** 32 + b);
+}
+
+function drawLoras() {
+  $("lora-count").textContent = loras.length || "";
+  $("loras").replaceChildren(...loras.map((lora, i) => {
+    const row = document.createElement("div");
+    row.className = "lora";
+    const name = document.createElement("span");
+    name.textContent = name.title = lora.name;
+    const strength = document.createElement("input");
+    Object.assign(strength, { type: "number", step: 0.05, min: -10, max: 10, value: lora.strength });
+    strength.setAttribute("aria-label", `Strength of ${lora.name}`);
+    strength.addEventListener("input", () => { lora.strength = Number(strength.value); changed(); });
+    const remove = document.createElement("button");
+    Object.assign(remove, { type: "button", className: "icon", textContent: "✕" });
+    remove.setAttribute("aria-label", `Remove ${lora.name}`);
+    remove.addEventListener("click", () => { loras.splice(i, 1); drawLoras(); changed(); });
+    row.append(name, strength, remove);
+    return row;
+  }));
+}
+
+// --- memory ---
+
+const size = (bytes) => (bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`);
+let budget = null;
+let planTimer;
+let planned = 0;
+
+async function status() {
+  const now = await get("/nino/status");
+  const device = now.devices[0];
+  budget = device.budget;
+  const used = device.weights + device.arena;
+  $("meter-name").textContent = device.model;
+  $("meter-text").textContent = budget ? `${size(used)} of ${size(budget)}` : size(used);
+  $("meter-used").style.width = budget ? `${(100 * used) / budget}%` : "0";
+  $("to-comfy").hidden = !now.comfyui_page;
+  return now;
+}
+
+// What the next request needs, asked a moment after the last change.
+function changed() {
+  keep();
+  $("denoise-shown").textContent = value("denoise");
+  clearTimeout(planTimer);
+  planTimer = setTimeout(plan, 400);
+}
+
+async function plan() {
+  const asked = ++planned;
+  let text = "", tooMuch = false, share = 0;
+  try {
+    const answer = await post("/nino/plan", { prompt: graphOf(settings()) });
+    const best = answer.devices.find((device) => device.fits) ?? answer.devices[0];
+    if (best.fits) {
+      const streams = best.stages.some((stage) => stage.residency === "streamed");
+      text = `Needs ${size(best.peak)} of ${size(best.budget ?? best.peak)}${streams ? ", weights pass through: slower" : ""}`;
+      share = best.budget ? best.peak / best.budget : 0;
+    } else {
+      text = best.why;
+      tooMuch = best.fits === false;
+    }
+  } catch (error) {
+    text = error.message;
+  }
+  if (asked !== planned) return;
+  $("needs").textContent = text;
+  $("needs").classList.toggle("too-much", tooMuch);
+  $("meter-next").style.width = `${Math.min(100, 100 * share)}%`;
+}
+
+// --- making ---
+
+async function make() {
+  problem(null);
+  if ($("random").checked) dice();
+  const chosen = settings();
+  try {
+    if (paint.hasPicture() && about?.encodes) {
+      const { start, mask } = await paint.exported(chosen.width, chosen.height);
+      chosen.start = await upload(start, "start.png");
+      chosen.mask = mask && (await upload(mask, "mask.png"));
+    }
+    keep();
+    const preview_method = $("set-preview").checked ? "auto" : "none";
+    const body = { prompt: graphOf(chosen), client_id: client, extra_data: { preview_method } };
+    const { prompt_id } = await post("/prompt", body);
+    mine.set(prompt_id, chosen);
+    await drawQueue();
+  } catch (error) {
+    problem(error instanceof Failed ? error.message : `The server does not answer: ${error.message}`);
+  }
+}
+
+function problem(text) {
+  $("problem").hidden = !text;
+  $("problem").textContent = text ?? "";
+}
+
+function progress(text, share) {
+  $("progress").hidden = text === null;
+  $("progress-text").textContent = text ?? "";
+  $("progress-bar").style.width = `${100 * (share ?? 0)}%`;
+}
+
+function showPicture(url, isPreview) {
+  $("picture").src = url;
+  $("shown").classList.remove("empty");
+  $("shown").classList.toggle("working", isPreview);
+  if (preview && preview !== url) URL.revokeObjectURL(preview);
+  preview = isPreview ? url : null;
+}
+
+function showMade(file) {
+  showPicture(fileUrl(file), false);
+  $("shown-tools").hidden = false;
+  $("save").href = fileUrl(file);
+  $("save").download = file.filename;
+  $("again").hidden = !about?.encodes;
+  $("again").onclick = async () => {
+    const blob = await (await fetch(fileUrl(file))).blob();
+    $("start-box").open = true;
+    await paint.load(blob, changed);
+  };
+  $("show-settings").onclick = () => gallery.show(file);
+  for (const image of $("strip").children) image.classList.toggle("on", image.dataset.name === file.filename);
+}
+
+const seconds = (s) => (s >= 90 ? `${Math.round(s / 60)} min` : `${Math.ceil(s)} s`);
+
+const client = listen({
+  connected: (is) => { document.body.classList.toggle("offline", !is); if (is) drawQueue(); },
+  status: () => drawQueue(),
+  execution_start: ({ prompt_id }) => {
+    running = { id: prompt_id, since: null };
+    $("cancel").disabled = false;
+    progress("begins", 0);
+  },
+  executing: ({ node, prompt_id }) => {
+    if (node !== null || running?.id !== prompt_id) return;
+    running = null;
+    $("cancel").disabled = true;
+    progress(null);
+    status();
+  },
+  progress: ({ value, max }) => {
+    if (!running) return;
+    // The first step has the loading of weights in it.
+    if (!running.since && value >= 1) running.since = { at: performance.now(), value };
+    const done = running.since && value - running.since.value;
+    const left = done > 0 ? ((performance.now() - running.since.at) / 1e3 / done) * (max - value) : null;
+    progress(`${value} of ${max}${left === null ? "" : `, ${seconds(left)} to go`}`, value / max);
+  },
+  preview: (_, picture) => { if (running) showPicture(URL.createObjectURL(picture), true); },
+  executed: ({ output, prompt_id }) => {
+    if (!mine.has(prompt_id)) return;
+    for (const file of output?.images ?? []) {
+      visit.unshift(file);
+      const image = new Image();
+      image.src = file.type === "output" ? thumbUrl({ ...file, time: Date.now() }, 168) : fileUrl(file);
+      image.alt = file.filename;
+      image.dataset.name = file.filename;
+      image.tabIndex = 0;
+      image.addEventListener("click", () => showMade(file));
+      image.addEventListener("keydown", (e) => { if (e.key === "Enter") showMade(file); });
+      $("strip").prepend(image);
+    }
+    if (output?.images?.length) showMade(output.images[0]);
+  },
+  execution_success: () => {
+    if ($("set-notify").checked && document.hidden && Notification.permission === "granted") {
+      new Notification("nino", { body: "Your picture is ready." });
+    }
+  },
+  execution_error: (error) => problem(`${error.node_type}: ${error.exception_message}`),
+  execution_interrupted: () => progress(null),
+});
+
+async function drawQueue() {
+  const { jobs } = await get("/api/jobs?status=in_progress,pending&sort_order=asc&limit=50");
+  $("queue").hidden = jobs.length < 2;
+  $("queue-list").replaceChildren(...jobs.map((job) => {
+    const row = document.createElement("li");
+    const state = document.createElement("b");
+    state.textContent = job.status === "pending" ? "waits" : "runs";
+    const words = document.createElement("span");
+    words.textContent = mine.get(job.id)?.prompt || job.id;
+    const cancel = document.createElement("button");
+    cancel.textContent = "Cancel";
+    cancel.addEventListener("click", () => post(`/api/jobs/${job.id}/cancel`, {}));
+    row.append(state, words, cancel);
+    return row;
+  }));
+}
+
+// --- views ---
+
+async function showView() {
+  const name = VIEWS.find((view) => location.hash === `#${view}`) ?? "create";
+  for (const view of VIEWS) $(view).hidden = view !== name;
+  for (const link of document.querySelectorAll("nav a[data-view]")) {
+    link.toggleAttribute("aria-current", link.dataset.view === name);
+  }
+  if (name === "gallery") await gallery.refresh();
+  if (name === "models") await drawModels();
+  if (name === "settings") {
+    const now = await status();
+    gallery.facts($("about"), [
+      ["version", now.version],
+      ...now.devices.map((d) => [d.name, `${d.model}, ${size(d.weights + d.arena)} of ${d.budget ? size(d.budget) : "?"}`]),
+      ["memory", `${size(now.memory.available ?? 0)} of ${size(now.memory.total ?? 0)} free`],
+      ["jobs", String(now.queue)],
+    ]);
+  }
+}
+
+async function drawModels() {
+  const models = await get("/nino/models");
+  const draw = () => {
+    const search = value("model-search").toLowerCase();
+    const rows = models.filter((m) => `${m.name} ${m.kind}`.toLowerCase().includes(search)).map((model) => {
+      const row = document.createElement("tr");
+      row.append(...[model.name, model.kind, size(model.size)].map((text) => {
+        const cell = document.createElement("td");
+        cell.textContent = text;
+        return cell;
+      }));
+      return row;
+    });
+    $("model-rows").replaceChildren(...rows);
+  };
+  $("model-search").oninput = draw;
+  draw();
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem("theme", theme);
+}
+
+async function start() {
+  const light = matchMedia("(prefers-color-scheme: light)").matches;
+  setTheme(localStorage.getItem("theme") ?? (light ? "light" : "dark"));
+  $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  $("form").addEventListener("submit", (e) => { e.preventDefault(); make(); });
+  $("form").addEventListener("input", changed);
+  $("model").addEventListener("change", async () => { await chooseModel(true); changed(); });
+  $("swap").addEventListener("click", () => {
+    [$("width").value, $("height").value] = [value("height"), value("width")];
+    changed();
+  });
+  $("dice").addEventListener("click", dice);
+  $("lora-add").addEventListener("change", () => {
+    if (value("lora-add")) loras.push({ name: value("lora-add"), strength: 1 });
+    $("lora-add").value = "";
+    drawLoras();
+    changed();
+  });
+  $("cancel").addEventListener("click", () => running && post("/interrupt", { prompt_id: running.id }));
+  $("free").addEventListener("click", () => post("/free", { unload_models: true, free_memory: true }).then(showView));
+  $("set-notify").addEventListener("change", () => Notification.requestPermission?.());
+  document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && e.key === "Enter") { e.preventDefault(); $("form").requestSubmit(); }
+    if (e.key === "Escape" && !$("viewer").open && running) $("cancel").click();
+    if (e.altKey && VIEWS[Number(e.key) - 1]) location.hash = `#${VIEWS[Number(e.key) - 1]}`;
+  });
+  addEventListener("hashchange", showView);
+  paint.setUp(changed);
+  gallery.setUp(use);
+  try {
+    await setUpForm();
+    await status();
+    changed();
+    await showView();
+  } catch (error) {
+    problem(error.message);
+  }
+  setInterval(() => { if (!document.hidden) status().catch(() => {}); }, 4000);
+}
+
+start();

@@ -1,0 +1,100 @@
+//! Why a server does not start, and what a request is refused with.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("the list of jobs in {} cannot be opened: {source}", path.display())]
+    Journal {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("cannot start the threads of the server: {0}")]
+    Threads(io::Error),
+    #[error("the server has no device to run on")]
+    NoDevice,
+}
+
+/// A request that is refused, with a sentence for its sender.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Text(String),
+    Json(Value),
+}
+
+impl Refused {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Refused {
+        Refused {
+            status,
+            body: Body::Text(text.into()),
+        }
+    }
+
+    pub(crate) fn bad(text: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    pub(crate) fn not_found(text: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::NOT_FOUND, text)
+    }
+
+    pub(crate) fn forbidden(text: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::FORBIDDEN, text)
+    }
+
+    /// ComfyUI's form of an error of a prompt.
+    pub(crate) fn prompt(status: StatusCode, kind: &str, message: &str, details: &str) -> Refused {
+        let body = json!({
+            "error": { "type": kind, "message": message, "details": details, "extra_info": {} },
+            "node_errors": {},
+        });
+        Refused {
+            status,
+            body: Body::Json(body),
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self.body {
+            Body::Text(text) => (self.status, text).into_response(),
+            Body::Json(json) => (self.status, axum::Json(json)).into_response(),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Refused {
+        Refused::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the list of jobs: {error}"),
+        )
+    }
+}
+
+impl From<tokio::task::JoinError> for Refused {
+    fn from(_: tokio::task::JoinError) -> Refused {
+        let text = "this is a bug in nino: a request's work ended in a panic";
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+}

@@ -1,0 +1,237 @@
+//! Jobs that outlive the process, in an SQLite file: those that wait, and what became of the
+//! others. Whatever was queued when the process ended is there when it starts again.
+
+use crate::job::{Item, Outcome};
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension, Result, params, params_from_iter};
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Ended jobs that are kept; ComfyUI keeps as many.
+const KEPT: usize = 10_000;
+/// A job that was cut off is run again until it was started this often.
+pub(crate) const STARTS: usize = 2;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS jobs (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        -- pending, running, or how it ended
+        status TEXT NOT NULL,
+        starts INTEGER NOT NULL DEFAULT 0,
+        -- number, id, prompt, extra data, outputs
+        job TEXT NOT NULL,
+        -- outputs, status and meta of an ended job, and its short form
+        entry TEXT,
+        summary TEXT,
+        created INTEGER NOT NULL DEFAULT 0,
+        took INTEGER NOT NULL DEFAULT 0,
+        workflow TEXT,
+        -- the order in which jobs ended
+        ended INTEGER
+    );
+    CREATE INDEX IF NOT EXISTS by_end ON jobs (ended);
+";
+
+pub(crate) struct Journal(Mutex<Connection>);
+
+/// A job that did not end.
+pub(crate) struct Unfinished {
+    pub(crate) item: Item,
+    /// How often it was started.
+    pub(crate) starts: usize,
+}
+
+/// Which ended jobs are asked for, of `/api/jobs`.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) statuses: Vec<&'static str>,
+    pub(crate) workflow: Option<String>,
+    pub(crate) by_duration: bool,
+    pub(crate) ascending: bool,
+}
+
+impl Journal {
+    pub(crate) fn open(path: &Path) -> Result<Journal> {
+        let connection = Connection::open(path)?;
+        // With a write-ahead log, what was committed is there after a kill.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.execute_batch(TABLES)?;
+        Ok(Journal(Mutex::new(connection)))
+    }
+
+    pub(crate) fn add(&self, item: &Item) -> Result<()> {
+        self.db().execute(
+            "INSERT OR REPLACE INTO jobs (id, status, job, created, workflow)
+             VALUES (?1, 'pending', ?2, ?3, ?4)",
+            params![
+                item.id,
+                item.to_json().to_string(),
+                item.created().unwrap_or(0) as i64,
+                item.workflow_id(),
+            ],
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn start(&self, id: &str) -> Result<()> {
+        let change = "UPDATE jobs SET status = 'running', starts = starts + 1 WHERE id = ?1";
+        self.db().execute(change, [id]).map(drop)
+    }
+
+    /// A running job waits again, as if it had not been started.
+    pub(crate) fn put_back(&self, id: &str) -> Result<()> {
+        let change = "UPDATE jobs SET status = 'pending', starts = 0 WHERE id = ?1";
+        self.db().execute(change, [id]).map(drop)
+    }
+
+    pub(crate) fn end(&self, item: &Item, outcome: &Outcome) -> Result<()> {
+        let took = outcome.finished().zip(outcome.started());
+        let took = took.map_or(0, |(end, start)| end.saturating_sub(start));
+        let db = self.db();
+        db.execute(
+            "UPDATE jobs SET status = ?2, entry = ?3, summary = ?4, took = ?5,
+             ended = (SELECT COALESCE(MAX(ended), 0) + 1 FROM jobs) WHERE id = ?1",
+            params![
+                item.id,
+                outcome.ended.name(),
+                outcome.entry().to_string(),
+                outcome.summary(item).to_string(),
+                took as i64,
+            ],
+        )?;
+        db.execute(
+            "DELETE FROM jobs WHERE ended <= (SELECT MAX(ended) FROM jobs) - ?1",
+            [KEPT as i64],
+        )?;
+        Ok(())
+    }
+
+    /// Removes jobs that wait.
+    pub(crate) fn remove(&self, ids: &[String]) -> Result<()> {
+        let db = self.db();
+        for id in ids {
+            db.execute("DELETE FROM jobs WHERE id = ?1 AND ended IS NULL", [id])?;
+        }
+        Ok(())
+    }
+
+    /// The jobs that did not end, in the order they came in.
+    pub(crate) fn unfinished(&self) -> Result<Vec<Unfinished>> {
+        let db = self.db();
+        let mut rows =
+            db.prepare("SELECT job, starts FROM jobs WHERE ended IS NULL ORDER BY seq")?;
+        let rows = rows.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        let mut found = Vec::new();
+        for row in rows {
+            let (job, starts) = row?;
+            let item = serde_json::from_str(&job).ok().and_then(Item::from_json);
+            if let Some(item) = item {
+                let starts = starts as usize;
+                found.push(Unfinished { item, starts });
+            }
+        }
+        Ok(found)
+    }
+
+    /// ComfyUI's history: `most` entries from `offset` on, or the last ones.
+    pub(crate) fn history(&self, most: Option<usize>, offset: Option<usize>) -> Result<Value> {
+        let db = self.db();
+        let count: i64 = db.query_row("SELECT COUNT(ended) FROM jobs", [], |row| row.get(0))?;
+        let most = most.map_or(i64::MAX, |most| most as i64);
+        let offset = offset.map_or((count - most).max(0), |offset| offset as i64);
+        let select = "SELECT id, job, entry FROM jobs WHERE ended IS NOT NULL
+                      ORDER BY ended LIMIT ?1 OFFSET ?2";
+        let mut rows = db.prepare(select)?;
+        let rows = rows.query_map([most, offset], entry)?;
+        let entries = rows.filter_map(Result::transpose);
+        Ok(Value::Object(entries.collect::<Result<Map<_, _>>>()?))
+    }
+
+    /// ComfyUI's history of one job: empty where it is unknown or did not end.
+    pub(crate) fn history_of(&self, id: &str) -> Result<Value> {
+        let select = "SELECT id, job, entry FROM jobs WHERE id = ?1 AND ended IS NOT NULL";
+        let found = self.db().query_row(select, [id], entry).optional()?;
+        Ok(Value::Object(found.flatten().into_iter().collect()))
+    }
+
+    pub(crate) fn forget(&self, ids: &[String]) -> Result<()> {
+        let db = self.db();
+        for id in ids {
+            db.execute("DELETE FROM jobs WHERE id = ?1 AND ended IS NOT NULL", [id])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn forget_all(&self) -> Result<()> {
+        let delete = "DELETE FROM jobs WHERE ended IS NOT NULL";
+        self.db().execute(delete, []).map(drop)
+    }
+
+    /// The short forms of ended jobs, `most` of them from `offset` on, and how many there are.
+    pub(crate) fn ended(
+        &self,
+        wanted: &Wanted,
+        most: usize,
+        offset: usize,
+    ) -> Result<(Vec<Value>, usize)> {
+        let mut clauses = vec!["ended IS NOT NULL".to_owned()];
+        let mut values: Vec<Sql> = Vec::new();
+        let marks = vec!["?"; wanted.statuses.len()].join(", ");
+        clauses.push(format!("status IN ({marks})"));
+        values.extend(wanted.statuses.iter().map(|s| Sql::from((*s).to_owned())));
+        if let Some(workflow) = &wanted.workflow {
+            clauses.push("workflow = ?".to_owned());
+            values.push(Sql::from(workflow.clone()));
+        }
+        let clauses = clauses.join(" AND ");
+        let db = self.db();
+        let count = format!("SELECT COUNT(*) FROM jobs WHERE {clauses}");
+        let total: i64 = db.query_row(&count, params_from_iter(&values), |row| row.get(0))?;
+        let by = if wanted.by_duration {
+            "took"
+        } else {
+            "created"
+        };
+        let order = if wanted.ascending { "ASC" } else { "DESC" };
+        let select = format!(
+            "SELECT summary FROM jobs WHERE {clauses} ORDER BY {by} {order}, seq {order}
+             LIMIT {most} OFFSET {offset}"
+        );
+        let mut rows = db.prepare(&select)?;
+        let rows = rows.query_map(params_from_iter(&values), |row| row.get::<_, String>(0))?;
+        let texts = rows.collect::<Result<Vec<String>>>()?;
+        let jobs = texts
+            .iter()
+            .filter_map(|text| serde_json::from_str(text).ok());
+        Ok((jobs.collect(), total as usize))
+    }
+
+    /// The short form of one ended job.
+    pub(crate) fn summary(&self, id: &str) -> Result<Option<Value>> {
+        let select = "SELECT summary FROM jobs WHERE id = ?1 AND ended IS NOT NULL";
+        let found = self
+            .db()
+            .query_row(select, [id], |row| row.get::<_, String>(0));
+        let found = found.optional()?;
+        Ok(found.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    fn db(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A job's id and entry; `None` of a row that cannot be read.
+fn entry(row: &rusqlite::Row<'_>) -> Result<Option<(String, Value)>> {
+    let (id, job, entry): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    Ok(read(&job).zip(read(&entry)).map(|(job, mut entry)| {
+        entry["prompt"] = job;
+        (id, entry)
+    }))
+}

@@ -1,0 +1,296 @@
+//! Jobs that wait and jobs that run.
+//!
+//! The least number runs first. A device prefers a job of the models it has, but lets nobody wait
+//! for more than a few such jumps.
+
+use crate::job::{Item, Job, Outcome};
+use crate::journal::Journal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Jobs that may wait.
+const MOST: usize = 10_000;
+/// Jobs in a row that may overtake one that came before them.
+const JUMPS: usize = 4;
+
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    pub(crate) journal: Journal,
+    /// How many jobs ended, for those who wait for one.
+    ended: watch::Sender<u64>,
+}
+
+struct State {
+    /// The number of the next job.
+    next: u64,
+    /// In the order of their numbers.
+    pending: Vec<Job>,
+    running: Vec<Running>,
+    /// How often models were asked to be given back.
+    frees: u64,
+    stopping: bool,
+}
+
+struct Running {
+    item: Arc<Item>,
+    cancel: Arc<AtomicBool>,
+    /// The node that runs.
+    node: Option<String>,
+}
+
+/// A device's place at the queue.
+pub(crate) struct Seat {
+    /// The number of the device.
+    device: usize,
+    models: String,
+    jumps: usize,
+    frees: u64,
+}
+
+/// What a device is to do next.
+pub(crate) enum Work {
+    Job(Box<Job>, Arc<AtomicBool>),
+    /// Give back models and what is kept of runs.
+    Free,
+    /// Nothing came for as long as idle models are kept.
+    Idle,
+    Stop,
+}
+
+/// Everything that waits or runs.
+pub(crate) struct Active {
+    pub(crate) running: Vec<Arc<Item>>,
+    pub(crate) pending: Vec<Arc<Item>>,
+}
+
+/// The queue takes no more jobs.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Queue {
+    pub(crate) fn new(journal: Journal) -> Queue {
+        Queue {
+            state: Mutex::new(State {
+                next: 0,
+                pending: Vec::new(),
+                running: Vec::new(),
+                frees: 0,
+                stopping: false,
+            }),
+            wake: Condvar::new(),
+            journal,
+            ended: watch::Sender::new(0),
+        }
+    }
+
+    /// Changes whenever a job has ended.
+    pub(crate) fn ended(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
+    }
+
+    /// The number of a new job, behind all others or before them.
+    pub(crate) fn number(&self, front: bool) -> f64 {
+        let mut state = self.state();
+        let number = state.next as f64;
+        state.next += 1;
+        if front { -number } else { number }
+    }
+
+    /// Puts a job in its place.
+    pub(crate) fn put(&self, job: Job) -> Result<(), Full> {
+        if self.state().pending.len() >= MOST {
+            return Err(Full);
+        }
+        if let Err(e) = self.journal.add(&job.item) {
+            tracing::warn!("job {} would not outlive the server: {e}", job.item.id);
+        }
+        self.insert(job);
+        Ok(())
+    }
+
+    /// Puts a job in its place that the journal has already.
+    pub(crate) fn insert(&self, job: Job) {
+        let mut state = self.state();
+        state.next = state.next.max(job.item.number.abs() as u64 + 1);
+        let later = |other: &Job| other.item.number > job.item.number;
+        let place = state.pending.iter().position(later);
+        let place = place.unwrap_or(state.pending.len());
+        state.pending.insert(place, job);
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Waits for something to do; for `idle` at most, where it is given.
+    pub(crate) fn take(&self, seat: &mut Seat, idle: Option<Duration>) -> Work {
+        let since = Instant::now();
+        let mut state = self.state();
+        loop {
+            if state.stopping {
+                return Work::Stop;
+            }
+            if seat.frees != state.frees {
+                seat.frees = state.frees;
+                seat.models.clear();
+                return Work::Free;
+            }
+            if let Some(place) = seat.choose(&state.pending) {
+                let job = state.pending.remove(place);
+                let cancel = Arc::new(AtomicBool::new(false));
+                state.running.push(Running {
+                    item: Arc::clone(&job.item),
+                    cancel: Arc::clone(&cancel),
+                    node: None,
+                });
+                drop(state);
+                if let Err(e) = self.journal.start(&job.item.id) {
+                    tracing::warn!("job {}: {e}", job.item.id);
+                }
+                return Work::Job(Box::new(job), cancel);
+            }
+            let left = idle.map(|idle| idle.saturating_sub(since.elapsed()));
+            state = match left {
+                Some(Duration::ZERO) => {
+                    seat.models.clear();
+                    return Work::Idle;
+                }
+                Some(left) => {
+                    let waited = self.wake.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// A job ended. With an outcome it goes to the history, without one it is as if it had never
+    /// been started.
+    pub(crate) fn done(&self, item: &Item, outcome: Option<&Outcome>) {
+        let kept = match outcome {
+            Some(outcome) => self.journal.end(item, outcome),
+            None => self.journal.put_back(&item.id),
+        };
+        if let Err(e) = kept {
+            tracing::warn!("what became of job {} is not kept: {e}", item.id);
+        }
+        self.state()
+            .running
+            .retain(|running| running.item.id != item.id);
+        self.ended.send_modify(|ended| *ended += 1);
+    }
+
+    pub(crate) fn set_node(&self, id: &str, node: Option<&str>) {
+        let mut state = self.state();
+        if let Some(running) = state.running.iter_mut().find(|r| r.item.id == id) {
+            running.node = node.map(str::to_owned);
+        }
+    }
+
+    /// The node that runs for a client.
+    pub(crate) fn node_of(&self, client: &str) -> Option<String> {
+        let state = self.state();
+        let mut running = state.running.iter();
+        let running = running.find(|r| r.item.client.as_deref() == Some(client))?;
+        running.node.clone()
+    }
+
+    /// Jobs that wait or run.
+    pub(crate) fn remaining(&self) -> usize {
+        let state = self.state();
+        state.pending.len() + state.running.len()
+    }
+
+    pub(crate) fn active(&self) -> Active {
+        let state = self.state();
+        Active {
+            running: state.running.iter().map(|r| Arc::clone(&r.item)).collect(),
+            pending: state.pending.iter().map(|j| Arc::clone(&j.item)).collect(),
+        }
+    }
+
+    pub(crate) fn is_active(&self, id: &str) -> bool {
+        let state = self.state();
+        let waits = state.pending.iter().any(|job| job.item.id == id);
+        waits || state.running.iter().any(|running| running.item.id == id)
+    }
+
+    /// Stops what runs: one job, or all. Says whether there was any.
+    pub(crate) fn interrupt(&self, id: Option<&str>) -> bool {
+        let state = self.state();
+        let wanted = |r: &&Running| id.is_none_or(|id| r.item.id == id);
+        let running = state.running.iter().filter(wanted);
+        running
+            .map(|r| r.cancel.store(true, Ordering::Relaxed))
+            .count()
+            > 0
+    }
+
+    /// Removes jobs that wait: those with these ids, or all. Says how many there were.
+    pub(crate) fn remove(&self, ids: Option<&[String]>) -> usize {
+        let mut state = self.state();
+        let is_wanted = |job: &Job| ids.is_none_or(|ids| ids.contains(&job.item.id));
+        let removed = state.pending.iter().filter(|job| is_wanted(job));
+        let removed: Vec<String> = removed.map(|job| job.item.id.clone()).collect();
+        state.pending.retain(|job| !is_wanted(job));
+        drop(state);
+        if let Err(e) = self.journal.remove(&removed) {
+            tracing::warn!("removed jobs may come back: {e}");
+        }
+        self.ended.send_modify(|ended| *ended += 1);
+        removed.len()
+    }
+
+    /// Every device gives back its models, once it has nothing to do.
+    pub(crate) fn free(&self) {
+        self.state().frees += 1;
+        self.wake.notify_all();
+    }
+
+    /// No more jobs are started.
+    pub(crate) fn stop(&self) {
+        self.state().stopping = true;
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state().stopping
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    pub(crate) fn new(device: usize) -> Seat {
+        Seat {
+            device,
+            models: String::new(),
+            jumps: 0,
+            frees: 0,
+        }
+    }
+
+    /// The place of the job to run next: the first that fits the device, or one of the models that
+    /// are here.
+    fn choose(&mut self, pending: &[Job]) -> Option<usize> {
+        let fits = |job: &Job| job.fits.get(self.device).copied().unwrap_or(true);
+        let place = pending.iter().position(fits)?;
+        let first = &pending[place];
+        // Who asked to be first is first.
+        let may_jump = self.jumps < JUMPS && first.item.number >= 0.0;
+        let same = pending
+            .iter()
+            .position(|job| fits(job) && job.models == self.models);
+        let same = same.filter(|same| may_jump && *same != place);
+        self.jumps = same.map_or(0, |_| self.jumps + 1);
+        let place = same.unwrap_or(place);
+        self.models.clone_from(&pending[place].models);
+        Some(place)
+    }
+}

@@ -1,0 +1,303 @@
+//! A picture as the other dialects ask for it, turned into a graph and made like any other.
+
+use crate::app::App;
+use crate::error::Refused;
+use crate::routes::blocking;
+use crate::routes::prompt::{QueuePlace, Submission, submit};
+use axum::http::StatusCode;
+use nino_engine::{BUILTIN, Checkpoint, Defaults};
+use nino_files::AtomicFile;
+use nino_workflow::metadata::a1111::without_loras;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A picture to make. What is not given is as the model wants it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recipe {
+    /// May name LoRAs as A1111's prompts do: `<lora:name:0.8>`.
+    pub(crate) prompt: String,
+    pub(crate) negative: String,
+    pub(crate) model: Option<String>,
+    pub(crate) size: Option<(usize, usize)>,
+    pub(crate) count: usize,
+    pub(crate) seed: Option<u64>,
+    pub(crate) steps: Option<usize>,
+    pub(crate) cfg: Option<f64>,
+    pub(crate) sampler: Option<String>,
+    pub(crate) scheduler: Option<String>,
+    pub(crate) start: Option<Start>,
+    pub(crate) hires: Option<Hires>,
+}
+
+/// A picture to start from.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    /// Its name in the input folder.
+    pub(crate) image: String,
+    /// The name of a mask whose red channel says where to paint.
+    pub(crate) mask: Option<String>,
+    pub(crate) denoise: f64,
+}
+
+/// A second, larger pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hires {
+    pub(crate) scale: f64,
+    pub(crate) steps: Option<usize>,
+    pub(crate) denoise: f64,
+}
+
+/// What became of a recipe.
+pub(crate) struct Made {
+    /// The files, as history has them: `filename`, `subfolder`, `type`.
+    pub(crate) files: Vec<Value>,
+    pub(crate) seed: u64,
+    pub(crate) model: String,
+    pub(crate) size: (usize, usize),
+    pub(crate) steps: usize,
+    pub(crate) cfg: f64,
+    pub(crate) sampler: String,
+    pub(crate) scheduler: String,
+}
+
+/// Makes a picture and waits for it. A client that goes away meanwhile stops it.
+pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused> {
+    let mut ended = app.queue.ended();
+    let (item, mut made) = blocking({
+        let app = Arc::clone(app);
+        move || {
+            let (prompt, made) = graph(&app, &recipe)?;
+            let mut extra = Map::new();
+            extra.insert("preview_method".to_owned(), json!("kept"));
+            let queued = submit(
+                &app,
+                Submission {
+                    prompt,
+                    id: None,
+                    client: None,
+                    place: QueuePlace::Behind,
+                    extra,
+                    targets: None,
+                },
+            )?;
+            Ok((queued.item, made))
+        }
+    })
+    .await?;
+    let guard = StopWhenDropped {
+        app: Arc::clone(app),
+        id: item.id.clone(),
+    };
+    while app.queue.is_active(&item.id) {
+        if ended.changed().await.is_err() {
+            break;
+        }
+    }
+    drop(guard);
+    let id = item.id.clone();
+    let journal = Arc::clone(app);
+    let history = blocking(move || Ok(journal.queue.journal.history_of(&id)?)).await?;
+    let entry = &history[&item.id];
+    let failed = |text: String| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text);
+    let messages = entry["status"]["messages"].as_array().into_iter().flatten();
+    for message in messages {
+        if message[0] == "execution_error" {
+            let text = message[1]["exception_message"].as_str().unwrap_or_default();
+            return Err(failed(text.to_owned()));
+        }
+    }
+    let files = entry["outputs"]["9"]["images"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    // A1111 gives back what an interrupted job had come to, and there is nothing here.
+    if files.is_empty() {
+        return Err(failed(
+            "the job was stopped before its picture was done".to_owned(),
+        ));
+    }
+    made.files = files;
+    Ok(made)
+}
+
+/// Stops a job that nobody waits for any more.
+struct StopWhenDropped {
+    app: Arc<App>,
+    id: String,
+}
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.app.queue.interrupt(Some(&self.id));
+        // One that waits is removed away from the thread that answers requests.
+        if self.app.queue.is_active(&self.id) {
+            let (app, id) = (Arc::clone(&self.app), self.id.clone());
+            tokio::task::spawn_blocking(move || app.queue.remove(Some(&[id])));
+        }
+    }
+}
+
+/// Keeps a picture that came in a request, and gives its name in the input folder.
+pub(crate) fn keep_input(app: &App, bytes: &[u8]) -> Result<String, Refused> {
+    let folder = app.folders.input.join("api");
+    let name = format!("{}.png", uuid::Uuid::new_v4());
+    let failed =
+        |e: &dyn std::fmt::Display| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
+    std::fs::create_dir_all(&folder).map_err(|e| failed(&e))?;
+    AtomicFile::replace(&folder.join(&name), bytes).map_err(|e| failed(&e))?;
+    Ok(format!("api/{name}"))
+}
+
+/// The name of a checkpoint as a client may write it: with or without its extension, and in any
+/// case. Names of models that are not here mean the default.
+fn model(app: &App, wanted: Option<&str>) -> String {
+    let names = app.models.names("checkpoints").unwrap_or_default();
+    let first = || names.first().cloned().unwrap_or_else(|| BUILTIN.to_owned());
+    let Some(wanted) = wanted else { return first() };
+    find(&names, wanted).unwrap_or_else(first)
+}
+
+/// The name in a list that is meant by what a client wrote.
+fn find(names: &[String], wanted: &str) -> Option<String> {
+    let stem = |name: &str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        stem.to_lowercase()
+    };
+    // A1111 writes a hash behind the name.
+    let wanted = wanted.split(" [").next().unwrap_or(wanted);
+    let exact = names.iter().find(|name| *name == wanted);
+    let found = exact.or_else(|| names.iter().find(|name| stem(name) == stem(wanted)));
+    found.cloned()
+}
+
+fn defaults(app: &App, model: &str) -> Result<Defaults, Refused> {
+    let path = app.models.find("checkpoints", model);
+    let path = path.map_err(|e| Refused::bad(e.to_string()))?;
+    let opened = Checkpoint::open(&path, None);
+    Ok(opened.map_err(|e| Refused::bad(e.to_string()))?.defaults())
+}
+
+/// The graph of a recipe, and what was decided for it.
+fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
+    let name = model(app, recipe.model.as_deref());
+    let defaults = defaults(app, &name)?;
+    let (width, height) = recipe.size.unwrap_or((defaults.size, defaults.size));
+    let steps = recipe.steps.unwrap_or(defaults.steps);
+    let cfg = recipe.cfg.unwrap_or(f64::from(defaults.cfg));
+    let sampler = recipe
+        .sampler
+        .clone()
+        .unwrap_or_else(|| defaults.sampler.to_owned());
+    let scheduler = recipe
+        .scheduler
+        .clone()
+        .unwrap_or_else(|| defaults.scheduler.to_owned());
+    let random = || uuid::Uuid::new_v4().as_u128() as u64 >> 11;
+    let seed = recipe.seed.unwrap_or_else(random);
+    let mut nodes = Map::new();
+    let mut node = |id: &str, class: &str, inputs: Value| {
+        nodes.insert(
+            id.to_owned(),
+            json!({ "class_type": class, "inputs": inputs }),
+        );
+        json!([id, 0])
+    };
+    node("4", "CheckpointLoaderSimple", json!({ "ckpt_name": name }));
+    let (mut diffusion, mut clip) = (json!(["4", 0]), json!(["4", 1]));
+    let vae = json!(["4", 2]);
+    let (prompt, loras) = without_loras(&recipe.prompt);
+    let names = app.models.names("loras").unwrap_or_default();
+    for (i, lora) in loras.iter().enumerate() {
+        let (wanted, strength) = lora.split_once(':').unwrap_or((lora, "1"));
+        let strength: f64 = strength
+            .split(':')
+            .next()
+            .and_then(|s| s.parse().ok())
+            .unwrap_or(1.0);
+        let found = find(&names, wanted);
+        let found = found.ok_or_else(|| Refused::bad(format!("there is no LoRA {wanted:?}")))?;
+        let id = (100 + i).to_string();
+        let inputs = json!({
+            "model": diffusion, "clip": clip, "lora_name": found,
+            "strength_model": strength, "strength_clip": strength,
+        });
+        diffusion = node(&id, "LoraLoader", inputs);
+        clip = json!([id, 1]);
+    }
+    let positive = node(
+        "6",
+        "CLIPTextEncode",
+        json!({ "text": prompt, "clip": clip }),
+    );
+    let negative = json!({ "text": recipe.negative, "clip": clip });
+    let negative = node("7", "CLIPTextEncode", negative);
+    let count = recipe.count.max(1);
+    let mut latent = match &recipe.start {
+        None => {
+            let size = json!({ "width": width, "height": height, "batch_size": count });
+            node("5", "EmptyLatentImage", size)
+        }
+        Some(start) => {
+            let image = node("20", "LoadImage", json!({ "image": start.image }));
+            let scaled = json!({
+                "image": image, "upscale_method": "lanczos", "width": width, "height": height,
+                "crop": "center",
+            });
+            let image = node("21", "ImageScale", scaled);
+            let latent = node("22", "VAEEncode", json!({ "pixels": image, "vae": vae }));
+            node(
+                "23",
+                "RepeatLatentBatch",
+                json!({ "samples": latent, "amount": count }),
+            )
+        }
+    };
+    let mask = recipe.start.as_ref().and_then(|start| start.mask.as_ref());
+    if let Some(mask) = mask {
+        let mask = node(
+            "24",
+            "LoadImageMask",
+            json!({ "image": mask, "channel": "red" }),
+        );
+        latent = node(
+            "25",
+            "SetLatentNoiseMask",
+            json!({ "samples": latent, "mask": mask }),
+        );
+    }
+    let sample = |latent: &Value, steps: usize, denoise: f64| {
+        json!({
+            "model": diffusion, "positive": positive, "negative": negative,
+            "latent_image": latent, "seed": seed, "steps": steps, "cfg": cfg,
+            "sampler_name": sampler, "scheduler": scheduler, "denoise": denoise,
+        })
+    };
+    let denoise = recipe.start.as_ref().map_or(1.0, |start| start.denoise);
+    let mut samples = node("3", "KSampler", sample(&latent, steps, denoise));
+    if let Some(hires) = recipe.hires {
+        let larger = json!({
+            "samples": samples, "upscale_method": "bislerp", "scale_by": hires.scale,
+        });
+        let larger = node("30", "LatentUpscaleBy", larger);
+        let second = sample(&larger, hires.steps.unwrap_or(steps), hires.denoise);
+        samples = node("31", "KSampler", second);
+    }
+    let images = node("8", "VAEDecode", json!({ "samples": samples, "vae": vae }));
+    node(
+        "9",
+        "SaveImage",
+        json!({ "images": images, "filename_prefix": "api/nino" }),
+    );
+    let made = Made {
+        files: Vec::new(),
+        seed,
+        model: name,
+        size: (width, height),
+        steps,
+        cfg,
+        sampler: sampler.clone(),
+        scheduler: scheduler.clone(),
+    };
+    Ok((Value::Object(nodes), made))
+}

@@ -1,0 +1,403 @@
+//! A1111's calls, as far as programs use them to make pictures.
+
+use super::{Routes, blocking, json};
+use crate::app::App;
+use crate::error::{Body, Refused};
+use crate::gallery;
+use crate::recipe::{self, Hires, Made, Recipe, Start, keep_input};
+use crate::routes::view::find_made;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use nino_engine::media::{Limits, load_picture};
+use nino_engine::{BUILTIN, Picture, SAMPLER_NAMES, SCHEDULER_NAMES, SamplerInfo, Scheduler};
+use nino_files::AtomicFile;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The setting that names the model, kept with the user's others.
+const MODEL: &str = "sd_model_checkpoint";
+const MOST_PICTURES: u64 = 64;
+
+pub(crate) fn routes() -> Routes {
+    Router::new()
+        .route("/sdapi/v1/txt2img", post(txt2img))
+        .route("/sdapi/v1/img2img", post(img2img))
+        .route("/sdapi/v1/progress", get(progress))
+        .route("/sdapi/v1/interrupt", post(interrupt))
+        .route("/sdapi/v1/options", get(options).post(set_options))
+        .route("/sdapi/v1/sd-models", get(models))
+        .route("/sdapi/v1/samplers", get(samplers))
+        .route("/sdapi/v1/schedulers", get(schedulers))
+        .route("/sdapi/v1/loras", get(loras))
+        .route("/sdapi/v1/upscalers", get(upscalers))
+        .route("/sdapi/v1/embeddings", get(embeddings))
+        .route("/sdapi/v1/png-info", post(png_info))
+}
+
+/// A1111's form of an error.
+fn told(refused: Refused) -> Refused {
+    let detail = match refused.body {
+        Body::Text(text) => text,
+        Body::Json(json) => {
+            let error = &json["error"];
+            let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
+            format!("{}: {}", text("message"), text("details"))
+        }
+    };
+    let error = if refused.status.is_client_error() {
+        "HTTPException"
+    } else {
+        "Error"
+    };
+    let body = json!({ "error": error, "detail": detail, "errors": detail, "body": "" });
+    Refused {
+        status: refused.status,
+        body: Body::Json(body),
+    }
+}
+
+fn unprocessable(text: impl Into<String>) -> Refused {
+    Refused::new(StatusCode::UNPROCESSABLE_ENTITY, text)
+}
+
+async fn txt2img(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
+    run(app, &body, false).await.map(Json).map_err(told)
+}
+
+async fn img2img(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
+    run(app, &body, true).await.map(Json).map_err(told)
+}
+
+async fn run(app: Arc<App>, body: &Bytes, from_picture: bool) -> Result<Value, Refused> {
+    let body = json(body)?;
+    let mut recipe = recipe_of(&body)?;
+    let kept = Arc::clone(&app);
+    let (recipe, body) = blocking(move || {
+        let app = kept;
+        recipe.model = recipe.model.or_else(|| chosen_model(&app));
+        if from_picture {
+            let (start, size) = start(&app, &body)?;
+            recipe.start = Some(start);
+            recipe.size = recipe.size.or(Some(size));
+        }
+        Ok((recipe, body))
+    })
+    .await?;
+    let prompts = (recipe.prompt.clone(), recipe.negative.clone());
+    let made = recipe::make(&app, recipe).await?;
+    let sends = body["send_images"] != false;
+    blocking(move || {
+        let images = made.files.iter().filter(|_| sends);
+        let images = images.map(|file| Ok(BASE64.encode(find_made(&app, file)?)));
+        let images = images.collect::<Result<Vec<String>, Refused>>()?;
+        let info = info(&made, &prompts.0, &prompts.1);
+        Ok(json!({ "images": images, "parameters": body, "info": info.to_string() }))
+    })
+    .await
+}
+
+fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
+    let text = |key: &str| body[key].as_str().filter(|text| !text.is_empty());
+    let number = |key: &str| body[key].as_u64().filter(|n| *n > 0);
+    let count = number("batch_size")
+        .unwrap_or(1)
+        .saturating_mul(number("n_iter").unwrap_or(1));
+    if count > MOST_PICTURES {
+        return Err(unprocessable(format!(
+            "{MOST_PICTURES} pictures are the most of a request"
+        )));
+    }
+    let sampler = text("sampler_name").or(text("sampler_index"));
+    let sampler = sampler.map(SamplerInfo::parse).transpose();
+    let sampler = sampler.map_err(|e| unprocessable(e.to_string()))?;
+    let scheduler = text("scheduler").filter(|s| !s.eq_ignore_ascii_case("automatic"));
+    let scheduler = scheduler.map(Scheduler::parse).transpose();
+    let scheduler = scheduler.map_err(|e| unprocessable(e.to_string()))?;
+    // A sampler without a schedule has the one that A1111 gives it.
+    let implied = sampler.map(|s| {
+        s.scheduler
+            .unwrap_or_else(|| Scheduler::automatic(s.sampler))
+    });
+    let scheduler = scheduler.or(implied);
+    let side = |key: &str| number(key).map(|n| n as usize);
+    let denoise = body["denoising_strength"].as_f64();
+    Ok(Recipe {
+        prompt: text("prompt").unwrap_or_default().to_owned(),
+        negative: text("negative_prompt").unwrap_or_default().to_owned(),
+        model: body["override_settings"][MODEL].as_str().map(str::to_owned),
+        size: side("width").zip(side("height")),
+        count: count as usize,
+        // Any negative seed, and none, is a new one.
+        seed: body["seed"].as_u64(),
+        steps: number("steps").map(|n| n as usize),
+        cfg: body["cfg_scale"].as_f64(),
+        sampler: sampler.map(|s| s.sampler.name.to_owned()),
+        scheduler: scheduler.map(|s| s.name().to_owned()),
+        start: None,
+        hires: (body["enable_hr"] == true).then(|| Hires {
+            scale: body["hr_scale"].as_f64().unwrap_or(2.0),
+            steps: number("hr_second_pass_steps").map(|n| n as usize),
+            denoise: denoise.unwrap_or(0.7),
+        }),
+    })
+}
+
+/// A picture in a request: base64, perhaps as a `data:` address.
+fn decoded(text: &str) -> Result<Vec<u8>, Refused> {
+    let data = match text.split_once(";base64,") {
+        Some((head, data)) if head.starts_with("data:") => data,
+        _ => text,
+    };
+    let bytes = BASE64.decode(data.trim());
+    bytes.map_err(|_| unprocessable("a picture is not in base64"))
+}
+
+fn start(app: &App, body: &Value) -> Result<(Start, (usize, usize)), Refused> {
+    let image = body["init_images"][0].as_str();
+    let image = image.ok_or_else(|| unprocessable("init_images has no picture"))?;
+    let (image, picture) = kept(app, &decoded(image)?)?;
+    let mask = match body["mask"].as_str().filter(|mask| !mask.is_empty()) {
+        None => None,
+        Some(mask) => {
+            let (_, mut mask) = kept(app, &decoded(mask)?)?;
+            // What is white is painted; a mask in color counts by its brightness.
+            let inverts = body["inpainting_mask_invert"].as_u64() == Some(1);
+            for pixel in mask.rgb.chunks_exact_mut(3) {
+                let grey = (u16::from(pixel[0]) + u16::from(pixel[1]) + u16::from(pixel[2])) / 3;
+                let grey = if inverts {
+                    255 - grey as u8
+                } else {
+                    grey as u8
+                };
+                pixel.fill(grey);
+            }
+            Some(keep_input(app, &nino_engine::media::png(&mask))?)
+        }
+    };
+    let start = Start {
+        image,
+        mask,
+        denoise: body["denoising_strength"]
+            .as_f64()
+            .unwrap_or(0.75)
+            .clamp(0.01, 1.0),
+    };
+    let whole = |side: usize| (side / 8 * 8).max(8);
+    Ok((start, (whole(picture.width), whole(picture.height))))
+}
+
+/// Keeps a picture that came in a request; an error where it is none.
+fn kept(app: &App, bytes: &[u8]) -> Result<(String, Picture), Refused> {
+    let name = keep_input(app, bytes)?;
+    let path = app.folders.input.join(&name);
+    let picture = load_picture(&path, &Limits::default());
+    Ok((name, picture.map_err(|e| unprocessable(e.to_string()))?))
+}
+
+/// A1111's line of parameters.
+fn line(made: &Made, prompt: &str, negative: &str, seed: u64) -> String {
+    let negative = match negative {
+        "" => String::new(),
+        negative => format!("\nNegative prompt: {negative}"),
+    };
+    let stem = made
+        .model
+        .rsplit_once('.')
+        .map_or(&*made.model, |(stem, _)| stem);
+    let (sampler, scheduler) = labels(made);
+    format!(
+        "{prompt}{negative}\nSteps: {}, Sampler: {sampler}, Schedule type: {scheduler}, \
+         CFG scale: {}, Seed: {seed}, Size: {}x{}, Model: {stem}",
+        made.steps, made.cfg, made.size.0, made.size.1
+    )
+}
+
+/// A1111's names of what was used.
+fn labels(made: &Made) -> (String, String) {
+    let sampler = SamplerInfo::parse(&made.sampler).map(|s| s.sampler.a1111_name());
+    let scheduler = Scheduler::parse(&made.scheduler).map(Scheduler::a1111_name);
+    (
+        sampler.unwrap_or(&made.sampler).to_owned(),
+        scheduler.unwrap_or(&made.scheduler).to_owned(),
+    )
+}
+
+fn info(made: &Made, prompt: &str, negative: &str) -> Value {
+    let count = made.files.len() as u64;
+    let seeds: Vec<u64> = (0..count).map(|i| made.seed.wrapping_add(i)).collect();
+    let lines = seeds.iter().map(|seed| line(made, prompt, negative, *seed));
+    json!({
+        "prompt": prompt,
+        "all_prompts": vec![prompt; made.files.len()],
+        "negative_prompt": negative,
+        "seed": made.seed,
+        "all_seeds": seeds,
+        "width": made.size.0,
+        "height": made.size.1,
+        "sampler_name": labels(made).0,
+        "cfg_scale": made.cfg,
+        "steps": made.steps,
+        "sd_model_name": made.model,
+        "infotexts": lines.collect::<Vec<_>>(),
+    })
+}
+
+async fn progress(State(app): State<Arc<App>>) -> Json<Value> {
+    let progress = app.progress().clone();
+    let runs = app.queue.is_active(&progress.id);
+    let share = if runs && progress.total > 0 {
+        progress.done as f64 / progress.total as f64
+    } else {
+        0.0
+    };
+    let since = progress
+        .since
+        .map_or(0.0, |since| since.elapsed().as_secs_f64());
+    let left = if share > 0.0 {
+        since / share - since
+    } else {
+        0.0
+    };
+    let image = (runs && !progress.jpeg.is_empty()).then(|| BASE64.encode(&progress.jpeg));
+    Json(json!({
+        "progress": share,
+        "eta_relative": left,
+        "state": {
+            "skipped": false,
+            "interrupted": false,
+            "job": if runs { &progress.id } else { "" },
+            "job_count": app.queue.remaining(),
+            "job_no": 0,
+            "sampling_step": progress.done,
+            "sampling_steps": progress.total,
+        },
+        "current_image": image,
+        "textinfo": null,
+    }))
+}
+
+async fn interrupt(State(app): State<Arc<App>>) -> Json<Value> {
+    app.queue.interrupt(None);
+    Json(json!({}))
+}
+
+/// The model that a client chose by `/options`.
+fn chosen_model(app: &App) -> Option<String> {
+    let setting = super::user::read_settings(app).remove(MODEL)?;
+    setting.as_str().map(str::to_owned)
+}
+
+async fn options(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
+    let model = blocking(move || {
+        let names = app.models.names("checkpoints").unwrap_or_default();
+        let first = || names.first().cloned().unwrap_or_else(|| BUILTIN.to_owned());
+        Ok(chosen_model(&app).unwrap_or_else(first))
+    });
+    Ok(Json(
+        json!({ "sd_model_checkpoint": model.await?, "samples_format": "png" }),
+    ))
+}
+
+async fn set_options(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
+    let body = json(&body)?;
+    if let Some(model) = body[MODEL].as_str() {
+        let change = std::iter::once((MODEL.to_owned(), json!(model))).collect();
+        super::user::change_settings(app, change).await?;
+    }
+    Ok(Json(Value::Null))
+}
+
+async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
+    let names = blocking(move || Ok(app.models.names("checkpoints").unwrap_or_default())).await?;
+    let each = names.iter().map(|name| {
+        let stem = name.rsplit_once('.').map_or(&**name, |(stem, _)| stem);
+        json!({
+            "title": name, "model_name": stem, "hash": null, "sha256": null, "filename": name,
+            "config": null,
+        })
+    });
+    Ok(Json(each.collect()))
+}
+
+async fn samplers() -> Json<Value> {
+    let each = SAMPLER_NAMES.iter().map(|name| {
+        json!({ "name": name.a1111.unwrap_or(name.name), "aliases": [name.name], "options": {} })
+    });
+    Json(each.collect())
+}
+
+async fn schedulers() -> Json<Value> {
+    let each = SCHEDULER_NAMES.iter().map(|name| {
+        json!({
+            "name": name.name, "label": name.a1111.unwrap_or(name.name), "aliases": null,
+            "default_rho": -1, "need_inner_model": false,
+        })
+    });
+    Json(each.collect())
+}
+
+async fn loras(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
+    let names = blocking(move || Ok(app.models.names("loras").unwrap_or_default())).await?;
+    let each = names.iter().map(|name| {
+        let stem = name.rsplit_once('.').map_or(&**name, |(stem, _)| stem);
+        json!({ "name": stem, "alias": stem, "path": name, "metadata": {} })
+    });
+    Ok(Json(each.collect()))
+}
+
+async fn upscalers() -> Json<Value> {
+    let latent = json!({
+        "name": "Latent", "model_name": null, "model_path": null, "model_url": null, "scale": 4,
+    });
+    Json(json!([latent]))
+}
+
+async fn embeddings(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
+    let names = blocking(move || Ok(app.models.names("embeddings").unwrap_or_default())).await?;
+    let each = names.iter().map(|name| {
+        let stem = name.rsplit_once('.').map_or(&**name, |(stem, _)| stem);
+        (
+            stem.to_owned(),
+            json!({ "step": null, "shape": null, "vectors": null }),
+        )
+    });
+    let loaded: serde_json::Map<String, Value> = each.collect();
+    Ok(Json(json!({ "loaded": loaded, "skipped": {} })))
+}
+
+/// What a picture says of how it was made.
+async fn png_info(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
+    let body = json(&body)?;
+    let found = blocking(move || {
+        let bytes = decoded(body["image"].as_str().unwrap_or_default())?;
+        let path = app
+            .folders
+            .temp
+            .join(format!("info-{}", uuid::Uuid::new_v4()));
+        let written = AtomicFile::replace(&path, &bytes);
+        written.map_err(|e| Refused::bad(e.to_string()))?;
+        let texts = nino_engine::media::read_text(
+            &path,
+            &["parameters", "prompt", "workflow"],
+            &Limits::default(),
+        );
+        let about = gallery::made_with(&path);
+        let _ = std::fs::remove_file(&path);
+        let texts = texts.map_err(|e| unprocessable(e.to_string()))?.found;
+        let items: serde_json::Map<String, Value> = texts
+            .into_iter()
+            .map(|(key, text)| (key, json!(text)))
+            .collect();
+        let info = items
+            .get("parameters")
+            .cloned()
+            .unwrap_or_else(|| json!(""));
+        Ok(json!({ "info": info, "items": items, "parameters": about["settings"] }))
+    });
+    found.await.map(Json).map_err(told)
+}

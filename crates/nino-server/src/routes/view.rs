@@ -1,0 +1,190 @@
+//! Files that clients look at. What is here may have been brought by anybody, so nothing is sent as
+//! something that browsers run.
+
+use super::blocking;
+use crate::app::App;
+use crate::error::Refused;
+use crate::folders::{self, Folders};
+use crate::pictures;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
+};
+use axum::http::{Response, StatusCode};
+use nino_engine::media::{Limits, load_with_alpha};
+use nino_engine::{Mask, Picture};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a file that are read at once.
+const PIECE: usize = 256 << 10;
+
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    filename: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    subfolder: Option<String>,
+    preview: Option<String>,
+    channel: Option<String>,
+}
+
+pub(crate) async fn view(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Refused> {
+    let (asked, path) = blocking(move || {
+        let path = find(&app, &asked)?;
+        Ok((asked, path))
+    })
+    .await?;
+    let made = blocking({
+        let path = path.clone();
+        move || made(&asked, &path)
+    });
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    if let Some((kind, bytes)) = made.await? {
+        let length = bytes.len() as u64;
+        return Ok(reply(&name, kind, length, Body::from(bytes)));
+    }
+    let missing = |_| Refused::not_found("there is no such file");
+    let file = tokio::fs::File::open(&path).await.map_err(missing)?;
+    let about = file.metadata().await.map_err(missing)?;
+    let changed = super::files::modified(&about).to_bits();
+    let tag = format!("\"{:x}-{changed:x}\"", about.len());
+    let mut response = if headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|known| known == tag.as_str())
+    {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        let body = Body::from_stream(pieces(file));
+        reply(&name, pictures::content_type(&name), about.len(), body)
+    };
+    let headers = response.headers_mut();
+    headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (ETAG, tag)));
+    no_scripts(&mut response);
+    Ok(response)
+}
+
+/// The file that is asked for.
+fn find(app: &App, asked: &Asked) -> Result<PathBuf, Refused> {
+    let name = asked.filename.as_deref().unwrap_or_default();
+    let (name, annotated) = Folders::annotated(name);
+    if name.is_empty() || name.starts_with('/') || name.contains("..") {
+        return Err(Refused::bad("no file is named"));
+    }
+    let kind = annotated.or(asked.kind.as_deref()).unwrap_or("output");
+    let base = app.folders.of_type(kind);
+    let base = base.ok_or_else(|| Refused::bad("the type is input, output or temp"))?;
+    folders::file(
+        base,
+        &[asked.subfolder.as_deref().unwrap_or_default(), name],
+    )
+}
+
+/// The bytes of a file as history names it.
+pub(crate) fn find_made(app: &App, file: &serde_json::Value) -> Result<Vec<u8>, Refused> {
+    let text = |key: &str| file[key].as_str().unwrap_or_default();
+    let base = app.folders.of_type(text("type"));
+    let gone = || Refused::not_found("the picture is not there any more");
+    let path = folders::file(
+        base.ok_or_else(gone)?,
+        &[text("subfolder"), text("filename")],
+    )?;
+    std::fs::read(path).map_err(|_| gone())
+}
+
+/// A picture in another form, where one is asked for.
+fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, Refused> {
+    let load = || -> Result<(Picture, Option<Mask>), Refused> {
+        load_with_alpha(path, &Limits::default()).map_err(|e| Refused::bad(e.to_string()))
+    };
+    let failed = |_| Refused::bad("the picture cannot be written in this form");
+    if let Some(preview) = &asked.preview {
+        let (format, quality) = preview.split_once(';').unwrap_or((preview, "90"));
+        let quality = quality.parse().unwrap_or(90);
+        let (picture, _) = load()?;
+        let (kind, extension) = match format {
+            "jpeg" | "jpg" => ("image/jpeg", "jpg"),
+            _ => ("image/webp", "webp"),
+        };
+        let bytes = pictures::encode(&picture, extension, quality);
+        return Ok(Some((kind, bytes.map_err(failed)?)));
+    }
+    let clear = |picture: &Picture| Mask {
+        width: picture.width,
+        height: picture.height,
+        values: vec![0.0; picture.width * picture.height],
+    };
+    match asked.channel.as_deref() {
+        Some("rgb") => {
+            let (picture, _) = load()?;
+            Ok(Some(("image/png", nino_engine::media::png(&picture))))
+        }
+        Some("a") => {
+            let (picture, alpha) = load()?;
+            let alpha = alpha.unwrap_or_else(|| clear(&picture));
+            let black = Picture::new(picture.width, picture.height);
+            let png = pictures::png_with_alpha(&black, &alpha, &[]);
+            let png = png.map_err(|_| Refused::bad("the transparency cannot be written"))?;
+            Ok(Some(("image/png", png)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A file of a type that browsers may show; others they are to save.
+fn reply(name: &str, kind: &'static str, length: u64, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    // A file may be written again under its name.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let shown = if kind == "application/octet-stream" {
+        "attachment"
+    } else {
+        "inline"
+    };
+    let plain = |c: char| if is_plain(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    let disposition = HeaderValue::from_str(&format!("{shown}; filename=\"{name}\""));
+    headers.extend(disposition.ok().map(|value| (CONTENT_DISPOSITION, value)));
+    response
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_graphic() && !matches!(c, '"' | '\\') || c == ' '
+}
+
+/// Whatever the file is, it runs nothing in the server's name.
+pub(crate) fn no_scripts(response: &mut Response<Body>) {
+    let policy = HeaderValue::from_static("sandbox; default-src 'none'");
+    response
+        .headers_mut()
+        .insert(CONTENT_SECURITY_POLICY, policy);
+}
+
+/// A file in pieces, so that a slow client holds one of them and not the file.
+pub(crate) fn pieces(
+    file: tokio::fs::File,
+) -> impl futures_util::Stream<Item = std::io::Result<bytes::Bytes>> {
+    futures_util::stream::try_unfold(file, |mut file| async move {
+        use tokio::io::AsyncReadExt;
+        let mut piece = vec![0; PIECE];
+        let read = file.read(&mut piece).await?;
+        piece.truncate(read);
+        Ok((read > 0).then(|| (piece.into(), file)))
+    })
+}

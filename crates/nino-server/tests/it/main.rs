@@ -1,0 +1,15 @@
+//! A server on a real socket with the built-in model, asked as clients ask it.
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod client;
+mod clients;
+mod comfy;
+mod dialects;
+mod hostile;
+#[path = "../../../nino-engine/src/tests/made.rs"]
+mod made;
+mod models;
+mod page;
+mod restart;
+mod workflows;
