@@ -5,8 +5,8 @@ use crate::folders::{self, Folders};
 use crate::job::Item;
 use crate::pictures;
 use nino_engine::Image;
-use nino_engine::media::write_picture;
-use nino_workflow::{Folder, Host, HostError, Latents, Made, Output, SampledLatent};
+use nino_engine::media::{Stop, write_picture};
+use nino_workflow::{Clip, Folder, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,19 @@ impl<'a> ServerHost<'a> {
         let count = &self.app.counts.pictures;
         count.fetch_add(images.len() as u64, Ordering::Relaxed);
         Ok(json!({ "images": files }))
+    }
+
+    /// Writes a clip, and says where it is as ComfyUI does.
+    fn clip(&self, clip: &Clip, output: &Output<'_>) -> Result<Value, HostError> {
+        let size = clip.images.first().map_or((0, 0), |i| (i.width, i.height));
+        let naming = self.app.naming.lock();
+        let _naming = naming.unwrap_or_else(PoisonError::into_inner);
+        let extension = Clip::extension(output.class);
+        let name = self.name("output", &output.prefix, size, extension)?;
+        let written = clip.write(&name.path, Stop::never());
+        written.map_err(HostError::new)?;
+        self.app.counts.pictures.fetch_add(1, Ordering::Relaxed);
+        Ok(json!({ "images": [name.to_json("output")], "animated": [true] }))
     }
 
     fn latent(&self, latents: &Latents, prefix: &str) -> Result<Value, HostError> {
@@ -241,6 +254,7 @@ impl Host for ServerHost<'_> {
                 Ok(json!({}))
             }
             Made::Latent(latents) => self.latent(latents, &output.prefix),
+            Made::Clip(clip) => self.clip(clip, output),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What flows between nodes. Cloning a value is cheap: what is large is shared.
 
 use crate::types::Socket;
+use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
     Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask,
     Rng, SamplerInfo, SamplerOptions, TextEncoders, VaeFile,
@@ -60,6 +61,38 @@ pub struct Clip {
     pub images: Arc<Vec<Image>>,
     /// Frames a second.
     pub fps: f64,
+}
+
+impl Clip {
+    /// The extension of the file that an output node of this class writes.
+    pub fn extension(class: &str) -> &'static str {
+        let has_ffmpeg = can_write_video(Path::new("clip.mp4")).is_ok();
+        match class {
+            "SaveAnimatedWEBP" => "webp",
+            "SaveAnimatedPNG" => "apng",
+            _ if has_ffmpeg => "mp4",
+            _ => "webp",
+        }
+    }
+
+    /// Writes the frames to a file; nothing where there are none.
+    pub fn write(&self, path: &Path, stop: Stop) -> Result<(), MediaError> {
+        let Some(first) = self.images.first() else {
+            return Ok(());
+        };
+        let format = ClipFormat {
+            width: first.width,
+            height: first.height,
+            n_frames: self.images.len(),
+            fps: self.fps,
+            stop,
+        };
+        let mut sink = create_video(path, &format)?;
+        for image in self.images.iter() {
+            sink.frame(&image.to_picture())?;
+        }
+        sink.finish()
+    }
 }
 
 /// A sampler with what it is told.

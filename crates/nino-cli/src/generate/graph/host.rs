@@ -9,7 +9,6 @@ use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
 use crate::interrupt;
 use crate::naming::{Words, numbered};
-use nino_engine::media::{ClipFormat, MediaError, can_write_video, create_video};
 use nino_engine::{EngineError, Image, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
 use nino_workflow::{Clip, Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
@@ -139,19 +138,13 @@ impl<'a> CliHost<'a> {
 
     /// Writes a clip in the format that its node says, or in one that can be written here.
     fn clip(&mut self, clip: &Clip, class: &str) -> Result<(), HostError> {
-        let has_ffmpeg = can_write_video(Path::new("clip.mp4")).is_ok();
-        let extension = match class {
-            "SaveAnimatedWEBP" => "webp",
-            "SaveAnimatedPNG" => "apng",
-            _ if has_ffmpeg => "mp4",
-            _ => "webp",
-        };
+        let extension = Clip::extension(class);
         let path = self.run.path.with_extension(extension);
         let path = match self.run.outputs {
             1 => path,
             _ => numbered(&path, self.run.pictures),
         };
-        let written = write_clip(&path, clip);
+        let written = clip.write(&path, interrupt::stop());
         written.map_err(|e| HostError::new(e.to_string()))?;
         self.run.pictures += 1;
         self.files.push(path);
@@ -167,24 +160,6 @@ impl<'a> CliHost<'a> {
         self.files.push(path);
         Ok(())
     }
-}
-
-fn write_clip(path: &Path, clip: &Clip) -> Result<(), MediaError> {
-    let Some(first) = clip.images.first() else {
-        return Ok(());
-    };
-    let format = ClipFormat {
-        width: first.width,
-        height: first.height,
-        n_frames: clip.images.len(),
-        fps: clip.fps,
-        stop: interrupt::stop(),
-    };
-    let mut sink = create_video(path, &format)?;
-    for image in clip.images.iter() {
-        sink.frame(&image.to_picture())?;
-    }
-    sink.finish()
 }
 
 /// The file that a graph means by a name in a folder.
