@@ -79,3 +79,82 @@ fn object_info_is_as_clients_read_it() {
     assert_eq!(info["input"]["required"]["ckpt_name"][0][0], "a");
     assert_eq!(info["output_name"][2], "VAE");
 }
+
+/// Inputs that take fewer choices than ComfyUI's, because the others mean models or encodings that
+/// are not known here.
+const FEWER: [&str; 4] = ["type", "weight_dtype", "sampling", "device"];
+
+/// Inputs and outputs have ComfyUI's names, order, types, defaults and limits.
+#[test]
+fn nodes_are_comfyuis() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../goldens/nodes/comfyui.json"
+    );
+    let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for def in all() {
+        // ComfyUI-GGUF's nodes, and those of pages, are not among the core's.
+        let Some(theirs) = golden.get(def.class) else {
+            continue;
+        };
+        compared += 1;
+        let ours = def.object_info(&Nothing);
+        let class = def.class;
+        if ours["output"] != theirs["output"] {
+            wrong.push(format!(
+                "{class}: output {} for {}",
+                ours["output"], theirs["output"]
+            ));
+        }
+        for need in ["required", "optional"] {
+            let theirs = theirs[need].as_array().unwrap();
+            let names: Vec<&Value> = theirs.iter().map(|input| &input[0]).collect();
+            let order = &ours["input_order"][need];
+            if serde_json::json!(names) != *order {
+                wrong.push(format!("{class}: {need} {order} for {names:?}"));
+                continue;
+            }
+            for input in theirs {
+                let name = input[0].as_str().unwrap();
+                differences(
+                    &format!("{class}.{name}"),
+                    &ours["input"][need][name],
+                    input,
+                    &mut wrong,
+                );
+            }
+        }
+    }
+    assert!(compared > 60, "{compared}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is different of one input.
+fn differences(place: &str, ours: &Value, theirs: &Value, wrong: &mut Vec<String>) {
+    let is_fewer = FEWER
+        .iter()
+        .any(|name| place.ends_with(&format!(".{name}")));
+    let (kind, wanted) = (&ours[0], &theirs[1]);
+    match (kind.as_array(), wanted.as_array()) {
+        (Some(ours), Some(theirs)) if is_fewer => {
+            let unknown = ours.iter().filter(|option| !theirs.contains(option));
+            wrong.extend(unknown.map(|option| format!("{place}: {option} is not ComfyUI's")));
+        }
+        // Lists of files have what lies in a folder.
+        (Some(ours), Some(_)) if *ours == ["a"] || place.ends_with("_name") => {}
+        _ if kind != wanted => wrong.push(format!("{place}: {kind} for {wanted}")),
+        _ => {}
+    }
+    for key in ["default", "min", "max", "round", "control_after_generate"] {
+        let number = |value: &Value| value.as_f64().map(f64::to_bits);
+        let (found, wanted) = (&ours[1][key], &theirs[2][key]);
+        // A default that ComfyUI leaves to its page is not held against ours.
+        let is_left = key == "default" && wanted.is_null();
+        let same = found == wanted || number(found).is_some() && number(found) == number(wanted);
+        if !(same || is_left) && kind.is_string() {
+            wrong.push(format!("{place}: {key} {found} for {wanted}"));
+        }
+    }
+}
