@@ -6,6 +6,7 @@ In `tiny_wan.safetensors`, all f32:
 
 text/<case>/context        every 13th number of the conditioning, and `shape`: tokens and width
 t2v/<sampler>/<scheduler>/<shift>/<cfg>    latents after 6 steps, 9 frames of 48x32
+zero_star                  the path with CFGZeroStar
 experts                    two KSamplerAdvanced nodes: 2 of 4 steps by one model, the others by a deeper one
 image/start, image/end     pictures [h, w, 3] of other sizes; `image/clip` [9, h, w, 3], `image/mask` [9, h, w]
 states                     what CLIP would say of a picture, [6, 1280]
@@ -41,6 +42,7 @@ for kind in ("WAN21_T2V", "WAN21_I2V", "WAN21_Vace", "WAN22_T2V"):
 
 sys.modules.setdefault("nodes", SimpleNamespace(MAX_RESOLUTION=16384))
 from comfy_extras import nodes_wan as nodes  # noqa: E402
+from comfy_extras.nodes_cfg import CFGZeroStar  # noqa: E402
 from comfy_extras.nodes_model_advanced import ModelSamplingSD3  # noqa: E402
 
 
@@ -89,6 +91,9 @@ def main(folder):
     for sampler, scheduler, shift, cfg in [("uni_pc", "simple", None, 6.0), ("euler", "simple", 5.0, 1.0), ("dpmpp_2m", "beta", 8.0, 5.0)]:
         told = dict(sampler=sampler, scheduler=scheduler, shift=shift, cfg=cfg)
         keep(f"t2v/{sampler}/{scheduler}/{shift or 'usual'}/{cfg}", sample(model, *sides, empty, **told))
+
+    zero_star = CFGZeroStar.execute(model).args[0]
+    keep("zero_star", sample(zero_star, *sides, empty, cfg=5.0))
 
     low = other("tiny_wan_low")
     half = sample(model, *sides, empty, cfg=3.5, shift=5.0, steps=4, window=(0, 2, True))

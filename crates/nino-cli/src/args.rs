@@ -37,7 +37,7 @@ pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
     TileArg,
 };
-pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs};
+pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs, VideoSamplingArgs};
 
 #[derive(Debug, Parser)]
 #[command(

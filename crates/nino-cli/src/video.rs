@@ -28,7 +28,7 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     if args.model.model.is_none() {
         return between::run(args, &choice, env, printer);
     }
-    let model = model::open(&args.model, args.sampling.shift, &choice, env)?;
+    let model = model::open(&args.model, &args.sampling, &choice, env)?;
     let mut wanted = wanted(args, &model, &choice, env)?;
     let output = Output::new(args, &model, &wanted)?;
     let opened = device::open(&choice)?;
@@ -80,7 +80,8 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
         image.as_ref().map(sum)
     };
     format!(
-        "{names:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{names:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        model.high.cfg_zero_star,
         request.prompt,
         request.negative,
         request.seed,

@@ -275,6 +275,9 @@ impl Run<'_> {
                 image_len: shape.item_len(),
             });
         }
+        if model.cfg_zero_star {
+            guided = guided.with_zero_star(shape.item_len());
+        }
         let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
             if let Some(sigma) = sigma {

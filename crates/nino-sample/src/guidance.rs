@@ -24,6 +24,8 @@ pub struct Guided<'a, N> {
     model: &'a ModelSampling,
     cfg: f32,
     rescale: Option<Rescale>,
+    /// Values per picture or clip, where CFG-Zero* is on.
+    zero_star: Option<usize>,
     input: Vec<f32>,
     negative: Vec<f32>,
 }
@@ -45,6 +47,7 @@ impl<'a, N: Network> Guided<'a, N> {
             model,
             cfg,
             rescale: None,
+            zero_star: None,
             input: Vec::new(),
             negative: Vec::new(),
         }
@@ -53,6 +56,14 @@ impl<'a, N: Network> Guided<'a, N> {
     #[must_use]
     pub fn with_rescale(mut self, rescale: Rescale) -> Self {
         self.rescale = Some(rescale);
+        self
+    }
+
+    /// With CFG-Zero* (Fan et al. 2025): the negative's part is scaled to what of it the positive
+    /// has. `image_len` are the values per picture or clip.
+    #[must_use]
+    pub fn with_zero_star(mut self, image_len: usize) -> Self {
+        self.zero_star = Some(image_len);
         self
     }
 }
@@ -84,12 +95,41 @@ impl<N: Network> Denoise for Guided<'_, N> {
             .forward(&self.input, timestep, out.denoised, Some(negative))?;
         to_x0(out.denoised);
         to_x0(negative);
+        let scales = self
+            .zero_star
+            .map(|len| zero_star_scales(x, out.denoised, negative, len.max(1)));
         match self.rescale {
             Some(rescale) => combine_rescaled(x, sigma, self.cfg, rescale, out.denoised, negative),
             None => combine(self.cfg, out.denoised, negative),
         }
+        if let (Some(scales), Some(len)) = (scales, self.zero_star) {
+            let images = out.denoised.chunks_mut(len.max(1));
+            for ((guided, negative), scale) in images.zip(negative.chunks(len.max(1))).zip(scales) {
+                let more = (1.0 - scale) * (self.cfg - 1.0);
+                let pairs = guided.iter_mut().zip(negative);
+                pairs.for_each(|(g, n)| *g += n * more);
+            }
+        }
         Ok(())
     }
+}
+
+/// How much of the negative's way from x0 to `x` the positive's has, for each picture or clip.
+fn zero_star_scales(x: &[f32], positive: &[f32], negative: &[f32], len: usize) -> Vec<f32> {
+    let images = x
+        .chunks(len)
+        .zip(positive.chunks(len))
+        .zip(negative.chunks(len));
+    let scale = |((x, p), n): ((&[f32], &[f32]), &[f32])| {
+        let ways = x.iter().zip(p).zip(n).map(|((x, p), n)| (x - p, x - n));
+        let (mut dot, mut square) = (0.0, 0.0);
+        for (p, n) in ways {
+            dot += f64::from(p) * f64::from(n);
+            square += f64::from(n) * f64::from(n);
+        }
+        (dot / (square + 1e-8)) as f32
+    };
+    images.map(scale).collect()
 }
 
 /// Whether guidance by `cfg` looks at the negative prompt at all.

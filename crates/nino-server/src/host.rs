@@ -5,8 +5,8 @@ use crate::folders::{self, Folders};
 use crate::job::Item;
 use crate::pictures;
 use nino_engine::Image;
-use nino_engine::media::write_picture;
-use nino_workflow::{Folder, Host, HostError, Latents, Made, Output, SampledLatent};
+use nino_engine::media::{Stop, write_picture};
+use nino_workflow::{Clip, Folder, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,17 @@ impl<'a> ServerHost<'a> {
         let count = &self.app.counts.pictures;
         count.fetch_add(images.len() as u64, Ordering::Relaxed);
         Ok(json!({ "images": files }))
+    }
+
+    fn clip(&self, clip: &Clip, class: &str, prefix: &str) -> Result<Value, HostError> {
+        let naming = self.app.naming.lock();
+        let _naming = naming.unwrap_or_else(PoisonError::into_inner);
+        let first = clip.images.first();
+        let size = first.map_or((0, 0), |image| (image.width, image.height));
+        let name = self.name("output", prefix, size, Clip::extension(class))?;
+        clip.write(&name.path, Stop::never())
+            .map_err(HostError::new)?;
+        Ok(json!({ "images": [name.to_json("output")], "animated": [true] }))
     }
 
     fn latent(&self, latents: &Latents, prefix: &str) -> Result<Value, HostError> {
@@ -241,6 +252,7 @@ impl Host for ServerHost<'_> {
                 Ok(json!({}))
             }
             Made::Latent(latents) => self.latent(latents, &output.prefix),
+            Made::Clip(clip) => self.clip(clip, output.class, &output.prefix),
         }
     }
 

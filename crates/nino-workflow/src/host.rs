@@ -1,6 +1,6 @@
 //! What a graph needs of the program it runs in: files by name, and a place for what it makes.
 
-use crate::value::Latents;
+use crate::value::{Clip, Latents};
 use nino_engine::{Image, Latent, Reached};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ pub enum Folder {
     TextEncoders,
     Vae,
     Loras,
+    ClipVision,
     /// Pictures and masks to start from.
     InputImages,
     /// Latents to start from.
@@ -28,6 +29,7 @@ impl Folder {
             Folder::TextEncoders => "text_encoders",
             Folder::Vae => "vae",
             Folder::Loras => "loras",
+            Folder::ClipVision => "clip_vision",
             Folder::InputImages | Folder::InputLatents => "input",
         }
     }
@@ -102,4 +104,6 @@ pub enum Made {
     /// Pictures for the program that sent the graph, and for no file.
     Sent(Arc<Vec<Image>>),
     Latent(Arc<Latents>),
+    /// Frames to keep as a clip.
+    Clip(Arc<Clip>),
 }

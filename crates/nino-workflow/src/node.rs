@@ -332,6 +332,9 @@ pub(crate) mod table {
             Socket::Sampler => "SAMPLER",
             Socket::Noise => "NOISE",
             Socket::Guider => "GUIDER",
+            Socket::ClipVision => "CLIP_VISION",
+            Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::Video => "VIDEO",
             _ => "*",
         };
         OutputDef { name, socket }

@@ -18,10 +18,13 @@ mod samplers;
 mod sigmas;
 mod text;
 mod vae;
+mod video;
+mod vision;
+mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 16] = [
+static FAMILIES: [&[NodeDef]; 19] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -37,6 +40,9 @@ static FAMILIES: [&[NodeDef]; 16] = [
     image::NODES,
     mask::NODES,
     output::NODES,
+    video::NODES,
+    vision::NODES,
+    wan::NODES,
     pass::NODES,
 ];
 

@@ -1,9 +1,10 @@
 //! What flows between nodes. Cloning a value is cheap: what is large is shared.
 
 use crate::types::Socket;
+use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
-    Conditioning, DiffusionModel, Image, Latent, Mask, Rng, SamplerInfo, SamplerOptions,
-    TextEncoders, VaeFile,
+    Conditioning, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask, Rng, SamplerInfo,
+    SamplerOptions, TextEncoders, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub enum Value {
     Sampler(Arc<Sampler>),
     Noise(Noise),
     Guider(Arc<Guider>),
+    ClipVision(Arc<ImageEncoder>),
+    ClipVisionOutput(Arc<ImageStates>),
+    Video(Arc<Clip>),
     /// Wide enough for every seed and for what is out of range.
     Int(i128),
     Float(f64),
@@ -44,8 +48,50 @@ pub struct Latents {
     pub latent: Latent,
     /// 1 where to paint, in pixels or latent pixels; everywhere when `None`.
     pub noise_mask: Option<Arc<Vec<Mask>>>,
+    /// Of a clip, how much each latent frame is to be made; all of them when it is empty.
+    pub frame_mask: Vec<f32>,
     /// Where in a larger batch these latents were, which says what noise they get.
     pub batch_index: Option<Vec<usize>>,
+}
+
+/// Frames with how fast they are shown. ComfyUI's VIDEO.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    pub images: Arc<Vec<Image>>,
+    /// Frames a second.
+    pub fps: f64,
+}
+
+impl Clip {
+    /// The extension of the file that a node of this class keeps a clip in: its own format, or one
+    /// that can be written here.
+    pub fn extension(class: &str) -> &'static str {
+        match class {
+            "SaveAnimatedWEBP" => "webp",
+            "SaveAnimatedPNG" => "apng",
+            _ if can_write_video(Path::new("clip.mp4")).is_ok() => "mp4",
+            _ => "webp",
+        }
+    }
+
+    /// Writes it in the format that the path's extension says. `stop` ends an ffmpeg that writes.
+    pub fn write(&self, path: &Path, stop: Stop) -> Result<(), MediaError> {
+        let Some(first) = self.images.first() else {
+            return Ok(());
+        };
+        let format = ClipFormat {
+            width: first.width,
+            height: first.height,
+            n_frames: self.images.len(),
+            fps: self.fps,
+            stop,
+        };
+        let mut sink = create_video(path, &format)?;
+        for image in self.images.iter() {
+            sink.frame(&image.to_picture())?;
+        }
+        sink.finish()
+    }
 }
 
 /// A sampler with what it is told.
@@ -88,6 +134,9 @@ impl Value {
             Value::Sampler(_) => Socket::Sampler,
             Value::Noise(_) => Socket::Noise,
             Value::Guider(_) => Socket::Guider,
+            Value::ClipVision(_) => Socket::ClipVision,
+            Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
+            Value::Video(_) => Socket::Video,
             Value::Int(_) => Socket::Int,
             Value::Float(_) => Socket::Float,
             Value::Text(_) => Socket::String,
@@ -101,6 +150,7 @@ impl Value {
         Value::from(Latents {
             latent,
             noise_mask: None,
+            frame_mask: Vec::new(),
             batch_index: None,
         })
     }

@@ -40,6 +40,9 @@ pub(crate) struct BenchGenerateArgs {
     /// Checkpoint file or diffusers folder [default: built-in descriptions with made-up weights]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+    /// Rows of clips instead: steps of Wan's transformers, and single blocks of them
+    #[arg(long, conflicts_with = "model")]
+    pub(crate) video: bool,
     /// Only rows whose name contains this, such as "unet sd15" or q8_0
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
@@ -70,6 +73,9 @@ Examples:
   nino bench generate --filter picture --steps 20
   # Flux.1 dev with half of its weights in host memory
   nino bench generate --filter \"flux dev 1024x1024 512 tokens f16\" --budget 8GiB
+  # A block of Wan 1.3B at full width, and a whole step of it
+  nino bench generate --video --filter \"block 1.3b 17 frames\"
+  nino bench generate --video --filter \"step 1.3b 81 frames\"
   nino bench generate --filter \"sd15 512x512 batch 2 q4_k\" --quality
   nino bench generate --model sd15.safetensors --json > generate.json
 

@@ -123,6 +123,9 @@ pub(crate) struct VideoSamplingArgs {
     /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: 5]
     #[arg(long, value_name = "N", value_parser = number(-100.0..=100.0))]
     pub(crate) cfg: Option<f64>,
+    /// Scale the negative prompt's part to what of it the prompt's has, as ComfyUI's CFGZeroStar
+    #[arg(long)]
+    pub(crate) cfg_zero_star: bool,
     /// Where most steps are spent: larger is at more noise, as ComfyUI's ModelSamplingSD3
     /// [default: 8]
     #[arg(long, value_name = "N", value_parser = number(0.01..=100.0))]
@@ -156,22 +159,22 @@ Examples:
   # Nothing downloaded: pictures in between two of the built-in model
   nino video a jumping frog
   # Words alone
-  nino video \"a fox in deep snow\" -m wan2.1_t2v_1.3B_fp16 --frames 33 -o fox.mp4
+  nino video \"a fox in deep snow\" -m wan2.1_t2v_1.3B_fp16 --frames 33
   # A picture that begins to move; the expert for low noise is found beside this one
-  nino video \"the fox turns its head\" -m wan2.2_i2v_high_noise_14B_fp8_scaled --image fox.png
+  nino video \"it turns its head\" -m wan2.2_i2v_high_noise_14B --image fox.png
   # From one picture to another
-  nino video \"the sun sets\" -m wan2.2_i2v_high_noise_14B --image a.png --last-image b.png
+  nino video \"the sun sets\" -m wan2.2_i2v_high --image a.png --last-image b.png
   # Four steps with the LoRAs for that
-  nino video \"it rains\" -m high.gguf --low-noise low.gguf --lora 4step_high --lora-low 4step_low \
---steps 4 --cfg 1 --shift 5
+  nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
   # What was stopped, or killed, goes on where it was
-  nino video \"a fox in deep snow\" -m wan2.1_t2v_1.3B_fp16 --seed 7 -o fox.mp4 --resume
+  nino video \"a fox\" -m wan2.1_t2v_1.3B_fp16 --seed 7 -o fox.mp4 --resume
 
 Every prediction is kept in a journal beside the clip until the clip is there. A run with --resume \
 comes to the same clip, byte for byte, as one that was not stopped.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
-  nino plan video --spec wan2.2-i2v-14b --size 832x480 --frames 81 --quantize q4_k --on rx7600xt
+  nino plan video --spec wan2.2-i2v-14b --size 832x480 --on rx7600xt
+  nino plan video --spec wan2.2-i2v-14b --quantize q4_k --budget 12GiB
   nino plan video --spec wan2.1-t2v-1.3b --budget 8GiB --device cpu
   nino plan video \"a fox\" -m wan2.1_t2v_1.3B_fp16 --fit";

@@ -20,8 +20,8 @@ pub(super) fn run(
 ) -> Result<()> {
     let video = &args.video;
     let site = Site::new(card, &video.device, video.profile, env)?;
-    let (spec, shift) = (args.spec.as_deref(), video.sampling.shift);
-    let model = open_or_spec(spec, &video.model, shift, &site.choice, env)?;
+    let spec = args.spec.as_deref();
+    let model = open_or_spec(spec, &video.model, &video.sampling, &site.choice, env)?;
     let mut wanted = wanted(video, &model, &site.choice, env)?;
     let opened = site.open()?;
     let store = Store::keeping_nothing(opened.device.clone());

@@ -1,6 +1,6 @@
 //! The models that the flags name, and those that belong to them.
 
-use crate::args::{LoraArg, QuantizeArg, VideoModelArgs};
+use crate::args::{LoraArg, QuantizeArg, VideoModelArgs, VideoSamplingArgs};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::{Usage, UsageWithHint};
@@ -35,7 +35,7 @@ const PAIRS: [(&str, &str); 4] = [
 
 pub(super) fn open(
     args: &VideoModelArgs,
-    shift: Option<f64>,
+    sampling: &VideoSamplingArgs,
     choice: &Choice,
     env: &Env,
 ) -> Result<VideoModel> {
@@ -46,9 +46,9 @@ pub(super) fn open(
         None if args.one_expert => None,
         None => partner(&path),
     };
-    let high = expert(&path, &args.lora, shift, env)?;
+    let high = expert(&path, &args.lora, sampling, env)?;
     let low = low
-        .map(|path| expert(&path, &args.lora_low, shift, env))
+        .map(|path| expert(&path, &args.lora_low, sampling, env))
         .transpose()?;
     let usual = if high.family == Family::Wan5B {
         WAN_5B_VAE
@@ -103,7 +103,7 @@ pub(super) fn open(
 pub(crate) fn spec(
     name: &str,
     args: &VideoModelArgs,
-    shift: Option<f64>,
+    sampling: &VideoSamplingArgs,
     choice: &Choice,
 ) -> Result<VideoModel> {
     let described = Checkpoint::spec(name)?;
@@ -113,8 +113,8 @@ pub(crate) fn spec(
     let low = low.then(|| Checkpoint::spec(name)).transpose()?;
     let looks = described.diffusion.net().wants().image.is_some();
     let model = VideoModel {
-        high: shifted(described.diffusion, shift),
-        low: low.map(|low| shifted(low.diffusion, shift)),
+        high: sampled(described.diffusion, sampling),
+        low: low.map(|low| sampled(low.diffusion, sampling)),
         text: described.text,
         vae: described.vae,
         vision: looks.then(ImageEncoder::spec).transpose()?,
@@ -126,13 +126,13 @@ pub(crate) fn spec(
 pub(crate) fn open_or_spec(
     spec_name: Option<&str>,
     args: &VideoModelArgs,
-    shift: Option<f64>,
+    sampling: &VideoSamplingArgs,
     choice: &Choice,
     env: &Env,
 ) -> Result<VideoModel> {
     match (spec_name, &args.model) {
-        (Some(name), _) => spec(name, args, shift, choice),
-        (None, Some(_)) => open(args, shift, choice, env),
+        (Some(name), _) => spec(name, args, sampling, choice),
+        (None, Some(_)) => open(args, sampling, choice, env),
         (None, None) => {
             let text = "give --model FILE or --spec NAME".to_owned();
             Err(Usage(text).into())
@@ -140,7 +140,12 @@ pub(crate) fn open_or_spec(
     }
 }
 
-fn expert(path: &Path, loras: &[LoraArg], shift: Option<f64>, env: &Env) -> Result<DiffusionModel> {
+fn expert(
+    path: &Path,
+    loras: &[LoraArg],
+    sampling: &VideoSamplingArgs,
+    env: &Env,
+) -> Result<DiffusionModel> {
     let mut model = DiffusionModel::open(path)?;
     if !model.net().wants().frames {
         let text = format!("{} makes pictures, not clips", model.name);
@@ -160,14 +165,16 @@ fn expert(path: &Path, loras: &[LoraArg], shift: Option<f64>, env: &Env) -> Resu
         model = with.diffusion.unwrap_or(model);
         tell(&lora.file, &with.applied);
     }
-    Ok(shifted(model, shift))
+    Ok(sampled(model, sampling))
 }
 
-fn shifted(model: DiffusionModel, shift: Option<f64>) -> DiffusionModel {
-    match shift {
-        Some(shift) => model.with_sampling(ModelSampling::flow(shift, 1000.0)),
-        None => model,
+/// The model sampled as the flags say.
+fn sampled(mut model: DiffusionModel, args: &VideoSamplingArgs) -> DiffusionModel {
+    if let Some(shift) = args.shift {
+        model = model.with_sampling(ModelSampling::flow(shift, 1000.0));
     }
+    model.cfg_zero_star = args.cfg_zero_star;
+    model
 }
 
 /// The file for low noise beside one for high noise.

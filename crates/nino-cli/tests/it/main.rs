@@ -28,4 +28,5 @@ mod serve;
 mod settings;
 mod shell;
 mod stops;
+mod video;
 mod workflows;

@@ -23,6 +23,9 @@ pub struct DiffusionModel {
     pub sampling: ModelSampling,
     /// Share of the correction that brings guided predictions back to their own contrast; 0 is off.
     pub cfg_rescale: f32,
+    /// Whether the negative prompt's part is scaled to what of it the prompt's has. ComfyUI's
+    /// `CFGZeroStar`.
+    pub cfg_zero_star: bool,
     pub(super) net: Denoiser,
     pub(super) weights: FileParams,
     pub(super) loras: Arc<Loras>,

@@ -10,7 +10,6 @@ use crate::{
     ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, GeneratePlan,
     Image, Latent, Store, TextEncoders, VaeFile, plan_work,
 };
-use nino_graph::Device;
 use nino_sample::{Options, Sampler, Scheduler, Seed};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

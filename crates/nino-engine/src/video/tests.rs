@@ -122,6 +122,7 @@ impl Case {
             precision: Precision::F32,
             preview: None,
             memory: None,
+            beside: 0,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
         sampled.latent
@@ -203,6 +204,13 @@ fn text_to_video_makes_what_comfyui_makes() {
         let key = format!("t2v/{sampler}/{scheduler}/{shift}/{cfg}");
         case.close(&key, &planes(&case.sampled(&model, &told)));
     }
+    let mut model = case.model.diffusion.clone();
+    model.cfg_zero_star = true;
+    let told = Told {
+        cfg: 5.0,
+        ..case.told()
+    };
+    case.close("zero_star", &planes(&case.sampled(&model, &told)));
 }
 
 #[test]

@@ -70,6 +70,19 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
     }
 }
 
+/// ComfyUI's files of UMT5 hold its vocabulary as a tensor.
+#[test]
+fn a_vocabulary_beside_the_weights_is_no_fault() {
+    let mut list = lists::golden("umt5_xxl");
+    list.push(("spiece_model".to_owned(), vec![4_548_313]));
+    let (mut components, rest) =
+        names::canonical(&lists::index("umt5.safetensors", &list)).unwrap();
+    assert!(rest.is_empty(), "{rest:?}");
+    let component = components.remove(0);
+    let opened = open(&without_bytes(&component.index), component);
+    assert!(opened.map_err(|e| e.to_string()).unwrap().is_some());
+}
+
 #[test]
 fn our_goldens_open_and_what_is_compared_with_is_no_fault() {
     for model in [

@@ -157,6 +157,8 @@ const BOOKKEEPING: &[&str] = &[
     "vae_scale",
     "vae_shift",
     "scaled_fp8",
+    // The vocabulary of a text encoder, as bytes.
+    "spiece_model",
 ];
 
 /// Finds every network. A tensor belongs to the one with the longest prefix that it starts with.

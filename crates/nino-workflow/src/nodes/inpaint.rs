@@ -109,6 +109,7 @@ fn encode_for_inpaint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> 
     let latent = encoded(call, &vae, &grayed(&images, &masks))?;
     let grown = masks.into_iter().map(|m| m.grown(by).rounded());
     Ok(vec![Value::from(Latents {
+        frame_mask: Vec::new(),
         latent,
         noise_mask: Some(Arc::new(grown.collect())),
         batch_index: None,
@@ -128,6 +129,7 @@ fn inpaint_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         call,
         seen,
         Latents {
+            frame_mask: Vec::new(),
             latent,
             noise_mask,
             batch_index: None,
@@ -150,6 +152,7 @@ fn instruct(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         call,
         Seen { latent, mask: None },
         Latents {
+            frame_mask: Vec::new(),
             latent: empty,
             noise_mask: None,
             batch_index: None,

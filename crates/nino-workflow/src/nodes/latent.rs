@@ -265,6 +265,7 @@ fn from_batch(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let known = samples.batch_index.as_ref();
     let batch_index = part.clone().map(|b| known.map_or(b, |known| known[b]));
     Ok(vec![Value::from(Latents {
+        frame_mask: Vec::new(),
         latent: Latent {
             batch: length,
             values: values.collect(),
@@ -295,6 +296,7 @@ fn repeat(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
             .collect()
     });
     Ok(vec![Value::from(Latents {
+        frame_mask: Vec::new(),
         latent: Latent {
             batch: latent.batch * amount,
             values: latent.values.repeat(amount),

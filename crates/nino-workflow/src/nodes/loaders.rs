@@ -54,7 +54,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma"]),
+            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
             optional(combo("device", devices)),
         ],
         outputs: &[out(Socket::Clip)],
@@ -81,7 +81,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: "bootleg",
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma"]),
+            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
         ],
         outputs: &[out(Socket::Clip)],
         is_output: false,

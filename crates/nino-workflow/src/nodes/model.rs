@@ -2,7 +2,7 @@
 
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{boolean, combo, float, link, out};
+use crate::node::table::{boolean, combo, float, link, named, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -60,6 +60,15 @@ pub(super) static NODES: &[NodeDef] = &[
         is_output: false,
         run: rescale,
     },
+    NodeDef {
+        class: "CFGZeroStar",
+        display_name: "CFGZeroStar",
+        category: "advanced/guidance",
+        inputs: &[link("model", Socket::Model)],
+        outputs: &[named("patched_model", Socket::Model)],
+        is_output: false,
+        run: zero_star,
+    },
 ];
 
 const PREDICTIONS: [(&str, Prediction); 4] = [
@@ -83,6 +92,12 @@ fn discrete(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 fn shifted(call: &mut Call<'_, '_>, multiplier: f32) -> Result<Vec<Value>, NodeError> {
     let sampling = ModelSampling::flow(call.float("shift")?, multiplier);
     let model = call.model("model")?.with_sampling(sampling);
+    Ok(vec![Value::from(model)])
+}
+
+fn zero_star(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let mut model = DiffusionModel::clone(&*call.model("model")?);
+    model.cfg_zero_star = true;
     Ok(vec![Value::from(model)])
 }
 

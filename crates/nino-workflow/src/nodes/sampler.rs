@@ -181,7 +181,7 @@ impl Sampling<'_> {
             latent: &latent,
             noise,
             mask,
-            frame_mask: &[],
+            frame_mask: &latents.frame_mask,
             sigmas: self.sigmas,
             sampler: self.sampler,
             options: self.options,

@@ -7,7 +7,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    DecodeOptions, EncodeOptions, Image, Latent, VaeFile, decode_images, encode_image,
+    DecodeOptions, EncodeOptions, FloatFrames, Image, Latent, VaeFile, decode_images, encode_clip,
+    encode_image,
 };
 
 const LATENT: &str = "model/latent";
@@ -78,7 +79,8 @@ fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (samples, vae) = (call.latents("samples")?, call.vae("vae")?);
     let latent = &samples.latent;
     let side = vae.kind.scale();
-    let sizes = [latent.batch, latent.height * side, latent.width * side, 3];
+    let frames = latent.batch * vae.kind.n_frames(latent.frames);
+    let sizes = [frames, latent.height * side, latent.width * side, 3];
     call.room_for("a batch of pictures", &sizes)?;
     let options = DecodeOptions {
         precision: call.settings.precision,
@@ -116,6 +118,18 @@ pub(super) fn encoded(
         format: vae.assumed_format(),
         beside: 0,
     };
+    // The frames of a clip are encoded together.
+    if let (Some(_), Some(first)) = (vae.kind.time_scale(), images.first())
+        && images.len() > 1
+    {
+        let clip = FloatFrames {
+            width: first.width,
+            height: first.height,
+            n_frames: images.len(),
+            frame: &|i| images[i].values.clone(),
+        };
+        return Ok(encode_clip(call.store, vae, &clip, &options, &mut call.control)?.latent);
+    }
     let mut batch: Option<Latent> = None;
     for image in images {
         if image.width == 0 || image.height == 0 {

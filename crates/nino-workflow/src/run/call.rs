@@ -5,10 +5,10 @@ use crate::NodeError;
 use crate::host::{Host, Made, Output, SampledLatent};
 use crate::node::NodeDef;
 use crate::types::Socket;
-use crate::value::{Guider, Latents, Noise, Sampler, Value};
+use crate::value::{Clip, Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
-    Conditioning, Control, DiffusionModel, Image, Latent, Mask, Reached, Store, TextEncoders,
-    VaeFile,
+    Conditioning, Control, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask, Reached,
+    Store, TextEncoders, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -140,6 +140,27 @@ impl Call<'_, '_> {
     pub(crate) fn guider(&self, input: &'static str) -> Result<Arc<Guider>, NodeError> {
         self.typed(input, Socket::Guider, |v| match v {
             Value::Guider(guider) => Some(guider),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn clip_vision(&self, input: &'static str) -> Result<Arc<ImageEncoder>, NodeError> {
+        self.typed(input, Socket::ClipVision, |v| match v {
+            Value::ClipVision(encoder) => Some(encoder),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn clip_states(&self, input: &'static str) -> Result<Arc<ImageStates>, NodeError> {
+        self.typed(input, Socket::ClipVisionOutput, |v| match v {
+            Value::ClipVisionOutput(states) => Some(states),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn video(&self, input: &'static str) -> Result<Arc<Clip>, NodeError> {
+        self.typed(input, Socket::Video, |v| match v {
+            Value::Video(clip) => Some(clip),
             _ => None,
         })
     }

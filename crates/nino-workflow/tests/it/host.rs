@@ -31,6 +31,7 @@ impl Folders {
     pub(crate) fn pictures(&self, node: &str) -> Vec<Picture> {
         let images = |made: &Made| match made {
             Made::Images(images) | Made::Previews(images) | Made::Sent(images) => images.clone(),
+            Made::Clip(clip) => clip.images.clone(),
             Made::Latent(_) => Arc::default(),
         };
         let found = self.made.iter().filter(|(id, _)| id == node);

@@ -7,10 +7,11 @@ use crate::env::Env;
 use crate::generate::model;
 use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
+use crate::interrupt;
 use crate::naming::{Words, numbered};
 use nino_engine::{EngineError, Image, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
-use nino_workflow::{Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
+use nino_workflow::{Clip, Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,10 @@ impl<'a> CliHost<'a> {
             seed,
             model: "graph",
         };
-        let is_save = |class: &Option<String>| class.as_deref() == Some("SaveImage");
+        let is_save = |class: &Option<String>| {
+            let class = class.as_deref().unwrap_or_default();
+            class.starts_with("Save") && class != "SaveLatent"
+        };
         self.run = Run {
             path: self.outputs.path(words, index),
             index,
@@ -132,6 +136,21 @@ impl<'a> CliHost<'a> {
         Ok(())
     }
 
+    /// Writes a clip in the format that its node says, or in one that can be written here.
+    fn clip(&mut self, clip: &Clip, class: &str) -> Result<(), HostError> {
+        let path = self.run.path.with_extension(Clip::extension(class));
+        let path = match self.run.outputs {
+            1 => path,
+            _ => numbered(&path, self.run.pictures),
+        };
+        let written = clip.write(&path, interrupt::stop());
+        written.map_err(HostError::new)?;
+        self.run.pictures += 1;
+        self.files.push(path);
+        self.last = clip.images.last().map(Image::to_picture);
+        Ok(())
+    }
+
     fn latent(&mut self, latents: &Latents) -> Result<(), HostError> {
         let asked_for = self.outputs.latent(self.run.index);
         let path = asked_for.unwrap_or_else(|| self.run.path.with_extension("latent"));
@@ -151,6 +170,7 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
         Folder::TextEncoders => &[ModelKind::TextEncoder],
         Folder::Vae => &[ModelKind::Vae],
         Folder::Loras => &[ModelKind::Lora],
+        Folder::ClipVision => &[ModelKind::ClipVision],
     };
     model::file_of(kinds, Path::new(name), env).map_err(HostError::new)
 }
@@ -191,6 +211,7 @@ impl Host for CliHost<'_> {
             }
             Made::Previews(_) | Made::Sent(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
+            Made::Clip(clip) => self.clip(clip, output.class)?,
         }
         self.sampled = None;
         Ok(json!({}))

@@ -1,0 +1,166 @@
+//! `nino video` with small made-up models.
+#![allow(clippy::unwrap_used)] // clippy knows test functions, not their helpers
+
+use crate::made;
+use crate::shell::{Folder, command, nino};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A folder with the two experts; the first file has the text encoder and the VAE too.
+fn models() -> Folder {
+    let folder = Folder::new();
+    for (name, list) in [("tiny_high", "tiny_wan"), ("tiny_low", "tiny_wan_low")] {
+        let path = folder.path().join(format!("{name}.safetensors"));
+        made::write_list(&made::list(list), &path);
+    }
+    let vocabulary = made::goldens().join("../text/small/spiece.model");
+    std::fs::copy(vocabulary, folder.path().join("spiece.model")).unwrap();
+    folder
+}
+
+/// The flags of a clip of these models.
+fn flags(folder: &Folder, output: &str) -> Vec<String> {
+    let high = folder.at("tiny_high.safetensors");
+    let flags = [
+        "video",
+        "a red fox",
+        "-m",
+        &high,
+        "--vae",
+        &high,
+        "--clip",
+        &high,
+        "--size",
+        "64x48",
+        "--seed",
+        "5",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "-o",
+        output,
+    ];
+    flags.map(str::to_owned).to_vec()
+}
+
+fn with<'a>(flags: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    flags
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect()
+}
+
+#[test]
+fn a_clip_of_two_experts_is_written_and_told() {
+    let folder = models();
+    let out = folder.at("fox.webp");
+    let flags = flags(&folder, &out);
+    let said = nino(&with(&flags, &["--frames", "9", "--steps", "2", "--json"]));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = said.json();
+    assert_eq!(report["frames"], 9);
+    assert_eq!(report["low_noise_model"], "tiny_low.safetensors");
+    assert_eq!(report["peak_bytes"], report["predicted_peak_bytes"]);
+    assert!(Path::new(&out).is_file());
+    assert!(!Path::new(&format!("{out}.unfinished")).exists());
+    let sun = made::goldens().join("../emoji/sun.png");
+    let said = nino(&with(&flags, &["--image", sun.to_str().unwrap()]));
+    assert!(
+        said.code != 0 && said.err.contains("takes no picture"),
+        "{}",
+        said.err
+    );
+}
+
+/// Killed in the midst of sampling, the clip goes on and is the same to the byte.
+#[test]
+fn a_killed_clip_is_resumed_to_the_same_bytes() {
+    let folder = models();
+    let clip = ["--frames", "17", "--steps", "12", "--sampler", "uni_pc"];
+    let whole = folder.at("whole.apng");
+    let said = nino(&with(&flags(&folder, &whole), &clip));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let killed = folder.at("killed.apng");
+    let journal = format!("{killed}.unfinished");
+    let flags = flags(&folder, &killed);
+    let mut run = command(&with(&flags, &clip));
+    let mut child = run
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // A prediction of this clip has 16·5·6·8 values of four bytes.
+    let enough = 3 * 4 * 16 * 5 * 6 * 8;
+    let started = Instant::now();
+    while std::fs::metadata(&journal).map_or(0, |m| m.len()) < enough {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "no journal grows"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        !Path::new(&killed).exists(),
+        "it was killed too late to tell"
+    );
+    let said = nino(&with(
+        &flags,
+        &[&clip[..], &["--resume", "--cfg", "2"]].concat(),
+    ));
+    assert!(
+        said.code != 0 && said.err.contains("other settings"),
+        "{}",
+        said.err
+    );
+    let said = nino(&with(&flags, &[&clip[..], &["--resume"]].concat()));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("going on after"), "{}", said.err);
+    assert!(std::fs::read(&whole).unwrap() == std::fs::read(&killed).unwrap());
+    assert!(!Path::new(&journal).exists());
+}
+
+#[test]
+fn without_a_model_the_clip_says_what_it_is() {
+    let folder = Folder::new();
+    let out = folder.at("frog.gif");
+    let said = nino(&[
+        "video", "a", "frog", "--frames", "3", "--steps", "1", "--size", "64", "-o", &out,
+        "--device", "cpu",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("nothing in them moves"), "{}", said.err);
+    assert!(Path::new(&out).is_file());
+}
+
+#[test]
+fn a_clip_is_planned_without_files_and_made_to_fit() {
+    let plan = |more: &[&str]| {
+        let base = [
+            "plan",
+            "video",
+            "--spec",
+            "wan2.1-t2v-1.3b",
+            "--size",
+            "64x48",
+            "--json",
+        ];
+        let said = nino(&[&base[..], &["--device", "cpu"], more].concat());
+        (said.code == 0, said)
+    };
+    let (ok, said) = plan(&["--frames", "5"]);
+    assert!(ok, "{}", said.err);
+    let report = said.json();
+    let stages = report["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages
+        .iter()
+        .map(|s| s["stage"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["text", "sample", "decode"]);
+    let (ok, said) = plan(&["--frames", "5", "--budget", "1MiB"]);
+    assert!(!ok && said.err.contains("does not fit"), "{}", said.err);
+}

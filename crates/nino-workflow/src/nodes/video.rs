@@ -1,0 +1,104 @@
+//! Clips that are kept.
+
+use crate::NodeError;
+use crate::host::Made;
+use crate::node::NodeDef;
+use crate::node::table::{boolean, combo, float, int, link, named, out, text};
+use crate::run::Call;
+use crate::types::Socket;
+use crate::value::{Clip, Value};
+use std::sync::Arc;
+
+const FPS: (f64, f64) = (0.01, 1000.0);
+
+pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "CreateVideo",
+        display_name: "Create Video",
+        category: "video",
+        inputs: &[
+            link("images", Socket::Image),
+            float("fps", 30.0, (1.0, 120.0), 1.0),
+        ],
+        outputs: &[out(Socket::Video)],
+        is_output: false,
+        run: |call| Ok(vec![Value::Video(clip(call)?)]),
+    },
+    NodeDef {
+        class: "SaveVideo",
+        display_name: "Save Video",
+        category: "video",
+        inputs: &[
+            link("video", Socket::Video),
+            text("filename_prefix", "video/ComfyUI"),
+            combo("format", || vec!["auto", "mp4"]),
+            combo("codec", || vec!["auto", "h264"]),
+        ],
+        outputs: &[],
+        is_output: true,
+        run: |call| {
+            let (clip, prefix) = (call.video("video")?, call.text("filename_prefix")?);
+            call.output(Made::Clip(clip), prefix)?;
+            Ok(Vec::new())
+        },
+    },
+    NodeDef {
+        class: "SaveWEBM",
+        display_name: "Save WEBM",
+        category: "video",
+        inputs: &[
+            link("images", Socket::Image),
+            text("filename_prefix", "ComfyUI"),
+            combo("codec", || vec!["vp9", "av1"]),
+            float("fps", 24.0, FPS, 0.01),
+            float("crf", 32.0, (0.0, 63.0), 1.0),
+        ],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: save,
+    },
+    NodeDef {
+        class: "SaveAnimatedWEBP",
+        display_name: "Save Animated WEBP",
+        category: "image/animation",
+        inputs: &[
+            link("images", Socket::Image),
+            text("filename_prefix", "ComfyUI"),
+            float("fps", 6.0, FPS, 0.01),
+            boolean("lossless", true),
+            int("quality", 80, (0, 100), 1),
+            combo("method", || vec!["default", "fastest", "slowest"]),
+        ],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: save,
+    },
+    NodeDef {
+        class: "SaveAnimatedPNG",
+        display_name: "Save Animated PNG",
+        category: "image/animation",
+        inputs: &[
+            link("images", Socket::Image),
+            text("filename_prefix", "ComfyUI"),
+            float("fps", 6.0, FPS, 0.01),
+            int("compress_level", 4, (0, 9), 1),
+        ],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: save,
+    },
+];
+
+fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {
+    Ok(Arc::new(Clip {
+        images: call.images("images")?,
+        fps: call.float("fps")?,
+    }))
+}
+
+fn save(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (clip, prefix) = (clip(call)?, call.text("filename_prefix")?);
+    let images = Arc::clone(&clip.images);
+    call.output(Made::Clip(clip), prefix)?;
+    Ok(vec![Value::Image(images)])
+}
