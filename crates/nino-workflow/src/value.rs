@@ -64,18 +64,18 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The extension of the file that an output node of this class writes.
+    /// The extension of the file that a node of this class keeps a clip in: its own format, or one
+    /// that can be written here.
     pub fn extension(class: &str) -> &'static str {
-        let has_ffmpeg = can_write_video(Path::new("clip.mp4")).is_ok();
         match class {
             "SaveAnimatedWEBP" => "webp",
             "SaveAnimatedPNG" => "apng",
-            _ if has_ffmpeg => "mp4",
+            _ if can_write_video(Path::new("clip.mp4")).is_ok() => "mp4",
             _ => "webp",
         }
     }
 
-    /// Writes the frames to a file; nothing where there are none.
+    /// Writes it in the format that the path's extension says. `stop` ends an ffmpeg that writes.
     pub fn write(&self, path: &Path, stop: Stop) -> Result<(), MediaError> {
         let Some(first) = self.images.first() else {
             return Ok(());

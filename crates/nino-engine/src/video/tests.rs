@@ -123,6 +123,7 @@ impl Case {
             preview: None,
             beside: 0,
             memory: None,
+            beside: 0,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
         sampled.latent

@@ -13,6 +13,9 @@ use nino_weights::names;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Tokens of a prompt of Wan's.
+const WAN_TOKENS: usize = 512;
+
 /// One row.
 pub(super) struct Case {
     /// What a filter matches.
@@ -163,6 +166,45 @@ fn flux_at(name: &str, config: flux::Config, side: usize) -> (String, Kind) {
     let net = Denoiser::Flux(config);
     let name = format!("flux {name} {pixels}x{pixels} {FLUX_TOKENS} tokens");
     (name, Kind::Denoiser { net, shape })
+}
+
+/// Steps of Wan's transformers, and single blocks of their full width with the layers around them.
+fn made_up_clips() -> Vec<Case> {
+    use wan_transformer::Config;
+    let mut cases = Vec::new();
+    let mut add = |name: &str, config: Config, [frames, height, width]: [usize; 3], dtype| {
+        let scale = if config.out_channels == 48 { 16 } else { 8 };
+        let shape = DenoiserShape {
+            frames: frames.div_ceil(4),
+            height: height / scale,
+            width: width / scale,
+            ..step(1, 0, WAN_TOKENS)
+        };
+        let block = Config {
+            n_layers: 1,
+            ..config.clone()
+        };
+        for (part, config) in [("block", block), ("step", config)] {
+            let kind = Kind::Denoiser {
+                net: Denoiser::Wan(config),
+                shape: shape.clone(),
+            };
+            let clip = format!("{frames} frames of {width}x{height}");
+            let network = synthetic(format!("wan {part} {name} {clip}"), kind, dtype);
+            cases.push(Case {
+                name: format!("{} {dtype}", network.name),
+                parts: Parts::One(network),
+            });
+        }
+    };
+    let i2v = || Config::large().with_inputs(36);
+    add("1.3b", Config::small(), [17, 320, 320], DType::F16);
+    add("1.3b", Config::small(), [81, 480, 832], DType::F16);
+    add("5b", Config::medium(), [121, 704, 1280], DType::F16);
+    add("14b", i2v(), [17, 320, 320], DType::F16);
+    add("14b", i2v(), [81, 480, 832], DType::F16);
+    add("14b", i2v(), [81, 480, 832], DType::Q4_K);
+    cases
 }
 
 /// A step of `rows` square latents.
