@@ -47,8 +47,8 @@ pub struct Inputs<'a> {
     pub references: &'a [Node],
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint). `added` is
-/// what `ControlNet`s add to the picture's tokens.
+/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint). `added`
+/// is what `ControlNet`s add to the picture's tokens.
 pub fn flux(
     g: &mut Graph,
     p: &Params,

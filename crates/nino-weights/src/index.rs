@@ -28,8 +28,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// A run of bytes in one of the index's files, or, beyond them, of values that the reader makes from
-/// others ([`Entry::recoded`]).
+/// A run of bytes in one of the index's files, or, beyond them, of values that the reader makes
+/// from others ([`Entry::recoded`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub file: usize,

@@ -1,5 +1,5 @@
-//! Models in several files: a `*.index.json` that says which file holds which tensor, and GGUF files
-//! that are parts of one, named `x-00001-of-00003.gguf`.
+//! Models in several files: a `*.index.json` that says which file holds which tensor, and GGUF
+//! files that are parts of one, named `x-00001-of-00003.gguf`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

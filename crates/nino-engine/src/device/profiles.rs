@@ -3,8 +3,8 @@
 //! The RX 580's are those of its tuning guide: of 8 GiB 7168 MiB are used and two pictures at 512
 //! pixels at a time, of 4 GiB 3584 MiB with 8-bit weights and one picture; tiles of 512. gfx1151
 //! has tiles of 768 with an overlap of 96. `safe` is where the guide begins: 6656 MiB, one picture,
-//! small tiles. Those named after a size alone are for any card of that memory: seven eighths of it,
-//! and weights in so few bits that Flux.1's twelve billion stay on the card as far as they can.
+//! small tiles. Those named after a size alone are for any card of that memory: seven eighths of
+//! it, and weights in so few bits that Flux.1's twelve billion stay on the card as far as they can.
 
 use crate::Precision;
 use nino_dtype::DType;

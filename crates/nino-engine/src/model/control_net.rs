@@ -1,5 +1,5 @@
-//! A `ControlNet` out of a file, and how a prompt is steered by one. ComfyUI's `CONTROL_NET`, and what
-//! its nodes `ControlNetApply` and `ControlNetApplyAdvanced` put into a conditioning.
+//! A `ControlNet` out of a file, and how a prompt is steered by one. ComfyUI's `CONTROL_NET`, and
+//! what its nodes `ControlNetApply` and `ControlNetApplyAdvanced` put into a conditioning.
 
 use super::identity::Origin;
 use super::lora::file_name;

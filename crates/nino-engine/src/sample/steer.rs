@@ -1,5 +1,5 @@
-//! Prompts that are steered by `ControlNet`s: which networks a run needs, pictures encoded for those
-//! that see them so, and when each counts.
+//! Prompts that are steered by `ControlNet`s: which networks a run needs, pictures encoded for
+//! those that see them so, and when each counts.
 
 use super::{LatentShape, SampleRequest};
 use crate::encode::encode_image;

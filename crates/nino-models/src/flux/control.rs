@@ -101,7 +101,8 @@ impl Residuals {
     }
 }
 
-/// `hint` is as [`ControlConfig::hint`] says; `mode` the kind of picture that a union model is told.
+/// `hint` is as [`ControlConfig::hint`] says, `mode` the kind of picture that a union model is
+/// told.
 pub fn control(
     g: &mut Graph,
     p: &Params,

@@ -46,7 +46,8 @@ pub(super) fn from_diffusers(name: &str, n_res: usize, up_attention: u64) -> Opt
     rewrite(TOP, name)
 }
 
-/// The same of a `ControlNet`: a UNet's way down, a picture's way in, and a layer beside each block.
+/// The same of a `ControlNet`: a UNet's way down, a picture's way in, and a layer beside each
+/// block.
 pub(super) fn control_from_diffusers(name: &str, n_res: usize) -> Option<String> {
     if let Some(rest) = name.strip_prefix("controlnet_down_blocks.") {
         let (i, rest) = number(rest)?;
