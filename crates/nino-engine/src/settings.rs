@@ -124,7 +124,7 @@ fn unknown(path: &Path, name: String, keys: &[&'static str]) -> SettingsError {
 mod tests {
     use super::{SettingsError, SettingsKeys, read_settings};
 
-    /// Found by `cargo xtask fuzz --target toml`: the parser's stack ended, and the process with it.
+    /// Found by `cargo xtask fuzz --target toml`: the parser's stack ended, and so did the process.
     #[test]
     fn brackets_without_end_are_refused() {
         let dir = tempfile::tempdir().unwrap();

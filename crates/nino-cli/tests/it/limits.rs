@@ -61,6 +61,11 @@ fn memory_that_runs_out_is_an_error() {
     ];
     for mib in [64, 96, 128, 192, 256] {
         let limit = format!("ulimit -v {}; exec", mib << 10);
+        // A debug build alone may be larger: then the system cannot start it.
+        if under(&limit, &["--version"]).status.code().is_none() {
+            println!("skipped: {mib} MiB are too little to load the program");
+            continue;
+        }
         for args in verbs {
             let said = under(&limit, args);
             let err = String::from_utf8_lossy(&said.stderr);
