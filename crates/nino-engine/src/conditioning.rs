@@ -176,7 +176,8 @@ impl Conditioning {
         prompt
     }
 
-    /// The latents that a model looks at: all of them, or of Wan the last, whose first frame counts.
+    /// The latents that a model looks at: all of them, or of Wan the last, whose first frame
+    /// counts.
     pub(crate) fn looked_at(&self, model: &DiffusionModel) -> &[Arc<Latent>] {
         match model.net() {
             net if !net.takes_references() => &[],

@@ -287,7 +287,8 @@ impl<'a> Params<'a> {
         self.once(g, name, Shape::from([n]), |_| DType::F32)
     }
 
-    /// A few vectors as one tensor, such as a block's modulation. Always f32, as [`Params::vector`].
+    /// A few vectors as one tensor, such as a block's modulation. Always f32, as
+    /// [`Params::vector`].
     pub fn small(&self, g: &mut Graph, name: &str, shape: impl Into<Shape>) -> Node {
         self.once(g, name, shape.into(), |_| DType::F32)
     }

@@ -173,8 +173,8 @@ impl VideoRequest {
     }
 }
 
-/// Makes a clip; its frames are given as they are decoded. With a `journal`, predictions that it has
-/// are not computed again.
+/// Makes a clip; its frames are given as they are decoded. With a `journal`, predictions that it
+/// has are not computed again.
 pub fn make_video(
     store: &Store,
     model: &VideoModel,
@@ -225,7 +225,8 @@ pub fn make_video(
     })
 }
 
-/// Plans a whole clip for a store: text encoder, pictures, frames that are given, each expert, decode.
+/// Plans a whole clip for a store: text encoder, pictures, frames that are given, each expert,
+/// decode.
 pub fn plan_video(
     store: &Store,
     model: &VideoModel,
