@@ -2,7 +2,7 @@
 //! queue of jobs, while `GET /queue` is timed. Fails where a job is lost or the answer is late.
 //!
 //! ```sh
-//! cargo run --release -p nino-server --example load                # 1000 clients, 200 slow, 100 jobs
+//! cargo run --release -p nino-server --example load              # 1000 clients, 200 slow
 //! cargo run --release -p nino-server --example load -- 50 10 5
 //! cargo run --release -p nino-server --example load -- soak 500    # does memory grow?
 //! ```

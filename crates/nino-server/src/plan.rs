@@ -16,12 +16,42 @@ const REMEMBERED: usize = 256;
 /// What a graph needs on a device.
 #[derive(Clone, Debug)]
 pub(crate) enum Need {
-    /// It fits.
-    Fits(Arc<GeneratePlan>),
+    /// It fits, with these figures. The plan itself is the store's, and may be large.
+    Fits(Arc<Figures>),
     /// It does not, and why, with the numbers.
     TooMuch(String),
     /// The graph cannot be planned: what is wrong with it is told when it runs.
     Unknown(String),
+}
+
+/// What a plan comes to.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    peak: usize,
+    beside: usize,
+    stages: Vec<StageFigures>,
+}
+
+#[derive(Debug)]
+struct StageFigures {
+    stage: &'static str,
+    weights: usize,
+    residency: &'static str,
+}
+
+impl Figures {
+    fn of(plan: &GeneratePlan) -> Figures {
+        let stages = plan.stages.iter().map(|stage| StageFigures {
+            stage: stage.stage.name(),
+            weights: stage.plan.weight_bytes(),
+            residency: stage.residency.name(),
+        });
+        Figures {
+            peak: plan.peak_bytes(),
+            beside: plan.beside_bytes(),
+            stages: stages.collect(),
+        }
+    }
 }
 
 /// The needs of graphs, by device and graph.
@@ -35,18 +65,18 @@ impl Need {
 
     pub(crate) fn to_json(&self, budget: Option<usize>) -> Value {
         match self {
-            Need::Fits(plan) => {
-                let stages = plan.stages.iter().map(|stage| {
+            Need::Fits(figures) => {
+                let stages = figures.stages.iter().map(|stage| {
                     json!({
-                        "stage": stage.stage.name(),
-                        "weights": stage.plan.weight_bytes(),
-                        "residency": stage.residency.name(),
+                        "stage": stage.stage,
+                        "weights": stage.weights,
+                        "residency": stage.residency,
                     })
                 });
                 json!({
                     "fits": true,
-                    "peak": plan.peak_bytes(),
-                    "beside": plan.beside_bytes(),
+                    "peak": figures.peak,
+                    "beside": figures.beside,
                     "budget": budget,
                     "stages": stages.collect::<Vec<_>>(),
                 })
@@ -124,7 +154,7 @@ fn plan(app: &App, store: &Store, graph: &Checked) -> Need {
     });
     match (planned, of_node) {
         (_, Some(why)) => Need::Unknown(why),
-        (Ok(plan), None) => Need::Fits(Arc::new(plan)),
+        (Ok(plan), None) => Need::Fits(Arc::new(Figures::of(&plan))),
         (Err(e), None) if e.kind() == ErrorKind::OverBudget => Need::TooMuch(e.to_string()),
         (Err(e), None) => Need::Unknown(e.to_string()),
     }
