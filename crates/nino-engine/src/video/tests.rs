@@ -123,7 +123,6 @@ impl Case {
             preview: None,
             beside: 0,
             memory: None,
-            beside: 0,
         };
         let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
         sampled.latent

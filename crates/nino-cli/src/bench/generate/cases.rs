@@ -102,41 +102,6 @@ pub(super) fn made_up() -> Vec<Case> {
     ]
 }
 
-/// Steps of Wan's transformers, and single blocks of their full width with the layers around them.
-fn made_up_clips() -> Vec<Case> {
-    use wan_transformer::Config;
-    let mut cases = Vec::new();
-    let mut add = |name: &str, config: Config, pixels: [usize; 3], dtype| {
-        let [frames, height, width] = pixels;
-        let scale = if config.out_channels == 48 { 16 } else { 8 };
-        let size = [frames.div_ceil(4), height / scale, width / scale];
-        let clip = format!("{frames} frames of {width}x{height}");
-        let block = Config {
-            n_layers: 1,
-            ..config.clone()
-        };
-        for (part, config) in [("block", block), ("step", config)] {
-            let network = synthetic(
-                format!("wan {part} {name} {clip}"),
-                Kind::Wan { config, size },
-                dtype,
-            );
-            cases.push(Case {
-                name: format!("{} {dtype}", network.name),
-                parts: Parts::One(network),
-            });
-        }
-    };
-    let i2v = || Config::large().with_inputs(36);
-    add("1.3b", Config::small(), [17, 320, 320], DType::F16);
-    add("1.3b", Config::small(), [81, 480, 832], DType::F16);
-    add("5b", Config::medium(), [121, 704, 1280], DType::F16);
-    add("14b", i2v(), [17, 320, 320], DType::F16);
-    add("14b", i2v(), [81, 480, 832], DType::F16);
-    add("14b", i2v(), [81, 480, 832], DType::Q4_K);
-    cases
-}
-
 fn text(name: &str, config: clip::Config) -> (String, Kind) {
     // As the families that use them: CLIP-L's last layer, the last but one of the others.
     let narrow = config.width <= 768;

@@ -6,9 +6,7 @@ use nino_dtype::DType;
 use nino_graph::{
     Device, Graph, Node, OpTime, ParamSource, Plan, RunOptions, Search, Session, Turn, rewrite,
 };
-use nino_models::{
-    Chunk, Denoiser, DenoiserShape, Frames, Params, Storage, Vae, clip, kl, t5, wan_transformer,
-};
+use nino_models::{Chunk, Denoiser, DenoiserShape, Frames, Params, Storage, Vae, clip, kl, t5};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,11 +22,6 @@ pub(super) enum Kind {
     Denoiser {
         net: Denoiser,
         shape: DenoiserShape,
-    },
-    /// A clip's latent of so many frames, rows and columns; one prompt.
-    Wan {
-        config: wan_transformer::Config,
-        size: [usize; 3],
     },
     /// One latent of `side` pixels.
     Vae {
@@ -63,8 +56,6 @@ pub(super) struct Network {
 
 /// Tokens of a prompt that CLIP reads.
 pub(super) const TOKENS: usize = 77;
-/// Tokens of a prompt of Wan's.
-const WAN_TOKENS: usize = 512;
 
 /// Runs that a plan reckons with.
 const STEPS: usize = 20;
@@ -113,22 +104,6 @@ impl Network {
                 let recorded = net.record(&params, shape, activations, keep)?;
                 g = recorded.graph;
                 recorded.out
-            }
-            Kind::Wan { config, size } => {
-                let [frames, height, width] = *size;
-                let x = [1, frames, height, width, config.in_channels];
-                let n_times = if config.has_frame_times() { frames } else { 1 };
-                let context = [1, WAN_TOKENS, config.context_dim];
-                let inputs = wan_transformer::Inputs {
-                    x: g.input("x", x, activations),
-                    t: g.input("t", [n_times], DType::F32),
-                    context: g.input("context", context, activations),
-                    image: None,
-                    reference: None,
-                    controls: &[],
-                };
-                g.keep(inputs.context);
-                wan_transformer::transformer(&mut g, &params, config, inputs)
             }
             Kind::Vae { vae, side } => {
                 let chunk = Chunk {
