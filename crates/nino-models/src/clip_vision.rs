@@ -26,7 +26,7 @@ const EPS: f32 = 1e-5;
 
 /// What CLIP was trained on: means and deviations of red, green and blue.
 pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
-pub const DEVIATION: [f32; 3] = [0.268_629_54, 0.261_302_58, 0.275_777_11];
+pub const DEVIATION: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
 
 impl Config {
     /// OpenCLIP's ViT-H/14.

@@ -452,7 +452,8 @@ fn a_stopped_clip_goes_on_to_the_same_frames_wherever_it_was_stopped() {
         );
     }
     // What a killed program left half-written does no harm.
-    for part in [0.55] {
+    {
+        let part = 0.55;
         let len = (bytes.len() as f64 * part) as usize;
         std::fs::write(&path, &bytes[..len]).unwrap();
         let journal = Journal::open(&path, "settings").unwrap();
