@@ -161,12 +161,14 @@ impl NodeDef {
         let of_sampler = ["/samplers", "/schedulers"]
             .iter()
             .any(|end| self.category.ends_with(end));
+        // Shares of a schedule are rounded like any number.
+        let is_share = input.name == "denoise" || input.name.ends_with("_percent");
         let more = match input.kind {
             InputKind::Int { .. } if input.name.ends_with("seed") => {
                 ("control_after_generate", json!(true))
             }
             InputKind::Float { .. } if input.name == "cfg" => ("round", json!(0.01)),
-            InputKind::Float { .. } if of_sampler => ("round", json!(false)),
+            InputKind::Float { .. } if of_sampler && !is_share => ("round", json!(false)),
             InputKind::Text {
                 multiline: true, ..
             } => ("dynamicPrompts", json!(true)),
