@@ -65,7 +65,7 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     output.done();
     screen.close();
     let report = Report::new(&output, &model, &wanted, &made, &plan, started.elapsed());
-    printer.files(&[output.path.clone()], &report)
+    printer.files(std::slice::from_ref(&output.path), &report)
 }
 
 /// All that a clip hangs on, as a text: a journal of other settings is not gone on with.

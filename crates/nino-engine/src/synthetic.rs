@@ -39,7 +39,7 @@ impl ParamSource for SyntheticParams {
 
 impl SyntheticParams {
     /// The first values of a parameter, as many as fill `dst`.
-    fn make(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+    fn make(self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
         let mut values = [0.0; CHUNK];
         let mut random = Random(self.seed ^ hash(&param.name));
         let (center, spread) = distribution(param);

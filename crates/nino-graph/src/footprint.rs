@@ -46,7 +46,8 @@ impl Graph {
         }
     }
 
-    /// Bytes of an op's weights in f16, where they are stored in another type of at most 16 bits, if `least` rows or more share them.
+    /// Bytes of an op's weights in f16, if `least` rows or more share them and they are stored in
+    /// another type of at most 16 bits.
     pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
         let (x, w) = match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Decoded { x, w }) => (x, w),

@@ -51,7 +51,11 @@ impl<'a> Inpaint<'a> {
 
 impl Denoise for Inpaint<'_> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
-        let (noise_scale, latent_scale) = if self.clean { (0.0, 1.0) } else { self.prediction.noise_scales(sigma, false) };
+        let (noise_scale, latent_scale) = if self.clean {
+            (0.0, 1.0)
+        } else {
+            self.prediction.noise_scales(sigma, false)
+        };
         for (i, input) in self.input.iter_mut().enumerate() {
             let original = noise_scale * self.noise[i] + latent_scale * self.latent[i];
             *input = x[i] * self.mask[i] + original * (1.0 - self.mask[i]);

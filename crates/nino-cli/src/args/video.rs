@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(crate) struct VideoArgs {
     /// What the clip shows
     #[arg(value_name = "PROMPT", required = true)]

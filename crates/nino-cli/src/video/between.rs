@@ -122,7 +122,7 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
         seed: request.seed.value,
         fps,
     };
-    printer.files(&[output.path.clone()], &report)
+    printer.files(std::slice::from_ref(&output.path), &report)
 }
 
 /// What was made.

@@ -259,7 +259,9 @@ impl Steering {
             let mut free: Vec<bool> = vec![true; steering.nets.len()];
             for hint in hints {
                 let at = (0..free.len()).find(|&i| free[i] && steering.nets[i].is(&hint.net));
-                if let Some(at) = at { free[at] = false } else {
+                if let Some(at) = at {
+                    free[at] = false;
+                } else {
                     steering.nets.push(hint.net.clone());
                     free.push(false);
                 }

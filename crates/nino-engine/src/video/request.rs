@@ -302,7 +302,11 @@ fn show(
     if model.high.family == Family::Wan5B && !start.is_empty() {
         (latent, frame_mask) = frames.fixed_frames(start, control)?;
     } else if !given.is_empty() {
-        clip.frames = Some(Arc::new(if end.is_empty() { frames.first_frames(start, control)? } else { frames.first_and_last(start, end, control)? }));
+        clip.frames = Some(Arc::new(if end.is_empty() {
+            frames.first_frames(start, control)?
+        } else {
+            frames.first_and_last(start, end, control)?
+        }));
     }
     Ok(Shown {
         positive: positive.with_clip(clip.clone()),

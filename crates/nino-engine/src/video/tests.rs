@@ -182,7 +182,8 @@ fn text_to_video_makes_what_comfyui_makes() {
     let case = Case::new();
     for (name, side) in ["prompt", "negative"].iter().zip(&case.sides) {
         let (_, shape) = case.golden(&format!("text/{name}/shape"));
-        assert_eq!([side.tokens() as f32, side.width as f32], shape[..]);
+        let found = [side.tokens(), side.width];
+        assert_eq!(found, [shape[0] as usize, shape[1] as usize]);
         let thin: Vec<f32> = side.context.iter().copied().step_by(13).collect();
         case.close(&format!("text/{name}/context"), &thin);
     }

@@ -24,8 +24,8 @@ pub struct Limits {
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
     /// and what it needs on its way there.
     pub fetch_copies: usize,
-    /// Weights in blocks, fp8 or bf16 are expanded to f16 in scratch before the product that reads them, where at
-    /// least this many 16-bit rows or pixels share them and there is memory for it.
+    /// Weights in blocks, fp8 or bf16 are expanded to f16 in scratch before the product that reads
+    /// them, where at least this many 16-bit rows or pixels share them and there is memory for it.
     pub expand_rows: Option<usize>,
     /// What is computed from kept inputs and parameters alone may stay in the arena for later runs.
     pub keep_steady: bool,

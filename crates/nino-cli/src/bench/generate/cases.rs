@@ -24,7 +24,7 @@ pub(super) struct Case {
 }
 
 pub(super) enum Parts {
-    One(Network),
+    One(Box<Network>),
     Picture {
         text: Vec<Network>,
         unet: Box<Network>,
@@ -66,7 +66,7 @@ pub(super) fn made_up() -> Vec<Case> {
         let network = synthetic(name, kind, dtype);
         Case {
             name: format!("{} {dtype}", network.name),
-            parts: Parts::One(network),
+            parts: Parts::One(Box::new(network)),
         }
     };
     let picture = |dtype| Case {
@@ -158,7 +158,7 @@ fn made_up_clips() -> Vec<Case> {
             let network = synthetic(format!("wan {part} {name} {clip}"), kind, dtype);
             cases.push(Case {
                 name: format!("{} {dtype}", network.name),
-                parts: Parts::One(network),
+                parts: Parts::One(Box::new(network)),
             });
         }
     };
@@ -265,7 +265,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
     }
     let one = |network: Network| Case {
         name: network.name.clone(),
-        parts: Parts::One(network),
+        parts: Parts::One(Box::new(network)),
     };
     Ok(texts.into_iter().chain(rest).map(one).collect())
 }

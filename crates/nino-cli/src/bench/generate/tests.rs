@@ -8,7 +8,7 @@ fn every_row_is_a_graph() {
     let mut wrong = Vec::new();
     for case in made_up() {
         let networks = match case.parts {
-            Parts::One(network) => vec![network],
+            Parts::One(network) => vec![*network],
             Parts::Picture { text, unet, vae } => text.into_iter().chain([*unet, *vae]).collect(),
         };
         let recorded = networks.iter().map(|n| n.record(DType::F32));
