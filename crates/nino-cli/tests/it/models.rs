@@ -286,8 +286,8 @@ fn graphs_that_lead_nowhere_are_errors() {
         ("{}", "the graph has no output"),
         (r#"{"nodes":[],"links":[]}"#, "the graph has no output"),
         (
-            r#"{"1":{"class_type":"WanImageToVideo","inputs":{}}}"#,
-            "WanImageToVideo (node 1)",
+            r#"{"1":{"class_type":"HunyuanImageToVideo","inputs":{}}}"#,
+            "HunyuanImageToVideo (node 1)",
         ),
     ] {
         std::fs::write(&file, text).unwrap();

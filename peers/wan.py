@@ -1,7 +1,7 @@
 """Times diffusers' Wan transformer with made-up weights, beside `nino bench generate --video`.
 
     pip install torch==2.11.0 diffusers==0.42.0
-    python goldens/generate/wan_peer.py 1.3b|14b|5b block|step FRAMES WIDTH HEIGHT [--device cuda|cpu] \\
+    python peers/wan.py 1.3b|14b|5b block|step FRAMES WIDTH HEIGHT [--device cuda|cpu] \\
         [--dtype bf16|f16|f32] [--compile] [--runs N]
 
 One prompt of 512 tokens, from inputs on the device to the prediction on the device. Prints one line
