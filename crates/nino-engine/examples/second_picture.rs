@@ -11,7 +11,9 @@
 mod made_up;
 
 use nino_engine::device::{self, DeviceChoice};
-use nino_engine::{Checkpoint, Control, GenerateRequest, Store, encode_text, generate};
+use nino_engine::{
+    Checkpoint, Control, GenerateRequest, Store, encode_text, generate, plan_generate,
+};
 use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -38,12 +40,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         cancel: &never,
         on_event: &mut |_| {},
     };
+    let mut request = GenerateRequest::new(&model, "a red fox in snow");
+    if has("--quick") {
+        request.steps = 1;
+    }
+    let started = Instant::now();
+    plan_generate(&store, &model, &request)?;
+    println!("planned in {:.2?}", started.elapsed());
     for i in 0..pictures.parse()? {
-        let mut request = GenerateRequest::new(&model, "a red fox in snow");
         request.seed.value = i;
-        if has("--quick") {
-            request.steps = 1;
-        }
         let started = Instant::now();
         let made = generate(&store, &model, &request, &mut control, &mut |_| Ok(()))?;
         println!(
