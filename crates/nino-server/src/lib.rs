@@ -2,9 +2,9 @@
 //! OpenAI and A1111.
 //!
 //! [`Server::bind`] takes a [`Config`] with opened devices; [`Server::run`] serves until its
-//! [`Stop`] is asked for. Each device has one thread ([`worker`]) that takes jobs from the
-//! [`queue`]; handlers of requests ([`routes`]) never compute. What clients hear while a job runs
-//! goes through the [`hub`], and everything that has to outlive the process is in the [`journal`].
+//! [`Stop`] is asked for. Each device has one thread (`worker`) that takes jobs from the
+//! `queue`; handlers of requests (`routes`) never compute. What clients hear while a job runs
+//! goes through the `hub`, and everything that has to outlive the process is in the `journal`.
 
 mod app;
 mod config;

@@ -45,7 +45,7 @@ pub(crate) struct NetworkArgs {
     /// A name that browsers may call the server by, beside localhost and addresses; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) host_name: Vec<String>,
-    /// Another site whose pages may use the server, such as https://example.org; may be repeated
+    /// Another site whose pages may use the server, given by its origin; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,
     /// Most bytes of one request, such as an uploaded picture
