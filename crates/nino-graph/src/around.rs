@@ -1,7 +1,8 @@
-//! Devices that are another one with something changed.
+//! Devices and sessions that are another one with something changed.
 
 use crate::{
-    Backup, Budget, Device, ExecError, Limits, ParamSource, Plan, Rates, Rewrites, Session, Weights,
+    Backup, Budget, Device, ExecError, Limits, Node, OpTime, ParamSource, Plan, Rates, Rewrites,
+    RunOptions, Session, Weights,
 };
 use nino_dtype::DType;
 use std::ops::Deref;
@@ -91,5 +92,52 @@ impl<T: Around> Device for T {
 
     fn reopen(&self) -> Result<(), ExecError> {
         Around::reopen(self)
+    }
+}
+
+/// Gives the session inside and says what a run of it is; see [`Session`] for the contracts.
+pub trait AroundSession: Send {
+    fn session(&self) -> &dyn Session;
+
+    fn session_mut(&mut self) -> &mut dyn Session;
+
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError>;
+}
+
+impl<T: AroundSession> Session for T {
+    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session_mut().write(input, bytes)
+    }
+
+    fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
+        AroundSession::run(self, options)
+    }
+
+    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session_mut().read(output, dst)
+    }
+
+    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        self.session_mut().write_part(input, at, bytes)
+    }
+
+    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
+        self.session_mut().read_part(output, at, dst)
+    }
+
+    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
+        self.session_mut().clear(input)
+    }
+
+    fn poison(&mut self) -> Result<(), ExecError> {
+        self.session_mut().poison()
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.session().arena_bytes()
+    }
+
+    fn profile(&self) -> Vec<OpTime> {
+        self.session().profile()
     }
 }

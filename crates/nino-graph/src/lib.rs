@@ -23,7 +23,7 @@ mod shape;
 mod turns;
 mod work;
 
-pub use around::Around;
+pub use around::{Around, AroundSession};
 pub use cost::Cost;
 pub use device::{
     Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, StoredRows,

@@ -3,7 +3,9 @@
 //! The first run of every session is timed and told op by op; later ones are told in one line,
 //! since they do the same. Nothing is wrapped where nobody listens.
 
-use nino_graph::{Around, Device, ExecError, Node, OpTime, Plan, RunOptions, Session, Weights};
+use nino_graph::{
+    Around, AroundSession, Device, ExecError, Node, OpTime, Plan, RunOptions, Session, Weights,
+};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,7 +80,15 @@ impl Told {
     }
 }
 
-impl Session for Told {
+impl AroundSession for Told {
+    fn session(&self) -> &dyn Session {
+        &*self.session
+    }
+
+    fn session_mut(&mut self) -> &mut dyn Session {
+        &mut *self.session
+    }
+
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         self.runs += 1;
         let is_first = self.runs == 1;
@@ -93,37 +103,5 @@ impl Session for Told {
         let ms = started.elapsed().as_secs_f64() * 1e3;
         tracing::trace!(target: TARGET, "run {} of these ops: {ms:.1} ms", self.runs);
         Ok(())
-    }
-
-    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write(input, bytes)
-    }
-
-    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read(output, dst)
-    }
-
-    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write_part(input, at, bytes)
-    }
-
-    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read_part(output, at, dst)
-    }
-
-    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
-        self.session.clear(input)
-    }
-
-    fn poison(&mut self) -> Result<(), ExecError> {
-        self.session.poison()
-    }
-
-    fn arena_bytes(&self) -> usize {
-        self.session.arena_bytes()
-    }
-
-    fn profile(&self) -> Vec<OpTime> {
-        self.session.profile()
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions with something done before each run.
 
-use nino_graph::{ExecError, Node, OpTime, RunOptions, Session};
+use nino_graph::{AroundSession, ExecError, RunOptions, Session};
 
 struct Watched<F> {
     session: Box<dyn Session>,
@@ -22,33 +22,17 @@ pub(crate) fn watched<F: FnMut() -> Result<(), ExecError> + Send + 'static>(
     sessions.into_iter().map(watch).collect()
 }
 
-impl<F: FnMut() -> Result<(), ExecError> + Send> Session for Watched<F> {
-    fn write(&mut self, input: Node, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write(input, bytes)
+impl<F: FnMut() -> Result<(), ExecError> + Send> AroundSession for Watched<F> {
+    fn session(&self) -> &dyn Session {
+        &*self.session
     }
+
+    fn session_mut(&mut self) -> &mut dyn Session {
+        &mut *self.session
+    }
+
     fn run(&mut self, options: RunOptions<'_>) -> Result<(), ExecError> {
         (self.before_run)()?;
         self.session.run(options)
-    }
-    fn read(&mut self, output: Node, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read(output, dst)
-    }
-    fn write_part(&mut self, input: Node, at: usize, bytes: &[u8]) -> Result<(), ExecError> {
-        self.session.write_part(input, at, bytes)
-    }
-    fn read_part(&mut self, output: Node, at: usize, dst: &mut [u8]) -> Result<(), ExecError> {
-        self.session.read_part(output, at, dst)
-    }
-    fn clear(&mut self, input: Node) -> Result<(), ExecError> {
-        self.session.clear(input)
-    }
-    fn poison(&mut self) -> Result<(), ExecError> {
-        self.session.poison()
-    }
-    fn arena_bytes(&self) -> usize {
-        self.session.arena_bytes()
-    }
-    fn profile(&self) -> Vec<OpTime> {
-        self.session.profile()
     }
 }

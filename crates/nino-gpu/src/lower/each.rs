@@ -118,16 +118,16 @@ impl<'a> Lower<'a> {
     pub(super) fn rope(&self, o: &Rope) -> Launches<'a> {
         let (x, table) = (self.operands[0], self.operands[1]);
         let shape = self.shape();
+        let halves = o.layout == RopeLayout::Halves;
         let key = KernelKey::new("rope")
             .with("XT", self.code(&x)?)
-            .with("HALVES", o.layout == RopeLayout::Halves);
+            .with("HALVES", halves);
         let params = [
             self.caps.base(&x),
             self.caps.base(&table),
             shape[1] as u32,
             shape[2] as u32,
         ];
-        let halves = o.layout == RopeLayout::Halves;
         let whole = shape.last_dim().is_multiple_of(if halves { 8 } else { 4 });
         let vec = whole && self.quads(&[x, table]);
         self.each(key, &[x, table], &params, vec)

@@ -6,6 +6,8 @@ mod client;
 mod clients;
 mod comfy;
 mod dialects;
+#[path = "../../../nino-workflow/tests/it/examples.rs"]
+mod examples;
 mod hostile;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;

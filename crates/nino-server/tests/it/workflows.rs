@@ -2,32 +2,12 @@
 //! checkpoints, or the server names the one thing that is missing.
 
 use crate::client::start_with;
+use crate::examples::EXAMPLES;
 use crate::models;
 use nino_engine::Picture;
 use nino_engine::media::write_picture;
 use serde_json::{Value, json};
 use std::path::Path;
-
-/// The checkpoint for each loader of a workflow, in the order of the nodes.
-const MODELS: [(&str, &[&str]); 11] = [
-    ("2_pass_txt2img__hiresfix_latent_workflow", &["tiny_sd2"]),
-    ("area_composition__square_area_for_subject", &["tiny_sd1"]),
-    ("img2img__img2img_workflow", &["tiny_sd1"]),
-    ("inpaint__inpaint_example", &["inpaint"]),
-    ("inpaint__yosemite_outpaint_example", &["inpaint"]),
-    ("lcm__lcm_basic_example", &["tiny_sdxl"]),
-    ("lora__lora", &["tiny_sd1"]),
-    ("sdturbo__sdxlturbo_example", &["tiny_sdxl"]),
-    (
-        "sdxl__sdxl_refiner_prompt_example",
-        &["tiny_sdxl", "tiny_refiner"],
-    ),
-    ("sdxl__sdxl_simple_example", &["tiny_sdxl", "tiny_refiner"]),
-    (
-        "textual_inversion_embeddings__embedding_example",
-        &["tiny_sd2"],
-    ),
-];
 
 /// Those that are run to their end. The others are checked, planned and taken, and then cancelled:
 /// that they run is tested where nodes are.
@@ -87,7 +67,7 @@ fn comfyuis_workflows_are_taken_or_say_what_is_missing() {
         let text = std::fs::read_to_string(entry.path()).unwrap();
         let mut prompt: Value = serde_json::from_str(&text).unwrap();
         small(&mut prompt);
-        let known = MODELS.iter().find(|(known, _)| *known == name);
+        let known = EXAMPLES.iter().find(|(known, _)| *known == name);
         prepare(
             data.path(),
             &prompt,

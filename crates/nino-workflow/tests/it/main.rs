@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod cache;
+mod examples;
 mod host;
 mod limits;
 #[path = "../../../nino-engine/src/tests/made.rs"]

@@ -1,33 +1,13 @@
 //! ComfyUI's own example workflows: they run, with small checkpoints, sizes and steps, or say which
 //! nodes are missing.
 
+use crate::examples::EXAMPLES;
 use crate::host::{Folders, checkpoint, executor, run, sd1};
 use nino_engine::Picture;
 use nino_engine::media::write_picture;
 use nino_workflow::{Folder, Graph, Limits, PromptError, check, fill_defaults};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-
-/// Workflows that run, with the checkpoint for each loader, in the order of the nodes.
-const RUN: [(&str, &[&str]); 11] = [
-    ("2_pass_txt2img__hiresfix_latent_workflow", &["tiny_sd2"]),
-    ("area_composition__square_area_for_subject", &["tiny_sd1"]),
-    ("img2img__img2img_workflow", &["tiny_sd1"]),
-    ("inpaint__inpaint_example", &["inpaint"]),
-    ("inpaint__yosemite_outpaint_example", &["inpaint"]),
-    ("lcm__lcm_basic_example", &["tiny_sdxl"]),
-    ("lora__lora", &["tiny_sd1"]),
-    ("sdturbo__sdxlturbo_example", &["tiny_sdxl"]),
-    (
-        "sdxl__sdxl_refiner_prompt_example",
-        &["tiny_sdxl", "tiny_refiner"],
-    ),
-    ("sdxl__sdxl_simple_example", &["tiny_sdxl", "tiny_refiner"]),
-    (
-        "textual_inversion_embeddings__embedding_example",
-        &["tiny_sd2"],
-    ),
-];
 
 fn workflow(name: &str) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/workflows");
@@ -95,7 +75,7 @@ fn comfyuis_workflows_run() {
         rgb,
     };
     write_picture(&picture, &start, &[]).unwrap();
-    for (name, models) in RUN {
+    for (name, models) in EXAMPLES {
         let Some(text) = workflow(name) else { continue };
         let graph = small(&text);
         let mut host = Folders::default();
