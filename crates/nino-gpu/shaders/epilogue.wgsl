@@ -1,4 +1,4 @@
-// What happens to an accumulator before it is stored: scale, bias, activation, residual,
+// What happens to an accumulator before it is stored: scale, bias, activation, factor, residual,
 // a second activation.
 fn biased4(v: vec4<f32>, n: u32) -> vec4<f32> {
   var y = v;
@@ -19,7 +19,15 @@ fn biased4(v: vec4<f32>, n: u32) -> vec4<f32> {
   for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + BI_1(p.b_off + n + i); } }
 #endif
 #endif
-  return vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+  y = vec4<f32>(epi_act(y.x), epi_act(y.y), epi_act(y.z), epi_act(y.w));
+#if FACTOR
+#if VO
+  y = y * FA_4(p.fa_off + n);
+#else
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] * FA_1(p.fa_off + n + i); } }
+#endif
+#endif
+  return y;
 }
 fn posted4(y: vec4<f32>) -> vec4<f32> {
 #if POST

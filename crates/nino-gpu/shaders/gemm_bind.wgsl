@@ -21,6 +21,9 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #if BIAS
 #bind BI BT
 #endif
+#if FACTOR
+#bind FA FAT
+#endif
 #if RES
 #bind R RT
 #endif

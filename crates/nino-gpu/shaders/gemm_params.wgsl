@@ -9,6 +9,7 @@ struct P {
   pt: i32, ph: i32, pw: i32, // padding before
   s_off: u32, nw_off: u32, nb_off: u32, groups: u32, rows_per: u32, // norm prologue: statistics, weight, bias
   alpha: f32,
-  sc_off: u32, // factors of columns
+  sc_off: u32, // factors of columns before the bias
+  fa_off: u32, // factors of columns after the activation
 }
 #params

@@ -163,6 +163,8 @@ impl Caps {
             norm_into_linear: false,
             norm_into_conv: self.tier < Tier::Coop && !self.arch.is_amd(),
             gate_into_linear: self.has_wgmma().then_some(takes_gate as TakesGate),
+            split_linear: Some(self.limits().align),
+            factor_into_linear: true,
             ..Rewrites::ALL
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nino_dtype::DType;
+use nino_graph::WeightRows;
 
 use crate::pipeline::{Code, Pipeline};
 use crate::shader::KernelKey;
@@ -39,6 +40,16 @@ impl<'a> View<'a> {
             what: "a binding".to_owned(),
             reason: "a launch that was only planned has no buffers".to_owned(),
         })
+    }
+
+    /// Some of the `count` equal rows that it consists of.
+    pub(crate) fn rows(self, count: usize, rows: WeightRows) -> View<'a> {
+        let row = self.bytes / count.max(1) as u64;
+        View {
+            offset: self.offset + rows.first as u64 * row,
+            bytes: rows.count as u64 * row,
+            ..self
+        }
     }
 
     /// Whether a PTX kernel can read it as `dtype`, 16 bytes at a time.

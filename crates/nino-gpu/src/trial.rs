@@ -160,6 +160,7 @@ impl Gpu {
             out: View::whole(&out, DType::F16),
             bias: None,
             scale: None,
+            factor: None,
             residual: None,
             prologue: None,
             act: ActCode::default(),

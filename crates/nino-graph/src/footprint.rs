@@ -49,14 +49,14 @@ impl Graph {
     /// Bytes of an op's weights in f16, if `least` rows or more share them and they are stored in
     /// another type of at most 16 bits.
     pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
-        let (x, w) = match self.facts(node).map(|facts| facts.scratch) {
-            Some(Scratch::Decoded { x, w }) => (x, w),
+        let (x, w, values) = match self.facts(node).map(|facts| facts.scratch) {
+            Some(Scratch::Decoded { x, w, values }) => (x, w, values),
             Some(Scratch::None | Scratch::Bytes(_)) | None => return 0,
         };
         let worth = !matches!(self.dtype(w), DType::F16 | DType::F32)
             && self.dtype(x) == DType::F16
             && self.shape(node).rows() >= least;
-        if worth { self.shape(w).numel() * 2 } else { 0 }
+        if worth { values * 2 } else { 0 }
     }
 
     /// Operands in whose place an op may write its result, the best first, as far as its definition

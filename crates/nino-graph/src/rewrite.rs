@@ -6,9 +6,11 @@
 
 use crate::{
     Act, BinaryFn, Def, Epilogue, Gate, Graph, Linear, Node, Op, Over, Prologue, Reshape, Shape,
-    Stats, Unary, UpsampleMode,
+    Slice, Stats, Unary, UpsampleMode,
 };
 use nino_dtype::DType;
+
+mod split;
 
 /// Whether a device has a kernel for a linear layer with [`Linear::gate`] in this graph.
 pub type TakesGate = fn(&Graph, &Linear) -> bool;
@@ -25,6 +27,11 @@ pub struct Rewrites {
     pub epilogue: bool,
     /// Gate into the linear before it, where the device says that it has a kernel for the two.
     pub gate_into_linear: Option<TakesGate>,
+    /// A linear layer whose result is only ever cut by columns becomes one layer for each part, over
+    /// some rows of its weight, where those begin at multiples of this many bytes.
+    pub split_linear: Option<usize>,
+    /// A factor for each column, which is the same for all rows, into the linear before it.
+    pub factor_into_linear: bool,
     /// Activation into the norm before it.
     pub act_into_norm: bool,
     /// Nearest upsample into the conv that follows.
@@ -37,6 +44,8 @@ impl Rewrites {
     /// What every device takes.
     pub const ALL: Rewrites = Rewrites {
         gate_into_linear: None,
+        split_linear: None,
+        factor_into_linear: false,
         norm_into_conv: true,
         norm_into_linear: true,
         epilogue: true,
@@ -46,6 +55,8 @@ impl Rewrites {
     };
     pub const NONE: Rewrites = Rewrites {
         gate_into_linear: None,
+        split_linear: None,
+        factor_into_linear: false,
         norm_into_conv: false,
         norm_into_linear: false,
         epilogue: false,
@@ -62,10 +73,13 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
         drop_no_ops(&mut g);
     }
     drop_unused(&mut g);
+    if let Some(align) = on.split_linear {
+        split::linears(&mut g, align);
+    }
     if on.epilogue {
         let steady = g.steady();
         sweep(&mut g, |g, users, node| {
-            fuse_epilogue(g, users, node, &steady)
+            fuse_epilogue(g, users, node, &steady, on.factor_into_linear)
         });
     }
     if let Some(takes) = on.gate_into_linear {
@@ -114,9 +128,15 @@ fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option
     }
 }
 
-/// `act(f(x))` and `f(x) + y` where f is a conv or a linear. One that need not run each time does
-/// not take in what changes.
-fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> Option<()> {
+/// `act(f(x))` and `f(x) + y` where f is a conv or a linear, and `f(x) * y` where f is a linear and
+/// `factors` are taken. One that need not run each time does not take in what changes.
+fn fuse_epilogue(
+    g: &mut Graph,
+    users: &Users,
+    node: Node,
+    steady: &[bool],
+    factors: bool,
+) -> Option<()> {
     let (source, extra) = match g.op(node)? {
         Op::Unary(o) => (o.x, Extra::Act(o.act)),
         Op::Binary(o) if o.f == BinaryFn::Add => {
@@ -140,6 +160,17 @@ fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> O
                 _ => return None,
             }
         }
+        Op::Binary(o) if o.f == BinaryFn::Mul && factors => {
+            let (x, y) = if is_factor(g, o.b, node) {
+                (o.a, o.b)
+            } else {
+                (o.b, o.a)
+            };
+            if !is_factor(g, y, node) || !matches!(g.op(x), Some(Op::Linear(_))) {
+                return None;
+            }
+            (x, Extra::Factor(y))
+        }
         _ => return None,
     };
     let alike = g.dtype(source) == g.dtype(node)
@@ -151,9 +182,12 @@ fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> O
     let mut op = g.op(source)?.clone();
     let e = epilogue_mut(&mut op)?;
     match extra {
-        Extra::Act(act) if e.post.is_none() && e.residual.is_some() => e.post = Some(act),
-        Extra::Act(act) if e.act.is_none() && e.residual.is_none() && e.post.is_none() => {
-            e.act = Some(act);
+        Extra::Act(act) if e.post.is_none() && (e.residual.is_some() || e.factor.is_some()) => {
+            e.post = Some(act);
+        }
+        Extra::Act(act) if e.act.is_none() && e.post.is_none() => e.act = Some(act),
+        Extra::Factor(f) if e.factor.is_none() && e.residual.is_none() && e.post.is_none() => {
+            e.factor = Some(f);
         }
         Extra::Bias(b) if *e == Epilogue::default() => e.bias = Some(b),
         Extra::Residual(r) if e.residual.is_none() && e.post.is_none() => e.residual = Some(r),
@@ -163,8 +197,19 @@ fn fuse_epilogue(g: &mut Graph, users: &Users, node: Node, steady: &[bool]) -> O
     Some(())
 }
 
+/// Whether a value has one row, with a factor for each column of the product's many.
+fn is_factor(g: &Graph, y: Node, product: Node) -> bool {
+    let (shape, all) = (g.shape(y), g.shape(product));
+    !g.is_param(y)
+        && shape.rank() > 0
+        && (shape.rows(), shape.last_dim()) == (1, all.last_dim())
+        && all.rows() > 1
+        && g.dtype(y) == g.dtype(product)
+}
+
 enum Extra {
     Act(Act),
+    Factor(Node),
     Bias(Node),
     Residual(Node),
 }
@@ -302,6 +347,17 @@ fn drop_no_ops(g: &mut Graph) {
             && let Some(&Op::Reshape(first)) = g.op(*x)
         {
             g.value_mut(node).def = Def::Op(Op::Reshape(first));
+        }
+        // And a slice of a slice along the same axis the first one's.
+        if let Some(&Op::Slice(outer)) = g.op(node)
+            && let Some(&Op::Slice(inner)) = g.op(outer.x)
+            && inner.axis == outer.axis
+        {
+            g.value_mut(node).def = Def::Op(Op::Slice(Slice {
+                start: inner.start + outer.start,
+                end: inner.start + outer.end,
+                ..inner
+            }));
         }
         if let Some(x) = nothing_done(g, node)
             && !g.outputs().contains(&node)

@@ -27,6 +27,8 @@ pub struct GemmKernel {
     pub bias: bool,
     /// After the bias.
     pub act: Act,
+    /// An f16 factor for each column, after the activation.
+    pub factor: bool,
     pub residual: bool,
     /// After the residual.
     pub post: Act,
@@ -193,12 +195,13 @@ impl GemmKernel {
         });
         let scale = if self.scale { "_scale" } else { "" };
         let bias = if self.bias { "_bias" } else { "" };
+        let factor = if self.factor { "_factor" } else { "" };
         let residual = if self.residual { "_residual" } else { "" };
         let gate = self
             .gate
             .map_or(String::new(), |g| format!("_gate_{}", g.tag()));
         let (act, post) = (self.act.tag(), self.post.tag());
-        format!("gemm_{tile}{window}{scale}{bias}{residual}_{act}_{post}{gate}")
+        format!("gemm_{tile}{window}{scale}{bias}{factor}{residual}_{act}_{post}{gate}")
     }
 
     /// The view of the bias: the scale's is before it.
@@ -206,8 +209,12 @@ impl GemmKernel {
         3 + usize::from(self.scale)
     }
 
-    fn residual_view(&self) -> usize {
+    fn factor_view(&self) -> usize {
         self.bias_view() + usize::from(self.bias)
+    }
+
+    fn residual_view(&self) -> usize {
+        self.factor_view() + usize::from(self.factor)
     }
 
     /// Columns of a tile's result.

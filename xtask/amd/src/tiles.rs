@@ -196,6 +196,8 @@ fn gemm([m, n, k]: [u32; 3], conv: Option<ConvShape>) -> Gemm<'static> {
         w: view(DType::F16),
         out: view(DType::F16),
         scale: None,
+        factor: None,
+
         bias: Some(view(DType::F32)),
         residual: None,
         prologue: None,

@@ -257,6 +257,9 @@ impl Binder<'_> {
             Op::Linear(o) if o.gate.is_some() => {
                 return Err(self.unsupported("it has a gate, which must be an op of its own here"));
             }
+            Op::Linear(o) if o.rows.is_some() || o.epi.factor.is_some() => {
+                return Err(self.unsupported("it uses some rows of its weight, or has a factor"));
+            }
             Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(&*self.weights(o.w)?)),
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(),
             Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, &*self.weights(o.w)?),

@@ -104,6 +104,7 @@ fn a_gate_inside_a_linear_is_refused() {
     let out = Linear {
         x: g.input("x", [3, 64], f),
         w: g.param("w", [48, 64], f),
+        rows: None,
         pre: None,
         epi: Epilogue::default(),
         gate: Some(Act::Gelu),

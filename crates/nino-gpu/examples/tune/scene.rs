@@ -199,6 +199,8 @@ impl Scene {
                     w: view(1),
                     out: View::whole(self.buffers.last().unwrap(), DType::F16),
                     scale: None,
+                    factor: None,
+
                     bias: Some(view(2)),
                     residual: None,
                     prologue: None,

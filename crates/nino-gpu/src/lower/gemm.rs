@@ -15,6 +15,7 @@ struct Around<'a> {
     prologue: Option<Prologue<'a>>,
     scale: Option<View<'a>>,
     bias: Option<View<'a>>,
+    factor: Option<View<'a>>,
     residual: Option<View<'a>>,
     act: ActCode,
     post: ActCode,
@@ -23,20 +24,26 @@ struct Around<'a> {
 impl<'a> Lower<'a> {
     pub(super) fn linear(&self, o: &Linear) -> Launches<'a> {
         let around = self.around(o.x, o.pre.as_ref(), &o.epi)?;
-        let w = self.graph.shape(o.w);
-        let (weights, mut launches) = self.expanded(w.numel())?;
+        let shape = self.graph.shape(o.w);
+        let (n, k) = (o.columns(self.graph), shape[1]);
+        let used = |view: View<'a>| match o.rows {
+            Some(rows) => view.rows(shape[0], rows),
+            None => view,
+        };
+        let (weights, mut launches) = self.expanded(used(self.operands[1]), n * k)?;
         let gemm = Gemm {
             m: self.rows.len() as u32,
-            n: w[0] as u32,
-            k: w[1] as u32,
+            n: n as u32,
+            k: k as u32,
             batch: 1,
             first: self.rows.start as u32,
             w_first: 0,
             x: self.operands[0],
             w: weights,
             out: self.out,
-            scale: around.scale,
-            bias: around.bias,
+            scale: around.scale.map(used),
+            bias: around.bias.map(used),
+            factor: around.factor,
             residual: around.residual,
             prologue: around.prologue,
             act: around.act,
@@ -53,8 +60,7 @@ impl<'a> Lower<'a> {
 
     /// The weights to multiply with, and what must run before: where the plan has scratch for it,
     /// they are expanded to f16 there.
-    fn expanded(&self, n: usize) -> Result<(View<'a>, Vec<Launch<'a>>), GpuError> {
-        let from = self.operands[1];
+    fn expanded(&self, from: View<'a>, n: usize) -> Result<(View<'a>, Vec<Launch<'a>>), GpuError> {
         let Some(scratch) = self.scratch else {
             return Ok((from, Vec::new()));
         };
@@ -95,6 +101,7 @@ impl<'a> Lower<'a> {
             out: self.out,
             scale: None,
             bias: None,
+            factor: None,
             residual: None,
             prologue: None,
             act: ActCode::default(),
@@ -145,7 +152,8 @@ impl<'a> Lower<'a> {
             && shape.pad == [0; 3]
             && up == 1
             && shape.input == shape.output;
-        let (weights, mut launches) = self.expanded(self.graph.shape(o.w).numel())?;
+        let (weights, mut launches) =
+            self.expanded(self.operands[1], self.graph.shape(o.w).numel())?;
         let gemm = Gemm {
             m: self.rows.len() as u32 * ow,
             n,
@@ -158,6 +166,7 @@ impl<'a> Lower<'a> {
             out: self.out,
             scale: around.scale,
             bias: around.bias,
+            factor: around.factor,
             residual: around.residual,
             prologue: around.prologue,
             act: around.act,
@@ -196,15 +205,17 @@ impl<'a> Lower<'a> {
                 act: p.act.into(),
             })
         });
-        let [scale, bias, residual] = [epi.scale, epi.bias, epi.residual].map(&mut take);
+        let [scale, bias, factor, residual] =
+            [epi.scale, epi.bias, epi.factor, epi.residual].map(&mut take);
         let (out, x) = (Some(self.out), Some(self.operands[0]));
-        for view in [out, x, scale, bias, residual].iter().flatten() {
+        for view in [out, x, scale, bias, factor, residual].iter().flatten() {
             self.code(view)?;
         }
         Ok(Around {
             prologue,
             scale,
             bias,
+            factor,
             residual,
             act: epi.act.into(),
             post: epi.post.into(),

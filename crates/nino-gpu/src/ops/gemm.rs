@@ -54,6 +54,8 @@ pub struct Gemm<'a> {
     /// A factor for each column.
     pub scale: Option<View<'a>>,
     pub bias: Option<View<'a>>,
+    /// A factor for each column after the activation.
+    pub factor: Option<View<'a>>,
     pub residual: Option<View<'a>>,
     pub prologue: Option<Prologue<'a>>,
     pub act: ActCode,
@@ -217,7 +219,7 @@ impl<'a> Gemm<'a> {
         let four = |v: u32| v.is_multiple_of(4);
         let quads = |v: &View<'_>| four(caps.base(v));
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
+        let around = [&self.residual, &self.scale, &self.bias, &self.factor].map(Option::as_ref);
         let whole_rows = four(self.n) && quads(&self.out);
         key.with("VA", four(c) && four(self.k) && quads(&self.x))
             .with("VW", four(self.k) && four(self.w_first) && quads(&self.w))
@@ -254,6 +256,10 @@ impl<'a> Gemm<'a> {
         if let Some(bias) = &self.bias {
             key = key.with("BIAS", 1).with("BT", code(bias)?);
             views.push(*bias);
+        }
+        if let Some(factor) = &self.factor {
+            key = key.with("FACTOR", 1).with("FAT", code(factor)?);
+            views.push(*factor);
         }
         if let Some(residual) = &self.residual {
             key = key.with("RES", 1).with("RT", code(residual)?);
@@ -323,6 +329,7 @@ impl<'a> Gemm<'a> {
         p.push(pro.map_or(1, |p| p.rows_per_stat));
         p.push(self.alpha.to_bits());
         p.push(base(self.scale.as_ref()));
+        p.push(base(self.factor.as_ref()));
         p
     }
 }

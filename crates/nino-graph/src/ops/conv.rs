@@ -176,7 +176,7 @@ impl OpDef for Conv {
         } else {
             [b, t, h, wd, cout].into()
         };
-        self.epi.check(g, shape)?;
+        self.epi.check(g, shape, w[0])?;
         Ok((shape, g.dtype(self.x)))
     }
 
@@ -191,6 +191,7 @@ impl OpDef for Conv {
             scratch: Scratch::Decoded {
                 x: self.x,
                 w: self.w,
+                values: g.shape(self.w).numel(),
             },
             in_place: InPlace::OverResidual(self.epi.residual),
             kind: self.kind(g),

@@ -75,6 +75,8 @@ pub(crate) enum Scratch {
     Decoded {
         x: Node,
         w: Node,
+        /// As many of them as are used.
+        values: usize,
     },
 }
 

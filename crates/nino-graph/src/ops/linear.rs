@@ -10,6 +10,9 @@ use crate::{Graph, Kind, Node, Shape};
 pub struct Linear {
     pub x: Node,
     pub w: Node,
+    /// The rows of `w` that are used, with their entries of the epilogue's scale and bias; all of
+    /// them where nothing is said. Only for devices whose [`Rewrites`](crate::Rewrites) ask for it.
+    pub rows: Option<WeightRows>,
     pub pre: Option<Prologue>,
     pub epi: Epilogue,
     /// The result is halved, as by a [`Gate`](crate::Gate) with this activation behind it:
@@ -17,7 +20,14 @@ pub struct Linear {
     pub gate: Option<Act>,
 }
 
-/// What follows the accumulation: `post(act(acc * scale + bias) + residual)`.
+/// Some rows of a weight, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightRows {
+    pub first: usize,
+    pub count: usize,
+}
+
+/// What follows the accumulation: `post(act(acc * scale + bias) * factor + residual)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Epilogue {
     /// `[cout]`, for weights that are stored divided by it.
@@ -25,6 +35,9 @@ pub struct Epilogue {
     /// `[cout]`
     pub bias: Option<Node>,
     pub act: Option<Act>,
+    /// An activation of one row, `[.., cout]`. Only of linear layers, for devices whose
+    /// [`Rewrites`](crate::Rewrites) ask for it.
+    pub factor: Option<Node>,
     /// Same shape as the output.
     pub residual: Option<Node>,
     pub post: Option<Act>,
@@ -47,6 +60,7 @@ impl Graph {
         self.push(Linear {
             x,
             w,
+            rows: None,
             pre: None,
             epi: Epilogue::bias(bias),
             gate: None,
@@ -72,6 +86,7 @@ impl Graph {
         self.push(Linear {
             x,
             w,
+            rows: None,
             pre: None,
             epi,
             gate: None,
@@ -90,16 +105,31 @@ impl Epilogue {
 
     pub(super) fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
         map_some(
-            &mut [&mut self.scale, &mut self.bias, &mut self.residual],
+            &mut [
+                &mut self.scale,
+                &mut self.bias,
+                &mut self.factor,
+                &mut self.residual,
+            ],
             f,
         );
     }
 
-    /// Checks the operands against the shape of the result.
-    pub(super) fn check(&self, g: &Graph, out: Shape) -> Result<(), Mistake> {
+    /// Checks the operands against the shape of the result and the rows of the weight.
+    pub(super) fn check(&self, g: &Graph, out: Shape, rows: usize) -> Result<(), Mistake> {
         for (name, vector) in [("scale", self.scale), ("bias", self.bias)] {
             if let Some(vector) = vector {
-                expect_shape(g, name, vector, [out.last_dim()].into())?;
+                expect_shape(g, name, vector, [rows].into())?;
+            }
+        }
+        if let Some(factor) = self.factor {
+            activation(g, factor)?;
+            let shape = g.shape(factor);
+            if shape.rows() != 1 || shape.last_dim() != out.last_dim() {
+                wrong!(
+                    "factor is {shape}, the result has rows of {}",
+                    out.last_dim()
+                );
             }
         }
         if let Some(residual) = self.residual {
@@ -107,6 +137,13 @@ impl Epilogue {
             expect_shape(g, "residual", residual, out)?;
         }
         Ok(())
+    }
+}
+
+impl Linear {
+    /// Columns of the product: the rows of the weight that are used.
+    pub fn columns(&self, g: &Graph) -> usize {
+        self.rows.map_or(g.shape(self.w)[0], |rows| rows.count)
     }
 }
 
@@ -127,11 +164,17 @@ impl OpDef for Linear {
         if let Some(pre) = &self.pre {
             pre.check(g, self.x)?;
         }
-        let shape = x.with_last(w[0]);
-        self.epi.check(g, shape)?;
+        if let Some(WeightRows { first, count }) = self.rows
+            && first.checked_add(count).is_none_or(|end| end > w[0])
+        {
+            wrong!("w has {} rows, not {count} from {first} on", w[0]);
+        }
+        let n = self.columns(g);
+        let shape = x.with_last(n);
+        self.epi.check(g, shape, w[0])?;
         let shape = match self.gate {
-            Some(_) if !w[0].is_multiple_of(2) => wrong!("{} columns cannot be halved", w[0]),
-            Some(_) => x.with_last(w[0] / 2),
+            Some(_) if !n.is_multiple_of(2) => wrong!("{n} columns cannot be halved"),
+            Some(_) => x.with_last(n / 2),
             None => shape,
         };
         Ok((shape, g.dtype(self.x)))
@@ -139,14 +182,16 @@ impl OpDef for Linear {
 
     fn facts(&self, g: &Graph, out: Node) -> Facts {
         let rows = g.shape(out).rows();
+        let used = self.columns(g) * g.shape(self.w).last_dim();
         Facts {
-            flops: 2.0 * (rows * g.shape(self.w).numel()) as f64,
+            flops: 2.0 * (rows * used) as f64,
             traffic: Traffic::EachOnce,
             rows: Rows::Result(rows),
             blocks: vec![],
             scratch: Scratch::Decoded {
                 x: self.x,
                 w: self.w,
+                values: used,
             },
             in_place: InPlace::OverResidual(self.epi.residual),
             kind: Kind::Linear {

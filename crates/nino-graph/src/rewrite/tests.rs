@@ -55,3 +55,74 @@ fn a_linear_takes_one_gate_and_nothing_behind_it() {
     assert_eq!(names(&gated), ["linear", "unary"]);
     assert_eq!(names(&rewrite(&gated, Rewrites::ALL)), ["linear", "unary"]);
 }
+
+/// The parts of a layer of 256 columns, cut at some, on a device whose bindings begin at multiples
+/// of 256 bytes.
+fn parts(cuts: &[usize], also_whole: bool) -> Graph {
+    let mut g = Graph::new();
+    let x = g.input("x", [3, 128], DType::F16);
+    let w = g.param("w", [256, 128], DType::F16);
+    let bias = g.param("b", [256], DType::F32);
+    let all = g.linear(x, w, Some(bias));
+    for pair in cuts.windows(2) {
+        let part = g.slice(all, 1, pair[0], pair[1]);
+        let part = g.silu(part);
+        g.output(part);
+    }
+    if also_whole {
+        g.output(all);
+    }
+    let on = Rewrites {
+        split_linear: Some(256),
+        ..Rewrites::ALL
+    };
+    rewrite(&g.finish().unwrap(), on)
+}
+
+#[test]
+fn a_linear_that_is_cut_apart_becomes_one_for_each_part() {
+    let g = parts(&[0, 64, 256], false);
+    assert_eq!(names(&g), ["linear", "linear"]);
+    let rows = g.ops().map(|(_, op)| match op {
+        Op::Linear(o) => (o.rows.map(|r| (r.first, r.count)), o.epi.act),
+        _ => (None, None),
+    });
+    let silu = Some(Act::Silu);
+    let expected = [(Some((0, 64)), silu), (Some((64, 192)), silu)];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    assert!((g.total_cost().flops - 2.0 * 3.0 * 256.0 * 128.0).abs() < 0.5);
+    // A part that nothing needs is not computed.
+    assert_eq!(names(&parts(&[64, 128], false)), ["linear"]);
+}
+
+#[test]
+fn a_linear_stays_whole_where_parts_cannot_begin_or_the_whole_is_needed() {
+    let whole = ["linear", "slice", "unary", "slice", "unary"];
+    assert_eq!(names(&parts(&[0, 60, 256], false)), whole);
+    assert_eq!(names(&parts(&[0, 64, 256], true)), whole);
+}
+
+/// `x + gate * f(h)`, clamped.
+fn gated_residual(gate: Shape, factor_into_linear: bool) -> Graph {
+    let on = Rewrites {
+        factor_into_linear,
+        ..Rewrites::ALL
+    };
+    rewritten(on, |g, h| {
+        let gate = g.input("gate", gate, DType::F16);
+        let residual = g.input("residual", [3, 48], DType::F16);
+        let h = g.mul(gate, h);
+        let y = g.add(residual, h);
+        g.act(y, Act::Clamp { lo: -1.0, hi: 1.0 })
+    })
+}
+
+#[test]
+fn a_factor_of_one_row_goes_into_the_linear_before_it() {
+    let g = gated_residual([1, 48].into(), true);
+    assert_eq!(names(&g), ["linear"]);
+    let apart = ["linear", "binary", "binary", "unary"];
+    assert_eq!(names(&gated_residual([1, 48].into(), false)), apart);
+    assert_eq!(names(&gated_residual([3, 48].into(), true)), apart);
+    assert_eq!(names(&gated_residual([3, 1].into(), true)), apart);
+}

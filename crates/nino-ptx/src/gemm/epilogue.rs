@@ -1,4 +1,4 @@
-//! From sums to the result: scale, bias, activation, residual, f16, and stores of 16 bytes.
+//! From sums to the result: scale, bias, activation, factor, residual, f16, and stores of 16 bytes.
 
 use super::{Act, Frame, GemmKernel, word};
 use crate::asm::{Asm, Reg, list, op};
@@ -10,10 +10,12 @@ impl GemmKernel {
         let tile = f.tile;
         let lane = Lane::new(a);
         let columns = self.columns();
-        let mut vector =
-            |there: bool, view: usize| there.then(|| Vector::new(a, f, &lane, view, columns));
-        let scale = vector(self.scale, 3);
-        let bias = vector(self.bias, self.bias_view());
+        let mut vector = |there: bool, view: usize, stored: Stored| {
+            there.then(|| Vector::new(a, f, &lane, (view, stored), columns))
+        };
+        let scale = vector(self.scale, 3, Stored::F32);
+        let bias = vector(self.bias, self.bias_view(), Stored::F32);
+        let factor = vector(self.factor, self.factor_view(), Stored::F16);
         let out = a.view_from(0, word::OUT_AT);
         let residual = self
             .residual
@@ -71,7 +73,8 @@ impl GemmKernel {
                                 None => pair,
                             }
                         };
-                        self.word(a, eight, pair, added.map(|words| words[j]))
+                        let factor = factor.as_ref().map(|factor| factor.values[eight]);
+                        self.word(a, eight, pair, (factor, added.map(|words| words[j])))
                     });
                     let four = list(&lane.exchange(a, words));
                     op!(
@@ -85,19 +88,22 @@ impl GemmKernel {
     }
 
     /// Two neighbours of the result as f16. `pair` gives those of some eight columns with scale and
-    /// bias, `added` is the residual's.
+    /// bias; then come their factors, and the residual's.
     fn word(
         &self,
         a: &mut Asm,
         eight: usize,
         pair: impl Fn(&mut Asm, usize) -> [Reg; 2],
-        added: Option<Reg>,
+        (factor, added): (Option<[Reg; 2]>, Option<Reg>),
     ) -> Reg {
         let mut made = pair(a, eight).map(|v| activate(a, self.act, v));
         if let Some(gate) = self.gate {
             let second = pair(a, eight + self.columns() as usize / 8);
             let second = second.map(|v| activate(a, gate, v));
             made = both(a, "mul", made, second);
+        }
+        if let Some(factor) = factor {
+            made = both(a, "mul", made, factor);
         }
         if let Some(word) = added {
             let values = unpack(a, word);
@@ -215,19 +221,36 @@ fn unpack(a: &mut Asm, word: Reg) -> [Reg; 2] {
     })
 }
 
+/// How a vector is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    F32,
+    F16,
+}
+
 /// The two values, f32, that a vector has for every eight columns of a thread.
 struct Vector {
     values: Vec<[Reg; 2]>,
 }
 
 impl Vector {
-    fn new(a: &mut Asm, f: &Frame, lane: &Lane, view: usize, columns: u32) -> Vector {
+    fn new(
+        a: &mut Asm,
+        f: &Frame,
+        lane: &Lane,
+        (view, stored): (usize, Stored),
+        columns: u32,
+    ) -> Vector {
+        let size = match stored {
+            Stored::F32 => 4,
+            Stored::F16 => 2,
+        };
         let (base, wide, column) = (a.view(view), a.b64(), a.b32());
         op!(a, "mad.lo.u32 {column}, {}, 2, {}", lane.of_four, f.n0);
-        op!(a, "mul.wide.u32 {wide}, {column}, 4");
+        op!(a, "mul.wide.u32 {wide}, {column}, {size}");
         op!(a, "add.u64 {base}, {base}, {wide}");
         let second = a.b64();
-        op!(a, "mul.wide.u32 {second}, {}, 4", f.n);
+        op!(a, "mul.wide.u32 {second}, {}, {size}", f.n);
         op!(a, "add.u64 {second}, {second}, {base}");
         let values = (0..f.tile.bn / 8).map(|eight| {
             // A gated tile's later columns are of the second half.
@@ -235,9 +258,16 @@ impl Vector {
                 Some(eight) => (second, eight),
                 None => (base, eight),
             };
-            let (pair, inside, c) = ([a.f32(), a.f32()], a.pred(), a.b32());
+            let (inside, c) = (a.pred(), a.b32());
             op!(a, "add.u32 {c}, {column}, {}", eight * 8);
             op!(a, "setp.lt.u32 {inside}, {c}, {}", f.n);
+            if stored == Stored::F16 {
+                let word = a.b32();
+                op!(a, "mov.b32 {word}, 0");
+                op!(a, "@{inside} ld.global.b32 {word}, [{base}+{}]", eight * 16);
+                return unpack(a, word);
+            }
+            let pair = [a.f32(), a.f32()];
             let [first, last] = pair;
             op!(a, "mov.f32 {first}, 0f00000000");
             op!(a, "mov.f32 {last}, 0f00000000");

@@ -42,11 +42,16 @@ fn kernels() -> Vec<GemmKernel> {
                         scale,
                         bias,
                         act,
+                        factor: false,
                         residual,
                         post,
                         gate: None,
                     };
                     found.push(kernel);
+                    found.push(GemmKernel {
+                        factor: true,
+                        ..kernel
+                    });
                     if window.is_none() && !residual && tile.bn == 128 {
                         let gate = Some(Act::Gelu);
                         found.push(GemmKernel { gate, ..kernel });

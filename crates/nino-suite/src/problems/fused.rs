@@ -1,6 +1,7 @@
 //! Chains that the rewriter fuses: each is run unfused and fused.
 
 use super::Problem;
+use super::product::class;
 use crate::{Case, CaseBuilder, Class, Rng};
 use nino_dtype::DType;
 use nino_graph::{Act, UpsampleMode};
@@ -25,6 +26,16 @@ pub(super) const PROBLEMS: &[Problem] = &[
         name: "gate after linear",
         ops: &["linear", "gate"],
         cases: gate_into_linear,
+    },
+    Problem {
+        name: "parts of a linear",
+        ops: &["linear", "slice"],
+        cases: parts_of_a_linear,
+    },
+    Problem {
+        name: "factor after linear",
+        ops: &["linear", "binary"],
+        cases: factor_after_linear,
     },
     Problem {
         name: "computed bias",
@@ -184,6 +195,69 @@ fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
                 out,
                 Class::of(dtype),
             ));
+        }
+    }
+    cases
+}
+
+/// One weight for several layers, whose results are cut apart: with what follows one part alone,
+/// parts of parts, a part that nothing needs, and columns that begin where no kernel can.
+fn parts_of_a_linear(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for weights in [dtype, DType::Q8_0] {
+            for (rows, k, cuts) in [
+                (70, 128, [0, 64, 192, 256]),
+                (1, 256, [0, 128, 192, 320]),
+                (5, 32, [8, 24, 40, 72]),
+            ] {
+                let mut c = CaseBuilder::new(rng);
+                let x = c.input([1, rows, k], dtype);
+                let w = c.weight([cuts[3], k], weights);
+                let bias = c.param([cuts[3]], DType::F32, 0.0, 0.5);
+                let all = c.g.linear(x, w, Some(bias));
+                let both = c.g.slice(all, 2, cuts[0], cuts[2]);
+                let first = c.g.slice(both, 2, 0, cuts[1] - cuts[0]);
+                let second = c.g.slice(both, 2, cuts[1] - cuts[0], cuts[2] - cuts[0]);
+                let third = c.g.slice(all, 2, cuts[2], cuts[3]);
+                let third = c.g.act(third, Act::GeluTanh);
+                let out = c.g.concat(&[third, first, second], 2);
+                let class = class(dtype, weights, 1);
+                let name = format!("linear [1,{rows},{k}] cut at {cuts:?}, {weights} {dtype}");
+                cases.push(c.finish(name, out, class));
+            }
+        }
+    }
+    cases
+}
+
+/// `x + gate * f(h)` as in transformers that are told the time, and a factor alone.
+fn factor_after_linear(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (rows, k, n, adds, clamps) in [
+            (70, 128, 72, true, true),
+            (3, 256, 64, true, false),
+            (37, 64, 24, false, true),
+            (9, 24, 7, true, true),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, rows, k], dtype);
+            let factor = c.input([1, n], dtype);
+            let w = c.weight([n, k], dtype);
+            let bias = c.param([n], DType::F32, 0.0, 0.5);
+            let residual = c.input([1, rows, n], dtype);
+            let h = c.g.linear(x, w, Some(bias));
+            let factor = c.g.reshape(factor, [1, 1, n]);
+            let mut y = c.g.mul(h, factor);
+            if adds {
+                y = c.g.add(residual, y);
+            }
+            if clamps {
+                y = c.g.act(y, Act::Clamp { lo: -1.0, hi: 1.0 });
+            }
+            let name = format!("linear [1,{rows},{k}]->{n} by a factor, added {adds} {dtype}");
+            cases.push(c.finish(name, y, Class::of(dtype)));
         }
     }
     cases

@@ -136,6 +136,7 @@ fn scaled(rng: &mut Rng) -> Vec<Case> {
                     c.g.push(Op::Linear(Linear {
                         x,
                         w,
+                        rows: None,
                         pre,
                         epi,
                         gate,
@@ -324,6 +325,7 @@ fn long_linear(g: &mut Graph, x: Node, n: usize) -> Node {
     g.push(Op::Linear(Linear {
         x,
         w,
+        rows: None,
         pre: None,
         epi,
         gate: None,

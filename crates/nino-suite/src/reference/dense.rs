@@ -3,15 +3,19 @@
 use super::Eval;
 use super::elementwise::{activated, gated};
 use crate::Tensor;
-use nino_graph::{Attention, Conv, Epilogue, Linear, MatMul, Shape};
+use nino_graph::{Attention, Conv, Epilogue, Linear, MatMul, Shape, WeightRows};
 
 impl Eval<'_> {
     pub(super) fn linear(&self, o: &Linear) -> Tensor {
         let (x, w) = (self.prologue(o.x, o.pre.as_ref()), self.get(o.w));
-        let (rows, n) = (x.shape.rows(), w.shape[0]);
-        let sums = (0..rows * n).map(|i| dot(x.row(i / n), w.row(i % n)));
+        let used = o.rows.unwrap_or(WeightRows {
+            first: 0,
+            count: w.shape[0],
+        });
+        let (rows, n) = (x.shape.rows(), used.count);
+        let sums = (0..rows * n).map(|i| dot(x.row(i / n), w.row(used.first + i % n)));
         let product = Tensor::new(x.shape.with_last(n), sums.collect());
-        let all = self.epilogue(product, &o.epi);
+        let all = self.epilogue(product, &o.epi, used.first);
         match o.gate {
             Some(act) => gated(&all, act, self.out),
             None => all,
@@ -76,7 +80,7 @@ impl Eval<'_> {
                 }
             }
         }
-        self.epilogue(Tensor::new(out, values), &o.epi)
+        self.epilogue(Tensor::new(out, values), &o.epi, 0)
     }
 
     pub(super) fn attention(&self, o: &Attention) -> Tensor {
@@ -110,24 +114,32 @@ impl Eval<'_> {
         out
     }
 
-    fn epilogue(&self, mut out: Tensor, e: &Epilogue) -> Tensor {
+    /// `first` is the entry of scale and bias that the first column has.
+    fn epilogue(&self, mut out: Tensor, e: &Epilogue, first: usize) -> Tensor {
         let n = out.shape.last_dim();
         if let Some(scale) = e.scale {
             let scale = self.get(scale);
             out.values
                 .iter_mut()
                 .enumerate()
-                .for_each(|(i, v)| *v *= scale.values[i % n]);
+                .for_each(|(i, v)| *v *= scale.values[first + i % n]);
         }
         if let Some(bias) = e.bias {
             let bias = self.get(bias);
             out.values
                 .iter_mut()
                 .enumerate()
-                .for_each(|(i, v)| *v += bias.values[i % n]);
+                .for_each(|(i, v)| *v += bias.values[first + i % n]);
         }
         if let Some(act) = e.act {
             out = activated(out, act);
+        }
+        if let Some(factor) = e.factor {
+            let factor = self.get(factor);
+            out.values
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, v)| *v *= factor.values[i % n]);
         }
         if let Some(residual) = e.residual {
             out.values

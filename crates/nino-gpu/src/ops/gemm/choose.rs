@@ -218,7 +218,7 @@ impl<'a> Gemm<'a> {
     fn halves_fit(&self, caps: &Caps) -> bool {
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
         let eights = |v: &View<'_>| caps.base(v).is_multiple_of(8);
-        let around = [&self.residual, &self.scale, &self.bias].map(Option::as_ref);
+        let around = [&self.residual, &self.scale, &self.bias, &self.factor].map(Option::as_ref);
         caps.tier >= Tier::Coop
             && self.x.dtype == DType::F16
             && !self.w_kn

@@ -24,8 +24,10 @@ const TILES: [(Tile, &[f32]); 8] = [
     (tile(2, 1, 256, 64, 4, 1), &[5.2]),
 ];
 
-/// Values of K from which filling many steps pays.
-const DEEP: u32 = 2560;
+/// Values of K from which filling many steps pays: of rows, and of windows, whose copies take more
+/// instructions.
+const DEEP: u32 = 1536;
+const DEEP_WINDOW: u32 = 2560;
 
 const fn tile(groups: u32, blocks: u32, bn: u32, bk: u32, stages: u32, per_sm: u32) -> Tile {
     Tile {
@@ -63,6 +65,7 @@ pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
         && [gated.x, gated.w].iter().all(|&v| g.dtype(v) == DType::F16)
         && gated.epi.bias.is_none_or(|b| g.dtype(b) == DType::F32)
         && gated.epi == Epilogue::bias(gated.epi.bias)
+        && gated.rows.is_none()
         && gated.pre.is_none()
         && n.is_multiple_of(GATED_COLUMNS as usize)
         && k.is_multiple_of(64)
@@ -88,7 +91,13 @@ impl<'a> Gemm<'a> {
             Some(conv) => Some(window(conv)?),
             None => None,
         };
-        let halves = [Some(self.out), Some(self.x), Some(self.w), self.residual];
+        let halves = [
+            Some(self.out),
+            Some(self.x),
+            Some(self.w),
+            self.factor,
+            self.residual,
+        ];
         let stored = halves.iter().flatten().all(|v| v.is_whole(DType::F16))
             && [self.scale, self.bias]
                 .iter()
@@ -103,6 +112,7 @@ impl<'a> Gemm<'a> {
             Some(self.w),
             self.scale,
             self.bias,
+            self.factor,
             self.residual,
         ];
         let views = views.into_iter().flatten().collect();
@@ -119,6 +129,7 @@ impl<'a> Gemm<'a> {
             scale: self.scale.is_some(),
             bias: self.bias.is_some(),
             act,
+            factor: self.factor.is_some(),
             residual: self.residual.is_some(),
             post,
             gate,
@@ -187,9 +198,10 @@ fn hopper_tile([m, n, k]: [u32; 3], channels: u32, gated: bool) -> Option<Tile> 
         };
         (full + rest) * (tile.bm() * tile.bn) as f32
     };
+    let deep = if channels == k { DEEP } else { DEEP_WINDOW };
     let fits = |t: &Tile| {
         channels.is_multiple_of(t.bk)
-            && (t.per_sm > 1 || k >= DEEP)
+            && (t.per_sm > 1 || k >= deep)
             && (!gated || t.bn.is_multiple_of(64))
     };
     let fitting = TILES.iter().filter(|(tile, _)| fits(tile));
@@ -235,6 +247,7 @@ mod tests {
             let mut gated = Linear {
                 x: g.input("x", [3, k], dtype),
                 w: g.param("w", [n, k], dtype),
+                rows: None,
                 pre: None,
                 epi: Epilogue::bias(Some(g.param("b", [n], DType::F32))),
                 gate: Some(Act::Gelu),
