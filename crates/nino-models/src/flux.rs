@@ -23,7 +23,7 @@ pub use control::{ControlConfig, Hint, Residuals, control};
 
 use crate::Params;
 use block::{Attended, double_block, modulated, single_block};
-use modulation::Modulations;
+use modulation::{DoubleMods, Mod, Modulations};
 use nino_graph::{Graph, Node};
 use positions::Grid;
 
@@ -71,24 +71,28 @@ pub fn flux(
 
     let mut img = p.linear(g, "img_in", x, c.hidden);
     let mut txt = p.linear(g, "txt_in", inputs.context, c.hidden);
+    // Of all blocks at first: so many small products that do not wait for each other keep a device
+    // busy, one at a time would not.
     let modulations = Modulations::record(g, p, c, inputs);
+    let double_at = |i: usize| p.at(format_args!("double_blocks.{i}"));
+    let single_at = |i: usize| p.at(format_args!("single_blocks.{i}"));
+    let doubles = (0..c.depth).map(|i| modulations.double(g, &double_at(i), i));
+    let doubles: Vec<DoubleMods> = doubles.collect();
+    let singles = (0..c.depth_single).map(|i| modulations.single(g, &single_at(i), i));
+    let singles: Vec<Mod> = singles.collect();
     let attended = Attended {
         heads: c.heads(),
         table: positions::table(g, c, n_txt, &grids),
     };
-    for i in 0..c.depth {
-        let p = &p.at(format_args!("double_blocks.{i}"));
-        let mods = modulations.double(g, p, i);
-        (img, txt) = double_block(g, p, c, [img, txt], mods, attended);
+    for (i, mods) in doubles.into_iter().enumerate() {
+        (img, txt) = double_block(g, &double_at(i), c, [img, txt], mods, attended);
         for more in added.iter().filter_map(|added| added.double(i)) {
             img = add_at(g, img, 0, more);
         }
     }
     let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
-    for i in 0..c.depth_single {
-        let p = &p.at(format_args!("single_blocks.{i}"));
-        let mods = modulations.single(g, p, i);
-        x = single_block(g, p, c, x, mods, attended);
+    for (i, mods) in singles.into_iter().enumerate() {
+        x = single_block(g, &single_at(i), c, x, mods, attended);
         for more in added.iter().filter_map(|added| added.single(i)) {
             x = add_at(g, x, n_txt, more);
         }

@@ -118,7 +118,9 @@ impl<'a> Lower<'a> {
         }
         let batches = self.rows.start / m..self.rows.end.div_ceil(m);
         let cut = |b: usize| self.rows.start.max(b * m)..self.rows.end.min((b + 1) * m);
-        batches.map(|b| gemm(cut(b), 1).best(self.caps)).collect()
+        let launches = batches.map(|b| gemm(cut(b), 1).best_pieces(self.caps));
+        let launches = launches.collect::<Result<Vec<_>, _>>()?;
+        Ok(launches.into_iter().flatten().collect())
     }
 
     pub(super) fn conv(&self, o: &Conv) -> Launches<'a> {

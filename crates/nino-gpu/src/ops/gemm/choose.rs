@@ -23,7 +23,17 @@ impl<'a> Gemm<'a> {
         if self.batch > 1 {
             return Ok(vec![self.best(caps)?]);
         }
-        self.pieces().map(|piece| piece.best(caps)).collect()
+        let launches = self.pieces().map(|piece| piece.several(caps));
+        let launches = launches.collect::<Result<Vec<_>, _>>()?;
+        Ok(launches.into_iter().flatten().collect())
+    }
+
+    /// The best kernel, in one launch or in two that share the rows.
+    fn several(&self, caps: &Caps) -> Result<Vec<Launch<'a>>, GpuError> {
+        match self.hopper(caps).filter(|_| !self.has_few_rows()) {
+            Some(launches) => Ok(launches),
+            None => Ok(vec![self.best(caps)?]),
+        }
     }
 
     /// Cut by rows, so that each is one launch.
@@ -43,9 +53,6 @@ impl<'a> Gemm<'a> {
         }
         if self.has_few_rows() {
             return self.few(caps);
-        }
-        if let Some(launch) = self.hopper(caps) {
-            return Ok(launch);
         }
         if self.gate.is_some() {
             return Err(GpuError::Unsupported {
@@ -90,7 +97,7 @@ impl<'a> Gemm<'a> {
     pub fn best_conv(&self, caps: &Caps, rows: &Range<u32>) -> Result<Vec<Launch<'a>>, GpuError> {
         let hopper: Option<Vec<_>> = self.pieces().map(|piece| piece.hopper(caps)).collect();
         if let Some(launches) = hopper {
-            return Ok(launches);
+            return Ok(launches.into_iter().flatten().collect());
         }
         // Packed weights were only made for convolutions that pass this test.
         let Some(conv) = self

@@ -72,8 +72,38 @@ pub(crate) fn takes_gate(g: &Graph, gated: &Linear) -> bool {
 }
 
 impl<'a> Gemm<'a> {
-    /// The launch on Hopper's matrix units, where this device and this product allow it.
-    pub(super) fn hopper(&self, caps: &Caps) -> Option<Launch<'a>> {
+    /// The launches on Hopper's matrix units, where this device and this product allow it: one, or
+    /// whole rounds of large tiles and smaller ones for the rows that are left. The two do not wait
+    /// for each other.
+    pub(super) fn hopper(&self, caps: &Caps) -> Option<Vec<Launch<'a>>> {
+        let channels = self.conv.as_ref().map_or(self.k, |c| c.c);
+        let tiles = Choice {
+            n: self.n,
+            k: self.k,
+            channels,
+            gated: self.gate.is_some(),
+        };
+        let Some((tile, rows)) = tiles.whole_rounds(self.m) else {
+            return Some(vec![self.hopper_with(caps, tiles.best(self.m)?.0)?]);
+        };
+        let rest = Gemm {
+            m: self.m - rows,
+            first: self.first + rows,
+            ..self.clone()
+        };
+        let whole = Gemm {
+            m: rows,
+            ..self.clone()
+        };
+        let smaller = tiles.best(rest.m)?.0;
+        Some(vec![
+            whole.hopper_with(caps, tile)?,
+            rest.hopper_with(caps, smaller)?,
+        ])
+    }
+
+    /// The launch with a given tile.
+    fn hopper_with(&self, caps: &Caps, tile: Tile) -> Option<Launch<'a>> {
         let fits = caps.has_wgmma()
             && self.m <= MOST_GROUPS * LOWEST
             && self.batch == 1
@@ -121,8 +151,6 @@ impl<'a> Gemm<'a> {
             None => None,
         };
         let words = self.hopper_words(window.as_ref())?;
-        let channels = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let tile = hopper_tile([self.m, self.n, self.k], channels, gate.is_some())?;
         let kernel = GemmKernel {
             tile,
             window,
@@ -184,11 +212,64 @@ fn window(conv: &ConvShape) -> Option<Window> {
     })
 }
 
-/// The tile whose busiest multiprocessor is done first, of those whose steps `channels` are. Halves
-/// of a gated one are of whole 32 columns.
-fn hopper_tile([m, n, k]: [u32; 3], channels: u32, gated: bool) -> Option<Tile> {
-    let time = |tile: &Tile, rates: &[f32]| {
-        let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(n.div_ceil(tile.bn));
+/// What tiles are chosen by, but for the rows.
+struct Choice {
+    n: u32,
+    k: u32,
+    /// The tile's steps have to divide these.
+    channels: u32,
+    gated: bool,
+}
+
+/// How much sooner two launches have to be done than one to be worth it.
+const SOONER: f32 = 0.96;
+
+impl Choice {
+    /// The tile whose busiest multiprocessor is done first, and when that is.
+    fn best(&self, m: u32) -> Option<(Tile, f32)> {
+        let times = self
+            .tiles()
+            .map(|(tile, rates)| (*tile, self.time(m, tile, rates)));
+        times.min_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+
+    /// Rows that whole rounds of some tile make, all multiprocessors busy to the end of each, where
+    /// the rest is done sooner by other tiles.
+    fn whole_rounds(&self, m: u32) -> Option<(Tile, u32)> {
+        let (_, whole) = self.best(m)?;
+        let split = |(tile, rates): &(Tile, &[f32])| {
+            let columns = self.n.div_ceil(tile.bn);
+            let round = MULTIPROCESSORS * rates.len() as u32;
+            let tiles = m.div_ceil(tile.bm()).checked_mul(columns)?;
+            let rows = tiles / round * round / columns * tile.bm();
+            if rows == 0 || rows >= m {
+                return None;
+            }
+            let time = self.time(rows, tile, rates) + self.best(m - rows)?.1;
+            Some((*tile, rows, time))
+        };
+        let splits = self.tiles().filter_map(split);
+        let (tile, rows, time) = splits.min_by(|a, b| a.2.total_cmp(&b.2))?;
+        (time < SOONER * whole).then_some((tile, rows))
+    }
+
+    /// Halves of a gated tile are of whole 32 columns.
+    fn tiles(&self) -> impl Iterator<Item = &'static (Tile, &'static [f32])> {
+        let deep = if self.channels == self.k {
+            DEEP
+        } else {
+            DEEP_WINDOW
+        };
+        TILES.iter().filter(move |(t, _)| {
+            self.channels.is_multiple_of(t.bk)
+                && (t.per_sm > 1 || self.k >= deep)
+                && (!self.gated || t.bn.is_multiple_of(64))
+        })
+    }
+
+    /// In the unit of the rates, a step of K.
+    fn time(&self, m: u32, tile: &Tile, rates: &[f32]) -> f32 {
+        let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(self.n.div_ceil(tile.bn));
         let each = workgroups.div_ceil(u64::from(MULTIPROCESSORS)) as usize;
         let at_once = rates.len();
         let full = (each / at_once * at_once) as f32 / rates[at_once - 1];
@@ -197,17 +278,7 @@ fn hopper_tile([m, n, k]: [u32; 3], channels: u32, gated: bool) -> Option<Tile> 
             rest => rest as f32 / rates[rest - 1],
         };
         (full + rest) * (tile.bm() * tile.bn) as f32
-    };
-    let deep = if channels == k { DEEP } else { DEEP_WINDOW };
-    let fits = |t: &Tile| {
-        channels.is_multiple_of(t.bk)
-            && (t.per_sm > 1 || k >= deep)
-            && (!gated || t.bn.is_multiple_of(64))
-    };
-    let fitting = TILES.iter().filter(|(tile, _)| fits(tile));
-    let times = fitting.map(|(tile, rates)| (*tile, time(tile, rates)));
-    let best = times.min_by(|(_, a), (_, b)| a.total_cmp(b));
-    best.map(|(tile, _)| tile)
+    }
 }
 
 #[cfg(test)]
@@ -215,11 +286,30 @@ mod tests {
     use super::*;
     use nino_ptx::Target;
 
+    fn rows(n: u32, k: u32) -> Choice {
+        Choice {
+            n,
+            k,
+            channels: k,
+            gated: false,
+        }
+    }
+
+    /// 432 tiles on 132 multiprocessors are three rounds and a third of one.
+    #[test]
+    fn the_rest_of_whole_rounds_is_for_smaller_tiles() {
+        let (tile, first) = rows(3072, 15360).whole_rounds(4608).unwrap();
+        assert_eq!(((tile.bm(), tile.bn), first), ((128, 256), 4224));
+        // Rounds that are nearly whole, and products of less than one, stay one launch.
+        assert!(rows(3072, 12288).whole_rounds(4096).is_none());
+        assert!(rows(1280, 1280).whole_rounds(2048).is_none());
+    }
+
     /// As measured on an H200: the fastest of the tiles, or within a tenth of it.
     #[test]
     fn tiles_are_chosen_as_measured() {
         let chosen = |m, n, k| {
-            let tile = hopper_tile([m, n, k], k, false).unwrap();
+            let tile = rows(n, k).best(m).unwrap().0;
             (tile.bm(), tile.bn)
         };
         assert_eq!(chosen(2048, 10240, 1280), (64, 128));
