@@ -199,6 +199,9 @@ pub(crate) struct BenchOpsArgs {
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = whole::<u32>(5..=10_000))]
     pub(crate) runs: u32,
+    /// How activations are stored
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
 }

@@ -41,7 +41,7 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
         &shapes,
         &bar,
         |shape| shape.label(),
-        |shape| one(shape, &opened, args.runs as usize),
+        |shape| one(shape, &opened, args),
         |row| {
             report.rows.push(Row::new(&row, &opened, ceiling));
             Ok(())
@@ -84,10 +84,10 @@ fn sentences(errors: &[anyhow::Error]) -> Vec<String> {
     errors.iter().map(|e| format!("{e:#}")).collect()
 }
 
-fn one(shape: &Shape, opened: &Opened, runs: usize) -> Result<bench::Row> {
+fn one(shape: &Shape, opened: &Opened, args: &BenchOpsArgs) -> Result<bench::Row> {
     interrupt::check()?;
-    let dtype = opened.device.activation_dtype();
-    let row = bench::measure(&*opened.device, shape, dtype, runs, WARM_UP);
+    let dtype = crate::decode::precision(args.precision).dtype(&*opened.device);
+    let row = bench::measure(&*opened.device, shape, dtype, args.runs as usize, WARM_UP);
     row.with_context(|| format!("{} on {}", shape.label(), opened.name))
 }
 

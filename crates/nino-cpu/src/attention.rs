@@ -4,7 +4,9 @@
 //! Dao et al., "FlashAttention" (2022), algorithm 1, turned on its side: scores are kept as
 //! `[keys][PANEL queries]` and results as `[hd][PANEL queries]`, so that vectors run over queries.
 //! The softmax then needs no sums across a vector, weights are a right-hand side of the
-//! register-tile kernel as they are, and no lane is wasted however long a head is.
+//! register-tile kernel as they are, and no lane is wasted however long a head is. Where queries,
+//! keys and values are bf16, both products are of pairs of bf16 (`Slot::Pair`), while scores, their
+//! maxima and all sums stay f32.
 //!
 //! # Safety
 //!
@@ -18,6 +20,7 @@
 #![allow(unsafe_op_in_unsafe_fn)]
 
 mod columns;
+mod pairs;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +30,8 @@ use std::ops::Range;
 use crate::gemm::activations::Activations;
 use crate::gemm::grid::PASS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::gemm::pairs::{copy, pair_rows};
+use crate::gemm::slot::Slot;
 use crate::memory::View;
 use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
@@ -88,15 +93,25 @@ impl Attention {
         self.hd.next_multiple_of(LANES)
     }
 
-    fn q_segments(&self) -> usize {
-        self.hd.div_ceil(SEG)
+    fn slot(&self, level: Level) -> Slot {
+        let same = self.k.dtype == self.q.dtype && self.v.dtype == self.q.dtype;
+        // The largest score is looked for before scores are scaled.
+        if same && self.scale > 0.0 {
+            Slot::of(level, self.q.dtype)
+        } else {
+            Slot::F32
+        }
     }
 
-    pub(crate) fn scratch_bytes(&self) -> usize {
-        let panels = self.panels();
+    fn q_segments(&self, slot: Slot) -> usize {
+        slot.slots(self.hd).div_ceil(SEG)
+    }
+
+    pub(crate) fn scratch_bytes(&self, level: Level) -> usize {
+        let (panels, slot) = (self.panels(), self.slot(level));
         2 * floats_bytes(panels * self.width() * PANEL)
             + 2 * floats_bytes(panels * PANEL)
-            + floats_bytes(self.q_segments() * self.keys() * LDA)
+            + floats_bytes(self.q_segments(slot) * self.keys() * LDA)
             + floats_bytes(self.width() * LDA)
             + floats_bytes(self.keys() * PANEL)
             + floats_bytes(self.rows_floats())
@@ -105,7 +120,7 @@ impl Attention {
     /// Gives the floats that rows need on their way between a tensor and a panel.
     fn rows_floats(&self) -> usize {
         let mask = if self.mask.is_some() { SEG * PANEL } else { 0 };
-        (PANEL * self.width()).max(PANEL * PASS + mask)
+        (PANEL * self.width()).max(PANEL * (PASS + 256) + mask)
     }
 
     /// Computes query rows `rows`, counted over the batch, for all heads. With a part, the rows
@@ -129,6 +144,7 @@ impl Attention {
                 let task = Task {
                     a: self,
                     level: team.level,
+                    slot: self.slot(team.level),
                     batch,
                     head,
                     queries: first - base..last - base,
@@ -145,6 +161,7 @@ impl Attention {
 struct Task<'a> {
     a: &'a Attention,
     level: Level,
+    slot: Slot,
     batch: usize,
     head: usize,
     queries: Range<usize>,
@@ -155,7 +172,8 @@ struct Task<'a> {
 
 /// A task's scratch.
 struct Buffers {
-    /// Queries `[panel][hd][PANEL]`, scaled so that weights are powers of two.
+    /// Queries `[panel][hd][PANEL]`: f32 scaled so that weights are powers of two, or pairs as they
+    /// came.
     q: *mut f32,
     /// Weighted sums of values `[panel][hd][PANEL]`.
     out: *mut f32,
@@ -163,7 +181,7 @@ struct Buffers {
     largest: *mut f32,
     /// The sums of the scores' powers: `[panel][PANEL]`.
     total: *mut f32,
-    /// A block's keys, `[segment][key][LDA]`, and its values turned, `[hd][LDA]`.
+    /// A block's keys, `[segment][key][LDA]`, and its values turned, `[hd][LDA]`, both in slots.
     k: *mut f32,
     v: *mut f32,
     /// `[key][PANEL]`
@@ -180,7 +198,7 @@ impl Task<'_> {
             out: scratch.floats(panels * a.width() * PANEL),
             largest: scratch.floats(panels * PANEL),
             total: scratch.floats(panels * PANEL),
-            k: scratch.floats(a.q_segments() * a.keys() * LDA),
+            k: scratch.floats(a.q_segments(self.slot) * a.keys() * LDA),
             v: scratch.floats(a.width() * LDA),
             scores: scratch.floats(a.keys() * PANEL),
             rows: scratch.floats(a.rows_floats()),
@@ -255,9 +273,15 @@ impl Task<'_> {
         let q = buffers.q.add(p * a.width() * PANEL);
         for k0 in (0..a.hd).step_by(PASS) {
             let n = (a.hd - k0).min(PASS);
-            panel.panel(self.level, 0, k0, n, q.add(k0 * PANEL), buffers.rows);
+            let dst = q.add(self.slot.slots(k0) * PANEL);
+            match self.slot {
+                Slot::F32 => panel.panel(self.level, 0, k0, n, dst, buffers.rows),
+                Slot::Pair => panel.pair_panel(self.level, 0, k0, n, dst, buffers.rows),
+            };
         }
-        scale(self.level, q, a.hd * PANEL, a.scale * LOG2_E);
+        if self.slot == Slot::F32 {
+            scale(self.level, q, a.hd * PANEL, a.scale * LOG2_E);
+        }
         buffers
             .out
             .add(p * a.width() * PANEL)
@@ -269,18 +293,24 @@ impl Task<'_> {
     }
 
     unsafe fn pack_keys(&self, buffers: &Buffers, keys: &Range<usize>) {
-        let hd = self.a.hd;
+        let (hd, seg) = (self.a.hd, SEG * self.slot.values());
         for (i, key) in keys.clone().enumerate() {
-            for s in 0..self.a.q_segments() {
-                let n = (hd - s * SEG).min(SEG);
+            for s in 0..self.a.q_segments(self.slot) {
+                let n = (hd - s * seg).min(seg);
                 let dst = buffers.k.add((s * keys.len() + i) * LDA);
-                let at = self.key_at(key) + s * SEG;
-                self.a.k.load(self.level, at, n, dst);
+                let at = self.key_at(key) + s * seg;
+                match self.slot {
+                    Slot::F32 => self.a.k.load(self.level, at, n, dst),
+                    Slot::Pair => copy(self.a.k.at(at).cast(), n, dst),
+                }
             }
         }
     }
 
     unsafe fn pack_values(&self, buffers: &Buffers, keys: &Range<usize>) {
+        if self.slot == Slot::Pair {
+            return self.pack_value_pairs(buffers, keys);
+        }
         let width = self.a.width();
         for first in keys.clone().step_by(LANES) {
             for (i, key) in (first..keys.end.min(first + LANES)).enumerate() {
@@ -292,11 +322,30 @@ impl Task<'_> {
         }
     }
 
+    /// Packs values as pairs of neighboring keys.
+    unsafe fn pack_value_pairs(&self, buffers: &Buffers, keys: &Range<usize>) {
+        let width = self.a.width();
+        let row = |key: usize| self.a.v.at(self.key_at(key)).cast::<u16>().cast_const();
+        for first in keys.clone().step_by(2 * LANES) {
+            let pairs = (first..keys.end.min(first + 2 * LANES)).step_by(2);
+            for (i, key) in pairs.enumerate() {
+                let next = if key + 1 < keys.end {
+                    row(key + 1)
+                } else {
+                    std::ptr::null()
+                };
+                pair_rows(row(key), next, self.a.hd, buffers.rows.add(i * width));
+            }
+            let dst = buffers.v.add((first - keys.start) / 2);
+            turn(self.level, buffers.rows, width, [LANES, width], dst, LDA);
+        }
+    }
+
     /// Adds one block of keys to one panel of queries.
     unsafe fn gather(&self, buffers: &Buffers, p: usize, keys: &Range<usize>) {
-        let (a, level) = (self.a, self.level);
+        let (a, level, slot) = (self.a, self.level, self.slot);
         let mut segments = [0; 64];
-        let n_segments = a.q_segments();
+        let n_segments = a.q_segments(slot);
         assert!(
             n_segments <= segments.len(),
             "a head of {} values is too long",
@@ -307,10 +356,11 @@ impl Task<'_> {
         }
         let out = buffers.out.add(p * a.width() * PANEL);
         let scores = Block {
+            slot,
             a: buffers.k,
             segments: &segments[..n_segments],
             segment_len: SEG,
-            k: a.hd,
+            k: slot.slots(a.hd),
             b: buffers.q.add(p * a.width() * PANEL),
             c: buffers.scores,
             ldc: PANEL,
@@ -330,12 +380,16 @@ impl Task<'_> {
             out,
             hd: a.hd,
         };
-        weigh(level, &softmax);
+        match slot {
+            Slot::F32 => weigh(level, &softmax),
+            Slot::Pair => pairs::weigh(&softmax, self.scale_left()),
+        }
         let sums = Block {
+            slot,
             a: buffers.v,
             segments: &[0],
             segment_len: SEG,
-            k: keys.len(),
+            k: slot.slots(keys.len()),
             b: buffers.scores,
             c: out,
             ldc: PANEL,
@@ -344,6 +398,16 @@ impl Task<'_> {
             accumulate: true,
         };
         micro::block(level, &sums);
+    }
+
+    /// Gives what scores are still to be multiplied with when they are weighed. Queries in pairs
+    /// are not scaled, but a mask is added to scaled scores.
+    fn scale_left(&self) -> f32 {
+        if self.a.mask.is_some() {
+            1.0
+        } else {
+            self.a.scale * LOG2_E
+        }
     }
 
     unsafe fn add_mask(&self, buffers: &Buffers, mask: &Mask, p: usize, keys: &Range<usize>) {
@@ -359,8 +423,13 @@ impl Task<'_> {
         };
         let turned = buffers.rows.add(PANEL * PASS);
         panel.panel(self.level, 0, keys.start, keys.len(), turned, buffers.rows);
+        let scale = match self.slot {
+            Slot::F32 => 1.0,
+            Slot::Pair => self.a.scale * LOG2_E,
+        };
         for i in 0..keys.len() * PANEL {
-            *buffers.scores.add(i) += LOG2_E * *turned.add(i);
+            let score = buffers.scores.add(i);
+            *score = *score * scale + LOG2_E * *turned.add(i);
         }
     }
 

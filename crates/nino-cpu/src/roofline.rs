@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::device::Cpu;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::gemm::slot::Slot;
 use crate::memory::Buffer;
 use crate::simd::Level;
 
@@ -48,6 +49,7 @@ impl Cpu {
             let b = vec![1e-3f32; SEG * PANEL];
             let mut c = vec![0.0f32; ROWS * PANEL];
             let block = Block {
+                slot: Slot::F32,
                 a: a.as_ptr(),
                 segments: &[0],
                 segment_len: SEG,

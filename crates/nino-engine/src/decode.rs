@@ -40,7 +40,8 @@ pub enum Precision {
 }
 
 impl Precision {
-    pub(crate) fn dtype(self, device: &dyn Device) -> DType {
+    /// Gives the type that activations are stored in on a device.
+    pub fn dtype(self, device: &dyn Device) -> DType {
         match self {
             Precision::Auto => device.activation_dtype(),
             Precision::F32 => DType::F32,

@@ -12,7 +12,7 @@ pub enum Class {
     Close,
     /// Values are stored in f16 and summed in f32.
     Half,
-    /// Values are stored in bf16 and summed in f32.
+    /// Values are stored in bf16 and summed in f32. Factors of products may be rounded to bf16.
     Brain,
     /// Block-quantized weights are decoded to 16 bits, and sums are in f32.
     Quant,
@@ -56,7 +56,7 @@ impl Class {
             Class::Exact => "values moved, not computed",
             Class::Close => "f32",
             Class::Half => "stored in f16, summed in f32",
-            Class::Brain => "stored in bf16, summed in f32",
+            Class::Brain => "stored and multiplied in bf16, summed in f32",
             Class::Quant => "block-quantized weights, decoded to 16 bits or more",
             Class::Int8 => "activations rounded to 8 bits for Q8_0 weights",
         }
@@ -75,7 +75,8 @@ impl Class {
             // 5e-7 in graphs of up to 20 ops, 2e-7 in one op. Products of 4096 terms have 8e-8
             // here, and 5e-6 or more where sums are rounded to f16: these must fail.
             Class::Half => (2e-6, 3e-2),
-            // 9e-6: bf16 has three bits fewer than f16, so a rounding counts 64 times as much.
+            // 9e-6: bf16 has three bits fewer than f16, so a rounding counts 64 times as much. With
+            // AVX512-BF16 products, which also round weights and normalized values, it is the same.
             Class::Brain => (4e-5, 0.2),
             // 9e-8: one rounding of the decoded weights to f16, and one of the result.
             Class::Quant => (2e-6, 2e-2),

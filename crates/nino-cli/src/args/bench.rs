@@ -54,6 +54,9 @@ pub(crate) struct BenchGenerateArgs {
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = whole::<u32>(1..=1000))]
     pub(crate) steps: u32,
+    /// How activations are stored
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) precision: PrecisionArg,
     /// Show where the time goes, by kind of op and by shape, from one more run of each row
     #[arg(long)]
     pub(crate) profile: bool,

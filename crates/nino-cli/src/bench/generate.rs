@@ -29,12 +29,14 @@ pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Resu
     let choice = Choice::new(&args.device, env)?;
     let cases = cases::chosen(args, env)?;
     let opened = device::open(&choice)?;
-    let mut report = Report::new(&opened);
+    let activations = crate::decode::precision(args.precision).dtype(&*opened.device);
+    let mut report = Report::new(&opened, activations);
     printer.text(report.heading())?;
     let bar = printer.progress(cases.len() as u64);
     let mut bench = Bench {
         opened: &opened,
         args,
+        activations,
         exact: HashMap::new(),
     };
     let errors = each(
@@ -60,6 +62,7 @@ pub(crate) fn run(args: &BenchGenerateArgs, env: &Env, printer: Printer) -> Resu
 struct Bench<'a> {
     opened: &'a Opened,
     args: &'a BenchGenerateArgs,
+    activations: DType,
     /// Results in f32 throughout on the CPU, by network: rows that differ in weights share them.
     exact: HashMap<String, Vec<f32>>,
 }
@@ -77,7 +80,7 @@ impl Bench<'_> {
     fn network(&mut self, case: &Case, network: &Network) -> Result<Row> {
         let device = &*self.opened.device;
         resident::reset_peak();
-        let mut loaded = Loaded::new(device, network, device.activation_dtype())?;
+        let mut loaded = Loaded::new(device, network, self.activations)?;
         let timing = Timing::measure(self.args.runs, || loaded.once())?;
         let mut row = Row::new(case, timing, loaded.flops());
         row.resident_peak_bytes = resident::peak();
@@ -107,7 +110,7 @@ impl Bench<'_> {
             let parts = parts.chain([(unet, self.args.steps), (vae, 1)]);
             for (network, runs) in parts {
                 let device: &dyn Device = &*self.opened.device;
-                let mut loaded = Loaded::new(device, network, device.activation_dtype())?;
+                let mut loaded = Loaded::new(device, network, self.activations)?;
                 for _ in 0..runs {
                     interrupt::check()?;
                     time += loaded.once()?;

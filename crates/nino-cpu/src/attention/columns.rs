@@ -83,7 +83,7 @@ unsafe fn weigh_impl<S: Simd>(t: &Softmax) {
 
 // These two use no closures: a closure keeps its own target features unless it is inlined.
 #[inline(always)]
-unsafe fn column_max<S: Simd>(scores: *const f32, keys: usize, start: S::V) -> S::V {
+pub(super) unsafe fn column_max<S: Simd>(scores: *const f32, keys: usize, start: S::V) -> S::V {
     let mut most = [start; 4];
     let whole = keys - keys % 4;
     let mut key = 0;

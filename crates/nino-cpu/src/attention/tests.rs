@@ -59,7 +59,7 @@ fn check(level: Level, case: &Case) {
         hd,
         scale,
     };
-    let crew = Crew::new(2, attention.scratch_bytes());
+    let crew = Crew::new(2, attention.scratch_bytes(level));
     let cuts = if b * n > 2 {
         vec![0, 1, b * n / 2, b * n]
     } else {

@@ -9,6 +9,7 @@ use crate::gemm::epilogue::Sums;
 use crate::gemm::grid::TILE_PANELS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::prologue::Coefficients;
+use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
 use crate::team::{Carver, Team, floats_bytes};
 
@@ -51,7 +52,7 @@ impl Cut {
         self.group * g.stride[2]
     }
 
-    /// Gives the offsets of the taps from an output pixel's first tap, in floats.
+    /// Gives the offsets of the taps from an output pixel's first tap, in slots.
     fn segments<'a>(&self, g: &Geometry, taps: &'a mut [usize; MAX_TAPS]) -> &'a [usize] {
         let [kt, kh, kw] = g.window;
         let mut n = 0;
@@ -74,10 +75,18 @@ impl Cut {
     }
 }
 
-pub(crate) fn scratch_bytes(g: &Geometry, w: &Packed) -> usize {
+/// Gives the floats of scratch that the pack of a panel needs.
+fn pack_floats(slot: Slot, w: &Packed) -> usize {
+    match slot {
+        Slot::F32 => w.pack_floats(w.taps * w.cin.min(SEG)),
+        Slot::Pair => w.pair_floats(w.cin.min(SEG)),
+    }
+}
+
+pub(crate) fn scratch_bytes(slot: Slot, g: &Geometry, w: &Packed) -> usize {
     let cut = Cut::new(g);
     floats_bytes(cut.region_floats(g))
-        + floats_bytes(w.pack_floats(w.taps * w.cin.min(SEG)))
+        + floats_bytes(pack_floats(slot, w))
         + floats_bytes(cut.h * cut.w * TILE_PANELS * PANEL)
 }
 
@@ -86,7 +95,7 @@ pub(crate) fn supported(g: &Geometry) -> bool {
     g.window.iter().product::<usize>() <= MAX_TAPS
 }
 
-pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
+pub(crate) unsafe fn run(team: &Team<'_>, slot: Slot, conv: &Conv<'_>, rows: Range<usize>) {
     let (g, w) = (&conv.geometry, conv.weights);
     let [_, h_out, w_out] = g.output;
     let cut = Cut::new(g);
@@ -110,6 +119,7 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
             return;
         }
         let piece = Piece {
+            slot,
             frame,
             y: first - frame * h_out,
             h: last - first,
@@ -123,6 +133,7 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
 
 /// The part of the output that one task computes.
 struct Piece {
+    slot: Slot,
     frame: usize,
     y: usize,
     h: usize,
@@ -135,7 +146,8 @@ impl Piece {
     unsafe fn run(&self, team: &Team<'_>, conv: &Conv<'_>, cut: &Cut, scratch: &mut Carver<'_>) {
         let (g, w, level) = (&conv.geometry, conv.weights, team.level);
         let region = scratch.floats(cut.region_floats(g));
-        let pack = scratch.floats(w.pack_floats(w.taps * w.cin.min(SEG)));
+        let slot = self.slot;
+        let pack = scratch.floats(pack_floats(slot, w));
         let one_pass = w.cin <= SEG;
         let ldc = if one_pass {
             PANEL
@@ -150,14 +162,18 @@ impl Piece {
             let n = (w.cin - c0).min(SEG);
             self.fill(team, conv, cut, (c0, n), &mut coefficients, region);
             for (i, panel) in self.panels.clone().enumerate() {
-                let b = w.panel(level, panel, c0, n, pack);
+                let b = match slot {
+                    Slot::F32 => w.panel(level, panel, c0, n, pack),
+                    Slot::Pair => w.pair_panel(level, panel, c0, n, pack),
+                };
                 let c = if one_pass { c } else { c.add(i * PANEL) };
                 for y in 0..self.h {
                     let block = Block {
+                        slot,
                         a: region.add(y * g.stride[1] * cut.row(g) * LDA),
                         segments,
-                        segment_len: n,
-                        k: n * segments.len(),
+                        segment_len: slot.slots(n),
+                        k: slot.slots(n) * segments.len(),
                         b,
                         c: c.add(y * self.w * ldc),
                         ldc,
@@ -196,6 +212,7 @@ impl Piece {
                 readable: &conv.readable,
                 coefficients,
                 level: team.level,
+                slot: self.slot,
                 index: b * t_in + t * g.stride[0] + dt,
                 c0,
                 n,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Geometry;
 use crate::gemm::micro::LDA;
 use crate::gemm::prologue::{Coefficients, Source};
+use crate::gemm::slot::Slot;
 use crate::simd::Level;
 
 /// The source of a copy: one input frame and a range of channels.
@@ -15,6 +16,8 @@ pub(crate) struct Frame<'a> {
     pub readable: &'a Range<usize>,
     pub coefficients: &'a Coefficients,
     pub level: Level,
+    /// What pixels are copied as.
+    pub slot: Slot,
     /// Index of the frame over batch and time.
     pub index: usize,
     pub c0: usize,
@@ -24,7 +27,7 @@ pub(crate) struct Frame<'a> {
 
 impl Frame<'_> {
     /// Copies `width` pixels of row `y` from column `x` (both of the enlarged image, without
-    /// padding) to pixels [`LDA`] floats apart. With a stride, the columns of each remainder follow
+    /// padding) to pixels [`LDA`] slots apart. With a stride, the columns of each remainder follow
     /// each other, `group` apart, so that neighbors in the output are neighbors here.
     pub(crate) unsafe fn row(
         &self,
@@ -36,7 +39,8 @@ impl Frame<'_> {
         let [_, h, w] = self.geometry.input;
         let up = self.geometry.upsample;
         let at = |i: usize| dst.add((i % stride * group + i / stride) * LDA);
-        let zero = |i: usize| at(i).write_bytes(0, self.n);
+        let slots = self.slot.slots(self.n);
+        let zero = |i: usize| at(i).write_bytes(0, slots);
         let row = self.index * h + y.max(0) as usize / up;
         if y < 0 || y as usize >= h * up || !self.readable.contains(&row) {
             (0..width).for_each(zero);
@@ -52,11 +56,17 @@ impl Frame<'_> {
             }
             let pixel = row + column as usize / up;
             if pixel == previous {
-                std::ptr::copy_nonoverlapping(at(i - 1), at(i), self.n);
+                std::ptr::copy_nonoverlapping(at(i - 1), at(i), slots);
             } else {
                 let from = (pixel * self.cin + self.c0, pixel, 0);
-                self.source
-                    .read(self.level, self.coefficients, from, self.n, at(i));
+                self.source.pack(
+                    self.slot,
+                    self.level,
+                    self.coefficients,
+                    from,
+                    self.n,
+                    at(i),
+                );
             }
             previous = pixel;
         }

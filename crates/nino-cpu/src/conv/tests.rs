@@ -6,6 +6,7 @@ use nino_graph::Act;
 use super::{Conv, Geometry, Method};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::prologue::{Prologue, Source};
+use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
 use crate::memory::{Buffer, View};
 use crate::simd::Level;
@@ -115,7 +116,7 @@ fn expected(case: &Case, d: &Data) -> Vec<f64> {
 
 fn check(level: Level, case: Case, dtype: DType, method: Method) {
     let g = case.geometry();
-    assert_eq!(g.method(case.cin), method, "{case:?}");
+    assert_eq!(g.method(Slot::F32, case.cin), method, "{case:?}");
     let [to, ho, wo] = g.output;
     let taps: usize = g.window.iter().product();
     let mut r = Random::new(case.cin * 7 + wo);
@@ -164,7 +165,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 ld: case.cout,
             },
         };
-        let crew = Crew::new(2, super::scratch_bytes(&g, &weights));
+        let crew = Crew::new(2, super::scratch_bytes(Slot::F32, &g, &weights));
         for pair in cuts.windows(2) {
             // SAFETY: all views cover the shapes given.
             unsafe { super::run(&crew.team(level), &conv, pair[0]..pair[1]) };

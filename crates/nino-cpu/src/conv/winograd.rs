@@ -14,6 +14,7 @@ use super::{Conv, Geometry};
 use crate::gemm::epilogue::Sums;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::prologue::Coefficients;
+use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
 use crate::team::{Carver, Team, floats_bytes};
 
@@ -192,6 +193,7 @@ impl Piece {
                 readable: &conv.readable,
                 coefficients,
                 level: team.level,
+                slot: Slot::F32,
                 index: b * t_in + t + dt,
                 c0,
                 n,
@@ -240,6 +242,7 @@ impl Piece {
         );
         for p in 0..POINTS {
             let block = Block {
+                slot: Slot::F32,
                 a: buffers.tiles.add(p * buffers.tiles_point),
                 segments: &[0],
                 segment_len: n,

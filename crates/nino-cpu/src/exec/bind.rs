@@ -11,6 +11,7 @@ use crate::gemm::epilogue::Epilogue;
 use crate::gemm::linear::{self, Factor, Linear};
 use crate::gemm::matmul::MatMul;
 use crate::gemm::prologue::{Prologue, Source};
+use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
 use crate::ops::norm::{self, RowNorm};
 use crate::ops::resample::{self, Resample};
@@ -244,6 +245,11 @@ impl Binder<'_> {
         })
     }
 
+    /// Gives the slots of products with `x`.
+    fn slot(&self, x: Node) -> Slot {
+        Slot::of(self.session.level, self.session.plan.graph().dtype(x))
+    }
+
     /// Gives the number of rows of one batch element.
     fn rows_per_batch(&self, x: Node) -> usize {
         let s = self.shape(x);
@@ -260,15 +266,19 @@ impl Binder<'_> {
             Op::Linear(o) if o.rows.is_some() || o.epi.factor.is_some() => {
                 return Err(self.unsupported("it uses some rows of its weight, or has a factor"));
             }
-            Op::Linear(o) => linear::scratch_bytes(&Factor::Weights(&*self.weights(o.w)?)),
-            Op::MatMul(o) => self.matmul(o)?.scratch_bytes(),
-            Op::Conv(o) => conv::scratch_bytes(&self.geometry(o)?, &*self.weights(o.w)?),
+            Op::Linear(o) => {
+                linear::scratch_bytes(self.slot(o.x), &Factor::Weights(&*self.weights(o.w)?))
+            }
+            Op::MatMul(o) => self.matmul(o)?.scratch_bytes(self.session.level),
+            Op::Conv(o) => {
+                conv::scratch_bytes(self.slot(o.x), &self.geometry(o)?, &*self.weights(o.w)?)
+            }
             Op::Stats(o) => {
                 let c = self.shape(o.x).last_dim();
                 Groups::scratch_bytes(c)
             }
             Op::Normalize(_) | Op::RowNorm(_) | Op::Softmax(_) => norm::scratch_bytes(last),
-            Op::Attention(o) => self.attention(o)?.scratch_bytes(),
+            Op::Attention(o) => self.attention(o)?.scratch_bytes(self.session.level),
             Op::Rope(o) => self.rope(o)?.scratch_bytes(),
             Op::Unary(_) | Op::Gate(_) | Op::Cast(_) | Op::Binary(_) => {
                 elementwise::scratch_bytes()

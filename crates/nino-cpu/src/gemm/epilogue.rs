@@ -1,6 +1,7 @@
 //! The end of a product: finished sums become `post(act(acc * scale + bias) + residual)` and are
 //! stored.
 
+use nino_dtype::DType;
 use nino_graph::Act;
 
 use crate::act::{self, VectorFn, with_act};
@@ -62,19 +63,24 @@ impl Epilogue {
         } else {
             (std::ptr::null(), s.c, s.ldc)
         };
-        let act = if direct || self.residual.is_none() {
-            self.act
-        } else {
-            None
-        };
-        finish(level, &s, columns, act, residual, out, ld);
+        finish(level, &s, columns, self.act, residual, out, ld);
         if direct {
             return;
+        }
+        let same = self.residual.is_none_or(|r| r.dtype == self.out.dtype);
+        if same && self.post.is_none() && matches!(self.out.dtype, DType::F16 | DType::BF16) {
+            let residual = self.residual.map_or(std::ptr::null_mut(), |r| r.at(s.at));
+            let rows = Narrow {
+                residual: residual.cast_const().cast(),
+                out: self.out.at(s.at).cast(),
+                ld: self.ld,
+                brain: self.out.dtype == DType::BF16,
+            };
+            return narrow(level, &s, &rows);
         }
         for row in 0..s.rows {
             let (c, at) = (s.c.add(row * s.ldc), s.at + row * self.ld);
             if let Some(residual) = self.residual {
-                act::map(level, self.act, c, c, s.cols);
                 let mut buf = [0.0; 64];
                 let mut i = 0;
                 while i < s.cols {
@@ -91,6 +97,59 @@ impl Epilogue {
             }
             self.out.store(level, at, s.cols, c);
         }
+    }
+}
+
+/// Rows of 16 bits a value that finished sums go to.
+struct Narrow {
+    /// What is added, or null.
+    residual: *const u16,
+    out: *mut u16,
+    ld: usize,
+    /// Whether they are bf16; else f16.
+    brain: bool,
+}
+
+dispatch! {
+    /// Adds the residual to finished sums and stores them.
+    fn narrow(s: &Sums, to: &Narrow) = narrow_impl
+}
+
+#[inline(always)]
+unsafe fn narrow_impl<S: Simd>(s: &Sums, to: &Narrow) {
+    for row in 0..s.rows {
+        let c = s.c.add(row * s.ldc);
+        let mut i = 0;
+        while i < s.cols {
+            let (at, n) = (row * to.ld + i, (s.cols - i).min(S::LANES));
+            let (residual, out) = (to.residual.wrapping_add(at), to.out.add(at));
+            if n == S::LANES {
+                narrow_vector::<S>(S::load(c.add(i)), to, residual, out);
+            } else {
+                let (mut from, mut into) = ([0u16; 16], [0u16; 16]);
+                if !to.residual.is_null() {
+                    from.as_mut_ptr().copy_from_nonoverlapping(residual, n);
+                }
+                let v = S::load_n(c.add(i), n);
+                narrow_vector::<S>(v, to, from.as_ptr(), into.as_mut_ptr());
+                out.copy_from_nonoverlapping(into.as_ptr(), n);
+            }
+            i += n;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn narrow_vector<S: Simd>(v: S::V, to: &Narrow, residual: *const u16, out: *mut u16) {
+    let v = match (to.residual.is_null(), to.brain) {
+        (true, _) => v,
+        (false, true) => S::add(v, S::load_bf16(residual)),
+        (false, false) => S::add(v, S::load_f16(residual)),
+    };
+    if to.brain {
+        S::store_bf16(out, v);
+    } else {
+        S::store_f16(out, v);
     }
 }
 

@@ -8,6 +8,7 @@ use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile};
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::prologue::{Coefficients, Source};
 use super::q8::{self, Int8Block};
+use super::slot::Slot;
 use super::weights::{Packed, PackedLayout};
 use crate::simd::Level;
 use crate::team::{Carver, Team, floats_bytes};
@@ -52,10 +53,14 @@ impl Factor<'_> {
         (self.n() - panel * PANEL).min(PANEL)
     }
 
-    fn pack_floats(&self, k: usize) -> usize {
-        match self {
-            Factor::Weights(w) => w.pack_floats(k),
-            Factor::Activations(b) => b.pack_floats(k),
+    /// Gives the floats of scratch that a pack of a pass over `PASS` slots needs.
+    fn pack_floats(&self, slot: Slot) -> usize {
+        let k = PASS * slot.values();
+        match (self, slot) {
+            (Factor::Weights(w), Slot::F32) => w.pack_floats(k),
+            (Factor::Weights(w), Slot::Pair) => w.pair_floats(k),
+            (Factor::Activations(b), Slot::F32) => b.pack_floats(k),
+            (Factor::Activations(b), Slot::Pair) => b.pair_floats(k),
         }
     }
 
@@ -66,31 +71,34 @@ impl Factor<'_> {
         }
     }
 
-    /// Gives the columns of `panel` as f32 `[k][PANEL]`, for `k0..k0 + n`.
+    /// Gives the columns of `panel` as slots `[k][PANEL]`, for values `k0..k0 + n`.
     unsafe fn panel(
         &self,
+        slot: Slot,
         level: Level,
         panel: usize,
-        k0: usize,
-        n: usize,
+        (k0, n): (usize, usize),
         pack: *mut f32,
     ) -> *const f32 {
-        match self {
-            Factor::Weights(w) => w.panel(level, panel, k0, n, pack),
-            Factor::Activations(b) => b.panel(level, panel, k0, n, pack, pack.add(n * PANEL)),
+        let room = pack.wrapping_add(slot.slots(n) * PANEL);
+        match (self, slot) {
+            (Factor::Weights(w), Slot::F32) => w.panel(level, panel, k0, n, pack),
+            (Factor::Weights(w), Slot::Pair) => w.pair_panel(level, panel, k0, n, pack),
+            (Factor::Activations(b), Slot::F32) => b.panel(level, panel, k0, n, pack, room),
+            (Factor::Activations(b), Slot::Pair) => b.pair_panel(level, panel, k0, n, pack, room),
         }
     }
 }
 
 /// Gives the bytes of scratch that each thread needs.
-pub(crate) fn scratch_bytes(b: &Factor<'_>) -> usize {
+pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
     let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
     if b.int8().is_some() {
         let a = floats_bytes(TILE_ROWS * PASS / 4) + floats_bytes(TILE_ROWS * PASS / q8::BLOCK);
         let panel = 2 * floats_bytes(PASS / q8::BLOCK * PANEL);
         return sums + a + panel + floats_bytes(PASS);
     }
-    sums + floats_bytes(SEGMENTS * TILE_ROWS * LDA) + floats_bytes(b.pack_floats(PASS))
+    sums + floats_bytes(SEGMENTS * TILE_ROWS * LDA) + floats_bytes(b.pack_floats(slot))
 }
 
 /// Computes rows `rows` of the output.
@@ -105,7 +113,7 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
             tile.row += rows.start;
             match l.b.int8() {
                 Some(w) => int8_tile(team.level, l, w, tile, &mut scratch),
-                None => f32_tile(team.level, l, tile, &mut scratch),
+                None => slot_tile(team.level, l, tile, &mut scratch),
             }
         },
     );
@@ -113,16 +121,20 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
 
 /// Computes one tile of a product of activations; for callers that make tasks of their own.
 pub(crate) unsafe fn tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carver<'_>) {
-    f32_tile(level, l, tile, scratch);
+    slot_tile(level, l, tile, scratch);
 }
 
-unsafe fn f32_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carver<'_>) {
+unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carver<'_>) {
     let w = &l.b;
     let k = w.k();
+    let slot = Slot::of(level, l.source.x.dtype);
+    // Values of k in a pass and in a segment.
+    let (pass, seg) = (PASS * slot.values(), SEG * slot.values());
     let a = scratch.floats(SEGMENTS * tile.rows * LDA);
-    let pack = scratch.floats(w.pack_floats(PASS.min(k)));
-    // With one pass, sums are finished panel by panel. With several, the whole tile's are kept.
-    let ldc = if k <= PASS {
+    let pack = scratch.floats(w.pack_floats(slot));
+    // With one pass over k, sums are finished panel by panel. With several, the whole tile's are
+    // kept.
+    let ldc = if k <= pass {
         PANEL
     } else {
         tile.panels * PANEL
@@ -130,9 +142,9 @@ unsafe fn f32_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carve
     let c = scratch.floats(tile.rows * ldc);
     let segments: [usize; SEGMENTS] = std::array::from_fn(|i| i * tile.rows * LDA);
     let mut coefficients = Coefficients::new();
-    for k0 in (0..k).step_by(PASS) {
-        let len = (k - k0).min(PASS);
-        let n_segments = len.div_ceil(SEG);
+    for k0 in (0..k).step_by(pass) {
+        let len = (k - k0).min(pass);
+        let n_segments = len.div_ceil(seg);
         each_row(
             l,
             tile,
@@ -141,23 +153,24 @@ unsafe fn f32_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carve
             &mut coefficients,
             |i, row, coefficients| {
                 for (s, at) in segments[..n_segments].iter().enumerate() {
-                    let n = (len - s * SEG).min(SEG);
-                    let from = (row * k + k0 + s * SEG, row, s * SEG);
-                    l.source
-                        .read(level, coefficients, from, n, a.add(at + i * LDA));
+                    let n = (len - s * seg).min(seg);
+                    let from = (row * k + k0 + s * seg, row, s * seg);
+                    let dst = a.add(at + i * LDA);
+                    l.source.pack(slot, level, coefficients, from, n, dst);
                 }
             },
         );
         for p in 0..tile.panels {
             let panel = tile.panel + p;
             let cols = w.cols(panel);
-            let c = if k <= PASS { c } else { c.add(p * PANEL) };
+            let c = if k <= pass { c } else { c.add(p * PANEL) };
             let block = Block {
+                slot,
                 a,
                 segments: &segments[..n_segments],
                 segment_len: SEG,
-                k: len,
-                b: w.panel(level, panel, k0, len, pack),
+                k: slot.slots(len),
+                b: w.panel(slot, level, panel, (k0, len), pack),
                 c,
                 ldc,
                 rows: tile.rows,

@@ -7,7 +7,9 @@ use super::epilogue::Epilogue;
 use super::grid::Grid;
 use super::linear::{self, Factor, Linear};
 use super::prologue::Source;
+use super::slot::Slot;
 use crate::memory::View;
+use crate::simd::Level;
 use crate::team::Team;
 
 /// a `[batches, m, k]` times b `[batches, k, n]` (or `[batches, n, k]`).
@@ -35,8 +37,8 @@ impl MatMul {
         })
     }
 
-    pub(crate) fn scratch_bytes(&self) -> usize {
-        linear::scratch_bytes(&self.factor(0))
+    pub(crate) fn scratch_bytes(&self, level: Level) -> usize {
+        linear::scratch_bytes(Slot::of(level, self.a.dtype), &self.factor(0))
     }
 
     /// Computes rows `rows` of the output, counted over all batches.

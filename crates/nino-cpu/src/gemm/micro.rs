@@ -1,28 +1,33 @@
 //! The register-tile kernel under every matrix product, convolution and attention.
 //!
-//! A is read from a pack of rows [`LDA`] floats apart, in segments of at most [`SEG`] values of k:
-//! a matrix product packs its k range into consecutive segments, a convolution has one segment per
-//! filter tap, all pointing into one copy of the input. B is a panel `[k][PANEL]`, C an f32
+//! A is read from a pack of rows [`LDA`] slots apart, in segments of at most [`SEG`] slots: a
+//! matrix product packs its k range into consecutive segments, a convolution has one segment per
+//! filter tap, all pointing into one copy of the input. B is a panel `[slots][PANEL]`, C an f32
 //! scratch. The constant row distance lets every A element be a broadcast with a fixed
-//! displacement.
+//! displacement. A slot is an f32 or a pair of bf16 ([`Slot`]); pointers to slots are `*const f32`
+//! in both cases.
 
-use crate::simd::{Simd, dispatch};
+use super::pairs;
+use super::slot::Slot;
+use crate::simd::{Level, Simd, dispatch};
 
 /// Columns of a B panel.
 pub(crate) const PANEL: usize = 32;
-/// Most k values in one segment of A.
+/// Most slots of one segment of A.
 pub(crate) const SEG: usize = 128;
-/// Floats between two rows of an A pack; not a power of two, so that rows fall in different sets.
+/// Slots between two rows of an A pack; not a power of two, so that rows fall in different sets.
 pub(crate) const LDA: usize = SEG + 16;
 
 /// One B panel against many rows of A.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
+    pub slot: Slot,
     pub a: *const f32,
-    /// Start of each segment, in floats from `a`.
+    /// Start of each segment, in slots from `a`.
     pub segments: &'a [usize],
-    /// k values in every segment but the last, which has what remains of `k`.
+    /// Slots of every segment but the last, which has what remains of `k`.
     pub segment_len: usize,
+    /// Slots in all.
     pub k: usize,
     pub b: *const f32,
     pub c: *mut f32,
@@ -34,13 +39,42 @@ pub(crate) struct Block<'a> {
     pub accumulate: bool,
 }
 
-dispatch! {
-    /// Computes C = A B, or C += A B with `accumulate`.
-    pub(crate) fn block(t: &Block<'_>) = block_impl
+/// Computes C = A B, or C += A B with `accumulate`.
+pub(crate) unsafe fn block(level: Level, t: &Block<'_>) {
+    match t.slot {
+        Slot::F32 => block_f32(level, t),
+        Slot::Pair => pairs::block(t),
+    }
+}
+
+/// How slots are multiplied.
+pub(crate) trait Multiply<S: Simd> {
+    /// Gives `c` and the products of the slots' values.
+    ///
+    /// # Safety
+    /// The CPU must have the instructions.
+    unsafe fn add_product(a: S::V, b: S::V, c: S::V) -> S::V;
+}
+
+/// Multiplies slots that are f32.
+struct Values;
+
+impl<S: Simd> Multiply<S> for Values {
+    #[inline(always)]
+    unsafe fn add_product(a: S::V, b: S::V, c: S::V) -> S::V {
+        S::fma(a, b, c)
+    }
+}
+
+dispatch! { fn block_f32(t: &Block<'_>) = block_f32_impl }
+
+#[inline(always)]
+unsafe fn block_f32_impl<S: Simd>(t: &Block<'_>) {
+    block_impl::<S, Values>(t);
 }
 
 #[inline(always)]
-unsafe fn block_impl<S: Simd>(t: &Block<'_>) {
+pub(super) unsafe fn block_impl<S: Simd, M: Multiply<S>>(t: &Block<'_>) {
     let step = S::NV * S::LANES;
     let mut col = 0;
     while col < t.cols {
@@ -56,7 +90,7 @@ unsafe fn block_impl<S: Simd>(t: &Block<'_>) {
                 c: t.c.add(row * t.ldc + col),
                 ..*t
             };
-            tile::<S>(nv, end - row, &sub);
+            tile::<S, M>(nv, end - row, &sub);
             row = end;
         }
         col += step;
@@ -64,27 +98,27 @@ unsafe fn block_impl<S: Simd>(t: &Block<'_>) {
 }
 
 macro_rules! heights {
-    ($s:ty, $nv:literal, $rows:expr, $t:expr; $($mr:literal)*) => {
+    ($s:ty, $m:ty, $nv:literal, $rows:expr, $t:expr; $($mr:literal)*) => {
         match $rows {
-            $($mr if $mr <= <$s>::MR => micro::<$s, $mr, $nv>($t),)*
+            $($mr if $mr <= <$s>::MR => micro::<$s, $m, $mr, $nv>($t),)*
             _ => unreachable!("a tile has at most MR rows"),
         }
     };
 }
 
 #[inline(always)]
-unsafe fn tile<S: Simd>(nv: usize, rows: usize, t: &Block<'_>) {
+unsafe fn tile<S: Simd, M: Multiply<S>>(nv: usize, rows: usize, t: &Block<'_>) {
     match nv {
-        1 => heights!(S, 1, rows, t; 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-        2 => heights!(S, 2, rows, t; 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-        3 if S::NV > 2 => heights!(S, 3, rows, t; 1 2 3 4 5 6),
-        _ if S::NV > 2 => heights!(S, 4, rows, t; 1 2 3 4 5 6),
+        1 => heights!(S, M, 1, rows, t; 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+        2 => heights!(S, M, 2, rows, t; 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+        3 if S::NV > 2 => heights!(S, M, 3, rows, t; 1 2 3 4 5 6),
+        _ if S::NV > 2 => heights!(S, M, 4, rows, t; 1 2 3 4 5 6),
         _ => unreachable!("a tile has at most NV vectors"),
     }
 }
 
 #[inline(always)]
-unsafe fn micro<S: Simd, const MR: usize, const NV: usize>(t: &Block<'_>) {
+unsafe fn micro<S: Simd, M: Multiply<S>, const MR: usize, const NV: usize>(t: &Block<'_>) {
     let mut acc = [[S::zero(); NV]; MR];
     if t.accumulate {
         for i in 0..MR {
@@ -107,7 +141,7 @@ unsafe fn micro<S: Simd, const MR: usize, const NV: usize>(t: &Block<'_>) {
             for i in 0..MR {
                 let av = S::splat(*a.add(i * LDA));
                 for j in 0..NV {
-                    acc[i][j] = S::fma(av, bv[j], acc[i][j]);
+                    acc[i][j] = M::add_product(av, bv[j], acc[i][j]);
                 }
             }
             a = a.add(1);

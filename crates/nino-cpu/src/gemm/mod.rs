@@ -1,5 +1,5 @@
 //! Matrix products: the register-tile kernel, weights in panels, linear layers and batched
-//! products.
+//! products. Factors are packed as f32 or as pairs of bf16 ([`slot::Slot`]).
 //!
 //! # Safety
 //!
@@ -14,15 +14,20 @@
 #![allow(unsafe_op_in_unsafe_fn)]
 
 pub(crate) mod activations;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 pub(crate) mod epilogue;
 pub(crate) mod grid;
 pub(crate) mod linear;
 pub(crate) mod matmul;
 pub(crate) mod micro;
+pub(crate) mod pair_panels;
+pub(crate) mod pairs;
 pub(crate) mod panels;
 pub(crate) mod prologue;
 pub(crate) mod q8;
 pub(crate) mod q8_panels;
+pub(crate) mod slot;
 pub(crate) mod weights;
 
 #[cfg(test)]

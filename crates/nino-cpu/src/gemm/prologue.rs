@@ -1,8 +1,11 @@
 //! Reads A: converts the stored type to f32, and applies the norm and activation in front of a
 //! product.
 
+use nino_dtype::DType;
 use nino_graph::Act;
 
+use super::pairs;
+use super::slot::Slot;
 use crate::act::{self, Scaled};
 use crate::memory::View;
 use crate::simd::Level;
@@ -27,7 +30,7 @@ unsafe impl Sync for Prologue {}
 unsafe impl Send for Prologue {}
 
 /// Channels that one [`Coefficients`] covers at most.
-pub(crate) const MAX_COEFFICIENTS: usize = 512;
+pub(crate) const MAX_COEFFICIENTS: usize = 1024;
 
 /// Scale and shift of a range of channels, with group statistics of one batch element folded in.
 pub(crate) struct Coefficients {
@@ -79,6 +82,32 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Packs `n` values into `dst`, which has room for their slots; the rest is as for
+    /// [`Source::read`].
+    #[inline]
+    pub(crate) unsafe fn pack(
+        &self,
+        slot: Slot,
+        level: Level,
+        coefficients: &Coefficients,
+        (at, row, skip): (usize, usize, usize),
+        n: usize,
+        dst: *mut f32,
+    ) {
+        if slot == Slot::F32 {
+            return self.read(level, coefficients, (at, row, skip), n, dst);
+        }
+        if self.pre.is_none() && self.x.dtype == DType::BF16 {
+            return pairs::copy(self.x.at(at).cast(), n, dst);
+        }
+        let mut piece = [0.0; 128];
+        for i in (0..n).step_by(piece.len()) {
+            let (len, piece) = ((n - i).min(piece.len()), piece.as_mut_ptr());
+            self.read(level, coefficients, (at + i, row, skip + i), len, piece);
+            pairs::narrow(piece, len, dst.add(i / 2));
+        }
+    }
+
     /// Copies `n` values at element `at` to `dst`. They belong to row `row` of the statistics, and
     /// begin `skip` channels into the coefficients.
     #[inline]

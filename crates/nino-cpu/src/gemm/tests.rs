@@ -6,6 +6,7 @@ use nino_graph::Act;
 use super::epilogue::Epilogue;
 use super::linear::{self, Factor, Linear};
 use super::prologue::{Prologue, Source};
+use super::slot::Slot;
 use super::weights::Packed;
 use crate::memory::{Buffer, View};
 use crate::simd::Level;
@@ -61,7 +62,7 @@ fn check(
         },
         rows_per_batch: m,
     };
-    let crew = Crew::new(threads, linear::scratch_bytes(&l.b));
+    let crew = Crew::new(threads, linear::scratch_bytes(Slot::F32, &l.b));
     // SAFETY: all views cover the shapes given.
     unsafe { linear::run(&crew.team(level), &l, 0..m) };
     let close = if dtype == DType::Q8_0 {

@@ -243,8 +243,7 @@ impl Packed {
             }
             PackedLayout::Panels => {}
         }
-        let first = (p * self.cin + c0) * self.taps * PANEL;
-        let src = self.as_ptr().add(first * self.dtype.block_bytes());
+        let src = self.panel_at(p, c0);
         match self.dtype {
             DType::F32 => return src.cast(),
             DType::F16 => widen_f16(level, src.cast(), pack, count),
@@ -256,6 +255,12 @@ impl Packed {
             }
         }
         pack
+    }
+
+    /// Gives where panel `p` begins from channel `c0` on, for weights of a plain type in panels.
+    pub(super) unsafe fn panel_at(&self, p: usize, c0: usize) -> *const u8 {
+        let first = (p * self.cin + c0) * self.taps * PANEL;
+        self.as_ptr().add(first * self.dtype.block_bytes())
     }
 
     unsafe fn decode_rows(

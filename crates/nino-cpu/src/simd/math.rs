@@ -41,6 +41,20 @@ pub(crate) unsafe fn exp2_falling<S: Simd>(x: S::V) -> S::V {
     S::ldexp(p, n)
 }
 
+/// As [`exp2_falling`], good to 8e-5: enough where the result is rounded to bf16.
+#[inline(always)]
+pub(crate) unsafe fn exp2_coarse<S: Simd>(x: S::V) -> S::V {
+    let x = S::max(S::splat(-126.0), x);
+    let n = S::round(x);
+    let r = S::sub(x, n);
+    // The polynomial with the least largest relative error.
+    let mut p = S::splat(5.517_128e-2);
+    p = S::fma(p, r, S::splat(2.426_104_5e-1));
+    p = S::fma(p, r, S::splat(6.932_61e-1));
+    p = S::fma(p, r, S::splat(9.999_281e-1));
+    S::ldexp(p, n)
+}
+
 /// 1 / (1 + e^-x)
 #[inline(always)]
 pub(crate) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {

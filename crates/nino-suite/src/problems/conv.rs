@@ -94,6 +94,8 @@ fn conv_weights(rng: &mut Rng) -> Vec<Case> {
             (3, 9, 6, DType::F32),
             (1, 17, 16, DType::F16),
             (3, 17, 16, DType::F16),
+            (1, 9, 6, DType::BF16),
+            (3, 9, 6, DType::BF16),
         ] {
             let mut c = CaseBuilder::new(rng);
             let x = c.input([1, h, w, cin], dtype);
@@ -108,7 +110,7 @@ fn conv_weights(rng: &mut Rng) -> Vec<Case> {
 
 fn causal_conv(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
-    for dtype in [DType::F32, DType::F16] {
+    for dtype in ACTIVATIONS {
         for (b, t, kt, k, stride) in [
             (1, 3, 3, 3, 1),
             (2, 4, 3, 1, 1),

@@ -81,9 +81,16 @@ fn linear_weights(rng: &mut Rng) -> Vec<Case> {
         .into_iter()
         .filter(|d| d.is_real() && *d != DType::F64)
     {
-        for dtype in [DType::F32, DType::F16] {
+        for dtype in ACTIVATIONS {
             // The last has enough rows for weights to be worth decoding once for all.
-            for (m, blocks, n) in [(1, 1, 5), (19, 3, 37), (70, 2, 64), (261, 1, 24)] {
+            let sizes = [(1, 1, 5), (19, 3, 37), (70, 2, 64), (261, 1, 24)];
+            // What differs between activations of 16 bits is how weights are packed, not tiles.
+            let sizes = if dtype == DType::BF16 {
+                &sizes[1..2]
+            } else {
+                &sizes
+            };
+            for &(m, blocks, n) in sizes {
                 let k = if weights.is_block() {
                     weights.block_len() * blocks
                 } else {

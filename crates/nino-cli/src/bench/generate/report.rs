@@ -10,6 +10,7 @@ use crate::bytes::Bytes;
 use crate::device::Opened;
 use crate::plural::count;
 use crate::table::{Align, Table};
+use nino_dtype::DType;
 use nino_graph::{Cost, Graph, Node, Op};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -54,10 +55,10 @@ pub(super) struct Row {
 }
 
 impl Report {
-    pub(super) fn new(opened: &Opened) -> Report {
+    pub(super) fn new(opened: &Opened, activations: DType) -> Report {
         Report {
             head: Head::new(opened),
-            activations: opened.device.activation_dtype().to_string(),
+            activations: activations.to_string(),
             rows: Vec::new(),
             failures: Vec::new(),
         }
