@@ -1,9 +1,9 @@
 //! Networks that enlarge pictures: ESRGAN and its kin.
 //!
 //! Pixels `[b, h, w, 3]` in 0..1 → `[b, h·scale, w·scale, 3]`. An upscaler is one or two
-//! [`Piece`]s, each of which makes a row of its result from rows that are near. So a picture that is
-//! too large for the memory can be computed in bands of rows that overlap by the piece's reach, and
-//! the result is what it is in one piece.
+//! [`Piece`]s, each of which makes a row of its result from rows that are near. So a picture that
+//! is too large for the memory can be computed in bands of rows that overlap by the piece's reach,
+//! and the result is what it is in one piece.
 
 pub mod rrdb;
 pub mod srvgg;

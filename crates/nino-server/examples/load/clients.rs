@@ -1,4 +1,5 @@
-//! Clients by WebSocket, some of which never read, and a queue of jobs, while `GET /queue` is timed.
+//! Clients by WebSocket, some of which never read, and a queue of jobs, while `GET /queue` is
+//! timed.
 
 use crate::{get, graph, post, read, send};
 use nino_engine::device::resident_bytes;

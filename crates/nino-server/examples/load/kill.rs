@@ -1,5 +1,5 @@
-//! A server that is killed in the midst of its queue, again and again: everything that was queued is
-//! done in the end.
+//! A server that is killed in the midst of its queue, again and again: everything that was queued
+//! is done in the end.
 
 use crate::{bind, get, send};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Kills before the queue may be finished.
 const KILLS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Serves a folder until it is killed, and prints its address.
 pub(crate) fn serve(data: &Path) {

@@ -1,11 +1,11 @@
-//! What a server with the built-in model holds up to, measured. Each part fails where a job is lost,
-//! an answer is late or memory grows.
+//! What a server with the built-in model holds up to, measured. Each part fails where a job is
+//! lost, an answer is late or memory grows.
 //!
 //! ```sh
 //! cargo run --release -p nino-server --example load              # 1000 clients, 200 slow
 //! cargo run --release -p nino-server --example load -- 50 10 5
 //! cargo run --release -p nino-server --example load -- soak 500  # does memory grow?
-//! cargo run --release -p nino-server --example load -- kill 20   # is a killed server's queue done?
+//! cargo run --release -p nino-server --example load -- kill 20   # is everything done after it?
 //! cargo run --release -p nino-server --example load -- second 20 # what does HTTP add?
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout)]

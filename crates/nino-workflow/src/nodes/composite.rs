@@ -238,9 +238,12 @@ fn latents_feathered(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     );
     let (is_right, is_low) = (left + w < to.width, top + h < to.height);
     // How much counts at a distance from a side, where that fades.
-    let rate = |distance: usize, fades: bool| match fades && distance < feather {
-        true => (1.0 / feather as f32) * (distance + 1) as f32,
-        false => 1.0,
+    let rate = |distance: usize, fades: bool| {
+        if fades && distance < feather {
+            (1.0 / feather as f32) * (distance + 1) as f32
+        } else {
+            1.0
+        }
     };
     let share = (0..from.height * from.width).map(|at| {
         let (x, y) = (at % from.width, at / from.width);

@@ -1,5 +1,5 @@
-//! Pictures made larger by a network. ComfyUI cuts a picture into tiles of 512 pixels whose seams it
-//! blends; here the result is that of the whole picture.
+//! Pictures made larger by a network. ComfyUI cuts a picture into tiles of 512 pixels whose seams
+//! it blends; here the result is that of the whole picture.
 
 use crate::NodeError;
 use crate::host::Folder;
