@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import sys
+import types
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -49,6 +50,8 @@ async def main():
     import comfy.options
 
     comfy.options.enable_args_parsing()
+    # Some nodes tell pages of what they make. There are none, and no server.
+    sys.modules["server"] = types.SimpleNamespace(PromptServer=types.SimpleNamespace(instance=None))
     import nodes
 
     await nodes.init_extra_nodes(init_custom_nodes=False, init_api_nodes=False)

@@ -11,6 +11,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod upscale;
 mod vae;
 mod video;
 
@@ -33,6 +34,7 @@ pub(crate) use numbers::{SeedArg, number, seed, whole};
 pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
 pub(crate) use serve::ServeArgs;
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
+pub(crate) use upscale::{PlanUpscaleArgs, UpscaleArgs, UpscaleHowArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
     TileArg,
@@ -82,6 +84,8 @@ pub(crate) enum Verb {
     Decode(DecodeArgs),
     /// Turn a picture into a latent
     Encode(EncodeArgs),
+    /// Make a picture larger with an upscaler
+    Upscale(UpscaleArgs),
     /// Say what a piece of work would need, before anything is allocated
     Plan(PlanArgs),
     /// Measure how fast this machine is

@@ -339,9 +339,10 @@ pub(crate) fn latent_format(name: Option<&str>) -> Result<Option<&'static Latent
 }
 
 /// Of the bar for each tile or chunk of frames.
-const PER_PART: u64 = 1000;
+pub(crate) const PER_PART: u64 = 1000;
 
-fn show(bar: &Bar, event: Event) {
+/// Shows an event of work whose tiles or chunks are [`PER_PART`] of the bar each.
+pub(crate) fn show(bar: &Bar, event: Event) {
     match event {
         Event::Stage(stage) => {
             bar.begin(stage.name());

@@ -106,6 +106,7 @@ fn what(kind: ListKind) -> Option<What> {
         ListKind::Encoders => Some(What::Encoder),
         ListKind::Loras => Some(What::Lora),
         ListKind::Embeddings => Some(What::Embedding),
+        ListKind::Upscalers => Some(What::Upscaler),
         ListKind::Downloads => None,
     }
 }

@@ -37,6 +37,7 @@ mod span;
 mod stack;
 mod stdout;
 mod table;
+mod upscale;
 mod verdict;
 mod version;
 mod video;
@@ -128,6 +129,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Serve(args) => serve::run(args, &env()?, printer),
         Verb::Decode(args) => decode::decode(args, &env()?, printer),
         Verb::Encode(args) => decode::encode(args, &env()?, printer),
+        Verb::Upscale(args) => upscale::run(args, &env()?, printer),
         Verb::Plan(args) => plan::run(args, &env()?, printer),
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env()?, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env()?, printer),

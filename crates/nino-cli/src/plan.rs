@@ -5,6 +5,7 @@ mod cards;
 mod encode;
 mod generate;
 mod stages;
+mod upscale;
 mod video;
 
 use crate::args::{DeviceArgs, PlanArgs, PlanVerb, ProfileArgs};
@@ -32,10 +33,11 @@ pub(crate) fn run(args: &PlanArgs, env: &Env, printer: Printer) -> Result<()> {
         (Some(PlanVerb::Decode(args)), _) => decode::plan(args, card, env, printer),
         (Some(PlanVerb::Encode(args)), _) => encode::run(args, card, env, printer),
         (Some(PlanVerb::Generate(args)), _) => generate::run(args, card, env, printer),
+        (Some(PlanVerb::Upscale(args)), _) => upscale::run(args, card, env, printer),
         (Some(PlanVerb::Video(args)), _) => video::run(args, card, env, printer),
         (None, Some(card)) => cards::show(card, printer),
         (None, None) => {
-            let text = "say what to plan: decode, encode, generate or video";
+            let text = "say what to plan: decode, encode, generate, upscale or video";
             Err(Usage(text.to_owned()).into())
         }
     }

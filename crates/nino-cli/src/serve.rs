@@ -13,6 +13,7 @@ use crate::interrupt::{self, Keeping};
 use crate::printer::{self, Printer};
 use crate::version;
 use anyhow::Result;
+use nino_hub::HubOptions;
 use nino_server::{Config, Place, Server};
 use nino_workflow::{Limits, Settings};
 use serde::Serialize;
@@ -54,6 +55,13 @@ pub(crate) fn run(args: &ServeArgs, env: &Env, printer: Printer) -> Result<()> {
             cache: env.cache_dir.clone().unwrap_or_else(std::env::temp_dir),
         },
         library: env.library(),
+        downloads: env.hf_cache.clone().map(|cache| HubOptions {
+            endpoint: env.hf_endpoint.clone(),
+            token: env.hf_token.clone(),
+            cache,
+            limits: nino_hub::Limits::default(),
+            proxy: true,
+        }),
         devices,
         settings: Settings {
             precision: precision_of(args.precision, &choice.settings)?,

@@ -54,6 +54,17 @@ vector_fns! {
 }
 
 #[derive(Clone, Copy)]
+pub(crate) struct LeakyRelu(pub f32);
+impl VectorFn for LeakyRelu {
+    #[inline(always)]
+    unsafe fn apply<S: Simd>(self, x: S::V) -> S::V {
+        // As with `relu`, NaN stays NaN: the second operand of `max` is x.
+        let positive = S::max(S::zero(), x);
+        S::fma(S::min(x, S::zero()), S::splat(self.0), positive)
+    }
+}
+
+#[derive(Clone, Copy)]
 pub(crate) struct Clamp(pub f32, pub f32);
 impl VectorFn for Clamp {
     #[inline(always)]
@@ -98,6 +109,10 @@ macro_rules! with_act {
             }
             Some(nino_graph::Act::Relu) => {
                 let $f = a::Relu;
+                $body
+            }
+            Some(nino_graph::Act::LeakyRelu { slope }) => {
+                let $f = a::LeakyRelu(slope);
                 $body
             }
             Some(nino_graph::Act::Sigmoid) => {

@@ -18,6 +18,8 @@ pub enum Stage {
     Preview,
     /// A latent becomes pictures.
     Decode,
+    /// A picture becomes a larger one.
+    Upscale,
 }
 
 impl Stage {
@@ -29,6 +31,7 @@ impl Stage {
             Stage::Sample => "sample",
             Stage::Preview => "preview",
             Stage::Decode => "decode",
+            Stage::Upscale => "upscale",
         }
     }
 }

@@ -126,6 +126,17 @@ pub enum EngineError {
     NoVocabulary { path: PathBuf },
     #[error("{}: not a CLIP image encoder", path.display())]
     NotAnImageEncoder { path: PathBuf },
+    #[error("{}: not an upscaler of a kind that this program runs (ESRGAN, Real-ESRGAN)", path.display())]
+    NotAnUpscaler { path: PathBuf },
+    #[error(
+        "a picture of {width}x{height} cannot be enlarged {scale} times: the largest is {most} pixels wide and high"
+    )]
+    UpscaledSize {
+        width: usize,
+        height: usize,
+        scale: usize,
+        most: usize,
+    },
     #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
     #[error("{}: no VAE in this file, and none was given", path.display())]
@@ -331,6 +342,7 @@ impl EngineError {
             | EngineError::NotAnEncoder { .. }
             | EngineError::NoVocabulary { .. }
             | EngineError::NotAnImageEncoder { .. }
+            | EngineError::NotAnUpscaler { .. }
             | EngineError::OtherJournal { .. }
             | EngineError::Journal { .. }
             | EngineError::File(_)
@@ -365,6 +377,7 @@ impl EngineError {
             | EngineError::NoWeights { .. }
             | EngineError::NoFormat { .. }
             | EngineError::StartSize { .. }
+            | EngineError::UpscaledSize { .. }
             | EngineError::ControlNetVae { .. }
             | EngineError::ControlNetArea { .. }
             | EngineError::MaskAlone

@@ -30,6 +30,7 @@ mod synthetic;
 mod tests;
 mod text;
 mod units;
+mod upscale;
 mod vae;
 mod values;
 mod video;
@@ -84,6 +85,7 @@ pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
 pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
+pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
 pub use vae::VaeFile;
 pub use video::{
     Between, ClipSize, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,

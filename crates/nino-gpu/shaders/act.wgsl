@@ -26,6 +26,7 @@ fn activate(code: u32, x: f32, a: f32, b: f32) -> f32 {
     case 7u: { return tanh_safe(x); }
     case 8u: { return clamp(x, a, b); }
     case 9u: { return x * a + b; }
+    case 10u: { return select(x, x * a, x < 0.0); }
     default: { return x; }
   }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Vae, VaeError, clip, clip_vision, flux, kl, t5, unet,
+    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, t5, unet, upscaler,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -20,6 +20,7 @@ pub enum Network {
     ClipVision(clip_vision::Config),
     T5(t5::Config),
     Vae(Vae),
+    Upscaler(Upscaler),
 }
 
 /// One tensor of a network, as a file with canonical names stores it. Where files differ in
@@ -60,6 +61,7 @@ impl Network {
             Net::ClipText | Net::ClipVision | Net::T5 => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet => true,
+            Net::Rrdb | Net::Srvgg => true,
         }
     }
 
@@ -75,6 +77,7 @@ impl Network {
             }
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
             Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
+            Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
     }
 }
@@ -95,6 +98,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Vae(vae) => vae_tensors(vae),
+        Network::Upscaler(u) => Ok(parameters(&upscaler_graph(u)?, Need::Always).collect()),
     }
 }
 
@@ -249,6 +253,16 @@ fn t5_graph(c: &t5::Config) -> Result<Graph, GraphError> {
         mask: None,
     };
     t5::encoder(&mut g, &p, c, x, last);
+    g.finish()
+}
+
+fn upscaler_graph(upscaler: &Upscaler) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let whole = upscaler::Piece::Whole;
+    let channels = upscaler.shape(whole).channels;
+    let x = g.input("x", [1, SIDE, SIDE, channels], DType::F32);
+    upscaler.record(&mut g, &p, whole, x);
     g.finish()
 }
 

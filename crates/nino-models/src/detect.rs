@@ -7,7 +7,10 @@
 mod kind;
 mod twins;
 
+use crate::Network;
+use crate::describe;
 use crate::difference::Difference;
+use crate::weights::find_in;
 use nino_weights::lora::{self, LoraFormat};
 use nino_weights::names::{self, Component, Dialect, Net};
 use nino_weights::{Index, Result};
@@ -120,6 +123,18 @@ pub(crate) fn closest(component: &Component) -> Option<(Kind, Difference)> {
     best
 }
 
+/// Whether this is an upscaler all of whose tensors fit the sizes that some of them say. People
+/// train upscalers of many sizes, and every one of them runs.
+fn is_upscaler_of_any_size(component: &Component) -> bool {
+    if !matches!(component.net, Net::Rrdb | Net::Srvgg) {
+        return false;
+    }
+    let find = |name: &str| find_in(&component.index, name);
+    let network = Network::detect(component.net, &find);
+    let tensors = network.and_then(|network| describe::tensors(&network).ok());
+    tensors.is_some_and(|tensors| Difference::between(component, &tensors).is_empty())
+}
+
 fn file_hint(path: Option<&Path>) -> String {
     let Some(path) = path else {
         return String::new();
@@ -130,18 +145,24 @@ fn file_hint(path: Option<&Path>) -> String {
 }
 
 fn identify(index: &Index, component: Component, hint: &str) -> Detected {
-    let Some((kind, difference)) = closest(&component) else {
-        return Detected {
-            kind: Kind::unlisted(component.net),
-            confidence: Confidence::Guess,
-            reason: "recognized by a name; its tensors are not checked".to_owned(),
-            dialect: component.dialect,
-            prefix: component.prefix,
-            prediction: None,
-            difference: Difference::default(),
-            index: component.index,
-        };
+    let unlisted = |component: Component, confidence, reason: &str| Detected {
+        kind: Kind::unlisted(component.net),
+        confidence,
+        reason: reason.to_owned(),
+        dialect: component.dialect,
+        prefix: component.prefix,
+        prediction: None,
+        difference: Difference::default(),
+        index: component.index,
     };
+    let Some((kind, difference)) = closest(&component) else {
+        let reason = "recognized by a name; its tensors are not checked";
+        return unlisted(component, Confidence::Guess, reason);
+    };
+    if !difference.is_empty() && is_upscaler_of_any_size(&component) {
+        let reason = "an upscaler of sizes of its own, which all tensors fit";
+        return unlisted(component, Confidence::Certain, reason);
+    }
     let (kind, confidence, reason) = if difference.is_empty() {
         let twins = twins::choose(kind, hint, index);
         (twins.kind, twins.confidence, twins.reason)

@@ -110,7 +110,8 @@ pub fn open_vae(
         | Network::ControlNet(_)
         | Network::ClipText(_)
         | Network::ClipVision(_)
-        | Network::T5(_) => None,
+        | Network::T5(_)
+        | Network::Upscaler(_) => None,
     }))
 }
 
@@ -165,6 +166,7 @@ fn name(net: Net) -> &'static str {
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
         Net::ClipText | Net::T5 => "text encoder",
         Net::ClipVision => "image encoder",
+        Net::Rrdb | Net::Srvgg => "upscaler",
     }
 }
 

@@ -20,6 +20,8 @@ function told(body) {
   return [lines.length ? "" : head, ...lines].filter(Boolean).join("\n");
 }
 
+export const size = (bytes) => (bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`);
+
 export const get = async (path) => (await ask(path)).json();
 
 export async function post(path, body) {

@@ -1,8 +1,9 @@
 // The page: its form, what happens while a picture is made, and the views.
 
-import { Failed, fileUrl, get, listen, post, thumbUrl, upload } from "./api.js";
+import { Failed, fileUrl, get, listen, post, size, thumbUrl, upload } from "./api.js";
 import { graphOf } from "./graph.js";
 import * as gallery from "./gallery.js";
+import * as models from "./models.js";
 import * as paint from "./paint.js";
 
 const $ = (id) => document.getElementById(id);
@@ -29,7 +30,7 @@ function settings() {
     steps: number("steps"), cfg: number("cfg"), sampler: value("sampler"), scheduler: value("scheduler"),
     // Seeds are wider than JavaScript's numbers are exact.
     seed: Math.min(Number(value("seed") || 0), Number.MAX_SAFE_INTEGER),
-    loras, denoise: number("denoise"),
+    loras, denoise: number("denoise"), upscaler: value("upscaler"),
     hires: $("hires").checked && {
       scale: number("hires-scale"), steps: number("hires-steps"), denoise: number("hires-denoise"),
     },
@@ -61,14 +62,24 @@ function options(select, names, chosen) {
   if (chosen && names.includes(chosen)) select.value = chosen;
 }
 
+// Models, LoRAs and upscalers to choose from; what is chosen stays.
+async function refreshLists() {
+  const [checkpoints, lora, upscalers] = await Promise.all(
+    ["checkpoints", "loras", "upscale_models"].map((folder) => get(`/models/${folder}`)));
+  options($("model"), checkpoints, value("model"));
+  $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "There are no LoRAs here", ""),
+    ...lora.map((name) => new Option(name, name)));
+  const chosen = value("upscaler");
+  $("upscaler").replaceChildren(new Option(upscalers.length ? "none" : "There are no upscalers here", ""),
+    ...upscalers.map((name) => new Option(name, name)));
+  if (upscalers.includes(chosen)) $("upscaler").value = chosen;
+}
+
 async function setUpForm() {
-  const [info, lora] = await Promise.all([get("/object_info/KSampler"), get("/models/loras")]);
+  const [info] = await Promise.all([get("/object_info/KSampler"), refreshLists()]);
   const inputs = info.KSampler.input.required;
   options($("sampler"), inputs.sampler_name[0]);
   options($("scheduler"), inputs.scheduler[0]);
-  options($("model"), await get("/models/checkpoints"));
-  $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "There are no LoRAs here", ""),
-    ...lora.map((name) => new Option(name, name)));
   $("shapes").replaceChildren(...SHAPES.map(([name, w, h]) => {
     const chip = document.createElement("button");
     chip.type = "button";
@@ -140,7 +151,6 @@ function drawLoras() {
 
 // --- memory ---
 
-const size = (bytes) => (bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`);
 let budget = null;
 let planTimer;
 let planned = 0;
@@ -321,7 +331,7 @@ async function showView() {
     link.toggleAttribute("aria-current", link.dataset.view === name);
   }
   if (name === "gallery") await gallery.refresh();
-  if (name === "models") await drawModels();
+  if (name === "models") await models.show();
   if (name === "settings") {
     const now = await status();
     gallery.facts($("about"), [
@@ -331,25 +341,6 @@ async function showView() {
       ["jobs", String(now.queue)],
     ]);
   }
-}
-
-async function drawModels() {
-  const models = await get("/nino/models");
-  const draw = () => {
-    const search = value("model-search").toLowerCase();
-    const rows = models.filter((m) => `${m.name} ${m.kind}`.toLowerCase().includes(search)).map((model) => {
-      const row = document.createElement("tr");
-      row.append(...[model.name, model.kind, size(model.size)].map((text) => {
-        const cell = document.createElement("td");
-        cell.textContent = text;
-        return cell;
-      }));
-      return row;
-    });
-    $("model-rows").replaceChildren(...rows);
-  };
-  $("model-search").oninput = draw;
-  draw();
 }
 
 function setTheme(theme) {
@@ -386,6 +377,7 @@ async function start() {
   addEventListener("hashchange", showView);
   paint.setUp(changed);
   gallery.setUp(use);
+  models.setUp(refreshLists);
   try {
     await setUpForm();
     await status();

@@ -47,7 +47,13 @@ export function graphOf(s) {
     samples = ["31", 0];
   }
   graph["8"] = node("VAEDecode", { samples, vae });
-  graph["9"] = node("SaveImage", { images: ["8", 0], filename_prefix: "nino" });
+  let images = ["8", 0];
+  if (s.upscaler) {
+    graph["40"] = node("UpscaleModelLoader", { model_name: s.upscaler });
+    graph["41"] = node("ImageUpscaleWithModel", { upscale_model: ["40", 0], image: images });
+    images = ["41", 0];
+  }
+  graph["9"] = node("SaveImage", { images, filename_prefix: "nino" });
   return graph;
 }
 

@@ -1,6 +1,7 @@
 //! What all parts of the server share.
 
 use crate::config::Config;
+use crate::downloads::Downloads;
 use crate::folders::Folders;
 use crate::gallery::Words;
 use crate::hub::Hub;
@@ -10,13 +11,14 @@ use crate::queue::Queue;
 use nino_engine::Store;
 use serde_json::json;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) folders: Folders,
     pub(crate) models: Models,
+    pub(crate) downloads: Arc<Downloads>,
     pub(crate) queue: Queue,
     pub(crate) hub: Hub,
     /// The stores of the devices, in their order.

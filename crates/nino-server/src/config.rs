@@ -2,6 +2,7 @@
 
 use nino_engine::Library;
 use nino_engine::device::Opened;
+use nino_hub::HubOptions;
 use nino_workflow::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub struct Config {
     pub origins: Vec<String>,
     pub place: Place,
     pub library: Library,
+    /// Where models are downloaded from and to; `None` where they cannot be.
+    pub downloads: Option<HubOptions>,
     /// The devices that take jobs, by turns.
     pub devices: Vec<Opened>,
     /// How graphs are run.

@@ -8,6 +8,7 @@
 
 mod app;
 mod config;
+mod downloads;
 mod error;
 mod folders;
 mod gallery;

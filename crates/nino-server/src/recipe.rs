@@ -40,9 +40,11 @@ pub(crate) struct Start {
 }
 
 /// A second, larger pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hires {
     pub(crate) scale: f64,
+    /// The upscaler between the passes, by its name; `None` resizes the latent.
+    pub(crate) upscaler: Option<String>,
     pub(crate) steps: Option<usize>,
     pub(crate) denoise: f64,
 }
@@ -60,13 +62,24 @@ pub(crate) struct Made {
     pub(crate) scheduler: String,
 }
 
+/// The node of a graph for [`run`] that saves its pictures.
+pub(crate) const SAVES: &str = "9";
+
 /// Makes a picture and waits for it. A client that goes away meanwhile stops it.
 pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused> {
+    let own = Arc::clone(app);
+    let (prompt, mut made) = blocking(move || graph(&own, &recipe)).await?;
+    made.files = run(app, prompt).await?;
+    Ok(made)
+}
+
+/// Runs a graph, waits for it, and gives the files of node [`SAVES`] as history has them. A client
+/// that goes away meanwhile stops it.
+pub(crate) async fn run(app: &Arc<App>, prompt: Value) -> Result<Vec<Value>, Refused> {
     let mut ended = app.queue.ended();
-    let (item, mut made) = blocking({
+    let item = blocking({
         let app = Arc::clone(app);
         move || {
-            let (prompt, made) = graph(&app, &recipe)?;
             let mut extra = Map::new();
             extra.insert("preview_method".to_owned(), json!("kept"));
             let queued = submit(
@@ -80,7 +93,7 @@ pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused
                     targets: None,
                 },
             )?;
-            Ok((queued.item, made))
+            Ok(queued.item)
         }
     })
     .await?;
@@ -106,7 +119,7 @@ pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused
             return Err(failed(text.to_owned()));
         }
     }
-    let files = entry["outputs"]["9"]["images"]
+    let files = entry["outputs"][SAVES]["images"]
         .as_array()
         .cloned()
         .unwrap_or_default();
@@ -116,8 +129,7 @@ pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused
             "the job was stopped before its picture was done".to_owned(),
         ));
     }
-    made.files = files;
-    Ok(made)
+    Ok(files)
 }
 
 /// Stops a job that nobody waits for any more.
@@ -169,6 +181,12 @@ fn find(names: &[String], wanted: &str) -> Option<String> {
     let exact = names.iter().find(|name| *name == wanted);
     let found = exact.or_else(|| names.iter().find(|name| stem(name) == stem(wanted)));
     found.cloned()
+}
+
+/// The name of the upscaler's file that a client means.
+pub(crate) fn upscaler_of(app: &App, wanted: &str) -> Option<String> {
+    let names = app.models.names("upscale_models").unwrap_or_default();
+    find(&names, wanted)
 }
 
 fn defaults(app: &App, model: &str) -> Result<Defaults, Refused> {
@@ -275,11 +293,27 @@ fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
     };
     let denoise = recipe.start.as_ref().map_or(1.0, |start| start.denoise);
     let mut samples = node("3", "KSampler", sample(&latent, steps, denoise));
-    if let Some(hires) = recipe.hires {
-        let larger = json!({
-            "samples": samples, "upscale_method": "bislerp", "scale_by": hires.scale,
-        });
-        let larger = node("30", "LatentUpscaleBy", larger);
+    if let Some(hires) = &recipe.hires {
+        let upscaler = hires.upscaler.as_deref();
+        let upscaler = upscaler.and_then(|name| upscaler_of(app, name));
+        let larger = if let Some(name) = upscaler {
+            let side = |n: usize| (n as f64 * hires.scale / 8.0).round() as usize * 8;
+            let image = node("32", "VAEDecode", json!({ "samples": samples, "vae": vae }));
+            let model = node("33", "UpscaleModelLoader", json!({ "model_name": name }));
+            let inputs = json!({ "upscale_model": model, "image": image });
+            let image = node("34", "ImageUpscaleWithModel", inputs);
+            let inputs = json!({
+                "image": image, "upscale_method": "lanczos", "width": side(width),
+                "height": side(height), "crop": "disabled",
+            });
+            let image = node("35", "ImageScale", inputs);
+            node("36", "VAEEncode", json!({ "pixels": image, "vae": vae }))
+        } else {
+            let inputs = json!({
+                "samples": samples, "upscale_method": "bislerp", "scale_by": hires.scale,
+            });
+            node("30", "LatentUpscaleBy", inputs)
+        };
         let second = sample(&larger, hires.steps.unwrap_or(steps), hires.denoise);
         samples = node("31", "KSampler", second);
     }

@@ -4,6 +4,7 @@
 //! page looks for them when it is served from there.
 
 pub(crate) mod a1111;
+pub(crate) mod downloads;
 pub(crate) mod files;
 pub(crate) mod front;
 pub(crate) mod history;
@@ -40,6 +41,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest("/comfy", below)
         .merge(front::own())
         .merge(own::routes())
+        .merge(downloads::routes())
         .merge(openai::routes())
         .merge(a1111::routes())
         .merge(openapi::routes())

@@ -2,6 +2,7 @@
 
 use crate::app::{App, Counts};
 use crate::config::Config;
+use crate::downloads::Downloads;
 use crate::error::ServerError;
 use crate::folders::Folders;
 use crate::gallery::Words;
@@ -59,6 +60,7 @@ impl Server {
         let stores = stores.map(|opened| Store::new(Arc::clone(&opened.device)));
         let app = App {
             models: Models::new(config.library.clone(), &config.place.cache),
+            downloads: Arc::new(Downloads::new(config.downloads.clone())),
             queue: Queue::new(journal),
             hub: Hub::default(),
             stores: stores.collect(),
@@ -114,6 +116,7 @@ impl Server {
             listen::serve(listener, router, stopped).await;
             std::io::Result::Ok(())
         });
+        app.downloads.stop_all();
         app.queue.stop();
         finish(&app, workers);
         app.hub.close();

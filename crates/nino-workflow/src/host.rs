@@ -15,6 +15,7 @@ pub enum Folder {
     Loras,
     ControlNets,
     ClipVision,
+    UpscaleModels,
     /// Pictures and masks to start from.
     InputImages,
     /// Latents to start from.
@@ -32,6 +33,7 @@ impl Folder {
             Folder::Loras => "loras",
             Folder::ControlNets => "controlnet",
             Folder::ClipVision => "clip_vision",
+            Folder::UpscaleModels => "upscale_models",
             Folder::InputImages | Folder::InputLatents => "input",
         }
     }

@@ -336,6 +336,7 @@ pub(crate) mod table {
             Socket::Guider => "GUIDER",
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",
             _ => "*",
         };

@@ -1,16 +1,21 @@
 //! The classes of nodes, a file for each family of them. Names, inputs, defaults and ranges are
 //! ComfyUI's.
 
+mod batch;
+mod composite;
 mod conditioning;
 mod control;
 mod custom;
+mod filters;
 mod flux;
 mod image;
 mod inpaint;
 mod lanczos;
 mod latent;
+mod latent_math;
 mod loaders;
 mod mask;
+mod mask_image;
 mod model;
 mod output;
 mod pass;
@@ -18,14 +23,16 @@ mod sampler;
 mod samplers;
 mod sigmas;
 mod text;
+mod upscale;
 mod vae;
+mod values;
 mod video;
 mod vision;
 mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 20] = [
+static FAMILIES: [&[NodeDef]; 27] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -34,17 +41,24 @@ static FAMILIES: [&[NodeDef]; 20] = [
     flux::NODES,
     inpaint::NODES,
     latent::NODES,
+    latent_math::NODES,
     vae::NODES,
     sampler::NODES,
     custom::NODES,
     samplers::NODES,
     sigmas::NODES,
     image::NODES,
+    batch::NODES,
+    filters::NODES,
     mask::NODES,
+    mask_image::NODES,
+    composite::NODES,
     output::NODES,
     video::NODES,
     vision::NODES,
+    upscale::NODES,
     wan::NODES,
+    values::NODES,
     pass::NODES,
 ];
 

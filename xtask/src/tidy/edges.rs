@@ -45,7 +45,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("nino-workflow", &["nino-engine"]),
     (
         "nino-server",
-        &["nino-engine", "nino-files", "nino-workflow"],
+        &["nino-engine", "nino-files", "nino-hub", "nino-workflow"],
     ),
     ("nino-python", &["nino-engine"]),
     (

@@ -56,6 +56,9 @@ pub(crate) enum ListKind {
     /// Embeddings: embedding:NAME in a prompt
     #[value(alias = "embedding")]
     Embeddings,
+    /// Upscalers: nino upscale --model
+    #[value(alias = "upscaler")]
+    Upscalers,
     /// Repositories that were downloaded, and what they take on the disk
     #[value(alias = "download")]
     Downloads,

@@ -1,6 +1,6 @@
 //! The grammar of `plan`.
 
-use super::{GenerateArgs, PlanDecodeArgs, PlanEncodeArgs, PlanVideoArgs};
+use super::{GenerateArgs, PlanDecodeArgs, PlanEncodeArgs, PlanUpscaleArgs, PlanVideoArgs};
 use clap::builder::Resettable;
 use clap::{Args, Subcommand};
 
@@ -22,6 +22,8 @@ pub(crate) enum PlanVerb {
     Encode(PlanEncodeArgs),
     /// How a picture would be made: what is on the device when, what streams, how long
     Generate(Box<PlanGenerateArgs>),
+    /// How a picture would be made larger
+    Upscale(PlanUpscaleArgs),
     /// How a clip would be made: each model in its turn
     Video(Box<PlanVideoArgs>),
 }

@@ -16,6 +16,7 @@ pub(crate) enum What {
     Encoder,
     Lora,
     Embedding,
+    Upscaler,
     /// Something that no flag takes, or that cannot be told.
     Other,
 }
@@ -42,6 +43,7 @@ impl What {
             What::Encoder => "encoder",
             What::Lora => "LoRA",
             What::Embedding => "embedding",
+            What::Upscaler => "upscaler",
             What::Other => "other",
         }
     }
@@ -54,6 +56,7 @@ impl What {
             What::Encoder => &[ModelKind::TextEncoder],
             What::Lora => &[ModelKind::Lora],
             What::Embedding => &[ModelKind::Embedding],
+            What::Upscaler => &[ModelKind::UpscaleModel],
             What::Other => ModelKind::ALL,
         }
     }
@@ -66,6 +69,7 @@ impl What {
             What::Encoder,
             What::Lora,
             What::Embedding,
+            What::Upscaler,
         ];
         let mut all = all.into_iter();
         all.find(|what| what.kinds().contains(&kind))
@@ -124,6 +128,7 @@ fn told(report: &Report) -> Option<Told> {
         Part::Diffusion => What::Model,
         Part::Vae => What::Vae,
         Part::TextEncoder => What::Encoder,
+        Part::Upscaler => What::Upscaler,
         Part::ControlNet | Part::ImageEncoder => What::Other,
     };
     let is_whole = main.confidence != Confidence::Closest;

@@ -137,6 +137,7 @@ pub(super) fn command(found: &Facts, name: &str) -> String {
         What::Embedding => {
             format!("nino generate \"a fox in the snow, embedding:{name}\" --model MODEL")
         }
+        What::Upscaler if found.runs => format!("nino upscale PICTURE --model {name}"),
         _ => format!("nino inspect {name}"),
     }
 }

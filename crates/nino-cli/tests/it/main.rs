@@ -28,5 +28,6 @@ mod serve;
 mod settings;
 mod shell;
 mod stops;
+mod upscale;
 mod video;
 mod workflows;

@@ -80,7 +80,8 @@ impl Part {
     }
 }
 
-fn shares(plan: &Plan) -> Vec<f64> {
+/// The share of a run that is behind after each step, about.
+pub(crate) fn shares(plan: &Plan) -> Vec<f64> {
     // Flops that take as long as a byte does, on most devices.
     const FLOPS_PER_BYTE: f64 = 20.0;
     let sums = plan.steps().iter().scan(0.0, |sum, step| {

@@ -77,6 +77,7 @@ pub(crate) enum Part {
     /// The image encoder.
     Image,
     Vae,
+    Upscaler,
 }
 
 /// A network with everything that decides its weights' values.

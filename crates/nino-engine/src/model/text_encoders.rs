@@ -78,7 +78,8 @@ impl EncoderConfig {
             Network::Denoiser(_)
             | Network::ControlNet(_)
             | Network::ClipVision(_)
-            | Network::Vae(_) => None,
+            | Network::Vae(_)
+            | Network::Upscaler(_) => None,
         }
     }
 }

@@ -26,6 +26,7 @@ impl From<Option<Act>> for ActCode {
             Some(Act::Tanh) => (7, 0.0, 0.0),
             Some(Act::Clamp { lo, hi }) => (8, lo, hi),
             Some(Act::Affine { mul, add }) => (9, mul, add),
+            Some(Act::LeakyRelu { slope }) => (10, slope, 0.0),
         };
         ActCode { code, a, b }
     }

@@ -16,6 +16,10 @@ pub enum Act {
     /// x · sigmoid(1.702 x)
     QuickGelu,
     Relu,
+    /// x where it is not negative, else x · slope
+    LeakyRelu {
+        slope: f32,
+    },
     Sigmoid,
     Tanh,
     Clamp {

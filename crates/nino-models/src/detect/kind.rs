@@ -10,9 +10,10 @@ use crate::kl::{Config as Kl, QuantConv};
 use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
+use crate::upscaler::{rrdb::Config as Rrdb, srvgg::Config as Srvgg};
 use crate::wan::Config as WanVae;
 use crate::wan_transformer::Config as Wan;
-use crate::{Denoiser, Network, Taesd, Vae};
+use crate::{Denoiser, Network, Taesd, Upscaler, Vae};
 use nino_weights::names::Net;
 use std::sync::OnceLock;
 
@@ -24,6 +25,7 @@ pub enum Part {
     Vae,
     TextEncoder,
     ImageEncoder,
+    Upscaler,
 }
 
 /// A model's tensors under canonical names: more than one list where files of it differ, none where
@@ -127,6 +129,20 @@ kinds! {
     T5Base, T5, "T5 v1.1 base encoder", t5(T5::base());
     Umt5Xxl, T5, "UMT5 XXL encoder", t5(T5::xxl().multilingual());
     Umt5Base, T5, "UMT5 base encoder", t5(T5::base().multilingual());
+    Esrgan, Rrdb, "ESRGAN", Vec::new();
+    EsrganX4, Rrdb, "ESRGAN x4", rrdb(Rrdb::x4());
+    EsrganX8, Rrdb, "ESRGAN x8", rrdb(Rrdb::x4().with_doublings(3));
+    EsrganX2, Rrdb, "ESRGAN x2", rrdb(Rrdb::x4().with_doublings(1));
+    EsrganX1, Rrdb, "ESRGAN x1", rrdb(Rrdb::x4().with_doublings(0));
+    RealEsrganX2, Rrdb, "Real-ESRGAN x2", rrdb(Rrdb::x4().with_unshuffle(2));
+    RealEsrganX1, Rrdb, "Real-ESRGAN x1", rrdb(Rrdb::x4().with_unshuffle(4));
+    RealEsrganX4Small, Rrdb, "Real-ESRGAN x4, 6 blocks (anime)", rrdb(Rrdb::x4().with_blocks(6));
+    Compact, Srvgg, "Real-ESRGAN compact", Vec::new();
+    CompactX4, Srvgg, "Real-ESRGAN compact x4, 32 layers (general)", srvgg(Srvgg::x4());
+    CompactX4Small, Srvgg, "Real-ESRGAN compact x4, 16 layers (anime video)", srvgg(Srvgg::x4().with_convs(16));
+    CompactX2, Srvgg, "Real-ESRGAN compact x2, 32 layers", srvgg(Srvgg::x4().with_scale(2));
+    CompactX2Small, Srvgg, "Real-ESRGAN compact x2, 16 layers", srvgg(Srvgg::x4().with_convs(16).with_scale(2));
+    CompactX1Small, Srvgg, "Real-ESRGAN compact x1, 16 layers", srvgg(Srvgg::x4().with_convs(16).with_scale(1));
 }
 
 impl Kind {
@@ -137,6 +153,7 @@ impl Kind {
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 => Part::TextEncoder,
             Net::ClipVision => Part::ImageEncoder,
+            Net::Rrdb | Net::Srvgg => Part::Upscaler,
         }
     }
 
@@ -154,6 +171,8 @@ impl Kind {
     pub(super) fn unlisted(net: Net) -> Kind {
         match net {
             Net::ClipVision => Kind::ClipVisionH,
+            Net::Rrdb => Kind::Esrgan,
+            Net::Srvgg => Kind::Compact,
             _ => Kind::ControlNet,
         }
     }
@@ -177,6 +196,14 @@ fn wan(config: Wan) -> Lists {
 
 fn clip_vision(config: ClipVision) -> Lists {
     written(&Network::ClipVision(config))
+}
+
+fn rrdb(config: Rrdb) -> Lists {
+    written(&Network::Upscaler(Upscaler::Rrdb(config)))
+}
+
+fn srvgg(config: Srvgg) -> Lists {
+    written(&Network::Upscaler(Upscaler::Srvgg(config)))
 }
 
 fn t5(config: T5) -> Lists {

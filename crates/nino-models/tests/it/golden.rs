@@ -82,7 +82,7 @@ impl Golden {
     }
 
     /// Compares every labelled value that the golden has.
-    fn intermediates(&self, graph: &Graph, values: &BTreeMap<Node, Tensor>) {
+    pub(crate) fn intermediates(&self, graph: &Graph, values: &BTreeMap<Node, Tensor>) {
         let mut compared = 0;
         for (node, value) in graph.values() {
             let Some(label) = &value.label else { continue };

@@ -12,5 +12,6 @@ mod memory;
 mod open;
 mod real;
 mod scaled;
+mod upscaler;
 mod video;
 mod wan_transformer;

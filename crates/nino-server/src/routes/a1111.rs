@@ -1,5 +1,7 @@
 //! A1111's calls, as far as programs use them to make pictures.
 
+mod extras;
+
 use super::{Routes, blocking, json};
 use crate::app::App;
 use crate::error::{Body, Refused};
@@ -34,7 +36,12 @@ pub(crate) fn routes() -> Routes {
         .route("/sdapi/v1/samplers", get(samplers))
         .route("/sdapi/v1/schedulers", get(schedulers))
         .route("/sdapi/v1/loras", get(loras))
-        .route("/sdapi/v1/upscalers", get(upscalers))
+        .route("/sdapi/v1/upscalers", get(extras::upscalers))
+        .route(
+            "/sdapi/v1/latent-upscale-modes",
+            get(extras::latent_upscale_modes),
+        )
+        .route("/sdapi/v1/extra-single-image", post(extras::single_image))
         .route("/sdapi/v1/embeddings", get(embeddings))
         .route("/sdapi/v1/png-info", post(png_info))
 }
@@ -141,6 +148,7 @@ fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
         start: None,
         hires: (body["enable_hr"] == true).then(|| Hires {
             scale: body["hr_scale"].as_f64().unwrap_or(2.0),
+            upscaler: text("hr_upscaler").map(str::to_owned),
             steps: number("hr_second_pass_steps").map(|n| n as usize),
             denoise: denoise.unwrap_or(0.7),
         }),
@@ -348,13 +356,6 @@ async fn loras(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
         json!({ "name": stem, "alias": stem, "path": name, "metadata": {} })
     });
     Ok(Json(each.collect()))
-}
-
-async fn upscalers() -> Json<Value> {
-    let latent = json!({
-        "name": "Latent", "model_name": null, "model_path": null, "model_url": null, "scale": 4,
-    });
-    Json(json!([latent]))
 }
 
 async fn embeddings(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {

@@ -23,7 +23,7 @@ pub(crate) fn own() -> Routes {
 }
 
 /// The files of our own page.
-const PAGE: [(&str, &[u8]); 8] = [
+const PAGE: [(&str, &[u8]); 9] = [
     ("index.html", include_bytes!("../../page/index.html")),
     ("style.css", include_bytes!("../../page/style.css")),
     ("icon.svg", include_bytes!("../../page/icon.svg")),
@@ -31,6 +31,7 @@ const PAGE: [(&str, &[u8]); 8] = [
     ("api.js", include_bytes!("../../page/api.js")),
     ("gallery.js", include_bytes!("../../page/gallery.js")),
     ("graph.js", include_bytes!("../../page/graph.js")),
+    ("models.js", include_bytes!("../../page/models.js")),
     ("paint.js", include_bytes!("../../page/paint.js")),
 ];
 

@@ -155,6 +155,18 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("a1111", "get", "/sdapi/v1/schedulers", "Schedulers"),
     ("a1111", "get", "/sdapi/v1/loras", "LoRAs"),
     ("a1111", "get", "/sdapi/v1/upscalers", "Upscalers"),
+    (
+        "a1111",
+        "get",
+        "/sdapi/v1/latent-upscale-modes",
+        "Ways to enlarge a latent",
+    ),
+    (
+        "a1111",
+        "post",
+        "/sdapi/v1/extra-single-image",
+        "A picture made larger",
+    ),
     ("a1111", "get", "/sdapi/v1/embeddings", "Textual inversions"),
     (
         "a1111",
@@ -163,6 +175,19 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
         "What a picture was made with",
     ),
     ("nino", "get", "/nino/status", "Devices and memory"),
+    ("nino", "get", "/nino/downloads", "Downloads of models"),
+    (
+        "nino",
+        "post",
+        "/nino/downloads",
+        "Download a model: what is a short name or a repository",
+    ),
+    (
+        "nino",
+        "post",
+        "/nino/downloads/stop",
+        "Stop a download by its id",
+    ),
     (
         "nino",
         "post",

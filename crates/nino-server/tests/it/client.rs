@@ -45,6 +45,7 @@ pub(crate) fn start_with(data: TempDir, change: impl FnOnce(&mut Config)) -> Run
             models: vec![data.path().join("models")],
             ..LibraryPaths::default()
         }),
+        downloads: None,
         devices: vec![open(&choice).unwrap()],
         settings: Settings::default(),
         front_end: None,

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nino_engine::Picture;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// A server that has the built-in model and one that can start from pictures.
 fn with_tiny() -> Running {
@@ -196,4 +197,84 @@ fn a1111_lists_and_interrupts() {
             assert_eq!(server.get(path).status, 200, "{path}");
         }
     }
+}
+
+#[test]
+fn a1111_makes_pictures_larger() {
+    let data = tempfile::tempdir().unwrap();
+    let place = data.path().join("models/upscale_models");
+    std::fs::create_dir_all(&place).unwrap();
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/models/esrgan_x4.safetensors");
+    std::fs::copy(golden, place.join("4x-Small.safetensors")).unwrap();
+    models::put(data.path(), "tiny.safetensors", "tiny_sd1");
+    let server = start_with(data, |_| {});
+    let names = server.json("/sdapi/v1/upscalers");
+    let names: Vec<&str> = names
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|u| u["name"].as_str())
+        .collect();
+    assert_eq!(names, ["None", "Lanczos", "Nearest", "4x-Small"]);
+    let picture = Picture {
+        width: 16,
+        height: 12,
+        rgb: (0..16 * 12 * 3).map(|i| (i * 31 % 256) as u8).collect(),
+    };
+    let image = BASE64.encode(nino_engine::media::png(&picture));
+    for (upscaler, more, wanted) in [
+        ("4x-Small", json!({ "upscaling_resize": 4 }), (64, 48)),
+        ("4x-Small", json!({ "upscaling_resize": 2 }), (32, 24)),
+        ("Lanczos", json!({ "upscaling_resize": 3 }), (48, 36)),
+        (
+            "None",
+            json!({ "resize_mode": 1, "upscaling_resize_w": 20, "upscaling_resize_h": 10 }),
+            (20, 10),
+        ),
+    ] {
+        let mut body = json!({ "image": image, "upscaler_1": upscaler });
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let answer = server.post("/sdapi/v1/extra-single-image", &body);
+        assert_eq!(
+            answer.status,
+            200,
+            "{}",
+            String::from_utf8_lossy(&answer.bytes)
+        );
+        let made = BASE64
+            .decode(answer.json()["image"].as_str().unwrap())
+            .unwrap();
+        assert_eq!(size(&made), wanted, "{upscaler}");
+    }
+    let unknown = json!({ "image": image, "upscaler_1": "absent" });
+    assert_eq!(
+        server.post("/sdapi/v1/extra-single-image", &unknown).status,
+        422
+    );
+    // Between two passes.
+    let hires = json!({
+        "prompt": "x", "steps": 1, "width": 64, "height": 64, "enable_hr": true, "hr_scale": 1.5,
+        "hr_upscaler": "4x-Small", "hr_second_pass_steps": 1, "denoising_strength": 0.5,
+        "override_settings": { "sd_model_checkpoint": "tiny" },
+    });
+    let answer = server.post("/sdapi/v1/txt2img", &hires);
+    assert_eq!(
+        answer.status,
+        200,
+        "{}",
+        String::from_utf8_lossy(&answer.bytes)
+    );
+    let made = answer.json()["images"][0]
+        .as_str()
+        .map(|i| BASE64.decode(i).unwrap());
+    assert_eq!(size(&made.unwrap()), (96, 96));
+}
+
+/// Width and height of a PNG.
+fn size(png: &[u8]) -> (u32, u32) {
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+    (number(16), number(20))
 }

@@ -6,6 +6,7 @@ mod client;
 mod clients;
 mod comfy;
 mod dialects;
+mod downloads;
 #[path = "../../../nino-workflow/tests/it/examples.rs"]
 mod examples;
 mod hostile;

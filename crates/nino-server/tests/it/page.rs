@@ -18,15 +18,17 @@ fn the_page_is_inside_the_program() {
     for file in files {
         assert_eq!(server.get(file).status, 200, "{file}");
     }
-    let app = String::from_utf8(server.get("/page/app.js").bytes).unwrap();
     // Every id that the scripts name is there, and every script that they import.
-    for part in app.split("$(\"").skip(1) {
-        let id = part.split('"').next().unwrap();
-        assert!(html.contains(&format!("id=\"{id}\"")), "#{id}");
-    }
-    for part in app.split("from \"./").skip(1) {
-        let file = part.split('"').next().unwrap();
-        assert_eq!(server.get(&format!("/page/{file}")).status, 200, "{file}");
+    for script in ["app.js", "gallery.js", "models.js", "paint.js"] {
+        let script = String::from_utf8(server.get(&format!("/page/{script}")).bytes).unwrap();
+        for part in script.split("$(\"").skip(1) {
+            let id = part.split('"').next().unwrap();
+            assert!(html.contains(&format!("id=\"{id}\"")), "#{id}");
+        }
+        for part in script.split("from \"./").skip(1) {
+            let file = part.split('"').next().unwrap();
+            assert_eq!(server.get(&format!("/page/{file}")).status, 200, "{file}");
+        }
     }
     assert_eq!(server.get("/page/none.js").status, 404);
     assert_eq!(server.get("/comfy/").status, 404);

@@ -44,12 +44,13 @@ pub(super) const PROBLEMS: &[Problem] = &[
     },
 ];
 
-pub(super) const ACTS: [Act; 10] = [
+pub(super) const ACTS: [Act; 11] = [
     Act::Silu,
     Act::Gelu,
     Act::GeluTanh,
     Act::QuickGelu,
     Act::Relu,
+    Act::LeakyRelu { slope: 0.2 },
     Act::Sigmoid,
     Act::Tanh,
     Act::Clamp { lo: -0.5, hi: 1.5 },

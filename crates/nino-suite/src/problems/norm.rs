@@ -127,7 +127,7 @@ fn row_norm(rng: &mut Rng) -> Vec<Case> {
 /// Row norms with an activation. The widths are those at which rows share a workgroup on a GPU, and
 /// odd ones.
 fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
-    let widths = [96, 192, 384, 160, 64, 24, 8, 100, 33, 2560];
+    let widths = [96, 192, 384, 160, 64, 24, 8, 100, 33, 2560, 48];
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (i, (act, d)) in ACTS.into_iter().zip(widths).enumerate() {

@@ -128,6 +128,8 @@ fn apply(act: Act, x: f64) -> f64 {
         }
         Act::QuickGelu => x * sigmoid(1.702 * x),
         Act::Relu => x.max(0.0),
+        Act::LeakyRelu { slope } if x < 0.0 => x * f64::from(slope),
+        Act::LeakyRelu { .. } => x,
         Act::Sigmoid => sigmoid(x),
         Act::Tanh => x.tanh(),
         Act::Clamp { lo, hi } => x.clamp(f64::from(lo), f64::from(hi)),

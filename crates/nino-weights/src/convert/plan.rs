@@ -111,6 +111,8 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::ClipVision, _) => "clip_vision.",
             (Net::ClipText, "text_encoder_2.") => "text_encoders.clip_g.transformer.",
             (Net::ClipText, _) => "cond_stage_model.transformer.",
+            // No folder of diffusers has one; alone, it needs no prefix.
+            (Net::Rrdb | Net::Srvgg, _) => "",
         };
         entries.extend(component.index.entries().iter().map(|e| {
             let name = format!("{prefix}{}", e.name);

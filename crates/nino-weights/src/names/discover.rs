@@ -127,6 +127,21 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ),
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
+    ("body.0.rdb1.conv1.weight", Net::Rrdb, Dialect::Original),
+    ("RRDB_trunk.0.RDB1.conv1.weight", Net::Rrdb, Dialect::Esrgan),
+    (
+        "model.1.sub.0.RDB1.conv1.0.weight",
+        Net::Rrdb,
+        Dialect::Esrgan,
+    ),
+];
+
+/// The compact upscaler's layers are numbered, too: a convolution, slopes of its activation, and so
+/// on.
+const COMPACT: [(&str, usize); 3] = [
+    ("body.0.weight", 4),
+    ("body.1.weight", 1),
+    ("body.2.weight", 4),
 ];
 
 /// Layers of the tiny autoencoders have only numbers: the prefix is all that precedes them.
@@ -186,6 +201,9 @@ pub fn discover(index: &Index) -> Discovered {
         }
         if let Some(found) = tiny(index, &entry.name) {
             prefixes.entry(found.0).or_insert(found.1);
+        }
+        if let Some(prefix) = compact(index, &entry.name) {
+            prefixes.insert(prefix.to_owned(), (Net::Srvgg, Dialect::Original));
         }
     }
     let mut components: Vec<Found> = prefixes
@@ -271,4 +289,13 @@ fn tiny(index: &Index, name: &str) -> Option<(String, (Net, Dialect))> {
             Dialect::Original,
         ),
     ))
+}
+
+fn compact<'a>(index: &Index, name: &'a str) -> Option<&'a str> {
+    let prefix = ends_with(name, COMPACT[0].0)?;
+    let has = |(layer, rank): (&str, usize)| {
+        let found = index.get(&format!("{prefix}{layer}"));
+        found.is_some_and(|entry| entry.shape.len() == rank)
+    };
+    COMPACT.into_iter().all(has).then_some(prefix)
 }

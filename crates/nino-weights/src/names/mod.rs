@@ -12,6 +12,7 @@ mod discover;
 mod flux;
 mod kl_vae;
 mod recut;
+mod rrdb;
 mod rules;
 mod t5;
 mod tiny;
@@ -40,6 +41,10 @@ pub enum Net {
     ClipText,
     ClipVision,
     T5,
+    /// ESRGAN's and Real-ESRGAN's upscaler.
+    Rrdb,
+    /// Real-ESRGAN's compact upscaler.
+    Srvgg,
 }
 
 /// Whose names a file uses.
@@ -54,6 +59,8 @@ pub enum Dialect {
     LlamaCpp,
     /// The text encoder as Wan's repository names it.
     WanT5,
+    /// ESRGAN's own names, older than those of Real-ESRGAN.
+    Esrgan,
 }
 
 /// One network inside a file: its tensors under canonical names.
@@ -120,6 +127,7 @@ pub(crate) struct Mapper {
     net: Net,
     dialect: Dialect,
     /// `unet`: residual blocks per level. `kl_vae`: levels. `wan_vae`: 1 when blocks are nested.
+    /// `rrdb`: the number of the last layer.
     count: usize,
     /// `unet`: levels with attention on the way up, as bits.
     up_attention: u64,
@@ -147,6 +155,7 @@ impl Mapper {
                     .iter()
                     .any(|n| n.starts_with("encoder.down_blocks.0.resnets.")),
             ),
+            (Net::Rrdb, Dialect::Esrgan) => rrdb::last_layer(names),
             _ => 0,
         };
         let levels = names.iter().filter_map(|n| {
@@ -197,6 +206,7 @@ impl Mapper {
             (Net::T5, Dialect::HuggingFace) => keep(t5::from_hf(name)),
             (Net::T5, Dialect::LlamaCpp) => t5::from_llama_cpp(name).and_then(keep),
             (Net::T5, Dialect::WanT5) => t5::from_wan(name).and_then(keep),
+            (Net::Rrdb, Dialect::Esrgan) => rrdb::from_older(name, self.count).and_then(keep),
             _ => keep(name.to_owned()),
         }
     }
@@ -210,6 +220,7 @@ impl fmt::Display for Dialect {
             Dialect::OpenClip => "open_clip names",
             Dialect::LlamaCpp => "llama.cpp names",
             Dialect::WanT5 => "Wan's names",
+            Dialect::Esrgan => "ESRGAN's older names",
         })
     }
 }

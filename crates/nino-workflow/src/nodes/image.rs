@@ -13,7 +13,7 @@ use nino_engine::{Image, Mask, Picture, Sides, outpaint};
 
 const UPSCALING: &str = "image/upscaling";
 const SIDE: (i128, i128) = (0, MAX_SIDE);
-const IMAGE: InputDef = link("image", Socket::Image);
+pub(super) const IMAGE: InputDef = link("image", Socket::Image);
 const METHOD: InputDef = combo("upscale_method", || {
     vec!["nearest-exact", "bilinear", "area", "bicubic", LANCZOS]
 });
@@ -66,6 +66,20 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Image)],
         is_output: false,
         run: scale_by,
+    },
+    NodeDef {
+        class: "ImageScaleToTotalPixels",
+        display_name: "Scale Image to Total Pixels",
+        category: UPSCALING,
+        inputs: &[
+            IMAGE,
+            METHOD,
+            float("megapixels", 1.0, (0.01, 16.0), 0.01),
+            int("resolution_steps", 1, (1, 256), 1),
+        ],
+        outputs: &[out(Socket::Image)],
+        is_output: false,
+        run: scale_to_pixels,
     },
     NodeDef {
         class: "ImagePadForOutpaint",
@@ -173,6 +187,17 @@ fn scale_by(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         return Ok(vec![Value::Image(images)]);
     };
     let side = |n: usize| (n as f64 * by).round_ties_even() as usize;
+    resized(call, &images, side(first.width), side(first.height), false)
+}
+
+fn scale_to_pixels(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (images, step) = (call.images("image")?, call.size("resolution_steps")?.max(1));
+    let Some(first) = images.first() else {
+        return Ok(vec![Value::Image(images)]);
+    };
+    let pixels = call.float("megapixels")? * 1024.0 * 1024.0;
+    let by = (pixels / (first.width as f64 * first.height as f64)).sqrt();
+    let side = |n: usize| (n as f64 * by / step as f64).round_ties_even() as usize * step;
     resized(call, &images, side(first.width), side(first.height), false)
 }
 

@@ -11,7 +11,7 @@ use nino_engine::{Latent, LatentSize, Upscale};
 
 const LATENT: &str = "model/latent";
 /// Pixels of a latent pixel, as ComfyUI counts sizes.
-const SCALE: usize = 8;
+pub(super) const SCALE: usize = 8;
 /// Channels of an empty latent; a model of others makes them its own.
 const CHANNELS: usize = 4;
 /// The same of SD3 and Flux.
@@ -213,7 +213,7 @@ fn resized(
 }
 
 /// The largest part of that aspect ratio in the middle, as ComfyUI cuts it.
-fn centered(latent: &Latent, aspect: f64) -> Latent {
+pub(super) fn centered(latent: &Latent, aspect: f64) -> Latent {
     let (w, h) = (latent.width as f64, latent.height as f64);
     let old = w / h;
     let (mut x, mut y) = (0, 0);
@@ -305,6 +305,16 @@ fn repeat(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         noise_mask: masks,
         batch_index,
     })])
+}
+
+/// Latents of pictures; an error where they are of a video.
+pub(super) fn picture_latents(samples: &Latents) -> Result<&Latent, NodeError> {
+    match samples.latent.frames {
+        1 => Ok(&samples.latent),
+        frames => Err(NodeError::Input(format!(
+            "its latent has {frames} frames, and this node is for pictures"
+        ))),
+    }
 }
 
 fn set_noise_mask(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {

@@ -9,7 +9,7 @@ use crate::value::Value;
 use nino_engine::Mask;
 
 const SIDE: (i128, i128) = (0, MAX_SIDE);
-const MASK: InputDef = link("mask", Socket::Mask);
+pub(super) const MASK: InputDef = link("mask", Socket::Mask);
 
 /// A node that gives a mask.
 macro_rules! mask {
@@ -25,6 +25,8 @@ macro_rules! mask {
         }
     };
 }
+
+pub(super) use mask;
 
 pub(super) static NODES: &[NodeDef] = &[
     mask!(
@@ -77,7 +79,10 @@ pub(super) fn one<'m>(masks: &'m [Mask], what: &str) -> Result<&'m Mask, NodeErr
     }
 }
 
-fn each(call: &mut Call<'_, '_>, change: impl Fn(&mut Mask)) -> Result<Vec<Value>, NodeError> {
+pub(super) fn each(
+    call: &mut Call<'_, '_>,
+    change: impl Fn(&mut Mask),
+) -> Result<Vec<Value>, NodeError> {
     let mut masks = call.masks("mask")?.to_vec();
     masks.iter_mut().for_each(change);
     Ok(vec![Value::from(masks)])

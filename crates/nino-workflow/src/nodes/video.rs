@@ -3,7 +3,7 @@
 use crate::NodeError;
 use crate::host::Made;
 use crate::node::NodeDef;
-use crate::node::table::{boolean, combo, float, int, link, named, out, text};
+use crate::node::table::{boolean, combo, float, int, link, named, optional, out, text};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
@@ -19,6 +19,9 @@ pub(super) static NODES: &[NodeDef] = &[
         inputs: &[
             link("images", Socket::Image),
             float("fps", 30.0, (1.0, 120.0), 1.0),
+            optional(link("audio", Socket::Audio)),
+            // Files have 8 bits of each color.
+            optional(int("bit_depth", 8, (8, 10), 2)),
         ],
         outputs: &[out(Socket::Video)],
         is_output: false,
@@ -34,12 +37,12 @@ pub(super) static NODES: &[NodeDef] = &[
             combo("format", || vec!["auto", "mp4"]),
             combo("codec", || vec!["auto", "h264"]),
         ],
-        outputs: &[],
+        outputs: &[named("video", Socket::Video)],
         is_output: true,
         run: |call| {
             let (clip, prefix) = (call.video("video")?, call.text("filename_prefix")?);
-            call.output(Made::Clip(clip), prefix)?;
-            Ok(Vec::new())
+            call.output(Made::Clip(Arc::clone(&clip)), prefix)?;
+            Ok(vec![Value::Video(clip)])
         },
     },
     NodeDef {

@@ -8,7 +8,7 @@ use crate::types::Socket;
 use crate::value::{Clip, Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
     Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
-    Latent, Mask, Reached, Store, TextEncoders, VaeFile,
+    Latent, Mask, Reached, Store, TextEncoders, UpscaleModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -164,6 +164,16 @@ impl Call<'_, '_> {
     pub(crate) fn clip_states(&self, input: &'static str) -> Result<Arc<ImageStates>, NodeError> {
         self.typed(input, Socket::ClipVisionOutput, |v| match v {
             Value::ClipVisionOutput(states) => Some(states),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn upscale_model(
+        &self,
+        input: &'static str,
+    ) -> Result<Arc<UpscaleModel>, NodeError> {
+        self.typed(input, Socket::UpscaleModel, |v| match v {
+            Value::UpscaleModel(model) => Some(model),
             _ => None,
         })
     }

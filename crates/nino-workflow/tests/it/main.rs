@@ -8,6 +8,8 @@ mod host;
 mod limits;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
+mod pictures;
 mod regions;
 mod same;
+mod upscale;
 mod workflows;

@@ -242,6 +242,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             nino_models::Network::Denoiser(Denoiser::Wan(_))
             | nino_models::Network::ClipVision(_)
             | nino_models::Network::ControlNet(_)
+            | nino_models::Network::Upscaler(_)
             | nino_models::Network::Vae(_) => continue,
         };
         let params = Arc::new(opened.params);

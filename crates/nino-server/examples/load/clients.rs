@@ -1,0 +1,102 @@
+//! Clients by WebSocket, some of which never read, and a queue of jobs, while `GET /queue` is
+//! timed.
+
+use crate::{get, graph, post, read, send};
+use nino_engine::device::resident_bytes;
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tungstenite::stream::MaybeTlsStream;
+
+/// `GET /queue` is to be answered within this time, for 99 of 100.
+const LATE: Duration = Duration::from_millis(50);
+/// What the process may take beyond the plans of its jobs.
+const MORE: usize = 100_000_000;
+
+pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize) {
+    let sockets: Vec<TcpStream> = (0..clients).map(|i| connect(address, i)).collect();
+    println!("{clients} clients are connected, {slow} of them do not read");
+    let done = AtomicBool::new(false);
+    let heard = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| read_all(&sockets[slow.min(clients)..], &done, &heard));
+        let ids: Vec<String> = (0..jobs).map(|i| send(address, i, clients)).collect();
+        println!("{jobs} jobs are queued");
+        let planned = planned(address);
+        let (mut times, mut most) = (Vec::new(), 0);
+        let agent = ureq::Agent::new_with_defaults();
+        let url = format!("http://{address}/queue");
+        loop {
+            let since = Instant::now();
+            let queue: Value = read(&mut agent.get(&url).call().unwrap());
+            times.push(since.elapsed());
+            most = most.max(resident_bytes().unwrap_or(0));
+            let count = |key: &str| queue[key].as_array().unwrap().len();
+            if count("queue_running") + count("queue_pending") == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        done.store(true, Ordering::Relaxed);
+        times.sort_unstable();
+        let p99 = times[times.len() * 99 / 100];
+        println!(
+            "GET /queue: n {}, median {:?}, p99 {p99:?}",
+            times.len(),
+            times[times.len() / 2]
+        );
+        for id in &ids {
+            let entry: Value = get(address, &format!("/history/{id}"));
+            assert_eq!(entry[id]["status"]["status_str"], "success", "{id} is lost");
+        }
+        println!(
+            "every job is done; clients read {} bytes",
+            heard.load(Ordering::Relaxed)
+        );
+        println!(
+            "memory of the process: {} MiB at most, {} MiB planned",
+            most >> 20,
+            planned >> 20
+        );
+        assert!(p99 <= LATE, "GET /queue took {p99:?}");
+        assert!(most <= planned + MORE, "{most} bytes, {planned} planned");
+    });
+}
+
+/// What the larger of the two jobs needs, with pictures.
+fn planned(address: SocketAddr) -> usize {
+    let plan = post(address, "/nino/plan", &json!({ "prompt": graph(1) }));
+    let need = &plan["devices"][0];
+    let bytes = |key: &str| need[key].as_u64().unwrap() as usize;
+    bytes("peak") + bytes("beside")
+}
+
+/// A connected client's socket.
+fn connect(address: SocketAddr, i: usize) -> TcpStream {
+    let (socket, _) = tungstenite::connect(format!("ws://{address}/ws?clientId=c{i}")).unwrap();
+    match socket.get_ref() {
+        MaybeTlsStream::Plain(stream) => stream.try_clone().unwrap(),
+        _ => unreachable!("there is no TLS here"),
+    }
+}
+
+/// Reads what comes to clients until all is done.
+fn read_all(sockets: &[TcpStream], done: &AtomicBool, heard: &AtomicUsize) {
+    let mut bytes = vec![0; 64 << 10];
+    for socket in sockets {
+        socket.set_nonblocking(true).unwrap();
+    }
+    while !done.load(Ordering::Relaxed) {
+        for mut socket in sockets {
+            match socket.read(&mut bytes) {
+                Ok(0) => panic!("a client that reads was disconnected"),
+                Ok(read) => drop(heard.fetch_add(read, Ordering::Relaxed)),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) => panic!("{e}"),
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
