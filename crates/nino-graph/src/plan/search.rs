@@ -154,7 +154,7 @@ fn smallest(mut candidates: Vec<Candidate<'_>>) -> Smallest {
         if candidate.least_bytes >= known {
             break;
         }
-        let found = candidate.smallest();
+        let found = candidate.smallest(known);
         least = found.filter(|s| s.bytes() < known).or(least);
     }
     least.expect("every level has its whole plans")

@@ -221,17 +221,11 @@ impl<'l> Candidate<'l> {
             return None;
         }
         let weights = self.level.streams.least_bytes();
-        let fits = |plans: &[Plan]| ArenaSize::of(plans).bytes() + weights <= room;
-        let (least, smallest) = self.with_least_window()?;
-        if !fits(&smallest) {
-            return None;
-        }
-        // Windows much larger than the room are left out: where their plans fit it, they are the
-        // plans of smaller windows.
-        let larger = self.windows().filter(|&w| w > least && w / 2 < room);
-        let larger = larger.filter_map(|window| self.plans(window).ok());
         let mut best: Option<Timed> = None;
-        for plans in larger.chain([smallest]).filter(|plans| fits(plans)) {
+        self.each_plans(room, |plans| {
+            if ArenaSize::of(&plans).bytes() + weights > room {
+                return true;
+            }
             let timed = self.level.streamed(plans, room);
             let better = best.as_ref().is_none_or(|best| timed.time < best.time);
             // Smaller windows mean more steps, and only leave more room for weights.
@@ -239,47 +233,67 @@ impl<'l> Candidate<'l> {
             if better {
                 best = Some(timed);
             }
-            if !go_on {
-                break;
-            }
-        }
+            go_on
+        });
         best
     }
 
-    /// What the smallest of its plans takes.
-    pub(super) fn smallest(&self) -> Option<Smallest> {
-        let (_, plans) = self.with_least_window()?;
-        let largest = plans.iter().max_by_key(|p| p.arena_bytes());
-        Some(Smallest {
-            weights: self.level.streams.least_bytes(),
-            arena: ArenaSize::of(&plans).bytes(),
-            peak_op: largest.map_or_else(String::new, Plan::peak_op),
-        })
+    /// What the smallest of its plans takes, where that is less than `most`.
+    pub(super) fn smallest(&self, most: usize) -> Option<Smallest> {
+        let weights = self.level.streams.least_bytes();
+        let mut least: Option<Smallest> = None;
+        self.each_plans(most, |plans| {
+            let arena = ArenaSize::of(&plans).bytes();
+            if least.as_ref().is_none_or(|least| arena < least.arena) {
+                let largest = plans.iter().max_by_key(|p| p.arena_bytes());
+                least = Some(Smallest {
+                    weights,
+                    arena,
+                    peak_op: largest.map_or_else(String::new, Plan::peak_op),
+                });
+            }
+            true
+        });
+        least
     }
 
-    /// Windows to try, from large to small: a half, a quarter and so on of the whole arena.
-    fn windows(&self) -> impl Iterator<Item = usize> {
-        let whole = if self.is_whole() {
-            0
-        } else {
-            ArenaSize::of(&self.level.whole).bytes()
-        };
-        let halves = std::iter::successors(Some(whole / 2), |w| Some(w / 2));
-        halves.take_while(|&w| w > self.floor)
-    }
-
-    /// The least window with which every op can run, and the plans with it, which are taken for the
-    /// smallest.
-    fn with_least_window(&self) -> Option<(usize, Vec<Plan>)> {
+    /// Gives its plans, from the largest windows to the smallest that do, until told to stop.
+    /// Windows are halves, quarters and so on of the whole arena. Those that are much larger than
+    /// `room` are left out: where their plans fit it, they are the plans of smaller windows.
+    fn each_plans(&self, room: usize, mut on_plans: impl FnMut(Vec<Plan>) -> bool) {
         if self.is_whole() {
-            return Some((0, self.level.whole.clone()));
+            on_plans(self.level.whole.clone());
+            return;
         }
-        let mut window = self.floor;
-        loop {
+        let whole = ArenaSize::of(&self.level.whole).bytes();
+        let halves = std::iter::successors(Some(whole / 2), |w| Some(w / 2));
+        let halves = halves.take_while(|&w| w > self.floor);
+        let mut windows: Vec<usize> = halves.filter(|&w| w / 2 < room).collect();
+        windows.push(self.floor);
+        let mut least = self.floor;
+        for window in windows {
+            if window < least {
+                continue;
+            }
             match self.plans(window) {
-                Ok(plans) => return Some((window, plans)),
-                Err(Misfit::Window { need, .. }) if need > window => window = need,
-                Err(_) => return None,
+                Ok(plans) => {
+                    if !on_plans(plans) {
+                        return;
+                    }
+                }
+                Err(Misfit::Window { need, .. }) => least = least.max(need),
+                Err(Misfit::Limit(_)) => {}
+            }
+        }
+        // An op needs more than the floor at once: the least window that is enough for all.
+        while least > self.floor {
+            match self.plans(least) {
+                Ok(plans) => {
+                    on_plans(plans);
+                    return;
+                }
+                Err(Misfit::Window { need, .. }) if need > least => least = need,
+                Err(_) => return,
             }
         }
     }
