@@ -1,0 +1,85 @@
+//! Writes the files of a published model with made-up weights in f16, each of its real size, to run
+//! whole pictures and clips of models that are not at hand.
+//!
+//! `cargo run --release -p nino-engine --example made_up_files -- flux1-dev FOLDER`
+
+#![allow(clippy::print_stdout)] // a command-line tool
+
+use nino_dtype::DType;
+use nino_engine::SyntheticParams;
+use nino_graph::{ParamSource, ParamSpec, Shape};
+use nino_models::describe::tensors;
+use nino_models::{Denoiser, Network, Vae, clip, flux, t5, wan_transformer};
+use nino_weights::safetensors::{NewTensor, Writer};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [model, folder] = &args[..] else {
+        return Err("give flux1-dev or wan2.2-i2v-14b, and a folder".into());
+    };
+    let vae = |name: &str| Vae::spec(name).map(Network::Vae);
+    let wan = || {
+        let config = wan_transformer::Config::large().with_inputs(36);
+        Some(Network::Denoiser(Denoiser::Wan(config)))
+    };
+    let files = match model.as_str() {
+        "flux1-dev" => vec![
+            (
+                "flux1-dev",
+                Some(Network::Denoiser(Denoiser::Flux(flux::Config::dev()))),
+            ),
+            ("clip_l", Some(Network::ClipText(clip::Config::clip_l()))),
+            ("t5xxl", Some(Network::T5(t5::Config::xxl()))),
+            ("ae", vae("flux-vae")),
+        ],
+        "wan2.2-i2v-14b" => vec![
+            ("wan2.2_i2v_high_noise_14B", wan()),
+            ("wan2.2_i2v_low_noise_14B", wan()),
+            (
+                "umt5_xxl",
+                Some(Network::T5(t5::Config::xxl().multilingual())),
+            ),
+            ("wan_2.1_vae", vae("wan21-vae")),
+        ],
+        other => return Err(format!("{other} is not flux1-dev or wan2.2-i2v-14b").into()),
+    };
+    for (seed, (name, network)) in (1..).zip(files) {
+        let path = Path::new(folder).join(format!("{name}.safetensors"));
+        write(
+            &path,
+            &network.ok_or("a network without a description")?,
+            seed,
+        )?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn write(path: &Path, network: &Network, seed: u64) -> Result<(), Box<dyn Error>> {
+    let list: Vec<NewTensor> = tensors(network)?
+        .into_iter()
+        .map(|tensor| NewTensor {
+            name: tensor.name,
+            dtype: DType::F16,
+            shape: tensor.shape,
+        })
+        .collect();
+    let mut writer = Writer::create(path, &list, &BTreeMap::new())?;
+    let source = SyntheticParams { seed };
+    for tensor in list {
+        let param = ParamSpec {
+            shape: Shape::try_new(&tensor.shape).ok_or("a tensor of too many dimensions")?,
+            name: tensor.name,
+            dtype: DType::F16,
+            inline: None,
+        };
+        let mut bytes = vec![0; param.bytes()];
+        source.read(&param, &mut bytes)?;
+        writer.write(&bytes)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
