@@ -104,7 +104,11 @@ pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
 /// Computes rows `rows` of the output.
 pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let (k, n) = (l.b.k(), l.b.n());
-    let grid = Grid::new(rows.len(), n, team.threads());
+    let pass = match l.b.int8() {
+        Some(_) => PASS,
+        None => PASS * Slot::of(team.level, l.source.x.dtype).values(),
+    };
+    let grid = Grid::new(rows.len(), n, k <= pass, team.threads());
     team.run(
         grid.tasks(),
         rows.len() * n * k / 16,
