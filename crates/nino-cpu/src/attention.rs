@@ -330,7 +330,7 @@ impl Task<'_> {
     /// Packs values as pairs of neighboring keys.
     unsafe fn pack_value_pairs(&self, buffers: &Buffers, keys: &Range<usize>) {
         let width = self.a.width();
-        let row = |key: usize| self.a.v.at(self.key_at(key)).cast::<u16>().cast_const();
+        let row = |key: usize| -> *const u16 { self.a.v.at(self.key_at(key)).cast_const().cast() };
         for first in keys.clone().step_by(2 * LANES) {
             let pairs = (first..keys.end.min(first + 2 * LANES)).step_by(2);
             for (i, key) in pairs.enumerate() {

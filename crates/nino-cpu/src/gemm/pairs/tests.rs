@@ -1,5 +1,7 @@
 //! Packs of pairs bit by bit, and their products (by tiles where the CPU has them) against f64.
 
+#![allow(clippy::print_stdout)] // a test that is skipped says so
+
 use half::bf16;
 
 use super::{copy, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows, supported};
