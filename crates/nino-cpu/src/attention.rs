@@ -38,7 +38,7 @@ use crate::team::{Carver, Team, floats_bytes};
 use columns::{Softmax, divide, scale, turn, weigh};
 
 /// Most panels of queries of a task. A task has many, because each packs all keys and values again.
-const PANELS: usize = 8;
+const PANELS: usize = 16;
 /// Most lanes of a vector.
 const LANES: usize = 16;
 
@@ -84,8 +84,13 @@ impl Attention {
         if self.hd > 256 { SEG / 2 } else { SEG }.min(self.m)
     }
 
+    /// Gives the panels of a task, fewer where heads are long: they stay in the second-level cache.
     fn panels(&self) -> usize {
-        if self.hd > 128 { PANELS / 2 } else { PANELS }
+        match self.hd {
+            ..=64 => PANELS,
+            65..=128 => PANELS / 2,
+            _ => PANELS / 4,
+        }
     }
 
     /// Gives the values of a head, rounded up to whole vectors.
@@ -325,7 +330,7 @@ impl Task<'_> {
     /// Packs values as pairs of neighboring keys.
     unsafe fn pack_value_pairs(&self, buffers: &Buffers, keys: &Range<usize>) {
         let width = self.a.width();
-        let row = |key: usize| self.a.v.at(self.key_at(key)).cast::<u16>().cast_const();
+        let row = |key: usize| -> *const u16 { self.a.v.at(self.key_at(key)).cast_const().cast() };
         for first in keys.clone().step_by(2 * LANES) {
             let pairs = (first..keys.end.min(first + 2 * LANES)).step_by(2);
             for (i, key) in pairs.enumerate() {

@@ -49,5 +49,5 @@ mod testing;
 mod threads;
 
 pub use device::{Cpu, CpuError, CpuOptions};
-pub use roofline::features;
+pub use roofline::{bf16_products, features};
 pub use simd::Level;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::device::Cpu;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::gemm::pairs;
 use crate::gemm::slot::Slot;
 use crate::memory::Buffer;
 use crate::simd::Level;
@@ -35,6 +36,13 @@ pub fn features() -> Vec<(&'static str, bool)> {
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return Vec::new();
+}
+
+/// Names the instructions that multiply activations stored in bf16 on this CPU; `None` where such
+/// products are computed in f32.
+pub fn bf16_products() -> Option<&'static str> {
+    let tiles = pairs::by_tiles();
+    pairs::supported(Level::best()).then_some(if tiles { "AMX" } else { "AVX512-BF16" })
 }
 
 impl Cpu {

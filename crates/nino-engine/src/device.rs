@@ -28,7 +28,7 @@ pub use ceiling::Ceiling;
 pub use list::{DeviceInfo, Target, adapters, cpu_model, list, targets, try_matrices_with};
 pub use memory::{GroupLimit, HostMemory, resident_bytes};
 pub use name::{DeviceName, DeviceNameError};
-pub use nino_cpu::CpuError;
+pub use nino_cpu::{CpuError, bf16_products};
 pub use nino_gpu::{
     AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier, Trial,
 };

@@ -191,7 +191,7 @@ pub(crate) enum PrecisionArg {
     Fp32,
     /// Storage in f16, arithmetic in f32
     Fp16,
-    /// Storage in bf16, arithmetic in f32
+    /// Storage in bf16, and products where a CPU multiplies bf16; sums in f32
     Bf16,
     /// Storage in f16, arithmetic, norms and softmax in f32, and f32 throughout for whatever is not
     /// finite then: fp16 is no different here, since sums are never kept in f16

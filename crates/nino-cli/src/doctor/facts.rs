@@ -69,6 +69,8 @@ pub(crate) struct Cpu {
     /// Hardware threads this process may use.
     pub(crate) threads: usize,
     pub(crate) features: Vec<&'static str>,
+    /// The instructions that multiply activations stored in bf16; `None` where f32 does.
+    pub(crate) bf16_products: Option<&'static str>,
     pub(crate) caches: Vec<Cache>,
 }
 

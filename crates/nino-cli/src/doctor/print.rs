@@ -59,6 +59,11 @@ fn cpu(page: &mut Page, facts: &Facts) {
         .map(|n| format!("{}, {threads}", count(n, "core")));
     page.line("cores", &cores.unwrap_or(threads));
     page.line("features", &or_none(&cpu.features.join(" ")));
+    let precision = match cpu.bf16_products {
+        Some(how) => format!("auto is fp32; bf16 is multiplied by {how}: faster, less exact"),
+        None => "auto is fp32; bf16 saves memory alone".to_owned(),
+    };
+    page.line("precision", &precision);
     let caches: Vec<String> = cpu
         .caches
         .iter()

@@ -33,6 +33,7 @@ pub(super) fn cpu() -> Cpu {
         cores: physical_cores(&info),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         features: features(),
+        bf16_products: nino_engine::device::bf16_products(),
         caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
     }
 }

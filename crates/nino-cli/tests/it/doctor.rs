@@ -12,6 +12,7 @@ fn says_what_is_here() {
         "cpu  ",
         "cores",
         "features",
+        "precision",
         "memory",
         "budget",
         "environment",

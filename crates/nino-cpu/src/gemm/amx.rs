@@ -71,6 +71,16 @@ pub(crate) unsafe fn block(t: &Block<'_>) {
     }
 }
 
+/// What `ldtilecfg` reads: bytes of a row and rows of each tile.
+#[repr(C, align(64))]
+struct Shapes {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
 /// Sets the shapes of tiles: `rows` rows for A and the sums, unless this thread has them so.
 unsafe fn configure(rows: usize) {
     thread_local! {
@@ -78,15 +88,6 @@ unsafe fn configure(rows: usize) {
     }
     if ROWS.replace(rows) == rows {
         return;
-    }
-    /// What `ldtilecfg` reads: bytes of a row and rows of each tile.
-    #[repr(C, align(64))]
-    struct Shapes {
-        palette: u8,
-        start_row: u8,
-        reserved: [u8; 14],
-        row_bytes: [u16; 16],
-        rows: [u8; 16],
     }
     let mut shapes = Shapes {
         palette: 1,

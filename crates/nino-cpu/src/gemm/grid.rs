@@ -4,8 +4,10 @@ use super::micro::PANEL;
 
 /// Most rows of a tile: its A pack and its sums stay in a core's second-level cache.
 pub(crate) const TILE_ROWS: usize = 168;
-/// Most panels of a tile.
+/// Most panels of a tile whose sums are kept from one pass over k to the next.
 pub(crate) const TILE_PANELS: usize = 32;
+/// Most panels of a tile that is finished panel by panel, in one pass. Each tile packs A again.
+const ONE_PASS_PANELS: usize = 128;
 /// k values of one pass over a tile.
 pub(crate) const PASS: usize = 512;
 
@@ -28,13 +30,18 @@ pub(crate) struct Tile {
 
 impl Grid {
     /// Makes few large tiles, as long as every thread gets several. Rows are cut before panels,
-    /// because each tile of panels packs A again.
-    pub(crate) fn new(rows: usize, cols: usize, threads: usize) -> Grid {
+    /// because each tile of panels packs A again. `one_pass` says that a pass covers all of k.
+    pub(crate) fn new(rows: usize, cols: usize, one_pass: bool, threads: usize) -> Grid {
         const SMALLEST_ROWS: usize = 56;
         let panels = cols.div_ceil(PANEL);
         let wanted = if threads == 1 { 1 } else { threads * 6 };
         let mut row_tiles = rows.div_ceil(TILE_ROWS).max(1);
-        let mut panel_tiles = panels.div_ceil(TILE_PANELS).max(1);
+        let most = if one_pass {
+            ONE_PASS_PANELS
+        } else {
+            TILE_PANELS
+        };
+        let mut panel_tiles = panels.div_ceil(most).max(1);
         if row_tiles * panel_tiles < wanted {
             row_tiles = wanted
                 .div_ceil(panel_tiles)

@@ -6,6 +6,7 @@ use super::activations::Activations;
 use super::epilogue::{Epilogue, Sums};
 use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile};
 use super::micro::{self, Block, LDA, PANEL, SEG};
+use super::pairs;
 use super::prologue::{Coefficients, Source};
 use super::q8::{self, Int8Block};
 use super::slot::Slot;
@@ -64,9 +65,11 @@ impl Factor<'_> {
         }
     }
 
-    fn int8(&self) -> Option<&Packed> {
+    /// Gives weights that are multiplied as int8. Tiles multiply bf16 faster than vectors int8.
+    fn int8(&self, slot: Slot) -> Option<&Packed> {
+        let tiles = slot == Slot::Pair && pairs::by_tiles();
         match self {
-            Factor::Weights(w) if w.layout == PackedLayout::Int8 => Some(w),
+            Factor::Weights(w) if w.layout == PackedLayout::Int8 && !tiles => Some(w),
             _ => None,
         }
     }
@@ -93,7 +96,7 @@ impl Factor<'_> {
 /// Gives the bytes of scratch that each thread needs.
 pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
     let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
-    if b.int8().is_some() {
+    if b.int8(slot).is_some() {
         let a = floats_bytes(TILE_ROWS * PASS / 4) + floats_bytes(TILE_ROWS * PASS / q8::BLOCK);
         let panel = 2 * floats_bytes(PASS / q8::BLOCK * PANEL);
         return sums + a + panel + floats_bytes(PASS);
@@ -104,14 +107,20 @@ pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
 /// Computes rows `rows` of the output.
 pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let (k, n) = (l.b.k(), l.b.n());
-    let grid = Grid::new(rows.len(), n, team.threads());
+    let slot = Slot::of(team.level, l.source.x.dtype);
+    let int8 = l.b.int8(slot);
+    let pass = match int8 {
+        Some(_) => PASS,
+        None => PASS * slot.values(),
+    };
+    let grid = Grid::new(rows.len(), n, k <= pass, team.threads());
     team.run(
         grid.tasks(),
         rows.len() * n * k / 16,
         |task, mut scratch| {
             let mut tile = grid.tile(task);
             tile.row += rows.start;
-            match l.b.int8() {
+            match int8 {
                 Some(w) => int8_tile(team.level, l, w, tile, &mut scratch),
                 None => slot_tile(team.level, l, tile, &mut scratch),
             }

@@ -35,15 +35,12 @@ impl Packed {
         let tap_slots = Slot::Pair.slots(n) * PANEL;
         if let Some(stored) = self.stored_panel(p, c0) {
             for tap in 0..self.taps {
-                let (at, dst) = (tap * n * PANEL, pack.add(tap * tap_slots));
+                let from = stored.add(tap * n * PANEL * self.dtype.block_bytes());
+                let dst = pack.add(tap * tap_slots);
                 match self.dtype {
-                    DType::F16 => {
-                        pairs::interleave_f16(stored.cast::<u16>().add(at), PANEL, n, dst)
-                    }
-                    DType::BF16 => {
-                        pairs::interleave_bf16(stored.cast::<u16>().add(at), PANEL, n, dst);
-                    }
-                    _ => pairs::interleave_f32(stored.cast::<f32>().add(at), PANEL, n, dst),
+                    DType::F16 => pairs::interleave_f16(from.cast(), PANEL, n, dst),
+                    DType::BF16 => pairs::interleave_bf16(from.cast(), PANEL, n, dst),
+                    _ => pairs::interleave_f32(from.cast(), PANEL, n, dst),
                 }
             }
             return pack;

@@ -6,6 +6,7 @@
 use super::micro::{Block, PANEL};
 use crate::simd::Level;
 
+/// Whether products of pairs are faster than those of f32 at this level.
 pub(crate) fn supported(level: Level) -> bool {
     #[cfg(target_arch = "x86_64")]
     return level == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
@@ -196,3 +197,6 @@ mod absent {
 }
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use absent::*;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;

@@ -46,7 +46,7 @@ pub(crate) fn pack(src: &[u8], n: usize, k: usize, dst: &mut [u8]) {
 }
 
 /// Decodes a panel's values `k0..k0 + n`, which are whole blocks, to f32 `[n][PANEL]`. It serves
-/// the op that takes packed weights but has no int8 kernel: a strided 1×1 convolution.
+/// ops that take packed weights but no int8 kernel: a strided 1×1 convolution, and AMX.
 pub(crate) unsafe fn unpack(
     packed: &[u8],
     k: usize,
@@ -55,17 +55,9 @@ pub(crate) unsafe fn unpack(
     n: usize,
     dst: *mut f32,
 ) {
-    for b in 0..n / BLOCK {
-        let block = &packed[((panel * k + k0) / BLOCK + b) * PANEL_BLOCK..][..PANEL_BLOCK];
-        for i in 0..BLOCK {
-            for j in 0..PANEL {
-                let scale =
-                    nino_dtype::f16_to_f32(u16::from_le_bytes([block[2 * j], block[2 * j + 1]]));
-                let q = block[2 * PANEL + (i / 4 * PANEL + j) * 4 + i % 4] as i8;
-                *dst.add((b * BLOCK + i) * PANEL + j) = scale * f32::from(q);
-            }
-        }
-    }
+    let first = (panel * k + k0) / BLOCK;
+    let blocks = &packed[first * PANEL_BLOCK..][..n / BLOCK * PANEL_BLOCK];
+    unpack_blocks(blocks, dst);
 }
 
 /// Rows of quantized activations against one panel.
@@ -91,6 +83,8 @@ pub(crate) struct Int8Block {
 }
 
 #[cfg(target_arch = "x86_64")]
+use x86::unpack_blocks;
+#[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{block, prepare, quantize};
 
 #[cfg(target_arch = "x86_64")]
@@ -115,6 +109,34 @@ mod x86 {
                 let q = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
                 let q = _mm512_add_epi32(q, _mm512_set1_epi32(128));
                 _mm_storeu_si128(dst.add(b * BLOCK + i * 16).cast(), _mm512_cvtepi32_epi8(q));
+            }
+        }
+    }
+
+    /// Decodes whole blocks of a panel.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(super) unsafe fn unpack_blocks(blocks: &[u8], dst: *mut f32) {
+        for (b, block) in blocks.chunks_exact(PANEL_BLOCK).enumerate() {
+            for v in 0..2 {
+                let halves = _mm256_loadu_si256(block.as_ptr().add(v * 32).cast());
+                let scales = _mm512_cvtph_ps(halves);
+                for group in 0..BLOCK / 4 {
+                    let at = 2 * PANEL + (group * PANEL + v * 16) * 4;
+                    let bytes = _mm512_loadu_si512(block.as_ptr().add(at).cast());
+                    // Each lane has four values; shifts leave one of them with its sign.
+                    let values = [
+                        _mm512_slli_epi32::<24>(bytes),
+                        _mm512_slli_epi32::<16>(bytes),
+                        _mm512_slli_epi32::<8>(bytes),
+                        bytes,
+                    ];
+                    for (i, value) in values.into_iter().enumerate() {
+                        let value = _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(value));
+                        let row = b * BLOCK + group * 4 + i;
+                        let dst = dst.add(row * PANEL + v * 16);
+                        _mm512_storeu_ps(dst, _mm512_mul_ps(value, scales));
+                    }
+                }
             }
         }
     }
@@ -221,9 +243,12 @@ mod x86 {
 mod absent {
     use super::Int8Block;
 
+    pub(super) unsafe fn unpack_blocks(_: &[u8], _: *mut f32) {}
     pub(crate) unsafe fn quantize(_: *const f32, _: usize, _: *mut u8, _: *mut f32) {}
     pub(crate) unsafe fn prepare(_: *const u8, _: usize, _: *mut f32, _: *mut i32) {}
     pub(crate) unsafe fn block(_: &Int8Block) {}
 }
+#[cfg(not(target_arch = "x86_64"))]
+use absent::unpack_blocks;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use absent::{block, prepare, quantize};

@@ -143,3 +143,26 @@ fn threads_do_not_change_the_result() {
         assert_eq!(one, five);
     }
 }
+
+#[test]
+fn q8_panels_of_int8_decode_to_the_files_values() {
+    let level = Level::best();
+    if !super::q8::supported(level) {
+        return;
+    }
+    let [n, k] = [70, 96];
+    let (packed, values) = packed(level, DType::Q8_0, [n, 1, k], &Random::new(5).values(n * k));
+    for panel in 0..packed.panels() {
+        let mut found = vec![f32::NAN; 64 * 32];
+        // SAFETY: there is room for 64 values of each of 32 columns.
+        unsafe { super::q8::unpack(packed.bytes(), k, panel, 32, 64, found.as_mut_ptr()) };
+        for (j, c) in (0..packed.cols(panel)).flat_map(|j| (0..64).map(move |c| (j, c))) {
+            let wanted = values[(panel * 32 + j) * k + 32 + c];
+            assert_eq!(
+                found[c * 32 + j].to_bits(),
+                wanted.to_bits(),
+                "{panel} {j} {c}"
+            );
+        }
+    }
+}

@@ -61,6 +61,14 @@ pub(super) fn made_up() -> Vec<Case> {
     let sdxl = || unet_at("sdxl", unet::Config::sdxl(), 128);
     let flux = || flux_at("dev", flux::Config::dev(), 128);
     let t5 = |tokens, exact| t5_of("t5-xxl", t5::Config::xxl(), tokens, exact);
+    // A few layers, for machines where the whole has no room.
+    let t5_layers = |tokens| {
+        let config = t5::Config {
+            n_layers: 4,
+            ..t5::Config::xxl()
+        };
+        t5_of("t5-xxl 4 layers", config, tokens, false)
+    };
     let vae = vae(Vae::spec("sd-vae").expect("a built-in name"), 64);
     let one = |(name, kind): (String, Kind), dtype| {
         let network = synthetic(name, kind, dtype);
@@ -97,6 +105,8 @@ pub(super) fn made_up() -> Vec<Case> {
         one(t5(512, true), DType::Q8_0),
         one(t5(512, false), DType::F16),
         one(t5(512, false), DType::Q8_0),
+        one(t5_layers(256), DType::F16),
+        one(t5_layers(256), DType::Q8_0),
         picture(DType::F16),
         picture(DType::Q8_0),
     ]
