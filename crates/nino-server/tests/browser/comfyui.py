@@ -48,6 +48,8 @@ def main():
         print("the page is there, with", page.evaluate("Object.keys(LiteGraph.registered_node_types).length"), "classes of nodes")
         page.evaluate("graph => window.app.loadApiJson(graph, 'test.json')", GRAPH)
         page.wait_for_function("window.app.graph._nodes.length === 9")
+        # Pictures are loaded for nodes that are seen: the whole graph is.
+        page.evaluate("Object.assign(window.app.canvas.ds, { scale: 0.5, offset: [-300, 300] })")
         page.evaluate("window.app.queuePrompt(0, 1)")
         page.wait_for_function("window.app.graph._nodes.some(node => node.type === 'SaveImage' && node.imgs?.[0]?.naturalWidth === 256)")
         page.wait_for_timeout(1500)
