@@ -2,7 +2,7 @@
 
     python -m venv venv && venv/bin/pip install playwright==1.65.0 comfyui-frontend-package==1.47.12
     cargo build --release
-    venv/bin/python crates/nino-server/tests/browser/comfyui.py target/release/nino --shots shots
+    venv/bin/python crates/nino-server/tests/outside/comfyui.py target/release/nino --shots shots
 
 The page is given a graph, runs it with the built-in model, and shows its picture in the node that
 saves it. The package is under the GPL: it is installed for the test and never a part of nino.

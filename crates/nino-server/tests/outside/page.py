@@ -2,7 +2,7 @@
 
     python -m venv venv && venv/bin/pip install playwright==1.65.0
     cargo build --release
-    venv/bin/python crates/nino-server/tests/browser/page.py target/release/nino --shots shots
+    venv/bin/python crates/nino-server/tests/outside/page.py target/release/nino --shots shots
 
 `--chromium` names a browser that is installed; without it, Playwright's own is used. Each part says
 what it saw, and the first that is wrong ends the script.
