@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A layer of the built-in model's text encoder.
-const EMOJI: &str = "lora_te_text_model_encoder_layers_0_self_attn_v_proj";
+pub(crate) const EMOJI: &str = "lora_te_text_model_encoder_layers_0_self_attn_v_proj";
 
 /// Writes a LoRA of rank 1 for a layer of so many inputs and outputs.
-fn write_lora(path: &Path, layer: &str, inputs: usize, outputs: usize) {
+pub(crate) fn write_lora(path: &Path, layer: &str, inputs: usize, outputs: usize) {
     let tensor = |name: &str, shape: [usize; 2]| NewTensor {
         name: format!("{layer}.{name}.weight"),
         dtype: DType::F32,

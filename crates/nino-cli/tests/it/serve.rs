@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // clippy knows test functions, not their helpers
 
+use crate::loras::{EMOJI, write_lora};
+use crate::made;
 use crate::shell::{Folder, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,9 +25,14 @@ impl Drop for Serving {
 }
 
 fn serve(data: &Folder) -> Serving {
+    serve_with(data, &[])
+}
+
+fn serve_with(data: &Folder, env: &[(&str, &str)]) -> Serving {
     let folder = data.at("data");
     let args = ["serve", "--port", "0", "--device", "cpu", "--data", &folder];
     let mut nino = command(&args);
+    nino.envs(env.iter().copied());
     nino.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = nino.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -122,45 +129,99 @@ fn pixels(png: &[u8]) -> Vec<u8> {
     pixels
 }
 
+/// A picture that is made twice.
+struct Request {
+    prompt: &'static str,
+    seed: u64,
+    size: (usize, usize),
+    model: &'static str,
+    /// A LoRA with its strength.
+    lora: Option<f64>,
+}
+
+impl Request {
+    /// As a client sends it.
+    fn graph(&self) -> Value {
+        let mut nodes = graph(self.prompt, self.seed, 2, self.size);
+        nodes["4"]["inputs"]["ckpt_name"] = json!(self.model);
+        if let Some(strength) = self.lora {
+            nodes["10"] = json!({ "class_type": "LoraLoader", "inputs": {
+                "model": ["4", 0], "clip": ["4", 1], "lora_name": "ink.safetensors",
+                "strength_model": strength, "strength_clip": strength } });
+            nodes["3"]["inputs"]["model"] = json!(["10", 0]);
+            nodes["6"]["inputs"]["clip"] = json!(["10", 1]);
+            nodes["7"]["inputs"]["clip"] = json!(["10", 1]);
+        }
+        nodes
+    }
+
+    /// The same on the command line.
+    fn args(&self, out: &str) -> Vec<String> {
+        let (width, height) = self.size;
+        let line = format!(
+            "--seed {} --steps 2 --size {width}x{height} --cfg 4 --sampler euler \
+             --scheduler simple --device cpu --model {}",
+            self.seed, self.model
+        );
+        let mut args = vec!["generate".to_owned(), self.prompt.to_owned()];
+        args.extend(line.split_whitespace().map(str::to_owned));
+        let lora = self.lora.map(|strength| format!("ink:{strength}"));
+        args.extend(
+            lora.into_iter()
+                .flat_map(|lora| ["--lora".to_owned(), lora]),
+        );
+        args.extend(["-o".to_owned(), out.to_owned()]);
+        args
+    }
+}
+
+/// Requests that alternate models, LoRAs and sizes are not mixed up.
 #[test]
 fn its_pictures_are_the_command_lines() {
     let folder = Folder::new();
-    let server = serve(&folder);
+    let models = folder.at("models");
+    for kind in ["checkpoints", "loras"] {
+        std::fs::create_dir_all(folder.path().join("models").join(kind)).unwrap();
+    }
+    let tiny = folder.path().join("models/checkpoints/tiny.safetensors");
+    made::write_list(&made::list("tiny_sd1"), &tiny);
+    let lora = folder.path().join("models/loras/ink.safetensors");
+    write_lora(&lora, EMOJI, 256, 256);
+    let env = [("NINO_MODELS", models.as_str())];
+    let server = serve_with(&folder, &env);
+    let (emoji, tiny) = ("nino-emoji", "tiny.safetensors");
     let requests = [
-        ("a red heart", 1, (64, 64)),
-        ("a smiling sun", 2, (96, 64)),
-        ("a red heart", 3, (64, 64)),
+        ("a red heart", (64, 64), emoji, None),
+        ("a red heart", (64, 64), tiny, None),
+        ("a red heart", (64, 64), emoji, Some(0.9)),
+        ("a smiling sun", (96, 64), emoji, None),
+        ("a smiling sun", (96, 64), tiny, None),
+        ("a smiling sun", (96, 64), emoji, Some(0.5)),
+        ("a red heart", (64, 64), emoji, Some(0.9)),
+        ("a red heart", (64, 64), emoji, None),
+        ("a boat", (64, 96), tiny, None),
+        ("a boat", (64, 96), emoji, None),
     ];
-    for (prompt, seed, (width, height)) in requests {
-        let entry = server.wait(&server.prompt(&graph(prompt, seed, 2, (width, height))));
-        let served = server.picture(&entry);
-        let out = folder.at(&format!("{seed}.png"));
-        let (size, seed) = (format!("{width}x{height}"), seed.to_string());
-        let args = [
-            "generate",
+    for (i, (prompt, size, model, lora)) in requests.into_iter().enumerate() {
+        let request = Request {
             prompt,
-            "--seed",
-            &seed,
-            "--steps",
-            "2",
-            "--size",
-            &size,
-            "--cfg",
-            "4",
-            "--sampler",
-            "euler",
-            "--scheduler",
-            "simple",
-            "--device",
-            "cpu",
-            "-o",
-            &out,
-        ];
-        assert!(command(&args).output().unwrap().status.success());
-        assert_eq!(
-            pixels(&served),
-            pixels(&std::fs::read(&out).unwrap()),
-            "{prompt}"
+            seed: i as u64 % 3,
+            size,
+            model,
+            lora,
+        };
+        let entry = server.wait(&server.prompt(&request.graph()));
+        let served = server.picture(&entry);
+        let out = folder.at(&format!("{i}.png"));
+        let args = request.args(&out);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let said = command(&args).envs(env).output().unwrap();
+        let told = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.success(), "{i}: {told}");
+        let drawn = std::fs::read(&out).unwrap();
+        assert!(
+            pixels(&served) == pixels(&drawn),
+            "{i}: {prompt} with {model}, {lora:?}"
         );
     }
 }

@@ -53,9 +53,10 @@ fn start(data: &Path) -> (SocketAddr, Stop, std::thread::JoinHandle<()>) {
     (address, stop, thread)
 }
 
+/// The CPU: the drivers of graphics cards take memory of their own.
 fn choice() -> DeviceChoice {
     DeviceChoice {
-        device: Some(DeviceName::Auto),
+        device: Some(DeviceName::Cpu),
         ..DeviceChoice::default()
     }
 }

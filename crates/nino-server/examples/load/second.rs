@@ -65,7 +65,9 @@ pub(crate) fn second(address: SocketAddr, data: &Path, runs: usize) {
         since.elapsed()
     };
     let mut by_http = |i: usize| {
-        let body = json!({ "prompt": picture(i), "client_id": "s" });
+        // Pictures on the way are work of the engine, which the other run does not do.
+        let extra = json!({ "preview_method": "none" });
+        let body = json!({ "prompt": picture(i), "client_id": "s", "extra_data": extra });
         let since = Instant::now();
         let id = post(address, "/prompt", &body)["prompt_id"].clone();
         loop {

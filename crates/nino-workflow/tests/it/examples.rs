@@ -20,3 +20,21 @@ pub(crate) const EXAMPLES: [(&str, &[&str]); 11] = [
         &["tiny_sd2"],
     ),
 ];
+
+/// Flux's and Wan's, with the model for each loader in the order of the nodes. Text encoders and
+/// VAEs are those of `tiny_flux` and `tiny_wan`.
+pub(crate) const FLUX: [(&str, &[&str]); 2] = [
+    ("flux__flux_dev_example", &["tiny_flux"]),
+    ("flux__flux_schnell_checkpoint_example", &["tiny_flux"]),
+];
+pub(crate) const WAN: [(&str, &[&str]); 3] = [
+    (
+        "wan22__image_to_video_wan22_14B",
+        &["tiny_wan22_i2v", "tiny_wan22_i2v"],
+    ),
+    (
+        "wan22__text_to_video_wan22_14B",
+        &["tiny_wan", "tiny_wan_low"],
+    ),
+    ("wan__text_to_video_wan", &["tiny_wan"]),
+];

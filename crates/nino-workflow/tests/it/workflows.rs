@@ -1,7 +1,7 @@
 //! ComfyUI's own example workflows: they run, with small checkpoints, sizes and steps, or say which
 //! nodes are missing.
 
-use crate::examples::EXAMPLES;
+use crate::examples::{EXAMPLES, FLUX, WAN};
 use crate::host::{Folders, checkpoint, executor, run, sd1};
 use nino_engine::Picture;
 use nino_engine::media::write_picture;
@@ -113,10 +113,7 @@ fn comfyuis_workflows_run() {
 /// Flux's own examples: every node is known, and takes what it is given.
 #[test]
 fn flux_workflows_are_checked() {
-    for name in [
-        "flux__flux_dev_example",
-        "flux__flux_schnell_checkpoint_example",
-    ] {
+    for (name, _) in FLUX {
         let Some(text) = workflow(name) else { continue };
         let graph = Graph::from_json(&text, &Limits::default()).unwrap();
         let mut host = Folders::default();
@@ -141,19 +138,6 @@ fn flux_workflows_are_checked() {
         );
     }
 }
-
-/// Every workflow of Wan's, with the made-up model for each loader in the order of the nodes.
-const WAN: [(&str, &[&str]); 3] = [
-    (
-        "wan22__image_to_video_wan22_14B",
-        &["tiny_wan22_i2v", "tiny_wan22_i2v"],
-    ),
-    (
-        "wan22__text_to_video_wan22_14B",
-        &["tiny_wan", "tiny_wan_low"],
-    ),
-    ("wan__text_to_video_wan", &["tiny_wan"]),
-];
 
 /// The same workflow for a clip of nine small frames.
 fn small_clip(text: &str) -> Graph {

@@ -1,0 +1,74 @@
+"""A `nino serve` of its own for a test in a browser, and a hub to download from."""
+
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+FILE = "model.safetensors"
+
+
+class Serving:
+    """Starts `nino serve` in a folder of its own, with a small upscaler, and ends it."""
+
+    def __init__(self, nino, *more, env=None):
+        self.folder = tempfile.TemporaryDirectory()
+        data = pathlib.Path(self.folder.name)
+        upscalers = data / "models" / "upscale_models"
+        upscalers.mkdir(parents=True)
+        shutil.copy(ROOT / "goldens/models/esrgan_x2.safetensors", upscalers / "2x-Small.safetensors")
+        names = {"NINO_MODELS": str(data / "models"), "HF_HUB_CACHE": str(data / "hub")}
+        command = [nino, "serve", "--json", "--port", "0", "--data", str(data / "data"), "--device", "cpu", *more]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | names | (env or {}))
+        text = ""
+        for line in self.process.stdout:
+            text += line
+            if line.startswith("}"):
+                break
+        self.url = json.loads(text)["url"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+        self.folder.cleanup()
+
+
+def hub(pause=0.02):
+    """A server that has one file of the repository org/repo; it comes slowly."""
+    content = (ROOT / "goldens/models/taesd.safetensors").read_bytes()
+    sha = hashlib.sha256(content).hexdigest()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def head(self):
+            found = self.path.endswith(FILE)
+            self.send_response(200 if found else 404)
+            for name, value in [("X-Repo-Commit", "c0ffee"), ("X-Linked-ETag", f'"{sha}"'), ("X-Linked-Size", len(content)),
+                                ("ETag", f'"{sha}"'), ("Content-Length", len(content) if found else 0)]:  # fmt: skip
+                self.send_header(name, str(value))
+            self.end_headers()
+            return found
+
+        def do_HEAD(self):
+            self.head()
+
+        def do_GET(self):
+            if self.head():
+                for at in range(0, len(content), 8192):
+                    self.wfile.write(content[at : at + 8192])
+                    threading.Event().wait(pause)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
