@@ -1,0 +1,2 @@
+"""Monitors: see the next part."""
+NODES = {}
