@@ -232,12 +232,12 @@ def both(node, stock, **inputs):
 def samplers():
     for kind in ("sd15", "sdxl"):
         model = tiny_unet(kind)
-        common = {"model": model, "steps": 6}
+        common = {"model": model, "steps": 4}
         common |= {"positive": prompt(kind, 1), "negative": prompt(kind, 2)}
-        latent = {"samples": torch.zeros(2, 4, 16, 24)}
-        started = {"samples": torch.randn(1, 4, 16, 16) * 3}
-        mask = torch.zeros(1, 1, 128, 128)
-        mask[..., 64:] = 1
+        latent = {"samples": torch.zeros(2, 4, 8, 12)}
+        started = {"samples": torch.randn(1, 4, 8, 8) * 3}
+        mask = torch.zeros(1, 1, 64, 64)
+        mask[..., 32:] = 1
         for sampler, scheduler, more in SAMPLERS:
             inputs = {"seed": 7, "cfg": 7.0, "sampler_name": sampler, "scheduler": scheduler}
             inputs |= common | {"latent_image": started if "denoise" in more else latent} | more
@@ -259,6 +259,25 @@ def samplers():
             error = nmse(ours["samples"], theirs["samples"])
             check(f"{kind} steps {window} NMSE", error, 1e-5, at_least=False)
         lora(model, common | {"latent_image": latent})
+        custom(kind, model, common, latent)
+
+
+def custom(kind, model, common, latent):
+    """SamplerCustomAdvanced, and its benchmark."""
+    import comfy.samplers
+    import comfy_extras.nodes_custom_sampler as stock
+
+    guider = comfy.samplers.CFGGuider(model)
+    guider.set_conds(common["positive"], common["negative"])
+    guider.set_cfg(5.0)
+    levels = comfy.samplers.calculate_sigmas(model.get_model_object("model_sampling"), "normal", 4)
+    inputs = {"noise": stock.Noise_RandomNoise(3), "guider": guider, "sigmas": levels}
+    inputs |= {"sampler": comfy.samplers.sampler_object("euler"), "latent_image": latent}
+    node = NODE_CLASS_MAPPINGS["ROCMSamplerCustomAdvancedBenchmark"]()
+    _, report = node.sample(**inputs)
+    print(report)
+    error = float(report.rsplit(" ", 1)[1])
+    check(f"{kind} SamplerCustomAdvanced NMSE", error, 1e-5, at_least=False)
 
 
 def lora(model, common):
@@ -309,8 +328,22 @@ def graphs():
     ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
     error = nmse(ours["samples"], theirs["samples"])
     check("a model changed by a node goes to ComfyUI's sampler, NMSE", error, 0, at_least=False)
-    monitors = [name for name in NODE_CLASS_MAPPINGS if "Monitor" in name or "Memory" in name]
-    print(f"ok   nodes: {', '.join(sorted(NODE_CLASS_MAPPINGS))}; monitors: {len(monitors)}")
+    monitors(vae, tiny_unet("sd15"))
+
+
+def monitors(vae, model):
+    """Every monitor measures, and its numbers agree with another clock."""
+    node = NODE_CLASS_MAPPINGS["ROCMVAEPerformanceMonitor"]()
+    told = node.measure(vae, 256)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMSamplerPerformanceMonitor"]()
+    told = node.measure(model, 4)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMFluxBenchmark"]()
+    told = node.measure(model, vae, None, "64x64,128x64", 2, "1.0,4.0", True, True)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMMemoryOptimizer"]()
+    print("\n".join(node.optimize("balanced", True, True, 1)["result"]))
 
 
 def times():

@@ -133,6 +133,7 @@ impl Input {
     }
 
     /// The values, which have to be f32.
+    #[allow(clippy::cast_ptr_alignment)] // looked at before it is read
     pub(crate) fn floats(&self) -> PyResult<&[f32]> {
         if self.dtype != DType::F32 {
             let message = format!("expected float32, found {}", self.dtype);

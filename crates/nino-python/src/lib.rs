@@ -5,6 +5,9 @@
 //! Work runs without the GIL on a thread of its own, while the calling thread serves callbacks and
 //! signals (`job.rs`).
 
+// Python gives arguments by value, and calls functions of a class as methods.
+#![allow(clippy::needless_pass_by_value, clippy::unused_self)]
+
 mod array;
 mod conditioning;
 mod engine;

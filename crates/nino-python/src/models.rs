@@ -1,11 +1,13 @@
 //! Models as Python holds them: parts that never change and are cheap to pass around.
 
 use crate::array::Input;
+use crate::conditioning::PyConditioning;
 use crate::error::{raise, value};
 use nino_engine::{
-    Checkpoint, DType, DiffusionModel, LoraSpec, MemoryTensor, ModelFiles, ModelSampling,
-    Prediction, TensorReader, TextEncoders, VaeFile, from_memory,
+    Checkpoint, Conditioning, DType, DiffusionModel, LoraSpec, MemoryTensor, ModelFiles,
+    ModelSampling, Prediction, TensorReader, TextEncoders, VaeFile, from_memory,
 };
+use nino_models::Label;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,6 +118,25 @@ impl Diffusion {
     #[getter]
     fn levels(&self) -> Vec<f32> {
         self.0.sampling.sigmas().to_vec()
+    }
+
+    /// A prompt of zeros of the sizes that the model takes, to time steps with.
+    fn blank_prompt(&self) -> PyConditioning {
+        const TOKENS: usize = 77;
+        let wants = self.0.net().wants();
+        let sizes = match self.0.family.label() {
+            Label::None | Label::Pooled => 0,
+            Label::Sizes => 6,
+            Label::Score => 5,
+        };
+        // Each size is told as 256 values.
+        let pooled = wants.label.unwrap_or(0).saturating_sub(256 * sizes);
+        PyConditioning(Conditioning {
+            context: vec![0.0; TOKENS * wants.context],
+            width: wants.context,
+            pooled: vec![0.0; pooled],
+            ..Conditioning::default()
+        })
     }
 
     /// The same model with plain weights held as `dtype`.

@@ -8,9 +8,9 @@ Nodes take ComfyUI's own MODEL, CLIP, VAE, CONDITIONING and LATENT, so a graph m
 stock nodes. What the engine does not know goes to ComfyUI's own function, and the log says why.
 """
 
-from . import loaders, monitors, sampling, vae
+from . import custom, loaders, monitors, sampling, vae
 
-_ALL = {**vae.NODES, **sampling.NODES, **loaders.NODES, **monitors.NODES}
+_ALL = {**vae.NODES, **sampling.NODES, **custom.NODES, **loaders.NODES, **monitors.NODES}
 
 #: Names under which old workflows ask for a node.
 _ALIASES = {

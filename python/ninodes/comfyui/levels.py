@@ -52,7 +52,8 @@ def check_plain(model: Any) -> None:
     changed += [name for name in model.object_patches if name != "model_sampling"]
     changed += [name for name in ("hook_patches", "injections") if getattr(model, name, None)]
     for name in ("callbacks", "wrappers", "additional_models"):
-        said = getattr(model, name, {})
-        changed += [str(kind) for kind, calls in said.items() if any(calls.values() if isinstance(calls, dict) else calls)]
+        for kind, calls in getattr(model, name, {}).items():
+            several = calls.values() if isinstance(calls, dict) else calls
+            changed += [kind] if any(several) else []
     if changed:
         raise Unknown(f"nodes changed the model: {', '.join(sorted(map(str, changed)))}")
