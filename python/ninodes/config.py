@@ -79,7 +79,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
-        """A config with these values; a key that is not known is an error that names the nearest."""
+        """A config with these values; an unknown key is an error that names the nearest."""
         return cls().update(**values)
 
     @classmethod

@@ -25,11 +25,10 @@ import comfy.options  # noqa: E402
 comfy.options.enable_args_parsing()
 
 import comfy.sd  # noqa: E402
-import folder_paths  # noqa: E402
 import nodes  # noqa: E402
 import torch  # noqa: E402
 
-from ninodes.comfyui import NODE_CLASS_MAPPINGS, host, sampling  # noqa: E402
+from ninodes.comfyui import NODE_CLASS_MAPPINGS, host  # noqa: E402
 
 failed = []
 
@@ -363,7 +362,6 @@ def times():
 
 
 if __name__ == "__main__":
-    del folder_paths, sampling
     with torch.no_grad():
         if "vae" in PARTS:
             stock_must_not_run(vaes)

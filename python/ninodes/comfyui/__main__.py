@@ -3,7 +3,7 @@
 import os
 import sys
 
-LOADER = '''"""Ninodes: nodes that run on the engine of nino. Written by python -m ninodes.comfyui."""
+LOADER = '''"""Nodes that run on the engine of nino. Written by python -m ninodes.comfyui."""
 
 from ninodes.comfyui import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS
 

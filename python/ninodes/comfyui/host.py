@@ -1,4 +1,4 @@
-"""What every node needs of ComfyUI: progress, interrupts, memory, and the way to stock functions."""
+"""What every node needs of ComfyUI: progress, interrupts, memory, and its own functions."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def engine() -> ninodes.Engine:
     return made
 
 
-def make_room(needed: int) -> None:
+def make_room(needed: Callable[[], int]) -> None:
     """Lets ComfyUI give up models of its own, where both use a GPU's memory."""
     device = comfy.model_management.get_torch_device()
     if engine().device != "cpu" and device.type != "cpu":
-        comfy.model_management.free_memory(needed, device)
+        comfy.model_management.free_memory(needed(), device)
 
 
 def progress(steps: int | None = None, preview: Any = None) -> Callable[[str, float, int], None]:

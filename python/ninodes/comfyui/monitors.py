@@ -89,11 +89,12 @@ class VAEMonitor:
         plan = engine.plan_decode(known, (test_resolution, test_resolution))
         tips = [
             *lines,
-            f"planned {plan['peak_bytes'] // MIB} MiB, {plan['strategy']}, most in {plan['peak_op']}",
+            f"planned {plan['peak_bytes'] // MIB} MiB, {plan['strategy']}; "
+            f"most in {plan['peak_op']}",
             charts.bars(f"{known.name} at {test_resolution}²", rows),
         ]
         chosen = f"precision_mode: {best[0]}" if best else "precision_mode: fp32"
-        settings = f"{chosen} (fastest of those at 40 dB or more to f32)\ntile_size: any, not needed"
+        settings = f"{chosen} (fastest of those at 40 dB or more to f32)"
         return _shown(_device(), "\n".join(tips), settings)
 
 
@@ -212,14 +213,17 @@ class FluxBenchmark:
                 memory.append(f"sample {name}: {report['peak_bytes'] // MIB} MiB")
             shape = (1, decoder.latent_channels, size[1] // 8, size[0] // 8)
             latent = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-            run = lambda: engine.decode(decoder, latent, format=form, progress=host.progress())  # noqa: E731
-            series, made = measure.repeat(run, 3)
+            series, made = measure.repeat(lambda: _decode(decoder, latent, form), 3)
             lines.append(f"{size[0]}x{size[1]}: decode {series}")
             memory.append(f"decode {size[0]}x{size[1]}: {made.report['peak_bytes'] // MIB} MiB")
         chart = charts.bars(f"{known.name} on {engine.device}", rows)
         advice = "cfg 1 takes one run of the model a step, any other cfg two"
         report = "\n".join([_device(), *lines]) if generate_report else lines[0]
         return _shown(report, chart, advice, "\n".join(memory))
+
+
+def _decode(vae: ninodes.Vae, latent: Any, form: str | None) -> ninodes.Decoded:
+    return host.engine().decode(vae, latent, format=form, progress=host.progress())
 
 
 def _sizes(text: str) -> list[tuple[int, int]]:
@@ -283,8 +287,9 @@ class MemoryOptimizer:
         usage, stats = engine.usage(), ninodes.MemoryManager(engine).get_stats()
         status = [
             _device(),
-            f"engine: {usage['weight_bytes'] // MIB} MiB weights, {usage['arena_bytes'] // MIB} MiB "
-            f"arenas, peak {usage['peak_bytes'] // MIB} MiB, {usage['loads']} loads",
+            f"engine: {usage['weight_bytes'] // MIB} MiB weights, "
+            f"{usage['arena_bytes'] // MIB} MiB arenas, peak {usage['peak_bytes'] // MIB} MiB, "
+            f"{usage['loads']} loads",
             f"host: {stats.available_ram_gb:.1f} of {stats.total_ram_gb:.1f} GiB available; this "
             f"process {after // MIB} MiB",
         ]

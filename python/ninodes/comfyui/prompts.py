@@ -55,7 +55,7 @@ def _prompt(context: Any, said: dict[str, Any]) -> ninodes.Conditioning:
         score=said.get("aesthetic_score"),
         area=_area(said.get("area")),
         strength=said.get("strength", 1.0),
-        mask=_mask(said.get("mask")),
+        mask=mask_of(said.get("mask")),
         mask_strength=said.get("mask_strength", 1.0),
         mask_bounds=said.get("set_area_to_bounds", False),
         percent=(said.get("start_percent", 0.0), said.get("end_percent", 1.0)),
@@ -79,7 +79,10 @@ def _area(area: Any) -> tuple[str, float, float, float, float] | None:
     return (unit, x, y, width, height)
 
 
-def _mask(mask: Any) -> Any:
+def mask_of(mask: Any) -> Any:
+    """A MASK, with or without a dimension of channels, as ``[height, width]``."""
+    if mask is not None and mask.ndim == 4:
+        mask = mask[:, 0]
     if mask is None:
         return None
     if mask.ndim > 2 and mask.shape[0] != 1:
@@ -93,9 +96,5 @@ def _seen(said: dict[str, Any]) -> tuple[Any, Any] | None:
         return None
     if picture.ndim != 4 or picture.shape[0] != 1:
         raise Unknown("the model sees more than one picture")
-    return picture, _mask(_plane(said.get("concat_mask")))
+    return picture, mask_of(said.get("concat_mask"))
 
-
-def _plane(mask: Any) -> Any:
-    """A mask without the dimension of channels."""
-    return mask[:, 0] if mask is not None and mask.ndim == 4 else mask

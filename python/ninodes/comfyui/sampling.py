@@ -51,7 +51,7 @@ def sample(
     """A LATENT's tensor as ComfyUI samples it, by the engine."""
     levels.check_plain(model)
     known = levels.sampled_as(model, weights.diffusion_of(model))
-    mask = prompts._mask(prompts._plane(latent.get("noise_mask")))
+    mask = prompts.mask_of(latent.get("noise_mask"))
     wanted = comfy.cli_args.args.preview_method
     none = latent_preview.LatentPreviewMethod.NoPreviews
     previews = None if wanted == none else Previews()

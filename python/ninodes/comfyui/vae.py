@@ -23,24 +23,17 @@ def decode(vae: Any, samples: Any, *, precision: str, tile: Any = None, chunk: i
         raise ValueError(f"a latent has 4 or 5 dimensions, this one has {latent.ndim}")
     frames = latent.shape[2] if latent.ndim == 5 else 1
     size = (latent.shape[-1] * known.scale, latent.shape[-2] * known.scale)
-    plan = engine.plan_decode(known, size, frames=frames, precision=precision, tile=tile)
-    host.make_room(plan["peak_bytes"])
-    decoded = engine.decode(
-        known,
-        latent,
-        precision=precision,
-        tile=tile,
-        chunk=chunk,
-        format=weights.format_of(vae),
-        progress=host.progress(),
-    )
+    how = {"precision": precision, "tile": tile, "chunk": chunk}
+    host.make_room(lambda: engine.plan_decode(known, size, frames=frames, **how)["peak_bytes"])
+    form = weights.format_of(vae)
+    decoded = engine.decode(known, latent, format=form, progress=host.progress(), **how)
     host.log.debug("decode: %s", decoded.report)
     return host.as_comfy(torch.clamp_(decoded.images, 0.0, 1.0))
 
 
 class VAEDecode:
-    """Decodes a latent exactly, whole or within the memory there is. Latents of clips give all their
-    frames, one after the other."""
+    """Decodes a latent exactly, whole or within the memory there is. Latents of clips give all of
+    their frames, one after the other."""
 
     TITLE = "ROCm VAE Decode"
     RETURN_TYPES = ("IMAGE",)
