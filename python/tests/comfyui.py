@@ -24,6 +24,9 @@ import comfy.options  # noqa: E402
 
 comfy.options.enable_args_parsing()
 
+import comfy.model_management  # noqa: E402
+import comfy.model_patcher  # noqa: E402
+import comfy.samplers  # noqa: E402
 import comfy.sd  # noqa: E402
 import nodes  # noqa: E402
 import torch  # noqa: E402
@@ -166,8 +169,6 @@ def vaes():
 
 def tiny_unet(kind):
     """A MODEL of ComfyUI with a narrow SD 1.x or SDXL UNet."""
-    import comfy.model_base
-    import comfy.model_patcher
     import comfy.supported_models as known
 
     config = known.SD15 if kind == "sd15" else known.SDXL
@@ -263,7 +264,6 @@ def samplers():
 
 def custom(kind, model, common, latent):
     """SamplerCustomAdvanced, and its benchmark."""
-    import comfy.samplers
     import comfy_extras.nodes_custom_sampler as stock
 
     guider = comfy.samplers.CFGGuider(model)
@@ -298,7 +298,6 @@ def lora(model, common):
 def graphs():
     """Monitors in a graph's order, an unknown model, and an interrupt."""
     vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
-    import comfy.model_management
 
     def stop(*_):
         comfy.model_management.interrupt_current_processing()
