@@ -2,7 +2,7 @@
 //!
 //! Every step runs even when one before it failed, so that one round shows all there is to mend.
 
-use crate::{tidy, tree};
+use crate::{python, tidy, tree};
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ struct Step {
     run: fn() -> bool,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         name: "fmt",
         command: "cargo fmt --all --check",
@@ -50,6 +50,12 @@ const STEPS: [Step; 7] = [
         run: || amd(&["--check", "--if-driver"]).is_ok(),
     },
     Step {
+        name: "python",
+        command: "cargo xtask python",
+        mend: "run the failed test alone by its name",
+        run: || told(python::tests(&["--if-there"])),
+    },
+    Step {
         name: "doc",
         command: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
         mend: "mend the broken link or the code block it names",
@@ -62,13 +68,7 @@ const STEPS: [Step; 7] = [
         name: "tidy",
         command: "cargo xtask tidy",
         mend: "each line above says how",
-        run: || match tidy::run() {
-            Ok(()) => true,
-            Err(e) => {
-                eprintln!("error: {e:#}");
-                false
-            }
-        },
+        run: || told(tidy::run()),
     },
 ];
 
@@ -139,6 +139,11 @@ pub(crate) fn amd(args: &[&str]) -> Result<()> {
         return Ok(());
     }
     bail!("the kernels for AMD's cards were not as they should be")
+}
+
+/// Whether a step went well; an error is printed.
+fn told(done: Result<()>) -> bool {
+    done.inspect_err(|e| eprintln!("error: {e:#}")).is_ok()
 }
 
 fn tests() -> bool {

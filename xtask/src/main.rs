@@ -1,10 +1,11 @@
-//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`, `soak`, `kills`, `amd`. Run as
-//! `cargo xtask <command>`.
+//! Developer commands: `ci`, `tidy`, `size`, `goldens`, `fuzz`, `soak`, `kills`, `amd`,
+//! `python`, `wheel`. Run as `cargo xtask <command>`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
 mod ci;
 mod goldens;
+mod python;
 #[cfg(unix)]
 mod reliability;
 mod size;
@@ -24,7 +25,9 @@ Usage: cargo xtask <command>
   fuzz [--minutes N] [--target T] [--seed S]   mutated files against every reader
   soak [--runs N] [--seed S] [--nino FILE]     random runs against their plans and budgets
   kills [--runs N] [--seed S] [--nino FILE]    runs that are killed: outputs whole, nothing left
-  amd [--family A,B] [--workload A,B] ...      kernels as AMD's compiler sees them (amd --help)";
+  amd [--family A,B] [--workload A,B] ...      kernels as AMD's compiler sees them (amd --help)
+  python [--if-there | --python PY]            builds the Python package and runs its tests
+  wheel [ARGS]                                 builds the wheel into target/wheels by maturin";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         ["kills", rest @ ..] => reliability::kills(rest),
         ["amd", rest @ ..] => ci::amd(rest),
+        ["python", rest @ ..] => python::tests(rest),
+        ["wheel", rest @ ..] => python::wheel(rest),
         ["help" | "-h" | "--help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -6,7 +6,9 @@ mod generate;
 mod grammar;
 mod models;
 mod numbers;
+mod optimize;
 mod plan;
+mod profile;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,7 @@ use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use crate::settings::ProfileName;
 use crate::version;
-pub(crate) use bench::{BenchDecodeArgs, BenchGenerateArgs};
+pub(crate) use bench::{BenchCompareArgs, BenchDecodeArgs, BenchGenerateArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs};
@@ -31,9 +33,11 @@ pub(crate) use grammar::{VerbFlags, grammar, parse};
 pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
 use nino_engine::Tier;
 pub(crate) use numbers::{SeedArg, number, seed, whole};
+pub(crate) use optimize::OptimizeArgs;
 pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
+pub(crate) use profile::{ProfileRunArgs, ProfileVerb, ReplayArgs};
 pub(crate) use serve::ServeArgs;
-pub(crate) use tools::{CompletionsArgs, ConfigArgs, ManArgs};
+pub(crate) use tools::{CompletionsArgs, ConfigArgs, ConfigVerb, ManArgs};
 pub(crate) use upscale::{PlanUpscaleArgs, UpscaleArgs, UpscaleHowArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
@@ -91,6 +95,12 @@ pub(crate) enum Verb {
     /// Measure how fast this machine is
     #[command(subcommand)]
     Bench(BenchVerb),
+    /// Do what another verb does and show where its time and memory went, op by op
+    Profile(ProfileRunArgs),
+    /// Try what makes a model faster or smaller, and keep what keeps its pictures
+    Optimize(OptimizeArgs),
+    /// Run captured stages again and compare (NINO_CAPTURE=1 captures them)
+    Replay(ReplayArgs),
     /// List samplers and schedulers, with what each is for
     Samplers,
     /// Show settings and where they come from, or write a config file to begin with
@@ -191,6 +201,8 @@ pub(crate) enum BenchVerb {
     Decode(BenchDecodeArgs),
     /// Time text encoders, steps of the UNet and whole pictures
     Generate(BenchGenerateArgs),
+    /// Compare two documents that a bench wrote with --json
+    Compare(BenchCompareArgs),
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `nino bench ops`: how fast each op is on one device, against what that device can do at best.
 //! Benches of whole models are beside it.
 
+mod compare;
 mod decode;
 mod generate;
 mod head;
@@ -17,6 +18,7 @@ use crate::failure::{self, Failure, Told, Usage};
 use crate::interrupt;
 use crate::printer::{self, Bar, Printer};
 use anyhow::{Context, Result};
+pub(crate) use compare::run as compare;
 pub(crate) use decode::run as decode;
 pub(crate) use generate::run as generate;
 use nino_suite::bench::{self, SHAPES, Shape};

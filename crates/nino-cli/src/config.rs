@@ -1,11 +1,11 @@
 //! `nino config`: what is set, where it comes from, and a file to begin with.
 
-use crate::args::ConfigArgs;
+use crate::args::{ConfigArgs, ConfigVerb};
 use crate::env::Env;
 use crate::failure::{Usage, UsageWithHint};
 use crate::naming::make_folder_of;
 use crate::printer::Printer;
-use crate::settings::{self, KEYS};
+use crate::settings::{self, KEYS, OLD_KEYS};
 use crate::table::{Align, Table};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -30,6 +30,9 @@ struct Setting {
 }
 
 pub(crate) fn run(args: &ConfigArgs, printer: Printer) -> Result<()> {
+    if let Some(ConfigVerb::Explain { key }) = &args.verb {
+        return explain(key.as_deref(), printer);
+    }
     // Without the environment's settings: a broken file must not keep it from being found.
     let path = crate::env::config_path();
     if args.init {
@@ -55,6 +58,38 @@ pub(crate) fn run(args: &ConfigArgs, printer: Printer) -> Result<()> {
     };
     printer.text(text(&document))?;
     printer.document(&document)
+}
+
+/// What settings do: those whose name is `key`, or all.
+fn explain(key: Option<&str>, printer: Printer) -> Result<()> {
+    let ours = KEYS.iter().map(|(name, about)| (*name, *about));
+    let all: Vec<_> = ours
+        .chain(OLD_KEYS.iter().map(|old| (old.name, old.about)))
+        .filter(|(name, _)| key.is_none_or(|key| key == *name))
+        .collect();
+    if let (Some(key), true) = (key, all.is_empty()) {
+        let names = KEYS.iter().map(|(name, _)| *name);
+        let names = names.chain(OLD_KEYS.iter().map(|old| old.name));
+        let near = nino_engine::nearest(key, names);
+        let sentence = format!("no setting is called {key:?}");
+        if near.is_empty() {
+            return Err(Usage(format!("{sentence}; `nino config` lists them")).into());
+        }
+        return Err(UsageWithHint {
+            sentence,
+            hint: format!("did you mean {}?", near.join(" or ")),
+        }
+        .into());
+    }
+    let mut table = Table::new(&[("setting", Align::Left), ("what it does", Align::Left)]);
+    let rows = all.iter().map(|(name, about)| [*name, *about]);
+    rows.for_each(|row| table.push(row.map(str::to_owned).to_vec()));
+    printer.text(table.render())?;
+    let settings: serde_json::Map<String, serde_json::Value> = all
+        .iter()
+        .map(|(name, about)| ((*name).to_owned(), (*about).into()))
+        .collect();
+    printer.document(&serde_json::json!({ "settings": settings }))
 }
 
 fn text(document: &Document) -> String {

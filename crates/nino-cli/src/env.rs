@@ -46,6 +46,8 @@ pub(crate) struct Env {
     pub(crate) term: Option<String>,
     pub(crate) term_program: Option<String>,
     pub(crate) kitty: bool,
+    /// Where stages put what they take and give; `None` where nobody wants that.
+    pub(crate) capture: Option<PathBuf>,
 }
 
 impl Env {
@@ -123,6 +125,7 @@ impl Env {
             term: var("TERM"),
             term_program: var("TERM_PROGRAM"),
             kitty: var("KITTY_WINDOW_ID").is_some(),
+            capture: capture_folder(var("NINO_CAPTURE").or_else(|| var("ROCM_NINODES_DEBUG"))),
         }
     }
 
@@ -135,6 +138,15 @@ impl Env {
             home: self.home.clone(),
             short_names: crate::pull::short_names(),
         })
+    }
+}
+
+/// The folder that stages are captured to: `1` is `captured` below the folder one is in, `0` none.
+fn capture_folder(said: Option<String>) -> Option<PathBuf> {
+    match said?.as_str() {
+        "0" => None,
+        "1" => Some(PathBuf::from("captured")),
+        folder => Some(PathBuf::from(folder)),
     }
 }
 
@@ -203,9 +215,10 @@ const KNOWN: &[Known] = &[
     ),
     known("KITTY_WINDOW_ID", "kitty, which draws previews"),
     known(
-        "ROCM_NINODES_DEBUG",
-        "1 captures inputs and outputs of model runs to files; slow",
+        "NINO_CAPTURE",
+        "1 or a folder: inputs and outputs of stages as files, for `nino replay`; slow",
     ),
+    known("ROCM_NINODES_DEBUG", "the same as NINO_CAPTURE"),
     known("HF_ENDPOINT", "where `nino pull` downloads from"),
     Known {
         name: "HF_TOKEN",

@@ -21,11 +21,14 @@ mod interrupt;
 mod list;
 mod log;
 mod naming;
+mod optimize;
 mod overwrite;
 mod plan;
 mod plural;
 mod printer;
+mod profile;
 mod pull;
+mod replay;
 mod resident;
 mod rm;
 mod samplers;
@@ -47,6 +50,7 @@ use anyhow::Result;
 use args::{BenchVerb, Cli, Verb, VerbFlags};
 use env::Env;
 use failure::Failure;
+use nino_engine::capture;
 use nino_engine::device::Trial;
 use printer::Printer;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -112,6 +116,9 @@ fn run(cli: &Cli) -> Result<()> {
         device::try_matrices(&env);
         interrupt::install();
         allocator::install();
+        if let Some(folder) = &env.capture {
+            capture::to(folder);
+        }
         anyhow::Ok(env)
     };
     let env = || prepared(Env::read()?);
@@ -134,6 +141,10 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env()?, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env()?, printer),
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env()?, printer),
+        Verb::Bench(BenchVerb::Compare(args)) => bench::compare(args, printer),
+        Verb::Profile(args) => profile::run(args, &env()?, printer),
+        Verb::Optimize(args) => optimize::run(args, &env()?, printer),
+        Verb::Replay(args) => replay::run(args, &env()?, printer),
         Verb::Samplers => samplers::run(printer),
         Verb::Config(args) => config::run(args, printer),
         Verb::Completions(args) => shell::completions(args, printer),

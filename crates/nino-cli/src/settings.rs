@@ -3,12 +3,14 @@
 
 mod file;
 mod profiles;
+mod seeds;
 #[cfg(test)]
 mod tests;
 
 use crate::failure::Usage;
 pub(crate) use file::config_path;
 pub(crate) use profiles::ProfileName;
+pub(crate) use seeds::{OLD_KEYS, OldKey};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

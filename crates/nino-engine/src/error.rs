@@ -17,6 +17,8 @@ pub enum EngineError {
     Weights(#[from] nino_weights::Error),
     #[error(transparent)]
     File(#[from] nino_files::FileError),
+    #[error("{}: this capture cannot be run again: {why}", path.display())]
+    CannotReplay { path: PathBuf, why: &'static str },
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
@@ -332,6 +334,7 @@ impl EngineError {
         match self {
             EngineError::Cancelled => ErrorKind::Cancelled,
             EngineError::Weights(_)
+            | EngineError::CannotReplay { .. }
             | EngineError::NotAVae { .. }
             | EngineError::NoLatent { .. }
             | EngineError::LatentShape { .. }

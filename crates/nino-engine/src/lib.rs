@@ -9,6 +9,7 @@
 //! caller says stop; see [`Control`].
 
 mod builtin;
+pub mod capture;
 mod conditioning;
 mod control;
 mod decode;
@@ -29,6 +30,7 @@ mod synthetic;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod timeline;
 mod units;
 mod upscale;
 mod vae;

@@ -14,7 +14,9 @@ mod steer;
 use crate::decode::Precision;
 use crate::model::remade;
 use crate::store::{Lease, Network};
-use crate::{Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store};
+use crate::{
+    Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store, capture,
+};
 use denoise::{DenoiserPlan, PlanSpec, Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
@@ -142,7 +144,7 @@ pub fn sample(
     request: &SampleRequest<'_>,
     control: &mut Control<'_>,
 ) -> Result<Sampled, Unfinished> {
-    match sample_once(store, model, request, control) {
+    let sampled = match sample_once(store, model, request, control) {
         Err(Unfinished {
             error: EngineError::NotFinite { dtype },
             ..
@@ -157,7 +159,8 @@ pub fn sample(
             sample_once(store, model, &exact, control)
         }
         done => done,
-    }
+    };
+    sampled.inspect(|sampled| capture::sample(model, request, sampled))
 }
 
 fn sample_once(

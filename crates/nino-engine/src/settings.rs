@@ -1,4 +1,4 @@
-//! A settings file: TOML with a word or a number for each key. Which keys there are, and what they
+//! A settings file: TOML with a word, a number, true or false for each key. Which keys there are, and what they
 //! mean, is the caller's.
 
 use nino_files::FileError;
@@ -31,7 +31,7 @@ pub enum SettingsError {
         /// The nearest keys, or all.
         offered: String,
     },
-    #[error("{}: {name} is a word or a number, not {found}", path.display())]
+    #[error("{}: {name} is a word, a number, true or false, not {found}", path.display())]
     Kind {
         path: PathBuf,
         name: &'static str,
@@ -81,6 +81,8 @@ pub fn read_settings(
         let value = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(n) => n.to_string(),
+            toml::Value::Float(n) => n.to_string(),
+            toml::Value::Boolean(on) => on.to_string(),
             toml::Value::Array(folders) if keys.folders.contains(&key) => joined(&folders)
                 .ok_or_else(|| SettingsError::Folders {
                     path: path.to_owned(),

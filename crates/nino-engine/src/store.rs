@@ -14,7 +14,7 @@ mod tests;
 
 use crate::decode::part::strategy;
 use crate::model::identity::NetId;
-use crate::{Conditioning, EngineError, Stage};
+use crate::{Conditioning, EngineError, Stage, timeline};
 use cache::Cache;
 use kept::{Kept, LeaseId};
 pub(crate) use lease::Lease;
@@ -217,6 +217,7 @@ impl Store {
     /// now.
     pub(crate) fn open(&self, network: &Network<'_>) -> Result<Lease, EngineError> {
         let started = Instant::now();
+        timeline::begin_stage(network.stage);
         network.net.check_unchanged()?;
         let beside = network.beside;
         let capacity = self.capacity(beside).unwrap_or(usize::MAX);

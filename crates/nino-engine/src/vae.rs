@@ -105,6 +105,11 @@ impl VaeFile {
         NetId::plain(self.origin.clone(), Part::Vae)
     }
 
+    /// The file it was opened from.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.origin.path()
+    }
+
     /// What encodes: this, or the other half beside it.
     pub(crate) fn encoder(&self) -> &VaeFile {
         self.encoder.as_deref().unwrap_or(self)

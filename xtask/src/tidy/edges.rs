@@ -47,7 +47,10 @@ const EDGES: [(&str, &[&str]); 20] = [
         "nino-server",
         &["nino-engine", "nino-files", "nino-hub", "nino-workflow"],
     ),
-    ("nino-python", &["nino-engine"]),
+    (
+        "nino-python",
+        &["nino-engine", "nino-models", "nino-weights"],
+    ),
     (
         "nino-cli",
         &[
@@ -71,12 +74,13 @@ const EDGES: [(&str, &[&str]); 20] = [
 ];
 
 /// Outside crates that only one of ours may name.
-const ONLY_IN: [(&str, &str); 6] = [
+const ONLY_IN: [(&str, &str); 7] = [
     ("wgpu", "nino-gpu"),
     ("naga", "nino-gpu"),
     ("clap", "nino-cli"),
     ("indicatif", "nino-cli"),
     ("axum", "nino-server"),
+    ("pyo3", "nino-python"),
     ("ureq", "nino-hub"),
 ];
 

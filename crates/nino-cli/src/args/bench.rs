@@ -67,6 +67,27 @@ pub(crate) struct BenchGenerateArgs {
     pub(crate) device: DeviceArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct BenchCompareArgs {
+    /// What was measured first
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// What was measured then
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  nino bench decode --json > before.json
+  nino bench decode --json > after.json
+  nino bench compare before.json after.json
+
+Rows are matched by what was measured. p is the probability of a difference of medians at least as \
+large if both series were of the same thing (a permutation test over the single runs); rows with p \
+of 0.05 and less are called faster or slower. Below four runs a side no p is that small.";
+
 const GENERATE_EXAMPLES: &str = "\
 Examples:
   # A step of Stable Diffusion 1.5, by weights

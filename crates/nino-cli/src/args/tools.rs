@@ -1,6 +1,6 @@
 //! The grammar of the verbs about nino itself: config, completions, man.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -16,6 +16,18 @@ pub(crate) struct ConfigArgs {
     /// With --init: replace a file that is there
     #[arg(long, requires = "init")]
     pub(crate) force: bool,
+    #[command(subcommand)]
+    pub(crate) verb: Option<ConfigVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Say what a setting does, one of nino's or of an earlier program's
+    Explain {
+        /// The setting's name, such as budget or max_vram_usage_mb [default: all]
+        #[arg(value_name = "KEY")]
+        key: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,8 @@ pub(super) struct Timing {
     pub(super) slowest_ms: f64,
     /// (slowest − fastest) / median
     pub(super) spread: f64,
+    /// The runs that count, fastest first.
+    pub(super) times_ms: Vec<f64>,
 }
 
 impl Timing {
@@ -45,6 +47,7 @@ impl Timing {
             fastest_ms: ms(fastest),
             slowest_ms: ms(slowest),
             spread: (ms(slowest) - ms(fastest)) / ms(median),
+            times_ms: times.iter().copied().map(ms).collect(),
         }
     }
 }

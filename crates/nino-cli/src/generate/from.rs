@@ -6,7 +6,7 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{self, GenerateArgs, PlanArgs, PlanVerb, Verb};
+use crate::args::{self, GenerateArgs, PlanArgs, PlanVerb, ProfileRunArgs, ProfileVerb, Verb};
 use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
@@ -88,6 +88,10 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
                     verb: Some(PlanVerb::Generate(args)),
                     ..
                 }) => Some(Box::new(args.generate)),
+                Verb::Profile(ProfileRunArgs {
+                    verb: ProfileVerb::Generate(args),
+                    ..
+                }) => Some(args),
                 _ => None,
             };
             Ok(Wanted::Flags {

@@ -1,6 +1,6 @@
-//! The config file: TOML with the keys of the flags it sets.
+//! The config file: TOML with the keys of the flags it sets, or of earlier programs.
 
-use super::{KEYS, Said};
+use super::{KEYS, OLD_KEYS, OldKey, Said};
 use crate::failure::Usage;
 use nino_engine::{SettingsError, SettingsKeys, read_settings};
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub(crate) fn config_path(var: impl Fn(&str) -> Option<String>) -> (Option<PathB
 /// Reads the file; one at its usual place, which nobody named, only where no other user can have
 /// written it.
 pub(super) fn read(path: &Path, named: bool) -> Result<BTreeMap<&'static str, Said>, Usage> {
-    let all = KEYS.map(|(key, _)| key);
+    let ours = KEYS.iter().map(|(key, _)| *key);
+    let all: Vec<&str> = ours.chain(OLD_KEYS.iter().map(|key| key.name)).collect();
     let keys = SettingsKeys {
         all: &all,
         folders: &["models"],
@@ -32,9 +33,24 @@ pub(super) fn read(path: &Path, named: bool) -> Result<BTreeMap<&'static str, Sa
         )),
         error => Usage(error.to_string()),
     })?;
-    let said = read.into_iter().map(|(key, value)| {
-        let by = format!("{key} in {}", path.display());
-        (key, Said { value, by })
-    });
-    Ok(said.collect())
+    let mut said = BTreeMap::new();
+    // Keys of earlier programs first, in the order of their table: ours win over them.
+    for key in OLD_KEYS {
+        let Some(value) = read.get(key.name) else {
+            continue;
+        };
+        let bits_alone = key.name == "quantization_bits"
+            && read.get("use_quantization").is_none_or(|on| on != "true");
+        if let Some((setting, value)) = key.setting(value).filter(|_| !bits_alone) {
+            let by = format!("{} in {}", key.name, path.display());
+            said.insert(setting, Said { value, by });
+        }
+    }
+    for (key, value) in read {
+        if OldKey::find(key).is_none() {
+            let by = format!("{key} in {}", path.display());
+            said.insert(key, Said { value, by });
+        }
+    }
+    Ok(said)
 }

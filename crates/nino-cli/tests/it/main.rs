@@ -18,6 +18,7 @@ mod loras;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
 mod manners;
+mod measuring;
 mod memory;
 mod models;
 mod pipes;

@@ -3,6 +3,7 @@
 use super::plan::{Rest, plan};
 use super::session::Cursor;
 use super::{Band, DecodeOptions, DecodePlan, Decoder, LatentSize, OnBand, Precision, plan_decode};
+use crate::capture::{self, Pictures};
 use crate::units::to_decoder;
 use crate::{Control, EngineError, Image, Latent, Picture, Store, VaeFile};
 use nino_dtype::DType;
@@ -90,8 +91,32 @@ pub fn decode_images(
     Ok((images, decoded))
 }
 
-/// Decodes every latent of the batch; rows go out as they are ready, in order.
+/// Decodes every latent of the batch; rows go out as they are ready, in order. They are captured
+/// where that is asked for.
 fn decode_bands(
+    store: &Store,
+    vae: &VaeFile,
+    latent: &Latent,
+    options: &DecodeOptions,
+    control: &mut Control<'_>,
+    on_band: &mut OnBand<'_>,
+) -> Result<Decoded, EngineError> {
+    if !capture::is_on() {
+        return decode_all(store, vae, latent, options, control, on_band);
+    }
+    let mut pictures = Pictures::default();
+    let mut kept = |band: Band<'_>| {
+        (pictures.width, pictures.height) = (band.width, band.height);
+        pictures.values.extend(band.values);
+        on_band(band)
+    };
+    let decoded = decode_all(store, vae, latent, options, control, &mut kept)?;
+    let format = options.format.or(latent.format).map(|f| f.name);
+    capture::decode(vae, latent, format, decoded.plan.dtype, pictures);
+    Ok(decoded)
+}
+
+fn decode_all(
     store: &Store,
     vae: &VaeFile,
     latent: &Latent,

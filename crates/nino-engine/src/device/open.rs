@@ -6,6 +6,7 @@ use super::{
     Budget, Card, Ceiling, DeviceChoice, DeviceError, DeviceName, HostMemory, Reopening, ceiling,
     measure, ops_log, resident_bytes,
 };
+use crate::timeline;
 use nino_cpu::{Cpu, CpuOptions};
 use nino_gpu::{Gpu, GpuDevice, GpuError, OpenOptions, Tier};
 use nino_graph::{Around, Device, ExecError, Load, Mib, Rates};
@@ -173,7 +174,11 @@ fn open_beside(
     let budget = choice.budget.or(available.as_ref().map(|b| b.bytes));
     tell(target, choice, budget);
     Ok(Opened {
-        device: budgeted(ops_log::listened(device), budget, drivers),
+        device: budgeted(
+            timeline::recorded(ops_log::listened(device)),
+            budget,
+            drivers,
+        ),
         name: target.name,
         model: target.model.clone(),
         tier: target.tier,

@@ -12,6 +12,7 @@ use nino_models::latent::LatentFormat;
 use nino_models::{Denoiser, Family, FileParams, Guidance};
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A diffusion model. [`DiffusionModel::open`](crate::DiffusionModel::open) reads one from a file.
@@ -259,6 +260,17 @@ impl DiffusionModel {
     /// The network.
     pub fn net(&self) -> &Denoiser {
         &self.net
+    }
+
+    /// The file it was opened from.
+    pub(crate) fn origin_path(&self) -> Option<&Path> {
+        self.origin.path()
+    }
+
+    /// Whether it is what its file has: no LoRA, no quantization, nothing that steers it.
+    pub(crate) fn is_as_opened(&self) -> bool {
+        let id = self.id();
+        id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
     }
 
     /// What its weights are kept by.

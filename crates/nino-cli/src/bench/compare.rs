@@ -1,0 +1,248 @@
+//! `nino bench compare`: two documents of a bench, row by row, and whether their rows differ by more
+//! than chance.
+
+use crate::args::BenchCompareArgs;
+use crate::failure::Usage;
+use crate::printer::Printer;
+use crate::table::{Align, Table};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Above so many ways to split two series, so many of them are drawn.
+const SPLITS: usize = 20_000;
+/// A row whose p is at most this is called faster or slower.
+const LEVEL: f64 = 0.05;
+/// A document of a bench has a few hundred rows.
+const MOST_BYTES: u64 = 64 << 20;
+
+#[derive(Serialize)]
+struct Document {
+    rows: Vec<Row>,
+    /// Rows that only one of the documents has.
+    only_before: Vec<String>,
+    only_after: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    n: (usize, usize),
+    before_ms: f64,
+    after_ms: f64,
+    /// After over before.
+    ratio: f64,
+    /// `None` where a document has no single times.
+    p: Option<f64>,
+    verdict: &'static str,
+}
+
+/// What one row of a document measured.
+struct Measured {
+    median: f64,
+    times: Vec<f64>,
+    n: usize,
+}
+
+pub(crate) fn run(args: &BenchCompareArgs, printer: Printer) -> Result<()> {
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let document = compared(&before, &after);
+    if document.rows.is_empty() {
+        let text = "the documents have no row in common: they measured different things";
+        return Err(Usage(text.to_owned()).into());
+    }
+    printer.text(text(&document))?;
+    printer.document(&document)
+}
+
+fn read(path: &Path) -> Result<BTreeMap<String, Measured>> {
+    let text = nino_files::read_text(path, "the bench's document", MOST_BYTES)?;
+    let value: Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let rows = value["rows"].as_array().ok_or_else(|| {
+        let path = path.display();
+        Usage(format!(
+            "{path} has no rows: it is not what a bench writes with --json"
+        ))
+    })?;
+    let measured = rows.iter().filter_map(|row| {
+        let median = row["median_ms"].as_f64().filter(|ms| *ms > 0.0)?;
+        let times = row["times_ms"].as_array().into_iter().flatten();
+        let times: Vec<f64> = times.filter_map(Value::as_f64).collect();
+        let n = row["runs"].as_u64().map_or(times.len(), |n| n as usize);
+        Some((name(row), Measured { median, times, n }))
+    });
+    Ok(measured.collect())
+}
+
+/// What a row is of: every word that describes it. How a plan did it is its own affair.
+fn name(row: &Value) -> String {
+    let words = row.as_object().into_iter().flatten();
+    let words = words.filter(|(key, _)| *key != "strategy");
+    let words: Vec<&str> = words.filter_map(|(_, value)| value.as_str()).collect();
+    words.join(", ")
+}
+
+fn compared(before: &BTreeMap<String, Measured>, after: &BTreeMap<String, Measured>) -> Document {
+    let rows = before.iter().filter_map(|(name, a)| {
+        let b = after.get(name)?;
+        let p = significance(&a.times, &b.times);
+        let ratio = b.median / a.median;
+        let verdict = match p {
+            None => "unknown",
+            Some(p) if p > LEVEL => "same",
+            Some(_) if ratio < 1.0 => "faster",
+            Some(_) => "slower",
+        };
+        Some(Row {
+            name: name.clone(),
+            n: (a.n, b.n),
+            before_ms: a.median,
+            after_ms: b.median,
+            ratio,
+            p,
+            verdict,
+        })
+    });
+    let only = |of: &BTreeMap<String, Measured>, other: &BTreeMap<String, Measured>| {
+        let names = of.keys().filter(|name| !other.contains_key(*name));
+        names.cloned().collect()
+    };
+    Document {
+        rows: rows.collect(),
+        only_before: only(before, after),
+        only_after: only(after, before),
+    }
+}
+
+fn text(document: &Document) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("row", Left),
+        ("n", Right),
+        ("before ms", Right),
+        ("after ms", Right),
+        ("ratio", Right),
+        ("p", Right),
+        ("", Left),
+    ]);
+    for row in &document.rows {
+        table.push(vec![
+            row.name.clone(),
+            format!("{}/{}", row.n.0, row.n.1),
+            format!("{:.3}", row.before_ms),
+            format!("{:.3}", row.after_ms),
+            format!("{:.3}", row.ratio),
+            row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}")),
+            row.verdict.to_owned(),
+        ]);
+    }
+    let mut paragraphs = vec![table.render()];
+    let only = [
+        ("before", &document.only_before),
+        ("after", &document.only_after),
+    ];
+    for (which, names) in only {
+        if !names.is_empty() {
+            paragraphs.push(format!("only {which}: {}", names.join("; ")));
+        }
+    }
+    paragraphs.join("\n\n")
+}
+
+/// The probability of a difference of medians at least as large, if both series were of the same
+/// thing: all ways to split their values in two, or many of them, are looked at.
+fn significance(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let mut values = [a, b].concat();
+    let seen = (median(a) - median(b)).abs();
+    let is_large =
+        |left: &[f64], right: &[f64]| (median(left) - median(right)).abs() >= seen * (1.0 - 1e-12);
+    let n = values.len();
+    if n <= 16 {
+        let (mut large, mut all) = (0, 0);
+        for chosen in 0u32..1 << n {
+            if chosen.count_ones() as usize != a.len() {
+                continue;
+            }
+            let side = |is: bool| {
+                let picked = (0..n).filter(|i| (chosen >> i & 1 == 1) == is);
+                picked.map(|i| values[i]).collect::<Vec<f64>>()
+            };
+            all += 1;
+            large += usize::from(is_large(&side(true), &side(false)));
+        }
+        return Some(f64::from(large as u32) / f64::from(all));
+    }
+    // A fixed seed: the same documents give the same answer.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut large = 0;
+    for _ in 0..SPLITS {
+        for i in (1..n).rev() {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            values.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        large += usize::from(is_large(&values[..a.len()], &values[a.len()..]));
+    }
+    Some(large as f64 / SPLITS as f64)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    f64::midpoint(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{compared, name, read, significance};
+    use serde_json::json;
+
+    #[test]
+    fn series_apart_differ_and_mixed_ones_do_not() {
+        let p = significance(&[1.0, 1.1, 1.05, 1.02], &[2.0, 2.1, 2.2, 2.05]).unwrap();
+        // Both sides whole: 2 of 70 splits.
+        assert!((p - 2.0 / 70.0).abs() < 1e-9, "{p}");
+        let p = significance(&[1.0, 2.0, 1.5, 1.7], &[1.1, 1.9, 1.6, 1.4]).unwrap();
+        assert!(p > 0.5, "{p}");
+        assert_eq!(significance(&[], &[1.0]), None);
+        // Drawn, not counted.
+        let slow: Vec<f64> = (0..20).map(|i| 2.0 + f64::from(i) * 0.01).collect();
+        let fast: Vec<f64> = slow.iter().map(|t| t - 1.0).collect();
+        assert!(significance(&fast, &slow).unwrap() < 0.001);
+    }
+
+    #[test]
+    fn rows_are_matched_by_what_was_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, case: &str, scale: f64| {
+            let times: Vec<f64> = [1.0, 1.01, 1.02, 1.03].map(|t| t * scale).to_vec();
+            let row = json!({ "case": case, "strategy": "untiled", "runs": 4,
+                              "median_ms": 1.015 * scale, "times_ms": times });
+            let path = dir.path().join(file);
+            std::fs::write(&path, json!({ "rows": [row] }).to_string()).unwrap();
+            path
+        };
+        let before = read(&write("a.json", "image 512x512", 1.0)).unwrap();
+        let after = read(&write("b.json", "image 512x512", 0.5)).unwrap();
+        let other = read(&write("c.json", "image 256x256", 1.0)).unwrap();
+        let found = compared(&before, &after);
+        assert_eq!(found.rows[0].verdict, "faster");
+        assert!((found.rows[0].ratio - 0.5).abs() < 1e-9);
+        assert_eq!(compared(&before, &before).rows[0].verdict, "same");
+        let found = compared(&before, &other);
+        assert!(found.rows.is_empty());
+        assert_eq!(found.only_after, ["image 256x256"]);
+        assert_eq!(
+            name(&json!({"op": "conv2d", "strategy": "x", "n": 3})),
+            "conv2d"
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! Settings under the names that earlier programs for these cards used: a config file may have them,
+//! and each says what it means here. What means nothing is accepted, since old files have it.
+
+/// A key of an earlier program.
+pub(crate) struct OldKey {
+    pub(crate) name: &'static str,
+    /// What it does here, or why it does nothing.
+    pub(crate) about: &'static str,
+    /// What it stands for; `None` where it does nothing.
+    means: Option<Means>,
+}
+
+/// A setting, and how a value of the old key reads there; `None` where it says nothing.
+type Means = (&'static str, fn(&str) -> Option<String>);
+
+impl OldKey {
+    pub(crate) fn find(name: &str) -> Option<&'static OldKey> {
+        OLD_KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The setting that a value of it stands for; `None` where it says nothing.
+    pub(super) fn setting(&self, value: &str) -> Option<(&'static str, String)> {
+        let (key, read) = self.means?;
+        Some((key, read(value)?))
+    }
+}
+
+const fn as_is(name: &'static str, setting: &'static str, about: &'static str) -> OldKey {
+    OldKey {
+        name,
+        about,
+        means: Some((setting, |value| Some(value.to_owned()))),
+    }
+}
+
+const fn nothing(name: &'static str, about: &'static str) -> OldKey {
+    OldKey {
+        name,
+        about,
+        means: None,
+    }
+}
+
+pub(crate) const OLD_KEYS: &[OldKey] = &[
+    OldKey {
+        name: "gpu_backend",
+        about: "device: auto and cpu are these; opencl, rocm and vulkan are the best GPU",
+        means: Some(("device", |value| {
+            Some(
+                if matches!(value, "auto" | "cpu") {
+                    value
+                } else {
+                    "gpu"
+                }
+                .to_owned(),
+            )
+        })),
+    },
+    OldKey {
+        name: "max_vram_usage_mb",
+        about: "budget, in MiB",
+        means: Some(("budget", |value| Some(format!("{value}MiB")))),
+    },
+    OldKey {
+        name: "use_quantization",
+        about: "quantize: true holds weights as q8_0; quantization_bits says otherwise",
+        means: Some(("quantize", |value| {
+            (value == "true").then(|| "q8_0".to_owned())
+        })),
+    },
+    OldKey {
+        name: "quantization_bits",
+        about: "quantize, where use_quantization is true: 8 is q8_0, 4 is q4_k",
+        means: Some(("quantize", |value| {
+            Some(if value == "4" { "q4_k" } else { "q8_0" }.to_owned())
+        })),
+    },
+    as_is("num_inference_steps", "steps", "steps"),
+    as_is("default_model", "model", "model"),
+    as_is(
+        "model_cache_dir",
+        "models",
+        "models: a folder where files are found by name",
+    ),
+    OldKey {
+        name: "precision_mode",
+        about: "precision: auto, fp32, fp16 or bf16; mixed is auto, since sums are always f32",
+        means: Some(("precision", |value| {
+            Some(if value == "mixed" { "auto" } else { value }.to_owned())
+        })),
+    },
+    nothing(
+        "enable_cpu_offload",
+        "nothing: plans move what does not fit to host memory",
+    ),
+    nothing(
+        "cpu_offload",
+        "nothing: plans move what does not fit to host memory",
+    ),
+    nothing(
+        "offload_threshold_mb",
+        "nothing: plans move the least that makes them fit",
+    ),
+    nothing(
+        "use_flash_attention",
+        "nothing: attention never holds its scores as a whole",
+    ),
+    nothing("use_xformers", "nothing: there is no PyTorch"),
+    nothing("default_batch_size", "nothing: --batch says it, and is 1"),
+    nothing(
+        "max_batch_size",
+        "nothing: the plan says which batch fits; profiles warn",
+    ),
+    nothing(
+        "guidance_scale",
+        "nothing: --cfg says it, and each model has its own",
+    ),
+    nothing(
+        "chunk_size",
+        "nothing: --chunk of decode says it, and auto is as large as fits",
+    ),
+    nothing(
+        "memory_threshold",
+        "nothing: plans keep to the budget before they run",
+    ),
+    nothing(
+        "memory_fraction",
+        "nothing: 0.9 of a device's memory is planned with; see budget",
+    ),
+    nothing(
+        "cleanup_frequency",
+        "nothing: memory is given back when a stage ends",
+    ),
+    nothing("rocm_preferred", "nothing: precision says it"),
+    nothing(
+        "fallback",
+        "nothing: values that are not finite are computed again in f32",
+    ),
+    nothing(
+        "mixed_precision",
+        "nothing: storage may be f16, sums are always f32",
+    ),
+    nothing(
+        "enable_hip_memory",
+        "nothing: there is no HIP; memory is one planned arena",
+    ),
+    nothing(
+        "attention_optimization",
+        "nothing: the kernel is chosen by device and size",
+    ),
+    nothing(
+        "kernel_tuning",
+        "nothing: kernels are chosen by the card's architecture",
+    ),
+    nothing(
+        "synchronization",
+        "nothing: a run ends when its results are there",
+    ),
+    nothing("batch_optimization", "nothing: a batch is planned as one"),
+    nothing(
+        "memory_prefetching",
+        "nothing: weights that stream are read ahead, always",
+    ),
+    nothing(
+        "advanced_caching",
+        "nothing: models and prompts are kept by what they are",
+    ),
+    nothing(
+        "adaptive_precision",
+        "nothing: precision auto is the device's, and f32 again where values are not finite",
+    ),
+    nothing("gpu_device_id", "nothing: device says it, as gpu:0"),
+    nothing("log_level", "nothing: -v, -vv and NINO_LOG say it"),
+    nothing("log_file", "nothing: messages go to standard error"),
+    nothing("enable_profiling", "nothing: `nino profile` does it"),
+    nothing("benchmark_mode", "nothing: `nino bench` does it"),
+    nothing(
+        "tensor_layout_optimization",
+        "nothing: activations are channels-last",
+    ),
+];

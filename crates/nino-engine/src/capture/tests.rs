@@ -1,0 +1,86 @@
+//! A stage that is captured, run again, and compared.
+
+use super::{replay, to};
+use crate::device::{self, DeviceChoice};
+use crate::{
+    Checkpoint, Control, DecodeOptions, DeviceName, Latent, LatentSize, Noise, Precision, Rng,
+    SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images, encode_text,
+    sample, sigmas,
+};
+use std::sync::atomic::AtomicBool;
+
+#[test]
+fn captured_stages_come_out_the_same_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("captured");
+    to(&folder);
+    let choice = DeviceChoice {
+        device: Some(DeviceName::Cpu),
+        ..DeviceChoice::default()
+    };
+    let store = Store::new(device::open(&choice).unwrap().device);
+    let file = crate::builtin_model(dir.path()).unwrap();
+    let model = Checkpoint::open(&file, None).unwrap();
+    let never = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &never,
+        on_event: &mut |_| {},
+    };
+    let prompt = |text: &str, control: &mut Control<'_>| {
+        encode_text(&store, &model.text, text, &[], control).unwrap()
+    };
+    let positive = [prompt("a sun", &mut control)];
+    let negative = [prompt("", &mut control)];
+    let sampler = SamplerInfo::find("euler").unwrap();
+    let levels = sigmas(
+        &model.diffusion,
+        sampler,
+        Scheduler::find("simple").unwrap(),
+        2,
+        1.0,
+    );
+    let request = SampleRequest {
+        positive: &positive,
+        negative: &negative,
+        latent: &Latent::empty(1, 4, LatentSize::picture(8, 8)),
+        noise: Noise::Seeded,
+        mask: None,
+        frame_mask: &[],
+        sigmas: &levels.unwrap(),
+        sampler,
+        options: &SamplerOptions::default(),
+        seed: Seed {
+            value: 3,
+            rng: Rng::Torch,
+        },
+        cfg: 3.0,
+        precision: Precision::Auto,
+        preview: None,
+        beside: 0,
+        memory: None,
+    };
+    let made = sample(&store, &model.diffusion, &request, &mut control).unwrap();
+    let options = DecodeOptions::default();
+    decode_images(&store, &model.vae, &made.latent, &options, &mut control).unwrap();
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 2, "{files:?}");
+    for path in files {
+        let again = replay(&store, &path, &mut control).unwrap();
+        assert!(again.nmse < 1e-12, "{again:?}");
+        assert!(again.file.contains("nino-emoji"), "{again:?}");
+    }
+    // Another seed is not the same.
+    let other = SampleRequest {
+        seed: Seed {
+            value: 4,
+            ..request.seed
+        },
+        ..request
+    };
+    let other = sample(&store, &model.diffusion, &other, &mut control).unwrap();
+    assert_ne!(other.latent.values, made.latent.values);
+}

@@ -1,0 +1,374 @@
+"""Compares the nodes with ComfyUI's own, in a real ComfyUI on the CPU.
+
+    python python/tests/comfyui.py PATH/TO/ComfyUI [vae] [sampler] [graph] [time]
+
+Models have made-up weights of their real layout; the VAEs are of full size, the diffusion models
+narrow. Pictures have to agree to 50 dB in f32, latents to a normalized mean square error of 1e-5.
+`time` decodes 512² by turns with both, and prints the medians; run it on an idle machine. It needs
+torch and what ComfyUI needs, and the package (`cargo xtask wheel`, or PYTHONPATH).
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+COMFY = sys.argv.pop(1)
+PARTS = sys.argv[1:] or ["vae", "sampler", "graph"]
+sys.path.insert(0, COMFY)
+sys.argv = [sys.argv[0], "--cpu"]
+os.environ.setdefault("NINO_DEVICE", "cpu")
+
+import comfy.options  # noqa: E402
+
+comfy.options.enable_args_parsing()
+
+import comfy.model_management  # noqa: E402
+import comfy.model_patcher  # noqa: E402
+import comfy.samplers  # noqa: E402
+import comfy.sd  # noqa: E402
+import nodes  # noqa: E402
+import torch  # noqa: E402
+
+from ninodes.comfyui import NODE_CLASS_MAPPINGS, host  # noqa: E402
+
+failed = []
+
+
+def check(what, value, limit, *, at_least):
+    holds = value >= limit if at_least else value <= limit
+    print(f"{'ok  ' if holds else 'FAIL'} {what}: {value:.3g} (limit {limit:g})", flush=True)
+    if not holds:
+        failed.append(what)
+
+
+def made_up(network, seed=1):
+    """Weights that keep activations finite, scaled by the fan-in."""
+    generator = torch.Generator().manual_seed(seed)
+    state = {}
+    for name, weight in network.state_dict().items():
+        if not weight.is_floating_point():
+            state[name] = weight
+        elif weight.ndim > 1 and "gamma" not in name:
+            fan_in = weight[0].numel()
+            state[name] = torch.randn(weight.shape, generator=generator) / fan_in**0.5
+        else:
+            gain = 1.0 if name.endswith(("weight", "gamma")) else 0.0
+            state[name] = gain + 0.05 * torch.randn(weight.shape, generator=generator)
+    return state
+
+
+def kl(channels, quant):
+    """The VAE of SD (4 channels, with quantization layers) or Flux (16, without)."""
+    sizes = {"double_z": True, "z_channels": channels, "resolution": 256, "in_channels": 3}
+    sizes |= {"out_ch": 3, "ch": 128, "ch_mult": [1, 2, 4, 4], "num_res_blocks": 2}
+    sizes |= {"attn_resolutions": [], "dropout": 0.0}
+    from comfy.ldm.models.autoencoder import AutoencoderKL, AutoencodingEngine
+
+    if quant:
+        return AutoencoderKL(ddconfig=sizes, embed_dim=channels)
+    return AutoencodingEngine(
+        regularizer_config={"target": "comfy.ldm.models.autoencoder.DiagonalGaussianRegularizer"},
+        encoder_config={
+            "target": "comfy.ldm.modules.diffusionmodules.model.Encoder",
+            "params": sizes,
+        },
+        decoder_config={
+            "target": "comfy.ldm.modules.diffusionmodules.model.Decoder",
+            "params": sizes,
+        },
+    )
+
+
+def taesd():
+    from comfy.taesd.taesd import TAESD
+
+    state = made_up(TAESD())
+    state["vae_scale"], state["vae_shift"] = torch.tensor(0.18215), torch.tensor(0.0)
+    return state
+
+
+def wan():
+    from comfy.ldm.wan.vae import WanVAE
+
+    network = WanVAE(
+        dim=96,
+        z_dim=16,
+        dim_mult=[1, 2, 4, 4],
+        num_res_blocks=2,
+        attn_scales=[],
+        temperal_downsample=[False, True, True],
+        dropout=0.0,
+    )
+    return made_up(network)
+
+
+VAES = {
+    "SD": (lambda: made_up(kl(4, True)), (2, 4, 16, 24)),
+    "SDXL": (lambda: made_up(kl(4, True), 2), (1, 4, 32, 24)),
+    "Flux": (lambda: made_up(kl(16, False)), (1, 16, 24, 16)),
+    "TAESD": (taesd, (3, 4, 32, 32)),
+    "Wan": (wan, (1, 16, 3, 12, 10)),
+}
+
+
+def psnr(ours, theirs):
+    error = (ours.double() - theirs.double()).pow(2).mean().item()
+    return float("inf") if error == 0 else -10 * torch.log10(torch.tensor(error)).item()
+
+
+def decode_with(node, vae, latent, **inputs):
+    made = NODE_CLASS_MAPPINGS[node]()
+    return getattr(made, made.FUNCTION)(samples={"samples": latent}, vae=vae, **inputs)[0]
+
+
+def stock_must_not_run(function):
+    """Fails where a node went to ComfyUI's own function."""
+    unknown = []
+    real = host.ours_or_stock
+
+    def ours_only(what, ours, stock):
+        try:
+            return ours()
+        except host.Unknown as why:
+            unknown.append(f"{what}: {why}")
+            return stock()
+
+    from ninodes.comfyui import sampling as sampling_nodes, vae as vae_nodes
+
+    vae_nodes.host.ours_or_stock = sampling_nodes.host.ours_or_stock = ours_only
+    try:
+        function()
+    finally:
+        vae_nodes.host.ours_or_stock = sampling_nodes.host.ours_or_stock = real
+    for line in unknown:
+        print(f"FAIL went to ComfyUI's own function: {line}")
+        failed.append(line)
+
+
+def vaes():
+    for name, (weights, shape) in VAES.items():
+        state = weights()
+        latent = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"{name}.safetensors")
+            comfy.utils.save_torch_file(state, path)
+            vae = comfy.sd.VAE(sd=comfy.utils.load_torch_file(path), dtype=torch.float32)
+            theirs = nodes.VAEDecode().decode(vae, {"samples": latent})[0]
+            ours = decode_with("ROCMOptimizedVAEDecode", vae, latent, precision_mode="fp32")
+            assert ours.shape == theirs.shape, (name, ours.shape, theirs.shape)
+            check(f"{name} VAE from memory, dB", psnr(ours, theirs), 50, at_least=True)
+            if name != "TAESD":
+                vae = comfy.sd.VAE(sd=comfy.utils.load_torch_file(path), dtype=torch.float32)
+                vae.patcher.cached_patcher_init = (None, (path,))
+                ours = decode_with("ROCMOptimizedVAEDecodeV2", vae, latent)
+                check(f"{name} VAE from its file, dB", psnr(ours, theirs), 50, at_least=True)
+            print(f"     contrast of the picture: {theirs.std().item():.3f}")
+
+
+def tiny_unet(kind):
+    """A MODEL of ComfyUI with a narrow SD 1.x or SDXL UNet."""
+    import comfy.supported_models as known
+
+    config = known.SD15 if kind == "sd15" else known.SDXL
+    sizes = {
+        "image_size": 32,
+        "in_channels": 4,
+        "out_channels": 4,
+        "model_channels": 32,
+        "num_res_blocks": [2, 2, 2, 2] if kind == "sd15" else [2, 2, 2],
+        "channel_mult": [1, 2, 4, 4] if kind == "sd15" else [1, 2, 4],
+        "transformer_depth": [1, 1, 1, 1, 1, 1, 0, 0] if kind == "sd15" else [0, 0, 2, 2, 4, 4],
+        "transformer_depth_middle": 1 if kind == "sd15" else 4,
+        "transformer_depth_output": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
+        if kind == "sd15"
+        else [0, 0, 0, 2, 2, 2, 4, 4, 4],
+        "context_dim": 768 if kind == "sd15" else 2048,
+        "use_linear_in_transformer": kind != "sd15",
+        "adm_in_channels": None if kind == "sd15" else 2816,
+        "use_spatial_transformer": True,
+        "legacy": False,
+        "dtype": torch.float32,
+    }
+    sizes |= {"num_heads": 8} if kind == "sd15" else {"num_head_channels": 64}
+    if kind != "sd15":
+        sizes |= {"num_classes": "sequential", "model_channels": 64, "num_heads": -1}
+    settings = config(sizes)
+    model = settings.get_model({}, "", device=torch.device("cpu"))
+    state = made_up(model.diffusion_model, 5)
+    model.diffusion_model.load_state_dict(state)
+    cpu = torch.device("cpu")
+    return comfy.model_patcher.ModelPatcher(model, cpu, cpu)
+
+
+def prompt(kind, seed):
+    generator = torch.Generator().manual_seed(seed)
+    width = 768 if kind == "sd15" else 2048
+    said = {"pooled_output": torch.randn(1, 1280, generator=generator)} if kind == "sdxl" else {}
+    return [[torch.randn(1, 77, width, generator=generator), said]]
+
+
+SAMPLERS = [
+    ("euler", "normal", {}),
+    ("dpmpp_2m", "karras", {"cfg": 3.0}),
+    ("euler_ancestral", "simple", {"denoise": 0.6}),
+    ("uni_pc", "normal", {}),
+    ("dpmpp_2m_sde", "exponential", {"seed": 2**63 + 5}),
+]
+
+
+def nmse(ours, theirs):
+    return ((ours - theirs).double().pow(2).sum() / theirs.double().pow(2).sum()).item()
+
+
+def both(node, stock, **inputs):
+    """The LATENTs of our node and of ComfyUI's."""
+    theirs = getattr(stock, stock.FUNCTION)(**inputs)[0]
+    made = NODE_CLASS_MAPPINGS[node]()
+    return getattr(made, made.FUNCTION)(**inputs)[0], theirs
+
+
+def samplers():
+    for kind in ("sd15", "sdxl"):
+        model = tiny_unet(kind)
+        common = {"model": model, "steps": 4}
+        common |= {"positive": prompt(kind, 1), "negative": prompt(kind, 2)}
+        latent = {"samples": torch.zeros(2, 4, 8, 12)}
+        started = {"samples": torch.randn(1, 4, 8, 8) * 3}
+        mask = torch.zeros(1, 1, 64, 64)
+        mask[..., 32:] = 1
+        for sampler, scheduler, more in SAMPLERS:
+            inputs = {"seed": 7, "cfg": 7.0, "sampler_name": sampler, "scheduler": scheduler}
+            inputs |= common | {"latent_image": started if "denoise" in more else latent} | more
+            ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
+            error = nmse(ours["samples"], theirs["samples"])
+            check(f"{kind} {sampler} {scheduler} NMSE", error, 1e-5, at_least=False)
+        inputs = {"seed": 7, "cfg": 4.0, "sampler_name": "euler", "scheduler": "normal"}
+        inputs |= common | {"latent_image": started | {"noise_mask": mask}}
+        ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
+        error = nmse(ours["samples"], theirs["samples"])
+        check(f"{kind} with a mask NMSE", error, 1e-5, at_least=False)
+        for window, leftover in (((0, 3), "enable"), ((3, 10000), "disable")):
+            inputs = {"noise_seed": 9, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal"}
+            inputs |= {"add_noise": "enable" if window[0] == 0 else "disable"}
+            inputs |= {"start_at_step": window[0], "end_at_step": window[1]}
+            inputs |= common | {"return_with_leftover_noise": leftover, "latent_image": started}
+            stock = nodes.KSamplerAdvanced()
+            ours, theirs = both("ROCMOptimizedKSamplerAdvanced", stock, **inputs)
+            error = nmse(ours["samples"], theirs["samples"])
+            check(f"{kind} steps {window} NMSE", error, 1e-5, at_least=False)
+        lora(model, common | {"latent_image": latent})
+        custom(kind, model, common, latent)
+
+
+def custom(kind, model, common, latent):
+    """SamplerCustomAdvanced, and its benchmark."""
+    import comfy_extras.nodes_custom_sampler as stock
+
+    guider = comfy.samplers.CFGGuider(model)
+    guider.set_conds(common["positive"], common["negative"])
+    guider.set_cfg(5.0)
+    levels = comfy.samplers.calculate_sigmas(model.get_model_object("model_sampling"), "normal", 4)
+    inputs = {"noise": stock.Noise_RandomNoise(3), "guider": guider, "sigmas": levels}
+    inputs |= {"sampler": comfy.samplers.sampler_object("euler"), "latent_image": latent}
+    node = NODE_CLASS_MAPPINGS["ROCMSamplerCustomAdvancedBenchmark"]()
+    _, report = node.sample(**inputs)
+    print(report)
+    error = float(report.rsplit(" ", 1)[1])
+    check(f"{kind} SamplerCustomAdvanced NMSE", error, 1e-5, at_least=False)
+
+
+def lora(model, common):
+    """A model with changed weights is used from ComfyUI's memory."""
+    name = "diffusion_model.middle_block.0.in_layers.2.weight"
+    weight = model.model.state_dict()[name]
+    patched = model.clone()
+    patched.add_patches({name: ("diff", (torch.randn_like(weight) * 0.1,))}, 0.8)
+    inputs = {"seed": 1, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal"}
+    inputs |= common | {"model": patched}
+    ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
+    plain = both("ROCMOptimizedKSampler", nodes.KSampler(), **(inputs | {"model": model}))[0]
+    error = nmse(ours["samples"], theirs["samples"])
+    check("with a patch NMSE", error, 1e-5, at_least=False)
+    changed = nmse(plain["samples"], theirs["samples"])
+    check("what the patch changes NMSE", changed, 1e-4, at_least=True)
+
+
+def graphs():
+    """Monitors in a graph's order, an unknown model, and an interrupt."""
+    vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
+
+    def stop(*_):
+        comfy.model_management.interrupt_current_processing()
+
+    real = host.progress
+    from ninodes.comfyui import vae as vae_nodes
+
+    def interrupted(*args):
+        tell = real(*args)
+        stop()
+        return tell
+
+    vae_nodes.host.progress = interrupted
+    try:
+        decode_with("ROCMOptimizedVAEDecode", vae, torch.zeros(1, 4, 32, 32))
+        failed.append("an interrupt did not stop the decode")
+    except comfy.model_management.InterruptProcessingException:
+        print("ok   an interrupt stops the decode")
+    finally:
+        vae_nodes.host.progress = real
+    model = tiny_unet("sd15").clone()
+    model.set_model_sampler_cfg_function(lambda args: args["cond"])
+    inputs = {"seed": 1, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal", "steps": 2}
+    inputs |= {"positive": prompt("sd15", 1), "negative": prompt("sd15", 2), "model": model}
+    inputs |= {"latent_image": {"samples": torch.zeros(1, 4, 8, 8)}}
+    ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
+    error = nmse(ours["samples"], theirs["samples"])
+    check("a model changed by a node goes to ComfyUI's sampler, NMSE", error, 0, at_least=False)
+    monitors(vae, tiny_unet("sd15"))
+
+
+def monitors(vae, model):
+    """Every monitor measures, and its numbers agree with another clock."""
+    node = NODE_CLASS_MAPPINGS["ROCMVAEPerformanceMonitor"]()
+    told = node.measure(vae, 256)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMSamplerPerformanceMonitor"]()
+    told = node.measure(model, 4)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMFluxBenchmark"]()
+    told = node.measure(model, vae, None, "64x64,128x64", 2, "1.0,4.0", True, True)["result"]
+    print("\n".join(told))
+    node = NODE_CLASS_MAPPINGS["ROCMMemoryOptimizer"]()
+    print("\n".join(node.optimize("balanced", True, True, 1)["result"]))
+
+
+def times():
+    vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
+    latent = torch.randn(1, 4, 64, 64)
+    stock, ours = [], []
+    for turn in range(6):
+        begin = time.perf_counter()
+        nodes.VAEDecode().decode(vae, {"samples": latent})
+        between = time.perf_counter()
+        decode_with("ROCMOptimizedVAEDecode", vae, latent)
+        if turn:
+            stock.append(between - begin)
+            ours.append(time.perf_counter() - between)
+    a, b = statistics.median(stock), statistics.median(ours)
+    print(f"512² n={len(ours)}: stock {a:.2f} s, ours {b:.2f} s, share {b / a:.2f}")
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        if "vae" in PARTS:
+            stock_must_not_run(vaes)
+        if "sampler" in PARTS:
+            stock_must_not_run(samplers)
+        if "graph" in PARTS:
+            graphs()
+        if "time" in PARTS:
+            times()
+    print(f"{len(failed)} failed" if failed else "all as they should be")
+    sys.exit(1 if failed else 0)
