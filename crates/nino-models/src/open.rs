@@ -110,7 +110,8 @@ pub fn open_vae(
         | Network::ControlNet(_)
         | Network::ClipText(_)
         | Network::ClipVision(_)
-        | Network::T5(_) => None,
+        | Network::T5(_)
+        | Network::Llm(_) => None,
     }))
 }
 
@@ -161,9 +162,9 @@ fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
         Net::ControlNet => "ControlNet",
-        Net::Flux | Net::Wan => "transformer",
+        Net::Flux | Net::Wan | Net::ZImage => "transformer",
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
-        Net::ClipText | Net::T5 => "text encoder",
+        Net::ClipText | Net::T5 | Net::Llm => "text encoder",
         Net::ClipVision => "image encoder",
     }
 }

@@ -5,6 +5,7 @@ mod conditioning;
 mod control;
 mod custom;
 mod flux;
+mod flux2;
 mod image;
 mod inpaint;
 mod lanczos;
@@ -25,13 +26,14 @@ mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 20] = [
+static FAMILIES: [&[NodeDef]; 21] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
     conditioning::NODES,
     control::NODES,
     flux::NODES,
+    flux2::NODES,
     inpaint::NODES,
     latent::NODES,
     vae::NODES,
