@@ -5,8 +5,8 @@ use crate::device::DeviceError;
 use crate::media::MediaError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
-use nino_models::Encoder;
 use nino_models::latent::LatentFormat;
+use nino_models::{Encoder, llm};
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -198,6 +198,8 @@ pub enum EngineError {
     },
     #[error("a mask needs a picture or a latent that it is a mask of")]
     MaskAlone,
+    #[error("{model} looks at no other pictures, and {given} were given")]
+    NoReferences { model: String, given: usize },
     #[error("the latent holds {found} pictures, {wanted} are asked for")]
     LatentBatch { found: usize, wanted: usize },
     #[error(
@@ -384,6 +386,7 @@ impl EngineError {
             | EngineError::ControlNetVae { .. }
             | EngineError::ControlNetArea { .. }
             | EngineError::MaskAlone
+            | EngineError::NoReferences { .. }
             | EngineError::LatentBatch { .. }
             | EngineError::EditMask { .. }
             | EngineError::ConditioningLength { .. }
@@ -447,6 +450,7 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::Clip(other) => format!("a CLIP of width {other}"),
         Encoder::T5 => "T5-XXL".to_owned(),
         Encoder::Umt5 => "UMT5-XXL".to_owned(),
+        Encoder::Llm(llm::Kind::Qwen3) => "Qwen3".to_owned(),
     };
     let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {
