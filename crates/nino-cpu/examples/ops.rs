@@ -1,8 +1,8 @@
-//! Times the suite's shapes on this CPU in f32 and bf16 by turns: `ops [FILTER] [THREADS] [ROUNDS]`;
-//! or checks every op with the reference: `ops verify [FILTER] [THREADS]`.
+//! Times the suite's shapes on this CPU in f32 and bf16 by turns (`ops [FILTER] [THREADS]
+//! [ROUNDS]`) or checks every op with the reference (`ops verify [FILTER] [THREADS]`).
 //!
-//! It is `nino bench ops` and `nino doctor --verify` without a GPU's dependencies, small and quickly
-//! built, for machines to which one file is copied.
+//! It is `nino bench ops` and `nino doctor --verify` without a GPU's dependencies, small and
+//! quickly built, for machines to which one file is copied.
 
 #![allow(clippy::print_stdout)] // an example is a program of its own
 

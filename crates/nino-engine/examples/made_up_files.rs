@@ -1,5 +1,6 @@
-//! Writes the files of a published model with made-up weights in f16, each of its real size, to run
-//! whole pictures and clips of models that are not at hand.
+//! Writes the files of a published model with made-up weights, each of its real size, to run whole
+//! pictures and clips of models that are not at hand: safetensors in f16, but for the diffusion
+//! model, which is a GGUF file with its matrices in Q4_K.
 //!
 //! `cargo run --release -p nino-engine --example made_up_files -- flux1-dev FOLDER`
 
@@ -10,7 +11,8 @@ use nino_engine::SyntheticParams;
 use nino_graph::{ParamSource, ParamSpec, Shape};
 use nino_models::describe::tensors;
 use nino_models::{Denoiser, Network, Vae, clip, flux, t5, wan_transformer};
-use nino_weights::safetensors::{NewTensor, Writer};
+use nino_weights::safetensors::NewTensor;
+use nino_weights::{Metadata, gguf, safetensors};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
@@ -47,39 +49,55 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("{other} is not flux1-dev or wan2.2-i2v-14b").into()),
     };
     for (seed, (name, network)) in (1..).zip(files) {
-        let path = Path::new(folder).join(format!("{name}.safetensors"));
-        write(
-            &path,
-            &network.ok_or("a network without a description")?,
-            seed,
-        )?;
+        let network = network.ok_or("a network without a description")?;
+        let extension = match network {
+            Network::Denoiser(_) => "gguf",
+            _ => "safetensors",
+        };
+        let path = Path::new(folder).join(format!("{name}.{extension}"));
+        write(&path, &network, seed)?;
         println!("{}", path.display());
     }
     Ok(())
 }
 
 fn write(path: &Path, network: &Network, seed: u64) -> Result<(), Box<dyn Error>> {
+    let in_blocks = matches!(network, Network::Denoiser(_));
     let list: Vec<NewTensor> = tensors(network)?
         .into_iter()
         .map(|tensor| NewTensor {
+            dtype: match &tensor.shape[..] {
+                [_, row] if in_blocks && row.is_multiple_of(256) => DType::Q4_K,
+                _ => DType::F16,
+            },
             name: tensor.name,
-            dtype: DType::F16,
             shape: tensor.shape,
         })
         .collect();
-    let mut writer = Writer::create(path, &list, &BTreeMap::new())?;
     let source = SyntheticParams { seed };
-    for tensor in list {
+    let values = |tensor: &NewTensor| -> Result<Vec<u8>, Box<dyn Error>> {
         let param = ParamSpec {
             shape: Shape::try_new(&tensor.shape).ok_or("a tensor of too many dimensions")?,
-            name: tensor.name,
-            dtype: DType::F16,
+            name: tensor.name.clone(),
+            dtype: tensor.dtype,
             inline: None,
         };
         let mut bytes = vec![0; param.bytes()];
         source.read(&param, &mut bytes)?;
-        writer.write(&bytes)?;
+        Ok(bytes)
+    };
+    if in_blocks {
+        let mut writer = gguf::Writer::create(path, &list, &Metadata::default())?;
+        for tensor in &list {
+            writer.write(&values(tensor)?)?;
+        }
+        writer.finish()?;
+    } else {
+        let mut writer = safetensors::Writer::create(path, &list, &BTreeMap::new())?;
+        for tensor in &list {
+            writer.write(&values(tensor)?)?;
+        }
+        writer.finish()?;
     }
-    writer.finish()?;
     Ok(())
 }

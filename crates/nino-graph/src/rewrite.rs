@@ -27,8 +27,8 @@ pub struct Rewrites {
     pub epilogue: bool,
     /// Gate into the linear before it, where the device says that it has a kernel for the two.
     pub gate_into_linear: Option<TakesGate>,
-    /// A linear layer whose result is only ever cut by columns becomes one layer for each part, over
-    /// some rows of its weight, where those begin at multiples of this many bytes.
+    /// A linear layer whose result is only ever cut by columns becomes one layer for each part,
+    /// over some rows of its weight, where those begin at multiples of this many bytes.
     pub split_linear: Option<usize>,
     /// A factor for each column, which is the same for all rows, into the linear before it.
     pub factor_into_linear: bool,

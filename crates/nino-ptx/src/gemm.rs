@@ -17,6 +17,7 @@ use operands::Operands;
 
 /// The op and tile that a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(clippy::struct_excessive_bools)] // independent parts of an epilogue
 pub struct GemmKernel {
     pub tile: Tile,
     /// Rows of A are a convolution's windows.

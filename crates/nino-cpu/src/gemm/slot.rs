@@ -19,7 +19,8 @@ pub(crate) enum Slot {
 
 impl Slot {
     /// Gives the slots in which products with activations of a type are computed: pairs where they
-    /// are stored in bf16 and the CPU multiplies bf16. What is stored in f32 or f16 would lose bits.
+    /// are stored in bf16 and the CPU multiplies bf16. What is stored in f32 or f16 would lose
+    /// bits.
     pub(crate) fn of(level: Level, activations: DType) -> Slot {
         if activations == DType::BF16 && pairs::supported(level) {
             Slot::Pair
