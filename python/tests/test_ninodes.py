@@ -128,6 +128,9 @@ class Stages(unittest.TestCase):
         self.engine.sample(self.model.diffusion, *texts, steps=1)
 
     def test_ctrl_c_stops_a_run(self):
+        # A shell that runs tests in the background has Python ignore it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         texts = self.engine.encode_text(self.model.text, ["a cat", ""])
         timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
         timer.start()

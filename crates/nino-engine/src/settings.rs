@@ -1,5 +1,5 @@
-//! A settings file: TOML with a word, a number, true or false for each key. Which keys there are, and what they
-//! mean, is the caller's.
+//! A settings file: TOML with a word, a number, true or false for each key. Which keys there are,
+//! and what they mean, is the caller's.
 
 use nino_files::FileError;
 use nino_sample::nearest;

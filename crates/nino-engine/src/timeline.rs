@@ -1,8 +1,8 @@
 //! What devices did and when: loads, runs and every op of them, with the memory meanwhile.
 //!
-//! Recording is for the whole process. It begins with [`start`]; devices opened after that time each
-//! of their runs op by op, which costs some speed. Where nobody called it, devices are not wrapped
-//! and nothing is recorded.
+//! Recording is for the whole process. It begins with [`start`]; devices opened after that time
+//! each of their runs op by op, which costs some speed. Where nobody called it, devices are not
+//! wrapped and nothing is recorded.
 
 use crate::Stage;
 use crate::device::resident_bytes;

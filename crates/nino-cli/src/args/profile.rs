@@ -49,7 +49,7 @@ const REPLAY_EXAMPLES: &str = "\
 Examples:
   # Every stage of a run as a file in the folder captured, or in one that is named
   NINO_CAPTURE=1 nino generate a smiling sun
-  NINO_CAPTURE=/tmp/sun nino generate a smiling sun
+  NINO_CAPTURE=stages nino generate a smiling sun
   # The same again on another device
   nino replay captured --device gpu
 

@@ -1,5 +1,5 @@
-//! `nino bench compare`: two documents of a bench, row by row, and whether their rows differ by more
-//! than chance.
+//! `nino bench compare`: two documents of a bench, row by row, and whether their rows differ by
+//! more than chance.
 
 use crate::args::BenchCompareArgs;
 use crate::failure::Usage;

@@ -1,5 +1,5 @@
-//! Settings under the names that earlier programs for these cards used: a config file may have them,
-//! and each says what it means here. What means nothing is accepted, since old files have it.
+//! Settings under the names that earlier programs for these cards used: a config file may have
+//! them, and each says what it means here. What means nothing is accepted, since old files have it.
 
 /// A key of an earlier program.
 pub(crate) struct OldKey {
