@@ -1,10 +1,11 @@
 //! Tokens in chunks of the encoder's length: start, up to 75 of the prompt's, end, padding. T5 has
-//! no start and one chunk of any length.
+//! no start and one chunk of any length, and language models neither start nor end.
 
 #[cfg(test)]
 mod tests;
 
 use crate::bpe::Bpe;
+use crate::byte_bpe::ByteBpe;
 use crate::error::Error;
 use crate::prompt::{self, Run};
 use crate::unigram::Unigram;
@@ -25,6 +26,12 @@ impl Tokenizer for Bpe {
     }
 }
 
+impl Tokenizer for ByteBpe {
+    fn ids(&self, text: &str) -> Vec<u32> {
+        self.encode(text)
+    }
+}
+
 impl Tokenizer for Unigram {
     fn ids(&self, text: &str) -> Vec<u32> {
         self.encode(text)
@@ -35,7 +42,7 @@ impl Tokenizer for Unigram {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub start: Option<u32>,
-    pub end: u32,
+    pub end: Option<u32>,
     pub pad: u32,
     /// The tokens of a chunk, start and end included; `None` for one chunk of any length, where
     /// `BREAK` is a word like others. Fewer than 3 leave no room, and count as 3.
@@ -44,6 +51,15 @@ pub struct Layout {
     pub min_length: usize,
     /// Whether the empty prompt that weights are measured from has an end.
     pub empty_ends: bool,
+    /// What a language model is told around the prompt, which then has no weights.
+    pub chat: Option<Chat>,
+}
+
+/// The turns of a conversation, of which the prompt is a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chat {
+    pub before: &'static str,
+    pub after: &'static str,
 }
 
 /// A prompt for one encoder.
@@ -58,7 +74,8 @@ pub struct Tokens {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
     pub tokens: Vec<Token>,
-    /// The first end token's place, where CLIP's pooled output is read.
+    /// The first end token's place, where CLIP's pooled output is read. Without an end token it is
+    /// the last place before the padding.
     pub end: usize,
 }
 
@@ -83,11 +100,12 @@ impl Layout {
     pub fn new(bpe: &Bpe, max_length: usize) -> Layout {
         Layout {
             start: Some(bpe.start()),
-            end: bpe.end(),
+            end: Some(bpe.end()),
             pad: bpe.end(),
             max_length: Some(max_length),
             min_length: max_length.max(3),
             empty_ends: true,
+            chat: None,
         }
     }
 
@@ -95,11 +113,12 @@ impl Layout {
     pub fn clip_l() -> Layout {
         Layout {
             start: Some(49406),
-            end: 49407,
+            end: Some(49407),
             pad: 49407,
             max_length: Some(77),
             min_length: 77,
             empty_ends: true,
+            chat: None,
         }
     }
 
@@ -120,11 +139,12 @@ impl Layout {
     pub fn t5_flux() -> Layout {
         Layout {
             start: None,
-            end: 1,
+            end: Some(1),
             pad: 0,
             max_length: None,
             min_length: 256,
             empty_ends: true,
+            chat: None,
         }
     }
 
@@ -145,9 +165,37 @@ impl Layout {
         }
     }
 
+    /// Qwen3 as Z-Image was trained with it: nothing but the question.
+    pub fn qwen3_z_image() -> Layout {
+        Layout {
+            start: None,
+            end: None,
+            pad: 151_643,
+            max_length: None,
+            min_length: 1,
+            empty_ends: false,
+            chat: Some(Chat {
+                before: "<|im_start|>user\n",
+                after: "<|im_end|>\n<|im_start|>assistant\n",
+            }),
+        }
+    }
+
+    /// Qwen3 as Flux.2 klein was trained with it: at least 512 tokens, and no thoughts.
+    pub fn qwen3_klein() -> Layout {
+        Layout {
+            min_length: 512,
+            chat: Some(Chat {
+                before: "<|im_start|>user\n",
+                after: "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+            }),
+            ..Layout::qwen3_z_image()
+        }
+    }
+
     /// The empty prompt of `length` tokens: what weights are measured from.
     pub fn empty(&self, length: usize) -> Vec<u32> {
-        let end = self.empty_ends.then_some(self.end);
+        let end = self.end.filter(|_| self.empty_ends);
         let mut ids: Vec<u32> = self.start.into_iter().chain(end).collect();
         ids.resize(length.max(ids.len()), self.pad);
         ids
@@ -185,8 +233,14 @@ pub fn tokenize(
 ) -> Result<Tokens, Error> {
     let mut missing = Vec::new();
     let mut filler = Filler::new(layout);
-    let breaks = layout.max_length.is_some();
-    for run in prompt::parse(prompt, breaks, &|name| n_vectors(name).is_some())? {
+    let exists = |name: &str| n_vectors(name).is_some();
+    let runs = match &layout.chat {
+        Some(Chat { before, after }) => {
+            prompt::without_weights(&format!("{before}{prompt}{after}"), &exists)
+        }
+        None => prompt::parse(prompt, layout.max_length.is_some(), &exists)?,
+    };
+    for run in runs {
         match run {
             Run::Text { text, weight } => {
                 let token = |id| Token {
@@ -254,15 +308,15 @@ impl<'a> Filler<'a> {
     fn next_chunk(&mut self) {
         let start = self.layout.start.map(Layout::token).into_iter().collect();
         let mut tokens: Vec<Token> = std::mem::replace(&mut self.open, start);
-        tokens.push(Layout::token(self.layout.end));
+        tokens.extend(self.layout.end.map(Layout::token));
         let filled = tokens.len().max(self.layout.min_length);
         tokens.resize(filled, Layout::token(self.layout.pad));
-        let end = Piece::Id(self.layout.end);
-        let end = tokens.iter().position(|t| t.piece == end);
-        self.done.push(Chunk {
-            end: end.expect("an end token was pushed"),
-            tokens,
-        });
+        let place = |id: u32| tokens.iter().position(|t| t.piece == Piece::Id(id));
+        let end = match self.layout.end {
+            Some(end) => place(end).expect("an end token was pushed"),
+            None => place(self.layout.pad).unwrap_or(filled).saturating_sub(1),
+        };
+        self.done.push(Chunk { tokens, end });
     }
 
     /// Gives the chunks, without an empty one that a last `BREAK` opened.

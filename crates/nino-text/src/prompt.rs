@@ -50,6 +50,16 @@ pub(crate) fn parse(
     Ok(runs)
 }
 
+/// Reads a prompt whose parentheses are text, and `\(` the same as `(`.
+pub(crate) fn without_weights(prompt: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Run> {
+    let text = prompt.replace("\\(", "(").replace("\\)", ")");
+    let mut runs = Vec::new();
+    for word in embeddings(&text) {
+        self::word(word, 1.0, exists, &mut runs);
+    }
+    runs
+}
+
 fn word(word: &str, weight: f32, exists: &dyn Fn(&str) -> bool, runs: &mut Vec<Run>) {
     let text = |text: String| Run::Text { text, weight };
     let Some(named) = word.strip_prefix(EMBEDDING) else {

@@ -1,7 +1,8 @@
 //! Where vocabularies come from: CLIP's, built in, or a model's own `vocab.json` and `merges.txt`.
 
-use super::{Bpe, Merge};
+use super::Bpe;
 use crate::error::Error;
+use crate::merges::{Merge, Merges};
 use std::collections::HashMap;
 
 const START: &str = "<|startoftext|>";
@@ -76,11 +77,11 @@ impl Bpe {
     }
 }
 
-fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<HashMap<(u32, u32), Merge>, Error> {
+fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<Merges, Error> {
     let text = std::str::from_utf8(text).map_err(|e| Error::MergesEncoding {
         valid: e.valid_up_to(),
     })?;
-    let mut merges = HashMap::new();
+    let mut merges = Merges::new();
     for (i, row) in text.lines().enumerate() {
         if row.is_empty() || (i == 0 && row.starts_with("#version")) {
             continue;
@@ -111,7 +112,7 @@ fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<HashMap<(u32, u32
 
 /// Each byte with the printable character that stands for it in vocabulary files, in CLIP's order:
 /// the printable Latin-1 bytes as themselves, then the others as U+0100 and up.
-fn byte_symbols() -> impl Iterator<Item = (u8, char)> {
+pub(crate) fn byte_symbols() -> impl Iterator<Item = (u8, char)> {
     let plain = |b: &u8| matches!(b, 33..=126 | 161..=172 | 174..=255);
     let others = (0..=255u8).filter(move |b| !plain(b));
     let others = others.zip('\u{100}'..);

@@ -10,5 +10,6 @@
 mod golden;
 mod prompts;
 mod properties;
+mod qwen;
 mod t5;
 mod tokens;

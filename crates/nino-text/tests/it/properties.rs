@@ -65,7 +65,7 @@ proptest! {
             prop_assert!(n <= max_length.max(3));
             prop_assert!(!pad_to_max || n == max_length.max(3));
             prop_assert_eq!(&chunk.tokens[0].piece, &Piece::Id(49406));
-            prop_assert_eq!(&chunk.tokens[chunk.end].piece, &Piece::Id(layout.end));
+            prop_assert_eq!(&chunk.tokens[chunk.end].piece, &Piece::Id(layout.end.unwrap()));
             prop_assert!(chunk.tokens.iter().all(|t| t.weight.is_finite()));
         }
     }
