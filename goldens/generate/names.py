@@ -13,9 +13,11 @@ import oracle  # noqa: E402, F401
 import comfy.clip_model  # noqa: E402
 import comfy.ops  # noqa: E402
 import torch  # noqa: E402
+import comfy.text_encoders.llama  # noqa: E402
 import comfy.text_encoders.t5  # noqa: E402
 from comfy.ldm.chroma.model import Chroma  # noqa: E402
 from comfy.ldm.flux.model import Flux  # noqa: E402
+from comfy.ldm.lumina.model import NextDiT  # noqa: E402
 from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
 from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
 from comfy.ldm.wan.model import VaceWanModel, WanModel  # noqa: E402
@@ -76,6 +78,26 @@ def t5(prefix, kind="t5", vocab=32128):
     return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
 
 
+def qwen3(prefix, **sizes):
+    m = comfy.text_encoders.llama.Qwen3_4B(sizes, None, "meta", OPS)
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def z_image(dim, heads, context, layers):
+    m = NextDiT(in_channels=16, dim=dim, n_heads=heads, n_layers=layers, cap_feat_dim=context, axes_dims=[32, 48, 48],
+                ffn_dim_multiplier=8.0 / 3.0, qk_norm=True, z_image_modulation=True, pad_tokens_multiple=32,
+                operations=OPS, device="meta")  # fmt: skip
+    return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def klein(dim, heads, context, depth, guidance=False):
+    m = Flux(in_channels=128, out_channels=128, hidden_size=dim, mlp_ratio=3.0, num_heads=heads, depth=depth[0],
+             depth_single_blocks=depth[1], axes_dim=[32, 32, 32, 32], theta=2000, patch_size=1, qkv_bias=False,
+             context_in_dim=context, txt_ids_dims=[3], vec_in_dim=None, guidance_embed=guidance,
+             global_modulation=True, mlp_silu_act=True, ops_bias=False, operations=OPS, device="meta")  # fmt: skip
+    return scales({f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()})
+
+
 def wan(n_in=16, n_out=16, layers=2, vace=False, **more):
     """The transformer with a narrow text, and heads as wide as ComfyUI takes for granted."""
     sizes = dict(in_dim=n_in, out_dim=n_out, dim=256, ffn_dim=384, num_heads=2, num_layers=layers, text_dim=64,
@@ -116,6 +138,10 @@ XL_TEXT = ("conditioner.embedders.0.transformer.", "conditioner.embedders.1.mode
 SMALL_VAE = vae(32, [1, 2, 4, 4])
 FLUX_VAE = vae(32, [1, 2, 4, 4], 16, "vae.")
 T5_TEXT = "text_encoders.t5xxl.transformer."
+QWEN3_TEXT = "text_encoders.qwen3_4b.transformer."
+# The layers that klein looks at are fixed: 9, 18 and 27.
+SMALL_QWEN3 = dict(hidden_size=64, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1)
+FLUX2_VAE = vae(32, [1, 2, 4, 4], 32, "vae.") | {f"vae.bn.{n}": (128,) for n in ("running_mean", "running_var")}
 MODELS = {
     "sd15": unet(320, [1, 2, 4, 4], [1, 1, 1, 0], 768, 1) | vae(128, [1, 2, 4, 4]) | clip(SD1_TEXT, 768, 12, 3072),
     "sdxl": unet(320, [1, 2, 4], [0, 2, 10], 2048, None, 2816, True)
@@ -128,6 +154,10 @@ MODELS = {
     | SMALL_VAE | open_clip("conditioner.embedders.0.model.", 1280, 3, 256),
     "tiny_flux": flux(True) | FLUX_VAE | clip("text_encoders.clip_l.transformer.", 768, 3, 256) | t5(T5_TEXT),
     "tiny_chroma": chroma() | FLUX_VAE | t5(T5_TEXT),
+    "tiny_z_image": z_image(256, 2, 64, 2) | FLUX_VAE | qwen3(QWEN3_TEXT, num_hidden_layers=4, **SMALL_QWEN3),
+    "wide_z_image": z_image(3840, 30, 2560, 2) | qwen3(QWEN3_TEXT, num_hidden_layers=3),
+    "tiny_klein": klein(256, 2, 192, (2, 2)) | FLUX2_VAE | qwen3(QWEN3_TEXT, num_hidden_layers=28, **SMALL_QWEN3),
+    "wide_klein": klein(3072, 24, 7680, (2, 2)),
     "tiny_wan": wan() | wan_vae(8) | t5("text_encoders.umt5xxl.transformer.", "umt5", 512),
     "tiny_wan_low": wan(layers=3),
     "tiny_wan_i2v": wan(36, model_type="i2v"),

@@ -73,7 +73,8 @@ def scale(name, shape):
         return 0.0, 0.5
     fan = math.prod(shape[1:])
     branch = re.search(
-        r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2|attn\.proj|mlp\.2|linear2|SelfAttention\.[qo]|Dense\.wo|_attn\.o\.|ffn\.2",
+        r"out_layers\.3|to_out|proj_out|net\.2|fc2|c_proj|out_proj|conv2|attn\.proj|mlp\.2|linear2|SelfAttention\.[qo]|Dense\.wo|_attn\.o\.|ffn\.2"
+        r"|o_proj|down_proj|attention\.out|feed_forward\.w2",
         name,
     )
     return 0.0, (0.3 if branch else 1.0) / math.sqrt(fan)

@@ -1,10 +1,11 @@
 """Writes names/*.txt: names and shapes of models as diffusers 0.42.0 and transformers 5.17.0 have them.
 
 Lines are `name shape`; `{a-b}` stands for every number from a to b. No weights are made (meta device).
-Run from this folder: python names.py
+Run from this folder: python names.py [model ...]
 """
 
 import os
+import sys
 
 import diffusers
 import torch
@@ -56,6 +57,7 @@ MODELS = {
     "flux_dev": lambda: diffusers.FluxTransformer2DModel(guidance_embeds=True),
     "flux_schnell": lambda: diffusers.FluxTransformer2DModel(guidance_embeds=False),
     "chroma": lambda: diffusers.ChromaTransformer2DModel(),
+    "z_image": lambda: diffusers.ZImageTransformer2DModel(),
     "wan21_t2v_1b": lambda: wan(1536, 8960, 30, 12, 16, 16),
     "wan21_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16, 1280),
     "wan22_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16),
@@ -74,6 +76,9 @@ MODELS = {
     "clip_g": lambda: clip(1280, 32, 20, True),
     "t5_xxl": lambda: transformers.T5EncoderModel(transformers.T5Config(vocab_size=32128, **T5)),
     "umt5_xxl": lambda: transformers.UMT5EncoderModel(transformers.UMT5Config(vocab_size=256384, **T5)),
+    "qwen3_4b": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32,
+        num_key_value_heads=8, head_dim=128, tie_word_embeddings=False)),
 }
 
 
@@ -99,7 +104,8 @@ def fold(rows):
 
 if __name__ == "__main__":
     os.makedirs("names", exist_ok=True)
-    for model, make in MODELS.items():
+    for model in sys.argv[1:] or MODELS:
+        make = MODELS[model]
         with torch.device("meta"):
             state = make().state_dict()
         # Files keep this prefix, whatever the module tree of the day.

@@ -80,7 +80,8 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
             }];
         }
         EngineError::NotAnEncoder { .. } => {
-            "--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G or T5; `nino inspect` says what a file is"
+            "--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G, T5 or Qwen3; `nino inspect` says what a \
+             file is"
         }
         EngineError::MissingVae { family, .. } => {
             return vec![format!("give --vae FILE, a VAE of {family} or its TAESD")];
@@ -90,7 +91,8 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
              differs"
         }
         EngineError::NoUnet { .. } => {
-            "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1 and Chroma"
+            "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1, Chroma, \
+             Z-Image and Flux.2 klein"
         }
         EngineError::NoPart { vae, .. } if is_builtin(vae) => {
             "the built-in model starts from latents, not from pictures: keep one with --save-latent \

@@ -65,6 +65,31 @@ pub(crate) fn short_names() -> Vec<(String, String)> {
     each.collect()
 }
 
+/// The files of a short name beside the model that it stands for, as the library finds them.
+#[derive(Debug, Default)]
+pub(crate) struct PartFiles {
+    pub(crate) clip: Vec<PathBuf>,
+    pub(crate) vae: Option<PathBuf>,
+}
+
+/// The other files of a short name: those in folders of text encoders and VAEs. None of any other
+/// name.
+pub(crate) fn parts_of(name: &str) -> PartFiles {
+    let mut parts = PartFiles::default();
+    let Some(alias) = Alias::find(name).filter(|alias| alias.runs) else {
+        return parts;
+    };
+    for file in alias.files.iter().skip(1) {
+        let full = PathBuf::from(format!("{}/{file}", alias.repo));
+        if file.contains("text_encoders/") {
+            parts.clip.push(full);
+        } else if file.contains("vae/") {
+            parts.vae = Some(full);
+        }
+    }
+    parts
+}
+
 /// Whether `nino pull` knows a model by this name.
 pub(crate) fn is_short_name(name: &str) -> bool {
     Alias::find(name).is_some_and(|alias| alias.runs)

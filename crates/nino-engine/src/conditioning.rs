@@ -185,7 +185,9 @@ impl Conditioning {
                 let last = self.references.len().saturating_sub(1);
                 &self.references[last..]
             }
-            Denoiser::Unet(_) | Denoiser::Flux(_) => &self.references,
+            Denoiser::Unet(_) | Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_) => {
+                &self.references
+            }
         }
     }
 

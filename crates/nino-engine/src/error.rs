@@ -5,8 +5,8 @@ use crate::device::DeviceError;
 use crate::media::MediaError;
 use nino_dtype::DType;
 use nino_graph::{ExecError, GraphError, PlanError};
-use nino_models::Encoder;
 use nino_models::latent::LatentFormat;
+use nino_models::{Encoder, llm};
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -196,6 +196,8 @@ pub enum EngineError {
     },
     #[error("a mask needs a picture or a latent that it is a mask of")]
     MaskAlone,
+    #[error("{model} looks at no other pictures, and {given} were given")]
+    NoReferences { model: String, given: usize },
     #[error("the latent holds {found} pictures, {wanted} are asked for")]
     LatentBatch { found: usize, wanted: usize },
     #[error(
@@ -381,6 +383,7 @@ impl EngineError {
             | EngineError::ControlNetVae { .. }
             | EngineError::ControlNetArea { .. }
             | EngineError::MaskAlone
+            | EngineError::NoReferences { .. }
             | EngineError::LatentBatch { .. }
             | EngineError::EditMask { .. }
             | EngineError::ConditioningLength { .. }
@@ -444,6 +447,7 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::Clip(other) => format!("a CLIP of width {other}"),
         Encoder::T5 => "T5-XXL".to_owned(),
         Encoder::Umt5 => "UMT5-XXL".to_owned(),
+        Encoder::Llm(llm::Kind::Qwen3) => "Qwen3".to_owned(),
     };
     let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {

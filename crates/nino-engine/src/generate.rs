@@ -134,8 +134,12 @@ fn with_plans<T>(
     plan_decode(store, &model.vae, request.latent_size(model), &decode)?;
 
     let started = Instant::now();
-    let prompts = encode_prompts(store, model, request, control)?;
+    let mut prompts = encode_prompts(store, model, request, control)?;
     let text_time = started.elapsed();
+    let references = start::references(store, model, request, control)?;
+    for prompt in [&mut prompts.positive, &mut prompts.negative] {
+        prompt.references.clone_from(&references);
+    }
 
     let ready = Ready {
         passes: Passes::plan(store, model, request, &prompts)?,

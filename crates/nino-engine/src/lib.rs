@@ -69,7 +69,7 @@ pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
-pub use nino_sample::model::flux_mu;
+pub use nino_sample::model::{flux_mu, flux2_mu};
 pub use nino_sample::schedule;
 pub use nino_sample::{
     Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, Labelled,

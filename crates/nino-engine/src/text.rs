@@ -7,6 +7,7 @@ use crate::store::TextKey;
 use crate::{Conditioning, Control, Encoder, EngineError, Stage, Store, TextEncoders};
 use inversion::Inversions;
 pub use inversion::embedding_size;
+use nino_models::llm;
 use nino_text::{Tokens, tokenize};
 use std::path::PathBuf;
 
@@ -129,7 +130,7 @@ fn encode(
         let outputs = encoder::run(store, text, i, &tokens, &inversions, beside, control)?;
         for (at, output) in outputs.into_iter().enumerate() {
             if text.gives_context(i) {
-                contexts[at].push((encoder.config.width(), output.hidden));
+                contexts[at].push((text.width(i), output.hidden));
             }
             // The last, widest encoder's is the one that counts.
             if !output.pooled.is_empty() {
@@ -186,6 +187,7 @@ fn inversion_key(encoder: Encoder) -> &'static str {
         Encoder::Clip(_) => "clip_g",
         Encoder::T5 => "t5xxl",
         Encoder::Umt5 => "umt5xxl",
+        Encoder::Llm(llm::Kind::Qwen3) => "qwen3_4b",
     }
 }
 

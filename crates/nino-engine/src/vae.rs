@@ -12,6 +12,9 @@ use nino_weights::{Entry, TensorReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Channels of Flux.2's latents before they are packed.
+const PACKED: usize = 32;
+
 /// The epsilon of Flux.2's batch norm, whose statistics normalize packed latents.
 const BN_EPS: f32 = 1e-4;
 
@@ -214,7 +217,9 @@ impl VaeFile {
                 let std = var.iter().map(|v| (v + BN_EPS).sqrt()).collect();
                 Some((mean, std))
             }
-            (Vae::Taesd(t), _) if t.config.latent_channels == 32 => None,
+            (Vae::Taesd(t), _) if t.config.latent_channels == PACKED => None,
+            // A description has no statistics.
+            (Vae::Kl(c), _) if c.z_channels == PACKED => None,
             _ => return Ok(None),
         };
         Ok(Some(Packing { side: 2, stats }))

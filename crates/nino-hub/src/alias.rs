@@ -146,7 +146,7 @@ const TABLE: &[Alias] = &[
         about: "Z-Image turbo with its encoder and VAE, in 8 steps",
         use_as: UseAs::Model,
         size: 20_800_000_000,
-        runs: false,
+        runs: true,
     },
     Alias {
         name: "wan2.2-5b",

@@ -5,7 +5,7 @@
 //! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
-use crate::{ControlNet, Find, Params, flux, unet, wan_transformer};
+use crate::{ControlNet, Find, Params, flux, flux2, unet, wan_transformer, z_image};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -14,7 +14,9 @@ use nino_graph::{Graph, GraphError, Node, Shape};
 pub enum Denoiser {
     Unet(unet::Config),
     Flux(flux::Config),
+    Flux2(flux2::Config),
     Wan(wan_transformer::Config),
+    ZImage(z_image::Config),
 }
 
 /// What a graph of a denoiser is recorded for.
@@ -127,7 +129,9 @@ impl Denoiser {
     pub fn detect(find: &Find) -> Option<Denoiser> {
         let unet = unet::Config::detect(find).map(Denoiser::Unet);
         unet.or_else(|| flux::Config::detect(find).map(Denoiser::Flux))
+            .or_else(|| flux2::Config::detect(find).map(Denoiser::Flux2))
             .or_else(|| wan_transformer::Config::detect(find).map(Denoiser::Wan))
+            .or_else(|| z_image::Config::detect(find).map(Denoiser::ZImage))
     }
 
     pub fn wants(&self) -> Wants {
@@ -158,6 +162,21 @@ impl Denoiser {
                 image: None,
                 control: None,
             },
+            Denoiser::Flux2(c) => Wants {
+                channels: c.channels,
+                frames: false,
+                context: c.context_dim,
+                label: None,
+                guidance: if c.guidance {
+                    Guidance::Number(3.5)
+                } else {
+                    Guidance::None
+                },
+                extra: 0,
+                frame_times: false,
+                image: None,
+                control: None,
+            },
             Denoiser::Wan(c) => Wants {
                 channels: c.out_channels,
                 frames: true,
@@ -168,6 +187,17 @@ impl Denoiser {
                 frame_times: c.has_frame_times(),
                 image: c.image.map(|i| i.width),
                 control: c.vace.map(|v| v.in_channels),
+            },
+            Denoiser::ZImage(c) => Wants {
+                channels: c.channels,
+                frames: false,
+                context: c.cap_dim,
+                label: None,
+                guidance: Guidance::None,
+                extra: 0,
+                frame_times: false,
+                image: None,
+                control: None,
             },
         }
     }
@@ -288,6 +318,16 @@ impl Denoiser {
                 }
                 flux::flux(g, params, config, inputs, &added)
             }
+            Denoiser::Flux2(config) => {
+                let inputs = flux2::Inputs {
+                    x,
+                    t,
+                    context,
+                    guidance,
+                    references: &references,
+                };
+                flux2::transformer(g, params, config, inputs)
+            }
             Denoiser::Wan(config) => {
                 let inputs = wan_transformer::Inputs {
                     x: seen,
@@ -298,6 +338,10 @@ impl Denoiser {
                     controls: &controls,
                 };
                 wan_transformer::transformer(g, params, config, inputs)
+            }
+            Denoiser::ZImage(config) => {
+                let inputs = z_image::Inputs { x, t, context };
+                z_image::transformer(g, params, config, inputs)
             }
         };
         DenoiserGraph {
@@ -327,10 +371,11 @@ impl Denoiser {
     }
 
     /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to. Wan looks at the last one, a frame of the clip's size.
+    /// trained to, and Flux.2. Wan looks at the last one, a frame of the clip's size.
     pub fn takes_references(&self) -> bool {
         match self {
-            Denoiser::Unet(_) => false,
+            Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
+            Denoiser::Flux2(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
         }
@@ -341,7 +386,7 @@ impl Denoiser {
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
-            Denoiser::Flux(_) | Denoiser::Wan(_) => true,
+            Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::Wan(_) | Denoiser::ZImage(_) => true,
         }
     }
 }

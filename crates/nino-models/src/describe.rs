@@ -4,7 +4,7 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, t5, unet, upscaler,
+    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, t5, unet, upscaler,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -19,6 +19,7 @@ pub enum Network {
     ClipText(clip::Config),
     ClipVision(clip_vision::Config),
     T5(t5::Config),
+    Llm(llm::Config),
     Vae(Vae),
     Upscaler(Upscaler),
 }
@@ -57,8 +58,8 @@ impl Network {
     /// Whether this crate has a model of the network.
     pub fn is_written(net: Net) -> bool {
         match net {
-            Net::Unet | Net::Flux | Net::Wan => true,
-            Net::ClipText | Net::ClipVision | Net::T5 => true,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => true,
+            Net::ClipText | Net::ClipVision | Net::T5 | Net::Llm => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet => true,
             Net::Rrdb | Net::Srvgg => true,
@@ -69,9 +70,12 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux | Net::Wan => Denoiser::detect(find).map(Network::Denoiser),
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => {
+                Denoiser::detect(find).map(Network::Denoiser)
+            }
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
             Net::T5 => t5::Config::detect(find).map(Network::T5),
+            Net::Llm => llm::Config::detect(find).map(Network::Llm),
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => {
                 Vae::detect(find).map(Network::Vae)
             }
@@ -97,6 +101,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         }
         Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
+        Network::Llm(c) => Ok(parameters(&llm_graph(c)?, Need::Always).collect()),
         Network::Vae(vae) => vae_tensors(vae),
         Network::Upscaler(u) => Ok(parameters(&upscaler_graph(u)?, Need::Always).collect()),
     }
@@ -143,7 +148,10 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
             groups: 1,
             ..c.clone()
         }),
-        other @ (Denoiser::Flux(_) | Denoiser::Wan(_)) => other.clone(),
+        other @ (Denoiser::Flux(_)
+        | Denoiser::Flux2(_)
+        | Denoiser::Wan(_)
+        | Denoiser::ZImage(_)) => other.clone(),
     };
     // A Wan transformer has layers for a frame to look at, which every other input goes without.
     let looks_at = matches!(&denoiser, Denoiser::Wan(c) if c.reference.is_some());
@@ -263,6 +271,21 @@ fn upscaler_graph(upscaler: &Upscaler) -> Result<Graph, GraphError> {
     let channels = upscaler.shape(whole).channels;
     let x = g.input("x", [1, SIDE, SIDE, channels], DType::F32);
     upscaler.record(&mut g, &p, whole, x);
+    g.finish()
+}
+
+fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let ids = g.input("ids", [1, 1], DType::I32);
+    let mask = g.input("mask", [1, 1, 1, 1], DType::F32);
+    let x = llm::embed(&mut g, &p, c, ids, DType::F32);
+    let last = llm::Want {
+        taps: &[c.n_layers],
+        mask,
+    };
+    let x = llm::encoder(&mut g, &p, c, x, &last);
+    llm::final_norm(&mut g, &p, c, x);
     g.finish()
 }
 

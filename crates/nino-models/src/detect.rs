@@ -98,7 +98,9 @@ impl Report {
             Some((_, Net::Unet)) => "sd1",
             Some((_, Net::Flux)) => "flux",
             Some((_, Net::Wan)) => "wan",
+            Some((_, Net::ZImage)) => "lumina2",
             Some((_, Net::T5)) => "t5encoder",
+            Some((_, Net::Llm)) => "qwen3",
             _ => "unknown",
         }
     }

@@ -5,6 +5,7 @@ use crate::clip;
 use crate::denoiser::Denoiser;
 use crate::flux::Modulation;
 use crate::latent::LatentFormat;
+use crate::llm;
 
 /// Models that are prompted and sampled alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,10 +17,14 @@ pub enum Family {
     /// Flux.1, guided or not.
     Flux,
     Chroma,
+    /// Flux.2 klein, 4B and 9B.
+    Klein,
     /// Wan 2.1, and the two experts of 2.2.
     Wan,
     /// Wan 2.2 5B, which has a latent space of its own.
     Wan5B,
+    /// Z-Image, Turbo and base.
+    ZImage,
     /// The model in the box.
     Emoji,
 }
@@ -49,6 +54,8 @@ pub enum Encoder {
     T5,
     /// Its multilingual kin.
     Umt5,
+    /// A language model, of the width that the model's context has.
+    Llm(llm::Kind),
 }
 
 /// What the label vector is made of.
@@ -123,6 +130,19 @@ const WAN_5B: Facts = Facts {
     size: 704,
     ..WAN
 };
+const Z_IMAGE: Facts = Facts {
+    name: "Z-Image",
+    encoders: &[Encoder::Llm(llm::Kind::Qwen3)],
+    layer: 2,
+    norm: false,
+    label: Label::None,
+    ..FLUX
+};
+const KLEIN: Facts = Facts {
+    name: "Flux.2 klein",
+    latent: "flux2",
+    ..Z_IMAGE
+};
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
     latent: "nino",
@@ -131,8 +151,11 @@ const EMOJI: Facts = Facts {
     ..SD1
 };
 
+/// The layers of Qwen3 whose inputs condition Flux.2 klein.
+const KLEIN_TAPS: [usize; 3] = [9, 18, 27];
+
 impl Family {
-    pub const ALL: [Family; 9] = [
+    pub const ALL: [Family; 11] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
@@ -141,6 +164,8 @@ impl Family {
         Family::Chroma,
         Family::Wan,
         Family::Wan5B,
+        Family::ZImage,
+        Family::Klein,
         Family::Emoji,
     ];
 
@@ -164,6 +189,9 @@ impl Family {
                 48 => Some(Family::Wan5B),
                 _ => None,
             },
+            (Denoiser::ZImage(_), ..) => Some(Family::ZImage),
+            // Flux.2 dev takes guidance as an input; its text encoder is not supported.
+            (Denoiser::Flux2(c), ..) => (!c.guidance).then_some(Family::Klein),
         }
     }
 
@@ -183,6 +211,8 @@ impl Family {
             Family::Chroma => &CHROMA,
             Family::Wan => &WAN,
             Family::Wan5B => &WAN_5B,
+            Family::ZImage => &Z_IMAGE,
+            Family::Klein => &KLEIN,
             Family::Emoji => &EMOJI,
         }
     }
@@ -229,6 +259,21 @@ impl Family {
                 Label::Sizes | Label::Score => clip::Pooled::Projected,
             },
         }
+    }
+
+    /// The layers of a language model whose inputs, concatenated, condition this family. `skip`
+    /// replaces the family's own layer; it counts from the last, which is 1.
+    pub fn taps(self, c: &llm::Config, skip: Option<usize>) -> Vec<usize> {
+        if self == Family::Klein {
+            return KLEIN_TAPS.to_vec();
+        }
+        let skip = skip.filter(|&n| n <= c.n_layers);
+        vec![
+            c.n_layers + 1
+                - skip
+                    .unwrap_or(self.facts().layer)
+                    .clamp(1, c.n_layers.max(1)),
+        ]
     }
 }
 

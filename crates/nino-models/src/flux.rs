@@ -22,7 +22,8 @@ pub use config::{Config, Modulation};
 pub use control::{ControlConfig, Hint, Residuals, control};
 
 use crate::Params;
-use block::{Attended, double_block, modulated, single_block};
+use block::{Attended, double_block, single_block};
+pub(crate) use block::{gated_add, modulated};
 use modulation::{DoubleMods, Mod, Modulations};
 use nino_graph::{Graph, Node};
 use positions::Grid;

@@ -14,8 +14,10 @@ pub mod detect;
 mod difference;
 mod family;
 pub mod flux;
+pub mod flux2;
 pub mod kl;
 pub mod latent;
+pub mod llm;
 mod open;
 mod params;
 mod stream;
@@ -28,6 +30,7 @@ mod vae;
 pub mod wan;
 pub mod wan_transformer;
 mod weights;
+pub mod z_image;
 
 pub use control::{ControlInputs, ControlNet, Controlled, HINT_SCALE, HintKind};
 pub use denoiser::{CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, Wants};

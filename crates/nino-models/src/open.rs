@@ -111,6 +111,7 @@ pub fn open_vae(
         | Network::ClipText(_)
         | Network::ClipVision(_)
         | Network::T5(_)
+        | Network::Llm(_)
         | Network::Upscaler(_) => None,
     }))
 }
@@ -162,9 +163,9 @@ fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
         Net::ControlNet => "ControlNet",
-        Net::Flux | Net::Wan => "transformer",
+        Net::Flux | Net::Wan | Net::ZImage => "transformer",
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
-        Net::ClipText | Net::T5 => "text encoder",
+        Net::ClipText | Net::T5 | Net::Llm => "text encoder",
         Net::ClipVision => "image encoder",
         Net::Rrdb | Net::Srvgg => "upscaler",
     }

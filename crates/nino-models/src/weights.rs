@@ -2,7 +2,7 @@
 
 use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
-use crate::t5;
+use crate::{llm, t5};
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
@@ -333,7 +333,12 @@ fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
 
 /// Whether rows are picked from a weight by number, instead of its being multiplied.
 pub fn is_table(name: &str) -> bool {
-    let tables = ["embedding", t5::TOKENS, "relative_attention_bias"];
+    let tables = [
+        "embedding",
+        llm::TOKENS,
+        t5::TOKENS,
+        "relative_attention_bias",
+    ];
     tables.iter().any(|table| name.contains(table))
 }
 

@@ -269,6 +269,19 @@ pub fn flux_mu(width: usize, height: usize, max: f64, base: f64) -> f64 {
     tokens * slope + base - slope * 256.0
 }
 
+/// Flux.2's shift for a picture of so many tokens in so many steps: a line over the steps, between
+/// two lines over the tokens that were fitted for 10 and 200 steps. Large pictures take the second
+/// alone.
+pub fn flux2_mu(tokens: usize, steps: usize) -> f64 {
+    let at_200 = 0.000_169_27 * tokens as f64 + 0.456_666_66;
+    if tokens > 4300 {
+        return at_200;
+    }
+    let at_10 = 8.738_095_24e-5 * tokens as f64 + 1.898_333_33;
+    let slope = (at_200 - at_10) / 190.0;
+    slope * steps as f64 + (at_200 - 200.0 * slope)
+}
+
 fn sigmas_of(betas: Betas) -> Vec<f64> {
     let Betas {
         start,

@@ -5,7 +5,7 @@ mod beta;
 
 use crate::Error;
 use crate::exact::{Exact, linspace, pow_all};
-use crate::model::ModelSampling;
+use crate::model::{ModelSampling, flux2_mu};
 use crate::registry::nearest;
 
 /// The largest number of steps, which is ComfyUI's limit.
@@ -133,6 +133,13 @@ fn uniform(model: &ModelSampling, steps: usize, sgm: bool) -> Vec<f32> {
 
 /// What `karras` bends its levels by where nobody says.
 const RHO: f64 = 7.0;
+
+/// Flux.2's own levels for a picture of so many tokens. ComfyUI's `Flux2Scheduler`.
+pub fn flux2(tokens: usize, steps: usize) -> Vec<f32> {
+    let model = ModelSampling::flux(flux2_mu(tokens, steps));
+    let times = linspace(1.0, 0.0, steps + 1);
+    times.into_iter().map(|t| model.sigma(t)).collect()
+}
 
 /// Karras et al. 2022, equation 5, between two noise levels: ComfyUI's `KarrasScheduler`.
 pub fn karras(min: f32, max: f32, steps: usize, rho: f64) -> Vec<f32> {

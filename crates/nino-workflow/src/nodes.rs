@@ -8,6 +8,7 @@ mod control;
 mod custom;
 mod filters;
 mod flux;
+mod flux2;
 mod image;
 mod inpaint;
 mod lanczos;
@@ -32,13 +33,14 @@ mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 27] = [
+static FAMILIES: [&[NodeDef]; 28] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
     conditioning::NODES,
     control::NODES,
     flux::NODES,
+    flux2::NODES,
     inpaint::NODES,
     latent::NODES,
     latent_math::NODES,

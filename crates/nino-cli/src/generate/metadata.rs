@@ -9,10 +9,12 @@ mod tests;
 mod workflow;
 
 use super::from::Flags;
+use super::model::parts;
 use crate::args::{LoraArg, ModelArgs};
+use crate::pull::PartFiles;
 use nino_engine::{Checkpoint, GenerateRequest};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What the request itself does not say.
 pub(super) struct Origin<'a> {
@@ -30,16 +32,17 @@ pub(super) struct Origin<'a> {
 impl Origin<'_> {
     /// Names as ComfyUI's lists have them.
     fn vae(&self) -> Option<String> {
-        self.files.vae.as_deref().map(file_name)
+        self.parts().vae.as_deref().map(file_name)
+    }
+
+    fn parts(&self) -> PartFiles {
+        let model = self.files.model.as_deref();
+        parts(self.files, model.unwrap_or(Path::new("")))
     }
 
     fn clip(&self) -> Vec<String> {
-        self.files
-            .clip
-            .iter()
-            .map(PathBuf::as_path)
-            .map(file_name)
-            .collect()
+        let clip = self.parts().clip;
+        clip.iter().map(|path| file_name(path)).collect()
     }
 
     fn loras(&self) -> impl Iterator<Item = (String, &LoraArg)> {

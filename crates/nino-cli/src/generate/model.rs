@@ -6,6 +6,7 @@ use crate::env::Env;
 use crate::failure::Usage;
 use crate::plural::count;
 use crate::printer;
+use crate::pull::{PartFiles, parts_of};
 use crate::settings::Settings;
 use anyhow::Result;
 use nino_dtype::DType;
@@ -32,12 +33,12 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
     let name = choice.settings.text("model").unwrap_or(BUILTIN);
     let name = args.model.as_deref().unwrap_or(Path::new(name));
     let path = file_of(ModelKind::MODELS, name, env)?;
-    let clip: Result<Vec<_>, _> = args
-        .clip
+    let PartFiles { clip, vae } = parts(args, name);
+    let clip: Result<Vec<_>, _> = clip
         .iter()
         .map(|c| find(ModelKind::TextEncoder, c))
         .collect();
-    let vae = args.vae.as_deref().map(|v| find(ModelKind::Vae, v));
+    let vae = vae.as_deref().map(|v| find(ModelKind::Vae, v));
     let mut model = Checkpoint::open_files(ModelFiles {
         model: &path,
         clip: &clip?,
@@ -68,6 +69,19 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
         model = model.with_prediction(prediction, args.zsnr);
     }
     Ok(model)
+}
+
+/// The text encoders and the VAE that flags name, or that belong to the short name of a model.
+pub(super) fn parts(args: &ModelArgs, model: &Path) -> PartFiles {
+    let own = parts_of(&model.to_string_lossy());
+    PartFiles {
+        clip: if args.clip.is_empty() {
+            own.clip
+        } else {
+            args.clip.clone()
+        },
+        vae: args.vae.clone().or(own.vae),
+    }
 }
 
 /// The model with LoRAs applied, one after the other.

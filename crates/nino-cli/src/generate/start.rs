@@ -29,6 +29,9 @@ pub(super) fn start(
     context: Context<'_>,
     request: &mut GenerateRequest,
 ) -> Result<()> {
+    for path in &args.reference {
+        request.references.push(reference(path, context)?);
+    }
     if let Some(path) = &args.latent {
         return latent(args, path, size, context, request);
     }
@@ -74,6 +77,27 @@ pub(super) fn start(
     Ok(())
 }
 
+/// A picture to look at, as large as the models were trained with and of whole latent pixels.
+fn reference(path: &Path, context: Context<'_>) -> Result<Picture> {
+    let path = &context.env.library().find_input(path);
+    let (picture, _) = load_with_alpha(path, context.limits)?;
+    let (width, height) = reference_size(&picture, context.model.scale());
+    Ok(picture.fitted(width, height))
+}
+
+/// At most so many pixels of a picture to look at.
+const REFERENCE_PIXELS: f64 = 1024.0 * 1024.0;
+
+fn reference_size(picture: &Picture, multiple: usize) -> (usize, usize) {
+    let pixels = (picture.width * picture.height) as f64;
+    let shrunk = (REFERENCE_PIXELS / pixels.max(1.0)).sqrt().min(1.0);
+    let side = |pixels: usize| {
+        let whole = (pixels as f64 * shrunk).round() as usize / multiple * multiple;
+        whole.max(multiple)
+    };
+    (side(picture.width), side(picture.height))
+}
+
 fn latent(
     args: &StartArgs,
     path: &Path,
@@ -87,7 +111,7 @@ fn latent(
     } else {
         Latent::open_noisy(path)?
     };
-    let scale = context.model.vae.kind.scale();
+    let scale = context.model.scale();
     let (width, height) = (latent.width * scale, latent.height * scale);
     if let Some(size) = size
         && (size.width, size.height) != (width, height)

@@ -40,9 +40,10 @@ impl<'a> Passes<'a> {
             prompts,
             planned: Vec::new(),
         };
+        let levels = request.levels(model);
         for pass in request.passes(model) {
             let all = sample::sigmas(
-                &model.diffusion,
+                &levels,
                 request.sampler,
                 request.scheduler,
                 pass.steps,

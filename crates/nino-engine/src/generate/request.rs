@@ -2,9 +2,14 @@
 
 use crate::decode::{DecodeOptions, LatentSize, Precision};
 use crate::sample::LatentShape;
-use crate::{Checkpoint, EngineError, Hint, Latent, Mask, Picture, Preview, SizeHint, Upscale};
+use crate::{
+    Checkpoint, DiffusionModel, EngineError, Hint, Latent, Mask, Picture, Preview, SizeHint,
+    Upscale,
+};
+use nino_models::Denoiser;
 use nino_sample::ksampler::Window;
-use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
+use nino_sample::model::flux2_mu;
+use nino_sample::{ModelSampling, Options, Rng, Sampler, Scheduler, Seed};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,6 +38,9 @@ pub struct GenerateRequest {
     /// Pictures at a time, from one stream of noise.
     pub batch: usize,
     pub start: Start,
+    /// Pictures to look at, for models that edit (Flux.2, Flux.1 Kontext): sides as those of the
+    /// picture are multiples of.
+    pub references: Vec<Picture>,
     pub inpaint: Option<Inpaint>,
     pub hires: Option<Hires>,
     pub preview: Option<Preview>,
@@ -138,6 +146,7 @@ impl GenerateRequest {
             height: defaults.size,
             batch: 1,
             start: Start::Empty,
+            references: Vec::new(),
             inpaint: None,
             hires: None,
             preview: None,
@@ -164,7 +173,7 @@ impl GenerateRequest {
     }
 
     fn shape_of(&self, model: &Checkpoint, width: usize, height: usize) -> LatentShape {
-        let scale = model.vae.kind.scale();
+        let scale = model.scale();
         LatentShape {
             batch: self.batch,
             frames: 1,
@@ -173,6 +182,22 @@ impl GenerateRequest {
             channels: model.diffusion.net().wants().channels,
             is_video: false,
         }
+    }
+
+    /// The diffusion model with the noise levels of this request. Only Flux.2's depend on the size
+    /// and the steps.
+    pub(super) fn levels(&self, model: &Checkpoint) -> DiffusionModel {
+        match self.flux2_mu(model) {
+            Some(mu) => model.diffusion.with_sampling(ModelSampling::flux(mu)),
+            None => model.diffusion.clone(),
+        }
+    }
+
+    /// The shift of Flux.2's noise levels; `None` of other models.
+    pub fn flux2_mu(&self, model: &Checkpoint) -> Option<f64> {
+        let shape = self.latent_shape(model);
+        let is_flux2 = matches!(model.diffusion.net(), Denoiser::Flux2(_));
+        is_flux2.then(|| flux2_mu(shape.height * shape.width, self.steps))
     }
 
     /// The runs of the sampler, in order.
@@ -200,9 +225,17 @@ impl GenerateRequest {
 
     /// What cannot be meant, before anything is loaded.
     pub(super) fn check(&self, model: &Checkpoint) -> Result<(), EngineError> {
-        let scale = model.vae.kind.scale();
+        let scale = model.scale();
+        if !self.references.is_empty() && !model.diffusion.net().takes_references() {
+            return Err(EngineError::NoReferences {
+                model: model.name().to_owned(),
+                given: self.references.len(),
+            });
+        }
         let sizes = [(self.width, self.height), self.final_size()];
-        for (what, pixels) in sizes.iter().flat_map(|s| [("width", s.0), ("height", s.1)]) {
+        let looked_at = self.references.iter().map(|p| (p.width, p.height));
+        let sizes = sizes.into_iter().chain(looked_at);
+        for (what, pixels) in sizes.flat_map(|s| [("width", s.0), ("height", s.1)]) {
             if pixels == 0 || !pixels.is_multiple_of(scale) {
                 return Err(EngineError::Vae(nino_models::VaeError::Size {
                     what,
@@ -271,7 +304,8 @@ impl GenerateRequest {
             }
             _ => 0,
         };
-        start + 2 * mask + pasted
+        let references: usize = self.references.iter().map(|p| p.rgb.len()).sum();
+        start + references + 2 * mask + pasted
     }
 
     /// The same while pictures are decoded, with those of the batch that are done.

@@ -62,6 +62,27 @@ pub(super) fn prepare(
     Ok(Canvas { latent, mask, seen })
 }
 
+/// The pictures to look at, encoded.
+pub(super) fn references(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+) -> Result<Vec<Arc<Latent>>, EngineError> {
+    let options = EncodeOptions {
+        precision: request.decode.precision,
+        format: model.latent_format(),
+        beside: request.held_bytes(),
+    };
+    let encoded = request.references.iter().map(|picture| {
+        let size = (picture.width, picture.height);
+        let values = unit(picture, None);
+        let encoded = encode_unit(store, &model.vae, size, &values, &options, control)?;
+        Ok(Arc::new(encoded.latent))
+    });
+    encoded.collect()
+}
+
 /// RGB in 0..1; exactly the middle where `gray` is 1.
 fn unit(picture: &Picture, gray: Option<&Mask>) -> Vec<f32> {
     let value = |(i, &v): (usize, &u8)| match gray {

@@ -4,4 +4,6 @@ pub(crate) mod comfy;
 mod control;
 mod flux;
 mod image;
+mod klein;
 mod promised;
+mod z_image;

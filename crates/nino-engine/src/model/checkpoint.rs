@@ -180,6 +180,11 @@ impl Checkpoint {
         }
     }
 
+    /// Pixels of the picture along one side of a pixel of the latent.
+    pub fn scale(&self) -> usize {
+        self.vae.kind.scale() * self.latent_format().map_or(1, |format| format.pack)
+    }
+
     /// The latent space it works in.
     pub fn latent_format(&self) -> Option<&'static LatentFormat> {
         self.diffusion.latent_format()
@@ -200,7 +205,9 @@ impl DiffusionModel {
 
     /// An error when its latents are not what the VAE decodes.
     pub(crate) fn check_vae(&self, vae: &VaeFile) -> Result<(), EngineError> {
-        let (wanted, given) = (self.net.wants().channels, vae.kind.latent_channels());
+        let pack = self.latent.map_or(1, |format| format.pack);
+        let given = vae.kind.latent_channels() * pack * pack;
+        let wanted = self.net.wants().channels;
         let is_for_clips = vae.kind.time_scale().is_some();
         if wanted != given || is_for_clips != self.net.wants().frames {
             return Err(EngineError::VaeMismatch {
@@ -252,7 +259,8 @@ impl Opened {
 
     fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
         let mut found = None;
-        let denoises = |c: &&Component| matches!(c.net, Net::Unet | Net::Flux | Net::Wan);
+        let denoises =
+            |c: &&Component| matches!(c.net, Net::Unet | Net::Flux | Net::Wan | Net::ZImage);
         for component in self.components.iter().filter(denoises) {
             let opened = nino_models::open(&self.reader, component.clone())?;
             if let Some(nino_models::Opened {

@@ -133,6 +133,8 @@ impl DiffusionModel {
                 size: self.family.size(),
                 guidance: None,
             },
+            Family::ZImage => self.z_image_defaults(),
+            Family::Klein => self.klein_defaults(),
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",
@@ -143,6 +145,32 @@ impl DiffusionModel {
                 size: family.size(),
                 ..base
             },
+        }
+    }
+
+    /// Turbo was distilled to a few steps without guidance.
+    fn z_image_defaults(&self) -> Defaults {
+        let turbo = self.name.to_lowercase().contains("turbo");
+        Defaults {
+            steps: if turbo { 8 } else { 25 },
+            cfg: if turbo { 1.0 } else { 4.0 },
+            sampler: "res_multistep",
+            scheduler: "simple",
+            size: self.family.size(),
+            guidance: None,
+        }
+    }
+
+    /// The base models are guided; the others were distilled to a few steps.
+    fn klein_defaults(&self) -> Defaults {
+        let base = self.name.to_lowercase().contains("base");
+        Defaults {
+            steps: if base { 20 } else { 4 },
+            cfg: if base { 5.0 } else { 1.0 },
+            sampler: "euler",
+            scheduler: "simple",
+            size: self.family.size(),
+            guidance: None,
         }
     }
 

@@ -18,6 +18,12 @@ const FLUX_MU: f64 = 1.15;
 /// Wan's shift where nothing says another.
 pub(super) const WAN_SHIFT: f64 = 8.0;
 
+/// Flux.2's, where no size says another.
+pub(super) const FLUX2_MU: f64 = 2.02;
+
+/// Z-Image's.
+pub(super) const Z_IMAGE_SHIFT: f64 = 3.0;
+
 /// Whether it is Playground 2.5's file.
 pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
     let has = |name: &str| reader.index().contains(name);
@@ -49,6 +55,8 @@ pub(super) fn detect(
         Family::Flux if net.wants().guidance == Guidance::None => ModelSampling::flow(1.0, 1.0),
         Family::Flux | Family::Chroma => ModelSampling::flux(FLUX_MU),
         Family::Wan | Family::Wan5B => ModelSampling::flow(WAN_SHIFT, 1000.0),
+        Family::Klein => ModelSampling::flux(FLUX2_MU),
+        Family::ZImage => ModelSampling::flow(Z_IMAGE_SHIFT, 1.0),
         // Takes its guidance as an input: a consistency model.
         _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),
         Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(

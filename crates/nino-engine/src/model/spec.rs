@@ -2,11 +2,14 @@
 
 use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
-use nino_models::{Denoiser, Family, FileParams, Network, clip, flux, t5, unet, wan_transformer};
+use nino_models::{
+    Denoiser, Family, FileParams, Network, clip, flux, flux2, llm, t5, unet, wan_transformer,
+    z_image,
+};
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 15] = [
+pub const MODEL_SPECS: [&str; 21] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -17,6 +20,12 @@ pub const MODEL_SPECS: [&str; 15] = [
     "flux1-dev",
     "flux1-schnell",
     "chroma",
+    "z-image-turbo",
+    "z-image",
+    "flux2-klein-4b",
+    "flux2-klein-base-4b",
+    "flux2-klein-9b",
+    "flux2-klein-base-9b",
     "wan2.1-t2v-1.3b",
     "wan2.1-t2v-14b",
     "wan2.1-i2v-14b",
@@ -59,6 +68,13 @@ impl Description {
             text: vec![clip_l(), t5()],
             vae: "flux-vae",
         };
+        let klein = |config, text| Description {
+            family: Family::Klein,
+            sampling: ModelSampling::flux(super::levels::FLUX2_MU),
+            net: Denoiser::Flux2(config),
+            text: vec![EncoderConfig::Llm(text)],
+            vae: "flux2-vae",
+        };
         let wan = |config: wan_transformer::Config| Description {
             family: Family::Wan,
             sampling: ModelSampling::flow(super::levels::WAN_SHIFT, 1000.0),
@@ -87,6 +103,19 @@ impl Description {
                 text: vec![t5()],
                 ..flux(flux::Config::chroma(), ModelSampling::flux(1.15))
             },
+            "z-image-turbo" | "z-image" => Description {
+                family: Family::ZImage,
+                sampling: ModelSampling::flow(super::levels::Z_IMAGE_SHIFT, 1.0),
+                net: Denoiser::ZImage(z_image::Config::published()),
+                text: vec![EncoderConfig::Llm(llm::Config::qwen3_4b())],
+                vae: "flux-vae",
+            },
+            "flux2-klein-4b" | "flux2-klein-base-4b" => {
+                klein(flux2::Config::klein_4b(), llm::Config::qwen3_4b())
+            }
+            "flux2-klein-9b" | "flux2-klein-base-9b" => {
+                klein(flux2::Config::klein_9b(), llm::Config::qwen3_8b())
+            }
             "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
             "wan2.1-t2v-14b" => wan(wan_14b()),
             "wan2.1-i2v-14b" => wan(wan_14b().with_inputs(36).with_image(None)),

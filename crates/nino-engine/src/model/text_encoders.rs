@@ -7,8 +7,8 @@ use super::vocabulary;
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::Device;
-use nino_models::{Encoder, Family, FileParams, Network, clip, t5};
-use nino_text::{Bpe, Layout, Tokenizer, Unigram};
+use nino_models::{Encoder, Family, FileParams, Network, clip, llm, t5};
+use nino_text::{Bpe, ByteBpe, Layout, Tokenizer, Unigram};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
 use nino_weights::names::{self, Component, Net};
@@ -43,13 +43,16 @@ pub(crate) struct TextEncoder {
 pub(crate) enum EncoderConfig {
     Clip(clip::Config),
     T5(t5::Config),
+    Llm(llm::Config),
 }
 
 impl EncoderConfig {
+    /// Width of a token's embedding.
     pub(crate) fn width(&self) -> usize {
         match self {
             EncoderConfig::Clip(c) => c.width,
             EncoderConfig::T5(c) => c.width,
+            EncoderConfig::Llm(c) => c.width,
         }
     }
 
@@ -60,6 +63,7 @@ impl EncoderConfig {
                 t5::Positions::Shared => Encoder::T5,
                 t5::Positions::PerLayer => Encoder::Umt5,
             },
+            EncoderConfig::Llm(c) => Encoder::Llm(c.kind),
         }
     }
 
@@ -67,6 +71,7 @@ impl EncoderConfig {
         match self.clone() {
             EncoderConfig::Clip(c) => Network::ClipText(c),
             EncoderConfig::T5(c) => Network::T5(c),
+            EncoderConfig::Llm(c) => Network::Llm(c),
         }
     }
 
@@ -75,6 +80,7 @@ impl EncoderConfig {
         match network {
             Network::ClipText(c) => Some(EncoderConfig::Clip(c)),
             Network::T5(c) => Some(EncoderConfig::T5(c)),
+            Network::Llm(c) => Some(EncoderConfig::Llm(c)),
             Network::Denoiser(_)
             | Network::ControlNet(_)
             | Network::ClipVision(_)
@@ -98,10 +104,29 @@ pub(crate) enum States {
         /// Whether padding is not seen, and gives zeros.
         masked: bool,
     },
+    /// The inputs of some layers, side by side. Padding is not seen.
+    Llm {
+        config: llm::Config,
+        taps: Vec<usize>,
+    },
+}
+
+impl States {
+    /// Width of what a token becomes.
+    fn width(&self) -> usize {
+        match self {
+            States::Clip { config, .. } => config.width,
+            States::T5 { config, .. } => config.width,
+            States::Llm { config, taps } => config.width * taps.len(),
+        }
+    }
 }
 
 /// T5's vocabulary, read when it is first asked for.
 static T5: LazyLock<Unigram> = LazyLock::new(Unigram::t5);
+
+/// Qwen's.
+static QWEN: LazyLock<ByteBpe> = LazyLock::new(ByteBpe::qwen);
 
 impl TextEncoders {
     /// Reads text encoders from files of their own; which family they are for, their kinds say.
@@ -143,6 +168,25 @@ impl TextEncoders {
         text
     }
 
+    /// The same encoders for another family's models, which prompt them differently: Z-Image and
+    /// Flux.2 klein have one encoder. An error where that family has others.
+    pub fn for_family(&self, family: Family) -> Result<TextEncoders, EngineError> {
+        let found: Vec<Encoder> = self.encoders.iter().map(|t| t.config.kind()).collect();
+        if family.encoders() != found {
+            let path = self.encoders.first().and_then(|t| t.origin.path());
+            return Err(EngineError::Encoders {
+                path: path.map(Path::to_owned).unwrap_or_default(),
+                family: family.name(),
+                wanted: family.encoders().to_vec(),
+                found,
+            });
+        }
+        Ok(TextEncoders {
+            family,
+            ..self.clone()
+        })
+    }
+
     /// The same encoders stopped at another layer.
     #[must_use]
     pub fn with_clip_skip(&self, clip_skip: Option<usize>) -> TextEncoders {
@@ -155,7 +199,7 @@ impl TextEncoders {
     /// Width of the context they make together.
     pub fn context_width(&self) -> usize {
         let given = (0..self.encoders.len()).filter(|&i| self.gives_context(i));
-        given.map(|i| self.encoders[i].config.width()).sum()
+        given.map(|i| self.width(i)).sum()
     }
 
     /// Whether a word is one piece of the vocabulary. Words that captions of the training had
@@ -166,6 +210,11 @@ impl TextEncoders {
 
     pub(crate) fn encoders(&self) -> &[TextEncoder] {
         &self.encoders
+    }
+
+    /// Width of the states that encoder `i` gives.
+    pub(crate) fn width(&self, i: usize) -> usize {
+        self.states(i).width()
     }
 
     /// Whether the states of encoder `i` are part of the context. Beside a T5, CLIP gives nothing
@@ -181,6 +230,7 @@ impl TextEncoders {
         Ok(match (encoder.config.kind(), &encoder.vocabulary) {
             (Encoder::Clip(_), _) => &*self.bpe,
             (Encoder::T5, _) => &*T5,
+            (Encoder::Llm(llm::Kind::Qwen3), _) => &*QWEN,
             (Encoder::Umt5, Some(vocabulary)) => &**vocabulary,
             (Encoder::Umt5, None) => match encoder.origin.path() {
                 Some(path) => {
@@ -201,6 +251,8 @@ impl TextEncoders {
                 Encoder::Umt5 => Layout::umt5_wan(),
                 _ => Layout::t5_flux(),
             },
+            (Family::Klein, EncoderConfig::Llm(_)) => Layout::qwen3_klein(),
+            (_, EncoderConfig::Llm(_)) => Layout::qwen3_z_image(),
             (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {
                 ..=768 => Layout::clip_l(),
@@ -222,6 +274,10 @@ impl TextEncoders {
                 // One that the encoder has not is its last, as in ComfyUI.
                 skip: self.clip_skip.filter(|&n| n <= c.n_layers).unwrap_or(1),
                 masked: self.encoders[i].config.kind() == Encoder::Umt5,
+            },
+            EncoderConfig::Llm(c) => States::Llm {
+                config: c.clone(),
+                taps: self.family.taps(c, self.clip_skip),
             },
         }
     }
@@ -279,7 +335,7 @@ pub(super) fn among(
     origin: &Origin,
 ) -> Result<Vec<TextEncoder>, EngineError> {
     let mut found = Vec::new();
-    let encodes = |c: &&Component| matches!(c.net, Net::ClipText | Net::T5);
+    let encodes = |c: &&Component| matches!(c.net, Net::ClipText | Net::T5 | Net::Llm);
     for component in components.iter().filter(encodes) {
         let Some(opened) = nino_models::open(reader, component.clone())? else {
             continue;
@@ -287,7 +343,7 @@ pub(super) fn among(
         if let Some(config) = EncoderConfig::of(opened.network) {
             let vocabulary = match config.kind() {
                 Encoder::Umt5 => vocabulary::read(reader)?,
-                Encoder::Clip(_) | Encoder::T5 => None,
+                Encoder::Clip(_) | Encoder::T5 | Encoder::Llm(_) => None,
             };
             found.push(TextEncoder {
                 vocabulary: vocabulary.map(Arc::new),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const POOL: usize = 1_000_003;
 /// What ends a residual branch, which is to stay smaller than what it is added to.
-const BRANCHES: [&str; 16] = [
+const BRANCHES: [&str; 20] = [
     "out_layers.3",
     "to_out",
     "proj_out",
@@ -26,6 +26,10 @@ const BRANCHES: [&str; 16] = [
     "Dense.wo",
     "_attn.o.",
     "ffn.2",
+    "o_proj",
+    "down_proj",
+    "attention.out",
+    "feed_forward.w2",
 ];
 
 pub(crate) fn goldens() -> PathBuf {

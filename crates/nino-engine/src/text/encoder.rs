@@ -9,7 +9,7 @@ use crate::values::{read, write};
 use crate::{Control, EngineError, Stage, Store, TextEncoders};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Node, Plan, RunOptions, Session};
-use nino_models::{clip, t5};
+use nino_models::{clip, llm, t5};
 use nino_text::{Chunk, Layout, Piece, Tokens, apply_weights};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -153,9 +153,10 @@ struct Recorded {
     ids: Node,
     /// Where the pooled vector is read; `None` where there is none.
     end: Option<Node>,
-    /// What is added to the scores at every place, and whether its state counts; `None` where all
-    /// places count.
-    mask: Option<(Node, Node)>,
+    /// What is added to the scores at every place; `None` where all are seen.
+    mask: Option<Node>,
+    /// Whether the state of a place counts; `None` where all do.
+    counts: Option<Node>,
     /// Vectors to add and, at every place, whether the token's own counts.
     vectors: Option<(Node, Node)>,
     hidden: Node,
@@ -180,6 +181,7 @@ impl Recorded {
         let mut x = match &wants.states {
             States::Clip { config, .. } => clip::embed(&mut g, &params, config, ids, DType::F32),
             States::T5 { config, .. } => t5::embed(&mut g, &params, config, ids, DType::F32),
+            States::Llm { config, .. } => llm::embed(&mut g, &params, config, ids, DType::F32),
         };
         let vectors = wants.vectors.then(|| {
             let given = g.input("vectors", [1, n, width], DType::F32);
@@ -188,7 +190,7 @@ impl Recorded {
             x = g.add(x, given);
             (given, keep)
         });
-        let mut mask = None;
+        let (mut mask, mut counts) = (None, None);
         let (hidden, pooled, end) = match &wants.states {
             States::Clip { config, want } => {
                 let end = g.input("end", [1, 1, n], DType::F32);
@@ -200,16 +202,20 @@ impl Recorded {
                 skip,
                 masked,
             } => {
-                mask = masked.then(|| {
-                    let scores = g.input("mask", [1, 1, 1, n], DType::F32);
-                    (scores, g.input("counts", [1, n, 1], DType::F32))
-                });
-                let want = t5::Want {
-                    skip,
-                    mask: mask.map(|(scores, _)| scores),
-                };
+                if masked {
+                    mask = Some(g.input("mask", [1, 1, 1, n], DType::F32));
+                    counts = Some(g.input("counts", [1, n, 1], DType::F32));
+                }
+                let want = t5::Want { skip, mask };
                 let states = t5::encoder(&mut g, &params, config, x, want);
-                let states = mask.map_or(states, |(_, counts)| g.mul(states, counts));
+                let states = counts.map_or(states, |counts| g.mul(states, counts));
+                (states, None, None)
+            }
+            States::Llm { config, taps } => {
+                let seen = g.input("mask", [1, 1, 1, n], DType::F32);
+                mask = Some(seen);
+                let want = llm::Want { taps, mask: seen };
+                let states = llm::encoder(&mut g, &params, config, x, &want);
                 (states, None, None)
             }
         };
@@ -226,6 +232,7 @@ impl Recorded {
             ids,
             end,
             mask,
+            counts,
             vectors,
             hidden,
             pooled,
@@ -246,14 +253,15 @@ impl Recorded {
             mark[row.end] = 1.0;
             write(session, graph, end, &mark)?;
         }
-        if let Some((scores, counts)) = self.mask {
-            let is_seen = |at: usize| at <= row.end;
-            let added: Vec<f32> = (0..n)
-                .map(|at| if is_seen(at) { 0.0 } else { UNSEEN })
-                .collect();
-            let weights: Vec<f32> = (0..n).map(|at| f32::from(u8::from(is_seen(at)))).collect();
-            write(session, graph, scores, &added)?;
-            write(session, graph, counts, &weights)?;
+        let per_place = |seen: f32, unseen: f32| -> Vec<f32> {
+            let value = |at: usize| if at <= row.end { seen } else { unseen };
+            (0..n).map(value).collect()
+        };
+        if let Some(mask) = self.mask {
+            write(session, graph, mask, &per_place(0.0, UNSEEN))?;
+        }
+        if let Some(counts) = self.counts {
+            write(session, graph, counts, &per_place(1.0, 0.0))?;
         }
         if let Some((given, keep)) = self.vectors {
             let width = graph.shape(given).last_dim();

@@ -59,7 +59,8 @@ fn in_f32() -> Storage<'static> {
 /// With its residual stream `gain` times as large as usual.
 pub(crate) fn kl_with_gain(gain: f32) -> TestVae {
     let config = Config {
-        widths: vec![32, 32, 32],
+        encoder: vec![32, 32, 32],
+        decoder: vec![32, 32, 32],
         n_res_blocks: 1,
         ..Config::sd()
     };

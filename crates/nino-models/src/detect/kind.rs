@@ -6,13 +6,16 @@ use crate::clip::Config as Clip;
 use crate::clip_vision::Config as ClipVision;
 use crate::describe::{self, TensorSpec};
 use crate::flux::Config as Flux;
+use crate::flux2::Config as Flux2;
 use crate::kl::{Config as Kl, QuantConv};
+use crate::llm::Config as Llm;
 use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
 use crate::upscaler::{rrdb::Config as Rrdb, srvgg::Config as Srvgg};
 use crate::wan::Config as WanVae;
 use crate::wan_transformer::Config as Wan;
+use crate::z_image::Config as ZImage;
 use crate::{Denoiser, Network, Taesd, Upscaler, Vae};
 use nino_weights::names::Net;
 use std::sync::OnceLock;
@@ -85,6 +88,8 @@ kinds! {
     FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
     FluxControl, Flux, "Flux.1 Canny or Depth dev", flux(Flux::dev().with_inputs(32));
     Chroma, Flux, "Chroma", flux(Flux::chroma());
+    Klein4B, Flux, "Flux.2 klein 4B", flux2(Flux2::klein_4b());
+    Klein9B, Flux, "Flux.2 klein 9B", flux2(Flux2::klein_9b());
     Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", wan(Wan::small());
     Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", wan(Wan::large());
     Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", wan(Wan::large());
@@ -101,6 +106,8 @@ kinds! {
     WanFunControl14B, Wan, "Wan 2.1 Fun control 14B", wan(Wan::large().with_inputs(48).with_image(None));
     Wan22FunControl14BHigh, Wan, "Wan 2.2 Fun control 14B, high noise", wan(Wan::large().with_inputs(52).with_reference());
     Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::large().with_inputs(52).with_reference());
+    ZImageTurbo, ZImage, "Z-Image Turbo", z_image(ZImage::published());
+    ZImage, ZImage, "Z-Image", z_image(ZImage::published());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -129,6 +136,9 @@ kinds! {
     T5Base, T5, "T5 v1.1 base encoder", t5(T5::base());
     Umt5Xxl, T5, "UMT5 XXL encoder", t5(T5::xxl().multilingual());
     Umt5Base, T5, "UMT5 base encoder", t5(T5::base().multilingual());
+    Qwen3Small, Llm, "Qwen3 0.6B text encoder", llm(Llm::qwen3_06b());
+    Qwen3Medium, Llm, "Qwen3 4B text encoder", llm(Llm::qwen3_4b());
+    Qwen3Large, Llm, "Qwen3 8B text encoder", llm(Llm::qwen3_8b());
     Esrgan, Rrdb, "ESRGAN", Vec::new();
     EsrganX4, Rrdb, "ESRGAN x4", rrdb(Rrdb::x4());
     EsrganX8, Rrdb, "ESRGAN x8", rrdb(Rrdb::x4().with_doublings(3));
@@ -148,10 +158,10 @@ kinds! {
 impl Kind {
     pub fn part(self) -> Part {
         match self.net() {
-            Net::Unet | Net::Flux | Net::Wan => Part::Diffusion,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => Part::Diffusion,
             Net::ControlNet => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
-            Net::ClipText | Net::T5 => Part::TextEncoder,
+            Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
             Net::ClipVision => Part::ImageEncoder,
             Net::Rrdb | Net::Srvgg => Part::Upscaler,
         }
@@ -190,8 +200,20 @@ fn flux(config: Flux) -> Lists {
     written(&Network::Denoiser(Denoiser::Flux(config)))
 }
 
+fn flux2(config: Flux2) -> Lists {
+    written(&Network::Denoiser(Denoiser::Flux2(config)))
+}
+
 fn wan(config: Wan) -> Lists {
     written(&Network::Denoiser(Denoiser::Wan(config)))
+}
+
+fn z_image(config: ZImage) -> Lists {
+    written(&Network::Denoiser(Denoiser::ZImage(config)))
+}
+
+fn llm(config: Llm) -> Lists {
+    written(&Network::Llm(config))
 }
 
 fn clip_vision(config: ClipVision) -> Lists {

@@ -22,6 +22,10 @@ pub(super) struct Choice {
 /// Twins, and the words in a file's name that point to each. The first is the default.
 const TWINS: &[&[(Kind, &[&str])]] = &[
     &[
+        (Kind::ZImageTurbo, &["turbo"]),
+        (Kind::ZImage, &["z_image", "z-image", "zimage", "base"]),
+    ],
+    &[
         (
             Kind::Wan21T2v14B,
             &["wan2.1", "wan2_1", "wan21", "wan_2.1", "wan-2.1"],

@@ -68,7 +68,7 @@ pub(super) fn single_block(
 }
 
 /// `norm(x) · (1 + scale) + shift`
-pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Node {
+pub(crate) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Node {
     g.push(RowNorm {
         x,
         kind: NormKind::Layer,
@@ -82,7 +82,7 @@ pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Nod
 }
 
 /// `x + h · gate`. Residuals of Flux grow beyond f16; like ComfyUI, f16 keeps its largest number.
-fn gated_add(g: &mut Graph, x: Node, h: Node, gate: Node) -> Node {
+pub(crate) fn gated_add(g: &mut Graph, x: Node, h: Node, gate: Node) -> Node {
     let shape = g.shape(gate);
     let gate = g.reshape(gate, [shape[0], 1, shape.last_dim()]);
     let h = g.mul(h, gate);

@@ -8,8 +8,10 @@ const MAX_LEVELS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Channels of each level, full resolution first.
-    pub widths: Vec<usize>,
+    /// Channels of each level of the encoder, full resolution first.
+    pub encoder: Vec<usize>,
+    /// The same of the decoder. They are the encoder's but in Flux.2's small decoder.
+    pub decoder: Vec<usize>,
     /// Residual blocks per level of the encoder; the decoder has one more.
     pub n_res_blocks: usize,
     pub z_channels: usize,
@@ -33,7 +35,8 @@ impl Config {
     /// SD 1.x, 2.x and XL.
     pub fn sd() -> Config {
         Config {
-            widths: vec![128, 256, 512, 512],
+            encoder: vec![128, 256, 512, 512],
+            decoder: vec![128, 256, 512, 512],
             n_res_blocks: 2,
             z_channels: 4,
             quant_conv: QuantConv::Outside,
@@ -61,35 +64,50 @@ impl Config {
 
     /// Pixels per latent pixel along one side.
     pub fn scale(&self) -> usize {
-        1 << (self.widths.len() - 1)
+        1 << (self.decoder.len() - 1)
     }
 
     /// Reads sizes from tensor shapes alone; `None` when this is not an AutoencoderKL. Either half
     /// is enough.
     pub fn detect(find: &Find) -> Option<Config> {
-        let (part, blocks) = if find("decoder.conv_in.weight").is_some() {
-            ("decoder", "decoder.up")
+        let part = if find("decoder.conv_in.weight").is_some() {
+            "decoder"
         } else {
-            ("encoder", "encoder.down")
+            "encoder"
         };
         let conv = |name: &str| match **find(&format!("{name}.weight")).as_ref().map(|(s, _)| s)? {
             [cout, cin, _, _] => Some((cout, cin)),
             _ => None,
         };
-        let block = |level: usize, i: usize| conv(&format!("{blocks}.{level}.block.{i}.conv1"));
-        let widths: Vec<usize> = (0..MAX_LEVELS)
-            .map_while(|level| block(level, 0))
-            .map(|b| b.0)
-            .collect();
-        let n_blocks = (0..64).take_while(|&i| block(0, i).is_some()).count();
+        let block = |blocks: &str, level: usize, i: usize| {
+            conv(&format!("{blocks}.{level}.block.{i}.conv1"))
+        };
+        let widths = |blocks: &str| -> Vec<usize> {
+            let levels = (0..MAX_LEVELS).map_while(|level| block(blocks, level, 0));
+            levels.map(|b| b.0).collect()
+        };
+        // A half that is not there, or not whole, is like the other.
+        let (encoder, decoder) = match (widths("encoder.down"), widths("decoder.up")) {
+            (encoder, decoder) if decoder.is_empty() => (encoder.clone(), encoder),
+            (encoder, decoder) if encoder.len() != decoder.len() => (decoder.clone(), decoder),
+            both => both,
+        };
         conv(&format!("{part}.mid.block_1.conv1"))?;
         let decodes = part == "decoder";
+        let blocks = if decodes {
+            "decoder.up"
+        } else {
+            "encoder.down"
+        };
+        let n_blocks = (0..64)
+            .take_while(|&i| block(blocks, 0, i).is_some())
+            .count();
         let (z_channels, quant) = if decodes {
             (conv("decoder.conv_in")?.1, "post_quant_conv.weight")
         } else {
             (conv("encoder.conv_out")?.0 / 2, "quant_conv.weight")
         };
-        Some(Config {
+        (!decoder.is_empty()).then_some(Config {
             n_res_blocks: n_blocks.checked_sub(decodes.into())?,
             z_channels,
             quant_conv: if find(quant).is_some() {
@@ -100,7 +118,8 @@ impl Config {
                 QuantConv::Absent
             },
             groups: 32,
-            widths: (!widths.is_empty()).then_some(widths)?,
+            encoder,
+            decoder,
         })
     }
 }

@@ -14,8 +14,8 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, z: Node) -> 
         QuantConv::Outside => root.linear(g, "post_quant_conv", z, c.z_channels),
         QuantConv::Inside => p.linear(g, "post_quant_conv", z, c.z_channels),
     };
-    let top = c.widths.len() - 1;
-    let mut h = p.conv(g, "conv_in", z, c.widths[top], 3); // [b, h, w, 512]
+    let top = c.decoder.len() - 1;
+    let mut h = p.conv(g, "conv_in", z, c.decoder[top], 3); // [b, h, w, 512]
     h = p.at("conv_in").label(g, h);
     h = scale.enter(g, h);
     h = mid(g, &p.at("mid"), c, scale, h);
@@ -28,12 +28,12 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, z: Node) -> 
                 c,
                 scale,
                 h,
-                c.widths[level],
+                c.decoder[level],
             );
         }
         if level > 0 {
             h = g.upsample(h, 2, UpsampleMode::Nearest);
-            let conv = ConvShape::same(c.widths[level], 3);
+            let conv = ConvShape::same(c.decoder[level], 3);
             h = scale.conv_along(g, p, "upsample.conv", h, conv);
             h = p.at("upsample.conv").label(g, h);
         }

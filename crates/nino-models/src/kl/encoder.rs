@@ -9,15 +9,15 @@ use nino_graph::{Graph, Node};
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, x: Node) -> Node {
     let root = p;
     let p = &p.at("encoder");
-    let mut h = p.conv(g, "conv_in", x, c.widths[0], 3);
+    let mut h = p.conv(g, "conv_in", x, c.encoder[0], 3);
     h = p.at("conv_in").label(g, h);
     h = scale.enter(g, h);
-    for (level, &width) in c.widths.iter().enumerate() {
+    for (level, &width) in c.encoder.iter().enumerate() {
         let p = &p.at(format_args!("down.{level}"));
         for i in 0..c.n_res_blocks {
             h = resnet(g, &p.at(format_args!("block.{i}")), c, scale, h, width);
         }
-        if level + 1 < c.widths.len() {
+        if level + 1 < c.encoder.len() {
             let conv = ConvShape {
                 stride: [1, 2, 2],
                 // Padded below and on the right only.

@@ -49,6 +49,8 @@ fn hugging_face_files_are_told_apart() {
         ("bk_sdm_tiny", Kind::BkSdmTiny),
         ("flux_dev", Kind::FluxDev),
         ("flux_schnell", Kind::FluxSchnell),
+        ("z_image", Kind::ZImageTurbo),
+        ("qwen3_4b", Kind::Qwen3Medium),
         ("chroma", Kind::Chroma),
         ("wan21_t2v_1b", Kind::Wan21T2v1B),
         ("wan21_i2v_14b", Kind::Wan21I2v14B),
@@ -69,6 +71,41 @@ fn hugging_face_files_are_told_apart() {
         let found = only(&index("model.safetensors", &lists::golden(model)));
         check_fits(&found, model);
         assert_eq!(found.kind, kind, "{model}");
+    }
+}
+
+/// llama.cpp's names, and those of a model that also sees.
+#[test]
+fn language_models_are_known_by_other_names() {
+    let ours = lists::kind(Kind::Qwen3Medium, "");
+    let renamed = |rules: &[(&str, &str)]| -> lists::List {
+        let name = |name: &str| {
+            let all = rules.iter();
+            all.fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
+        };
+        ours.iter().map(|(n, s)| (name(n), s.clone())).collect()
+    };
+    let llama_cpp = renamed(&[
+        ("model.layers.", "blk."),
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+    ]);
+    let seeing = renamed(&[("model.", "model.language_model.")]);
+    for list in [llama_cpp, seeing] {
+        let found = only(&index("file.gguf", &list));
+        check_fits(&found, &list[0].0);
+        assert_eq!(found.kind, Kind::Qwen3Medium);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::golden::{Golden, on};
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node, Shape};
-use nino_models::{Denoiser, Network, Params, clip, describe, flux, t5, unet};
+use nino_models::{Denoiser, Network, Params, clip, describe, flux, flux2, llm, t5, unet, z_image};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -394,6 +394,20 @@ fn built_in_transformers_have_the_published_sizes() {
         (flux_network(flux::Config::dev()), 11_901_408_320),
         (flux_network(flux::Config::schnell()), 11_891_178_560),
         (flux_network(flux::Config::chroma()), 8_899_983_424),
+        (
+            Network::Denoiser(Denoiser::ZImage(z_image::Config::published())),
+            6_154_908_736,
+        ),
+        (
+            Network::Denoiser(Denoiser::Flux2(flux2::Config::klein_4b())),
+            3_875_544_576,
+        ),
+        (
+            Network::Denoiser(Denoiser::Flux2(flux2::Config::klein_9b())),
+            9_078_581_248,
+        ),
+        (Network::Llm(llm::Config::qwen3_06b()), 596_049_920),
+        (Network::Llm(llm::Config::qwen3_4b()), 4_022_468_096),
         (Network::T5(t5::Config::xxl()), 4_762_310_656),
         (Network::T5(t5::Config::xxl().multilingual()), 5_680_910_336),
     ] {

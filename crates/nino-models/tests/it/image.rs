@@ -30,7 +30,8 @@ fn check(
 
 fn kl_config(golden: &Golden) -> kl::Config {
     let detected = kl::Config::detect(&golden.find("")).unwrap();
-    assert_eq!(detected.widths, [8, 16, 32, 32]);
+    assert_eq!(detected.encoder, [8, 16, 32, 32]);
+    assert_eq!(detected.decoder, [8, 16, 32, 32]);
     assert_eq!(detected.n_res_blocks, 1);
     // The tiny model has fewer groups than a shape can tell.
     kl::Config {

@@ -7,7 +7,8 @@ use crate::lists::{self, List, component};
 use nino_models::detect::Kind;
 use nino_models::wan_transformer::Config as WanVideo;
 use nino_models::{
-    Denoiser, Misfits, Network, Opened, Taesd, Vae, clip, flux, kl, open, open_vae, t5, unet, wan,
+    Denoiser, Misfits, Network, Opened, Taesd, Vae, clip, flux, kl, llm, open, open_vae, t5, unet,
+    wan, z_image,
 };
 use nino_weights::names;
 use nino_weights::{Index, TensorReader};
@@ -25,6 +26,17 @@ fn opened(list: &List) -> Result<Option<Opened>, Box<Misfits>> {
 
 fn said(list: &List) -> String {
     opened(list).expect_err("an error").to_string()
+}
+
+/// Flux.2's `full_encoder_small_decoder`.
+#[test]
+fn halves_of_a_vae_may_have_other_widths() {
+    let small = Network::Vae(Vae::Kl(kl::Config {
+        decoder: vec![96, 192, 384, 384],
+        ..kl::Config::flux2()
+    }));
+    let found = opened(&lists::network(&small, "")).map_err(|e| e.to_string());
+    assert_eq!(found.unwrap().unwrap().network, small);
 }
 
 #[test]
@@ -52,6 +64,11 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
         ("flux_dev", flux(flux::Config::dev())),
         ("flux_schnell", flux(flux::Config::schnell())),
         ("chroma", flux(flux::Config::chroma())),
+        (
+            "z_image",
+            Network::Denoiser(Denoiser::ZImage(z_image::Config::published())),
+        ),
+        ("qwen3_4b", Network::Llm(llm::Config::qwen3_4b())),
         ("wan21_t2v_1b", wan_video(WanVideo::small())),
         ("wan21_i2v_14b", wan_video(i2v().with_image(None))),
         ("wan22_i2v_14b", wan_video(i2v())),

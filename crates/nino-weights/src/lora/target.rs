@@ -48,8 +48,12 @@ const WORDS: &[&str] = &[
     "add_k_proj",
     "add_q_proj",
     "add_v_proj",
+    "all_final_layer",
+    "all_x_embedder",
+    "cap_embedder",
     "condition_embedder",
     "context_embedder",
+    "context_refiner",
     "conv_in",
     "conv_out",
     "conv_shortcut",
@@ -57,6 +61,7 @@ const WORDS: &[&str] = &[
     "double_blocks",
     "down_blocks",
     "emb_layers",
+    "feed_forward",
     "ff_context",
     "final_layer",
     "guidance_embedder",
@@ -78,6 +83,7 @@ const WORDS: &[&str] = &[
     "linear_2",
     "mid_block",
     "middle_block",
+    "noise_refiner",
     "norm1_context",
     "norm_out",
     "out_layer",
@@ -93,6 +99,7 @@ const WORDS: &[&str] = &[
     "single_blocks",
     "single_transformer_blocks",
     "skip_connection",
+    "t_embedder",
     "text_embedder",
     "text_embedding",
     "text_model",
@@ -149,6 +156,8 @@ const ORIGINAL: &[&str] = &[
     "time_projection",
     "head",
     "img_emb",
+    "cap_embedder",
+    "t_embedder",
 ];
 
 /// Resolves module names; knows the whole list because where a level's upsampler stands depends on
@@ -157,6 +166,7 @@ pub(super) struct Resolver {
     unet: Mapper,
     flux: Mapper,
     wan: Mapper,
+    z_image: Mapper,
 }
 
 impl Resolver {
@@ -169,6 +179,7 @@ impl Resolver {
             unet: mapper(Net::Unet).at_least(2),
             flux: mapper(Net::Flux),
             wan: mapper(Net::Wan),
+            z_image: mapper(Net::ZImage),
         }
     }
 
@@ -206,6 +217,8 @@ impl Resolver {
             | "norm_out"
             | "proj_out" => &self.flux,
             "condition_embedder" => &self.wan,
+            "layers" | "noise_refiner" | "context_refiner" | "all_x_embedder"
+            | "all_final_layer" => &self.z_image,
             "blocks"
                 if [".attn1.", ".attn2.", ".ffn.net."]
                     .iter()

@@ -143,6 +143,53 @@ fn kohya_names_resolve_in_every_base() {
 }
 
 #[test]
+fn updates_of_z_image_find_their_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let modules = [
+        "diffusion_model.layers.3.attention.to_k",
+        "diffusion_model.layers.3.attention.to_out.0",
+        "diffusion_model.noise_refiner.1.feed_forward.w2",
+        "lora_unet_layers_0_adaLN_modulation_0",
+        "lora_unet_context_refiner_0_attention_to_q",
+    ];
+    let pairs = modules.iter().flat_map(|module| {
+        let (down, up) = if module.starts_with("lora_unet") {
+            ("lora_down", "lora_up")
+        } else {
+            ("lora_A", "lora_B")
+        };
+        [
+            (format!("{module}.{down}.weight"), vec![2, 8]),
+            (format!("{module}.{up}.weight"), vec![8, 2]),
+        ]
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let tensors = pairs
+        .iter()
+        .map(|(name, shape)| (name.as_str(), shape.clone(), 0.0));
+    let lora = parse(&write(dir.path(), &tensors.collect::<Vec<_>>())).unwrap();
+    let found = lora.updates.iter().map(|u| (u.target.as_str(), u.rows));
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(target, _)| *target);
+    assert_eq!(
+        found,
+        [
+            (
+                "context_refiner.0.attention.qkv.weight",
+                Some(Rows { part: 0, of: 3 })
+            ),
+            ("layers.0.adaLN_modulation.0.weight", None),
+            ("layers.3.attention.out.weight", None),
+            (
+                "layers.3.attention.qkv.weight",
+                Some(Rows { part: 1, of: 3 })
+            ),
+            ("noise_refiner.1.feed_forward.w2.weight", None),
+        ]
+    );
+}
+
+#[test]
 fn peft_updates_of_fused_tensors_carry_their_rows() {
     let dir = tempfile::tempdir().unwrap();
     let reader = write(

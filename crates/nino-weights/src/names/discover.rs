@@ -56,6 +56,16 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::HuggingFace,
     ),
     (
+        "noise_refiner.0.attention.qkv.weight",
+        Net::ZImage,
+        Dialect::Original,
+    ),
+    (
+        "noise_refiner.0.attention.to_q.weight",
+        Net::ZImage,
+        Dialect::HuggingFace,
+    ),
+    (
         "decoder.mid.block_1.norm1.weight",
         Net::KlVae,
         Dialect::Original,
@@ -134,6 +144,17 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::Rrdb,
         Dialect::Esrgan,
     ),
+    (
+        "model.layers.0.input_layernorm.weight",
+        Net::Llm,
+        Dialect::HuggingFace,
+    ),
+    (
+        "model.language_model.layers.0.input_layernorm.weight",
+        Net::Llm,
+        Dialect::HuggingFace,
+    ),
+    ("blk.0.attn_norm.weight", Net::Llm, Dialect::LlamaCpp),
 ];
 
 /// The compact upscaler's layers are numbered, too: a convolution, slopes of its activation, and so
@@ -191,10 +212,13 @@ pub fn discover(index: &Index) -> Discovered {
         for &(signature, net, dialect) in SIGNATURES {
             if let Some(prefix) = ends_with(&entry.name, signature) {
                 let net = role(index, net, prefix);
-                if net != Net::T5
-                    || dialect != Dialect::WanT5
-                    || index.contains(&format!("{prefix}token_embedding.weight"))
-                {
+                let whole = match (net, dialect) {
+                    (Net::T5, Dialect::WanT5) => Some("token_embedding.weight"),
+                    // A T5 has blocks of the same names below `enc.` and `dec.`.
+                    (Net::Llm, Dialect::LlamaCpp) => Some("token_embd.weight"),
+                    _ => None,
+                };
+                if whole.is_none_or(|name| index.contains(&format!("{prefix}{name}"))) {
                     prefixes.insert(prefix.to_owned(), (net, dialect));
                 }
             }

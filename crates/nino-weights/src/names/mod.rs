@@ -11,6 +11,7 @@ mod clip;
 mod discover;
 mod flux;
 mod kl_vae;
+mod llm;
 mod recut;
 mod rrdb;
 mod rules;
@@ -19,6 +20,7 @@ mod tiny;
 mod unet;
 mod wan;
 mod wan_vae;
+mod z_image;
 
 use std::fmt;
 
@@ -34,6 +36,7 @@ pub enum Net {
     ControlNet,
     Flux,
     Wan,
+    ZImage,
     KlVae,
     WanVae,
     Taesd,
@@ -41,6 +44,8 @@ pub enum Net {
     ClipText,
     ClipVision,
     T5,
+    /// A language model whose hidden states condition pictures.
+    Llm,
     /// ESRGAN's and Real-ESRGAN's upscaler.
     Rrdb,
     /// Real-ESRGAN's compact upscaler.
@@ -55,7 +60,7 @@ pub enum Dialect {
     /// Hugging Face diffusers or transformers.
     HuggingFace,
     OpenClip,
-    /// llama.cpp's names for T5.
+    /// llama.cpp's names for T5 and language models.
     LlamaCpp,
     /// The text encoder as Wan's repository names it.
     WanT5,
@@ -203,6 +208,9 @@ impl Mapper {
             }
             (Net::Taesd | Net::Taehv, _) => keep(format!("{}{name}", self.side)),
             (Net::ClipText, Dialect::OpenClip) => clip::from_open_clip(name),
+            (Net::ZImage, Dialect::HuggingFace) => Some(z_image::from_diffusers(name)),
+            (Net::Llm, Dialect::LlamaCpp) => llm::from_llama_cpp(name).and_then(keep),
+            (Net::Llm, _) => keep(llm::from_hf(name)),
             (Net::T5, Dialect::HuggingFace) => keep(t5::from_hf(name)),
             (Net::T5, Dialect::LlamaCpp) => t5::from_llama_cpp(name).and_then(keep),
             (Net::T5, Dialect::WanT5) => t5::from_wan(name).and_then(keep),

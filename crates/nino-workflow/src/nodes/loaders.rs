@@ -8,8 +8,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    Applied, Checkpoint, DiffusionModel, EngineError, Event, LoraSpec, TextEncoders, VaeFile,
-    apply_lora,
+    Applied, Checkpoint, DiffusionModel, EngineError, Event, Family, LoraSpec, TextEncoders,
+    VaeFile, apply_lora,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
+            combo("type", clip_types),
             optional(combo("device", devices)),
         ],
         outputs: &[out(Socket::Clip)],
@@ -81,7 +81,7 @@ pub(super) static NODES: &[NodeDef] = &[
         category: "bootleg",
         inputs: &[
             file("clip_name", Folder::TextEncoders),
-            combo("type", || vec!["stable_diffusion", "chroma", "wan"]),
+            combo("type", clip_types),
         ],
         outputs: &[out(Socket::Clip)],
         is_output: false,
@@ -138,6 +138,12 @@ pub(super) static NODES: &[NodeDef] = &[
         run: lora_of_model,
     },
 ];
+
+/// What the encoders are for. Their own kinds say it but for a few; others are accepted because
+/// graphs have them.
+fn clip_types() -> Vec<&'static str> {
+    vec!["stable_diffusion", "chroma", "wan", "lumina2", "flux2"]
+}
 
 /// Both mean the device that the program runs on.
 fn devices() -> Vec<&'static str> {
@@ -199,6 +205,11 @@ fn clip(call: &mut Call<'_, '_>, inputs: &[&'static str]) -> Result<Vec<Value>, 
             whole.text
         }
         (opened, _) => opened?,
+    };
+    // One encoder serves Z-Image and klein, with other templates.
+    let clip = match call.text("type")?.as_ref() {
+        "flux2" => clip.for_family(Family::Klein)?,
+        _ => clip,
     };
     Ok(vec![held_clip(call, clip)])
 }

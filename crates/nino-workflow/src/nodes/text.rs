@@ -108,7 +108,7 @@ fn side_by_side(
 ) -> Conditioning {
     let split = match clip.family.encoders().first() {
         Some(Encoder::Clip(width)) => *width,
-        Some(Encoder::T5 | Encoder::Umt5) | None => 0,
+        Some(Encoder::T5 | Encoder::Umt5 | Encoder::Llm(_)) | None => 0,
     };
     let token = |prompt: &Conditioning, i: usize| -> Vec<f32> {
         let (of, i) = if i < prompt.tokens() {

@@ -15,7 +15,8 @@ pub(crate) struct ModelArgs {
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: Option<PathBuf>,
-    /// Text encoder to use instead of the model's own; SDXL has two, Flux a CLIP and a T5
+    /// Text encoder to use instead of the model's own; SDXL has two, Flux.1 a CLIP and a T5,
+    /// Z-Image and Flux.2 klein a Qwen3
     #[arg(long, visible_alias = "t5", value_name = "FILE")]
     pub(crate) clip: Vec<PathBuf>,
     /// LoRA to apply, with its strength: FILE, FILE:0.8 or FILE:UNET:CLIP; may be repeated

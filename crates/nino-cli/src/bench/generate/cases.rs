@@ -239,7 +239,10 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
                 t5_of(&format!("t5 {} wide", c.width), c, FLUX_TOKENS, true)
             }
             // Their rows need more than a UNet's inputs.
-            nino_models::Network::Denoiser(Denoiser::Wan(_))
+            nino_models::Network::Denoiser(
+                Denoiser::Flux2(_) | Denoiser::Wan(_) | Denoiser::ZImage(_),
+            )
+            | nino_models::Network::Llm(_)
             | nino_models::Network::ClipVision(_)
             | nino_models::Network::ControlNet(_)
             | nino_models::Network::Upscaler(_)

@@ -131,7 +131,7 @@ impl Network {
         let graph = g.finish()?;
         let timestep = match &self.kind {
             Kind::Denoiser {
-                net: Denoiser::Flux(_),
+                net: Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_),
                 ..
             } => 0.5,
             _ => 500.0,

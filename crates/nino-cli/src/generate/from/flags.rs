@@ -57,6 +57,7 @@ pub(super) const REPEATED: &[&str] = &[
     "no-noise",
     "return-with-leftover-noise",
     "image",
+    "reference",
     "mask",
     "mask-fill",
     "mask-grow",
@@ -134,6 +135,12 @@ impl Flags {
     /// The first value of a flag.
     pub(in super::super) fn first(&self, flag: &str) -> Option<&str> {
         self.values.get(flag)?.first().map(String::as_str)
+    }
+
+    /// Every value of a flag.
+    pub(in super::super) fn all(&self, flag: &str) -> impl Iterator<Item = &str> {
+        let values = self.values.get(flag).into_iter().flatten();
+        values.map(String::as_str)
     }
 
     /// What a command line gives itself.

@@ -1,9 +1,10 @@
 //! The run as a graph of ComfyUI's own nodes.
 
-use super::{Origin, start};
+use super::{Origin, file_name, start};
 use crate::args::PredictionArg;
 use nino_engine::{Family, GenerateRequest, Hires, Rng, SizeHint};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// A node: its class and inputs in ComfyUI's order.
 pub(super) struct Node {
@@ -97,8 +98,13 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         let inputs = vec![("conditioning", Input::Link(prompts[1]))];
         prompts[1] = at(g.add("ConditioningZeroOut", inputs), 0);
     }
+    let files = origin.flags.all("reference").map(Path::new).map(file_name);
+    for (file, picture) in files.zip(&request.references) {
+        prompts = start::looking_at(&mut g, &file, picture, loaded.vae, prompts);
+    }
     let model = predicting(&mut g, origin, loaded.model);
     let model = rescaled(&mut g, origin, model);
+    let model = shifted(&mut g, request, origin, model);
     let started = start::start(&mut g, request, origin, loaded.vae, prompts);
     let sampling = Sampling {
         request,
@@ -251,6 +257,21 @@ fn rescaled(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
     at(g.add("RescaleCFG", inputs), 0)
 }
 
+/// Flux.2's noise levels, which depend on the size and the steps.
+fn shifted(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, model: Link) -> Link {
+    let Some(mu) = request.flux2_mu(origin.model) else {
+        return model;
+    };
+    let inputs = vec![
+        ("model", Input::Link(model)),
+        ("max_shift", value(mu)),
+        ("base_shift", value(mu)),
+        ("width", value(request.width)),
+        ("height", value(request.height)),
+    ];
+    at(g.add("ModelSamplingFlux", inputs), 0)
+}
+
 fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
     let name = origin.model.name();
     let is_gguf = name.to_lowercase().ends_with(".gguf");
@@ -272,6 +293,8 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
         let (single, dual) = match origin.model.family() {
             Family::Chroma => ("chroma", "flux"),
             Family::Flux => ("stable_diffusion", "flux"),
+            Family::ZImage => ("lumina2", "flux"),
+            Family::Klein => ("flux2", "flux"),
             _ => ("stable_diffusion", "sdxl"),
         };
         let clip = match &clips[..] {

@@ -4,7 +4,7 @@
 
 use super::graph::{Graph, Input, Link, at, value};
 use super::{Origin, file_name};
-use nino_engine::{Fill, GenerateRequest, Start};
+use nino_engine::{Fill, GenerateRequest, Picture, Start};
 use std::path::Path;
 
 /// What the sampler is given.
@@ -40,6 +40,34 @@ pub(super) fn start(
     }
 }
 
+/// Prompts that also have a picture to look at.
+pub(super) fn looking_at(
+    g: &mut Graph,
+    file: &str,
+    picture: &Picture,
+    vae: Link,
+    prompts: [Link; 2],
+) -> [Link; 2] {
+    let loaded = g.add("LoadImage", vec![("image", value(file))]);
+    let inputs = vec![
+        ("image", Input::Link(at(loaded, 0))),
+        ("upscale_method", value("lanczos")),
+        ("width", value(picture.width)),
+        ("height", value(picture.height)),
+        ("crop", value("center")),
+    ];
+    let pixels = at(g.add("ImageScale", inputs), 0);
+    let inputs = vec![("pixels", Input::Link(pixels)), ("vae", Input::Link(vae))];
+    let latent = at(g.add("VAEEncode", inputs), 0);
+    prompts.map(|prompt| {
+        let inputs = vec![
+            ("conditioning", Input::Link(prompt)),
+            ("latent", Input::Link(latent)),
+        ];
+        at(g.add("ReferenceLatent", inputs), 0)
+    })
+}
+
 fn latent(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, vae: Link) -> Link {
     let file = |flag: &str| file_name(Path::new(origin.flags.first(flag).unwrap_or_default()));
     let latent = match &request.start {
@@ -51,6 +79,7 @@ fn latent(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, vae: Li
             ];
             let class = match origin.model.diffusion.net().wants().channels {
                 16 => "EmptySD3LatentImage",
+                128 => "EmptyFlux2LatentImage",
                 _ => "EmptyLatentImage",
             };
             return at(g.add(class, inputs), 0);

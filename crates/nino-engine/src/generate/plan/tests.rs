@@ -285,3 +285,22 @@ fn keeping_what_stays_does_not_change_a_latent() {
     assert_ne!(kept[0], kept[1]);
     assert!(kept == latents(Arc::new(Frugal(capped(None))), false));
 }
+
+/// The transformers in 8 bits are 6.5 and 4.1 GB; of the text encoder's 36 layers Z-Image needs 35
+/// and klein 27, and no more are planned for. Its table of tokens stays f16.
+#[test]
+fn models_of_this_year_fit_cards_of_6_and_8_gib() {
+    for (name, text_gb) in [("z-image-turbo", 4.5..4.6), ("flux2-klein-4b", 3.6..3.7)] {
+        let model = Checkpoint::spec(name).unwrap().quantized(DType::Q8_0);
+        let request = GenerateRequest::new(&model, "a fox");
+        assert_eq!((request.width, request.height), (1024, 1024));
+        for gib in [8, 6] {
+            let budget = gib << 30;
+            let store = Store::for_pictures(cpu(Some(budget)), 1);
+            let plan = plan_generate(&store, &model, &request).unwrap();
+            assert!(plan.peak_bytes() <= budget, "{name} in {gib} GiB");
+            let text = plan.stages[0].plan.weight_bytes() as f64 / 1e9;
+            assert!(text_gb.contains(&text), "{name}: {text} GB of text encoder");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Small Flux.2 klein checkpoints against ComfyUI: conditioning, noise levels, then whole paths.
+
+use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
+use crate::generate::GenerateRequest;
+use crate::tests::made;
+use crate::{Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas};
+use nino_sample::{Sampler, Scheduler, schedule};
+use std::sync::Arc;
+
+const CHANNELS: usize = 128;
+/// Rows and columns of the latent: 48 by 64 pixels.
+const SIZE: [usize; 2] = [3, 4];
+
+/// The tensors of a model. The wide one has the small one's VAE and text encoder, which goldens do
+/// not need.
+fn list(model: &str) -> String {
+    let small = made::list("tiny_klein");
+    let rest = small.lines().filter(|line| !line.starts_with("model."));
+    let rest = rest.filter(|_| model.starts_with("wide_"));
+    rest.fold(made::list(model), |all, line| all + line + "\n")
+}
+
+/// Every path of the golden file for these prompts.
+fn check_paths(case: &Case, positive: &Conditioning, negative: &Conditioning) {
+    let keys = case.keys("latent/");
+    assert!(keys.len() >= 2, "{keys:?}");
+    for key in keys {
+        let parts: Vec<&str> = key.split('/').collect();
+        let [_, cfg, sampler, scheduler] = parts[..] else {
+            panic!("{key}")
+        };
+        let path = Path {
+            sampler,
+            scheduler,
+            cfg: cfg.parse().unwrap(),
+        };
+        case.close(&key, &sampled(case, positive, negative, &path));
+    }
+    let mut looking = positive.clone();
+    for (i, (height, width)) in [(3, 2), (2, 5)].into_iter().enumerate() {
+        let planes = case.golden(&format!("reference/{i}"));
+        looking = looking.with_reference(Arc::new(latent(&planes, height, width)));
+        let path = Path {
+            sampler: "euler",
+            scheduler: "simple",
+            cfg: 1.0,
+        };
+        let key = format!("references/{}", i + 1);
+        case.close(&key, &sampled(case, &looking, negative, &path));
+    }
+}
+
+#[test]
+fn klein_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_klein", Family::Klein);
+    let defaults = case.model.defaults();
+    assert_eq!((defaults.steps, defaults.size), (4, 1024));
+    case.check_text([("prompt", PROMPT), ("negative", NEGATIVE)], None);
+    case.check_text([("empty", ""), ("empty", "")], None);
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    check_paths(&case, &prompts.positive, &prompts.negative);
+}
+
+#[test]
+fn noise_levels_of_flux2_are_comfyuis() {
+    let case = Case::new("tiny_klein", Family::Klein);
+    let keys = case.keys("sigmas/");
+    assert_eq!(keys.len(), 5);
+    for key in keys {
+        let numbers = key.split('/').skip(1).map(|n| n.parse().unwrap());
+        let numbers: Vec<usize> = numbers.collect();
+        let [width, height, steps] = numbers[..] else {
+            panic!("{key}")
+        };
+        let found = schedule::flux2(width * height / 256, steps);
+        let expected = case.golden(&key);
+        assert_eq!(found.len(), expected.len());
+        for (f, e) in found.iter().zip(&expected) {
+            assert!((f - e).abs() <= 1e-6, "{key}: {f} for {e}");
+        }
+        // What generate takes: the same levels, through the shift of the model's own.
+        let request = GenerateRequest {
+            steps,
+            width,
+            height,
+            ..case.request(PROMPT)
+        };
+        let model = request.levels(&case.model);
+        let own = Scheduler::find("simple").unwrap();
+        let own = own.sigmas(&model.sampling, steps).unwrap();
+        for (f, e) in own.iter().zip(&expected) {
+            assert!((f - e).abs() <= 1e-3, "{key}: {f} for {e}");
+        }
+    }
+}
+
+/// Klein 4B's widths with two blocks of each kind: see `goldens/generate/klein.py`.
+#[test]
+#[ignore = "makes 2 GB of weights and takes minutes"]
+fn wide_klein_makes_what_comfyui_makes() {
+    let case = Case::of("wide_klein", Family::Klein, &list("wide_klein"));
+    let context = case.golden("context").repeat(32);
+    let prompt = Conditioning {
+        width: context.len() / 512,
+        context,
+        ..Conditioning::default()
+    };
+    check_paths(&case, &prompt, &prompt);
+}
+
+/// How a path is sampled.
+struct Path<'a> {
+    sampler: &'a str,
+    /// `flux2` are the levels of ComfyUI's `Flux2Scheduler`.
+    scheduler: &'a str,
+    cfg: f32,
+}
+
+fn sampled(
+    case: &Case,
+    positive: &Conditioning,
+    negative: &Conditioning,
+    path: &Path<'_>,
+) -> Vec<f32> {
+    let (model, [height, width]) = (&case.model.diffusion, SIZE);
+    let request = case.request(PROMPT);
+    let sampler = Sampler::find(path.sampler).unwrap();
+    let levels = match path.scheduler {
+        "flux2" => schedule::flux2(height * width, request.steps),
+        name => {
+            let scheduler = Scheduler::find(name).unwrap();
+            sigmas(model, sampler, scheduler, request.steps, 1.0).unwrap()
+        }
+    };
+    let run = SampleRequest {
+        positive: std::slice::from_ref(positive),
+        negative: std::slice::from_ref(negative),
+        latent: &Latent::empty(1, CHANNELS, LatentSize::picture(height, width)),
+        noise: Noise::Seeded,
+        mask: None,
+        frame_mask: &[],
+        sigmas: &levels,
+        sampler,
+        options: &request.options,
+        seed: request.seed,
+        cfg: path.cfg,
+        precision: request.precision,
+        preview: None,
+        beside: 0,
+        memory: None,
+    };
+    let (sampled, _) = control(|c| Ok(sample(&case.store, model, &run, c)?));
+    planes(&sampled.latent)
+}
+
+/// Planes as a latent in the VAE's units.
+fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
+    let pixels = height * width;
+    let at = |i: usize| planes[i % CHANNELS * pixels + i / CHANNELS];
+    Latent {
+        values: (0..planes.len()).map(at).collect(),
+        ..Latent::empty(1, CHANNELS, LatentSize::picture(height, width))
+    }
+}

@@ -1,0 +1,252 @@
+//! Decoder-only language models as text encoders: Qwen3, and others with the same block.
+//! Behaviour: Hugging Face's `Qwen3Model`, whose names are canonical.
+//! Token ids `[b, n]` → hidden states `[b, n, taps · d]`.
+//!
+//! A block is attention and a gated MLP (SwiGLU), each behind an RMS norm. Attention is causal and
+//! grouped: several heads of queries share one head of keys and values. Image models are
+//! conditioned on the hidden states between certain layers (`Want::taps`). Layers behind the last
+//! tap are not recorded, so their weights are never loaded.
+
+use crate::{Find, Params};
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, RopeLayout, Shape};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub kind: Kind,
+    pub vocab: usize,
+    pub width: usize,
+    pub mlp: usize,
+    pub heads: usize,
+    /// Heads of keys and values. Each is shared by `heads / kv_heads` heads of queries.
+    pub kv_heads: usize,
+    /// Width of one head.
+    pub head: usize,
+    pub n_layers: usize,
+}
+
+/// The architecture: what tensor shapes do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Queries and keys go through an RMS norm per head.
+    Qwen3,
+}
+
+/// Which hidden states the encoder returns.
+#[derive(Clone, Debug)]
+pub struct Want<'a> {
+    /// The inputs of these layers are returned, concatenated along the last axis. The index
+    /// `n_layers` means the output of the last layer, before the final norm.
+    pub taps: &'a [usize],
+    /// `[b, 1, 1, n]`, added to the scores: 0 at tokens that are seen, a large negative number at
+    /// padding.
+    pub mask: Node,
+}
+
+/// The embedding table. Its rows are gathered by id, so it is never held in blocks of rows.
+pub(crate) const TOKENS: &str = "model.embed_tokens.weight";
+/// Added to the scores of later tokens. The sum with a padding mask's value is still finite.
+const LATER: f32 = -1e30;
+
+impl Kind {
+    /// Base of the rotary frequencies.
+    fn theta(self) -> f64 {
+        match self {
+            Kind::Qwen3 => 1e6,
+        }
+    }
+
+    fn eps(self) -> f32 {
+        match self {
+            Kind::Qwen3 => 1e-6,
+        }
+    }
+}
+
+impl Config {
+    /// The encoder of Z-Image and Flux.2 klein 4B.
+    pub fn qwen3_4b() -> Config {
+        Config {
+            kind: Kind::Qwen3,
+            vocab: 151_936,
+            width: 2560,
+            mlp: 9728,
+            heads: 32,
+            kv_heads: 8,
+            head: 128,
+            n_layers: 36,
+        }
+    }
+
+    /// The encoder of Flux.2 klein 9B.
+    pub fn qwen3_8b() -> Config {
+        Config {
+            width: 4096,
+            mlp: 12288,
+            ..Config::qwen3_4b()
+        }
+    }
+
+    /// The encoder of Anima.
+    pub fn qwen3_06b() -> Config {
+        Config {
+            width: 1024,
+            mlp: 3072,
+            heads: 16,
+            n_layers: 28,
+            ..Config::qwen3_4b()
+        }
+    }
+
+    /// Reads sizes from tensor shapes alone; `None` when this is no known language model.
+    pub fn detect(find: &Find) -> Option<Config> {
+        let shape = |name: &str| find(name).map(|(s, _)| s);
+        let layer = |i: usize, name: &str| shape(&format!("model.layers.{i}.{name}"));
+        let matrix = |s: Shape| match *s {
+            [rows, columns] => Some((rows, columns)),
+            _ => None,
+        };
+        let (vocab, width) = matrix(shape(TOKENS)?)?;
+        let [head] = *layer(0, "self_attn.q_norm.weight")? else {
+            return None;
+        };
+        let (queries, _) = matrix(layer(0, "self_attn.q_proj.weight")?)?;
+        let (keys, _) = matrix(layer(0, "self_attn.k_proj.weight")?)?;
+        let (mlp, _) = matrix(layer(0, "mlp.gate_proj.weight")?)?;
+        let norm = |i: usize| layer(i, "input_layernorm.weight");
+        let fits = head > 0
+            && head.is_multiple_of(2)
+            && keys > 0
+            && keys.is_multiple_of(head)
+            && queries.is_multiple_of(keys);
+        fits.then(|| Config {
+            kind: Kind::Qwen3,
+            vocab,
+            width,
+            mlp,
+            heads: queries / head,
+            kv_heads: keys / head,
+            head,
+            n_layers: (0..256).take_while(|&i| norm(i).is_some()).count(),
+        })
+    }
+}
+
+/// Token embeddings `[b, n, d]` of ids `[b, n]` (i32).
+pub fn embed(g: &mut Graph, p: &Params, c: &Config, ids: Node, dtype: DType) -> Node {
+    let table = p.matrix(g, TOKENS, c.vocab, c.width);
+    g.gather(table, ids, dtype)
+}
+
+/// The hidden states that `want` names, from token embeddings `[b, n, d]`.
+pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) -> Node {
+    let n = g.shape(x)[1];
+    let attended = Attended {
+        table: rotations(g, c, n),
+        scores: scores(g, n, want.mask),
+    };
+    let mut tapped = Vec::new();
+    let mut h = x;
+    let last = want.taps.iter().copied().max().unwrap_or(0);
+    for i in 0..=last.min(c.n_layers) {
+        if want.taps.contains(&i) {
+            tapped.push(h);
+        }
+        if i < last.min(c.n_layers) {
+            h = block(g, &p.at(format_args!("model.layers.{i}")), c, h, attended);
+        }
+    }
+    match tapped[..] {
+        [one] => one,
+        _ => g.concat(&tapped, 2),
+    }
+}
+
+/// The norm behind the last layer. [`encoder`] does not apply it: hidden states between layers are
+/// taken before it.
+pub fn final_norm(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    rms_norm(g, p, c, "model.norm", x)
+}
+
+/// The inputs of attention that are the same in every layer.
+#[derive(Clone, Copy)]
+struct Attended {
+    /// Rotations of the tokens, `[n, hd/2, 2]`.
+    table: Node,
+    /// Added to the scores, `[b, 1, n, n]`.
+    scores: Node,
+}
+
+fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Attended) -> Node {
+    let h = rms_norm(g, p, c, "input_layernorm", x);
+    let h = self_attention(g, &p.at("self_attn"), c, h, attended);
+    let x = g.add(x, h);
+    let h = rms_norm(g, p, c, "post_attention_layernorm", x);
+    let p_mlp = p.at("mlp");
+    let gate = p_mlp.linear_no_bias(g, "gate_proj", h, c.mlp);
+    let gate = g.silu(gate);
+    let h = p_mlp.linear_no_bias(g, "up_proj", h, c.mlp);
+    let h = g.mul(gate, h);
+    let h = p_mlp.linear_no_bias(g, "down_proj", h, c.width);
+    let y = g.add(x, h);
+    p.label(g, y)
+}
+
+fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node {
+    let weight = p.vector(g, &format!("{name}.weight"), c.width);
+    g.rms_norm(x, Some(weight), c.kind.eps())
+}
+
+fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Attended) -> Node {
+    let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
+    let mut part = |name: &str, heads: usize| {
+        let y = p.linear_no_bias(g, &format!("{name}_proj"), x, heads * c.head);
+        let y = g.reshape(y, [b, n, heads, c.head]); // [b, n, heads, hd]
+        if name == "v" {
+            return y;
+        }
+        let weight = p.vector(g, &format!("{name}_norm.weight"), c.head);
+        let y = g.rms_norm(y, Some(weight), c.kind.eps());
+        g.rope(y, attended.table, RopeLayout::Halves)
+    };
+    let q = part("q", c.heads);
+    let [k, v] = [part("k", c.kv_heads), part("v", c.kv_heads)];
+    let [k, v] = [k, v].map(|x| repeated(g, x, c.heads / c.kv_heads));
+    let y = g.attention(q, k, v, Some(attended.scores));
+    let y = g.reshape(y, [b, n, c.heads * c.head]);
+    p.linear_no_bias(g, "o_proj", y, c.width)
+}
+
+/// Repeats every head of `[b, n, heads, hd]`: head 0 `times` times, then head 1, and so on.
+fn repeated(g: &mut Graph, x: Node, times: usize) -> Node {
+    let shape = g.shape(x);
+    let [b, n, heads, hd] = [0, 1, 2, 3].map(|axis| shape[axis]);
+    let one = g.reshape(x, [b, n, heads, 1, hd]);
+    let all = g.concat(&vec![one; times], 3); // [b, n, heads, times, hd]
+    g.reshape(all, [b, n, heads * times, hd])
+}
+
+/// The causal mask plus the padding mask.
+fn scores(g: &mut Graph, n: usize, mask: Node) -> Node {
+    let later = |i: usize| if i % n > i / n { LATER } else { 0.0 };
+    let values: Vec<f32> = (0..n * n).map(later).collect();
+    let causal = g.constant(&format!("order of {n} tokens"), [1, 1, n, n], &values);
+    g.add(causal, mask) // [b, 1, n, n]
+}
+
+/// `[n, hd/2, 2]` of cosine and sine. Angles are products in f32, as the models were trained with.
+fn rotations(g: &mut Graph, c: &Config, n: usize) -> Node {
+    let half = c.head / 2;
+    let theta = c.kind.theta();
+    let frequency = |i: usize| {
+        let exponent = (2 * i) as f32 / c.head as f32;
+        1.0 / theta.powf(f64::from(exponent)) as f32
+    };
+    let frequencies: Vec<f32> = (0..half).map(frequency).collect();
+    let values: Vec<f32> = (0..n)
+        .flat_map(|at| frequencies.iter().map(move |f| f64::from(at as f32 * f)))
+        .flat_map(|angle| [angle.cos() as f32, angle.sin() as f32])
+        .collect();
+    let name = format!("rotations of {n} tokens, heads of {}, {theta}", c.head);
+    g.constant(&name, [n, half, 2], &values)
+}
