@@ -22,9 +22,8 @@ pub use config::{Config, Modulation};
 pub use control::{ControlConfig, Hint, Residuals, control};
 
 use crate::Params;
-pub(crate) use block::{gated_add, modulated};
-
 use block::{Attended, double_block, single_block};
+pub(crate) use block::{gated_add, modulated};
 use modulation::{DoubleMods, Mod, Modulations};
 use nino_graph::{Graph, Node};
 use positions::Grid;

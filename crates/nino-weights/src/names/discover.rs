@@ -155,6 +155,17 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::Rrdb,
         Dialect::Esrgan,
     ),
+    (
+        "model.layers.0.input_layernorm.weight",
+        Net::Llm,
+        Dialect::HuggingFace,
+    ),
+    (
+        "model.language_model.layers.0.input_layernorm.weight",
+        Net::Llm,
+        Dialect::HuggingFace,
+    ),
+    ("blk.0.attn_norm.weight", Net::Llm, Dialect::LlamaCpp),
 ];
 
 /// The compact upscaler's layers are numbered, too: a convolution, slopes of its activation, and so

@@ -44,6 +44,8 @@ pub enum Net {
     ClipText,
     ClipVision,
     T5,
+    /// A language model whose hidden states condition pictures.
+    Llm,
     /// ESRGAN's and Real-ESRGAN's upscaler.
     Rrdb,
     /// Real-ESRGAN's compact upscaler.
