@@ -264,21 +264,6 @@ fn t5_graph(c: &t5::Config) -> Result<Graph, GraphError> {
     g.finish()
 }
 
-fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
-    let mut g = Graph::new();
-    let p = Params::uniform(DType::F16);
-    let ids = g.input("ids", [1, 1], DType::I32);
-    let mask = g.input("mask", [1, 1, 1, 1], DType::F32);
-    let x = llm::embed(&mut g, &p, c, ids, DType::F32);
-    let last = llm::Want {
-        taps: &[c.n_layers],
-        mask,
-    };
-    let x = llm::encoder(&mut g, &p, c, x, &last);
-    llm::final_norm(&mut g, &p, c, x);
-    g.finish()
-}
-
 fn upscaler_graph(upscaler: &Upscaler) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);

@@ -137,17 +137,6 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ),
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
-    (
-        "model.layers.0.input_layernorm.weight",
-        Net::Llm,
-        Dialect::HuggingFace,
-    ),
-    (
-        "model.language_model.layers.0.input_layernorm.weight",
-        Net::Llm,
-        Dialect::HuggingFace,
-    ),
-    ("blk.0.attn_norm.weight", Net::Llm, Dialect::LlamaCpp),
     ("body.0.rdb1.conv1.weight", Net::Rrdb, Dialect::Original),
     ("RRDB_trunk.0.RDB1.conv1.weight", Net::Rrdb, Dialect::Esrgan),
     (

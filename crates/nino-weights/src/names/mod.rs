@@ -50,8 +50,6 @@ pub enum Net {
     Rrdb,
     /// Real-ESRGAN's compact upscaler.
     Srvgg,
-    /// A language model whose hidden states condition pictures.
-    Llm,
 }
 
 /// Whose names a file uses.
