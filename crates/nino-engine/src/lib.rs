@@ -91,6 +91,6 @@ pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
 pub use vae::VaeFile;
 pub use video::{
     Between, ClipSize, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
-    make_between, make_video, plan_video,
+    make_between, make_video, plan_between, plan_video,
 };
 pub use vision::{ImageEncoder, Square, encode_for_clip};

@@ -150,6 +150,30 @@ impl Value {
         })
     }
 
+    /// The bytes of its pictures, masks or latents, with the address that tells them from another
+    /// value's; `None` of values that are small or that the store counts.
+    pub(crate) fn held(&self) -> Option<(usize, usize)> {
+        let images = |images: &Arc<Vec<Image>>| {
+            let bytes = images.iter().map(|image| size_of_val(&image.values[..]));
+            (Arc::as_ptr(images).addr(), bytes.sum())
+        };
+        let masks = |masks: &Arc<Vec<Mask>>| {
+            let bytes = masks.iter().map(|mask| size_of_val(&mask.values[..]));
+            (Arc::as_ptr(masks).addr(), bytes.sum())
+        };
+        match self {
+            Value::Image(all) => Some(images(all)),
+            Value::Video(clip) => Some(images(&clip.images)),
+            Value::Mask(all) => Some(masks(all)),
+            Value::Latent(latents) => {
+                let masks = latents.noise_mask.as_ref().map_or(0, |m| masks(m).1);
+                let bytes = size_of_val(&latents.latent.values[..]) + masks;
+                Some((Arc::as_ptr(latents).addr(), bytes))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn latent(latent: Latent) -> Value {
         Value::from(Latents {
             latent,

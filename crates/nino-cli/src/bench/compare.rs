@@ -192,7 +192,7 @@ fn significance(a: &[f64], b: &[f64]) -> Option<f64> {
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|v| *v < value).count();
-        let equal = values.iter().filter(|v| *v == value).count();
+        let equal = values.iter().filter(|v| v.total_cmp(value).is_eq()).count();
         below as f64 + (equal + 1) as f64 / 2.0
     };
     values.iter().map(rank).collect()

@@ -4,7 +4,7 @@ use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
 use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
-use crate::text::encode_texts;
+use crate::text::encode_beside;
 use crate::vision::{ImageEncoder, Square, encode_for_clip};
 use crate::{
     ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, GeneratePlan,
@@ -68,6 +68,17 @@ struct Shown {
     negative: Conditioning,
     latent: Latent,
     frame_mask: Vec<f32>,
+}
+
+impl Shown {
+    /// Bytes of the frames that the experts see and of the latent that they start from.
+    fn bytes(&self) -> usize {
+        let seen = self.positive.clip.frames.as_ref();
+        let masks = seen.into_iter().flat_map(|seen| &seen.mask);
+        let seen = seen.into_iter().map(|seen| &seen.latent).chain(masks);
+        let all = seen.chain([&self.latent]);
+        all.map(|latent| size_of_val(&latent.values[..])).sum()
+    }
 }
 
 impl VideoModel {
@@ -160,7 +171,7 @@ impl VideoRequest {
             cfg: self.cfg,
             precision: self.precision,
             preview: self.preview.as_ref(),
-            beside: 0,
+            beside: self.held_bytes() + shown.bytes(),
             memory,
         }
     }
@@ -168,8 +179,15 @@ impl VideoRequest {
     fn decode_options(&self, model: &VideoModel) -> DecodeOptions {
         DecodeOptions {
             format: model.high.latent_format(),
+            beside: self.decode.beside + self.held_bytes(),
             ..self.decode
         }
+    }
+
+    /// Bytes of the pictures that are given, which are held until the clip is done.
+    fn held_bytes(&self) -> usize {
+        let given = self.start.iter().chain(&self.end);
+        given.map(|image| size_of_val(&image.values[..])).sum()
     }
 }
 
@@ -271,7 +289,9 @@ fn show(
     control: &mut Control<'_>,
 ) -> Result<Shown, EngineError> {
     let prompts = [&request.prompt[..], &request.negative];
-    let mut sides = encode_texts(store, &model.text, &prompts, &[], control)?.into_iter();
+    let held = request.held_bytes();
+    let sides = encode_beside(store, &model.text, &prompts, &[], held, control)?;
+    let mut sides = sides.into_iter();
     let positive = sides.next().unwrap_or_default();
     let negative = sides.next().unwrap_or_default();
     let mut clip = ClipHints::default();
@@ -293,6 +313,7 @@ fn show(
         vae: &model.vae,
         size: request.size,
         precision: request.precision,
+        beside: held,
     };
     let (start, end) = (request.start.as_slice(), request.end.as_slice());
     let channels = model.high.net().wants().channels;

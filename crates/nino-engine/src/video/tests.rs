@@ -148,6 +148,7 @@ impl Case {
             vae: &self.model.vae,
             size: SIZE,
             precision: Precision::F32,
+            beside: 0,
         }
     }
 

@@ -189,7 +189,7 @@ impl Sampling<'_> {
             cfg: self.cfg,
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
-            beside: mask.map_or(0, |mask| size_of_val(&mask.values[..])),
+            beside: call.held_bytes,
             memory: None,
         };
         match sample(call.store, self.model, &request, &mut call.control) {

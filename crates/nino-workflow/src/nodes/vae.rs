@@ -84,6 +84,7 @@ fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     call.room_for("a batch of pictures", &sizes)?;
     let options = DecodeOptions {
         precision: call.settings.precision,
+        beside: call.held_bytes,
         ..DecodeOptions::default()
     };
     let (images, _) = decode_images(call.store, &vae, latent, &options, &mut call.control)?;
@@ -116,7 +117,7 @@ pub(super) fn encoded(
     let options = EncodeOptions {
         precision: call.settings.precision,
         format: vae.assumed_format(),
-        beside: 0,
+        beside: call.held_bytes,
     };
     // The frames of a clip are encoded together.
     if let (Some(_), Some(first)) = (vae.kind.time_scale(), images.first())

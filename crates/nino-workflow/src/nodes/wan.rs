@@ -198,6 +198,7 @@ fn given<'a, 'c: 'a>(call: &Call<'c, '_>, vae: &'a VaeFile) -> Result<Given<'a>,
         vae,
         size,
         precision: call.settings.precision,
+        beside: call.held_bytes,
     })
 }
 
