@@ -136,6 +136,8 @@ pub struct ClipFormat {
     pub n_frames: usize,
     /// Frames a second.
     pub fps: f64,
+    /// How the clip was made, by keyword. GIF, Y4M and folders of frames carry no text.
+    pub text: Vec<(String, String)>,
     /// Ends an `ffmpeg` that writes, wherever it is.
     pub stop: Stop,
 }

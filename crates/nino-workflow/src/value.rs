@@ -86,6 +86,7 @@ impl Clip {
             height: first.height,
             n_frames: self.images.len(),
             fps: self.fps,
+            text: Vec::new(),
             stop,
         };
         let mut sink = create_video(path, &format)?;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(crate) struct VideoArgs {
     /// What the clip shows
-    #[arg(value_name = "PROMPT", required = true)]
+    #[arg(value_name = "PROMPT", required_unless_present = "from_file")]
     pub(crate) prompt: Vec<String>,
     /// What the clip should not show; looked at where --cfg is not 1
     #[arg(
@@ -59,6 +59,12 @@ pub(crate) struct VideoArgs {
     /// Write over files that the run reads, and over models
     #[arg(long)]
     pub(crate) force: bool,
+    /// Make this clip of nino's again (mp4, webp or apng); flags given beside it win
+    #[arg(long = "from", value_name = "FILE")]
+    pub(crate) from_file: Option<PathBuf>,
+    /// Leave out of the file how it was made
+    #[arg(long)]
+    pub(crate) no_metadata: bool,
     /// How activations are stored [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
@@ -167,6 +173,8 @@ Examples:
   nino video \"the sun sets\" -m wan2.2_i2v_high --image a.png --last-image b.png
   # Four steps with the LoRAs for that
   nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
+  # The same again with another seed: a clip knows how it was made
+  nino video --from fox.mp4 --seed 8
   # What was stopped, or killed, goes on where it was
   nino video \"a fox\" -m wan2.1_t2v_1.3B_fp16 --seed 7 -o fox.mp4 --resume
 

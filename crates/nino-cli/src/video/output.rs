@@ -101,12 +101,16 @@ pub(super) struct Clip {
     path: PathBuf,
     n_frames: usize,
     fps: f64,
+    text: Vec<(String, String)>,
     sink: Option<Box<dyn FrameSink>>,
 }
 
 impl Clip {
-    pub(super) fn new(output: &Output, wanted: &Wanted) -> Clip {
-        Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
+    pub(super) fn new(output: &Output, wanted: &Wanted, text: Vec<(String, String)>) -> Clip {
+        Clip {
+            text,
+            ..Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
+        }
     }
 
     pub(super) fn of(path: &Path, n_frames: usize, fps: f64) -> Clip {
@@ -114,6 +118,7 @@ impl Clip {
             path: path.to_owned(),
             n_frames,
             fps,
+            text: Vec::new(),
             sink: None,
         }
     }
@@ -125,6 +130,7 @@ impl Clip {
                 height: picture.height,
                 n_frames: self.n_frames,
                 fps: self.fps,
+                text: std::mem::take(&mut self.text),
                 stop: interrupt::stop(),
             };
             self.sink = Some(create_video(&self.path, &clip)?);

@@ -3,6 +3,7 @@
 use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
+use crate::model::identity::NetId;
 use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
 use crate::text::encode_beside;
 use crate::vision::{ImageEncoder, Square, encode_for_clip};
@@ -82,6 +83,15 @@ impl Shown {
 }
 
 impl VideoModel {
+    /// All that decides the values of its weights, as a text: its files as they are now, the LoRAs
+    /// on them, how they are held.
+    pub fn identity(&self) -> String {
+        let experts: Vec<NetId> = self.experts().map(DiffusionModel::id).collect();
+        let vision = self.vision.as_ref().map(ImageEncoder::id);
+        let (text, vae) = (self.text.ids(), self.vae.id());
+        format!("{experts:?} {text:?} {vae:?} {vision:?}")
+    }
+
     /// The experts in the order they work.
     fn experts(&self) -> impl Iterator<Item = &DiffusionModel> {
         std::iter::once(&self.high).chain(&self.low)
