@@ -23,9 +23,9 @@ pub struct Text {
     pub others: Vec<String>,
 }
 
-/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, in the EXIF
-/// of a JPEG or WebP, where A1111's `parameters` are too, or in the tags of a clip that `ffprobe`
-/// reads.
+/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, in the
+/// EXIF of a JPEG or WebP, where A1111's `parameters` are too, or in the tags of a clip that
+/// `ffmpeg` reads.
 pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text, MediaError> {
     let Some(mut file) = PictureFile::open(path)? else {
         if CLIPS.contains(&crate::extension(path).as_str()) {
