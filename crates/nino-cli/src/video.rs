@@ -2,6 +2,7 @@
 
 mod between;
 mod fitting;
+mod follow;
 mod from;
 mod metadata;
 mod model;
@@ -84,15 +85,19 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
 /// All that a clip hangs on, as a text: a journal of other settings is not gone on with.
 fn settings(model: &VideoModel, request: &VideoRequest) -> String {
     let weights = model.identity();
-    let image = |image: &Option<nino_engine::Image>| {
-        let sum = |i: &nino_engine::Image| {
-            let bytes = i.values.iter().map(|v| u64::from(v.to_bits()));
-            bytes.fold(1u64, |sum, v| sum.wrapping_mul(0x0100_0000_01b3) ^ v)
-        };
-        image.as_ref().map(sum)
+    let sum = |values: &[f32]| {
+        let bytes = values.iter().map(|v| u64::from(v.to_bits()));
+        bytes.fold(1u64, |sum, v| sum.wrapping_mul(0x0100_0000_01b3) ^ v)
     };
+    let image = |image: &Option<nino_engine::Image>| image.as_ref().map(|i| sum(&i.values));
+    let followed = request.follow.as_ref().map(|f| {
+        let frames = f.frames.iter().chain(&f.reference);
+        let frames: Vec<u64> = frames.map(|i| sum(&i.values)).collect();
+        let masks: Vec<u64> = f.masks.iter().map(|m| sum(&m.values)).collect();
+        (frames, masks, f.strength.to_bits())
+    });
     format!(
-        "{weights} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
         model.high.cfg_zero_star,
         request.prompt,
         request.negative,

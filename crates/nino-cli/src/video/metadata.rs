@@ -17,19 +17,21 @@ pub(super) fn text(
     model: &VideoModel,
     wanted: &Wanted,
 ) -> Vec<(String, String)> {
-    let graph = graph(args, model, wanted);
     let flags = resolved(flags, model, wanted);
     let nino = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "verb": "video",
         "flags": flags.to_json(),
     });
-    // ComfyUI's own order in the EXIF of a WebP.
-    vec![
-        ("nino".to_owned(), nino.to_string()),
-        ("workflow".to_owned(), workflow(&graph).to_string()),
-        ("prompt".to_owned(), graph.to_json().to_string()),
-    ]
+    let mut text = vec![("nino".to_owned(), nino.to_string())];
+    // ComfyUI's way to load a clip differs from version to version.
+    if wanted.request.follow.is_none() {
+        let graph = graph(args, model, wanted);
+        // Its own order in the EXIF of a WebP.
+        text.push(("workflow".to_owned(), workflow(&graph).to_string()));
+        text.push(("prompt".to_owned(), graph.to_json().to_string()));
+    }
+    text
 }
 
 /// With every choice that was left to the model or to chance filled in.

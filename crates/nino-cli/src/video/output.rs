@@ -26,6 +26,8 @@ impl Output {
             None => named(&request.prompt, request.seed.value),
         };
         let inputs = args.image.iter().chain(&args.last_image);
+        let inputs = inputs.chain(&args.video).chain(&args.video_mask);
+        let inputs = inputs.chain(&args.reference);
         let guard = Guard {
             inputs: inputs.map(|p| ("a picture", p.clone())).collect(),
             force: args.force,

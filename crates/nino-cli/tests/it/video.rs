@@ -225,6 +225,59 @@ fn the_graph_in_a_clip_makes_the_same_frames() {
     assert!(first == second);
 }
 
+/// VACE follows a clip, changes it where a mask is white, and looks at a picture.
+#[test]
+fn a_clip_follows_another_one() {
+    let folder = models();
+    let vace = folder.at("tiny_vace.safetensors");
+    made::write_list(&made::list("tiny_wan_vace"), Path::new(&vace));
+    let high = folder.at("tiny_high.safetensors");
+    let source = folder.at("source.apng");
+    let said = nino(&with(
+        &flags(&folder, &source),
+        &["--frames", "5", "--steps", "1"],
+    ));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let sun = made::goldens().join("../emoji/sun.png");
+    let sun = sun.to_str().unwrap();
+    let made = |name: &str, more: &[&str]| {
+        let out = folder.at(name);
+        let parts = [
+            "--vae", &high, "--clip", &high, "--device", "cpu", "-o", &out,
+        ];
+        let clip = ["--frames", "5", "--steps", "2", "--seed", "5"];
+        let verb = ["video", "a red fox", "-m", &vace];
+        let said = nino(&[&verb[..], &parts, &clip, more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        frames(&out)
+    };
+    let follows = ["--video", &source];
+    let all = [
+        made("words.apng", &["--size", "64x48"]),
+        made(
+            "follows.apng",
+            &[&follows[..], &["--size", "64x48"]].concat(),
+        ),
+        made(
+            "masked.apng",
+            &[&follows[..], &["--video-mask", sun, "--size", "64x48"]].concat(),
+        ),
+        made("looks.apng", &["--reference", sun, "--size", "64x48"]),
+    ];
+    for (i, clip) in all.iter().enumerate() {
+        assert_eq!(clip.len(), 5);
+        assert!(all[..i].iter().all(|other| other != clip), "clip {i}");
+    }
+    // The model for words alone follows nothing.
+    let out = folder.at("none.apng");
+    let said = nino(&with(&flags(&folder, &out), &follows));
+    assert!(
+        said.code != 0 && said.err.contains("follows no clip"),
+        "{}",
+        said.err
+    );
+}
+
 #[test]
 fn without_a_model_the_clip_says_what_it_is() {
     let folder = Folder::new();

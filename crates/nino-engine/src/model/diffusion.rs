@@ -51,6 +51,18 @@ pub struct Defaults {
     pub guidance: Option<f32>,
 }
 
+/// Channels of a mask of frames: those under one latent frame.
+const FRAME_MASK: usize = 4;
+
+/// How a network follows a clip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// By blocks of its own, which see what to keep and what to change.
+    Vace,
+    /// As channels beside those of the frames that are given, and with their mask.
+    Frames { masked: bool },
+}
+
 /// What a network takes beside the latent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
@@ -249,6 +261,18 @@ impl DiffusionModel {
     /// Whether it makes clips out of pictures: it sees the frames that are given.
     pub fn sees_frames(&self) -> bool {
         self.beside() == Beside::Frames
+    }
+
+    /// How the network follows a clip; `None` where it does not.
+    pub fn follows(&self) -> Option<Follows> {
+        let wants = self.net.wants();
+        let mask = wants.extra.checked_sub(2 * wants.channels);
+        match (&self.net, mask) {
+            _ if wants.control.is_some() => Some(Follows::Vace),
+            (Denoiser::Wan(_), Some(0)) => Some(Follows::Frames { masked: false }),
+            (Denoiser::Wan(_), Some(FRAME_MASK)) => Some(Follows::Frames { masked: true }),
+            _ => None,
+        }
     }
 
     /// What the network takes beside the latent, by the number of channels.

@@ -368,6 +368,7 @@ fn clip(case: &Case) -> (VideoModel, VideoRequest) {
         vision: None,
     };
     let request = VideoRequest {
+        follow: None,
         prompt: "a red fox".to_owned(),
         negative: "blurry".to_owned(),
         seed: Seed {
