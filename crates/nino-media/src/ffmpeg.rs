@@ -160,6 +160,9 @@ fn word(input: &mut impl Read) -> std::io::Result<String> {
     Ok(word)
 }
 
+/// What is lost where nobody says how much may be.
+const CRF: f64 = 17.0;
+
 /// An MP4, made from raw frames on ffmpeg's standard input.
 pub(crate) struct Mp4 {
     // Dropped first: it must not write after its file is removed.
@@ -171,6 +174,7 @@ impl Mp4 {
     pub(crate) fn create(path: &Path, clip: &ClipFormat) -> Result<Mp4, MediaError> {
         let (pending, _file) = Pending::file(path)?;
         let size = format!("{}x{}", clip.width, clip.height);
+        let crf = clip.crf.unwrap_or(CRF).to_string();
         let mut ffmpeg = command();
         ffmpeg
             .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
@@ -180,7 +184,7 @@ impl Mp4 {
             .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
             .args(["-color_range", "tv", "-colorspace", "bt709"])
             .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
-            .args(["-c:v", "libx264", "-crf", "17", "-pix_fmt", "yuv420p"])
+            .args(["-c:v", "libx264", "-crf", &crf, "-pix_fmt", "yuv420p"])
             .args(["-movflags", "+faststart", "-f", "mp4"])
             .arg(pending.temporary());
         let pipes = Pipes {

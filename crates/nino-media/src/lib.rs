@@ -136,6 +136,8 @@ pub struct ClipFormat {
     pub n_frames: usize,
     /// Frames a second.
     pub fps: f64,
+    /// How much an MP4 may lose, as ffmpeg's `-crf`: 0 is nothing, 51 the most. Little when `None`.
+    pub crf: Option<f64>,
     /// Ends an `ffmpeg` that writes, wherever it is.
     pub stop: Stop,
 }

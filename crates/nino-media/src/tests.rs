@@ -28,6 +28,7 @@ fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
         height,
         n_frames,
         fps,
+        crf: None,
         stop: Stop::never(),
     }
 }

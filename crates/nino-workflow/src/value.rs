@@ -62,6 +62,8 @@ pub struct Clip {
     pub images: Arc<Vec<Image>>,
     /// Frames a second.
     pub fps: f64,
+    /// How much an MP4 of it may lose; little when `None`.
+    pub crf: Option<f64>,
 }
 
 impl Clip {
@@ -86,6 +88,7 @@ impl Clip {
             height: first.height,
             n_frames: self.images.len(),
             fps: self.fps,
+            crf: self.crf,
             stop,
         };
         let mut sink = create_video(path, &format)?;

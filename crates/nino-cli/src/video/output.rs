@@ -125,6 +125,7 @@ impl Clip {
                 height: picture.height,
                 n_frames: self.n_frames,
                 fps: self.fps,
+                crf: None,
                 stop: interrupt::stop(),
             };
             self.sink = Some(create_video(&self.path, &clip)?);
