@@ -221,6 +221,8 @@ fn pairs(said: &str) -> Vec<(String, String)> {
 
 /// A little less than the most bytes that Linux takes for one argument of a command.
 const MOST_TAG: usize = 120_000;
+/// What is lost where nobody says how much may be.
+const CRF: f64 = 17.0;
 
 /// An MP4, made from raw frames on ffmpeg's standard input.
 pub(crate) struct Mp4 {
@@ -233,6 +235,7 @@ impl Mp4 {
     pub(crate) fn create(path: &Path, clip: &ClipFormat) -> Result<Mp4, MediaError> {
         let (pending, _file) = Pending::file(path)?;
         let size = format!("{}x{}", clip.width, clip.height);
+        let crf = clip.crf.unwrap_or(CRF).to_string();
         let mut ffmpeg = command();
         ffmpeg
             .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
@@ -242,7 +245,7 @@ impl Mp4 {
             .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
             .args(["-color_range", "tv", "-colorspace", "bt709"])
             .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
-            .args(["-c:v", "libx264", "-crf", "17", "-pix_fmt", "yuv420p"])
+            .args(["-c:v", "libx264", "-crf", &crf, "-pix_fmt", "yuv420p"])
             .args(["-movflags", "+faststart+use_metadata_tags"]);
         for (keyword, text) in &clip.text {
             // More than an argument can be is left out.

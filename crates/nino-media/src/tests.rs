@@ -29,6 +29,7 @@ fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
         n_frames,
         fps,
         text: Vec::new(),
+        crf: None,
         stop: Stop::never(),
     }
 }

@@ -20,6 +20,7 @@ mod mask_image;
 mod model;
 mod output;
 mod pass;
+mod rocm;
 mod sampler;
 mod samplers;
 mod sigmas;
@@ -27,13 +28,13 @@ mod text;
 mod upscale;
 mod vae;
 mod values;
-mod video;
+pub(crate) mod video;
 mod vision;
 mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 28] = [
+static FAMILIES: [&[NodeDef]; 29] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -62,6 +63,7 @@ static FAMILIES: [&[NodeDef]; 28] = [
     wan::NODES,
     values::NODES,
     pass::NODES,
+    rocm::NODES,
 ];
 
 /// All classes of nodes.

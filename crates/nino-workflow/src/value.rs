@@ -62,6 +62,8 @@ pub struct Clip {
     pub images: Arc<Vec<Image>>,
     /// Frames a second.
     pub fps: f64,
+    /// How much an MP4 of it may lose; little when `None`.
+    pub crf: Option<f64>,
 }
 
 impl Clip {
@@ -87,6 +89,7 @@ impl Clip {
             n_frames: self.images.len(),
             fps: self.fps,
             text: Vec::new(),
+            crf: self.crf,
             stop,
         };
         let mut sink = create_video(path, &format)?;

@@ -84,6 +84,7 @@ impl Sink {
                 n_frames: self.n_frames,
                 fps: self.fps,
                 text: Vec::new(),
+                crf: None,
                 stop: interrupt::stop(),
             };
             self.video = Some(create_video(&path, &clip)?);

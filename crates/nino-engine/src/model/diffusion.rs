@@ -5,11 +5,11 @@ use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
 use super::lora::{Loras, Source};
-use crate::EngineError;
+use crate::{Conditioning, EngineError};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Family, FileParams, Guidance};
+use nino_models::{Denoiser, Family, FileParams, Guidance, Label};
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
 use std::path::Path;
@@ -307,6 +307,25 @@ impl DiffusionModel {
     /// The latent space it works in.
     pub fn latent_format(&self) -> Option<&'static LatentFormat> {
         self.latent
+    }
+
+    /// A prompt of zeros of the sizes that the model takes, to time steps with.
+    pub fn blank_prompt(&self) -> Conditioning {
+        const TOKENS: usize = 77;
+        let wants = self.net.wants();
+        let sizes = match self.family.label() {
+            Label::None | Label::Pooled => 0,
+            Label::Sizes => 6,
+            Label::Score => 5,
+        };
+        // Each size is told as 256 values.
+        let pooled = wants.label.unwrap_or(0).saturating_sub(256 * sizes);
+        Conditioning {
+            context: vec![0.0; TOKENS * wants.context],
+            width: wants.context,
+            pooled: vec![0.0; pooled],
+            ..Conditioning::default()
+        }
     }
 
     /// The network.
