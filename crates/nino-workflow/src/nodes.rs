@@ -20,6 +20,7 @@ mod mask_image;
 mod model;
 mod output;
 mod pass;
+mod qwen;
 mod sampler;
 mod samplers;
 mod sigmas;
@@ -33,7 +34,7 @@ mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 28] = [
+static FAMILIES: [&[NodeDef]; 29] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -41,6 +42,7 @@ static FAMILIES: [&[NodeDef]; 28] = [
     control::NODES,
     flux::NODES,
     flux2::NODES,
+    qwen::NODES,
     inpaint::NODES,
     latent::NODES,
     latent_math::NODES,
