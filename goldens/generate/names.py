@@ -14,12 +14,14 @@ import comfy.clip_model  # noqa: E402
 import comfy.ops  # noqa: E402
 import torch  # noqa: E402
 import comfy.text_encoders.llama  # noqa: E402
+import comfy.text_encoders.qwen_vl  # noqa: E402
 import comfy.text_encoders.t5  # noqa: E402
 from comfy.ldm.chroma.model import Chroma  # noqa: E402
 from comfy.ldm.flux.model import Flux  # noqa: E402
 from comfy.ldm.lumina.model import NextDiT  # noqa: E402
 from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
 from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
+from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel  # noqa: E402
 from comfy.ldm.wan.model import VaceWanModel, WanModel  # noqa: E402
 from comfy.ldm.wan.vae import WanVAE  # noqa: E402
 from names import fold  # noqa: E402
@@ -98,6 +100,21 @@ def klein(dim, heads, context, depth, guidance=False):
     return scales({f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()})
 
 
+def qwen_image(heads, context, layers):
+    m = QwenImageTransformer2DModel(num_attention_heads=heads, joint_attention_dim=context, num_layers=layers,
+                                    operations=OPS, device="meta")  # fmt: skip
+    return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def llama(prefix, kind, vision=None, **sizes):
+    """A language model; `vision` are the sizes of the half that sees."""
+    if vision is not None:
+        tower = comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer(device="meta", ops=OPS, **vision)
+    comfy.text_encoders.llama.qwen_vl.Qwen2VLVisionTransformer = lambda **_: tower
+    m = getattr(comfy.text_encoders.llama, kind)(sizes, None, "meta", OPS)
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
+
+
 def wan(n_in=16, n_out=16, layers=2, vace=False, **more):
     """The transformer with a narrow text, and heads as wide as ComfyUI takes for granted."""
     sizes = dict(in_dim=n_in, out_dim=n_out, dim=256, ffn_dim=384, num_heads=2, num_layers=layers, text_dim=64,
@@ -139,6 +156,10 @@ SMALL_VAE = vae(32, [1, 2, 4, 4])
 FLUX_VAE = vae(32, [1, 2, 4, 4], 16, "vae.")
 T5_TEXT = "text_encoders.t5xxl.transformer."
 QWEN3_TEXT = "text_encoders.qwen3_4b.transformer."
+QWEN25_TEXT = "text_encoders.qwen25_7b.transformer."
+# Heads of the half that sees are 80 wide, and the eighth layer is the first to see the whole picture.
+SMALL_VISION = dict(hidden_size=160, output_hidden_size=64, intermediate_size=96, num_heads=2, num_layers=8)
+WIDE_VISION = dict(hidden_size=1280, output_hidden_size=3584, num_layers=8)
 # The layers that klein looks at are fixed: 9, 18 and 27.
 SMALL_QWEN3 = dict(hidden_size=64, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1)
 FLUX2_VAE = vae(32, [1, 2, 4, 4], 32, "vae.") | {f"vae.bn.{n}": (128,) for n in ("running_mean", "running_var")}
@@ -158,6 +179,14 @@ MODELS = {
     "wide_z_image": z_image(3840, 30, 2560, 2) | qwen3(QWEN3_TEXT, num_hidden_layers=3),
     "tiny_klein": klein(256, 2, 192, (2, 2)) | FLUX2_VAE | qwen3(QWEN3_TEXT, num_hidden_layers=28, **SMALL_QWEN3),
     "wide_klein": klein(3072, 24, 7680, (2, 2)),
+    "tiny_qwen_image": qwen_image(2, 64, 2)
+    | wan_vae(8) | llama(QWEN25_TEXT, "Qwen25_7BVLI", vision=SMALL_VISION, num_hidden_layers=2, **SMALL_QWEN3),
+    "wide_qwen_image": qwen_image(24, 3584, 2)
+    | llama(QWEN25_TEXT, "Qwen25_7BVLI", vision=WIDE_VISION, num_hidden_layers=2, vocab_size=152064),
+    "tiny_flux2": klein(256, 2, 192, (2, 2), guidance=True)
+    | FLUX2_VAE | llama("text_encoders.mistral3_24b.transformer.", "Mistral3Small24B", num_hidden_layers=30,
+                        vocab_size=2000, final_norm=False, **SMALL_QWEN3),
+    "wide_flux2": klein(6144, 48, 15360, (1, 1), guidance=True),
     "tiny_wan": wan() | wan_vae(8) | t5("text_encoders.umt5xxl.transformer.", "umt5", 512),
     "tiny_wan_low": wan(layers=3),
     "tiny_wan_i2v": wan(36, model_type="i2v"),

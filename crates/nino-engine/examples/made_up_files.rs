@@ -1,8 +1,8 @@
 //! Writes the files of a published model with made-up weights, each of its real size, to run whole
 //! pictures and clips of models that are not at hand: safetensors in f16, but for the diffusion
-//! model, which is a GGUF file with its matrices in Q4_K.
+//! model, which is a GGUF file with its matrices in Q4_K unless `--plain` asks for f16, too.
 //!
-//! `cargo run --release -p nino-engine --example made_up_files -- flux1-dev FOLDER`
+//! `cargo run --release -p nino-engine --example made_up_files -- flux1-dev FOLDER [--plain]`
 
 #![allow(clippy::print_stdout)] // a command-line tool
 
@@ -10,18 +10,21 @@ use nino_dtype::DType;
 use nino_engine::SyntheticParams;
 use nino_graph::{ParamSource, ParamSpec, Shape};
 use nino_models::describe::tensors;
-use nino_models::{Denoiser, Network, Vae, clip, flux, t5, wan_transformer};
+use nino_models::{Denoiser, Network, Vae, clip, flux, flux2, llm, t5, wan_transformer, z_image};
 use nino_weights::safetensors::NewTensor;
 use nino_weights::{Metadata, gguf, safetensors};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
+const MODELS: &str = "flux1-dev, wan2.2-i2v-14b, z-image-turbo, flux2-klein-4b";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [model, folder] = &args[..] else {
-        return Err("give flux1-dev or wan2.2-i2v-14b, and a folder".into());
+    let [model, folder, flags @ ..] = &args[..] else {
+        return Err(format!("give one of {MODELS}, and a folder").into());
     };
+    let plain = flags.iter().any(|flag| flag == "--plain");
     let vae = |name: &str| Vae::spec(name).map(Network::Vae);
     let wan = || {
         let config = wan_transformer::Config::large().with_inputs(36);
@@ -46,23 +49,40 @@ fn main() -> Result<(), Box<dyn Error>> {
             ),
             ("wan_2.1_vae", vae("wan21-vae")),
         ],
-        other => return Err(format!("{other} is not flux1-dev or wan2.2-i2v-14b").into()),
+        "z-image-turbo" => vec![
+            (
+                "z_image_turbo",
+                Some(Network::Denoiser(Denoiser::ZImage(
+                    z_image::Config::published(),
+                ))),
+            ),
+            ("qwen_3_4b", Some(Network::Llm(llm::Config::qwen3_4b()))),
+            ("ae", vae("flux-vae")),
+        ],
+        "flux2-klein-4b" => vec![
+            (
+                "flux-2-klein-4b",
+                Some(Network::Denoiser(
+                    Denoiser::Flux2(flux2::Config::klein_4b()),
+                )),
+            ),
+            ("qwen_3_4b", Some(Network::Llm(llm::Config::qwen3_4b()))),
+            ("flux2-vae", vae("flux2-vae")),
+        ],
+        other => return Err(format!("{other} is none of {MODELS}").into()),
     };
     for (seed, (name, network)) in (1..).zip(files) {
         let network = network.ok_or("a network without a description")?;
-        let extension = match network {
-            Network::Denoiser(_) => "gguf",
-            _ => "safetensors",
-        };
+        let in_blocks = matches!(network, Network::Denoiser(_)) && !plain;
+        let extension = if in_blocks { "gguf" } else { "safetensors" };
         let path = Path::new(folder).join(format!("{name}.{extension}"));
-        write(&path, &network, seed)?;
+        write(&path, &network, in_blocks, seed)?;
         println!("{}", path.display());
     }
     Ok(())
 }
 
-fn write(path: &Path, network: &Network, seed: u64) -> Result<(), Box<dyn Error>> {
-    let in_blocks = matches!(network, Network::Denoiser(_));
+fn write(path: &Path, network: &Network, in_blocks: bool, seed: u64) -> Result<(), Box<dyn Error>> {
     let list: Vec<NewTensor> = tensors(network)?
         .into_iter()
         .map(|tensor| NewTensor {

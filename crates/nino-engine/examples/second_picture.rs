@@ -1,9 +1,12 @@
 //! What the second picture of a model costs beside its kernels, and what loading costs: a
 //! checkpoint is opened once, and the times of every picture are printed, then the time of another
 //! prompt, whose encoders are loaded already. With `--make` it writes the checkpoint, an SD 1.5
-//! with made-up weights, first; with `--quick` pictures take one step, to time loading alone.
+//! with made-up weights, first; with `--quick` pictures take one step, to time loading alone. A
+//! model in parts has them behind `--clip` and `--vae`.
 //!
 //! `cargo run --release -p nino-engine --example second_picture -- gpu sd15.safetensors 5 [--make]`
+//! `… --example second_picture -- gpu z_image_turbo.safetensors 5 --clip qwen_3_4b.safetensors \
+//! --vae ae.safetensors`
 
 #![allow(clippy::print_stdout)] // a command-line tool
 
@@ -12,10 +15,10 @@ mod made_up;
 
 use nino_engine::device::{self, DeviceChoice};
 use nino_engine::{
-    Checkpoint, Control, GenerateRequest, Store, encode_text, generate, plan_generate,
+    Checkpoint, Control, GenerateRequest, ModelFiles, Store, encode_text, generate, plan_generate,
 };
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -34,7 +37,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..DeviceChoice::default()
     };
     let store = Store::new(device::open(&choice)?.device);
-    let model = Checkpoint::open(path, None)?;
+    let part = |flag: &str| {
+        let at = flags.iter().position(|given| given == flag)?;
+        flags.get(at + 1).map(PathBuf::from)
+    };
+    let model = Checkpoint::open_files(ModelFiles {
+        model: path,
+        clip: part("--clip").as_slice(),
+        vae: part("--vae").as_deref(),
+    })?;
     let never = AtomicBool::new(false);
     let mut control = Control {
         cancel: &never,

@@ -27,7 +27,7 @@ pub struct Conditioning {
     pub guidance: Option<f32>,
     /// What an inpaint or editing model sees beside the noise.
     pub seen: Option<Arc<Seen>>,
-    /// Latents in the VAE's units that Flux Kontext looks at; other models do not. ComfyUI's
+    /// Latents in the VAE's units that models which edit look at; others do not. ComfyUI's
     /// `ReferenceLatent`.
     pub references: Vec<Arc<Latent>>,
     /// Pictures that steer it through `ControlNet`s, in the order they were applied.
@@ -111,6 +111,9 @@ pub struct Seen {
     pub mask: Option<Mask>,
 }
 
+/// The least number of tokens that Flux.2 sees.
+const FLUX2_TOKENS: usize = 512;
+
 /// The encoded values that ComfyUI gives an inpaint model where there is no picture.
 pub(crate) const BLANK: [f32; 4] = [0.8223, -0.6876, 0.6364, 0.1380];
 
@@ -185,9 +188,11 @@ impl Conditioning {
                 let last = self.references.len().saturating_sub(1);
                 &self.references[last..]
             }
-            Denoiser::Unet(_) | Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_) => {
-                &self.references
-            }
+            Denoiser::Unet(_)
+            | Denoiser::Flux(_)
+            | Denoiser::Flux2(_)
+            | Denoiser::QwenImage(_)
+            | Denoiser::ZImage(_) => &self.references,
         }
     }
 
@@ -239,9 +244,21 @@ impl Conditioning {
         }
     }
 
-    /// The context repeated to `tokens`, a multiple of its own.
-    pub(crate) fn repeated(&self, tokens: usize) -> Vec<f32> {
-        self.context.repeat(tokens / self.tokens().max(1))
+    /// Tokens of the context that a model is given: Flux.2 sees at least so many.
+    pub(crate) fn tokens_for(&self, model: &DiffusionModel) -> usize {
+        match model.net() {
+            Denoiser::Flux2(_) => self.tokens().max(FLUX2_TOKENS),
+            _ => self.tokens(),
+        }
+    }
+
+    /// The context as a model is given it, repeated to `tokens`, a multiple of its own. Zeros are in
+    /// front of what is too short for Flux.2.
+    pub(crate) fn context_for(&self, model: &DiffusionModel, tokens: usize) -> Vec<f32> {
+        let more = self.tokens_for(model) - self.tokens();
+        let mut context = vec![0.0; more * self.width];
+        context.extend_from_slice(&self.context);
+        context.repeat(tokens / self.tokens_for(model).max(1))
     }
 
     /// The label vector of a family for a picture of `pixels` (width and height); empty where it

@@ -126,8 +126,12 @@ pub enum EngineError {
         wanted: usize,
         found: usize,
     },
-    #[error("{}: the text encoder's vocabulary is not in the file (spiece_model), nor beside it (spiece.model)", path.display())]
+    #[error("{}: the text encoder's vocabulary is not in the file (spiece_model, tekken_model), nor beside it (spiece.model, tekken.json)", path.display())]
     NoVocabulary { path: PathBuf },
+    #[error(
+        "the text encoder does not see pictures: {family} needs a file with both halves of Qwen2.5-VL"
+    )]
+    Blind { family: &'static str },
     #[error("{}: not a CLIP image encoder", path.display())]
     NotAnImageEncoder { path: PathBuf },
     #[error("{}: not an upscaler of a kind that this program runs (ESRGAN, Real-ESRGAN)", path.display())]
@@ -348,6 +352,7 @@ impl EngineError {
             | EngineError::NoUnet { .. }
             | EngineError::NotAnEncoder { .. }
             | EngineError::NoVocabulary { .. }
+            | EngineError::Blind { .. }
             | EngineError::NotAnImageEncoder { .. }
             | EngineError::NotAnUpscaler { .. }
             | EngineError::OtherJournal { .. }
@@ -454,6 +459,8 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::T5 => "T5-XXL".to_owned(),
         Encoder::Umt5 => "UMT5-XXL".to_owned(),
         Encoder::Llm(llm::Kind::Qwen3) => "Qwen3".to_owned(),
+        Encoder::Llm(llm::Kind::Qwen25Vl) => "Qwen2.5-VL".to_owned(),
+        Encoder::Llm(llm::Kind::Mistral3) => "Mistral Small 3".to_owned(),
     };
     let names: Vec<String> = encoders.iter().map(name).collect();
     if names.is_empty() {

@@ -12,8 +12,11 @@ mod stopped;
 pub(crate) mod tests;
 
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
-use crate::text::encode_beside;
-use crate::{Checkpoint, Conditioning, Control, EngineError, Latent, Mask, Picture, Store};
+use crate::text::{encode_beside, encode_seen, pictures_before};
+use crate::{
+    Checkpoint, Conditioning, Control, EngineError, Family, Image, Latent, Mask, Picture, Store,
+};
+use nino_text::IMAGE;
 use passes::Passes;
 pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
@@ -166,7 +169,11 @@ fn encode_prompts(
     let text = model.text.with_clip_skip(request.clip_skip);
     let prompts = [&request.prompt[..], &request.negative];
     let (embeddings, held) = (&request.embeddings, request.held_bytes());
-    let encoded = encode_beside(store, &text, &prompts, embeddings, held, control)?;
+    let encoded = if model.family() == Family::QwenImage && !request.references.is_empty() {
+        seen_prompts(store, model, request, control)?
+    } else {
+        encode_beside(store, &text, &prompts, embeddings, held, control)?
+    };
     let mut encoded = encoded.into_iter().map(|c| {
         let told = c.with_size(request.size_hint);
         Conditioning {
@@ -184,6 +191,38 @@ fn encode_prompts(
             negative
         },
     })
+}
+
+/// Pixels of a picture that is spoken about by number, and of the only one.
+const SEEN_PIXELS: usize = 384 * 384;
+const ONLY_PIXELS: usize = 1024 * 1024;
+
+/// The prompts of a model that edits, which speak about the pictures to look at. The first such
+/// model was trained on one picture without a number.
+fn seen_prompts(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    control: &mut Control<'_>,
+) -> Result<Vec<Conditioning>, EngineError> {
+    let text = model.text.with_clip_skip(request.clip_skip);
+    let numbered = model.diffusion.numbers_pictures() || request.references.len() > 1;
+    let (pixels, before) = if numbered {
+        (SEEN_PIXELS, pictures_before(request.references.len()))
+    } else {
+        (ONLY_PIXELS, IMAGE.to_owned())
+    };
+    let looked_at = request.references.iter();
+    let images: Vec<Image> = looked_at
+        .map(|picture| Image::from(picture).of_pixels(pixels, 1))
+        .collect();
+    let prompts = [&request.prompt, &request.negative].into_iter();
+    prompts
+        .map(|prompt| {
+            let whole = format!("{before}{prompt}");
+            encode_seen(store, &text, &whole, &images, &request.embeddings, control)
+        })
+        .collect()
 }
 
 /// The start picture at the final size and the mask outside of which it shows, where that was asked

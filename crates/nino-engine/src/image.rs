@@ -18,6 +18,25 @@ impl Image {
         Picture::from_unit(self.width, self.height, &self.values)
     }
 
+    /// As near to so many pixels as the ratio of its sides allows, with sides that are multiples of
+    /// `multiple`. ComfyUI's way to bring pictures to look at to a size, by areas.
+    #[must_use]
+    pub fn of_pixels(&self, pixels: usize, multiple: usize) -> Image {
+        let own = (self.width * self.height).max(1) as f64;
+        let scale = (pixels as f64 / own).sqrt();
+        let side = |n: usize| {
+            let units = (n as f64 * scale / multiple as f64).round_ties_even();
+            (units as usize).max(1) * multiple
+        };
+        let (width, height) = (side(self.width), side(self.height));
+        let from = (self.height, self.width, 3);
+        Image {
+            width,
+            height,
+            values: resize(&self.values, from, (height, width), Upscale::Area),
+        }
+    }
+
     /// Cut in the middle to the aspect ratio of that size and stretched, as ComfyUI does it to
     /// frames of a clip.
     #[must_use]

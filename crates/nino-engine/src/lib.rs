@@ -78,6 +78,8 @@ pub use nino_sample::{
     ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES, SAMPLERS,
     SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
 };
+/// What stands for a picture in a prompt for [`encode_seen`].
+pub use nino_text::IMAGE as PICTURE;
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
 pub use sample::{
@@ -86,7 +88,9 @@ pub use sample::{
 pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};
 pub use synthetic::SyntheticParams;
-pub use text::{MAX_PROMPT_BYTES, embedding_size, encode_text, encode_texts};
+pub use text::{
+    MAX_PROMPT_BYTES, embedding_size, encode_seen, encode_text, encode_texts, pictures_before,
+};
 pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
 pub use vae::VaeFile;
 pub use video::{

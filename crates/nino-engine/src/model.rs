@@ -22,5 +22,5 @@ pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
 pub use diffusion::{Defaults, DiffusionModel, Follows};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;
-pub(crate) use text_encoders::States;
 pub use text_encoders::TextEncoders;
+pub(crate) use text_encoders::{Sight, States};

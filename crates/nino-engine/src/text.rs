@@ -2,6 +2,7 @@
 
 mod encoder;
 mod inversion;
+mod seen;
 
 use crate::store::TextKey;
 use crate::{Conditioning, Control, Encoder, EngineError, Stage, Store, TextEncoders};
@@ -9,6 +10,7 @@ use inversion::Inversions;
 pub use inversion::embedding_size;
 use nino_models::llm;
 use nino_text::{Tokens, tokenize};
+pub use seen::{encode_seen, pictures_before};
 use std::path::PathBuf;
 
 /// The most bytes of a prompt. No model was made for more.
@@ -188,6 +190,8 @@ fn inversion_key(encoder: Encoder) -> &'static str {
         Encoder::T5 => "t5xxl",
         Encoder::Umt5 => "umt5xxl",
         Encoder::Llm(llm::Kind::Qwen3) => "qwen3_4b",
+        Encoder::Llm(llm::Kind::Qwen25Vl) => "qwen25_7b",
+        Encoder::Llm(llm::Kind::Mistral3) => "mistral3_24b",
     }
 }
 

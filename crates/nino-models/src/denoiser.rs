@@ -5,7 +5,7 @@
 //! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
-use crate::{ControlNet, Find, Params, flux, flux2, unet, wan_transformer, z_image};
+use crate::{ControlNet, Find, Params, flux, flux2, qwen_image, unet, wan_transformer, z_image};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
@@ -15,6 +15,7 @@ pub enum Denoiser {
     Unet(unet::Config),
     Flux(flux::Config),
     Flux2(flux2::Config),
+    QwenImage(qwen_image::Config),
     Wan(wan_transformer::Config),
     ZImage(z_image::Config),
 }
@@ -132,6 +133,7 @@ impl Denoiser {
             .or_else(|| flux2::Config::detect(find).map(Denoiser::Flux2))
             .or_else(|| wan_transformer::Config::detect(find).map(Denoiser::Wan))
             .or_else(|| z_image::Config::detect(find).map(Denoiser::ZImage))
+            .or_else(|| qwen_image::Config::detect(find).map(Denoiser::QwenImage))
     }
 
     pub fn wants(&self) -> Wants {
@@ -172,6 +174,17 @@ impl Denoiser {
                 } else {
                     Guidance::None
                 },
+                extra: 0,
+                frame_times: false,
+                image: None,
+                control: None,
+            },
+            Denoiser::QwenImage(c) => Wants {
+                channels: c.channels,
+                frames: false,
+                context: c.context_dim,
+                label: None,
+                guidance: Guidance::None,
                 extra: 0,
                 frame_times: false,
                 image: None,
@@ -328,6 +341,15 @@ impl Denoiser {
                 };
                 flux2::transformer(g, params, config, inputs)
             }
+            Denoiser::QwenImage(config) => {
+                let inputs = qwen_image::Inputs {
+                    x,
+                    t,
+                    context,
+                    references: &references,
+                };
+                qwen_image::transformer(g, params, config, inputs)
+            }
             Denoiser::Wan(config) => {
                 let inputs = wan_transformer::Inputs {
                     x: seen,
@@ -371,11 +393,11 @@ impl Denoiser {
     }
 
     /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to, and Flux.2. Wan looks at the last one, a frame of the clip's size.
+    /// trained to, Flux.2 and Qwen-Image-Edit. Wan looks at the last one, a frame of the clip's size.
     pub fn takes_references(&self) -> bool {
         match self {
             Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
-            Denoiser::Flux2(_) => true,
+            Denoiser::Flux2(_) | Denoiser::QwenImage(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
         }
@@ -386,7 +408,11 @@ impl Denoiser {
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
-            Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::Wan(_) | Denoiser::ZImage(_) => true,
+            Denoiser::Flux(_)
+            | Denoiser::Flux2(_)
+            | Denoiser::QwenImage(_)
+            | Denoiser::Wan(_)
+            | Denoiser::ZImage(_) => true,
         }
     }
 }

@@ -4,7 +4,8 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, t5, unet, upscaler,
+    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, t5, unet,
+    upscaler,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -18,6 +19,7 @@ pub enum Network {
     ControlNet(ControlNet),
     ClipText(clip::Config),
     ClipVision(clip_vision::Config),
+    QwenVision(qwen_vision::Config),
     T5(t5::Config),
     Llm(llm::Config),
     Vae(Vae),
@@ -58,8 +60,8 @@ impl Network {
     /// Whether this crate has a model of the network.
     pub fn is_written(net: Net) -> bool {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => true,
-            Net::ClipText | Net::ClipVision | Net::T5 | Net::Llm => true,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => true,
+            Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet => true,
             Net::Rrdb | Net::Srvgg => true,
@@ -70,7 +72,7 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => {
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => {
                 Denoiser::detect(find).map(Network::Denoiser)
             }
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
@@ -80,6 +82,7 @@ impl Network {
                 Vae::detect(find).map(Network::Vae)
             }
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
+            Net::QwenVision => qwen_vision::Config::detect(find).map(Network::QwenVision),
             Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
@@ -100,8 +103,16 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
             Ok(tensors)
         }
         Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
+        Network::QwenVision(c) => Ok(parameters(&qwen_vision_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
-        Network::Llm(c) => Ok(parameters(&llm_graph(c)?, Need::Always).collect()),
+        Network::Llm(c) => {
+            let mut tensors: Vec<_> = parameters(&llm_graph(c)?, Need::Always).collect();
+            if !c.kind.always_ends_in_norm() {
+                let norm = tensors.iter_mut().find(|t| t.name == llm::LAST_NORM);
+                norm.into_iter().for_each(|t| t.need = Need::Optional);
+            }
+            Ok(tensors)
+        }
         Network::Vae(vae) => vae_tensors(vae),
         Network::Upscaler(u) => Ok(parameters(&upscaler_graph(u)?, Need::Always).collect()),
     }
@@ -150,6 +161,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         }),
         other @ (Denoiser::Flux(_)
         | Denoiser::Flux2(_)
+        | Denoiser::QwenImage(_)
         | Denoiser::Wan(_)
         | Denoiser::ZImage(_)) => other.clone(),
     };
@@ -251,6 +263,15 @@ fn clip_vision_graph(c: &clip_vision::Config) -> Result<Graph, GraphError> {
     g.finish()
 }
 
+fn qwen_vision_graph(c: &qwen_vision::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let side = qwen_vision::PATCH * qwen_vision::MERGE;
+    let pixels = g.input("pixels", [1, side, side, 3], DType::F32);
+    qwen_vision::encoder(&mut g, &p, c, pixels);
+    g.finish()
+}
+
 fn t5_graph(c: &t5::Config) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
@@ -283,6 +304,7 @@ fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
     let last = llm::Want {
         taps: &[c.n_layers],
         mask,
+        places: None,
     };
     let x = llm::encoder(&mut g, &p, c, x, &last);
     llm::final_norm(&mut g, &p, c, x);

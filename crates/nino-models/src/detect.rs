@@ -99,6 +99,7 @@ impl Report {
             Some((_, Net::Flux)) => "flux",
             Some((_, Net::Wan)) => "wan",
             Some((_, Net::ZImage)) => "lumina2",
+            Some((_, Net::QwenImage)) => "qwen_image",
             Some((_, Net::T5)) => "t5encoder",
             Some((_, Net::Llm)) => "qwen3",
             _ => "unknown",

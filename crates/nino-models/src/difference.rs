@@ -41,7 +41,7 @@ impl Extra {
 
 /// Tensors that may be there without being a fault, each with its reason. Schedules and averages
 /// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
-const EXTRAS: [Extra; 11] = [
+const EXTRAS: [Extra; 12] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
@@ -56,6 +56,8 @@ const EXTRAS: [Extra; 11] = [
     // The half that sees of models that do, which prompts of text alone go without.
     Extra::of(Net::Llm, "model.visual."),
     Extra::of(Net::Llm, "visual."),
+    // Says that pictures to look at have no noise: it has no values.
+    Extra::of(Net::QwenImage, crate::qwen_image::CLEAN),
     // How many batches made Flux.2's statistics: of use to training only.
     Extra::of(Net::KlVae, "bn.num_batches_tracked"),
     // Averages over training, beside the weights that are used.

@@ -19,6 +19,10 @@ pub enum Family {
     Chroma,
     /// Flux.2 klein, 4B and 9B.
     Klein,
+    /// Flux.2 dev.
+    Flux2,
+    /// Qwen-Image, and its models that edit.
+    QwenImage,
     /// Wan 2.1, and the two experts of 2.2.
     Wan,
     /// Wan 2.2 5B, which has a latent space of its own.
@@ -143,6 +147,18 @@ const KLEIN: Facts = Facts {
     latent: "flux2",
     ..Z_IMAGE
 };
+const FLUX2: Facts = Facts {
+    name: "Flux.2",
+    encoders: &[Encoder::Llm(llm::Kind::Mistral3)],
+    ..KLEIN
+};
+const QWEN_IMAGE: Facts = Facts {
+    name: "Qwen-Image",
+    latent: "wan21",
+    encoders: &[Encoder::Llm(llm::Kind::Qwen25Vl)],
+    label: Label::None,
+    ..FLUX
+};
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
     latent: "nino",
@@ -153,9 +169,11 @@ const EMOJI: Facts = Facts {
 
 /// The layers of Qwen3 whose inputs condition Flux.2 klein.
 const KLEIN_TAPS: [usize; 3] = [9, 18, 27];
+/// Those of Mistral that condition Flux.2 dev.
+const FLUX2_TAPS: [usize; 3] = [10, 20, 30];
 
 impl Family {
-    pub const ALL: [Family; 11] = [
+    pub const ALL: [Family; 13] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
@@ -166,6 +184,8 @@ impl Family {
         Family::Wan5B,
         Family::ZImage,
         Family::Klein,
+        Family::Flux2,
+        Family::QwenImage,
         Family::Emoji,
     ];
 
@@ -190,8 +210,12 @@ impl Family {
                 _ => None,
             },
             (Denoiser::ZImage(_), ..) => Some(Family::ZImage),
-            // Flux.2 dev takes guidance as an input; its text encoder is not supported.
-            (Denoiser::Flux2(c), ..) => (!c.guidance).then_some(Family::Klein),
+            (Denoiser::Flux2(c), ..) => Some(if c.guidance {
+                Family::Flux2
+            } else {
+                Family::Klein
+            }),
+            (Denoiser::QwenImage(_), ..) => Some(Family::QwenImage),
         }
     }
 
@@ -213,6 +237,8 @@ impl Family {
             Family::Wan5B => &WAN_5B,
             Family::ZImage => &Z_IMAGE,
             Family::Klein => &KLEIN,
+            Family::Flux2 => &FLUX2,
+            Family::QwenImage => &QWEN_IMAGE,
             Family::Emoji => &EMOJI,
         }
     }
@@ -264,8 +290,10 @@ impl Family {
     /// The layers of a language model whose inputs, concatenated, condition this family. `skip`
     /// replaces the family's own layer; it counts from the last, which is 1.
     pub fn taps(self, c: &llm::Config, skip: Option<usize>) -> Vec<usize> {
-        if self == Family::Klein {
-            return KLEIN_TAPS.to_vec();
+        match self {
+            Family::Klein => return KLEIN_TAPS.to_vec(),
+            Family::Flux2 => return FLUX2_TAPS.to_vec(),
+            _ => {}
         }
         let skip = skip.filter(|&n| n <= c.n_layers);
         vec![
@@ -274,6 +302,13 @@ impl Family {
                     .unwrap_or(self.facts().layer)
                     .clamp(1, c.n_layers.max(1)),
         ]
+    }
+
+    /// Whether the states of a language model go through its last norm. `skip` asks for a layer's
+    /// own.
+    pub fn ends_in_norm(self, c: &llm::Config, skip: Option<usize>) -> bool {
+        let skip = skip.filter(|&n| n <= c.n_layers);
+        self.facts().norm && skip.is_none()
     }
 }
 

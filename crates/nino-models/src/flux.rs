@@ -129,7 +129,7 @@ fn add_at(g: &mut Graph, x: Node, start: usize, more: Node) -> Node {
 }
 
 /// Squares of the latent as tokens `[b, n, c·2·2]`, and how many rows and columns of them.
-fn patches(g: &mut Graph, x: Node) -> (Node, [usize; 2]) {
+pub(crate) fn patches(g: &mut Graph, x: Node) -> (Node, [usize; 2]) {
     let x = even(g, x, [1, 2]);
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(x)[axis]);
     let (rows, columns) = (h / PATCH, w / PATCH);

@@ -20,6 +20,8 @@ pub mod latent;
 pub mod llm;
 mod open;
 mod params;
+pub mod qwen_image;
+pub mod qwen_vision;
 mod stream;
 pub mod t5;
 pub mod taehv;

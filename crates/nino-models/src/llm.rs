@@ -1,5 +1,5 @@
-//! Decoder-only language models as text encoders: Qwen3, and others with the same block.
-//! Behaviour: Hugging Face's `Qwen3Model`, whose names are canonical.
+//! Decoder-only language models as text encoders: Qwen3, Qwen2.5-VL's half that reads, and Mistral.
+//! Behaviour: Hugging Face's `Qwen3Model` and its kin, whose names are canonical.
 //! Token ids `[b, n]` → hidden states `[b, n, taps · d]`.
 //!
 //! A block is attention and a gated MLP (SwiGLU), each behind an RMS norm. Attention is causal and
@@ -23,6 +23,9 @@ pub struct Config {
     /// Width of one head.
     pub head: usize,
     pub n_layers: usize,
+    /// Which halves of a head are rotated together. llama.cpp's files of Mistral have them side by
+    /// side.
+    pub rope: RopeLayout,
 }
 
 /// The architecture: what tensor shapes do not tell.
@@ -30,6 +33,10 @@ pub struct Config {
 pub enum Kind {
     /// Queries and keys go through an RMS norm per head.
     Qwen3,
+    /// Queries, keys and values have biases. Tokens of pictures have rows and columns.
+    Qwen25Vl,
+    /// Neither norms nor biases.
+    Mistral3,
 }
 
 /// Which hidden states the encoder returns.
@@ -41,25 +48,39 @@ pub struct Want<'a> {
     /// `[b, 1, 1, n]`, added to the scores: 0 at tokens that are seen, a large negative number at
     /// padding.
     pub mask: Node,
+    /// Frame, row and column of every token; 0, 1, 2 and so on of all three where there are none.
+    pub places: Option<&'a [[u32; 3]]>,
 }
 
 /// The embedding table. Its rows are gathered by id, so it is never held in blocks of rows.
 pub(crate) const TOKENS: &str = "model.embed_tokens.weight";
+/// Weights of the norm behind the last layer.
+pub(crate) const LAST_NORM: &str = "model.norm.weight";
 /// Added to the scores of later tokens. The sum with a padding mask's value is still finite.
 const LATER: f32 = -1e30;
+/// Width of one head where no norm has its size.
+const HEAD: usize = 128;
 
 impl Kind {
     /// Base of the rotary frequencies.
     fn theta(self) -> f64 {
         match self {
-            Kind::Qwen3 => 1e6,
+            Kind::Qwen3 | Kind::Qwen25Vl => 1e6,
+            Kind::Mistral3 => 1e9,
         }
     }
 
     fn eps(self) -> f32 {
         match self {
-            Kind::Qwen3 => 1e-6,
+            Kind::Qwen3 | Kind::Qwen25Vl => 1e-6,
+            Kind::Mistral3 => 1e-5,
         }
+    }
+
+    /// Whether there is a norm behind the last layer in every file. Flux.2's Mistral may be cut
+    /// behind its thirtieth layer, and goes without then.
+    pub(crate) fn always_ends_in_norm(self) -> bool {
+        self != Kind::Mistral3
     }
 }
 
@@ -75,6 +96,7 @@ impl Config {
             kv_heads: 8,
             head: 128,
             n_layers: 36,
+            rope: RopeLayout::Halves,
         }
     }
 
@@ -98,6 +120,32 @@ impl Config {
         }
     }
 
+    /// The encoder of Qwen-Image.
+    pub fn qwen25_vl_7b() -> Config {
+        Config {
+            kind: Kind::Qwen25Vl,
+            vocab: 152_064,
+            width: 3584,
+            mlp: 18944,
+            heads: 28,
+            kv_heads: 4,
+            n_layers: 28,
+            ..Config::qwen3_4b()
+        }
+    }
+
+    /// The encoder of Flux.2 dev.
+    pub fn mistral3_24b() -> Config {
+        Config {
+            kind: Kind::Mistral3,
+            vocab: 131_072,
+            width: 5120,
+            mlp: 32768,
+            n_layers: 40,
+            ..Config::qwen3_4b()
+        }
+    }
+
     /// Reads sizes from tensor shapes alone; `None` when this is no known language model.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
@@ -107,8 +155,11 @@ impl Config {
             _ => None,
         };
         let (vocab, width) = matrix(shape(TOKENS)?)?;
-        let [head] = *layer(0, "self_attn.q_norm.weight")? else {
-            return None;
+        let (kind, head) = match layer(0, "self_attn.q_norm.weight").as_deref() {
+            Some(&[head]) => (Kind::Qwen3, head),
+            Some(_) => return None,
+            None if layer(0, "self_attn.k_proj.bias").is_some() => (Kind::Qwen25Vl, HEAD),
+            None => (Kind::Mistral3, HEAD),
         };
         let (queries, _) = matrix(layer(0, "self_attn.q_proj.weight")?)?;
         let (keys, _) = matrix(layer(0, "self_attn.k_proj.weight")?)?;
@@ -120,7 +171,7 @@ impl Config {
             && keys.is_multiple_of(head)
             && queries.is_multiple_of(keys);
         fits.then(|| Config {
-            kind: Kind::Qwen3,
+            kind,
             vocab,
             width,
             mlp,
@@ -128,6 +179,7 @@ impl Config {
             kv_heads: keys / head,
             head,
             n_layers: (0..256).take_while(|&i| norm(i).is_some()).count(),
+            rope: RopeLayout::Halves,
         })
     }
 }
@@ -142,7 +194,7 @@ pub fn embed(g: &mut Graph, p: &Params, c: &Config, ids: Node, dtype: DType) -> 
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) -> Node {
     let n = g.shape(x)[1];
     let attended = Attended {
-        table: rotations(g, c, n),
+        table: rotations(g, c, n, want.places),
         scores: scores(g, n, want.mask),
     };
     let mut tapped = Vec::new();
@@ -165,7 +217,7 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) 
 /// The norm behind the last layer. [`encoder`] does not apply it: hidden states between layers are
 /// taken before it.
 pub fn final_norm(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
-    rms_norm(g, p, c, "model.norm", x)
+    rms_norm(g, p, c, LAST_NORM.trim_end_matches(".weight"), x)
 }
 
 /// The inputs of attention that are the same in every layer.
@@ -200,14 +252,20 @@ fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node 
 fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Attended) -> Node {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
     let mut part = |name: &str, heads: usize| {
-        let y = p.linear_no_bias(g, &format!("{name}_proj"), x, heads * c.head);
-        let y = g.reshape(y, [b, n, heads, c.head]); // [b, n, heads, hd]
+        let layer = format!("{name}_proj");
+        let mut y = match c.kind {
+            Kind::Qwen25Vl => p.linear(g, &layer, x, heads * c.head),
+            Kind::Qwen3 | Kind::Mistral3 => p.linear_no_bias(g, &layer, x, heads * c.head),
+        };
+        y = g.reshape(y, [b, n, heads, c.head]); // [b, n, heads, hd]
         if name == "v" {
             return y;
         }
-        let weight = p.vector(g, &format!("{name}_norm.weight"), c.head);
-        let y = g.rms_norm(y, Some(weight), c.kind.eps());
-        g.rope(y, attended.table, RopeLayout::Halves)
+        if c.kind == Kind::Qwen3 {
+            let weight = p.vector(g, &format!("{name}_norm.weight"), c.head);
+            y = g.rms_norm(y, Some(weight), c.kind.eps());
+        }
+        g.rope(y, attended.table, c.rope)
     };
     let q = part("q", c.heads);
     let [k, v] = [part("k", c.kv_heads), part("v", c.kv_heads)];
@@ -234,8 +292,11 @@ fn scores(g: &mut Graph, n: usize, mask: Node) -> Node {
     g.add(causal, mask) // [b, 1, n, n]
 }
 
+/// How many of a head's frequencies turn by frame, by row and by column.
+const SECTIONS: [usize; 3] = [16, 24, 24];
+
 /// `[n, hd/2, 2]` of cosine and sine. Angles are products in f32, as the models were trained with.
-fn rotations(g: &mut Graph, c: &Config, n: usize) -> Node {
+fn rotations(g: &mut Graph, c: &Config, n: usize, places: Option<&[[u32; 3]]>) -> Node {
     let half = c.head / 2;
     let theta = c.kind.theta();
     let frequency = |i: usize| {
@@ -243,10 +304,25 @@ fn rotations(g: &mut Graph, c: &Config, n: usize) -> Node {
         1.0 / theta.powf(f64::from(exponent)) as f32
     };
     let frequencies: Vec<f32> = (0..half).map(frequency).collect();
-    let values: Vec<f32> = (0..n)
-        .flat_map(|at| frequencies.iter().map(move |f| f64::from(at as f32 * f)))
-        .flat_map(|angle| [angle.cos() as f32, angle.sin() as f32])
-        .collect();
-    let name = format!("rotations of {n} tokens, heads of {}, {theta}", c.head);
+    let axis = |i: usize| match i {
+        _ if i < SECTIONS[0] => 0,
+        _ if i < SECTIONS[0] + SECTIONS[1] => 1,
+        _ => 2,
+    };
+    let at = |token: usize, i: usize| match places {
+        Some(places) => places.get(token).map_or(0, |place| place[axis(i)]) as f32,
+        None => token as f32,
+    };
+    let mut values = Vec::with_capacity(n * c.head);
+    for token in 0..n {
+        for (i, f) in frequencies.iter().enumerate() {
+            let angle = f64::from(at(token, i) * f);
+            values.extend([angle.cos() as f32, angle.sin() as f32]);
+        }
+    }
+    let name = match places {
+        Some(places) => format!("rotations of tokens at {places:?}, {theta}"),
+        None => format!("rotations of {n} tokens, heads of {}, {theta}", c.head),
+    };
     g.constant(&name, [n, half, 2], &values)
 }

@@ -110,6 +110,7 @@ pub fn open_vae(
         | Network::ControlNet(_)
         | Network::ClipText(_)
         | Network::ClipVision(_)
+        | Network::QwenVision(_)
         | Network::T5(_)
         | Network::Llm(_)
         | Network::Upscaler(_) => None,
@@ -163,10 +164,10 @@ fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
         Net::ControlNet => "ControlNet",
-        Net::Flux | Net::Wan | Net::ZImage => "transformer",
+        Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => "transformer",
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
         Net::ClipText | Net::T5 | Net::Llm => "text encoder",
-        Net::ClipVision => "image encoder",
+        Net::ClipVision | Net::QwenVision => "image encoder",
         Net::Rrdb | Net::Srvgg => "upscaler",
     }
 }

@@ -1,13 +1,16 @@
 //! Byte-level byte-pair encoding as language models have it: any text to ids, nothing unknown.
 //!
 //! Special pieces such as `<|im_end|>` are found first, as they are. The text between them is put
-//! into Unicode's NFC and cut into words ([`words`]), a word is its UTF-8 bytes, and pairs are
-//! merged as in [`Bpe`](crate::Bpe). Equal to transformers' `Qwen2Tokenizer` 5.17.
+//! into Unicode's NFC (Qwen) and cut into words ([`words`]), a word is its UTF-8 bytes, and pairs
+//! are merged as in [`Bpe`](crate::Bpe). Equal to transformers' `Qwen2Tokenizer` 5.17, and for
+//! Mistral's vocabulary to what ComfyUI makes of it.
 
 mod load;
+mod tekken;
 mod words;
 
 use crate::merges::{Merges, merged};
+use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization;
 
 /// A vocabulary of bytes and its merges.
@@ -16,7 +19,12 @@ pub struct ByteBpe {
     /// The id of each byte.
     bytes: [u32; 256],
     /// Pieces that stand for themselves wherever they are in a text.
-    special: Vec<(&'static str, u32)>,
+    special: Vec<(String, u32)>,
+    /// Words that are one piece whatever the merges would make of them.
+    whole: HashMap<Vec<u8>, u32>,
+    normalized: bool,
+    /// Digits of one word, at most.
+    digits: usize,
 }
 
 impl ByteBpe {
@@ -33,19 +41,27 @@ impl ByteBpe {
         ids
     }
 
-    /// The first special piece in a text: where it is, the piece, its id. None begins with
-    /// another.
-    fn next_special(&self, text: &str) -> Option<(usize, &'static str, u32)> {
-        text.match_indices('<').find_map(|(at, _)| {
-            let mut pieces = self.special.iter();
-            let &(piece, id) = pieces.find(|(piece, _)| text[at..].starts_with(piece))?;
-            Some((at, piece, id))
+    /// The first special piece in a text, the longest at its place: where it is, the piece, its id.
+    fn next_special(&self, text: &str) -> Option<(usize, &str, u32)> {
+        text.match_indices(['<', '[']).find_map(|(at, _)| {
+            let pieces = self.special.iter();
+            let here = pieces.filter(|(piece, _)| text[at..].starts_with(piece.as_str()));
+            let (piece, id) = here.max_by_key(|(piece, _)| piece.len())?;
+            Some((at, piece.as_str(), *id))
         })
     }
 
     fn plain(&self, text: &str, ids: &mut Vec<u32>) {
-        let normal: String = text.nfc().collect();
-        words::each(&normal, |word| {
+        let normal: String = if self.normalized {
+            text.nfc().collect()
+        } else {
+            text.to_owned()
+        };
+        words::each(&normal, self.digits, |word| {
+            if let Some(&id) = self.whole.get(word.as_bytes()) {
+                ids.push(id);
+                return;
+            }
             let bytes = word.bytes().map(|b| self.bytes[usize::from(b)]);
             merged(&self.merges, bytes.collect(), ids);
         });

@@ -15,6 +15,16 @@ use std::sync::Arc;
 /// Stretches of fewer tokens than this move to the next chunk rather than being cut.
 const LARGE: usize = 8;
 
+/// What stands for a picture in a prompt, and its id.
+pub const IMAGE: &str = "<|vision_start|><|image_pad|><|vision_end|>";
+pub const IMAGE_ID: u32 = 151_655;
+/// What begins a turn of a conversation with Qwen, and its id.
+const TURN: &str = "<|im_start|>";
+const TURN_ID: u32 = 151_644;
+/// `user` and the end of a line.
+const USER_ID: u32 = 872;
+const LINE_END_ID: u32 = 198;
+
 /// Text without weights and embeddings to ids.
 pub trait Tokenizer {
     fn ids(&self, text: &str) -> Vec<u32>;
@@ -60,6 +70,8 @@ pub struct Layout {
 pub struct Chat {
     pub before: &'static str,
     pub after: &'static str,
+    /// Whether what the model makes of the turns before the prompt's own is left out.
+    pub cut: bool,
 }
 
 /// A prompt for one encoder.
@@ -77,6 +89,8 @@ pub struct Chunk {
     /// The first end token's place, where CLIP's pooled output is read. Without an end token it is
     /// the last place before the padding.
     pub end: usize,
+    /// Tokens at the front that the model sees and the prompt's states go without.
+    pub cut: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -177,6 +191,7 @@ impl Layout {
             chat: Some(Chat {
                 before: "<|im_start|>user\n",
                 after: "<|im_end|>\n<|im_start|>assistant\n",
+                cut: false,
             }),
         }
     }
@@ -188,6 +203,59 @@ impl Layout {
             chat: Some(Chat {
                 before: "<|im_start|>user\n",
                 after: "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+                cut: false,
+            }),
+            ..Layout::qwen3_z_image()
+        }
+    }
+
+    /// Qwen2.5-VL as Qwen-Image was trained with it.
+    pub fn qwen_image() -> Layout {
+        Layout {
+            chat: Some(Chat {
+                before: concat!(
+                    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, ",
+                    "texture, quantity, text, spatial relationships of the objects and ",
+                    "background:<|im_end|>\n<|im_start|>user\n"
+                ),
+                after: "<|im_end|>\n<|im_start|>assistant\n",
+                cut: true,
+            }),
+            ..Layout::qwen3_z_image()
+        }
+    }
+
+    /// The same for the models that edit. [`IMAGE`] in a prompt stands for a picture.
+    pub fn qwen_image_edit() -> Layout {
+        Layout {
+            chat: Some(Chat {
+                before: concat!(
+                    "<|im_start|>system\nDescribe the key features of the input image (color, ",
+                    "shape, size, texture, objects, background), then explain how the user's text ",
+                    "instruction should alter or modify the image. Generate a new image that meets ",
+                    "the user's requirements while maintaining consistency with the original input ",
+                    "where appropriate.<|im_end|>\n<|im_start|>user\n"
+                ),
+                after: "<|im_end|>\n<|im_start|>assistant\n",
+                cut: true,
+            }),
+            ..Layout::qwen3_z_image()
+        }
+    }
+
+    /// Mistral as Flux.2 dev was trained with it.
+    pub fn mistral_flux2() -> Layout {
+        Layout {
+            start: Some(1),
+            pad: 11,
+            chat: Some(Chat {
+                before: concat!(
+                    "[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give ",
+                    "structured responses focusing on object relationships, object\nattribution ",
+                    "and actions without speculation.[/SYSTEM_PROMPT][INST]"
+                ),
+                after: "[/INST]",
+                cut: false,
             }),
             ..Layout::qwen3_z_image()
         }
@@ -235,7 +303,11 @@ pub fn tokenize(
     let mut filler = Filler::new(layout);
     let exists = |name: &str| n_vectors(name).is_some();
     let runs = match &layout.chat {
-        Some(Chat { before, after }) => {
+        // A prompt may bring turns of its own.
+        Some(Chat { cut: true, .. }) if prompt.starts_with(TURN) => {
+            prompt::without_weights(prompt, &exists)
+        }
+        Some(Chat { before, after, .. }) => {
             prompt::without_weights(&format!("{before}{prompt}{after}"), &exists)
         }
         None => prompt::parse(prompt, layout.max_length.is_some(), &exists)?,
@@ -269,6 +341,18 @@ pub fn tokenize(
         chunks: filler.finish(),
         missing,
     })
+}
+
+/// Where the second turn of a conversation begins, behind the name of who speaks where that is the
+/// user.
+fn turns_before(tokens: &[Token]) -> usize {
+    let is = |at: usize, id: u32| tokens.get(at).is_some_and(|t| t.piece == Piece::Id(id));
+    let mut turns = (0..tokens.len()).filter(|&at| is(at, TURN_ID)).take(2);
+    let Some(at) = turns.next().map(|first| turns.next().unwrap_or(first)) else {
+        return tokens.len().saturating_sub(1);
+    };
+    let by_user = tokens.len() > at + 3 && is(at + 1, USER_ID) && is(at + 2, LINE_END_ID);
+    if by_user { at + 3 } else { at }
 }
 
 struct Filler<'a> {
@@ -316,7 +400,11 @@ impl<'a> Filler<'a> {
             Some(end) => place(end).expect("an end token was pushed"),
             None => place(self.layout.pad).unwrap_or(filled).saturating_sub(1),
         };
-        self.done.push(Chunk { tokens, end });
+        let cut = match self.layout.chat {
+            Some(Chat { cut: true, .. }) => turns_before(&tokens),
+            _ => 0,
+        };
+        self.done.push(Chunk { tokens, end, cut });
     }
 
     /// Gives the chunks, without an empty one that a last `BREAK` opened.

@@ -22,6 +22,12 @@ pub enum Error {
     NotUnigram { kind: u64 },
     #[error("piece {id} of the sentencepiece vocabulary is not UTF-8")]
     PieceText { id: u32 },
+    #[error("the tekken vocabulary is not what Mistral writes: {0}")]
+    Tekken(serde_json::Error),
+    #[error("piece {rank} of the tekken vocabulary is not base64")]
+    TekkenPiece { rank: usize },
+    #[error("the tekken vocabulary has no piece for the byte {byte}")]
+    Byte { byte: u8 },
     #[error("the prompt nests parentheses deeper than {limit} levels")]
     Nesting { limit: usize },
 }

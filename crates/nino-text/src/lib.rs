@@ -17,7 +17,7 @@ mod weights;
 
 pub use bpe::Bpe;
 pub use byte_bpe::ByteBpe;
-pub use chunk::{Chat, Chunk, Layout, Piece, Token, Tokenizer, Tokens, tokenize};
+pub use chunk::{Chat, Chunk, IMAGE, IMAGE_ID, Layout, Piece, Token, Tokenizer, Tokens, tokenize};
 pub use error::Error;
 pub use unigram::{Pieces, Unigram};
 pub use weights::apply_weights;

@@ -20,6 +20,7 @@ mod mask_image;
 mod model;
 mod output;
 mod pass;
+mod qwen;
 mod rocm;
 mod sampler;
 mod samplers;
@@ -34,7 +35,7 @@ mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 29] = [
+static FAMILIES: [&[NodeDef]; 30] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -42,6 +43,7 @@ static FAMILIES: [&[NodeDef]; 29] = [
     control::NODES,
     flux::NODES,
     flux2::NODES,
+    qwen::NODES,
     inpaint::NODES,
     latent::NODES,
     latent_math::NODES,

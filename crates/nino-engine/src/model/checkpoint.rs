@@ -10,11 +10,11 @@ use super::text_encoders::{self, EncoderConfig, TextEncoder, TextEncoders};
 use crate::{BUILTIN, Defaults, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Encoder, Family, Network, unet};
+use nino_models::{Denoiser, Encoder, Family, Network, qwen_image, unet};
 use nino_sample::Prediction;
 use nino_text::Bpe;
 use nino_weights::names::{self, Net};
-use nino_weights::{TensorReader, names::Component};
+use nino_weights::{Entry, TensorReader, names::Component};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,6 +111,7 @@ impl Checkpoint {
                 origin: origin.clone(),
                 config: config.clone(),
                 vocabulary: None,
+                sight: None,
             })
         };
         let encoders = found.text.iter().map(encoder).collect::<Result<_, _>>()?;
@@ -209,7 +210,9 @@ impl DiffusionModel {
         let given = vae.kind.latent_channels() * pack * pack;
         let wanted = self.net.wants().channels;
         let is_for_clips = vae.kind.time_scale().is_some();
-        if wanted != given || is_for_clips != self.net.wants().frames {
+        // A picture is a clip of one frame to the VAE that Wan and Qwen-Image share.
+        let takes_clips = self.net.wants().frames || self.family == Family::QwenImage;
+        if wanted != given || is_for_clips != takes_clips {
             return Err(EngineError::VaeMismatch {
                 vae: vae.name.clone(),
                 channels: given,
@@ -259,8 +262,12 @@ impl Opened {
 
     fn diffusion(&self, path: &Path) -> Result<DiffusionModel, EngineError> {
         let mut found = None;
-        let denoises =
-            |c: &&Component| matches!(c.net, Net::Unet | Net::Flux | Net::Wan | Net::ZImage);
+        let denoises = |c: &&Component| {
+            matches!(
+                c.net,
+                Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage
+            )
+        };
         for component in self.components.iter().filter(denoises) {
             let opened = nino_models::open(&self.reader, component.clone())?;
             if let Some(nino_models::Opened {
@@ -288,6 +295,12 @@ impl Opened {
                 label: wants.label,
             }
         })?;
+        if let Denoiser::QwenImage(config) = &mut net {
+            // Some packagers drop the empty tensor that says so.
+            let says = |e: &Entry| e.name.ends_with(qwen_image::CLEAN);
+            let named = file_name(path).contains("2511");
+            config.clean_references = named || self.reader.index().entries().iter().any(says);
+        }
         if let (Some(own), Denoiser::Unet(config)) = (&self.own, &mut net) {
             config.heads = unet::Heads::Width(own.head_width);
         }

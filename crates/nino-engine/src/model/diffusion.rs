@@ -148,6 +148,15 @@ impl DiffusionModel {
             },
             Family::ZImage => self.z_image_defaults(),
             Family::Klein => self.klein_defaults(),
+            Family::Flux2 => Defaults {
+                steps: 20,
+                cfg: 1.0,
+                sampler: "euler",
+                scheduler: "simple",
+                size: self.family.size(),
+                guidance: Some(4.0),
+            },
+            Family::QwenImage => self.qwen_defaults(),
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",
@@ -185,6 +194,28 @@ impl DiffusionModel {
             size: self.family.size(),
             guidance: None,
         }
+    }
+
+    /// LoRAs of 4 and 8 steps are common, and go without guidance.
+    fn qwen_defaults(&self) -> Defaults {
+        let named = |word: &str| self.names().any(|n| n.to_lowercase().contains(word));
+        let few = [("4step", 4), ("4-step", 4), ("8step", 8), ("8-step", 8)];
+        let few = few.into_iter().find(|(word, _)| named(word));
+        Defaults {
+            steps: few.map_or(20, |(_, steps)| steps),
+            cfg: if few.is_some() { 1.0 } else { 2.5 },
+            sampler: "euler",
+            scheduler: "simple",
+            size: self.family.size(),
+            guidance: None,
+        }
+    }
+
+    /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
+    /// first Qwen-Image-Edit was not.
+    pub fn numbers_pictures(&self) -> bool {
+        let name = self.name.to_lowercase();
+        !name.contains("edit") || ["2509", "2511", "plus"].iter().any(|w| name.contains(w))
     }
 
     /// Flux that is not told the guidance was distilled to a few steps; one that sees a picture is

@@ -12,8 +12,8 @@ const EDM_MIN: f64 = 0.002;
 const PLAYGROUND_MAX: f64 = 80.0;
 const PLAYGROUND_SIGMA_DATA: f32 = 0.5;
 
-/// Flux's shift where nothing says another.
-const FLUX_MU: f64 = 1.15;
+/// Flux's and Qwen-Image's shift where nothing says another.
+pub(super) const FLUX_MU: f64 = 1.15;
 
 /// Wan's shift where nothing says another.
 pub(super) const WAN_SHIFT: f64 = 8.0;
@@ -55,7 +55,8 @@ pub(super) fn detect(
         Family::Flux if net.wants().guidance == Guidance::None => ModelSampling::flow(1.0, 1.0),
         Family::Flux | Family::Chroma => ModelSampling::flux(FLUX_MU),
         Family::Wan | Family::Wan5B => ModelSampling::flow(WAN_SHIFT, 1000.0),
-        Family::Klein => ModelSampling::flux(FLUX2_MU),
+        Family::Klein | Family::Flux2 => ModelSampling::flux(FLUX2_MU),
+        Family::QwenImage => ModelSampling::flux(FLUX_MU),
         Family::ZImage => ModelSampling::flow(Z_IMAGE_SHIFT, 1.0),
         // Takes its guidance as an input: a consistency model.
         _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),

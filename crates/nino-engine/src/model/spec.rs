@@ -3,13 +3,13 @@
 use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
 use nino_models::{
-    Denoiser, Family, FileParams, Network, clip, flux, flux2, llm, t5, unet, wan_transformer,
-    z_image,
+    Denoiser, Family, FileParams, Network, clip, flux, flux2, llm, qwen_image, t5, unet,
+    wan_transformer, z_image,
 };
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 21] = [
+pub const MODEL_SPECS: [&str; 25] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -26,6 +26,10 @@ pub const MODEL_SPECS: [&str; 21] = [
     "flux2-klein-base-4b",
     "flux2-klein-9b",
     "flux2-klein-base-9b",
+    "flux2-dev",
+    "qwen-image",
+    "qwen-image-edit-2509",
+    "qwen-image-edit-2511",
     "wan2.1-t2v-1.3b",
     "wan2.1-t2v-14b",
     "wan2.1-i2v-14b",
@@ -75,6 +79,13 @@ impl Description {
             text: vec![EncoderConfig::Llm(text)],
             vae: "flux2-vae",
         };
+        let qwen = |config| Description {
+            family: Family::QwenImage,
+            sampling: ModelSampling::flux(super::levels::FLUX_MU),
+            net: Denoiser::QwenImage(config),
+            text: vec![EncoderConfig::Llm(llm::Config::qwen25_vl_7b())],
+            vae: "wan21-vae",
+        };
         let wan = |config: wan_transformer::Config| Description {
             family: Family::Wan,
             sampling: ModelSampling::flow(super::levels::WAN_SHIFT, 1000.0),
@@ -116,6 +127,12 @@ impl Description {
             "flux2-klein-9b" | "flux2-klein-base-9b" => {
                 klein(flux2::Config::klein_9b(), llm::Config::qwen3_8b())
             }
+            "flux2-dev" => Description {
+                family: Family::Flux2,
+                ..klein(flux2::Config::dev(), llm::Config::mistral3_24b())
+            },
+            "qwen-image" | "qwen-image-edit-2509" => qwen(qwen_image::Config::published()),
+            "qwen-image-edit-2511" => qwen(qwen_image::Config::published().with_clean_references()),
             "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
             "wan2.1-t2v-14b" => wan(wan_14b()),
             "wan2.1-i2v-14b" => wan(wan_14b().with_inputs(36).with_image(None)),

@@ -3,11 +3,11 @@
 use super::diffusion;
 use super::identity::{NetId, Origin, Part};
 use super::lora::{Loras, Source};
-use super::vocabulary;
+use super::vocabulary::{self, Vocabulary};
 use crate::EngineError;
 use nino_dtype::DType;
-use nino_graph::Device;
-use nino_models::{Encoder, Family, FileParams, Network, clip, llm, t5};
+use nino_graph::{Device, RopeLayout};
+use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, t5};
 use nino_text::{Bpe, ByteBpe, Layout, Tokenizer, Unigram};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
@@ -35,7 +35,17 @@ pub(crate) struct TextEncoder {
     pub(super) origin: Origin,
     pub(crate) config: EncoderConfig,
     /// The vocabulary in its file, where the built-in ones do not serve it.
-    pub(super) vocabulary: Option<Arc<Unigram>>,
+    pub(super) vocabulary: Option<Vocabulary>,
+    /// The half of a language model that sees.
+    pub(super) sight: Option<Sight>,
+}
+
+/// What turns pictures into tokens of a language model.
+#[derive(Clone)]
+pub(crate) struct Sight {
+    pub(crate) config: qwen_vision::Config,
+    pub(crate) weights: FileParams,
+    pub(crate) origin: Origin,
 }
 
 /// Its network.
@@ -84,6 +94,7 @@ impl EncoderConfig {
             Network::Denoiser(_)
             | Network::ControlNet(_)
             | Network::ClipVision(_)
+            | Network::QwenVision(_)
             | Network::Vae(_)
             | Network::Upscaler(_) => None,
         }
@@ -108,6 +119,8 @@ pub(crate) enum States {
     Llm {
         config: llm::Config,
         taps: Vec<usize>,
+        /// Whether they go through the last norm.
+        norm: bool,
     },
 }
 
@@ -117,7 +130,7 @@ impl States {
         match self {
             States::Clip { config, .. } => config.width,
             States::T5 { config, .. } => config.width,
-            States::Llm { config, taps } => config.width * taps.len(),
+            States::Llm { config, taps, .. } => config.width * taps.len(),
         }
     }
 }
@@ -208,6 +221,11 @@ impl TextEncoders {
         self.bpe.encode(word).len() == 1
     }
 
+    /// What sees pictures for these encoders; `None` where nothing does.
+    pub(crate) fn sight(&self) -> Option<&Sight> {
+        self.encoders.iter().find_map(|t| t.sight.as_ref())
+    }
+
     pub(crate) fn encoders(&self) -> &[TextEncoder] {
         &self.encoders
     }
@@ -230,16 +248,18 @@ impl TextEncoders {
         Ok(match (encoder.config.kind(), &encoder.vocabulary) {
             (Encoder::Clip(_), _) => &*self.bpe,
             (Encoder::T5, _) => &*T5,
-            (Encoder::Llm(llm::Kind::Qwen3), _) => &*QWEN,
-            (Encoder::Umt5, Some(vocabulary)) => &**vocabulary,
-            (Encoder::Umt5, None) => match encoder.origin.path() {
-                Some(path) => {
-                    let path = path.to_owned();
-                    return Err(EngineError::NoVocabulary { path });
+            (Encoder::Llm(llm::Kind::Qwen3 | llm::Kind::Qwen25Vl), _) => &*QWEN,
+            (Encoder::Umt5 | Encoder::Llm(llm::Kind::Mistral3), Some(vocabulary)) => &**vocabulary,
+            (Encoder::Umt5 | Encoder::Llm(llm::Kind::Mistral3), None) => {
+                match encoder.origin.path() {
+                    Some(path) => {
+                        let path = path.to_owned();
+                        return Err(EngineError::NoVocabulary { path });
+                    }
+                    // A description is planned with; any vocabulary gives as many tokens, about.
+                    None => &*T5,
                 }
-                // A description is planned with; any vocabulary gives as many tokens, about.
-                None => &*T5,
-            },
+            }
         })
     }
 
@@ -252,6 +272,8 @@ impl TextEncoders {
                 _ => Layout::t5_flux(),
             },
             (Family::Klein, EncoderConfig::Llm(_)) => Layout::qwen3_klein(),
+            (Family::Flux2, EncoderConfig::Llm(_)) => Layout::mistral_flux2(),
+            (Family::QwenImage, EncoderConfig::Llm(_)) => Layout::qwen_image(),
             (_, EncoderConfig::Llm(_)) => Layout::qwen3_z_image(),
             (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {
@@ -278,6 +300,7 @@ impl TextEncoders {
             EncoderConfig::Llm(c) => States::Llm {
                 config: c.clone(),
                 taps: self.family.taps(c, self.clip_skip),
+                norm: self.family.ends_in_norm(c, self.clip_skip),
             },
         }
     }
@@ -344,18 +367,30 @@ pub(super) fn among(
     origin: &Origin,
 ) -> Result<Vec<TextEncoder>, EngineError> {
     let mut found = Vec::new();
+    let sight = sight(reader, components, origin)?;
+    let architecture = reader.index().metadata.get("general.architecture");
+    // llama.cpp turns queries and keys of this kind of model so that pairs stand side by side.
+    let paired = architecture.and_then(|a| a.as_str()) == Some("llama");
     let encodes = |c: &&Component| matches!(c.net, Net::ClipText | Net::T5 | Net::Llm);
     for component in components.iter().filter(encodes) {
         let Some(opened) = nino_models::open(reader, component.clone())? else {
             continue;
         };
-        if let Some(config) = EncoderConfig::of(opened.network) {
+        if let Some(mut config) = EncoderConfig::of(opened.network) {
             let vocabulary = match config.kind() {
                 Encoder::Umt5 => vocabulary::read(reader)?,
+                Encoder::Llm(llm::Kind::Mistral3) => vocabulary::read_tekken(reader)?,
                 Encoder::Clip(_) | Encoder::T5 | Encoder::Llm(_) => None,
             };
+            if let EncoderConfig::Llm(c) = &mut config
+                && paired
+            {
+                c.rope = RopeLayout::Interleaved;
+            }
+            let sees = config.kind() == Encoder::Llm(llm::Kind::Qwen25Vl);
             found.push(TextEncoder {
-                vocabulary: vocabulary.map(Arc::new),
+                vocabulary,
+                sight: sight.clone().filter(|_| sees),
                 weights: opened.params,
                 origin: origin.clone(),
                 config,
@@ -363,4 +398,24 @@ pub(super) fn among(
         }
     }
     Ok(found)
+}
+
+/// The half of a language model that sees, among the networks of a file.
+fn sight(
+    reader: &Arc<TensorReader>,
+    components: &[Component],
+    origin: &Origin,
+) -> Result<Option<Sight>, EngineError> {
+    let Some(component) = components.iter().find(|c| c.net == Net::QwenVision) else {
+        return Ok(None);
+    };
+    let opened = nino_models::open(reader, component.clone())?;
+    Ok(opened.and_then(|opened| match opened.network {
+        Network::QwenVision(config) => Some(Sight {
+            config,
+            weights: opened.params,
+            origin: origin.clone(),
+        }),
+        _ => None,
+    }))
 }

@@ -1,14 +1,25 @@
-//! The vocabulary that a text encoder's file carries. UMT5's has 256,384 pieces, too many to be
-//! built in; ComfyUI's files hold it as a tensor, llama.cpp's as metadata, and Hugging Face's and
+//! The vocabulary that a text encoder's file carries. UMT5's has 256,384 pieces and Mistral's
+//! 131,072, too many to be built in; ComfyUI's files hold it as a tensor, llama.cpp's as metadata, and Hugging Face's and
 //! Wan's folders as a file beside the weights.
 
 use crate::EngineError;
-use nino_text::{Pieces, Unigram};
+use nino_text::{ByteBpe, Pieces, Tokenizer, Unigram};
 use nino_weights::{Array, TensorReader, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A vocabulary of a file.
+pub(super) type Vocabulary = Arc<dyn Tokenizer + Send + Sync>;
 
 /// The tensor of bytes in ComfyUI's files.
 const TENSOR: &str = "spiece_model";
+/// Mistral's.
+const TEKKEN: &str = "tekken_model";
+const TEKKEN_FILES: [&str; 3] = [
+    "tekken.json",
+    "tokenizer/tekken.json",
+    "../tokenizer/tekken.json",
+];
 /// The file beside the weights, or one folder up.
 const FILES: [&str; 4] = [
     "spiece.model",
@@ -20,25 +31,57 @@ const FILES: [&str; 4] = [
 const MAX_BYTES: usize = 64 << 20;
 
 /// The vocabulary of an encoder's file; `None` where there is none.
-pub(super) fn read(reader: &TensorReader) -> Result<Option<Unigram>, EngineError> {
-    let index = reader.index();
-    let carried = index.entries().iter().find(|e| {
-        let own = e.name.strip_suffix(TENSOR);
+pub(super) fn read(reader: &TensorReader) -> Result<Option<Vocabulary>, EngineError> {
+    let found = sentencepiece(reader)?;
+    Ok(found.map(|unigram| Arc::new(unigram) as Vocabulary))
+}
+
+/// The same of Mistral's.
+pub(super) fn read_tekken(reader: &TensorReader) -> Result<Option<Vocabulary>, EngineError> {
+    let json = match carried(reader, TEKKEN)? {
+        Some(json) => Some(json),
+        None => match beside(reader, &TEKKEN_FILES) {
+            Some(path) => Some(nino_files::read_small(
+                &path,
+                "vocabulary",
+                MAX_BYTES as u64,
+            )?),
+            None => None,
+        },
+    };
+    let Some(json) = json else { return Ok(None) };
+    Ok(Some(Arc::new(ByteBpe::from_tekken(&json)?)))
+}
+
+/// The bytes of a tensor that holds a vocabulary.
+fn carried(reader: &TensorReader, name: &str) -> Result<Option<Vec<u8>>, EngineError> {
+    let carried = reader.index().entries().iter().find(|e| {
+        let own = e.name.strip_suffix(name);
         own.is_some_and(|head| head.is_empty() || head.ends_with('.'))
     });
-    if let Some(entry) = carried.filter(|e| e.n_bytes() as usize <= MAX_BYTES) {
-        let mut bytes = vec![0; entry.n_bytes() as usize];
-        reader.read(entry, &mut bytes)?;
+    let Some(entry) = carried.filter(|e| e.n_bytes() as usize <= MAX_BYTES) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; entry.n_bytes() as usize];
+    reader.read(entry, &mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// The first of these files beside the weights.
+fn beside(reader: &TensorReader, names: &[&str]) -> Option<PathBuf> {
+    let folder = reader.index().files.first()?.parent()?;
+    let mut paths = names.iter().map(|name| folder.join(name));
+    paths.find(|path| path.is_file())
+}
+
+fn sentencepiece(reader: &TensorReader) -> Result<Option<Unigram>, EngineError> {
+    if let Some(bytes) = carried(reader, TENSOR)? {
         return Ok(Some(Unigram::from_sentencepiece(&bytes)?));
     }
     if let Some(pieces) = of_metadata(reader) {
         return Ok(Some(Unigram::new(pieces)?));
     }
-    let folder = index.files.first().and_then(|path| path.parent());
-    let beside = folder
-        .into_iter()
-        .flat_map(|f| FILES.map(|name| f.join(name)));
-    match beside.into_iter().find(|path| path.is_file()) {
+    match beside(reader, &FILES) {
         Some(path) => of_file(&path).map(Some),
         None => Ok(None),
     }

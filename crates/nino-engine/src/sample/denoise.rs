@@ -177,7 +177,7 @@ impl DenoiserPlan {
             let parts = prompts.iter().map(|p| part(p).repeat(whole.batch));
             parts.flatten().collect()
         };
-        let contexts = each(&|p| p.conditioning.repeated(self.tokens));
+        let contexts = each(&|p| p.conditioning.context_for(model, self.tokens));
         let mut fixed = vec![encoded(nodes.context, &contexts)?];
         if let Some(node) = nodes.label {
             // Models are told the size of the whole picture, whatever part of it they see.

@@ -288,7 +288,7 @@ fn spec(
             width: rect.width,
             ..LatentShape::of(request.latent)
         },
-        tokens: prompt.tokens(),
+        tokens: prompt.tokens_for(model),
         guided: false,
         turns: true,
         dtype: request.precision.dtype(store.device()),

@@ -94,7 +94,7 @@ impl<'a> SampleRequest<'a> {
     pub(super) fn has_one_length(&self, model: &DiffusionModel) -> bool {
         let length = |p: &Conditioning| {
             let clip = (p.clip.image_tokens(model), p.clip.n_controls(model));
-            (p.tokens(), p.reference_sizes(model), clip)
+            (p.tokens_for(model), p.reference_sizes(model), clip)
         };
         let mut all = self.positive.iter().chain(self.negative(model));
         let first = all.next().map(length);
@@ -162,7 +162,7 @@ impl<'a> SampleRequest<'a> {
     /// Tokens that the prompts of both sides are repeated to.
     pub(super) fn tokens(&self, model: &DiffusionModel) -> usize {
         let all = self.positive.iter().chain(self.negative(model));
-        all.map(Conditioning::tokens).fold(1, common_multiple)
+        all.map(|p| p.tokens_for(model)).fold(1, common_multiple)
     }
 
     /// What cannot be meant, before anything is planned or loaded.

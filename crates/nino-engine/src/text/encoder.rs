@@ -31,6 +31,8 @@ struct Row {
     vectors: Vec<(usize, Vec<f32>)>,
     /// The end token's place.
     end: usize,
+    /// Frame, row and column of every place, where pictures are among them.
+    places: Option<Vec<[u32; 3]>>,
 }
 
 /// Encodes prompts with encoder `i` of `text`, chunk by chunk, with one session for each length of
@@ -50,14 +52,16 @@ pub(super) fn run(
         chunks.map(|c| row(c, &layout, width, inversions)).collect()
     };
     let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
-    let mut lengths: Vec<usize> = all.iter().flatten().map(|row| row.ids.len()).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
+    let shape = |row: &Row| (row.ids.len(), row.places.clone());
+    let mut shapes: Vec<_> = all.iter().flatten().map(shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
     let mut made: Vec<Vec<Output>> = all.iter().map(|_| Vec::new()).collect();
-    for n in lengths {
-        let of_length = |row: &&Row| row.ids.len() == n;
+    for (n, places) in shapes {
+        let of_shape = |row: &Row| row.ids.len() == n && row.places == places;
         let wants = Wants {
             tokens: n,
+            places: places.clone(),
             states: text.states(i),
             vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
             beside,
@@ -76,7 +80,7 @@ pub(super) fn run(
         let mut empty = None;
         for ((prompt, rows), made) in prompts.iter().zip(&all).zip(&mut made) {
             let chunks = prompt.chunks.iter().zip(rows);
-            for (chunk, row) in chunks.filter(|(_, row)| of_length(row)) {
+            for (chunk, row) in chunks.filter(|(_, row)| of_shape(row)) {
                 let mut output = once(row)?;
                 if prompt.weighted() && text.gives_context(i) {
                     let empty = match &mut empty {
@@ -85,6 +89,7 @@ pub(super) fn run(
                     };
                     apply_weights(&mut output.hidden, empty, &chunk.weights(), width);
                 }
+                output.hidden.drain(..chunk.cut * text.width(i));
                 made.push(output);
             }
         }
@@ -111,6 +116,7 @@ impl Row {
             ids: layout.empty(n),
             vectors: Vec::new(),
             end: layout.start.iter().len().min(n - 1),
+            places: None,
         }
     }
 }
@@ -134,13 +140,45 @@ fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>
         }
     }
     ids.resize(chunk.tokens.len(), layout.pad);
-    Row { ids, vectors, end }
+    Row {
+        places: places(chunk, inversions),
+        ids,
+        vectors,
+        end,
+    }
+}
+
+/// Where the tokens of a chunk with pictures are: words one after the other, a picture's tokens by
+/// row and column from the place that it begins at; `None` of words alone.
+fn places(chunk: &Chunk, inversions: &Inversions<'_>) -> Option<Vec<[u32; 3]>> {
+    let grid = |name: &str| inversions.get(name).and_then(|found| found.grid);
+    let (mut places, mut next, mut any) = (Vec::new(), 0, false);
+    for token in &chunk.tokens {
+        let Piece::Embedding { name, index } = &token.piece else {
+            places.push([next; 3]);
+            next += 1;
+            continue;
+        };
+        let Some([rows, columns]) = grid(name) else {
+            places.push([next; 3]);
+            next += 1;
+            continue;
+        };
+        any = true;
+        let (row, column) = (index / columns.max(1), index % columns.max(1));
+        places.push([next, next + row as u32, next + column as u32]);
+        if index + 1 == rows * columns {
+            next += rows.max(columns) as u32;
+        }
+    }
+    any.then_some(places)
 }
 
 /// What an encoder is recorded for.
 #[derive(Clone, Debug)]
 struct Wants {
     tokens: usize,
+    places: Option<Vec<[u32; 3]>>,
     states: States,
     /// Some places hold vectors of textual inversions instead of tokens.
     vectors: bool,
@@ -211,11 +249,18 @@ impl Recorded {
                 let states = counts.map_or(states, |counts| g.mul(states, counts));
                 (states, None, None)
             }
-            States::Llm { config, taps } => {
+            States::Llm { config, taps, norm } => {
                 let seen = g.input("mask", [1, 1, 1, n], DType::F32);
                 mask = Some(seen);
-                let want = llm::Want { taps, mask: seen };
-                let states = llm::encoder(&mut g, &params, config, x, &want);
+                let want = llm::Want {
+                    taps,
+                    mask: seen,
+                    places: wants.places.as_deref(),
+                };
+                let mut states = llm::encoder(&mut g, &params, config, x, &want);
+                if *norm {
+                    states = llm::final_norm(&mut g, &params, config, states);
+                }
                 (states, None, None)
             }
         };

@@ -24,7 +24,9 @@ pub(super) struct Inversions<'a> {
 /// Rows of `width` values.
 pub(super) struct Vectors {
     pub(super) width: usize,
-    values: Vec<f32>,
+    pub(super) values: Vec<f32>,
+    /// Rows and columns of a picture's tokens.
+    pub(super) grid: Option<[usize; 2]>,
 }
 
 impl<'a> Inversions<'a> {
@@ -46,6 +48,12 @@ impl<'a> Inversions<'a> {
             .borrow_mut()
             .insert(name.to_owned(), found.clone());
         found
+    }
+
+    /// Vectors that no file has, under a name of their own.
+    pub(super) fn give(&self, name: &str, vectors: Vectors) {
+        let given = Some(Rc::new(vectors));
+        self.read.borrow_mut().insert(name.to_owned(), given);
     }
 
     /// Files that were there and could not be used, in sentences.
@@ -139,5 +147,9 @@ fn vectors(reader: &TensorReader, key: &str) -> Option<Vectors> {
         reader.read_f32(entry, &mut rows).ok()?;
         values.append(&mut rows);
     }
-    (width > 0 && !values.is_empty()).then_some(Vectors { width, values })
+    (width > 0 && !values.is_empty()).then_some(Vectors {
+        width,
+        values,
+        grid: None,
+    })
 }

@@ -9,6 +9,8 @@ use crate::flux::Config as Flux;
 use crate::flux2::Config as Flux2;
 use crate::kl::{Config as Kl, QuantConv};
 use crate::llm::Config as Llm;
+use crate::qwen_image::Config as QwenImage;
+use crate::qwen_vision::Config as QwenVision;
 use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
@@ -90,6 +92,7 @@ kinds! {
     Chroma, Flux, "Chroma", flux(Flux::chroma());
     Klein4B, Flux, "Flux.2 klein 4B", flux2(Flux2::klein_4b());
     Klein9B, Flux, "Flux.2 klein 9B", flux2(Flux2::klein_9b());
+    Flux2Dev, Flux, "Flux.2 dev", flux2(Flux2::dev());
     Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", wan(Wan::small());
     Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", wan(Wan::large());
     Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", wan(Wan::large());
@@ -108,6 +111,8 @@ kinds! {
     Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::large().with_inputs(52).with_reference());
     ZImageTurbo, ZImage, "Z-Image Turbo", z_image(ZImage::published());
     ZImage, ZImage, "Z-Image", z_image(ZImage::published());
+    QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
+    QwenImageEdit, QwenImage, "Qwen-Image-Edit", qwen_image(QwenImage::published());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -139,6 +144,10 @@ kinds! {
     Qwen3Small, Llm, "Qwen3 0.6B text encoder", llm(Llm::qwen3_06b());
     Qwen3Medium, Llm, "Qwen3 4B text encoder", llm(Llm::qwen3_4b());
     Qwen3Large, Llm, "Qwen3 8B text encoder", llm(Llm::qwen3_8b());
+    Qwen25Vl7B, Llm, "Qwen2.5-VL 7B text encoder", llm(Llm::qwen25_vl_7b());
+    Mistral24B, Llm, "Mistral Small 3 24B text encoder", llm(Llm::mistral3_24b());
+    MistralPruned, Llm, "Mistral Small 3 24B text encoder, 30 layers", llm(Llm { n_layers: 30, ..Llm::mistral3_24b() });
+    Qwen25VlVision, QwenVision, "Qwen2.5-VL image encoder", qwen_vision(QwenVision::published());
     Esrgan, Rrdb, "ESRGAN", Vec::new();
     EsrganX4, Rrdb, "ESRGAN x4", rrdb(Rrdb::x4());
     EsrganX8, Rrdb, "ESRGAN x8", rrdb(Rrdb::x4().with_doublings(3));
@@ -158,11 +167,11 @@ kinds! {
 impl Kind {
     pub fn part(self) -> Part {
         match self.net() {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage => Part::Diffusion,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => Part::Diffusion,
             Net::ControlNet => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
-            Net::ClipVision => Part::ImageEncoder,
+            Net::ClipVision | Net::QwenVision => Part::ImageEncoder,
             Net::Rrdb | Net::Srvgg => Part::Upscaler,
         }
     }
@@ -210,6 +219,14 @@ fn wan(config: Wan) -> Lists {
 
 fn z_image(config: ZImage) -> Lists {
     written(&Network::Denoiser(Denoiser::ZImage(config)))
+}
+
+fn qwen_image(config: QwenImage) -> Lists {
+    written(&Network::Denoiser(Denoiser::QwenImage(config)))
+}
+
+fn qwen_vision(config: QwenVision) -> Lists {
+    written(&Network::QwenVision(config))
 }
 
 fn llm(config: Llm) -> Lists {

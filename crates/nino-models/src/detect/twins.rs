@@ -22,6 +22,10 @@ pub(super) struct Choice {
 /// Twins, and the words in a file's name that point to each. The first is the default.
 const TWINS: &[&[(Kind, &[&str])]] = &[
     &[
+        (Kind::QwenImageEdit, &["edit"]),
+        (Kind::QwenImage, &["qwen"]),
+    ],
+    &[
         (Kind::ZImageTurbo, &["turbo"]),
         (Kind::ZImage, &["z_image", "z-image", "zimage", "base"]),
     ],

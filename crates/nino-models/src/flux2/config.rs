@@ -47,6 +47,18 @@ impl Config {
         }
     }
 
+    pub fn dev() -> Config {
+        Config {
+            hidden: 6144,
+            mlp: 18432,
+            context_dim: 15360,
+            depth: 8,
+            depth_single: 48,
+            guidance: true,
+            ..Config::klein_4b()
+        }
+    }
+
     pub fn heads(&self) -> usize {
         self.hidden / self.head.max(1)
     }

@@ -3,6 +3,7 @@
 use super::ByteBpe;
 use crate::bpe::byte_symbols;
 use crate::merges::Merge;
+use std::collections::HashMap;
 use zlib_rs::{InflateConfig, ReturnCode, decompress_slice};
 
 /// One zlib stream: the low, middle and high bytes of the first ids of all merges, then those of
@@ -69,7 +70,14 @@ impl ByteBpe {
         ByteBpe {
             merges: (0..QWEN_MERGES).map(merge).collect(),
             bytes,
-            special: SPECIAL.into_iter().zip(QWEN_SPECIAL..).collect(),
+            special: SPECIAL
+                .map(str::to_owned)
+                .into_iter()
+                .zip(QWEN_SPECIAL..)
+                .collect(),
+            whole: HashMap::new(),
+            normalized: true,
+            digits: 1,
         }
     }
 }

@@ -1,26 +1,27 @@
 //! Text to the words that are encoded one by one: the regular expression of Qwen's vocabulary,
 //! written out. At every place the first rule that fits gives the word: English contractions;
-//! letters behind at most one other character; single digits; runs of other characters behind at
+//! letters behind at most one other character; a few digits; runs of other characters behind at
 //! most one space, with the line ends that follow; white space.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 const CONTRACTIONS: [&str; 7] = ["s", "t", "re", "ve", "m", "ll", "d"];
 
-/// Calls `each` with every word of `text` in order; together they are the text.
-pub(super) fn each<'a>(mut text: &'a str, mut each: impl FnMut(&'a str)) {
+/// Calls `each` with every word of `text` in order; together they are the text. Words of numbers
+/// have at most `digits`.
+pub(super) fn each<'a>(mut text: &'a str, digits: usize, mut each: impl FnMut(&'a str)) {
     while let Some(first) = text.chars().next() {
-        let (word, rest) = text.split_at(next(text, first));
+        let (word, rest) = text.split_at(next(text, first, digits));
         each(word);
         text = rest;
     }
 }
 
 /// Bytes of the word that a text begins with.
-fn next(text: &str, first: char) -> usize {
+fn next(text: &str, first: char, digits: usize) -> usize {
     contraction(text)
         .or_else(|| letters(text, first))
-        .or_else(|| is_number(first).then(|| first.len_utf8()))
+        .or_else(|| is_number(first).then(|| numbers(text, digits)))
         .or_else(|| others(text))
         .unwrap_or_else(|| space(text))
 }
@@ -48,6 +49,12 @@ fn letters(text: &str, first: char) -> Option<usize> {
     let alone = is_line_end(first) || is_letter(first) || is_number(first);
     let before = if alone { 0 } else { first.len_utf8() };
     run(&text[before..], is_letter).map(|length| before + length)
+}
+
+/// At most so many digits.
+fn numbers(text: &str, most: usize) -> usize {
+    let digits = text.chars().take_while(|&c| is_number(c)).take(most);
+    digits.map(char::len_utf8).sum()
 }
 
 /// A run of characters that are neither letters nor numbers nor white space.

@@ -106,11 +106,14 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::Unet | Net::Flux | Net::Wan | Net::ZImage, "transformer_2.") => {
                 "model_2.diffusion_model."
             }
-            (Net::Unet | Net::Flux | Net::Wan | Net::ZImage, _) => "model.diffusion_model.",
+            (Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage, _) => {
+                "model.diffusion_model."
+            }
             (Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv, _) => "first_stage_model.",
             (Net::ControlNet, _) => "control_model.",
             (Net::T5, _) => "text_encoders.t5xxl.transformer.",
             (Net::Llm, _) => "text_encoders.llm.transformer.",
+            (Net::QwenVision, _) => "text_encoders.llm.transformer.visual.",
             (Net::ClipVision, _) => "clip_vision.",
             (Net::ClipText, "text_encoder_2.") => "text_encoders.clip_g.transformer.",
             (Net::ClipText, _) => "cond_stage_model.transformer.",

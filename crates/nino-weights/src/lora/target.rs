@@ -160,6 +160,33 @@ const ORIGINAL: &[&str] = &[
     "t_embedder",
 ];
 
+/// First segments of Qwen-Image's names, some of which diffusers has for Flux, too.
+const QWEN_IMAGE: [&str; 5] = [
+    "transformer_blocks",
+    "time_text_embed",
+    "norm_out",
+    "proj_out",
+    "txt_norm",
+];
+
+/// Whether paths are of Qwen-Image: it has layers that Flux has not, and more blocks of the kind.
+fn is_qwen_image(paths: &[&str]) -> bool {
+    let block = |path: &&str| -> Option<usize> {
+        path.strip_prefix("transformer_blocks.")?
+            .split('.')
+            .next()?
+            .parse()
+            .ok()
+    };
+    let named = [".img_mod.1", ".txt_mod.1", ".img_mlp.net.", ".txt_mlp.net."];
+    let has = |part: &str| paths.iter().any(|path| path.contains(part));
+    let beyond_flux = paths.iter().filter_map(block).any(|i| i >= FLUX_BLOCKS);
+    named.into_iter().any(has) || (beyond_flux && !has("single_transformer_blocks."))
+}
+
+/// Double blocks of Flux.1.
+const FLUX_BLOCKS: usize = 19;
+
 /// Resolves module names; knows the whole list because where a level's upsampler stands depends on
 /// it.
 pub(super) struct Resolver {
@@ -167,6 +194,7 @@ pub(super) struct Resolver {
     flux: Mapper,
     wan: Mapper,
     z_image: Mapper,
+    of_qwen_image: bool,
 }
 
 impl Resolver {
@@ -180,6 +208,7 @@ impl Resolver {
             flux: mapper(Net::Flux),
             wan: mapper(Net::Wan),
             z_image: mapper(Net::ZImage),
+            of_qwen_image: is_qwen_image(&paths),
         }
     }
 
@@ -205,7 +234,11 @@ impl Resolver {
     }
 
     fn canonical(&self, name: &str) -> Option<(String, Op)> {
-        let mapper = match name.split('.').next()? {
+        let first = name.split('.').next()?;
+        if self.of_qwen_image && QWEN_IMAGE.contains(&first) {
+            return Some((name.to_owned(), Op::Keep));
+        }
+        let mapper = match first {
             "time_embedding" if name.contains(".linear_") => &self.unet,
             "down_blocks" | "up_blocks" | "mid_block" | "conv_in" | "conv_out"
             | "add_embedding" => &self.unet,

@@ -66,6 +66,12 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::HuggingFace,
     ),
     (
+        "transformer_blocks.0.img_mod.1.weight",
+        Net::QwenImage,
+        Dialect::Original,
+    ),
+    ("merger.ln_q.weight", Net::QwenVision, Dialect::Original),
+    (
         "decoder.mid.block_1.norm1.weight",
         Net::KlVae,
         Dialect::Original,
@@ -203,6 +209,7 @@ const BOOKKEEPING: &[&str] = &[
     "scaled_fp8",
     // The vocabulary of a text encoder, as bytes.
     "spiece_model",
+    "tekken_model",
 ];
 
 /// Finds every network. A tensor belongs to the one with the longest prefix that it starts with.

@@ -37,12 +37,15 @@ pub enum Net {
     Flux,
     Wan,
     ZImage,
+    QwenImage,
     KlVae,
     WanVae,
     Taesd,
     Taehv,
     ClipText,
     ClipVision,
+    /// The half of Qwen2.5-VL that sees.
+    QwenVision,
     T5,
     /// A language model whose hidden states condition pictures.
     Llm,

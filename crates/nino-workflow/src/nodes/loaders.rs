@@ -142,7 +142,14 @@ pub(super) static NODES: &[NodeDef] = &[
 /// What the encoders are for. Their own kinds say it but for a few; others are accepted because
 /// graphs have them.
 fn clip_types() -> Vec<&'static str> {
-    vec!["stable_diffusion", "chroma", "wan", "lumina2", "flux2"]
+    vec![
+        "stable_diffusion",
+        "chroma",
+        "wan",
+        "lumina2",
+        "flux2",
+        "qwen_image",
+    ]
 }
 
 /// Both mean the device that the program runs on.
@@ -206,9 +213,9 @@ fn clip(call: &mut Call<'_, '_>, inputs: &[&'static str]) -> Result<Vec<Value>, 
         }
         (opened, _) => opened?,
     };
-    // One encoder serves Z-Image and klein, with other templates.
+    // One encoder serves Z-Image and klein, with other templates; Flux.2 dev has its own.
     let clip = match call.text("type")?.as_ref() {
-        "flux2" => clip.for_family(Family::Klein)?,
+        "flux2" if clip.family != Family::Flux2 => clip.for_family(Family::Klein)?,
         _ => clip,
     };
     Ok(vec![held_clip(call, clip)])

@@ -250,8 +250,12 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             }
             // Their rows need more than a UNet's inputs.
             nino_models::Network::Denoiser(
-                Denoiser::Flux2(_) | Denoiser::Wan(_) | Denoiser::ZImage(_),
+                Denoiser::Flux2(_)
+                | Denoiser::QwenImage(_)
+                | Denoiser::Wan(_)
+                | Denoiser::ZImage(_),
             )
+            | nino_models::Network::QwenVision(_)
             | nino_models::Network::Llm(_)
             | nino_models::Network::ClipVision(_)
             | nino_models::Network::ControlNet(_)

@@ -131,7 +131,11 @@ impl Network {
         let graph = g.finish()?;
         let timestep = match &self.kind {
             Kind::Denoiser {
-                net: Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_),
+                net:
+                    Denoiser::Flux(_)
+                    | Denoiser::Flux2(_)
+                    | Denoiser::QwenImage(_)
+                    | Denoiser::ZImage(_),
                 ..
             } => 0.5,
             _ => 500.0,

@@ -294,7 +294,8 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
             Family::Chroma => ("chroma", "flux"),
             Family::Flux => ("stable_diffusion", "flux"),
             Family::ZImage => ("lumina2", "flux"),
-            Family::Klein => ("flux2", "flux"),
+            Family::Klein | Family::Flux2 => ("flux2", "flux"),
+            Family::QwenImage => ("qwen_image", "sdxl"),
             _ => ("stable_diffusion", "sdxl"),
         };
         let clip = match &clips[..] {

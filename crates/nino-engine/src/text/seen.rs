@@ -1,0 +1,223 @@
+//! Prompts that speak about pictures: a language model that sees gets a picture's tokens in the
+//! place of words. ComfyUI's `TextEncodeQwenImageEdit` and `TextEncodeQwenImageEditPlus`.
+
+use super::inversion::{Inversions, Vectors};
+use super::{check_length, encoder, inversion_key, key};
+use crate::fit::fit;
+use crate::model::Sight;
+use crate::model::identity::{NetId, Part};
+use crate::store::Network;
+use crate::values::{read, write};
+use crate::{Conditioning, Control, EngineError, Family, Image, Stage, Store, TextEncoders};
+use nino_dtype::DType;
+use nino_graph::{Graph, Node, Plan, RunOptions};
+use nino_models::{Params, clip_vision, qwen_vision};
+use nino_text::{Chunk, IMAGE, IMAGE_ID, Layout, Piece, Token, tokenize};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Sides of pictures that are seen are multiples of this.
+const SIDE: usize = qwen_vision::PATCH * qwen_vision::MERGE;
+/// Pixels of a picture that is seen.
+const MIN_PIXELS: usize = 56 * 56;
+const MAX_PIXELS: usize = 12_845_056;
+
+/// Where a prompt speaks of `n` pictures by number: the pictures, in front of it.
+pub fn pictures_before(n: usize) -> String {
+    (1..=n).map(|i| format!("Picture {i}: {IMAGE}")).collect()
+}
+
+/// Encodes a prompt for Qwen-Image-Edit in which every [`IMAGE`](nino_text::IMAGE) is one of
+/// `images`, in their order.
+pub fn encode_seen(
+    store: &Store,
+    text: &TextEncoders,
+    prompt: &str,
+    images: &[Image],
+    embeddings: &[PathBuf],
+    control: &mut Control<'_>,
+) -> Result<Conditioning, EngineError> {
+    let blind = || EngineError::Blind {
+        family: text.family.name(),
+    };
+    let sight = text.sight().filter(|_| text.family == Family::QwenImage);
+    let sight = match sight {
+        Some(sight) => Some(sight),
+        None if images.is_empty() && text.family == Family::QwenImage => None,
+        None => return Err(blind()),
+    };
+    control.stage(Stage::Text)?;
+    text.id(0).check_unchanged()?;
+    let known_by = key(text, &format!("{:x} {prompt}", fingerprint(images)));
+    if let Some(known) = store.known_text(&known_by) {
+        return Ok(known);
+    }
+    let inversions = Inversions::new(embeddings, inversion_key(text.encoders()[0].config.kind()));
+    for (i, image) in images.iter().enumerate() {
+        let Some(sight) = sight else { break };
+        inversions.give(&name(i), look(store, sight, image, control)?);
+    }
+    let length = |name: &str| inversions.get(name).map(|v| v.len());
+    let layout = Layout::qwen_image_edit();
+    let mut tokens = tokenize(text.tokenizer(0)?, &layout, prompt, &length)?;
+    tokens.chunks.iter_mut().for_each(|c| show(c, &length));
+    check_length(std::slice::from_ref(&tokens))?;
+    let made = encoder::run(store, text, 0, &[tokens], &inversions, 0, control)?;
+    let made = made.into_iter().next().unwrap_or_default();
+    let encoded = Conditioning {
+        context: made.hidden,
+        width: text.width(0),
+        ..Conditioning::default()
+    };
+    if !prompt.contains("embedding:") {
+        store.remember_text(known_by, encoded.clone());
+    }
+    Ok(encoded)
+}
+
+/// What picture `i` is called among textual inversions; none of a file is.
+fn name(i: usize) -> String {
+    format!("<|image_pad|> {i}")
+}
+
+fn fingerprint(images: &[Image]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for image in images {
+        (image.width, image.height).hash(&mut hasher);
+        image
+            .values
+            .iter()
+            .for_each(|v| v.to_bits().hash(&mut hasher));
+    }
+    hasher.finish()
+}
+
+/// Puts the pictures' tokens where the prompt has a place for them.
+fn show(chunk: &mut Chunk, length: &dyn Fn(&str) -> Option<usize>) {
+    let mut shown = 0;
+    let tokens = chunk.tokens.iter().flat_map(|token| {
+        let name = name(shown);
+        match (&token.piece, length(&name)) {
+            (Piece::Id(IMAGE_ID), Some(n)) => {
+                shown += 1;
+                let name: Arc<str> = name.into();
+                let piece = |index| Token {
+                    piece: Piece::Embedding {
+                        name: name.clone(),
+                        index,
+                    },
+                    weight: 1.0,
+                };
+                (0..n).map(piece).collect::<Vec<_>>()
+            }
+            _ => vec![token.clone()],
+        }
+    });
+    chunk.tokens = tokens.collect();
+    chunk.end = chunk.tokens.len().saturating_sub(1);
+}
+
+struct Recorded {
+    plan: Arc<Plan>,
+    pixels: Node,
+    tokens: Node,
+}
+
+/// The tokens of a picture.
+fn look(
+    store: &Store,
+    sight: &Sight,
+    image: &Image,
+    control: &mut Control<'_>,
+) -> Result<Vectors, EngineError> {
+    let (height, width) = seen_size(image.height, image.width);
+    let net = NetId::plain(sight.origin.clone(), Part::Image);
+    net.check_unchanged()?;
+    let recorded = store.plan(&net, format!("tokens of {width}x{height}"), || {
+        let mut g = Graph::new();
+        let pixels = g.input("pixels", [1, height, width, 3], DType::F32);
+        let params = Params::new(|name| sight.weights.dtype(name))
+            .with_scaled(|name| sight.weights.scaled(name));
+        let tokens = qwen_vision::encoder(&mut g, &params, &sight.config, pixels);
+        g.output(tokens);
+        Ok::<_, EngineError>(Recorded {
+            plan: fit(store.device(), &g.finish()?, 1)?,
+            pixels,
+            tokens,
+        })
+    })?;
+    let mut lease = store.open(&Network {
+        stage: Stage::Text,
+        net,
+        plans: std::slice::from_ref(&recorded.plan),
+        beside: 0,
+        source: &|| Ok(Arc::new(sight.weights.clone())),
+    })?;
+    let graph = recorded.plan.graph();
+    let session = lease.session();
+    write(
+        session,
+        graph,
+        recorded.pixels,
+        &normalized(image, height, width),
+    )?;
+    session.run(RunOptions {
+        cancel: Some(control.cancel),
+        ..RunOptions::default()
+    })?;
+    let values = read(session, graph, recorded.tokens)?;
+    lease.finish();
+    Ok(Vectors {
+        width: sight.config.out,
+        values,
+        grid: Some([height / SIDE, width / SIDE]),
+    })
+}
+
+/// Height and width that a picture is seen with.
+fn seen_size(height: usize, width: usize) -> (usize, usize) {
+    let side = |pixels: f64| pixels as usize * SIDE;
+    let nearest = |n: usize| side((n as f64 / SIDE as f64).round_ties_even());
+    let pixels = nearest(height) * nearest(width);
+    let ratio = (height * width).max(1) as f64;
+    if pixels > MAX_PIXELS {
+        let less = (ratio / MAX_PIXELS as f64).sqrt();
+        let floor = |n: usize| side((n as f64 / less / SIDE as f64).floor()).max(SIDE);
+        return (floor(height), floor(width));
+    }
+    if pixels < MIN_PIXELS {
+        let more = (MIN_PIXELS as f64 / ratio).sqrt();
+        let ceil = |n: usize| side((n as f64 * more / SIDE as f64).ceil()).max(SIDE);
+        return (ceil(height), ceil(width));
+    }
+    (nearest(height), nearest(width))
+}
+
+/// `[height, width, 3]` in the units of the half that sees.
+fn normalized(image: &Image, height: usize, width: usize) -> Vec<f32> {
+    let from = (image.height, image.width, 3);
+    let how = nino_media::Upscale::Bilinear;
+    let mut values = nino_media::resize(&image.values, from, (height, width), how);
+    for (i, v) in values.iter_mut().enumerate() {
+        *v = (*v - clip_vision::MEAN[i % 3]) / clip_vision::DEVIATION[i % 3];
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen_size;
+
+    #[test]
+    fn sizes_are_those_that_qwen_sees() {
+        for (size, wanted) in [
+            ((384, 384), (392, 392)),
+            ((42, 70), (56, 56)),
+            ((300, 20), (308, 28)),
+            ((8000, 4000), (5068, 2520)),
+        ] {
+            assert_eq!(seen_size(size.0, size.1), wanted, "{size:?}");
+        }
+    }
+}
