@@ -1,5 +1,5 @@
-//! The text encoders and the VAE for a diffusion model that comes without them, among the files that
-//! are here.
+//! The text encoders and the VAE for a diffusion model that comes without them, among the files
+//! that are here.
 
 use crate::models::Models;
 use nino_engine::{Checkpoint, Encoder, Family, ModelFiles};
@@ -52,7 +52,8 @@ fn is_encoder(name: &str, encoder: Encoder) -> bool {
 /// The first VAE that fits the model, those with its family's name in front.
 fn vae(models: &Models, model: &Path, clip: &[String], family: Family) -> Option<String> {
     let word = match family {
-        Family::Klein => "flux2",
+        Family::Klein | Family::Flux2 => "flux2",
+        Family::QwenImage => "qwen",
         Family::Wan | Family::Wan5B => "wan",
         _ => "ae",
     };
@@ -81,7 +82,8 @@ fn clip_type(family: Family) -> &'static str {
         Family::Chroma => "chroma",
         Family::Wan | Family::Wan5B => "wan",
         Family::ZImage => "lumina2",
-        Family::Klein => "flux2",
+        Family::Klein | Family::Flux2 => "flux2",
+        Family::QwenImage => "qwen_image",
         Family::Sd1 | Family::Sd2 | Family::Emoji => "stable_diffusion",
     }
 }
