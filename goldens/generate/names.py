@@ -157,7 +157,8 @@ FLUX_VAE = vae(32, [1, 2, 4, 4], 16, "vae.")
 T5_TEXT = "text_encoders.t5xxl.transformer."
 QWEN3_TEXT = "text_encoders.qwen3_4b.transformer."
 QWEN25_TEXT = "text_encoders.qwen25_7b.transformer."
-# Heads of the half that sees are 80 wide, and the eighth layer is the first to see the whole picture.
+# Heads of the half that sees are 80 wide, and the eighth layer is the first to see the whole
+# picture.
 SMALL_VISION = dict(hidden_size=160, output_hidden_size=64, intermediate_size=96, num_heads=2, num_layers=8)
 WIDE_VISION = dict(hidden_size=1280, output_hidden_size=3584, num_layers=8)
 # The layers that klein looks at are fixed: 9, 18 and 27.

@@ -361,7 +361,7 @@ pub(crate) fn show(bar: &Bar, event: Event) {
             bar.set_position(whole + part.min(PER_PART - 1));
         }
         // Only `generate` has previews and passes, and hears them itself.
-        Event::Preview(_) | Event::Pass { .. } => {}
+        Event::Preview(_) | Event::PreviewClip(_) | Event::Pass { .. } => {}
         Event::Note(text) => bar.suspend(|| printer::note(&text)),
     }
 }

@@ -252,8 +252,8 @@ impl Conditioning {
         }
     }
 
-    /// The context as a model is given it, repeated to `tokens`, a multiple of its own. Zeros are in
-    /// front of what is too short for Flux.2.
+    /// The context as a model is given it, repeated to `tokens`, a multiple of its own. Zeros are
+    /// in front of what is too short for Flux.2.
     pub(crate) fn context_for(&self, model: &DiffusionModel, tokens: usize) -> Vec<f32> {
         let more = self.tokens_for(model) - self.tokens();
         let mut context = vec![0.0; more * self.width];

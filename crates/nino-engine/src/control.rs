@@ -56,6 +56,8 @@ pub enum Event {
     Within(f64),
     /// What the unfinished picture looks like.
     Preview(Picture),
+    /// What the frames of the unfinished clip look like, or some of them, in their order.
+    PreviewClip(Vec<Picture>),
     /// Something the user should know, in a sentence.
     Note(String),
 }

@@ -394,8 +394,11 @@ fn tell(
         return Ok(());
     };
     match shown.show(step.denoised, control) {
-        Ok(Some(picture)) => (control.on_event)(Event::Preview(picture)),
-        Ok(None) => {}
+        Ok(mut frames) if frames.len() == 1 => {
+            (control.on_event)(Event::Preview(frames.remove(0)));
+        }
+        Ok(frames) if frames.is_empty() => {}
+        Ok(frames) => (control.on_event)(Event::PreviewClip(frames)),
         Err(EngineError::Cancelled) => return Err(EngineError::Cancelled),
         Err(error) => {
             *previews = None;

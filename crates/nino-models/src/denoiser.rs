@@ -393,7 +393,8 @@ impl Denoiser {
     }
 
     /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to, Flux.2 and Qwen-Image-Edit. Wan looks at the last one, a frame of the clip's size.
+    /// trained to, Flux.2 and Qwen-Image-Edit. Wan looks at the last one, a frame of the clip's
+    /// size.
     pub fn takes_references(&self) -> bool {
         match self {
             Denoiser::Unet(_) | Denoiser::ZImage(_) => false,

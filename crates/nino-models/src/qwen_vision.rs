@@ -2,9 +2,9 @@
 //! Behaviour: Hugging Face's `Qwen2_5_VisionTransformer`.
 //! Pixels `[1, h, w, 3]` → tokens `[1, h/28 · w/28, d]` for the half that reads.
 //!
-//! Squares of four patches become one token. Most blocks attend within windows of 8×8 patches, every
-//! eighth over the whole picture; patches of a window stand together, and the tokens return to the
-//! order of the picture at the end.
+//! Squares of four patches become one token. Most blocks attend within windows of 8×8 patches,
+//! every eighth over the whole picture; patches of a window stand together, and the tokens return
+//! to the order of the picture at the end.
 
 use crate::{ConvShape, Find, Params};
 use nino_graph::{Act, Graph, Node, RopeLayout};

@@ -6,7 +6,7 @@
 
 use crate::array::Array;
 use crate::error::{bug, raise};
-use nino_engine::{Control, EngineError, Event, Stage};
+use nino_engine::{Control, EngineError, Event, Picture, Stage};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -122,15 +122,21 @@ impl Told<'_, '_> {
                 // `%s`, since a note may hold a percent sign.
                 logger.call_method1("info", ("%s", text)).map(|_| ())
             }
-            Event::Preview(picture) => {
-                let Some(preview) = &self.listener.preview else {
-                    return Ok(());
-                };
-                let values = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
-                let shape = [picture.height, picture.width, 3];
-                preview.call1((Array::new(values, &shape),)).map(|_| ())
+            Event::Preview(picture) => self.show(&picture),
+            Event::PreviewClip(frames) => {
+                let mut first = frames.iter().take(1);
+                first.try_for_each(|frame| self.show(frame))
             }
         }
+    }
+
+    fn show(&self, picture: &Picture) -> PyResult<()> {
+        let Some(preview) = &self.listener.preview else {
+            return Ok(());
+        };
+        let values = picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect();
+        let shape = [picture.height, picture.width, 3];
+        preview.call1((Array::new(values, &shape),)).map(|_| ())
     }
 
     fn progress(&self, within: f64) -> PyResult<()> {

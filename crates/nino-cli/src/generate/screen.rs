@@ -1,9 +1,10 @@
 //! What a person watching sees: the stage, a bar with steps, rate and time left, and previews.
 
 use super::graphics::Graphics;
+use crate::interrupt;
 use crate::printer::{self, Bar, Printer};
 use indicatif::{ProgressState, ProgressStyle};
-use nino_engine::media::write_picture;
+use nino_engine::media::{ClipFormat, MediaError, create_video, write_picture};
 use nino_engine::{Event, Picture, Stage};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -19,7 +20,12 @@ pub(crate) struct Screen {
     /// Rows above the bar are set aside for the picture.
     drawn: bool,
     file: Option<PathBuf>,
+    /// Previews of a clip that were shown.
+    previews: usize,
 }
+
+/// Frames a second of a clip's preview: one for each latent frame of four.
+const PREVIEW_FPS: f64 = 4.0;
 
 /// Text rows a preview takes.
 const ROWS: usize = 14;
@@ -40,6 +46,7 @@ impl Screen {
             pass: 0,
             drawn: false,
             file,
+            previews: 0,
         }
     }
 
@@ -84,6 +91,14 @@ impl Screen {
                 self.draw(&picture);
                 self.write(&picture);
             }
+            Event::PreviewClip(frames) => {
+                // A terminal shows one frame at a time: the next one with every preview.
+                if let Some(frame) = frames.get(self.previews % frames.len().max(1)) {
+                    self.draw(frame);
+                }
+                self.previews += 1;
+                self.write_clip(&frames);
+            }
             Event::Note(text) => self.bar.suspend(|| printer::note(&text)),
         }
     }
@@ -123,7 +138,37 @@ impl Screen {
 
     fn write(&mut self, picture: &Picture) {
         let Some(path) = &self.file else { return };
-        if let Err(error) = write_picture(path, picture, &[]) {
+        let written = write_picture(path, picture, &[]);
+        self.told(written);
+    }
+
+    /// Writes an animated picture, or its first frame where the format has none.
+    fn write_clip(&mut self, frames: &[Picture]) {
+        let Some(path) = &self.file else { return };
+        let moves = path.extension().is_some_and(|e| e != "jpg" && e != "jpeg");
+        let Some(first) = frames.first() else { return };
+        if !moves {
+            return self.write(first);
+        }
+        let clip = ClipFormat {
+            width: first.width,
+            height: first.height,
+            n_frames: frames.len(),
+            fps: PREVIEW_FPS,
+            crf: None,
+            text: Vec::new(),
+            stop: interrupt::stop(),
+        };
+        let written = create_video(path, &clip).and_then(|mut sink| {
+            frames.iter().try_for_each(|frame| sink.frame(frame))?;
+            sink.finish()
+        });
+        self.told(written);
+    }
+
+    /// A preview that cannot be written is told, and there are no more.
+    fn told(&mut self, written: Result<(), MediaError>) {
+        if let Err(error) = written {
             self.bar
                 .suspend(|| printer::note(&format!("no more previews: {error}")));
             self.file = None;

@@ -278,6 +278,22 @@ fn a_clip_follows_another_one() {
     );
 }
 
+/// What a clip looks like so far is an animated file that is written over and over.
+#[test]
+fn previews_of_a_clip_move() {
+    let folder = models();
+    let out = folder.at("fox.apng");
+    let shown = folder.at("shown.webp");
+    let steps = ["--frames", "9", "--steps", "2", "--preview", &shown];
+    let said = nino(&with(&flags(&folder, &out), &steps));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let frames = frames(&shown);
+    // A picture for each latent frame, of a pixel for each of its pixels.
+    assert_eq!(frames.len(), 3, "{}", said.err);
+    assert!(frames.iter().all(|f| (f.width, f.height) == (8, 6)));
+    assert!(frames[0] != frames[1]);
+}
+
 #[test]
 fn without_a_model_the_clip_says_what_it_is() {
     let folder = Folder::new();

@@ -391,6 +391,11 @@ impl DiffusionModel {
         }
     }
 
+    /// The files of its weights.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        self.origin.paths().collect()
+    }
+
     /// The same model beside the networks that steer the prompts of a run.
     pub(crate) fn steered(&self, steering: Steering) -> DiffusionModel {
         DiffusionModel {

@@ -53,6 +53,14 @@ impl Origin {
         Origin::Files(paths.iter().map(|p| FileId::of(p)).collect())
     }
 
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let files = match self {
+            Origin::Files(files) => &files[..],
+            Origin::Unique(_) => &[],
+        };
+        files.iter().map(|file| file.path.as_path())
+    }
+
     /// Its first file.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {

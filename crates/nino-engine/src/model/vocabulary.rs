@@ -1,6 +1,6 @@
 //! The vocabulary that a text encoder's file carries. UMT5's has 256,384 pieces and Mistral's
-//! 131,072, too many to be built in; ComfyUI's files hold it as a tensor, llama.cpp's as metadata, and Hugging Face's and
-//! Wan's folders as a file beside the weights.
+//! 131,072, too many to be built in; ComfyUI's files hold it as a tensor, llama.cpp's as metadata,
+//! and Hugging Face's and Wan's folders as a file beside the weights.
 
 use crate::EngineError;
 use nino_text::{ByteBpe, Pieces, Tokenizer, Unigram};

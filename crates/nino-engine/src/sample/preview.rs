@@ -20,6 +20,9 @@ pub struct Preview {
     pub vae: Option<Arc<VaeFile>>,
 }
 
+/// Frames of a clip that a VAE decodes for one preview.
+const MOST_DECODED: usize = 6;
+
 /// Previews of one run.
 pub(super) struct Previews {
     every: usize,
@@ -32,6 +35,31 @@ pub(super) struct Previews {
 struct Small {
     vae: Arc<VaeFile>,
     decoder: Decoder,
+}
+
+impl Small {
+    fn picture(
+        &mut self,
+        latent: &Latent,
+        format: &'static LatentFormat,
+        control: &Control<'_>,
+    ) -> Result<Picture, EngineError> {
+        // The stages of this decode are no stages of the request's.
+        let mut unheard = Control {
+            cancel: control.cancel,
+            on_event: &mut |_| {},
+        };
+        let latent = crate::units::to_decoder(&self.vae, latent, Some(format), &mut unheard)?;
+        let mut picture = Picture::default();
+        self.decoder.run(&latent, &mut unheard, &mut |band| {
+            if band.y == 0 {
+                picture = Picture::new(band.width, band.height);
+            }
+            picture.set_rows(band.y, band.values);
+            Ok(())
+        })?;
+        Ok(picture)
+    }
 }
 
 impl Previews {
@@ -90,49 +118,42 @@ impl Previews {
         (index + 1).is_multiple_of(self.every)
     }
 
-    /// A picture of the first frame of the first latent of a batch in the model's units,
-    /// `[b, c, t, h, w]`; `None` where nothing says what its channels look like.
+    /// Pictures of the first latent of a batch in the model's units, `[b, c, t, h, w]`: of its
+    /// frames, or of some of them where a VAE has to decode each. There are none where nothing says
+    /// what its channels look like.
     pub(super) fn show(
         &mut self,
         values: &[f32],
         control: &Control<'_>,
-    ) -> Result<Option<Picture>, EngineError> {
+    ) -> Result<Vec<Picture>, EngineError> {
         let item = LatentShape {
             batch: 1,
             ..self.shape
         };
-        let mut first = channels_last(&values[..item.item_len()], item);
+        let all = channels_last(&values[..item.item_len()], item);
         let one = LatentShape {
             frames: 1,
             is_video: false,
             ..item
         };
-        first.truncate(one.item_len());
+        let frames = all.chunks_exact(one.item_len());
         let Some(small) = &mut self.vae else {
-            return Ok(colors(self.format, one, &first));
+            let pictures = frames.map(|frame| colors(self.format, one, frame));
+            return Ok(pictures.flatten().collect());
         };
-        let mut latent = Latent {
-            values: first,
-            format: Some(self.format),
-            ..one.empty()
-        };
-        latent.scale_to_vae(self.format);
-        // The stages of this decode are no stages of the request's.
-        let mut unheard = Control {
-            cancel: control.cancel,
-            on_event: &mut |_| {},
-        };
-        let latent =
-            crate::units::to_decoder(&small.vae, &latent, Some(self.format), &mut unheard)?;
-        let mut picture = Picture::default();
-        small.decoder.run(&latent, &mut unheard, &mut |band| {
-            if band.y == 0 {
-                picture = Picture::new(band.width, band.height);
-            }
-            picture.set_rows(band.y, band.values);
-            Ok(())
-        })?;
-        Ok(Some(picture))
+        let every = item.frames.div_ceil(MOST_DECODED);
+        let frames = frames.step_by(every);
+        frames
+            .map(|frame| {
+                let mut latent = Latent {
+                    values: frame.to_vec(),
+                    format: Some(self.format),
+                    ..one.empty()
+                };
+                latent.scale_to_vae(self.format);
+                small.picture(&latent, self.format, control)
+            })
+            .collect()
     }
 
     /// Gives the VAE back for the next run.

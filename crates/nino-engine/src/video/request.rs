@@ -1,5 +1,6 @@
 //! A whole clip in one call: text, what is given, each expert in turn, and the decode.
 
+use super::ahead::ReadAhead;
 use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
@@ -268,7 +269,11 @@ pub fn make_video(
         });
         let memory = memory.as_ref().map(|m| -> &dyn Remember { m });
         let run = request.run(&shown, &latent, index, &sigmas, memory);
+        let next = model.low.as_ref().filter(|_| index == 0);
+        let next = next.map_or_else(Vec::new, DiffusionModel::paths);
+        let ahead = ReadAhead::begin(&network.paths(), &next);
         let sampled = sample(store, network, &run, control)?;
+        drop(ahead);
         load_time += sampled.load_time;
         sample_time += sampled.sample_time;
         latent = sampled.latent;

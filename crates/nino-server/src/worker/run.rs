@@ -99,6 +99,12 @@ impl<'a> Teller<'a> {
                 progress.since.get_or_insert_with(Instant::now);
             }
             Event::Preview(picture) => self.preview(node, &picture),
+            Event::PreviewClip(frames) => {
+                frames
+                    .first()
+                    .into_iter()
+                    .for_each(|f| self.preview(node, f));
+            }
             Event::Note(text) => tracing::info!("node {node}: {text}"),
             _ => {}
         }
