@@ -1,5 +1,5 @@
-//! The text encoders and the VAE for a diffusion model that comes without them, among the files that
-//! are here.
+//! The text encoders and the VAE for a diffusion model that comes without them, among the files
+//! that are here.
 
 use crate::models::Models;
 use nino_engine::{Checkpoint, Encoder, Family, ModelFiles};

@@ -126,7 +126,10 @@ fn unit(i: u64) -> f32 {
 
 /// Mean and deviation.
 fn scale(name: &str, shape: &[usize]) -> (f32, f32) {
-    let is_norm = name.ends_with("weight") || name.ends_with("scale");
+    // A variance is above 0.
+    let is_norm = ["weight", "scale", "running_var"]
+        .iter()
+        .any(|end| name.ends_with(end));
     if name.ends_with("norm.weight") || (is_norm && shape.len() == 1) {
         return (1.0, 0.1);
     }

@@ -129,8 +129,8 @@ fn pictures_are_found_by_what_they_show() {
     );
 }
 
-/// A diffusion model alone is told with the files that belong to it, and what the page makes of them
-/// runs: pictures that look at another, and clips.
+/// A diffusion model alone is told with the files that belong to it, and what the page makes of
+/// them runs: pictures that look at another, and clips.
 #[test]
 fn models_in_parts_have_their_files_found() {
     let data = tempfile::tempdir().unwrap();

@@ -185,7 +185,8 @@ fn decodes(
     Ok((Series(times), last.0, last.1))
 }
 
-/// Times of steps after the first one. Prompts are zeros: what a step takes does not depend on them.
+/// Times of steps after the first one. Prompts are zeros: what a step takes does not depend on
+/// them.
 fn steps_of(
     call: &mut Call<'_, '_>,
     model: &DiffusionModel,
