@@ -65,7 +65,9 @@ def pool():
 
 def scale(name, shape):
     """Mean and deviation that keep activations near 1 and residual branches smaller than what they add to."""
-    if name.endswith(("norm.weight", "running_var")) or (name.endswith(("weight", "scale")) and len(shape) == 1):
+    # A variance is above 0.
+    norms = ("weight", "scale", "running_var")
+    if name.endswith("norm.weight") or (name.endswith(norms) and len(shape) == 1):
         return 1.0, 0.1
     if len(shape) < 2:
         return 0.0, 0.05

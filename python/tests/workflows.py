@@ -160,7 +160,7 @@ def run(graph):
     prompt = {id: {"class_type": class_, "inputs": inputs} for id, (class_, inputs) in graph.items()}
     valid = asyncio.run(execution.validate_prompt("id", prompt, None))
     assert valid[0], valid
-    executor = execution.PromptExecutor(SERVER, execution.CacheType.CLASSIC, {})
+    executor = execution.PromptExecutor(SERVER, execution.CacheType.CLASSIC, {"ram": 16.0, "lru": 0})
     executor.execute(prompt, "id", {}, valid[2])
     assert executor.success, executor.status_messages[-1]
     outputs = executor.history_result["outputs"]

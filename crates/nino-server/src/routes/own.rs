@@ -120,8 +120,7 @@ async fn model(
             "whole": vae.is_some(),
             "parts": parts.map(|parts| parts.to_json(family)),
             "encodes": encodes.is_some_and(|vae| vae.can_encode()),
-            // Clips; from a picture where it has channels for one, or frames with times of their
-            // own.
+            // Clips; from a picture where it has channels for one, or frames with own times.
             "video": wants.frames,
             "from_picture": wants.frames && (wants.extra > 0 || wants.frame_times),
             "references": matches!(family, Family::Flux | Family::Klein),
