@@ -8,8 +8,9 @@
 image                        the picture, [40, 56, 3]
 siglip/<crop>                its hidden states, cut and stretched to a square
 redux                        tokens that Redux makes of the first
-style/<case>/<sampler>       latents after 8 steps at 64x48: strength 0.8 by multiplication (`multiply`), attention biases
-                             for 0.5 and 0 times the style (`bias`, `none`), two styles with biases (`twice`)
+style/<case>/<sampler>       latents after 8 steps at 64x48: strength 0.8 by multiplication (`multiply`), an attention
+                             bias for half the style (`bias`), two styles with biases (`twice`), and a third without
+                             (`then`); a bias for no style at all makes ComfyUI give NaN
 unguided/<sampler>           of FluxDisableGuidance, without a style
 places/<method>              of FluxKontextMultiReferenceLatentMethod, with the two latents of tiny_flux's `references/2`
 """
@@ -69,7 +70,6 @@ def main():
         for sampler in SAMPLERS:
             keep(f"style/multiply/{sampler}", styled(positive, 0.8, "multiply"), sampler)
             keep(f"style/bias/{sampler}", styled(positive, 0.5, "attn_bias"), sampler)
-        keep("style/none/euler", styled(positive, 0.0, "attn_bias"), "euler")
         twice = styled(styled(positive, 0.3, "attn_bias"), 2.0, "attn_bias")
         keep("style/twice/euler", twice, "euler")
         keep("style/then/euler", styled(twice, 0.7, "multiply"), "euler")
