@@ -2,10 +2,9 @@
 
     python peers/pytorch_cpu.py t5 flux --nino target/release/nino [--threads 2] [--rounds 2]
 Each round runs PyTorch, then `nino bench` with f16 and Q8_0 weights, each with activations in f32
-and in bf16; the table has the best and the median of all runs, and what memory was planned and
-taken. T5 has four layers of 256 tokens; Flux one block of each kind at 1024x1024 with 512 tokens,
-both at full width. Weights are random: the speed of a dense network does not depend on their
-values.
+and in bf16; the table has the medians of the rounds, and what memory was planned and taken.
+T5 has four layers and 256 tokens; Flux one block of each kind at 1024x1024 with 512 tokens, both at
+full width. Weights are random: the speed of a dense network does not depend on their values.
 Needs torch 2.11, diffusers 0.42, transformers 5.17 and safetensors 0.8.
 """
 
@@ -104,11 +103,13 @@ def measure(row, args):
         for _ in range(args.rounds):
             found = pytorch_times(module, inputs, args.runs)
             times.setdefault("pytorch f32", []).extend(found)
+            print(f"{row} pytorch f32: {[round(ms) for ms in found]} ms", flush=True)
             for held, given in weights.items() if args.nino else []:
                 for precision in args.precisions:
                     found = nino_row(args, given, precision)
                     key = f"nino {held}, {precision} activations"
-                    times.setdefault(key, []).extend([found["fastest_ms"], found["median_ms"]])
+                    times.setdefault(key, []).append(found["median_ms"])
+                    print(f"{row} {key}: {found['median_ms']:.0f} ms", flush=True)
                     planned, taken = found["planned_bytes"], found["allocated_bytes"]
                     memory[key] = f", planned {planned >> 20} MiB, taken {taken / planned:.3f} of it"
     base = statistics.median(times["pytorch f32"])
