@@ -41,7 +41,7 @@ impl Extra {
 
 /// Tensors that may be there without being a fault, each with its reason. Schedules and averages
 /// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
-const EXTRAS: [Extra; 12] = [
+const EXTRAS: [Extra; 13] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
