@@ -1,9 +1,10 @@
 //! A small Flux with LoRAs against ComfyUI: see `goldens/generate/flux_lora.py`.
 
 use super::comfy::{Case, PROMPT};
+use super::flux;
 use crate::generate::{GenerateRequest, Prompts};
 use crate::tests::made;
-use crate::{Checkpoint, EngineError, Family, Latent, LatentSize, LoraSpec, Seen};
+use crate::{Checkpoint, EngineError, Family, LoraSpec, Seen};
 use nino_dtype::DType;
 use nino_sample::{Sampler, Scheduler};
 use nino_weights::TensorReader;
@@ -63,13 +64,7 @@ impl Changed {
         };
         let mut prompts = self.case.text_of(model, &request);
         if sees {
-            let planes = self.values("seen");
-            let latent = Latent {
-                values: (0..planes.len())
-                    .map(|i| planes[i % 16 * 48 + i / 16])
-                    .collect(),
-                ..Latent::empty(1, 16, LatentSize::picture(6, 8))
-            };
+            let latent = flux::latent(&self.values("seen"), 6, 8);
             let seen = Some(Arc::new(Seen { latent, mask: None }));
             prompts.positive = prompts.positive.with_seen(seen);
         }
@@ -90,7 +85,9 @@ impl Changed {
             cfg: 1.0,
             ..self.case.request(PROMPT)
         };
-        self.error(key, &self.case.sampled(model, &request, prompts))
+        let prompt = &prompts.positive;
+        let found = flux::sampled(&self.case, &model.diffusion, &request, prompt);
+        self.error(key, &found)
     }
 }
 

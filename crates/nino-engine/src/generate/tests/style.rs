@@ -2,11 +2,12 @@
 //! ComfyUI: see `goldens/generate/style.py`.
 
 use super::comfy::{Case, PROMPT};
+use super::flux;
 use crate::generate::Prompts;
 use crate::tests::made;
 use crate::{
-    Conditioning, Control, Family, Image, ImageEncoder, Latent, LatentSize, ReferencePlaces,
-    Square, StyleModel, StyleStrength, StyleTokens, encode_for_clip, style_tokens,
+    Conditioning, Control, Family, Image, ImageEncoder, ReferencePlaces, Square, StyleModel,
+    StyleStrength, StyleTokens, encode_for_clip, style_tokens,
 };
 use nino_sample::{Sampler, Scheduler};
 use nino_weights::TensorReader;
@@ -171,11 +172,7 @@ fn latents_to_look_at_are_where_comfyui_has_them() {
         let entry = golden.entry(&format!("reference/{i}")).unwrap();
         let mut planes = vec![0.0; entry.n_values()];
         golden.read_f32(entry, &mut planes).unwrap();
-        let values = (0..planes.len()).map(|at| planes[at % 16 * h * w + at / 16]);
-        prompt = prompt.with_reference(Arc::new(Latent {
-            values: values.collect(),
-            ..Latent::empty(1, 16, LatentSize::picture(h, w))
-        }));
+        prompt = prompt.with_reference(Arc::new(flux::latent(&planes, h, w)));
     }
     for (method, places) in [
         ("offset", ReferencePlaces::Offset),
