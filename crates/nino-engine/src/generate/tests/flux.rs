@@ -176,7 +176,10 @@ fn check_references(case: &Case) {
         let reference = Arc::new(latent(&planes, height, width));
         prompts.positive = prompts.positive.with_reference(reference);
         let key = format!("references/{}", i + 1);
-        case.close(&key, &sampled(case, &request, &prompts.positive));
+        case.close(
+            &key,
+            &sampled(case, &case.model.diffusion, &request, &prompts.positive),
+        );
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::comfy::{Case, PROMPT};
 use super::flux;
-use crate::generate::Prompts;
 use crate::tests::made;
 use crate::{
     Conditioning, Control, Family, Image, ImageEncoder, ReferencePlaces, Square, StyleModel,
@@ -60,11 +59,7 @@ impl Styled {
             cfg: 1.0,
             ..self.case.request(PROMPT)
         };
-        let prompts = Prompts {
-            positive: prompt.clone(),
-            negative: prompt.clone(),
-        };
-        self.case.sampled(&self.case.model, &request, &prompts)
+        flux::sampled(&self.case, &self.case.model.diffusion, &request, prompt)
     }
 
     fn check(&self, key: &str, prompt: &Conditioning, sampler: (&str, &str)) {
