@@ -65,7 +65,7 @@ def pool():
 
 def scale(name, shape):
     """Mean and deviation that keep activations near 1 and residual branches smaller than what they add to."""
-    if name.endswith("norm.weight") or (name.endswith(("weight", "scale")) and len(shape) == 1):
+    if name.endswith(("norm.weight", "running_var")) or (name.endswith(("weight", "scale")) and len(shape) == 1):
         return 1.0, 0.1
     if len(shape) < 2:
         return 0.0, 0.05

@@ -45,6 +45,17 @@ class Stages(unittest.TestCase):
         self.assertEqual(found[0]["name"], "cpu")
         self.assertGreater(found[0]["budget"], 0)
 
+    def test_tensors_are_the_files(self):
+        network, recorded = golden("taesd")
+        found = dict(ninodes.tensors(os.path.join(GOLDENS, "taesd.safetensors")))
+        self.assertEqual(len(found), len(network) + len(recorded))
+        for name, values in network.items():
+            np.testing.assert_array_equal(found[name], values.astype(np.float32))
+
+    def test_tensors_of_no_file(self):
+        with self.assertRaises(ninodes.NinoError):
+            next(ninodes.tensors("there-is-none.gguf"))
+
     def test_a_picture_by_stages(self):
         texts = self.engine.encode_text(self.model.text, ["a smiling sun", ""])
         self.assertEqual(texts[0].context.ndim, 2)

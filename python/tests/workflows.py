@@ -54,7 +54,7 @@ NET = "model.diffusion_model."
 
 def model(name, prefix=""):
     """The tensors of a small model below a prefix."""
-    path = BASE / f"{name}.whole"
+    path = BASE / f"{name}.whole.safetensors"
     weights.write(name, path)
     state = comfy.utils.load_torch_file(str(path), safe_load=True)
     path.unlink()

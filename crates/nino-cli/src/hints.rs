@@ -7,6 +7,7 @@ mod tests;
 
 use crate::args::VerbFlags;
 use crate::pull::{self, HubError};
+use nino_dtype::DType;
 use nino_engine::media::MediaError;
 use nino_engine::{
     DeviceError, Encoder, EngineError, LATENT_FORMATS, LibraryError, encoder_names, is_builtin,
@@ -108,7 +109,9 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
              if it was f16"
         }
         EngineError::LoraFamily { .. } => "`nino inspect` says what a LoRA was made for",
-        EngineError::NotFinite { .. } => "store activations in f32: --precision fp32",
+        EngineError::NotFinite { dtype } if *dtype != DType::F32 => {
+            "store activations in f32: --precision fp32"
+        }
         _ => return Vec::new(),
     };
     vec![way.to_owned()]

@@ -288,7 +288,7 @@ pub enum EngineError {
     NoiseLength { expected: usize, found: usize },
     #[error("noise levels have to fall: {first} is followed by {then}")]
     Sigmas { first: f32, then: f32 },
-    #[error("what the VAE gave in {dtype} is NaN or infinite: its weights or its input are broken")]
+    #[error("the network gave NaN or infinity in {dtype}: its weights or its input are broken")]
     NotFinite { dtype: DType },
 }
 

@@ -231,3 +231,38 @@ impl From<Vec<f32>> for Value {
         Value::Sigmas(Arc::new(sigmas))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_masks_and_latents_are_held() {
+        let image = |side: usize| Image {
+            width: side,
+            height: side,
+            values: vec![0.0; side * side * 3],
+        };
+        let images = Value::from(vec![image(2), image(2)]);
+        let bytes = |value: &Value| value.held().map(|(_, bytes)| bytes);
+        assert_eq!(bytes(&images), Some(2 * 2 * 2 * 3 * 4));
+        // What two nodes share has one address.
+        assert_eq!(images.held(), images.clone().held());
+        assert_ne!(images.held(), Value::from(vec![image(2), image(2)]).held());
+        let mask = Mask {
+            width: 4,
+            height: 1,
+            values: vec![1.0; 4],
+        };
+        assert_eq!(bytes(&Value::from(vec![mask.clone()])), Some(16));
+        let size = nino_engine::LatentSize::picture(2, 3);
+        let latents = Latents {
+            latent: Latent::empty(1, 4, size),
+            noise_mask: Some(Arc::new(vec![mask])),
+            frame_mask: Vec::new(),
+            batch_index: None,
+        };
+        assert_eq!(bytes(&Value::from(latents)), Some(2 * 3 * 4 * 4 + 16));
+        assert_eq!(Value::Int(3).held(), None);
+    }
+}

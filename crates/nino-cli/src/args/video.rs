@@ -186,8 +186,8 @@ Examples:
   nino video \"the sun sets\" -m wan2.2_i2v_high --image a.png --last-image b.png
   # Four steps with the LoRAs for that
   nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
-  # A clip whose movement another one has, and a picture of who moves
-  nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4 --reference her.png
+  # A clip that moves as another one does
+  nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4
   # The same again with another seed: a clip knows how it was made
   nino video --from fox.mp4 --seed 8
   # What was stopped, or killed, goes on where it was

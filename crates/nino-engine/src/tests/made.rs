@@ -127,7 +127,8 @@ fn unit(i: u64) -> f32 {
 /// Mean and deviation.
 fn scale(name: &str, shape: &[usize]) -> (f32, f32) {
     let is_norm = name.ends_with("weight") || name.ends_with("scale");
-    if name.ends_with("norm.weight") || (is_norm && shape.len() == 1) {
+    let is_near_one = ["norm.weight", "running_var"];
+    if is_near_one.iter().any(|end| name.ends_with(end)) || (is_norm && shape.len() == 1) {
         return (1.0, 0.1);
     }
     if shape.len() < 2 {

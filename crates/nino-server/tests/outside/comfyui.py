@@ -4,8 +4,9 @@
     cargo build --release
     venv/bin/python crates/nino-server/tests/outside/comfyui.py target/release/nino --shots shots
 
-The page is given a graph, runs it with the built-in model, and shows its picture in the node that
-saves it. The package is under the GPL: it is installed for the test and never a part of nino.
+The page runs its default workflow, which is for Z-Image, with the built-in model: smaller, and
+without the node that tells a model times which the built-in one does not know. Then it is given
+another graph. Both show their picture in the node that saves it. The package is under the GPL: it is installed for the test and never a part of nino.
 """
 
 import argparse
@@ -32,12 +33,39 @@ GRAPH = {
 }  # fmt: skip
 
 
+CHANGES = """() => {
+  const node = (type) => window.app.graph._nodes.find((node) => node.type === type);
+  const set = (type, name, value) => { node(type).widgets.find((widget) => widget.name === name).value = value; };
+  set("EmptySD3LatentImage", "width", 256);
+  set("EmptySD3LatentImage", "height", 256);
+  set("CLIPTextEncode", "text", "a red heart");
+  set("KSampler", "cfg", 4);
+  node("ModelSamplingAuraFlow").mode = 4;
+  Object.assign(window.app.canvas.ds, { scale: 0.62, offset: [150, 60] });
+  return window.app.graph._nodes.filter((node) => node.type.endsWith("Loader")).map((node) => node.widgets[0].value);
+}"""
+
+
+def default_workflow(page, shots):
+    page.wait_for_function("window.app.graph._nodes.some(node => node.type === 'UNETLoader')")
+    loaded = page.evaluate(CHANGES)
+    assert loaded == ["nino-emoji"] * 3, loaded
+    page.evaluate("window.app.queuePrompt(0, 1)")
+    page.wait_for_function("window.app.graph._nodes.some(node => node.type === 'SaveImage' && node.imgs?.[0]?.naturalWidth === 256)")
+    page.wait_for_timeout(1500)
+    if shots:
+        page.screenshot(path=shots / "comfyui-default.png")
+    print("the default workflow ran, and its picture is shown in its node")
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("nino")
     args.add_argument("--chromium")
     args.add_argument("--shots", type=pathlib.Path)
     args = args.parse_args()
+    if args.shots:
+        args.shots.mkdir(parents=True, exist_ok=True)
     package = importlib.util.find_spec("comfyui_frontend_package").submodule_search_locations[0]
     with Serving(args.nino, "--front-end-root", f"{package}/static") as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=args.chromium, args=["--no-sandbox"])
@@ -46,6 +74,7 @@ def main():
         page.goto(f"{server.url}comfy/")
         page.wait_for_function("!!window.app?.graph && !!window.LiteGraph?.registered_node_types?.ImageUpscaleWithModel")
         print("the page is there, with", page.evaluate("Object.keys(LiteGraph.registered_node_types).length"), "classes of nodes")
+        default_workflow(page, args.shots)
         page.evaluate("graph => window.app.loadApiJson(graph, 'test.json')", GRAPH)
         page.wait_for_function("window.app.graph._nodes.length === 9")
         # Pictures are loaded for nodes that are seen: the whole graph is.
@@ -54,7 +83,6 @@ def main():
         page.wait_for_function("window.app.graph._nodes.some(node => node.type === 'SaveImage' && node.imgs?.[0]?.naturalWidth === 256)")
         page.wait_for_timeout(1500)
         if args.shots:
-            args.shots.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=args.shots / "comfyui.png")
         with urllib.request.urlopen(f"{server.url}history") as answer:
             assert b'"success"' in answer.read()
