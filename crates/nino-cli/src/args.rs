@@ -27,7 +27,8 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs};
 pub(crate) use generate::{
     ControlArgs, FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg,
-    PredictionArg, PreprocessArg, PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, UpscaleArg,
+    PredictionArg, PreprocessArg, PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, StyleArgs,
+    StyleTypeArg, UpscaleArg,
 };
 pub(crate) use grammar::{VerbFlags, grammar, parse};
 pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};

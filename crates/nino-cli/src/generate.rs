@@ -18,6 +18,7 @@ pub(crate) mod request;
 pub(crate) mod rescue;
 mod screen;
 mod start;
+mod style;
 #[cfg(test)]
 mod tests;
 mod tips;

@@ -5,7 +5,7 @@ mod fitting;
 mod follow;
 mod from;
 mod metadata;
-mod model;
+pub(crate) mod model;
 mod output;
 mod report;
 mod request;

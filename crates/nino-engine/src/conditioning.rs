@@ -9,7 +9,9 @@ pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
 
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Hint, Latent, Mask, Upscale};
+use nino_models::flux::Places;
 use nino_models::{Denoiser, Family, Label};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// An encoded prompt.
@@ -25,13 +27,20 @@ pub struct Conditioning {
     pub size: SizeHint,
     /// What Flux is told of the guidance; its own when `None`. ComfyUI's `FluxGuidance`.
     pub guidance: Option<f32>,
+    /// Whether Flux is told nothing of the guidance. ComfyUI's `FluxDisableGuidance`.
+    pub unguided: bool,
     /// What an inpaint or editing model sees beside the noise.
     pub seen: Option<Arc<Seen>>,
     /// Latents in the VAE's units that models which edit look at; others do not. ComfyUI's
     /// `ReferenceLatent`.
     pub references: Vec<Arc<Latent>>,
+    /// Where Flux.1 has those latents; beside each other when `None`. ComfyUI's
+    /// `FluxKontextMultiReferenceLatentMethod`.
+    pub places: Option<Places>,
     /// Pictures that steer it through `ControlNet`s, in the order they were applied.
     pub hints: Vec<Arc<Hint>>,
+    /// Stretches of its tokens that Flux heeds more or less, and what is added to their scores.
+    pub biased: Vec<(Range<usize>, f32)>,
     /// What a video model is shown.
     pub clip: ClipHints,
     /// Where and when the prompt counts.
@@ -159,7 +168,17 @@ impl Conditioning {
     pub fn with_guidance(&self, guidance: Option<f32>) -> Conditioning {
         Conditioning {
             guidance,
+            unguided: false,
             ..self.clone()
+        }
+    }
+
+    /// The same prompt for a Flux that is told nothing of the guidance.
+    #[must_use]
+    pub fn without_guidance(&self) -> Conditioning {
+        Conditioning {
+            unguided: true,
+            ..self.with_guidance(None)
         }
     }
 
@@ -353,6 +372,10 @@ impl Conditioning {
             expected,
             found,
         };
+        if self.unguided && family == Family::Chroma {
+            let family = family.name();
+            return Err(EngineError::NeedsGuidance { family });
+        }
         if self.width != context {
             return Err(expected("tokens", context, self.width));
         }

@@ -132,8 +132,18 @@ pub enum EngineError {
         "the text encoder does not see pictures: {family} needs a file with both halves of Qwen2.5-VL"
     )]
     Blind { family: &'static str },
-    #[error("{}: not a CLIP image encoder", path.display())]
+    #[error("{}: not an image encoder of a kind that this program runs (CLIP, SigLIP)", path.display())]
     NotAnImageEncoder { path: PathBuf },
+    #[error("{family} does not do without guidance, which the prompt disables")]
+    NeedsGuidance { family: &'static str },
+    #[error("{}: not a style model of a kind that this program runs (Flux Redux)", path.display())]
+    NotAStyleModel { path: PathBuf },
+    #[error(
+        "the style model looks at hidden states of width {expected}, and the image encoder gives {found}"
+    )]
+    StyleStates { expected: usize, found: usize },
+    #[error("the style model's tokens have {style} values, and the prompt's {prompt}")]
+    StyleWidth { prompt: usize, style: usize },
     #[error("{}: not an upscaler of a kind that this program runs (ESRGAN, Real-ESRGAN)", path.display())]
     NotAnUpscaler { path: PathBuf },
     #[error(
@@ -355,6 +365,7 @@ impl EngineError {
             | EngineError::Blind { .. }
             | EngineError::NotAnImageEncoder { .. }
             | EngineError::NotAnUpscaler { .. }
+            | EngineError::NotAStyleModel { .. }
             | EngineError::OtherJournal { .. }
             | EngineError::Journal { .. }
             | EngineError::File(_)
@@ -381,6 +392,9 @@ impl EngineError {
             | EngineError::VaeFormat { .. }
             | EngineError::LoraFamily { .. }
             | EngineError::NoControlNet { .. }
+            | EngineError::StyleStates { .. }
+            | EngineError::NeedsGuidance { .. }
+            | EngineError::StyleWidth { .. }
             | EngineError::ControlNetFamily { .. }
             | EngineError::ControlNetMode { .. }
             | EngineError::ConditioningWidth { .. } => ErrorKind::Mismatch,

@@ -138,6 +138,9 @@ fn with_plans<T>(
 
     let started = Instant::now();
     let mut prompts = encode_prompts(store, model, request, control)?;
+    for style in &request.styles {
+        prompts.positive = style.behind(store, &prompts.positive, control)?;
+    }
     let text_time = started.elapsed();
     let references = start::references(store, model, request, control)?;
     for prompt in [&mut prompts.positive, &mut prompts.negative] {

@@ -26,6 +26,7 @@ mod profile;
 mod sample;
 mod settings;
 mod store;
+mod style;
 mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,7 @@ pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
+pub use nino_models::flux::Places as ReferencePlaces;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
@@ -87,6 +89,7 @@ pub use sample::{
 };
 pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};
+pub use style::{Style, StyleModel, StyleStrength, StyleTokens, style_tokens};
 pub use synthetic::SyntheticParams;
 pub use text::{
     MAX_PROMPT_BYTES, embedding_size, encode_seen, encode_text, encode_texts, pictures_before,

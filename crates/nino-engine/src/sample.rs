@@ -203,6 +203,12 @@ fn plan(
         steering: model.steering().controlled(),
         image_tokens: clip.map_or(0, |c| c.image_tokens(model)),
         controls: clip.map_or(0, |c| c.n_controls(model)),
+        biased: request
+            .positive
+            .first()
+            .map_or_else(Vec::new, |p| p.stretches(model)),
+        unguided: request.positive.first().is_some_and(|p| p.unguided),
+        places: request.positive.first().and_then(|p| p.places),
         host_bytes: request.host_bytes(),
     };
     plan_for(store, model, &spec)

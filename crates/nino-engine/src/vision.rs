@@ -1,5 +1,5 @@
-//! Pictures as CLIP sees them, which Wan 2.1 image to video looks at. ComfyUI's `CLIPVisionLoader`
-//! and `CLIPVisionEncode`.
+//! Pictures as CLIP sees them, which Wan 2.1 image to video looks at, and as SigLIP does, for Flux
+//! Redux. ComfyUI's `CLIPVisionLoader` and `CLIPVisionEncode`.
 
 use crate::fit::fit;
 use crate::model::identity::{NetId, Origin, Part};
@@ -8,7 +8,8 @@ use crate::values::{read, write};
 use crate::{Control, EngineError, Image, ImageStates, Stage, Store};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
-use nino_models::{FileParams, Network, Params, clip_vision};
+use nino_models::clip_vision::{self, Tower};
+use nino_models::{FileParams, Network, Params};
 use nino_weights::names::{self, Net};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,9 +31,6 @@ pub enum Square {
     /// All of it counts, stretched.
     Stretch,
 }
-
-/// The layer that Wan looks at, counted from the last, which is 1.
-const LAYER: usize = 2;
 
 struct Recorded {
     plan: Arc<Plan>,
@@ -75,6 +73,20 @@ impl ImageEncoder {
         })
     }
 
+    /// The layer that is looked at, counted from the last, which is 1: Wan looks at the one before
+    /// the last of CLIP, Redux at the last of SigLIP.
+    fn layer(&self) -> usize {
+        match self.config.tower {
+            Tower::Clip => 2,
+            Tower::Siglip => 1,
+        }
+    }
+
+    /// Whether style models look at what it sees, rather than video models.
+    pub fn is_for_styles(&self) -> bool {
+        self.config.tower == Tower::Siglip
+    }
+
     /// Tokens of one picture.
     pub fn tokens(&self) -> usize {
         self.config.tokens()
@@ -95,7 +107,7 @@ impl ImageEncoder {
         let pixels = g.input("pixels", [1, side, side, 3], DType::F32);
         let params = Params::new(|name| self.weights.dtype(name))
             .with_scaled(|name| self.weights.scaled(name));
-        let states = clip_vision::encoder(&mut g, &params, &self.config, pixels, LAYER);
+        let states = clip_vision::encoder(&mut g, &params, &self.config, pixels, self.layer());
         g.output(states);
         Ok(Recorded {
             plan: fit(store.device(), &g.finish()?, 1)?,
@@ -105,7 +117,7 @@ impl ImageEncoder {
     }
 }
 
-/// CLIP's hidden states of a picture.
+/// CLIP's or SigLIP's hidden states of a picture.
 pub fn encode_for_clip(
     store: &Store,
     encoder: &ImageEncoder,
@@ -128,7 +140,7 @@ pub fn encode_for_clip(
     })?;
     let graph = recorded.plan.graph();
     let session = lease.session();
-    let pixels = normalized(image, encoder.config.image, square);
+    let pixels = normalized(image, encoder.config.image, square, encoder.config.tower);
     write(session, graph, recorded.pixels, &pixels)?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
@@ -142,8 +154,8 @@ pub fn encode_for_clip(
     })
 }
 
-/// `[side, side, 3]`: the picture scaled, cut, rounded to bytes, and in CLIP's units.
-fn normalized(image: &Image, side: usize, square: Square) -> Vec<f32> {
+/// `[side, side, 3]`: the picture scaled, cut, rounded to bytes, and in the tower's units.
+fn normalized(image: &Image, side: usize, square: Square, tower: Tower) -> Vec<f32> {
     let (w, h) = (image.width, image.height);
     let scaled = |n: usize| {
         let scale = side as f64 / w.min(h).max(1) as f64;
@@ -161,9 +173,10 @@ fn normalized(image: &Image, side: usize, square: Square) -> Vec<f32> {
     let (x, y) = ((width - side) / 2, (height - side) / 2);
     let rows = whole.chunks_exact(width * 3).skip(y).take(side);
     let pixels = rows.flat_map(|row| row[x * 3..(x + side) * 3].as_chunks::<3>().0);
+    let (mean, deviation) = tower.units();
     let unit = |v: f32, c: usize| {
         let byte = (v * 255.0).clamp(0.0, 255.0).round_ties_even();
-        (byte / 255.0 - clip_vision::MEAN[c]) / clip_vision::DEVIATION[c]
+        (byte / 255.0 - mean[c]) / deviation[c]
     };
     pixels
         .flat_map(|p| [0, 1, 2].map(|c| unit(p[c], c)))

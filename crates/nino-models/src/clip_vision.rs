@@ -1,13 +1,24 @@
 //! CLIP's view of a picture: OpenCLIP's ViT-H, which Wan 2.1 image to video looks at, and kin of
-//! its layout. Behaviour: <https://github.com/openai/CLIP> `clip/model.py`; names are Hugging
+//! its layout, among them SigLIP, which Flux Redux looks at. Behaviour:
+//! <https://github.com/openai/CLIP> `clip/model.py`, and for SigLIP ComfyUI's; names are Hugging
 //! Face's `CLIPVisionModel`'s.
-//! Pixels `[b, h, w, 3]`, normalized, → hidden states `[b, n, d]`, the whole picture's token first.
+//! Pixels `[b, h, w, 3]`, normalized, → hidden states `[b, n, d]`; CLIP's have the whole picture's
+//! token first.
 
 use crate::{ConvShape, Find, Params};
 use nino_graph::{Act, Graph, Node};
 
+/// Whose view it is: they begin and end differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tower {
+    Clip,
+    /// Without a token for the whole picture and without a norm before the layers.
+    Siglip,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    pub tower: Tower,
     /// Pixels of both sides.
     pub image: usize,
     /// Pixels along one side of a token.
@@ -28,10 +39,35 @@ const EPS: f32 = 1e-5;
 pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
 pub const DEVIATION: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
 
+impl Tower {
+    /// Means and deviations of red, green and blue that pixels are brought to.
+    pub fn units(self) -> ([f32; 3], [f32; 3]) {
+        match self {
+            Tower::Clip => (MEAN, DEVIATION),
+            Tower::Siglip => ([0.5; 3], [0.5; 3]),
+        }
+    }
+}
+
 impl Config {
+    /// SigLIP so400m/14 of 384 pixels.
+    pub fn siglip() -> Config {
+        Config {
+            tower: Tower::Siglip,
+            image: 384,
+            patch: 14,
+            width: 1152,
+            mlp: 4304,
+            heads: 16,
+            n_layers: 27,
+            act: Act::GeluTanh,
+        }
+    }
+
     /// OpenCLIP's ViT-H/14.
     pub fn clip_h() -> Config {
         Config {
+            tower: Tower::Clip,
             image: 224,
             patch: 14,
             width: 1280,
@@ -45,32 +81,56 @@ impl Config {
     /// Tokens of one picture.
     pub fn tokens(&self) -> usize {
         let side = self.image / self.patch.max(1);
-        side * side + 1
+        match self.tower {
+            Tower::Clip => side * side + 1,
+            Tower::Siglip => side * side,
+        }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not CLIP's view of a picture, or
-    /// one of SigLIP's kin, which has no token for the whole picture.
+    /// Reads sizes from tensor shapes alone; `None` when this is not CLIP's view of a picture.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [width, _, patch, _] = *shape(&format!("{PATCHES}.weight"))? else {
             return None;
         };
-        shape("vision_model.embeddings.class_embedding")?;
-        let tokens = shape(POSITIONS)?[0];
-        let side = tokens.saturating_sub(1).isqrt();
+        let tower = match shape("vision_model.embeddings.class_embedding") {
+            Some(_) => Tower::Clip,
+            None => Tower::Siglip,
+        };
         let fc1 = |i: usize| shape(&format!("{LAYERS}.{i}.mlp.fc1.weight"));
+        let (tokens, mlp) = (shape(POSITIONS)?[0], fc1(0)?[0]);
+        let n_layers = (0..256).take_while(|&i| fc1(i).is_some()).count();
+        if tower == Tower::Siglip {
+            let side = tokens.isqrt();
+            return (side * side == tokens && side > 0).then_some(Config {
+                tower,
+                // Patches of 14 pixels leave a margin of 6 in 384.
+                image: match (side, patch) {
+                    (27, 14) => 384,
+                    _ => side.checked_mul(patch)?,
+                },
+                patch,
+                width,
+                mlp,
+                heads: (width / 72).max(1),
+                n_layers,
+                act: Act::GeluTanh,
+            });
+        }
+        let side = tokens.saturating_sub(1).isqrt();
         (side * side + 1 == tokens && side > 0).then_some(Config {
+            tower,
             image: side.checked_mul(patch)?,
             patch,
             width,
-            mlp: fc1(0)?[0],
+            mlp,
             // ViT-H has wider heads than the others.
             heads: if width == 1280 {
                 16
             } else {
                 (width / 64).max(1)
             },
-            n_layers: (0..256).take_while(|&i| fc1(i).is_some()).count(),
+            n_layers,
             // Only OpenAI's own models, the narrower ones, have the quick form.
             act: if width <= 1024 {
                 Act::QuickGelu
@@ -81,7 +141,7 @@ impl Config {
     }
 }
 
-/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`.
+/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`; SigLIP's last are normalized.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize) -> Node {
     let b = g.shape(pixels)[0];
     let patches = ConvShape {
@@ -89,25 +149,39 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize)
         kernel: [1, c.patch, c.patch],
         stride: [1, c.patch, c.patch],
         pad: [0; 4],
-        bias: false,
+        bias: c.tower == Tower::Siglip,
     };
     let x = p.conv_with(g, PATCHES, pixels, patches); // [b, h/patch, w/patch, d]
     let n = g.shape(x)[1] * g.shape(x)[2];
     let x = g.reshape(x, [b, n, c.width]);
-    let whole = p.vector(g, "vision_model.embeddings.class_embedding", c.width);
-    let whole = g.reshape(whole, [1, 1, c.width]);
-    let whole = g.cast(whole, g.dtype(x));
-    let whole = g.concat(&vec![whole; b], 0); // [b, 1, d]
-    let x = g.concat(&[whole, x], 1);
+    let x = match c.tower {
+        Tower::Clip => with_whole(g, p, c, x),
+        Tower::Siglip => x,
+    };
     let positions = p.matrix(g, POSITIONS, c.tokens(), c.width);
     let positions = g.cast(positions, g.dtype(x));
-    let x = g.add(x, positions);
-    let mut x = p.layer_norm(g, "vision_model.pre_layrnorm", x, EPS);
+    let mut x = g.add(x, positions);
+    if c.tower == Tower::Clip {
+        x = p.layer_norm(g, "vision_model.pre_layrnorm", x, EPS);
+    }
     let stop = c.n_layers + 1 - skip.clamp(1, c.n_layers.max(1));
     for i in 0..stop {
         x = layer(g, &p.at(format_args!("{LAYERS}.{i}")), c, x);
     }
+    if c.tower == Tower::Siglip && stop == c.n_layers {
+        x = p.layer_norm(g, "vision_model.post_layernorm", x, EPS);
+    }
     x
+}
+
+/// The whole picture's token before the others `[b, n, d]`.
+fn with_whole(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let b = g.shape(x)[0];
+    let whole = p.vector(g, "vision_model.embeddings.class_embedding", c.width);
+    let whole = g.reshape(whole, [1, 1, c.width]);
+    let whole = g.cast(whole, g.dtype(x));
+    let whole = g.concat(&vec![whole; b], 0); // [b, 1, d]
+    g.concat(&[whole, x], 1)
 }
 
 fn layer(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {

@@ -67,7 +67,7 @@ impl ControlNet {
     /// Kinds of pictures that it knows by number; 0 where it is made for one.
     pub fn modes(&self) -> usize {
         match self {
-            ControlNet::Unet(_) => 0,
+            ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
         }
     }

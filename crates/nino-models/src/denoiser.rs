@@ -8,6 +8,7 @@ use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
 use crate::{ControlNet, Find, Params, flux, flux2, qwen_image, unet, wan_transformer, z_image};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
+use std::ops::Range;
 
 /// A diffusion model by its architecture, with the sizes its tensors tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,13 @@ pub struct DenoiserShape {
     pub image_tokens: usize,
     /// Clips to follow; only of models that follow some ([`Wants::control`]).
     pub controls: usize,
+    /// Stretches of the prompt's tokens that attention is told to heed more or less, in the order
+    /// they were added to it; only of models that can be told ([`Denoiser::takes_bias`]).
+    pub biased: Vec<Range<usize>>,
+    /// Whether a model that takes guidance as a number is told none.
+    pub unguided: bool,
+    /// Where the latents to look at are; where the model has them of itself when `None`.
+    pub places: Option<flux::Places>,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -105,6 +113,9 @@ pub struct DenoiserGraph {
     /// Clips to follow: frames of the latent's shape with [`Wants::control`] channels, and how much
     /// each counts, `[1]`.
     pub controls: Vec<wan_transformer::Control>,
+    /// What is added to the scores of the prompt's tokens, `[rows, stretches, 1, tokens]`:
+    /// [`flux::Bias`].
+    pub bias: Option<Node>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -112,7 +123,7 @@ pub struct DenoiserGraph {
 impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
-        let optional = [self.label, self.guidance, self.extra, self.image];
+        let optional = [self.label, self.guidance, self.extra, self.image, self.bias];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
         let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
@@ -270,6 +281,7 @@ impl Denoiser {
         let guidance = match guidance {
             Guidance::None => None,
             Guidance::Cfg(n) => Some(g.input("guidance", [rows, n], dtype)),
+            Guidance::Number(_) if shape.unguided && self.goes_unguided() => None,
             Guidance::Number(_) => Some(g.input("guidance", [rows], DType::F32)),
         };
         let looked_at = shape.references.iter().enumerate();
@@ -288,6 +300,9 @@ impl Denoiser {
                 strength: g.input(&format!("strength {i}"), [1], dtype),
             })
             .collect();
+        let stretches = &shape.biased;
+        let bias = (self.takes_bias() && !stretches.is_empty())
+            .then(|| g.input("bias", [rows, stretches.len(), 1, shape.tokens], DType::F32));
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -302,7 +317,7 @@ impl Denoiser {
                 let mut added = Vec::new();
                 for (place, net, told) in nets(params, shape, &steering) {
                     if let ControlNet::Unet(c) = &net.net {
-                        let made = unet::control(g, &place, c, latent, told.hint);
+                        let made = unet::control(g, &place, c, latent, told.hint, net.mode);
                         added.push(made.map(|node| scaled(g, node, told.strength)));
                     }
                 }
@@ -316,10 +331,14 @@ impl Denoiser {
                     y: label,
                     guidance,
                     references: &references,
+                    places: shape.places.unwrap_or_default(),
+                    bias: bias.map(|values| flux::Bias { values, stretches }),
                 };
                 let latent = flux::Inputs {
                     x,
                     references: &[],
+                    places: flux::Places::default(),
+                    bias: None,
                     ..inputs
                 };
                 let mut added = Vec::new();
@@ -378,6 +397,7 @@ impl Denoiser {
             steering,
             image,
             controls,
+            bias,
             out,
         }
     }
@@ -402,6 +422,22 @@ impl Denoiser {
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
         }
+    }
+
+    /// Whether it can do without the guidance that it takes as a number.
+    pub fn goes_unguided(&self) -> bool {
+        match self {
+            Denoiser::Flux(c) => c.vec_in().is_some(),
+            Denoiser::Flux2(_) => true,
+            Denoiser::Unet(_) | Denoiser::Wan(_) | Denoiser::ZImage(_) | Denoiser::QwenImage(_) => {
+                false
+            }
+        }
+    }
+
+    /// Whether attention can be told to heed some of the prompt's tokens more or less.
+    pub fn takes_bias(&self) -> bool {
+        matches!(self, Denoiser::Flux(_))
     }
 
     /// Whether every token of a prompt counts for itself. Where it does not, as with UNets, a

@@ -4,8 +4,8 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, t5, unet,
-    upscaler,
+    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t5,
+    unet, upscaler,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -20,6 +20,7 @@ pub enum Network {
     ClipText(clip::Config),
     ClipVision(clip_vision::Config),
     QwenVision(qwen_vision::Config),
+    Redux(redux::Config),
     T5(t5::Config),
     Llm(llm::Config),
     Vae(Vae),
@@ -62,6 +63,7 @@ impl Network {
         match net {
             Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => true,
             Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
+            Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet => true,
             Net::Rrdb | Net::Srvgg => true,
@@ -83,6 +85,7 @@ impl Network {
             }
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
             Net::QwenVision => qwen_vision::Config::detect(find).map(Network::QwenVision),
+            Net::Redux => redux::Config::detect(find).map(Network::Redux),
             Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
@@ -104,6 +107,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         }
         Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
         Network::QwenVision(c) => Ok(parameters(&qwen_vision_graph(c)?, Need::Always).collect()),
+        Network::Redux(c) => Ok(parameters(&redux_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Llm(c) => {
             let mut tensors: Vec<_> = parameters(&llm_graph(c)?, Need::Always).collect();
@@ -177,6 +181,9 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         image_tokens: 1,
         controls: 1,
         steering: Vec::new(),
+        biased: Vec::new(),
+        unguided: false,
+        places: None,
     };
     let params = Params::uniform(DType::F16);
     Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)
@@ -211,7 +218,8 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                 y: c.unet.adm_in.map(|n| g.input("y", [1, n], DType::F32)),
                 guidance: None,
             };
-            unet::control(&mut g, p, &c, inputs, hint);
+            let mode = (c.modes > 0).then_some(0);
+            unet::control(&mut g, p, &c, inputs, hint, mode);
         }
         ControlNet::Flux(c) => {
             let b = &c.blocks;
@@ -224,6 +232,8 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                     .takes_guidance()
                     .then(|| g.input("guidance", [1], DType::F32)),
                 references: &[],
+                places: flux::Places::default(),
+                bias: None,
             };
             let mode = (c.modes > 0).then_some(0);
             flux::control(&mut g, p, c, inputs, hint, mode);
@@ -269,6 +279,14 @@ fn qwen_vision_graph(c: &qwen_vision::Config) -> Result<Graph, GraphError> {
     let side = qwen_vision::PATCH * qwen_vision::MERGE;
     let pixels = g.input("pixels", [1, side, side, 3], DType::F32);
     qwen_vision::encoder(&mut g, &p, c, pixels);
+    g.finish()
+}
+
+fn redux_graph(c: &redux::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let states = g.input("states", [1, 1, c.redux_dim], DType::F32);
+    redux::redux(&mut g, &p, c, states);
     g.finish()
 }
 

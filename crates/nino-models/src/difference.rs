@@ -41,7 +41,7 @@ impl Extra {
 
 /// Tensors that may be there without being a fault, each with its reason. Schedules and averages
 /// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
-const EXTRAS: [Extra; 12] = [
+const EXTRAS: [Extra; 13] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
@@ -51,6 +51,7 @@ const EXTRAS: [Extra; 12] = [
     // They make one vector of a picture, for which nothing here has a use.
     Extra::of(Net::ClipVision, "vision_model.post_layernorm."),
     Extra::of(Net::ClipVision, "visual_projection."),
+    Extra::of(Net::ClipVision, "vision_model.head."),
     // It makes the next word out of the last states, for which nothing here has a use.
     Extra::of(Net::Llm, "lm_head.weight"),
     // The half that sees of models that do, which prompts of text alone go without.

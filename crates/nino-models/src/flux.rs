@@ -12,6 +12,7 @@
 //! A double block has weights of its own for picture and text, and attends over both; a single
 //! block treats them as one sequence, text first.
 
+mod bias;
 mod block;
 mod config;
 mod control;
@@ -20,6 +21,7 @@ mod positions;
 
 pub use config::{Config, Modulation};
 pub use control::{ControlConfig, Hint, Residuals, control};
+pub use positions::Places;
 
 use crate::Params;
 use block::{Attended, double_block, single_block};
@@ -27,6 +29,7 @@ pub(crate) use block::{gated_add, modulated};
 use modulation::{DoubleMods, Mod, Modulations};
 use nino_graph::{Graph, Node};
 use positions::Grid;
+use std::ops::Range;
 
 /// Pixels of the latent along one side of a token.
 const PATCH: usize = 2;
@@ -42,10 +45,24 @@ pub struct Inputs<'a> {
     pub context: Node,
     /// The text as one vector `[b, vec_in]`. Given exactly when the config has `vec_in`.
     pub y: Option<Node>,
-    /// `[b]`, f32. Given exactly when the config takes guidance.
+    /// `[b]`, f32. Given only when the config takes guidance; Chroma does not do without.
     pub guidance: Option<Node>,
     /// Latents to look at (Kontext), `[b, h, w, out_channels]` each.
     pub references: &'a [Node],
+    /// Where they are.
+    pub places: Places,
+    pub bias: Option<Bias<'a>>,
+}
+
+/// Tokens of the text that attention heeds more or less than others.
+#[derive(Clone, Copy, Debug)]
+pub struct Bias<'a> {
+    /// What is added to the scores of the text's tokens, `[b, stretches, 1, n_txt]`, f32. The first
+    /// row is for those who are in no stretch, the second for those in the first stretch, and so
+    /// on; those in the last look without bias.
+    pub values: Node,
+    /// Stretches of the text's tokens, one after the other.
+    pub stretches: &'a [Range<usize>],
 }
 
 /// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint). `added`
@@ -66,7 +83,8 @@ pub fn flux(
         .references
         .iter()
         .map(|&r| [g.shape(r)[1], g.shape(r)[2]]);
-    grids.extend(positions::beside(&sizes.collect::<Vec<_>>()));
+    let sizes: Vec<[usize; 2]> = sizes.collect();
+    grids.extend(positions::beside(inputs.places, [rows, columns], &sizes));
     tokens.extend(inputs.references.iter().map(|&r| patches(g, r).0));
     let x = g.concat(&tokens, 1); // [b, n_img, c·2·2]
 
@@ -81,9 +99,15 @@ pub fn flux(
     let doubles: Vec<DoubleMods> = doubles.collect();
     let singles = (0..c.depth_single).map(|i| modulations.single(g, &single_at(i), i));
     let singles: Vec<Mod> = singles.collect();
+    let n_img = g.shape(img)[1];
+    let parts = match inputs.bias {
+        Some(bias) => bias::parts(g, bias, [n_txt, n_img]),
+        None => Vec::new(),
+    };
     let attended = Attended {
         heads: c.heads(),
         table: positions::table(g, c, n_txt, &grids),
+        parts: &parts,
     };
     for (i, mods) in doubles.into_iter().enumerate() {
         (img, txt) = double_block(g, &double_at(i), c, [img, txt], mods, attended);

@@ -22,6 +22,7 @@ mod open;
 mod params;
 pub mod qwen_image;
 pub mod qwen_vision;
+pub mod redux;
 mod stream;
 pub mod t5;
 pub mod taehv;

@@ -111,6 +111,7 @@ pub fn open_vae(
         | Network::ClipText(_)
         | Network::ClipVision(_)
         | Network::QwenVision(_)
+        | Network::Redux(_)
         | Network::T5(_)
         | Network::Llm(_)
         | Network::Upscaler(_) => None,
@@ -168,6 +169,7 @@ fn name(net: Net) -> &'static str {
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
         Net::ClipText | Net::T5 | Net::Llm => "text encoder",
         Net::ClipVision | Net::QwenVision => "image encoder",
+        Net::Redux => "style model",
         Net::Rrdb | Net::Srvgg => "upscaler",
     }
 }

@@ -6,6 +6,7 @@ mod block;
 mod config;
 mod control;
 mod sizes;
+mod union;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
 pub use control::{ControlConfig, Residuals, control};
@@ -32,7 +33,7 @@ pub struct Inputs {
 /// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint). `added` is what
 /// `ControlNet`s add to its values.
 pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Residuals]) -> Node {
-    let emb = embedding(g, p, c, inputs);
+    let emb = embedding(g, p, c, inputs, None);
     let (mut h, mut skips) = way_down(g, p, c, inputs, emb, None);
     for added in added {
         h = g.add(h, added.middle);
@@ -98,8 +99,9 @@ fn way_down(
     (h, skips)
 }
 
-/// SiLU of the embedded timestep (and label): every block begins with that.
-fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+/// SiLU of the embedded timestep (and label): every block begins with that. `told` is added to it
+/// before.
+fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, told: Option<Node>) -> Node {
     let width = 4 * c.model_channels;
     let mlp = |g: &mut Graph, name: &str, x: Node| {
         let h = p.linear(g, &format!("{name}.0"), x, width);
@@ -113,6 +115,9 @@ fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
         t = g.add(t, told);
     }
     let mut emb = mlp(g, "time_embed", t);
+    if let Some(told) = told {
+        emb = g.add(emb, told);
+    }
     if let Some(y) = inputs.y {
         let label = mlp(g, "label_emb.0", y);
         emb = g.add(emb, label);

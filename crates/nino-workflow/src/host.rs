@@ -15,6 +15,7 @@ pub enum Folder {
     Loras,
     ControlNets,
     ClipVision,
+    StyleModels,
     UpscaleModels,
     /// Pictures and masks to start from.
     InputImages,
@@ -33,6 +34,7 @@ impl Folder {
             Folder::Loras => "loras",
             Folder::ControlNets => "controlnet",
             Folder::ClipVision => "clip_vision",
+            Folder::StyleModels => "style_models",
             Folder::UpscaleModels => "upscale_models",
             Folder::InputImages | Folder::InputLatents => "input",
         }

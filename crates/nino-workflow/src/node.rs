@@ -344,6 +344,8 @@ pub(crate) mod table {
             Socket::Guider => "GUIDER",
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::ControlNet => "CONTROL_NET",
+            Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",
             _ => "*",

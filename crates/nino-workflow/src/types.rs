@@ -17,6 +17,7 @@ pub enum Socket {
     Guider,
     ClipVision,
     ClipVisionOutput,
+    StyleModel,
     UpscaleModel,
     Video,
     /// Sound, which no node here makes.
@@ -48,6 +49,7 @@ impl Socket {
             Socket::Guider => "GUIDER",
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",
             Socket::Audio => "AUDIO",

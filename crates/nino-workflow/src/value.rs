@@ -4,7 +4,7 @@ use crate::types::Socket;
 use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
     Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask,
-    Rng, SamplerInfo, SamplerOptions, TextEncoders, UpscaleModel, VaeFile,
+    Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, UpscaleModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub enum Value {
     Guider(Arc<Guider>),
     ClipVision(Arc<ImageEncoder>),
     ClipVisionOutput(Arc<ImageStates>),
+    StyleModel(Arc<StyleModel>),
     UpscaleModel(Arc<UpscaleModel>),
     Video(Arc<Clip>),
     /// Wide enough for every seed and for what is out of range.
@@ -143,6 +144,7 @@ impl Value {
             Value::Guider(_) => Socket::Guider,
             Value::ClipVision(_) => Socket::ClipVision,
             Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
+            Value::StyleModel(_) => Socket::StyleModel,
             Value::UpscaleModel(_) => Socket::UpscaleModel,
             Value::Video(_) => Socket::Video,
             Value::Int(_) => Socket::Int,

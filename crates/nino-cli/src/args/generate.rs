@@ -10,7 +10,7 @@ mod start;
 use super::{DeviceArgs, PrecisionArg, ProfileArgs, whole};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
-pub(crate) use control::{ControlArgs, PreprocessArg};
+pub(crate) use control::{ControlArgs, PreprocessArg, StyleArgs, StyleTypeArg};
 pub(crate) use hires::{HiresArg, HiresArgs, UpscaleArg};
 pub(crate) use model::{LoraArg, ModelArgs, PredictionArg, QuantizeArg};
 pub(crate) use preview::PreviewArgs;
@@ -109,6 +109,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) start: StartArgs,
     #[command(flatten)]
     pub(crate) control: ControlArgs,
+    #[command(flatten)]
+    pub(crate) style: StyleArgs,
     #[command(flatten)]
     pub(crate) hires: HiresArgs,
     #[command(flatten)]

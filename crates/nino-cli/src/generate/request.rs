@@ -1,6 +1,6 @@
 //! From the command line to a request: names become values, the model fills what was not said.
 
-use super::{control, names, start};
+use super::{control, names, start, style};
 use crate::args::{
     GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg, whole,
 };
@@ -55,6 +55,7 @@ pub(super) fn request(
     };
     start::start(&args.start, size, context, &mut request)?;
     request.hints = control::hints(&args.control, model, env, &limits)?;
+    request.styles = style::styles(&args.style, env, &limits)?;
     sampling(&args.sampling, model, settings, &mut request)?;
     request.hires = hires(&args.hires, &request)?;
     Ok(request)

@@ -189,7 +189,7 @@ fn partner(high: &Path) -> Option<PathBuf> {
 }
 
 /// The file that a flag names, or one of the usual names.
-fn found(
+pub(crate) fn found(
     kind: ModelKind,
     given: Option<&Path>,
     usual: &[&str],

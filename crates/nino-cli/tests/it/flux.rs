@@ -124,3 +124,41 @@ fn a_controlnet_steers_by_the_edges_of_a_picture() {
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("no ControlNet"), "{}", said.err);
 }
+
+/// Flux Redux: a picture's style, multiplied or heeded, and made again from the picture.
+#[test]
+fn a_style_stands_behind_the_prompt() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let names = ["tiny_flux", "redux", "siglip"];
+    let [model, redux, siglip] = names.map(|name| {
+        let path = at(&format!("{name}.safetensors"));
+        made::write_list(&made::list(name), Path::new(&path));
+        path
+    });
+    let generate = |more: &[&str], out: &str| {
+        let line = "--size 64x64 --steps 1 --seed 7 --device cpu";
+        let line: Vec<&str> = line.split(' ').collect();
+        let args = ["generate", "a red fox", "--model", &model, "-o", out];
+        let said = nino(&[&args[..], &line, more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        load_picture(Path::new(out), &Limits::default()).unwrap()
+    };
+    let seen = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sun.png");
+    let style = format!("{redux}:{seen}:0.5");
+    let flags = ["--style", &style, "--clip-vision", &siglip];
+    let plain = generate(&[], &at("plain.png"));
+    let styled = generate(&flags, &at("styled.png"));
+    assert!(styled != plain, "there is no style");
+    let heeded = [&flags[..], &["--style-type", "attn-bias"]].concat();
+    let heeded = generate(&heeded, &at("heeded.png"));
+    assert!(
+        heeded != plain && heeded != styled,
+        "attention is as it was"
+    );
+    let [from, again] = ["styled.png", "again.png"].map(at);
+    let said = nino(&["generate", "--from", &from, "-o", &again, "--device", "cpu"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let again = load_picture(Path::new(&again), &Limits::default()).unwrap();
+    assert!(again == styled, "it is not the same picture");
+}

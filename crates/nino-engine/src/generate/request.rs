@@ -3,7 +3,7 @@
 use crate::decode::{DecodeOptions, LatentSize, Precision};
 use crate::sample::LatentShape;
 use crate::{
-    Checkpoint, DiffusionModel, EngineError, Hint, Latent, Mask, Picture, Preview, SizeHint,
+    Checkpoint, DiffusionModel, EngineError, Hint, Latent, Mask, Picture, Preview, SizeHint, Style,
     Upscale,
 };
 use nino_models::Denoiser;
@@ -60,6 +60,8 @@ pub struct GenerateRequest {
     pub guidance: Option<f32>,
     /// Pictures that steer both prompts through `ControlNet`s.
     pub hints: Vec<Arc<Hint>>,
+    /// Pictures whose style the prompt is given, one after the other.
+    pub styles: Vec<Arc<Style>>,
     pub decode: DecodeOptions,
 }
 
@@ -157,6 +159,7 @@ impl GenerateRequest {
             size_hint: SizeHint::default(),
             guidance: defaults.guidance,
             hints: Vec::new(),
+            styles: Vec::new(),
             decode: DecodeOptions::default(),
         }
     }
@@ -305,7 +308,8 @@ impl GenerateRequest {
             _ => 0,
         };
         let references: usize = self.references.iter().map(|p| p.rgb.len()).sum();
-        start + references + 2 * mask + pasted
+        let styles = self.styles.iter().map(|s| size_of_val(&s.image.values[..]));
+        start + references + 2 * mask + pasted + styles.sum::<usize>()
     }
 
     /// The same while pictures are decoded, with those of the batch that are done.

@@ -3,7 +3,10 @@
 pub(crate) mod comfy;
 mod control;
 mod flux;
+mod flux_lora;
 mod image;
 mod klein;
 mod promised;
+mod style;
+mod union;
 mod z_image;

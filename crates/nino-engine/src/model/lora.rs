@@ -3,7 +3,8 @@
 //! Updates of weights that are held as plain numbers are added while loading, in f32, as ComfyUI
 //! does, and cost nothing afterwards. A weight that is stored and held quantized stays as it is: a
 //! low-rank update runs beside it as two small layers, `y = Wx + s·B(Ax)`, so that nothing is
-//! quantized twice. Updates that are not low-rank have no such form; their layer is held as f16.
+//! quantized twice. Updates that are not low-rank have no such form; their layer is held as f16, as
+//! is one that grows (Flux's control LoRAs).
 
 mod delta;
 #[cfg(test)]
@@ -15,10 +16,10 @@ use super::text_encoders::TextEncoders;
 use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
-use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
-use nino_models::{Branch, CONTROL, FileParams, Params, Scaled};
+use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
+use nino_models::{Branch, CONTROL, Denoiser, FileParams, Params, Scaled};
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
-use nino_weights::{Index, TensorReader};
+use nino_weights::{Entry, Index, TensorReader};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ pub(super) struct Loras {
     files: Vec<LoraFile>,
     targets: HashMap<(LoraPart, String), Vec<Placed>>,
     deltas: Arc<Deltas>,
+    /// Tensors that have another size than in the model's file.
+    grown: HashMap<(LoraPart, String), [usize; 2]>,
 }
 
 /// One LoRA file.
@@ -76,7 +79,8 @@ fn merges(stored: DType, held: DType) -> bool {
 
 /// Whether an update can run as two small layers.
 fn is_branch(update: &Update) -> bool {
-    matches!(&update.delta, Delta::LowRank(low) if low.mid.is_none()) && update.magnitude.is_none()
+    matches!(&update.delta, Delta::LowRank(low) if low.mid.is_none() && low.reshape.is_none())
+        && update.magnitude.is_none()
 }
 
 /// A model's parts with a LoRA, and what became of it.
@@ -107,11 +111,16 @@ pub fn apply_lora(
         (None, Some(t)) => format!("text encoders of {}", t.family.name()),
         (None, None) => "nothing: there is no model".to_owned(),
     };
-    let (fitted, applied) = Fitted::read(spec, &parts, &model)?;
+    let grown = diffusion.map(|d| Arc::clone(&d.loras));
+    let (fitted, applied) = Fitted::read(spec, &parts, grown.as_deref(), &model)?;
     Ok(WithLora {
-        diffusion: diffusion.map(|d| DiffusionModel {
-            loras: Arc::new(d.loras.with(&fitted)),
-            ..d.clone()
+        diffusion: diffusion.map(|d| {
+            let loras = d.loras.with(&fitted);
+            DiffusionModel {
+                net: loras.grow(d.net.clone()),
+                loras: Arc::new(loras),
+                ..d.clone()
+            }
         }),
         text: text.map(|t| TextEncoders {
             loras: Arc::new(t.loras.with(&fitted)),
@@ -128,11 +137,12 @@ struct Fitted {
 }
 
 impl Fitted {
-    /// Reads a file and looks for its updates' places in the model's parts. `model` names it in
-    /// errors.
+    /// Reads a file and looks for its updates' places in the model's parts, which has the LoRAs
+    /// `before` already. `model` names it in errors.
     fn read(
         spec: &LoraSpec,
         parts: &[(LoraPart, &Index)],
+        before: Option<&Loras>,
         model: &str,
     ) -> Result<(Fitted, Applied), EngineError> {
         let reader = nino_weights::open(&spec.path)?;
@@ -149,7 +159,7 @@ impl Fitted {
             let index = parts.iter().find(|(p, _)| *p == update.part);
             match index.and_then(|(_, index)| index.get(&update.target)) {
                 None => applied.unmatched.push(update.target),
-                Some(entry) if !delta::fits(&update, &entry.shape) => {
+                Some(entry) if !grows(&update, entry, before) => {
                     misfits.push(format!("{} {:?}", update.target, entry.shape));
                 }
                 Some(entry) => {
@@ -182,6 +192,26 @@ impl Fitted {
     }
 }
 
+/// Whether an update has the size of its weight, or one that the weight can grow to.
+fn grows(update: &Update, entry: &Entry, before: Option<&Loras>) -> bool {
+    let key = (update.part, update.target.clone());
+    let now = before.and_then(|loras| loras.grown.get(&key));
+    let now = match now {
+        Some(size) => &size[..],
+        None => &entry.shape[..],
+    };
+    match delta::grown(update) {
+        None => delta::fits(update, now),
+        Some(to) => {
+            let larger = now.len() == 2 && now.iter().zip(&to).all(|(now, to)| now <= to);
+            larger && update.target == GROWING && delta::fits(update, &to)
+        }
+    }
+}
+
+/// The one weight that may grow: Flux then sees more than the latent.
+const GROWING: &str = "img_in.weight";
+
 impl LoraFile {
     fn strength(&self, part: LoraPart) -> f32 {
         match part {
@@ -200,6 +230,9 @@ impl Loras {
             let strength = fitted.file.strength(update.part);
             if strength != 0.0 {
                 let key = (update.part, update.target.clone());
+                if let Some(size) = delta::grown(update) {
+                    loras.grown.insert(key.clone(), size);
+                }
                 loras.targets.entry(key).or_default().push(Placed {
                     file,
                     strength,
@@ -209,6 +242,15 @@ impl Loras {
         }
         loras.files.push(fitted.file.clone());
         loras
+    }
+
+    /// The network with the sizes that its weights have grown to.
+    fn grow(&self, net: Denoiser) -> Denoiser {
+        let size = self.grown.get(&(LoraPart::Diffusion, GROWING.to_owned()));
+        match (net, size) {
+            (Denoiser::Flux(c), Some(&[_, columns])) => Denoiser::Flux(c.with_inputs(columns / 4)),
+            (net, _) => net,
+        }
     }
 
     /// Names of the files.
@@ -365,20 +407,32 @@ impl Source {
 
     /// Values of a parameter of the graph with all updates added.
     fn merged(&self, param: &ParamSpec, placed: &[Placed]) -> Result<Vec<f32>, EngineError> {
+        let key = (self.part, param.name.clone());
+        let mut shape = param.shape;
+        if self.loras.grown.contains_key(&key)
+            && let Some((stored, _)) = self.file.find(&param.name)
+        {
+            shape = stored;
+        }
         let plain = ParamSpec {
             dtype: DType::F32,
+            shape,
             ..param.clone()
         };
         // Read into place: the largest weights are hundreds of megabytes in f32.
-        let mut values = vec![0.0f32; param.shape.numel()];
+        let mut values = vec![0.0f32; shape.numel()];
         self.file
             .read(&plain, bytemuck::cast_slice_mut(&mut values))
             .map_err(nino_graph::ExecError::Param)?;
         for p in placed {
             let reader = &self.loras.files[p.file].reader;
+            if let Some(size) = delta::grown(&p.update) {
+                values = delta::grow(&values, [shape[0], shape[1]], size);
+                shape = Shape::from(size);
+            }
             self.loras
                 .deltas
-                .merge(reader, &p.update, p.strength, param.shape, &mut values)?;
+                .merge(reader, &p.update, p.strength, shape, &mut values)?;
         }
         Ok(values)
     }

@@ -95,6 +95,7 @@ impl EncoderConfig {
             | Network::ControlNet(_)
             | Network::ClipVision(_)
             | Network::QwenVision(_)
+            | Network::Redux(_)
             | Network::Vae(_)
             | Network::Upscaler(_) => None,
         }

@@ -229,6 +229,10 @@ impl DenoiserPlan {
             });
             fixed.push(encoded(node, &states)?);
         }
+        if let Some(node) = nodes.bias {
+            let biases = each(&|p| p.conditioning.bias_values());
+            fixed.push(encoded(node, &biases)?);
+        }
         let mut controls = vec![(Vec::new(), 1.0); nodes.controls.len()];
         for prompt in prompts {
             let followed = prompt.conditioning.clip.control_values(model, whole);

@@ -5,7 +5,9 @@ use crate::fit::{Room, fit_turns};
 use crate::{DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Plan, PlanError};
+use nino_models::flux::Places;
 use nino_models::{Controlled, DenoiserGraph, DenoiserShape};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a denoiser is planned for.
@@ -30,6 +32,12 @@ pub(super) struct PlanSpec {
     pub(super) image_tokens: usize,
     /// Clips that it follows.
     pub(super) controls: usize,
+    /// Stretches of the prompt that it heeds more or less.
+    pub(super) biased: Vec<Range<usize>>,
+    /// Whether it is told nothing of the guidance.
+    pub(super) unguided: bool,
+    /// Where the latents that it looks at are.
+    pub(super) places: Option<Places>,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -117,6 +125,9 @@ impl<'a> Recorded<'a> {
             image_tokens: spec.image_tokens,
             controls: spec.controls,
             steering: spec.steering.clone(),
+            biased: spec.biased.clone(),
+            unguided: spec.unguided,
+            places: spec.places,
         };
         let source = model.source();
         let params = source.params(|stored| model.held(stored, device));

@@ -297,6 +297,9 @@ fn spec(
         steering: model.steering().controlled(),
         image_tokens: prompt.clip.image_tokens(model),
         controls: prompt.clip.n_controls(model),
+        biased: prompt.stretches(model),
+        unguided: prompt.unguided,
+        places: prompt.places,
         host_bytes: request.host_bytes(),
     }
 }

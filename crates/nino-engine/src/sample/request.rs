@@ -94,7 +94,13 @@ impl<'a> SampleRequest<'a> {
     pub(super) fn has_one_length(&self, model: &DiffusionModel) -> bool {
         let length = |p: &Conditioning| {
             let clip = (p.clip.image_tokens(model), p.clip.n_controls(model));
-            (p.tokens_for(model), p.reference_sizes(model), clip)
+            (
+                p.tokens_for(model),
+                p.reference_sizes(model),
+                clip,
+                p.stretches(model),
+                (p.unguided, p.places),
+            )
         };
         let mut all = self.positive.iter().chain(self.negative(model));
         let first = all.next().map(length);

@@ -2,7 +2,7 @@
 
 use super::{Square, normalized};
 use crate::Image;
-use nino_models::clip_vision::{DEVIATION, MEAN};
+use nino_models::clip_vision::{DEVIATION, MEAN, Tower};
 
 #[test]
 fn a_picture_is_scaled_cut_and_rounded_to_bytes() {
@@ -11,7 +11,7 @@ fn a_picture_is_scaled_cut_and_rounded_to_bytes() {
         height: 4,
         values: (0..8 * 4 * 3).map(|i| (i / 3 % 8) as f32 / 7.0).collect(),
     };
-    let cut = normalized(&image, 4, Square::Cut);
+    let cut = normalized(&image, 4, Square::Cut, Tower::Clip);
     assert_eq!(cut.len(), 4 * 4 * 3);
     // Columns 2 to 5 are the middle, and are not resized.
     for (i, v) in cut.iter().enumerate() {
@@ -19,7 +19,7 @@ fn a_picture_is_scaled_cut_and_rounded_to_bytes() {
         let byte = (column as f32 / 7.0 * 255.0).round_ties_even() / 255.0;
         assert!((v - (byte - MEAN[c]) / DEVIATION[c]).abs() < 1e-6, "{i}");
     }
-    let whole = normalized(&image, 4, Square::Stretch);
+    let whole = normalized(&image, 4, Square::Stretch, Tower::Clip);
     assert!(whole[0] < cut[0] && whole[9] > cut[9]);
 }
 
@@ -39,7 +39,7 @@ fn a_picture_is_scaled_as_in_comfyui() {
         height: 40,
         values: read("image/start"),
     };
-    let pixels = normalized(&image, 224, Square::Cut);
+    let pixels = normalized(&image, 224, Square::Cut, Tower::Clip);
     let wanted = read("pixels");
     let found: Vec<f32> = pixels.into_iter().step_by(13).collect();
     assert_eq!(found.len(), wanted.len());

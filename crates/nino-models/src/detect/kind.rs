@@ -11,6 +11,7 @@ use crate::kl::{Config as Kl, QuantConv};
 use crate::llm::Config as Llm;
 use crate::qwen_image::Config as QwenImage;
 use crate::qwen_vision::Config as QwenVision;
+use crate::redux::Config as Redux;
 use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
@@ -30,6 +31,7 @@ pub enum Part {
     Vae,
     TextEncoder,
     ImageEncoder,
+    Style,
     Upscaler,
 }
 
@@ -135,6 +137,8 @@ kinds! {
     ClipG, ClipText, "CLIP-G text encoder (open_clip)", clip(Clip::clip_g());
     NinoEmojiText, ClipText, "nino-emoji text encoder", clip(Clip::nino_emoji());
     ClipVisionH, ClipVision, "CLIP-H vision encoder (open_clip)", clip_vision(ClipVision::clip_h());
+    Siglip, ClipVision, "SigLIP so400m vision encoder", clip_vision(ClipVision::siglip());
+    FluxRedux, Redux, "Flux.1 Redux dev", redux(Redux::dev());
     T5Xxl, T5, "T5 v1.1 XXL encoder", t5(T5::xxl());
     T5Xl, T5, "T5 v1.1 XL encoder", t5(T5::xl());
     T5Large, T5, "T5 v1.1 large encoder", t5(T5::large());
@@ -172,6 +176,7 @@ impl Kind {
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
             Net::ClipVision | Net::QwenVision => Part::ImageEncoder,
+            Net::Redux => Part::Style,
             Net::Rrdb | Net::Srvgg => Part::Upscaler,
         }
     }
@@ -235,6 +240,10 @@ fn llm(config: Llm) -> Lists {
 
 fn clip_vision(config: ClipVision) -> Lists {
     written(&Network::ClipVision(config))
+}
+
+fn redux(config: Redux) -> Lists {
+    written(&Network::Redux(config))
 }
 
 fn rrdb(config: Rrdb) -> Lists {

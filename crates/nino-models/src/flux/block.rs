@@ -1,6 +1,7 @@
 //! The two kinds of block.
 
 use super::Config;
+use super::bias::Looking;
 use super::modulation::{DoubleMods, Mod};
 use crate::Params;
 use nino_dtype::DType;
@@ -8,10 +9,12 @@ use nino_graph::{Act, Graph, Node, NormKind, RopeLayout, RowNorm};
 
 /// What attention is told in every block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attended {
+pub(super) struct Attended<'a> {
     pub(super) heads: usize,
     /// Rotations of the tokens, `[n, hd/2, 2]`.
     pub(super) table: Node,
+    /// Tokens that look with different biases; none where all look alike.
+    pub(super) parts: &'a [Looking],
 }
 
 /// Queries, keys and values, `[b, n, heads, hd]` each.
@@ -29,7 +32,7 @@ pub(super) fn double_block(
     c: &Config,
     [img, txt]: [Node; 2],
     mods: DoubleMods,
-    attended: Attended,
+    attended: Attended<'_>,
 ) -> (Node, Node) {
     let n_txt = g.shape(txt)[1];
     let img_qkv = stream_qkv(g, &p.at("img_attn"), c, img, mods.img[0]);
@@ -51,7 +54,7 @@ pub(super) fn single_block(
     c: &Config,
     x: Node,
     mods: Mod,
-    attended: Attended,
+    attended: Attended<'_>,
 ) -> Node {
     let d = c.hidden;
     let h = modulated(g, x, mods.shift, mods.scale);
@@ -143,10 +146,19 @@ fn normed_qkv(g: &mut Graph, p: &Params, c: &Config, qkv: Node) -> Qkv {
 }
 
 /// Attention over all tokens, with their places: `[b, n, d]`.
-fn attention(g: &mut Graph, [q, k, v]: Qkv, attended: Attended) -> Node {
+fn attention(g: &mut Graph, [q, k, v]: Qkv, attended: Attended<'_>) -> Node {
     let (b, n) = (g.shape(q)[0], g.shape(q)[1]);
     let [q, k] = [q, k].map(|x| g.rope(x, attended.table, RopeLayout::Interleaved));
     let d = attended.heads * g.shape(q).last_dim();
-    let y = g.attention(q, k, v, None);
+    let y = if attended.parts.is_empty() {
+        g.attention(q, k, v, None)
+    } else {
+        let parts = attended.parts.iter().map(|part| {
+            let q = g.slice(q, 1, part.tokens.start, part.tokens.end);
+            g.attention(q, k, v, part.mask)
+        });
+        let parts: Vec<Node> = parts.collect();
+        g.concat(&parts, 1)
+    };
     g.reshape(y, [b, n, d])
 }

@@ -133,6 +133,7 @@ pub fn control(
     let n_txt = g.shape(txt)[1];
     let modulations = Modulations::record(g, p, blocks, inputs);
     let attended = Attended {
+        parts: &[],
         heads: blocks.heads(),
         table: positions::table(g, blocks, n_txt, &[Grid::first(size)]),
     };

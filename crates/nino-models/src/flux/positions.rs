@@ -35,24 +35,40 @@ impl Grid {
     }
 }
 
-/// The places of latents to look at, by their rows and columns: ComfyUI's `offset` method, which
-/// lets the shorter side grow.
-pub(super) fn beside(sizes: &[[usize; 2]]) -> Vec<Grid> {
+/// Where latents to look at are, by ComfyUI's names of the methods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Places {
+    /// All in a picture of their own, beside each other so that the shorter side grows.
+    #[default]
+    Offset,
+    /// Each in a picture of its own.
+    Index,
+    /// In the picture that is made, on from its lower right corner.
+    Uxo,
+}
+
+/// The places of latents to look at, by their rows and columns, beside a picture of `made` rows and
+/// columns of tokens.
+pub(super) fn beside(places: Places, made: [usize; 2], sizes: &[[usize; 2]]) -> Vec<Grid> {
     let (mut height, mut width) = (0, 0);
-    let grid = |&[h, w]: &[usize; 2]| {
-        let (y, x) = if h + height > w + width {
-            (0, width)
-        } else {
-            (height, 0)
+    let grid = |(i, &[h, w]): (usize, &[usize; 2])| {
+        let (picture, [y, x]) = match places {
+            Places::Offset if h + height > w + width => (1, [0, width]),
+            Places::Offset => (1, [height, 0]),
+            Places::Index => (i + 1, [0, 0]),
+            Places::Uxo => (0, [made[0] * PATCH + height, made[1] * PATCH + width]),
         };
-        (height, width) = (height.max(h + y), width.max(w + x));
+        (height, width) = match places {
+            Places::Offset => (height.max(h + y), width.max(w + x)),
+            Places::Index | Places::Uxo => (height + h, width + w),
+        };
         Grid {
-            picture: 1,
+            picture,
             start: [y.div_ceil(PATCH), x.div_ceil(PATCH)],
             size: [h.div_ceil(PATCH), w.div_ceil(PATCH)],
         }
     };
-    sizes.iter().map(grid).collect()
+    sizes.iter().enumerate().map(grid).collect()
 }
 
 /// `[n_txt + n_img, head/2, 2]` of cosine and sine, computed in f64.

@@ -2,7 +2,7 @@
 //! picture, with a layer beside each block whose output is added to the UNet's.
 //! Behaviour: <https://github.com/lllyasviel/ControlNet> `cldm.py`, whose names are canonical.
 
-use super::{Config, Inputs, embedding, way_down};
+use super::{Config, Inputs, embedding, union, way_down};
 use crate::control::{hint_layers, hint_widths};
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
@@ -15,6 +15,8 @@ pub struct ControlConfig {
     pub hint_channels: usize,
     /// Outputs of the convolutions that the picture goes through.
     pub hint_widths: Vec<usize>,
+    /// Kinds of pictures that a union model knows (xinsir's for SDXL); 0 where it is made for one.
+    pub modes: usize,
 }
 
 /// What is added to a UNet's values.
@@ -45,21 +47,28 @@ impl ControlConfig {
             unet: Config::blocks(find, 0)?,
             hint_channels: *first.get(1)?,
             hint_widths: hint_widths(find),
+            modes: find("task_embedding").map_or(0, |(shape, _)| shape[0]),
         })
     }
 }
 
 /// A picture of eight times the latent's sides, `[b, 8h, 8w, hint_channels]`, to what is added to a
-/// UNet that sees the same inputs.
+/// UNet that sees the same inputs. `mode` is the kind of picture that a union model is told.
 pub fn control(
     g: &mut Graph,
     p: &Params,
     c: &ControlConfig,
     inputs: Inputs,
     hint: Node,
+    mode: Option<usize>,
 ) -> Residuals {
-    let seen = hint_layers(g, p, &c.hint_widths, hint);
-    let emb = embedding(g, p, &c.unet, inputs);
+    let mode = mode.filter(|&mode| mode < c.modes);
+    let mut seen = hint_layers(g, p, &c.hint_widths, hint);
+    if let Some(mode) = mode {
+        seen = union::seen(g, p, c, seen, mode);
+    }
+    let told = (c.modes > 0).then(|| union::told(g, p, c, inputs.x, mode));
+    let emb = embedding(g, p, &c.unet, inputs, told);
     let (h, skips) = way_down(g, p, &c.unet, inputs, emb, Some(seen));
     let beside = |g: &mut Graph, name: &str, x: Node| {
         let width = g.shape(x).last_dim();

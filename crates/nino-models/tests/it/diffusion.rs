@@ -156,6 +156,8 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
             .takes_guidance()
             .then(|| get(&mut g, "in.guidance", DType::F32)),
         references: &[],
+        places: flux::Places::default(),
+        bias: None,
     };
     let out = flux::flux(&mut g, &golden.params(), c, nodes, &[]);
     g.output(out);

@@ -5,7 +5,7 @@ use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node};
 use nino_models::wan_transformer::{Config, Control, ImageEmbedding, Inputs, Vace, transformer};
-use nino_models::{Denoiser, Network, clip_vision, describe};
+use nino_models::{Denoiser, Network, clip_vision, describe, redux};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,6 +121,7 @@ fn wan_transformers() {
 fn vision(golden: &Golden, skip: usize) -> Recorded {
     let found = clip_vision::Config::detect(&golden.find("")).unwrap();
     let expected = clip_vision::Config {
+        tower: clip_vision::Tower::Clip,
         image: 12,
         patch: 4,
         width: 64,
@@ -193,6 +194,11 @@ fn built_in_wans_have_the_published_sizes() {
             Network::ClipVision(clip_vision::Config::clip_h()),
             630_763_520,
         ),
+        (
+            Network::ClipVision(clip_vision::Config::siglip()),
+            412_987_248,
+        ),
+        (Network::Redux(redux::Config::dev()), 64_503_808),
     ] {
         let tensors = describe::tensors(&network).unwrap();
         let n: usize = tensors

@@ -10,6 +10,10 @@ pub(super) enum Role {
     Alpha,
     Diff,
     DiffBias,
+    /// What the weight is replaced by.
+    Set,
+    /// The size that the weight grows to before it is changed.
+    Reshape,
     /// DoRA's length of each row or column.
     Magnitude,
     Hada(Factor),
@@ -43,9 +47,14 @@ const ENDS: &[(&str, Role)] = &[
     ("_lora.up.weight", Role::Up),
     (".lora_A", Role::Down),
     (".lora_B", Role::Up),
+    (".lora_B.bias", Role::DiffBias),
     (".alpha", Role::Alpha),
     (".diff", Role::Diff),
     (".diff_b", Role::DiffBias),
+    (".w_norm", Role::Diff),
+    (".b_norm", Role::DiffBias),
+    (".set_weight", Role::Set),
+    (".reshape_weight", Role::Reshape),
     (".hada_w1_a", Role::Hada(Factor::A(0))),
     (".hada_w1_b", Role::Hada(Factor::B(0))),
     (".hada_w2_a", Role::Hada(Factor::A(1))),
@@ -71,6 +80,12 @@ const ENDS: &[(&str, Role)] = &[
 
 /// The module and what the tensor is for it.
 pub(super) fn split(name: &str) -> Option<(&str, Role)> {
+    // Black Forest Labs' control LoRAs have norms whole, under the model's own names.
+    if let Some(module) = name.strip_suffix(".scale")
+        && module.ends_with("_norm")
+    {
+        return Some((module, Role::Set));
+    }
     ENDS.iter()
         .find_map(|&(end, role)| Some((name.strip_suffix(end)?, role)))
 }

@@ -51,6 +51,8 @@ pub struct LowRank {
     pub alpha: Option<f32>,
     /// `alpha / rank`, or 1 without alpha.
     pub scale: f32,
+    /// The size, `[out, in]`, that the weight grows to before, filled up with zeros.
+    pub reshape: Option<[usize; 2]>,
 }
 
 /// A matrix or kernel that may itself be a product. With a `core` `[i, j, k..]` the product is
@@ -82,6 +84,8 @@ pub enum Delta {
     Kronecker(Box<Pair>),
     /// The whole difference.
     Full(Entry),
+    /// The whole weight, whatever the strength.
+    Set(Entry),
 }
 
 #[derive(Clone, Debug)]

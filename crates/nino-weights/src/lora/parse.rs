@@ -15,7 +15,11 @@ struct Module<'a> {
     alpha: Option<&'a Entry>,
     diff: Option<&'a Entry>,
     diff_bias: Option<&'a Entry>,
+    set: Option<&'a Entry>,
+    reshape: Option<&'a Entry>,
     magnitude: Option<&'a Entry>,
+    /// Whether the weight grows to the sizes of `up` and `down`.
+    grows: bool,
     hada: [Pieces<'a>; 2],
     kron: [Pieces<'a>; 2],
 }
@@ -52,6 +56,8 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
             Role::Alpha => &mut module.alpha,
             Role::Diff => &mut module.diff,
             Role::DiffBias => &mut module.diff_bias,
+            Role::Set => &mut module.set,
+            Role::Reshape => &mut module.reshape,
             Role::Magnitude => &mut module.magnitude,
             Role::Hada(factor) => slot_of(&mut module.hada, factor),
             Role::Kron(factor) => slot_of(&mut module.kron, factor),
@@ -69,6 +75,7 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
     }
     let format = format.ok_or_else(|| fail(Problem::NotLora))?;
     let header_alpha = header_alpha(reader);
+    grow_as_control(&mut modules);
     let resolver = Resolver::new(modules.keys().copied());
     let mut updates = Vec::new();
     for (name, module) in &modules {
@@ -154,6 +161,7 @@ fn deltas(
                 rank,
                 alpha,
                 scale,
+                reshape: reshape(module),
             };
             deltas.push(("weight", Delta::LowRank(Box::new(low_rank))));
         }
@@ -181,10 +189,29 @@ fn deltas(
     }
     deltas.extend(module.diff.map(|e| ("weight", Delta::Full(e.clone()))));
     deltas.extend(module.diff_bias.map(|e| ("bias", Delta::Full(e.clone()))));
+    deltas.extend(module.set.map(|e| ("weight", Delta::Set(e.clone()))));
     if deltas.is_empty() {
         return Err(half("matrices"));
     }
     Ok(deltas)
+}
+
+/// Black Forest Labs' control LoRAs for Flux say nothing of it, but their first layer sees a picture
+/// beside the latent: its own sizes are what the model's layer grows to.
+fn grow_as_control(modules: &mut BTreeMap<&str, Module<'_>>) {
+    let is_control = modules
+        .get("single_blocks.0.norm.key_norm")
+        .is_some_and(|module| module.set.is_some());
+    if let Some(module) = modules.get_mut("img_in").filter(|_| is_control) {
+        module.grows = true;
+    }
+}
+
+/// The size that a module's weight grows to. Files that say it repeat what the matrices multiply to.
+fn reshape(module: &Module<'_>) -> Option<[usize; 2]> {
+    let grows = module.grows || module.reshape.is_some();
+    let (up, down) = (module.up.filter(|_| grows)?, module.down?);
+    Some([*up.shape.first()?, *down.shape.get(1)?])
 }
 
 /// Both factors and their ranks, `None` where the module has neither; else what is missing.

@@ -76,6 +76,7 @@ const WORDS: &[&str] = &[
     "input_blocks",
     "k_img",
     "k_proj",
+    "key_norm",
     "label_emb",
     "layer_norm1",
     "layer_norm2",
@@ -95,6 +96,7 @@ const WORDS: &[&str] = &[
     "proj_mlp",
     "proj_out",
     "q_proj",
+    "query_norm",
     "self_attn",
     "single_blocks",
     "single_transformer_blocks",
@@ -219,6 +221,11 @@ impl Resolver {
         kind: &str,
     ) -> Option<(LoraPart, String, Option<Rows>)> {
         let (part, path) = locate(module);
+        // Flux's norms of queries and keys have scales.
+        let kind = match kind {
+            "weight" if path.ends_with("query_norm") || path.ends_with("key_norm") => "scale",
+            kind => kind,
+        };
         let name = format!("{path}.{kind}");
         if part != LoraPart::Diffusion {
             return known_text(&path).then_some((part, name, None));

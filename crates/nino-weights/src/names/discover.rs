@@ -143,6 +143,7 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ),
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
+    ("redux_down.weight", Net::Redux, Dialect::Original),
     ("body.0.rdb1.conv1.weight", Net::Rrdb, Dialect::Original),
     ("RRDB_trunk.0.RDB1.conv1.weight", Net::Rrdb, Dialect::Esrgan),
     (

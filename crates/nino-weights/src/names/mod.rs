@@ -46,6 +46,8 @@ pub enum Net {
     ClipVision,
     /// The half of Qwen2.5-VL that sees.
     QwenVision,
+    /// What makes a prompt's tokens of a picture.
+    Redux,
     T5,
     /// A language model whose hidden states condition pictures.
     Llm,

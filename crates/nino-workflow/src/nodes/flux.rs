@@ -4,11 +4,11 @@ use super::image::centered;
 use super::lanczos;
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{MAX_SIDE, float, int, link, optional, out, prompt};
+use crate::node::table::{MAX_SIDE, combo, float, int, link, optional, out, prompt};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{Conditioning, Image, ModelSampling, encode_texts, flux_mu};
+use nino_engine::{Conditioning, Image, ModelSampling, ReferencePlaces, encode_texts, flux_mu};
 use std::sync::Arc;
 
 const CONDITIONING: &str = "model/conditioning/flux";
@@ -42,6 +42,33 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Conditioning)],
         is_output: false,
         run: guidance,
+    },
+    NodeDef {
+        class: "FluxDisableGuidance",
+        display_name: "FluxDisableGuidance",
+        category: CONDITIONING,
+        inputs: &[link("conditioning", Socket::Conditioning)],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: |call| {
+            let prompts = call.prompts("conditioning")?;
+            let told = prompts.iter().map(Conditioning::without_guidance);
+            Ok(vec![Value::from(told.collect::<Vec<_>>())])
+        },
+    },
+    NodeDef {
+        class: "FluxKontextMultiReferenceLatentMethod",
+        display_name: "Edit Model Reference Method",
+        category: CONDITIONING,
+        inputs: &[
+            link("conditioning", Socket::Conditioning),
+            combo("reference_latents_method", || {
+                vec![OFFSET, INDEX, UXO, TIMESTEP_ZERO]
+            }),
+        ],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: places,
     },
     NodeDef {
         class: "ReferenceLatent",
@@ -102,6 +129,32 @@ fn guidance(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let prompts = call.prompts("conditioning")?;
     let told = prompts.iter().map(|p| p.with_guidance(Some(guidance)));
     Ok(vec![Value::from(told.collect::<Vec<_>>())])
+}
+
+const OFFSET: &str = "offset";
+const INDEX: &str = "index";
+const UXO: &str = "uxo/uno";
+const TIMESTEP_ZERO: &str = "index_timestep_zero";
+
+/// Where Flux.1 has the latents that it looks at.
+fn places(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let places = match &*call.text("reference_latents_method")? {
+        INDEX => ReferencePlaces::Index,
+        UXO => ReferencePlaces::Uxo,
+        TIMESTEP_ZERO => {
+            return Err(NodeError::Input(format!(
+                "{TIMESTEP_ZERO} needs a noise level of its own for every token, which no model \
+                 here has; {INDEX} has the same places"
+            )));
+        }
+        _ => ReferencePlaces::Offset,
+    };
+    let prompts = call.prompts("conditioning")?;
+    let placed = prompts.iter().map(|p| Conditioning {
+        places: Some(places),
+        ..p.clone()
+    });
+    Ok(vec![Value::from(placed.collect::<Vec<_>>())])
 }
 
 /// One more latent for Kontext to look at, beside those that the prompts have.

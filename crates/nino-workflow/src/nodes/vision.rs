@@ -1,13 +1,15 @@
-//! Pictures as CLIP sees them.
+//! Pictures as CLIP and SigLIP see them, and as the style of a prompt.
 
 use crate::NodeError;
 use crate::host::Folder;
 use crate::node::NodeDef;
-use crate::node::table::{combo, file, link, out};
+use crate::node::table::{combo, file, float, link, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{ImageEncoder, Square, encode_for_clip};
+use nino_engine::{
+    ImageEncoder, ImageStates, Square, StyleModel, StyleStrength, encode_for_clip, style_tokens,
+};
 use std::sync::Arc;
 
 pub(super) static NODES: &[NodeDef] = &[
@@ -36,6 +38,33 @@ pub(super) static NODES: &[NodeDef] = &[
         is_output: false,
         run: encode,
     },
+    NodeDef {
+        class: "StyleModelLoader",
+        display_name: "Load Style Model",
+        category: "model/loaders",
+        inputs: &[file("style_model_name", Folder::StyleModels)],
+        outputs: &[out(Socket::StyleModel)],
+        is_output: false,
+        run: |call| {
+            let model = StyleModel::open(&call.file("style_model_name")?)?;
+            Ok(vec![Value::StyleModel(Arc::new(model))])
+        },
+    },
+    NodeDef {
+        class: "StyleModelApply",
+        display_name: "Apply Style Model",
+        category: "model/conditioning",
+        inputs: &[
+            link("conditioning", Socket::Conditioning),
+            link("style_model", Socket::StyleModel),
+            link("clip_vision_output", Socket::ClipVisionOutput),
+            float("strength", 1.0, (0.0, 10.0), 0.001),
+            combo("strength_type", || vec!["multiply", "attn_bias"]),
+        ],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: style,
+    },
 ];
 
 fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
@@ -44,9 +73,37 @@ fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         "none" => Square::Stretch,
         _ => Square::Cut,
     };
-    let image = images
-        .first()
-        .ok_or_else(|| NodeError::Input("its batch has no picture".to_owned()))?;
-    let states = encode_for_clip(call.store, &encoder, image, square, &mut call.control)?;
+    let mut states: Option<ImageStates> = None;
+    // Video models look at one picture, style models at all of them.
+    let many = if encoder.is_for_styles() {
+        images.len()
+    } else {
+        1
+    };
+    for image in images.iter().take(many) {
+        let more = encode_for_clip(call.store, &encoder, image, square, &mut call.control)?;
+        match &mut states {
+            None => states = Some(more),
+            Some(states) => states.values.extend(more.values),
+        }
+    }
+    let states = states.ok_or_else(|| NodeError::Input("its batch has no picture".to_owned()))?;
     Ok(vec![Value::ClipVisionOutput(Arc::new(states))])
+}
+
+/// The prompts with the style of a picture behind them.
+fn style(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let (model, states) = (
+        call.style_model("style_model")?,
+        call.clip_states("clip_vision_output")?,
+    );
+    let strength = call.float("strength")? as f32;
+    let strength = match &*call.text("strength_type")? {
+        "attn_bias" => StyleStrength::Heed(strength),
+        _ => StyleStrength::Multiply(strength),
+    };
+    let tokens = style_tokens(call.store, &model, &states, &mut call.control)?;
+    let prompts = call.prompts("conditioning")?;
+    let styled = prompts.iter().map(|p| p.with_style(&tokens, strength));
+    Ok(vec![Value::from(styled.collect::<Result<Vec<_>, _>>()?)])
 }

@@ -8,7 +8,7 @@ use crate::types::Socket;
 use crate::value::{Clip, Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
     Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
-    Latent, Mask, Reached, Store, TextEncoders, UpscaleModel, VaeFile,
+    Latent, Mask, Reached, Store, StyleModel, TextEncoders, UpscaleModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -166,6 +166,13 @@ impl Call<'_, '_> {
     pub(crate) fn clip_states(&self, input: &'static str) -> Result<Arc<ImageStates>, NodeError> {
         self.typed(input, Socket::ClipVisionOutput, |v| match v {
             Value::ClipVisionOutput(states) => Some(states),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn style_model(&self, input: &'static str) -> Result<Arc<StyleModel>, NodeError> {
+        self.typed(input, Socket::StyleModel, |v| match v {
+            Value::StyleModel(model) => Some(model),
             _ => None,
         })
     }

@@ -21,6 +21,30 @@ pub(crate) struct ControlArgs {
     pub(crate) control_mode: Option<String>,
 }
 
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Style")]
+pub(crate) struct StyleArgs {
+    /// Style model (Flux Redux) with a picture and its strength: FILE:IMAGE or FILE:IMAGE:0.8; may
+    /// be repeated
+    #[arg(long, value_name = "FILE:IMAGE[:N]")]
+    pub(crate) style: Vec<ControlArg>,
+    /// What the strength of --style does
+    #[arg(long, value_name = "HOW", requires = "style", value_enum,
+          default_value_t = StyleTypeArg::Multiply)]
+    pub(crate) style_type: StyleTypeArg,
+    /// Image encoder that the style model looks through [default: SigLIP, by its usual names]
+    #[arg(long, value_name = "FILE", requires = "style")]
+    pub(crate) clip_vision: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StyleTypeArg {
+    /// The style's tokens are multiplied by it
+    Multiply,
+    /// The model heeds the style so many times as much
+    AttnBias,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreprocessArg {
     /// Edges, as ComfyUI's Canny with its usual thresholds

@@ -194,6 +194,9 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         image_tokens: 0,
         controls: 0,
         steering: Vec::new(),
+        biased: Vec::new(),
+        unguided: false,
+        places: None,
     }
 }
 
@@ -259,6 +262,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             | nino_models::Network::Llm(_)
             | nino_models::Network::ClipVision(_)
             | nino_models::Network::ControlNet(_)
+            | nino_models::Network::Redux(_)
             | nino_models::Network::Upscaler(_)
             | nino_models::Network::Vae(_) => continue,
         };

@@ -173,6 +173,7 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
         Folder::Loras => &[ModelKind::Lora],
         Folder::ControlNets => &[ModelKind::ControlNet],
         Folder::ClipVision => &[ModelKind::ClipVision],
+        Folder::StyleModels => &[ModelKind::StyleModel],
         Folder::UpscaleModels => &[ModelKind::UpscaleModel],
     };
     model::file_of(kinds, Path::new(name), env).map_err(HostError::new)

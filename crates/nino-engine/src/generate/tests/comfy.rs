@@ -91,6 +91,11 @@ impl Case {
         control(|c| encode_prompts(&self.store, &self.model, request, c))
     }
 
+    /// The prompts as the text encoders of another model give them.
+    pub(super) fn text_of(&self, model: &Checkpoint, request: &GenerateRequest) -> Prompts {
+        control(|c| encode_prompts(&self.store, model, request, c)).0
+    }
+
     /// Two cases at a time: a prompt each for the positive and the negative.
     pub(super) fn check_text(&self, cases: [(&str, &str); 2], skip: Option<usize>) {
         let mut request = self.request(cases[0].1);

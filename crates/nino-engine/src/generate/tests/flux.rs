@@ -4,8 +4,8 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::{GenerateRequest, encode_prompts};
 use crate::tests::made;
 use crate::{
-    Conditioning, Family, Latent, LatentSize, Mask, ModelSampling, Noise, SampleRequest, Seen,
-    Store, sample, sigmas,
+    Conditioning, DiffusionModel, Family, Latent, LatentSize, Mask, ModelSampling, Noise,
+    SampleRequest, Seen, Store, sample, sigmas,
 };
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice};
@@ -149,7 +149,10 @@ fn check_seen(case: &Case, paints: bool) {
         } else {
             &shown
         };
-        case.close(&key, &sampled(case, &request, prompt));
+        case.close(
+            &key,
+            &sampled(case, &case.model.diffusion, &request, prompt),
+        );
         checked += 1;
     }
     assert_eq!(checked, 5);
@@ -173,7 +176,10 @@ fn check_references(case: &Case) {
         let reference = Arc::new(latent(&planes, height, width));
         prompts.positive = prompts.positive.with_reference(reference);
         let key = format!("references/{}", i + 1);
-        case.close(&key, &sampled(case, &request, &prompts.positive));
+        case.close(
+            &key,
+            &sampled(case, &case.model.diffusion, &request, &prompts.positive),
+        );
     }
 }
 
@@ -245,8 +251,12 @@ fn gpu_flux_is_near_the_cpu() {
 }
 
 /// The latent that one prompt gives, which may have a picture to see.
-fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec<f32> {
-    let model = &case.model.diffusion;
+pub(super) fn sampled(
+    case: &Case,
+    model: &DiffusionModel,
+    request: &GenerateRequest,
+    prompt: &Conditioning,
+) -> Vec<f32> {
     let levels = sigmas(
         model,
         request.sampler,
@@ -280,7 +290,7 @@ fn sampled(case: &Case, request: &GenerateRequest, prompt: &Conditioning) -> Vec
 }
 
 /// Planes of 16 channels as a latent in the VAE's units.
-fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
+pub(super) fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
     let (channels, pixels) = (16, height * width);
     let at = |i: usize| planes[i % channels * pixels + i / channels];
     Latent {

@@ -31,7 +31,26 @@ pub(super) fn fits(update: &Update, shape: &[usize]) -> bool {
             Delta::Hadamard(pair) => pair.factors.iter().all(|f| factor_len(f) == len),
             Delta::Kronecker(pair) => pair.factors.iter().map(factor_len).product::<usize>() == len,
             Delta::Full(entry) => update.rows.is_some() || entry.n_values() == len,
+            Delta::Set(entry) => update.rows.is_none() && entry.n_values() == len,
         }
+}
+
+/// The size that a weight grows to before it is updated.
+pub(super) fn grown(update: &Update) -> Option<[usize; 2]> {
+    match &update.delta {
+        Delta::LowRank(low) => low.reshape,
+        _ => None,
+    }
+}
+
+/// A matrix `[rows, columns]` filled up with zeros.
+pub(super) fn grow(values: &[f32], [_, columns]: [usize; 2], to: [usize; 2]) -> Vec<f32> {
+    let mut out = vec![0.0; to[0] * to[1]];
+    let rows = values.chunks_exact(columns.max(1));
+    for (from, to) in rows.zip(out.chunks_exact_mut(to[1].max(1))) {
+        to[..columns].copy_from_slice(from);
+    }
+    out
 }
 
 fn low_rank_columns(low: &LowRank) -> usize {
@@ -113,6 +132,10 @@ impl Deltas {
         let start = first_row(update.rows, piece[0], shape[0]) * columns;
         let delta = to_graph(delta, piece);
         let weight = &mut weight[start..start + delta.len()];
+        if matches!(update.delta, Delta::Set(_)) {
+            weight.copy_from_slice(&delta);
+            return Ok(());
+        }
         match &update.magnitude {
             None => {
                 let factor = strength * scale;
@@ -181,7 +204,7 @@ impl Deltas {
                 let rows = pair.factors.each_ref().map(factor_rows);
                 Ok((kronecker(&a, rows[0], &b, rows[1]), pair.scale))
             }
-            Delta::Full(entry) => Ok((tensor(reader, entry)?, 1.0)),
+            Delta::Full(entry) | Delta::Set(entry) => Ok((tensor(reader, entry)?, 1.0)),
         }
     }
 
