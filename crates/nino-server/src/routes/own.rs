@@ -123,7 +123,7 @@ async fn model(
             // Clips; from a picture where it has channels for one, or frames with own times.
             "video": wants.frames,
             "from_picture": wants.frames && (wants.extra > 0 || wants.frame_times),
-            "references": matches!(family, Family::Flux | Family::Klein),
+            "references": matches!(family, Family::Flux | Family::Klein | Family::Flux2 | Family::QwenImage),
             "side": model.latent_format().map_or(8, |format| format.scale_down),
             "guidance": defaults.guidance,
             "steps": defaults.steps,

@@ -22,7 +22,7 @@ fn add(
     parts: &[(LoraPart, &Index)],
     model: &str,
 ) -> Result<Applied, EngineError> {
-    let (fitted, applied) = Fitted::read(spec, parts, model)?;
+    let (fitted, applied) = Fitted::read(spec, parts, Some(&*loras), model)?;
     *loras = loras.with(&fitted);
     Ok(applied)
 }
