@@ -50,6 +50,7 @@ CLIP_L = {"num_hidden_layers": 3, "intermediate_size": 256}
 FLUX = {"clip_l_model_config": CLIP_L, "t5xxl_model_config": T5}
 WAN = {"_model_config": T5 | {"vocab_size": 512}, "umt5xxl_model_config": T5 | {"vocab_size": 512}}
 NET = "model.diffusion_model."
+CACHE = {"lru": 0, "ram": 16.0, "ram_inactive": 16.0}
 
 
 def model(name, prefix=""):
@@ -160,7 +161,7 @@ def run(graph):
     prompt = {id: {"class_type": class_, "inputs": inputs} for id, (class_, inputs) in graph.items()}
     valid = asyncio.run(execution.validate_prompt("id", prompt, None))
     assert valid[0], valid
-    executor = execution.PromptExecutor(SERVER, execution.CacheType.CLASSIC, {"ram": 16.0, "lru": 0})
+    executor = execution.PromptExecutor(SERVER, execution.CacheType.CLASSIC, CACHE)
     executor.execute(prompt, "id", {}, valid[2])
     assert executor.success, executor.status_messages[-1]
     outputs = executor.history_result["outputs"]
