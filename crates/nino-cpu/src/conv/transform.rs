@@ -102,21 +102,71 @@ unsafe fn input_impl<S: Simd>(
 }
 
 dispatch! {
-    /// Transforms filters `[9][n][PANEL]`, with taps `tap` floats apart, to 36 pieces of
+    /// Transforms filters `[9][n][PANEL]`, with taps `tap` values apart, to 36 pieces of
     /// `[n][PANEL]` that are `point` floats apart.
-    pub(crate) fn filter(src: *const f32, tap: usize, n: usize, dst: *mut f32, point: usize) = filter_impl
+    pub(crate) fn filter(src: *const f32, tap: usize, n: usize, dst: *mut f32, point: usize) = filter_f32
+}
+dispatch! {
+    /// As [`filter`], from f16.
+    pub(crate) fn filter_from_f16(src: *const u16, tap: usize, n: usize, dst: *mut f32, point: usize) = filter_f16
+}
+dispatch! {
+    /// As [`filter`], from bf16.
+    pub(crate) fn filter_from_bf16(src: *const u16, tap: usize, n: usize, dst: *mut f32, point: usize) = filter_bf16
 }
 
+/// How filters are stored.
+trait Stored {
+    type Value;
+    unsafe fn load<S: Simd>(p: *const Self::Value) -> S::V;
+}
+
+macro_rules! stored {
+    ($name:ident, $value:ty, $load:ident, $filter:ident) => {
+        struct $name;
+
+        impl Stored for $name {
+            type Value = $value;
+
+            #[inline(always)]
+            unsafe fn load<S: Simd>(p: *const $value) -> S::V {
+                S::$load(p)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn $filter<S: Simd>(
+            src: *const $value,
+            tap: usize,
+            n: usize,
+            dst: *mut f32,
+            point: usize,
+        ) {
+            filter_impl::<S, $name>(src, tap, n, dst, point);
+        }
+    };
+}
+
+stored! { F32, f32, load, filter_f32 }
+stored! { F16, u16, load_f16, filter_f16 }
+stored! { Bf16, u16, load_bf16, filter_bf16 }
+
 #[inline(always)]
-unsafe fn filter_impl<S: Simd>(src: *const f32, tap: usize, n: usize, dst: *mut f32, point: usize) {
+unsafe fn filter_impl<S: Simd, F: Stored>(
+    src: *const F::Value,
+    tap: usize,
+    n: usize,
+    dst: *mut f32,
+    point: usize,
+) {
     let mut i = 0;
     while i < n * PANEL {
         let mut half = [[S::zero(); 3]; 6];
         for x in 0..3 {
             let column = [
-                S::load(src.add(x * tap + i)),
-                S::load(src.add((3 + x) * tap + i)),
-                S::load(src.add((6 + x) * tap + i)),
+                F::load::<S>(src.add(x * tap + i)),
+                F::load::<S>(src.add((3 + x) * tap + i)),
+                F::load::<S>(src.add((6 + x) * tap + i)),
             ];
             let column = filter_1d::<S>(column);
             for y in 0..6 {

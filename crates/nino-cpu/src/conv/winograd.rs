@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use nino_dtype::DType;
+
 use super::region::Frame;
 use super::transform::{self, IN, OUT, POINTS};
 use super::{Conv, Geometry};
@@ -40,8 +42,8 @@ struct Cut {
 
 /// The times of transforming a tile and the filters of a panel, where that of multiplying a tile
 /// with a panel is 1.
-const TRANSFORM_TILE: f64 = 0.35;
-const TRANSFORM_FILTERS: f64 = 1.3;
+const TRANSFORM_TILE: f64 = 0.25;
+const TRANSFORM_FILTERS: f64 = 8.0;
 
 /// How a step is cut into tasks: blocks of tiles down and across, and ranges of panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,18 +271,24 @@ impl Piece {
         column: usize,
         buffers: &Buffers,
     ) {
-        let w = conv.weights;
-        let filters = w.panel(team.level, panel, c0, n, buffers.pack);
+        let (w, level) = (conv.weights, team.level);
         let tap = n * PANEL;
         let point = tap + SKEW;
-        transform::filter(
-            team.level,
-            filters.add(dt * 9 * tap),
-            tap,
-            n,
-            buffers.filters,
-            point,
-        );
+        let (first, to) = (dt * 9 * tap, buffers.filters);
+        match (w.stored_panel(panel, c0), w.dtype) {
+            (Some(stored), DType::F16) => {
+                let stored = stored.cast::<u16>().add(first);
+                transform::filter_from_f16(level, stored, tap, n, to, point);
+            }
+            (Some(stored), DType::BF16) => {
+                let stored = stored.cast::<u16>().add(first);
+                transform::filter_from_bf16(level, stored, tap, n, to, point);
+            }
+            _ => {
+                let decoded = w.panel(level, panel, c0, n, buffers.pack).add(first);
+                transform::filter(level, decoded, tap, n, to, point);
+            }
+        }
         for p in 0..POINTS {
             let block = Block {
                 slot: Slot::F32,
@@ -295,7 +303,7 @@ impl Piece {
                 cols: w.cols(panel),
                 accumulate: dt > 0 || c0 > 0,
             };
-            micro::block(team.level, &block);
+            micro::block(level, &block);
         }
     }
 

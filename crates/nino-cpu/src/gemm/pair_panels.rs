@@ -66,7 +66,7 @@ impl Packed {
     }
 
     /// Gives where a panel begins from channel `c0` on, if it is stored in values of 16 or 32 bits.
-    unsafe fn stored_panel(&self, p: usize, c0: usize) -> Option<*const u8> {
+    pub(crate) unsafe fn stored_panel(&self, p: usize, c0: usize) -> Option<*const u8> {
         let plain = matches!(self.dtype, DType::F32 | DType::F16 | DType::BF16);
         (plain && self.layout == PackedLayout::Panels).then(|| self.panel_at(p, c0))
     }
