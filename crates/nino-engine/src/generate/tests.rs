@@ -3,7 +3,9 @@
 pub(crate) mod comfy;
 mod control;
 mod flux;
+mod flux2;
 mod image;
 mod klein;
 mod promised;
+mod qwen_image;
 mod z_image;

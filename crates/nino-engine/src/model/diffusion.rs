@@ -199,6 +199,17 @@ impl DiffusionModel {
         }
     }
 
+    /// The same model, told that latents to look at have no noise, where it can be told. ComfyUI's
+    /// `FluxKontextMultiReferenceLatentMethod` with `index_timestep_zero`.
+    #[must_use]
+    pub fn with_clean_references(&self) -> DiffusionModel {
+        let mut model = self.clone();
+        if let Denoiser::QwenImage(config) = &mut model.net {
+            config.clean_references = true;
+        }
+        model
+    }
+
     /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
     /// first Qwen-Image-Edit was not.
     pub fn numbers_pictures(&self) -> bool {
