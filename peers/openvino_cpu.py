@@ -1,69 +1,83 @@
-"""Times OpenVINO and `nino` on one CPU by turns: a step of SD 1.5, a decode, layers of T5-XXL.
+"""Times OpenVINO, PyTorch and `nino` on one CPU by turns: a step of SD 1.5, a decode, T5-XXL.
 
-    python peers/openvino_cpu.py sd15 vae t5 --nino target/release/nino [--threads 2] [--rounds 3]
-Each round runs OpenVINO in bf16 and f32, then `nino bench` in bf16 and f32 and with Q8_0 weights;
-the table has the best and the median of all runs. Weights are random: the speed of a dense network
-does not depend on their values.
+    python peers/openvino_cpu.py make FOLDER sd15 vae t5
+    python peers/openvino_cpu.py run FOLDER sd15 --nino target/release/nino --rounds 2
+    python peers/openvino_cpu.py table FOLDER
+
+`make` converts the networks, `run` adds rounds to FOLDER/times.jsonl, and `table` prints all of
+them. In a round each program runs once, in a process of its own, with one untimed run and then
+--runs timed ones; memory is the most that the process held, the interpreter included. Weights are
+random: the speed of a dense network does not depend on their values.
 Needs openvino 2026.4, torch 2.11, diffusers 0.42 and transformers 5.17.
 """
 
 import argparse
-import gc
+import collections
 import json
 import pathlib
+import resource
 import statistics
 import subprocess
-import tempfile
+import sys
 import time
-
-import openvino
-import torch
 
 T5_LAYERS = 4
 
+# The bench's verb and row for each network, and the weights that rows differ in.
+NINO = {
+    "sd15": ("generate", "unet sd15 512x512 batch 2 ", ["f16", "q8_0"]),
+    "vae": ("decode", "image 512x512", [None]),
+    "t5": (
+        "generate",
+        f"text t5-xxl {T5_LAYERS} layers 256 tokens, device's activations, ",
+        ["f16", "q8_0"],
+    ),
+}
+OTHERS = ["openvino bf16", "openvino f32", "pytorch bf16", "pytorch f32"]
 
-def made(make):
-    """A module in f32 with random weights."""
+
+def made(make, dtype):
+    """A module with random weights."""
+    import torch
+
     with torch.device("meta"):
-        module = make()
-    module = module.to_empty(device="cpu").float().eval()
+        module = make().to(dtype)
+    module = module.to_empty(device="cpu").eval()
     for tensor in [*module.parameters(), *module.buffers()]:
         if tensor.is_floating_point():
-            torch.nn.init.normal_(tensor, std=0.02)
+            tensor.data.uniform_(-0.03, 0.03)
     return module
 
 
-def sd15():
+def sd15(dtype):
+    import torch
     from diffusers import UNet2DConditionModel
 
     config = {"sample_size": 64, "cross_attention_dim": 768}
-    module = made(lambda: UNet2DConditionModel(**config))
     inputs = {
         "sample": torch.randn(2, 4, 64, 64),
         "timestep": torch.tensor(500.0),
         "encoder_hidden_states": torch.randn(2, 77, 768),
     }
-    rows = ["generate", "unet sd15 512x512 batch 2 "]
-    return module, inputs, rows, ["f16", "q8_0"]
+    return made(lambda: UNet2DConditionModel(**config), dtype), inputs
 
 
-def vae():
+def vae(dtype):
+    import torch
     from diffusers.models.autoencoders.vae import Decoder
 
-    module = made(
-        lambda: Decoder(
-            in_channels=4,
-            out_channels=3,
-            up_block_types=("UpDecoderBlock2D",) * 4,
-            block_out_channels=(128, 256, 512, 512),
-            layers_per_block=2,
-        )
-    )
-    inputs = {"sample": torch.randn(1, 4, 64, 64)}
-    return module, inputs, ["decode", "image 512x512"], [None]
+    config = {
+        "in_channels": 4,
+        "out_channels": 3,
+        "up_block_types": ("UpDecoderBlock2D",) * 4,
+        "block_out_channels": (128, 256, 512, 512),
+        "layers_per_block": 2,
+    }
+    return made(lambda: Decoder(**config), dtype), {"sample": torch.randn(1, 4, 64, 64)}
 
 
-def t5(tokens=256):
+def t5(dtype):
+    import torch
     from transformers import T5Config, T5EncoderModel
 
     config = T5Config(
@@ -75,101 +89,165 @@ def t5(tokens=256):
         num_heads=64,
         feed_forward_proj="gated-gelu",
     )
-    module = made(lambda: T5EncoderModel(config))
-    inputs = {"input_ids": torch.randint(0, 32000, (1, tokens))}
-    name = f"text t5-xxl {T5_LAYERS} layers {tokens} tokens, device's activations, "
-    return module, inputs, ["generate", name], ["f16", "q8_0"]
+    ids = torch.randint(0, 32000, (1, 256))
+    return made(lambda: T5EncoderModel(config), dtype), {"input_ids": ids}
 
 
-ROWS = {"sd15": sd15, "vae": vae, "t5": t5}
+NETWORKS = {"sd15": sd15, "vae": vae, "t5": t5}
 
 
-def small(tensor):
-    """The same for a small picture, which is enough to trace a network."""
-    return tensor[..., :16, :16] if tensor.dim() == 4 else tensor
+def convert(row, folder):
+    """Writes a network as OpenVINO reads it, with weights in f16."""
+    import openvino
+    import torch
 
+    def small(tensor):
+        # A small picture is enough to trace a network.
+        return tensor[..., :16, :16] if tensor.dim() == 4 else tensor
 
-def converted(module, inputs, folder):
-    """Writes the network as OpenVINO reads it, weights in f16."""
+    module, inputs = NETWORKS[row](torch.float32)
     example = {name: small(tensor) for name, tensor in inputs.items()}
     with torch.no_grad():
         model = openvino.convert_model(module, example_input=example)
     shapes = [list(tensor.shape) for tensor in inputs.values()]
     model.reshape(dict(zip(model.inputs, shapes)))
-    path = pathlib.Path(folder) / "model.xml"
-    openvino.save_model(model, path, compress_to_fp16=True)
-    return path
+    openvino.save_model(model, folder / f"{row}.xml", compress_to_fp16=True)
 
 
-def compiled(path, precision, threads):
+def openvino_call(row, precision, folder, threads):
+    import numpy
+    import openvino
+
     config = {
         "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }
-    return openvino.Core().compile_model(path, "CPU", config)
+    network = openvino.Core().compile_model(folder / f"{row}.xml", "CPU", config)
+    random = numpy.random.default_rng(1)
+
+    def made_up(port):
+        if port.element_type.is_real():
+            return random.standard_normal(list(port.shape), dtype=numpy.float32)
+        return random.integers(0, 32000, list(port.shape))
+
+    inputs = [made_up(port) for port in network.inputs]
+    return lambda: network(inputs)
 
 
-def openvino_times(network, inputs, runs):
+def pytorch_call(row, precision, threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[precision]
+    module, inputs = NETWORKS[row](dtype)
+    module = module.to(memory_format=torch.channels_last) if row != "t5" else module
+    inputs = {k: v.to(dtype) if v.is_floating_point() else v for k, v in inputs.items()}
+
+    def call():
+        with torch.inference_mode():
+            module(**inputs)
+
+    return call
+
+
+def child(args):
+    """Times one program in this process and prints what was found as JSON."""
+    program, precision = args.what.split()
+    if program == "openvino":
+        call = openvino_call(args.row, precision, args.folder, args.threads)
+    else:
+        call = pytorch_call(args.row, precision, args.threads)
     times = []
-    for _ in range(runs + 1):
+    for _ in range(args.runs + 1):
         start = time.perf_counter()
-        network(inputs)
+        call()
         times.append((time.perf_counter() - start) * 1e3)
-    return times[1:]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"times": times[1:], "peak": peak}))
 
 
-def nino_times(nino, row, weights, precision, threads, runs):
-    verb, name = row
-    command = [nino, "bench", verb, "--device", "cpu", "--json", "--precision", precision]
-    command += ["--filter", name + (weights or ""), "--runs", str(runs), "--threads", str(threads)]
+def other(what, row, args):
+    command = [sys.executable, __file__, "child", str(args.folder), row, "--what", what]
+    command += ["--runs", str(args.runs), "--threads", str(args.threads)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def nino(precision, weights, row, args):
+    verb, name, _ = NINO[row]
+    command = [args.nino, "bench", verb, "--device", "cpu", "--json", "--precision", precision]
+    command += ["--filter", name + (weights or ""), "--runs", str(args.runs)]
+    command += ["--threads", str(args.threads)]
     if verb == "decode":
         command.append("--no-quality")
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     first = json.loads(done.stdout)["rows"][0]
-    return [first["fastest_ms"], first["median_ms"]]
+    return {"times": first["times_ms"], "peak": first["resident_peak_bytes"]}
 
 
-def measure(row, args):
-    with tempfile.TemporaryDirectory() as folder:
-        module, inputs, name, weights = ROWS[row]()
-        path = converted(module, inputs, folder)
-        del module
-        gc.collect()
-        arrays = [tensor.numpy() for tensor in inputs.values()]
-        times = {}
-        for _ in range(args.rounds):
-            for precision in ["bf16", "f32"]:
-                network = compiled(path, precision, args.threads)
-                found = openvino_times(network, arrays, args.runs)
-                times.setdefault(f"openvino {precision}", []).extend(found)
-                del network
-                gc.collect()
-            for precision in ["bf16", "fp32"] if args.nino else []:
-                for held in weights:
-                    found = nino_times(args.nino, name, held, precision, args.threads, args.runs)
-                    key = f"nino {precision}" + (f", weights {held}" if held else "")
-                    times.setdefault(key, []).extend(found)
-    base = min(times["openvino bf16"])
-    for key, found in times.items():
+def round_of(row, args):
+    """Gives a name and a call for each program of a round."""
+    for what in [w for w in OTHERS if w.split()[0] not in args.without]:
+        yield what, lambda what=what: other(what, row, args)
+    for precision in ["bf16", "fp32"] if args.nino else []:
+        for held in NINO[row][2]:
+            name = f"nino {precision}" + (f", weights {held}" if held else "")
+            yield name, lambda p=precision, h=held: nino(p, h, row, args)
+
+
+def run(args):
+    for _ in range(args.rounds):
+        for name, call in round_of(args.row, args):
+            found = {"row": args.row, "what": name, **call()}
+            print(name, *(f"{t:.0f}" for t in found["times"]), flush=True)
+            with open(args.folder / "times.jsonl", "a") as log:
+                log.write(json.dumps(found) + "\n")
+
+
+def table(args):
+    found = collections.defaultdict(lambda: ([], []))
+    for line in open(args.folder / "times.jsonl"):
+        entry = json.loads(line)
+        times, peaks = found[entry["row"], entry["what"]]
+        times.extend(entry["times"])
+        peaks.append(entry["peak"])
+    print("| network | program | n | median ms [range] | of OpenVINO bf16 | memory |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for (row, what), (times, peaks) in found.items():
+        base = statistics.median(found[row, "openvino bf16"][0])
+        median = statistics.median(times)
         print(
-            f"{row} {key}: best {min(found):.0f} ms, median {statistics.median(found):.0f} ms,"
-            f" {min(found) / base:.2f} of OpenVINO's bf16",
-            flush=True,
+            f"| {row} | {what} | {len(times)} | {median:.0f} [{min(times):.0f}..{max(times):.0f}]"
+            f" | {median / base:.2f} | {max(peaks) / 2**30:.2f} GiB |"
         )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="+", choices=ROWS)
-    parser.add_argument("--nino", help="the program; without it only OpenVINO is timed")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=3)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ["make", "run", "child", "table"]:
+        sub = verbs.add_parser(verb)
+        sub.add_argument("folder", type=pathlib.Path)
+        if verb == "make":
+            sub.add_argument("rows", nargs="+", choices=NETWORKS)
+        if verb in ["run", "child"]:
+            sub.add_argument("row", choices=NETWORKS)
+            sub.add_argument("--threads", type=int, default=2)
+            sub.add_argument("--runs", type=int, default=3)
+        if verb == "run":
+            sub.add_argument("--nino", help="the program; without it only the others are timed")
+            sub.add_argument("--rounds", type=int, default=1)
+            sub.add_argument("--without", nargs="*", default=[], help="openvino, pytorch")
+        if verb == "child":
+            sub.add_argument("--what", choices=OTHERS, required=True)
     args = parser.parse_args()
-    print("openvino", openvino.__version__, "torch", torch.__version__)
-    for row in args.rows:
-        measure(row, args)
+    if args.verb == "make":
+        args.folder.mkdir(parents=True, exist_ok=True)
+        for row in args.rows:
+            convert(row, args.folder)
+    else:
+        {"run": run, "child": child, "table": table}[args.verb](args)
 
 
 if __name__ == "__main__":

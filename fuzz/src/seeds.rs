@@ -102,6 +102,8 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
         height: 16,
         n_frames: 3,
         fps: 8.0,
+        crf: None,
+        text: vec![("nino".to_owned(), "{\"flags\": {}}".to_owned())],
         stop: Stop::never(),
     };
     let mut sink = create_video(&path, &format).ok()?;

@@ -25,6 +25,7 @@ from .models import (
     open_model,
     samplers,
     schedulers,
+    tensors,
 )
 from .profiler import Profiler
 
@@ -51,4 +52,5 @@ __all__ = [
     "open_model",
     "samplers",
     "schedulers",
+    "tensors",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,14 @@ def cache_dir() -> str:
     home = os.path.expanduser("~")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     return os.path.join(base, "nino")
+
+
+def tensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Every tensor of a model file with its values in f32, one after the other: safetensors, GGUF,
+    PyTorch's files, quantized ones decoded."""
+    file = _native.Tensors.open(os.fspath(path))
+    for name in file.names():
+        yield name, np.from_dlpack(file.read(name))
 
 
 class Vae:

@@ -4,12 +4,14 @@
 
 Models have made-up weights of their real layout; the VAEs are of full size, the diffusion models
 narrow. Pictures have to agree to 50 dB in f32, latents to a normalized mean square error of 1e-5.
-`time` decodes 512² by turns with both, and prints the medians; run it on an idle machine. It needs
+`time` decodes 512² by turns with both, and prints a table; run it on an idle machine. It needs
 torch and what ComfyUI needs, and the package (`cargo xtask wheel`, or PYTHONPATH).
 """
 
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +33,9 @@ import comfy.sd  # noqa: E402
 import nodes  # noqa: E402
 import torch  # noqa: E402
 
+from made_up import kl, made_up, psnr, taesd, wan  # noqa: E402
+
+from ninodes import measure  # noqa: E402
 from ninodes.comfyui import NODE_CLASS_MAPPINGS, host  # noqa: E402
 
 failed = []
@@ -43,67 +48,6 @@ def check(what, value, limit, *, at_least):
         failed.append(what)
 
 
-def made_up(network, seed=1):
-    """Weights that keep activations finite, scaled by the fan-in."""
-    generator = torch.Generator().manual_seed(seed)
-    state = {}
-    for name, weight in network.state_dict().items():
-        if not weight.is_floating_point():
-            state[name] = weight
-        elif weight.ndim > 1 and "gamma" not in name:
-            fan_in = weight[0].numel()
-            state[name] = torch.randn(weight.shape, generator=generator) / fan_in**0.5
-        else:
-            gain = 1.0 if name.endswith(("weight", "gamma")) else 0.0
-            state[name] = gain + 0.05 * torch.randn(weight.shape, generator=generator)
-    return state
-
-
-def kl(channels, quant):
-    """The VAE of SD (4 channels, with quantization layers) or Flux (16, without)."""
-    sizes = {"double_z": True, "z_channels": channels, "resolution": 256, "in_channels": 3}
-    sizes |= {"out_ch": 3, "ch": 128, "ch_mult": [1, 2, 4, 4], "num_res_blocks": 2}
-    sizes |= {"attn_resolutions": [], "dropout": 0.0}
-    from comfy.ldm.models.autoencoder import AutoencoderKL, AutoencodingEngine
-
-    if quant:
-        return AutoencoderKL(ddconfig=sizes, embed_dim=channels)
-    return AutoencodingEngine(
-        regularizer_config={"target": "comfy.ldm.models.autoencoder.DiagonalGaussianRegularizer"},
-        encoder_config={
-            "target": "comfy.ldm.modules.diffusionmodules.model.Encoder",
-            "params": sizes,
-        },
-        decoder_config={
-            "target": "comfy.ldm.modules.diffusionmodules.model.Decoder",
-            "params": sizes,
-        },
-    )
-
-
-def taesd():
-    from comfy.taesd.taesd import TAESD
-
-    state = made_up(TAESD())
-    state["vae_scale"], state["vae_shift"] = torch.tensor(0.18215), torch.tensor(0.0)
-    return state
-
-
-def wan():
-    from comfy.ldm.wan.vae import WanVAE
-
-    network = WanVAE(
-        dim=96,
-        z_dim=16,
-        dim_mult=[1, 2, 4, 4],
-        num_res_blocks=2,
-        attn_scales=[],
-        temperal_downsample=[False, True, True],
-        dropout=0.0,
-    )
-    return made_up(network)
-
-
 VAES = {
     "SD": (lambda: made_up(kl(4, True)), (2, 4, 16, 24)),
     "SDXL": (lambda: made_up(kl(4, True), 2), (1, 4, 32, 24)),
@@ -111,11 +55,6 @@ VAES = {
     "TAESD": (taesd, (3, 4, 32, 32)),
     "Wan": (wan, (1, 16, 3, 12, 10)),
 }
-
-
-def psnr(ours, theirs):
-    error = (ours.double() - theirs.double()).pow(2).mean().item()
-    return float("inf") if error == 0 else -10 * torch.log10(torch.tensor(error)).item()
 
 
 def decode_with(node, vae, latent, **inputs):
@@ -330,34 +269,104 @@ def graphs():
 
 
 def monitors(vae, model):
-    """Every monitor measures, and its numbers agree with another clock."""
+    """Every monitor measures, and its numbers are found by another way within 5 %: times by the
+    wall clock around the same work, memory by what the system says of the process."""
     node = NODE_CLASS_MAPPINGS["ROCMVAEPerformanceMonitor"]()
-    told = node.measure(vae, 256)["result"]
+    told = node.measure(vae, 512)["result"]
     print("\n".join(told))
+    line = next(line for line in told[1].splitlines() if line.startswith("f32"))
+    latent = torch.randn(1, 4, 64, 64, generator=torch.Generator().manual_seed(0))
+    apart("a decode, seconds", seconds_of(line), wall(lambda: decode_with(
+        "ROCMOptimizedVAEDecode", vae, latent, precision_mode="fp32")))  # fmt: skip
     node = NODE_CLASS_MAPPINGS["ROCMSamplerPerformanceMonitor"]()
-    told = node.measure(model, 4)["result"]
+    told = node.measure(model, 8)["result"]
     print("\n".join(told))
+    # Nine steps and their first one's loading, less one step with the same: eight steps.
+    ours = NODE_CLASS_MAPPINGS["ROCMOptimizedKSampler"]()
+    inputs = {"seed": 1, "cfg": 7.0, "sampler_name": "euler", "scheduler": "normal", "model": model}
+    inputs |= {"positive": prompt("sd15", 1), "negative": prompt("sd15", 2), "denoise": 1.0}
+    inputs |= {"latent_image": {"samples": torch.zeros(1, 4, 64, 64)}}
+    many = wall(lambda: ours.sample(**inputs, steps=9))
+    one = wall(lambda: ours.sample(**inputs, steps=1))
+    apart("a step, seconds", seconds_of(told[1].splitlines()[0]), (many - one) / 8)
     node = NODE_CLASS_MAPPINGS["ROCMFluxBenchmark"]()
     told = node.measure(model, vae, None, "64x64,128x64", 2, "1.0,4.0", True, True)["result"]
     print("\n".join(told))
+    before = measure.resident_bytes()
+    usage = host.engine().usage()
     node = NODE_CLASS_MAPPINGS["ROCMMemoryOptimizer"]()
     print("\n".join(node.optimize("balanced", True, True, 1)["result"]))
+    freed = before - measure.resident_bytes()
+    held = usage["weight_bytes"] + usage["arena_bytes"]
+    apart("memory of the engine, MiB", held / (1 << 20), freed / (1 << 20))
+
+
+def wall(run):
+    """The median of five runs by the wall clock, after one."""
+    return measure.repeat(run, 5)[0].median
+
+
+def seconds_of(line):
+    """The median that a line of a monitor tells."""
+    return float(line.split(" s (n=")[0].rsplit(" ", 1)[1])
+
+
+def apart(what, told, found):
+    print(f"     {what}: told {told:.4g}, found {found:.4g}")
+    check(f"{what}, apart by", abs(told / found - 1), 0.05, at_least=False)
+
+
+def peak_of(kind):
+    """Bytes that two decodes of 512² take at most beyond what the process held before them, in a
+    process of its own."""
+    vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
+    latent = torch.randn(1, 4, 64, 64)
+    torch.nn.functional.conv2d(torch.zeros(1, 8, 16, 16), torch.zeros(8, 8, 3, 3))
+    host.engine()
+    # Counts the peak anew.
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+    before = measure.resident_bytes()
+    for _ in range(2):
+        if kind == "stock":
+            nodes.VAEDecode().decode(vae, {"samples": latent})
+        else:
+            decode_with("ROCMOptimizedVAEDecode", vae, latent)
+    with open("/proc/self/status", encoding="ascii") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    print(json.dumps((peak << 10) - before))
 
 
 def times():
+    """Both decoders by turns: times in this process, memory in processes of their own."""
     vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
     latent = torch.randn(1, 4, 64, 64)
-    stock, ours = [], []
+    taken = {"stock": [], "ours": []}
     for turn in range(6):
-        begin = time.perf_counter()
-        nodes.VAEDecode().decode(vae, {"samples": latent})
-        between = time.perf_counter()
-        decode_with("ROCMOptimizedVAEDecode", vae, latent)
-        if turn:
-            stock.append(between - begin)
-            ours.append(time.perf_counter() - between)
-    a, b = statistics.median(stock), statistics.median(ours)
-    print(f"512² n={len(ours)}: stock {a:.2f} s, ours {b:.2f} s, share {b / a:.2f}")
+        for kind in taken:
+            begin = time.perf_counter()
+            if kind == "stock":
+                nodes.VAEDecode().decode(vae, {"samples": latent})
+            else:
+                decode_with("ROCMOptimizedVAEDecode", vae, latent)
+            if turn:
+                taken[kind].append(time.perf_counter() - begin)
+    peaks = {"stock": [], "ours": []}
+    for _ in range(3):
+        for kind in peaks:
+            command = [sys.executable, __file__, COMFY, f"peak-{kind}"]
+            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            peaks[kind].append(int(told.split()[-1]) / (1 << 20))
+    print("| decode of 512², SD's VAE | s | MiB beyond the weights |")
+    print("| --- | --- | --- |")
+    for kind in taken:
+        t, m = taken[kind], peaks[kind]
+        seconds = f"{statistics.median(t):.2f} [{min(t):.2f}..{max(t):.2f}]"
+        print(f"| {kind} | {seconds} | {statistics.median(m):.0f} [{min(m):.0f}..{max(m):.0f}] |")
+    share = statistics.median(taken["ours"]) / statistics.median(taken["stock"])
+    check("share of the stock node's time", share, 0.45, at_least=False)
+    share = statistics.median(peaks["ours"]) / statistics.median(peaks["stock"])
+    check("share of the stock node's memory", share, 0.5, at_least=False)
 
 
 if __name__ == "__main__":
@@ -370,5 +379,9 @@ if __name__ == "__main__":
             graphs()
         if "time" in PARTS:
             times()
+        for part in PARTS:
+            if part.startswith("peak-"):
+                peak_of(part.removeprefix("peak-"))
+                sys.exit()
     print(f"{len(failed)} failed" if failed else "all as they should be")
     sys.exit(1 if failed else 0)

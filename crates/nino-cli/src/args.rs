@@ -21,7 +21,7 @@ use crate::bytes::Bytes;
 use crate::device::DeviceName;
 use crate::settings::ProfileName;
 use crate::version;
-pub(crate) use bench::{BenchCompareArgs, BenchDecodeArgs, BenchGenerateArgs};
+pub(crate) use bench::{BenchCompareArgs, BenchDecodeArgs, BenchGenerateArgs, BenchSuiteArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs};
@@ -201,6 +201,8 @@ pub(crate) enum BenchVerb {
     Decode(BenchDecodeArgs),
     /// Time text encoders, steps of the UNet and whole pictures
     Generate(BenchGenerateArgs),
+    /// Time decodes with one thing varied at a time, and write documents of it
+    Suite(BenchSuiteArgs),
     /// Compare two documents that a bench wrote with --json
     Compare(BenchCompareArgs),
 }

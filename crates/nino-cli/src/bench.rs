@@ -19,7 +19,7 @@ use crate::interrupt;
 use crate::printer::{self, Bar, Printer};
 use anyhow::{Context, Result};
 pub(crate) use compare::run as compare;
-pub(crate) use decode::run as decode;
+pub(crate) use decode::{run as decode, suite};
 pub(crate) use generate::run as generate;
 use nino_suite::bench::{self, SHAPES, Shape};
 use report::{Report, Row};

@@ -141,6 +141,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Bench(BenchVerb::Ops(args)) => bench::ops(args, &env()?, printer),
         Verb::Bench(BenchVerb::Decode(args)) => bench::decode(args, &env()?, printer),
         Verb::Bench(BenchVerb::Generate(args)) => bench::generate(args, &env()?, printer),
+        Verb::Bench(BenchVerb::Suite(args)) => bench::suite(args, &env()?, printer),
         Verb::Bench(BenchVerb::Compare(args)) => bench::compare(args, printer),
         Verb::Profile(args) => profile::run(args, &env()?, printer),
         Verb::Optimize(args) => optimize::run(args, &env()?, printer),

@@ -2,6 +2,9 @@
 
 mod between;
 mod fitting;
+mod follow;
+mod from;
+mod metadata;
 mod model;
 mod output;
 mod report;
@@ -24,6 +27,12 @@ use std::time::Instant;
 
 pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
+    let line: Vec<_> = std::env::args_os().collect();
+    let from::Wanted {
+        args: repeated,
+        flags,
+    } = from::wanted(args, &line)?;
+    let args = repeated.as_deref().unwrap_or(args);
     let choice = Choice::with_profile(&args.device, args.profile, env)?;
     if args.model.model.is_none() {
         return between::run(args, &choice, env, printer);
@@ -46,7 +55,12 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
             crate::plural::count(n, "step")
         ));
     }
-    let mut clip = Clip::new(&output, &wanted);
+    let text = if args.no_metadata {
+        Vec::new()
+    } else {
+        metadata::text(args, &flags, &model, &wanted)
+    };
+    let mut clip = Clip::new(&output, &wanted, text);
     let mut on_event = |event: Event| screen.hear(event);
     let mut control = Control {
         cancel: interrupt::flag(),
@@ -70,17 +84,20 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
 
 /// All that a clip hangs on, as a text: a journal of other settings is not gone on with.
 fn settings(model: &VideoModel, request: &VideoRequest) -> String {
-    let networks = std::iter::once(&model.high).chain(&model.low);
-    let names: Vec<&str> = networks.map(|n| n.name.as_str()).collect();
-    let image = |image: &Option<nino_engine::Image>| {
-        let sum = |i: &nino_engine::Image| {
-            let bytes = i.values.iter().map(|v| u64::from(v.to_bits()));
-            bytes.fold(1u64, |sum, v| sum.wrapping_mul(0x0100_0000_01b3) ^ v)
-        };
-        image.as_ref().map(sum)
+    let weights = model.identity();
+    let sum = |values: &[f32]| {
+        let bytes = values.iter().map(|v| u64::from(v.to_bits()));
+        bytes.fold(1u64, |sum, v| sum.wrapping_mul(0x0100_0000_01b3) ^ v)
     };
+    let image = |image: &Option<nino_engine::Image>| image.as_ref().map(|i| sum(&i.values));
+    let followed = request.follow.as_ref().map(|f| {
+        let frames = f.frames.iter().chain(&f.reference);
+        let frames: Vec<u64> = frames.map(|i| sum(&i.values)).collect();
+        let masks: Vec<u64> = f.masks.iter().map(|m| sum(&m.values)).collect();
+        (frames, masks, f.strength.to_bits())
+    });
     format!(
-        "{names:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
         model.high.cfg_zero_star,
         request.prompt,
         request.negative,

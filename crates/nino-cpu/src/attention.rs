@@ -30,10 +30,11 @@ use std::ops::Range;
 use crate::gemm::activations::Activations;
 use crate::gemm::grid::PASS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
-use crate::gemm::pairs::{copy, pair_rows};
+use crate::gemm::pairs::{by_tiles, copy, pair_rows};
 use crate::gemm::slot::Slot;
 use crate::memory::View;
 use crate::simd::Level;
+use crate::split::{self, PIECES, Way};
 use crate::team::{Carver, Team, floats_bytes};
 use columns::{Softmax, divide, scale, turn, weigh};
 
@@ -108,6 +109,23 @@ impl Attention {
         }
     }
 
+    /// Gives the tasks that the queries of a head are cut into.
+    fn parts(&self, team: &Team<'_>, batches: usize, panels: usize) -> usize {
+        // The time of packing a block of keys and values, where that of adding it to a panel is 1.
+        let tiles = self.slot(team.level) == Slot::Pair && by_tiles();
+        let pack = if tiles { 1.0 } else { 0.4 };
+        let pieces = PIECES.into_iter().filter(|&n| n <= self.panels());
+        let ways = pieces.map(|n| {
+            let parts = panels.div_ceil(n);
+            Way {
+                cut: parts,
+                tasks: batches * self.heads * parts,
+                task: pack + panels.div_ceil(parts) as f64,
+            }
+        });
+        split::fastest(ways, team.threads()).unwrap_or(panels)
+    }
+
     fn q_segments(&self, slot: Slot) -> usize {
         slot.slots(self.hd).div_ceil(SEG)
     }
@@ -134,8 +152,7 @@ impl Attention {
         let keys = part.map_or(self.m, |part| part.keys.len());
         let batches = rows.start / self.n..rows.end.div_ceil(self.n);
         let panels = self.n.div_ceil(PANEL);
-        let wanted = (team.threads() * 6).div_ceil(batches.len() * self.heads);
-        let parts = panels.div_ceil(self.panels()).max(wanted.min(panels));
+        let parts = self.parts(team, batches.len(), panels);
         let per_batch = parts * self.heads;
         let work = rows.len() * self.heads * keys * self.hd / 8;
         team.run(batches.len() * per_batch, work, |task, mut scratch| {

@@ -42,6 +42,7 @@ mod params;
 mod roofline;
 mod simd;
 mod spill;
+mod split;
 mod stream;
 mod team;
 #[cfg(test)]

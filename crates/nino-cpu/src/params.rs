@@ -8,21 +8,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use nino_dtype::DType;
 use nino_graph::{Epilogue, ExecError, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
-use crate::gemm::weights::Packed;
+use crate::gemm::weights::{Packed, WeightUse};
 use crate::memory::{Buffer, Trim};
 use crate::simd::Level;
 
 /// How a graph uses a parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roles {
-    /// `[n, taps, cin]` of each use as the weights of a conv or linear.
-    packed: Vec<[usize; 3]>,
+    /// Its uses as the weights of a conv or linear, one for each shape.
+    packed: Vec<WeightUse>,
     /// It is a bias, a gain or the like, and needed as f32.
     vector: bool,
     /// It is read as it is stored.
     raw: bool,
+}
+
+impl Roles {
+    fn add_packed(&mut self, wanted: WeightUse) {
+        match self.packed.iter_mut().find(|u| u.shape == wanted.shape) {
+            Some(known) => known.brain &= wanted.brain,
+            None => self.packed.push(wanted),
+        }
+    }
 }
 
 pub(crate) struct Param {
@@ -39,12 +49,12 @@ impl Param {
         source: &dyn ParamSource,
     ) -> Result<Param, ExecError> {
         let (dtype, name) = (spec.dtype, &spec.name);
-        if let ([shape], false, false, None) =
+        if let ([wanted], false, false, None) =
             (&roles.packed[..], roles.vector, roles.raw, &spec.inline)
-            && let Some(packed) = Packed::read(level, spec, *shape, source)?
+            && let Some(packed) = Packed::read(level, spec, *wanted, source)?
         {
             return Ok(Param {
-                packed: vec![(*shape, packed)],
+                packed: vec![(wanted.shape, packed)],
                 vector: None,
                 raw: None,
             });
@@ -73,7 +83,7 @@ impl Param {
             param.vector = Some(vector);
         }
         let mut left = roles.packed.len();
-        for &shape in &roles.packed {
+        for &wanted in &roles.packed {
             left -= 1;
             // The last use takes the bytes themselves, unless they are also needed as stored.
             let bytes = if left > 0 || roles.raw {
@@ -83,9 +93,8 @@ impl Param {
             } else {
                 std::mem::replace(&mut stored, Buffer::new(0, name)?)
             };
-            param
-                .packed
-                .push((shape, Packed::new(level, dtype, shape, bytes, name)?));
+            let packed = Packed::new(level, dtype, wanted, bytes, name)?;
+            param.packed.push((wanted.shape, packed));
         }
         if roles.raw {
             param.raw = Some(stored);
@@ -100,9 +109,9 @@ impl Param {
         spec: &ParamSpec,
         roles: &Roles,
     ) -> Result<Param, ExecError> {
-        let packed = |&shape: &[usize; 3]| {
-            let packed = Packed::outline(level, spec.dtype, shape, &spec.name)?;
-            Ok((shape, packed))
+        let packed = |&wanted: &WeightUse| {
+            let packed = Packed::outline(level, spec.dtype, wanted, &spec.name)?;
+            Ok((wanted.shape, packed))
         };
         Ok(Param {
             packed: roles
@@ -163,10 +172,8 @@ impl Params {
                 let (_, all) = wanted.entry(&spec.name).or_insert((spec, Roles::default()));
                 all.vector |= roles.vector;
                 all.raw |= roles.raw;
-                for shape in roles.packed {
-                    if !all.packed.contains(&shape) {
-                        all.packed.push(shape);
-                    }
+                for wanted in roles.packed {
+                    all.add_packed(wanted);
                 }
             }
         }
@@ -248,20 +255,21 @@ pub(crate) fn roles(g: &Graph) -> BTreeMap<Node, (&ParamSpec, Roles)> {
     };
     for (_, op) in g.ops() {
         let (weights, vectors) = match op {
-            Op::Linear(o) => (Some(o.w), vectors(o.pre.as_ref(), &o.epi)),
-            Op::Conv(o) => (Some(o.w), vectors(o.pre.as_ref(), &o.epi)),
+            Op::Linear(o) => (Some((o.w, o.x)), vectors(o.pre.as_ref(), &o.epi)),
+            Op::Conv(o) => (Some((o.w, o.x)), vectors(o.pre.as_ref(), &o.epi)),
             Op::Normalize(o) => (None, vectors(Some(&o.norm), &Epilogue::default())),
             Op::RowNorm(o) => (None, [o.weight, o.bias, None, None]),
             _ => (None, [None; 4]),
         };
         for n in op.operands() {
-            if Some(n) == weights {
-                let shape = packed_shape(g, n);
-                note(n, &|r| {
-                    if !r.packed.contains(&shape) {
-                        r.packed.push(shape);
-                    }
-                });
+            if let Some((w, x)) = weights
+                && w == n
+            {
+                let wanted = WeightUse {
+                    shape: packed_shape(g, n),
+                    brain: g.dtype(x) == DType::BF16,
+                };
+                note(n, &|r| r.add_packed(wanted));
             } else if vectors.contains(&Some(n)) {
                 note(n, &|r| r.vector = true);
             } else if !matches!(op, Op::Reshape(_)) {

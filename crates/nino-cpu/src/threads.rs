@@ -2,13 +2,14 @@
 //! of them. Handing out work allocates nothing.
 
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// How often a thread looks at the round counter before it sleeps. Ops follow each other within
-/// microseconds, and waking a thread takes longer.
+/// How often a thread looks for the next round, or for the end of one, before it sleeps. Ops follow
+/// each other within microseconds, and waking a thread takes longer.
 const LOOKS: usize = 4000;
 
 pub(crate) struct Threads {
@@ -18,22 +19,30 @@ pub(crate) struct Threads {
     turn: Mutex<()>,
 }
 
+/// What the threads see of each other. A round begins when `round` grows and ends when `left` is
+/// zero; the lock is for those who sleep. Who is about to sleep says so first and looks again, and
+/// who changes something looks for sleepers afterwards, so that one of them sees the other.
 struct Shared {
-    /// Counts broadcasts. It equals the state's `round` and can be read without the lock.
     round: AtomicUsize,
-    state: Mutex<State>,
+    /// Workers that have not finished this round.
+    left: AtomicUsize,
+    /// The round's job. It changes between rounds, when no worker looks at it.
+    job: UnsafeCell<Option<Job>>,
+    /// Workers that sleep until a round begins.
+    sleepers: AtomicUsize,
+    /// Whether the caller sleeps until a round ends.
+    caller_sleeps: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    sleep: Mutex<()>,
     wake: Condvar,
     done: Condvar,
 }
 
-struct State {
-    round: usize,
-    job: Option<Job>,
-    /// Workers that have not finished this round.
-    left: usize,
-    panic: Option<Box<dyn Any + Send>>,
-    over: bool,
-}
+// SAFETY: `job` is written by the thread that holds `turn`, while `left` is zero and no round has
+// begun; workers read it after they saw the round and before they count down `left`.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
 
 /// The caller's function. Its lifetime is a promise: the caller waits until every worker has
 /// returned.
@@ -44,13 +53,12 @@ impl Threads {
     pub(crate) fn new(n: usize) -> Threads {
         let shared = Arc::new(Shared {
             round: AtomicUsize::new(0),
-            state: Mutex::new(State {
-                round: 0,
-                job: None,
-                left: 0,
-                panic: None,
-                over: false,
-            }),
+            left: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            sleepers: AtomicUsize::new(0),
+            caller_sleeps: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            sleep: Mutex::new(()),
             wake: Condvar::new(),
             done: Condvar::new(),
         });
@@ -82,22 +90,10 @@ impl Threads {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: only the lifetime changes; no worker holds the job when this function returns.
         let job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(f) };
-        {
-            let mut state = self.shared.lock();
-            state.job = Some(job);
-            state.left = self.workers.len();
-            state.round += 1;
-            self.shared.round.store(state.round, Ordering::Release);
-        }
-        self.shared.wake.notify_all();
+        self.shared.begin(Some(job), self.workers.len());
         let mine = catch_unwind(AssertUnwindSafe(|| f(0)));
-        let mut state = self.shared.lock();
-        while state.left > 0 {
-            state = wait(&self.shared.done, state);
-        }
-        state.job = None;
-        let theirs = state.panic.take();
-        drop(state);
+        self.shared.wait_until_done();
+        let theirs = lock(&self.shared.panic).take();
         if let Some(panic) = mine.err().or(theirs) {
             resume_unwind(panic);
         }
@@ -106,12 +102,7 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.over = true;
-        state.round += 1;
-        self.shared.round.store(state.round, Ordering::Release);
-        drop(state);
-        self.shared.wake.notify_all();
+        self.shared.begin(None, 0);
         for worker in self.workers.drain(..) {
             // A worker cannot have panicked, because panics of what it runs are caught.
             let _ = worker.join();
@@ -120,43 +111,79 @@ impl Drop for Threads {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Begins a round of `workers` workers; without a job they end.
+    fn begin(&self, job: Option<Job>, workers: usize) {
+        // SAFETY: no round is under way, and rounds are begun by one thread at a time.
+        unsafe { *self.job.get() = job };
+        self.left.store(workers, Ordering::Relaxed);
+        self.round.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(lock(&self.sleep));
+            self.wake.notify_all();
+        }
+    }
+
+    fn wait_until_done(&self) {
+        let is_done = || self.left.load(Ordering::SeqCst) == 0;
+        if looked(is_done) {
+            return;
+        }
+        let mut guard = lock(&self.sleep);
+        self.caller_sleeps.store(true, Ordering::SeqCst);
+        while !is_done() {
+            guard = wait(&self.done, guard);
+        }
+        self.caller_sleeps.store(false, Ordering::SeqCst);
     }
 
     fn work(&self, index: usize) {
         let mut seen = 0;
         loop {
-            for _ in 0..LOOKS {
-                if self.round.load(Ordering::Acquire) != seen {
-                    break;
+            let has_begun = || self.round.load(Ordering::SeqCst) != seen;
+            if !looked(has_begun) {
+                let mut guard = lock(&self.sleep);
+                self.sleepers.fetch_add(1, Ordering::SeqCst);
+                while !has_begun() {
+                    guard = wait(&self.wake, guard);
                 }
-                std::hint::spin_loop();
+                self.sleepers.fetch_sub(1, Ordering::SeqCst);
             }
-            let mut state = self.lock();
-            while state.round == seen {
-                state = wait(&self.wake, state);
-            }
-            seen = state.round;
-            let Some(job) = state.job.filter(|_| !state.over) else {
+            // No round is missed, since the next one begins when this worker has counted down.
+            seen += 1;
+            // SAFETY: the round has begun, and this worker has not counted down.
+            let Some(job) = (unsafe { *self.job.get() }) else {
                 return;
             };
-            drop(state);
             let ran = catch_unwind(AssertUnwindSafe(|| job(index)));
-            let mut state = self.lock();
             if let Err(panic) = ran {
-                state.panic = Some(panic);
+                *lock(&self.panic) = Some(panic);
             }
-            state.left -= 1;
-            if state.left == 0 {
+            let left = self.left.fetch_sub(1, Ordering::SeqCst);
+            if left == 1 && self.caller_sleeps.load(Ordering::SeqCst) {
+                drop(lock(&self.sleep));
                 self.done.notify_one();
             }
         }
     }
 }
 
-fn wait<'a>(on: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-    on.wait(state).unwrap_or_else(PoisonError::into_inner)
+/// Looks again and again for a while; says whether it came true.
+fn looked(is_true: impl Fn() -> bool) -> bool {
+    (0..LOOKS).any(|_| {
+        let found = is_true();
+        if !found {
+            std::hint::spin_loop();
+        }
+        found
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait<'a>(on: &Condvar, guard: MutexGuard<'a, ()>) -> MutexGuard<'a, ()> {
+    on.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

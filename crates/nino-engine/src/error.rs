@@ -79,6 +79,8 @@ pub enum EngineError {
     FrameMask { expected: usize, found: usize },
     #[error("{model} makes clips of words alone, and takes no picture")]
     NoPictureInput { model: String },
+    #[error("{model} follows no clip: VACE and Fun control models do")]
+    NoClipInput { model: String },
     #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
     OtherJournal { path: PathBuf },
     #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
@@ -369,6 +371,7 @@ impl EngineError {
             | EngineError::SeenChannels { .. }
             | EngineError::ImageWidth { .. }
             | EngineError::NoPictureInput { .. }
+            | EngineError::NoClipInput { .. }
             | EngineError::FrameMask { .. }
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }

@@ -298,6 +298,19 @@ impl Latent {
         }
     }
 
+    /// The latents without their first frames; at least one frame is left.
+    #[must_use]
+    pub fn without_first(&self, frames: usize) -> Latent {
+        let cut = frames.min(self.frames.saturating_sub(1));
+        let frame = self.height * self.width * self.channels;
+        let items = (0..self.batch).flat_map(|b| &self.item(b)[cut * frame..]);
+        Latent {
+            frames: self.frames - cut,
+            values: items.copied().collect(),
+            ..self.without_values()
+        }
+    }
+
     /// The same latents so often that there are `batch` of them.
     pub(crate) fn repeated(&self, batch: usize) -> Latent {
         let times = batch / self.batch.max(1);

@@ -61,8 +61,8 @@ pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
-    Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Hint, HintImage, LoraSpec,
-    MODEL_SPECS, ModelFiles, TextEncoders, UNION_MODES, apply_lora, lora_family,
+    Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Follows, Hint, HintImage,
+    LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders, UNION_MODES, apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
@@ -94,7 +94,7 @@ pub use text::{
 pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
 pub use vae::VaeFile;
 pub use video::{
-    Between, ClipSize, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
-    make_between, make_video, plan_video,
+    Between, ClipSize, Follow, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
+    make_between, make_video, plan_between, plan_video,
 };
 pub use vision::{ImageEncoder, Square, encode_for_clip};

@@ -19,7 +19,7 @@ mod vocabulary;
 pub use checkpoint::{Checkpoint, ModelFiles};
 pub(crate) use control_net::Steering;
 pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
-pub use diffusion::{Defaults, DiffusionModel};
+pub use diffusion::{Defaults, DiffusionModel, Follows};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;
 pub use text_encoders::TextEncoders;

@@ -4,25 +4,26 @@
 
 mod areas;
 mod denoise;
+mod planned;
 mod preview;
 mod reached;
 mod regions;
 mod rehearse;
 mod request;
+mod shape;
 mod steer;
 
 use crate::decode::Precision;
 use crate::model::remade;
 use crate::store::{Lease, Network};
-use crate::{
-    Control, DiffusionModel, EngineError, Event, Latent, LatentSize, Stage, Store, capture,
-};
-use denoise::{DenoiserPlan, PlanSpec, Prompted, Whole};
+use crate::{Control, DiffusionModel, EngineError, Event, Latent, Stage, Store, capture};
+use denoise::{Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
 use nino_models::Family;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
+use planned::{DenoiserPlan, PlanSpec};
 pub use preview::Preview;
 use preview::Previews;
 use reached::LastStep;
@@ -30,6 +31,7 @@ pub use reached::{Reached, Unfinished};
 use regions::Regions;
 pub(crate) use rehearse::rehearse;
 pub use request::{Noise, Remember, SampleRequest};
+pub(crate) use shape::{LatentShape, channels_last};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,81 +47,6 @@ pub struct Sampled {
     pub denoised: Latent,
     pub load_time: Duration,
     pub sample_time: Duration,
-}
-
-/// Size of the latents to sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LatentShape {
-    pub(crate) batch: usize,
-    /// 1 for pictures.
-    pub(crate) frames: usize,
-    pub(crate) height: usize,
-    pub(crate) width: usize,
-    pub(crate) channels: usize,
-    /// The latent's [`Latent::is_video`].
-    pub(crate) is_video: bool,
-}
-
-impl LatentShape {
-    pub(crate) fn of(latent: &Latent) -> LatentShape {
-        LatentShape {
-            batch: latent.batch,
-            frames: latent.frames,
-            height: latent.height,
-            width: latent.width,
-            channels: latent.channels,
-            is_video: latent.is_video,
-        }
-    }
-
-    /// Values of one picture's or clip's latent.
-    pub(crate) fn item_len(self) -> usize {
-        self.pixels() * self.channels
-    }
-
-    /// Latent pixels of one picture or of all frames of one clip.
-    pub(crate) fn pixels(self) -> usize {
-        self.frames * self.height * self.width
-    }
-
-    fn len(self) -> usize {
-        self.batch * self.item_len()
-    }
-
-    /// Latents of nothing.
-    pub(crate) fn empty(self) -> Latent {
-        let size = LatentSize {
-            frames: self.frames,
-            height: self.height,
-            width: self.width,
-        };
-        Latent {
-            is_video: self.is_video,
-            ..Latent::empty(self.batch, self.channels, size)
-        }
-    }
-
-    /// A latent that has this shape and no values, for plans.
-    pub(crate) fn without_values(self) -> Latent {
-        let LatentShape {
-            batch,
-            frames,
-            height,
-            width,
-            channels,
-            is_video,
-        } = self;
-        Latent {
-            batch,
-            frames,
-            height,
-            width,
-            channels,
-            values: Vec::new(),
-            is_video,
-            format: None,
-        }
-    }
 }
 
 /// The noise levels of a schedule, as `KSampler` has them. `denoise` below 1 takes the last `steps`
@@ -287,7 +214,7 @@ fn plan_for(
     spec: &PlanSpec,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
     store.plan(&model.id(), format!("{spec:?}"), || {
-        denoise::plan(store.device(), model, spec)
+        planned::plan(store.device(), model, spec)
     })
 }
 
@@ -492,7 +419,7 @@ impl DiffusionModel {
     pub(crate) fn finished(&self, shape: LatentShape, sampled: &[f32]) -> Latent {
         let format = self.latent_format();
         let mut latent = Latent {
-            values: denoise::channels_last(sampled, shape),
+            values: channels_last(sampled, shape),
             format,
             ..shape.empty()
         };

@@ -11,7 +11,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use between::{Between, make_between};
+pub use between::{Between, make_between, plan_between};
 pub use given::{ClipSize, Given, blank_frame};
 pub use journal::Journal;
-pub use request::{MadeVideo, VideoModel, VideoRequest, make_video, plan_video};
+pub use request::{Follow, MadeVideo, VideoModel, VideoRequest, make_video, plan_video};

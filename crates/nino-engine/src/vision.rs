@@ -80,7 +80,12 @@ impl ImageEncoder {
         self.config.tokens()
     }
 
-    fn id(&self) -> NetId {
+    /// Its file.
+    pub fn path(&self) -> Option<&Path> {
+        self.origin.path()
+    }
+
+    pub(crate) fn id(&self) -> NetId {
         NetId::plain(self.origin.clone(), Part::Image)
     }
 

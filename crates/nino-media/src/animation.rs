@@ -1,6 +1,6 @@
 //! Animated pictures: GIF, APNG and lossless WebP.
 
-use crate::{ClipFormat, FrameSink, MediaError, Picture, deflate, io_error};
+use crate::{ClipFormat, FrameSink, MediaError, Picture, deflate, exif, io_error};
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
 use image::{Delay, ExtendedColorType, Frame, ImageEncoder, RgbaImage};
@@ -113,6 +113,9 @@ impl Apng {
             encoder.set_color(png::ColorType::Rgb);
             encoder.set_depth(png::BitDepth::Eight);
             encoder.set_animated(clip.n_frames as u32, 0)?;
+            for (keyword, text) in &clip.text {
+                encoder.add_itxt_chunk(keyword.clone(), text.clone())?;
+            }
             encoder.write_header()
         })();
         let writer = writer.map_err(|e: png::EncodingError| encode(path, &e))?;
@@ -183,6 +186,7 @@ pub(super) struct WebP {
     body: u32,
     size: (usize, usize),
     delay_ms: u32,
+    exif: Option<Vec<u8>>,
 }
 
 impl WebP {
@@ -193,8 +197,10 @@ impl WebP {
             body: 4,
             size,
             delay_ms: (1000.0 / clip.fps).round() as u32,
+            exif: exif::write_texts(&clip.text),
         };
-        let mut extended = vec![0b10, 0, 0, 0];
+        let has_exif = if webp.exif.is_some() { 0b1000 } else { 0 };
+        let mut extended = vec![0b10 | has_exif, 0, 0, 0];
         extended.extend(u24(size.0 - 1));
         extended.extend(u24(size.1 - 1));
         webp.write(b"RIFF\0\0\0\0WEBP")?;
@@ -247,6 +253,9 @@ impl FrameSink for WebP {
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         use std::io::{Seek, SeekFrom};
+        if let Some(exif) = self.exif.take() {
+            self.chunk(*b"EXIF", &exif)?;
+        }
         let written = self
             .file
             .seek(SeekFrom::Start(4))

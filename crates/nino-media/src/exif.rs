@@ -1,9 +1,13 @@
-//! EXIF's `UserComment`, where A1111 keeps its parameters in a JPEG or WebP: a TIFF of two
-//! directories, the second with one entry.
+//! Text in the EXIF of a JPEG or WebP, which is a TIFF: A1111's parameters as `UserComment`, in a
+//! second directory with one entry, and ComfyUI's texts as plain entries of the first, each with
+//! its keyword before it.
 
 const EXIF_IFD: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;
+/// Entries of text that ComfyUI's animated pictures use: maker, model, and description for others.
+const TEXTS: [u16; 3] = [0x010e, 0x010f, 0x0110];
 /// Types of TIFF entries.
+const PLAIN: u16 = 2;
 const LONG: u16 = 4;
 const UNDEFINED: u16 = 7;
 /// The comment's own mark of its encoding.
@@ -33,17 +37,48 @@ pub(super) fn write(comment: &str) -> Vec<u8> {
     out
 }
 
+/// Texts by keyword as ComfyUI writes them, `keyword:text`; `None` where there is nothing to write.
+/// There is room for three, the first ones.
+pub(super) fn write_texts(texts: &[(String, String)]) -> Option<Vec<u8>> {
+    let texts = &texts[..texts.len().min(TEXTS.len())];
+    if texts.is_empty() {
+        return None;
+    }
+    let n = texts.len() as u32;
+    let mut out = [b"MM\0*", &8u32.to_be_bytes()[..], &(n as u16).to_be_bytes()].concat();
+    let mut at = 8 + 2 + 12 * n + 4;
+    let mut data = Vec::new();
+    for (tag, (keyword, text)) in TEXTS.into_iter().zip(texts) {
+        let text = format!("{keyword}:{text}\0").into_bytes();
+        out.extend([tag, PLAIN].map(u16::to_be_bytes).concat());
+        out.extend([text.len() as u32, at].map(u32::to_be_bytes).concat());
+        at += text.len() as u32;
+        data.extend(text);
+    }
+    out.extend([0; 4]);
+    out.extend(data);
+    Some(out)
+}
+
+/// The texts with one of the keywords, as [`write_texts`] and ComfyUI leave them.
+pub(super) fn read_texts(exif: &[u8], keywords: &[&str]) -> Vec<(String, String)> {
+    let found = Tiff::of(exif).map(|tiff| {
+        let texts = TEXTS.iter().filter_map(|tag| tiff.text(*tag));
+        let split = texts.filter_map(|text| {
+            let (keyword, text) = text.split_once(':')?;
+            Some((keyword.to_owned(), text.to_owned()))
+        });
+        split.collect()
+    });
+    let found: Vec<(String, String)> = found.unwrap_or_default();
+    let asked = |(keyword, _): &(String, String)| keywords.contains(&keyword.as_str());
+    found.into_iter().filter(asked).collect()
+}
+
 /// The comment in either byte order; `None` where there is none that can be read.
 pub(super) fn read(exif: &[u8]) -> Option<String> {
-    let exif = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
-    let tiff = Tiff {
-        bytes: exif,
-        is_big: match exif.get(..2)? {
-            b"MM" => true,
-            b"II" => false,
-            _ => return None,
-        },
-    };
+    let tiff = Tiff::of(exif)?;
+    let exif = tiff.bytes;
     let (_, exif_ifd) = tiff.entry(tiff.u32(4)? as usize, EXIF_IFD)?;
     let (len, at) = tiff.entry(exif_ifd as usize, USER_COMMENT)?;
     let comment = exif.get(at as usize..(at as usize).checked_add(len as usize)?)?;
@@ -68,6 +103,26 @@ struct Tiff<'a> {
 }
 
 impl Tiff<'_> {
+    fn of(exif: &[u8]) -> Option<Tiff<'_>> {
+        let bytes = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
+        let is_big = match bytes.get(..2)? {
+            b"MM" => true,
+            b"II" => false,
+            _ => return None,
+        };
+        Some(Tiff { bytes, is_big })
+    }
+
+    /// A plain text of the first directory.
+    fn text(&self, tag: u16) -> Option<String> {
+        let (len, at) = self.entry(self.u32(4)? as usize, tag)?;
+        let text = self
+            .bytes
+            .get(at as usize..(at as usize).checked_add(len as usize)?)?;
+        let text = text.split(|&b| b == 0).next()?;
+        String::from_utf8(text.to_vec()).ok()
+    }
+
     fn u16(&self, at: usize) -> Option<u16> {
         let b: [u8; 2] = self.bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
         Some(if self.is_big {
@@ -116,5 +171,32 @@ mod tests {
             let _ = read(&broken);
         }
         assert_eq!(read(b""), None);
+    }
+
+    #[test]
+    fn texts_come_back_by_their_keywords() {
+        let own = |texts: &[(&str, &str)]| -> Vec<(String, String)> {
+            let own = texts
+                .iter()
+                .map(|(k, t)| ((*k).to_owned(), (*t).to_owned()));
+            own.collect()
+        };
+        let texts = own(&[
+            ("nino", "{\"a\": \"狐\"}"),
+            ("prompt", "{}"),
+            ("workflow", "[1:2]"),
+        ]);
+        let exif = write_texts(&texts).unwrap();
+        assert_eq!(read_texts(&exif, &["nino", "prompt", "workflow"]), texts);
+        assert_eq!(read_texts(&exif, &["prompt"]), texts[1..2]);
+        assert_eq!(write_texts(&[]), None);
+        for cut in 0..exif.len() {
+            let _ = read_texts(&exif[..cut], &["nino"]);
+        }
+        for i in 0..exif.len() {
+            let mut broken = exif.clone();
+            broken[i] ^= 0xff;
+            let _ = read_texts(&broken, &["nino"]);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The `ffmpeg` on the PATH: reads the formats that are not read here, and writes MP4.
 
 use crate::limits::Guard;
+use crate::text::Text;
 use crate::{
     ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions, io_error,
 };
@@ -160,6 +161,69 @@ fn word(input: &mut impl Read) -> std::io::Result<String> {
     Ok(word)
 }
 
+/// The tags of a clip with one of the `keywords`.
+pub(crate) fn tags(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text, MediaError> {
+    Opened::open(path)?;
+    let mut input = OsString::from("file:");
+    input.push(path);
+    let mut ffmpeg = command();
+    ffmpeg.arg("-i").arg(input).args(["-f", "ffmetadata", "-"]);
+    let pipes = Pipes {
+        input: false,
+        output: true,
+    };
+    let mut child = Child::start(ffmpeg, pipes, Stop::never()).map_err(failed(path))?;
+    let mut said = Vec::new();
+    let most = limits.text_bytes;
+    let read = (&mut child).take(most + 1).read_to_end(&mut said);
+    read.map_err(io_error(path, "read the tags of"))?;
+    if said.len() as u64 > most {
+        return Err(MediaError::Decode {
+            path: path.to_owned(),
+            what: format!("carries more than {most} bytes of text"),
+        });
+    }
+    child.finish().map_err(failed(path))?;
+    let mut text = Text::default();
+    for (keyword, value) in pairs(&String::from_utf8_lossy(&said)) {
+        if keywords.contains(&keyword.as_str()) {
+            text.found.push((keyword, value));
+        } else {
+            text.others.push(keyword);
+        }
+    }
+    Ok(text)
+}
+
+/// The `key=value` lines of ffmpeg's metadata format, where a backslash takes the meaning from what
+/// follows. Only those of the whole file count, which come before any `[SECTION]`.
+fn pairs(said: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let (mut key, mut value) = (None, String::new());
+    let mut chars = said.chars();
+    let mut at_start = true;
+    while let Some(c) = chars.next() {
+        match c {
+            '[' if at_start => return found,
+            '\\' => value.extend(chars.next()),
+            '=' if key.is_none() => key = Some(std::mem::take(&mut value)),
+            '\n' => found.extend(key.take().map(|key| (key, std::mem::take(&mut value)))),
+            c => value.push(c),
+        }
+        at_start = c == '\n';
+        if at_start {
+            value.clear();
+        }
+    }
+    found.extend(key.map(|key| (key, value)));
+    found
+}
+
+/// A little less than the most bytes that Linux takes for one argument of a command.
+const MOST_TAG: usize = 120_000;
+/// What is lost where nobody says how much may be.
+const CRF: f64 = 17.0;
+
 /// An MP4, made from raw frames on ffmpeg's standard input.
 pub(crate) struct Mp4 {
     // Dropped first: it must not write after its file is removed.
@@ -171,6 +235,7 @@ impl Mp4 {
     pub(crate) fn create(path: &Path, clip: &ClipFormat) -> Result<Mp4, MediaError> {
         let (pending, _file) = Pending::file(path)?;
         let size = format!("{}x{}", clip.width, clip.height);
+        let crf = clip.crf.unwrap_or(CRF).to_string();
         let mut ffmpeg = command();
         ffmpeg
             .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
@@ -180,9 +245,15 @@ impl Mp4 {
             .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
             .args(["-color_range", "tv", "-colorspace", "bt709"])
             .args(["-color_primaries", "bt709", "-color_trc", "bt709"])
-            .args(["-c:v", "libx264", "-crf", "17", "-pix_fmt", "yuv420p"])
-            .args(["-movflags", "+faststart", "-f", "mp4"])
-            .arg(pending.temporary());
+            .args(["-c:v", "libx264", "-crf", &crf, "-pix_fmt", "yuv420p"])
+            .args(["-movflags", "+faststart+use_metadata_tags"]);
+        for (keyword, text) in &clip.text {
+            // More than an argument can be is left out.
+            if text.len() < MOST_TAG {
+                ffmpeg.arg("-metadata").arg(format!("{keyword}={text}"));
+            }
+        }
+        ffmpeg.args(["-f", "mp4"]).arg(pending.temporary());
         let pipes = Pipes {
             input: true,
             output: false,
@@ -215,5 +286,24 @@ impl FrameSink for Mp4 {
         self.end()?;
         let Mp4 { ffmpeg: _, pending } = *self;
         Ok(pending.keep()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pairs;
+
+    #[test]
+    fn tags_are_read_with_what_was_escaped() {
+        let said = ";FFMETADATA1\nmajor_brand=isom\nnino={\"a\"\\=\\;1}\nprompt=two\\\nlines\n\
+                    [CHAPTER]\nnino=no\n";
+        let own = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+        let expected = [
+            own("major_brand", "isom"),
+            own("nino", "{\"a\"=;1}"),
+            own("prompt", "two\nlines"),
+        ];
+        assert_eq!(pairs(said), expected);
+        assert_eq!(pairs(""), []);
     }
 }

@@ -136,6 +136,10 @@ pub struct ClipFormat {
     pub n_frames: usize,
     /// Frames a second.
     pub fps: f64,
+    /// How the clip was made, by keyword. GIF, Y4M and folders of frames carry no text.
+    pub text: Vec<(String, String)>,
+    /// How much an MP4 may lose, as ffmpeg's `-crf`: 0 is nothing, 51 the most. Little when `None`.
+    pub crf: Option<f64>,
     /// Ends an `ffmpeg` that writes, wherever it is.
     pub stop: Stop,
 }

@@ -28,6 +28,8 @@ fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
         height,
         n_frames,
         fps,
+        text: Vec::new(),
+        crf: None,
         stop: Stop::never(),
     }
 }

@@ -4,12 +4,15 @@
 use crate::format::{Kind, PictureFile, jpeg, png, read_at, webp};
 use crate::limits::Guard;
 use crate::load::all_bytes;
-use crate::{Limits, MediaError, exif, io_error};
+use crate::{Limits, MediaError, exif, ffmpeg, io_error};
 use std::io::{Read, Seek};
 use std::path::Path;
 
 /// Where A1111 leaves its text; of the formats beside PNG the only text.
 const PARAMETERS: &str = "parameters";
+
+/// Clips whose tags are looked at.
+const CLIPS: [&str; 4] = ["mp4", "webm", "mov", "mkv"];
 
 /// What a picture carries beside its pixels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,10 +23,14 @@ pub struct Text {
     pub others: Vec<String>,
 }
 
-/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, or
-/// A1111's `parameters` in the EXIF of a JPEG or WebP.
+/// Reads the texts with one of the `keywords`: in any of PNG's three kinds of text chunk, in the
+/// EXIF of a JPEG or WebP, where A1111's `parameters` are too, or in the tags of a clip that
+/// `ffmpeg` reads.
 pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text, MediaError> {
     let Some(mut file) = PictureFile::open(path)? else {
+        if CLIPS.contains(&crate::extension(path).as_str()) {
+            return ffmpeg::tags(path, keywords, limits);
+        }
         return Err(MediaError::Decode {
             path: path.to_owned(),
             what: "not a picture that can carry text: PNG, JPEG or WebP".to_owned(),
@@ -33,8 +40,8 @@ pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text
     let input = &mut file.input;
     let text = match file.kind {
         Kind::Png => from_png(input, keywords, guard),
-        Kind::Jpeg => from_jpeg(input, guard),
-        Kind::WebP => from_webp(input, guard),
+        Kind::Jpeg => from_jpeg(input, keywords, guard),
+        Kind::WebP => from_webp(input, keywords, guard),
         Kind::Gif => Ok(Text::default()),
     };
     file.input.get_ref().check_unchanged()?;
@@ -99,13 +106,21 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&b| char::from(b)).collect()
 }
 
-fn from_jpeg<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Text, MediaError> {
+fn from_jpeg<R: Read + Seek>(
+    input: &mut R,
+    keywords: &[&str],
+    guard: Guard<'_>,
+) -> Result<Text, MediaError> {
     let bytes = all_bytes(input, guard)?;
     let found = jpeg::scan(&bytes).map_err(|what| guard.damaged(what))?;
-    Ok(parameters(found.exif.unwrap_or_default()))
+    Ok(from_exif(found.exif.unwrap_or_default(), keywords))
 }
 
-fn from_webp<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Text, MediaError> {
+fn from_webp<R: Read + Seek>(
+    input: &mut R,
+    keywords: &[&str],
+    guard: Guard<'_>,
+) -> Result<Text, MediaError> {
     let Some((offset, len)) = webp::check(input, guard, 0)?.exif else {
         return Ok(Text::default());
     };
@@ -115,13 +130,16 @@ fn from_webp<R: Read + Seek>(input: &mut R, guard: Guard<'_>) -> Result<Text, Me
         return Err(guard.beyond(what, most, "bytes"));
     }
     let exif = read_at(input, offset, len).map_err(io_error(guard.path, "read"))?;
-    Ok(parameters(&exif))
+    Ok(from_exif(&exif, keywords))
 }
 
-fn parameters(exif: &[u8]) -> Text {
+/// A1111's parameters, whoever asks for what, and texts by keyword.
+fn from_exif(exif: &[u8], keywords: &[&str]) -> Text {
     let comment = exif::read(exif).map(|text| (PARAMETERS.to_owned(), text));
+    let mut found: Vec<(String, String)> = comment.into_iter().collect();
+    found.extend(exif::read_texts(exif, keywords));
     Text {
-        found: comment.into_iter().collect(),
+        found,
         others: Vec::new(),
     }
 }

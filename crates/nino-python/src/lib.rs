@@ -17,6 +17,7 @@ mod job;
 mod models;
 mod options;
 mod sample;
+mod tensors;
 
 use pyo3::prelude::*;
 
@@ -31,6 +32,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Diffusion>()?;
     module.add_class::<models::Text>()?;
     module.add_class::<models::Vae>()?;
+    module.add_class::<tensors::Tensors>()?;
     module.add_function(wrap_pyfunction!(engine::devices, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(models::builtin, module)?)?;

@@ -4,10 +4,9 @@ use crate::array::Input;
 use crate::conditioning::PyConditioning;
 use crate::error::{raise, value};
 use nino_engine::{
-    Checkpoint, Conditioning, DType, DiffusionModel, LoraSpec, MemoryTensor, ModelFiles,
-    ModelSampling, Prediction, TensorReader, TextEncoders, VaeFile, from_memory,
+    Checkpoint, DType, DiffusionModel, LoraSpec, MemoryTensor, ModelFiles, ModelSampling,
+    Prediction, TensorReader, TextEncoders, VaeFile, from_memory,
 };
-use nino_models::Label;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,21 +121,7 @@ impl Diffusion {
 
     /// A prompt of zeros of the sizes that the model takes, to time steps with.
     fn blank_prompt(&self) -> PyConditioning {
-        const TOKENS: usize = 77;
-        let wants = self.0.net().wants();
-        let sizes = match self.0.family.label() {
-            Label::None | Label::Pooled => 0,
-            Label::Sizes => 6,
-            Label::Score => 5,
-        };
-        // Each size is told as 256 values.
-        let pooled = wants.label.unwrap_or(0).saturating_sub(256 * sizes);
-        PyConditioning(Conditioning {
-            context: vec![0.0; TOKENS * wants.context],
-            width: wants.context,
-            pooled: vec![0.0; pooled],
-            ..Conditioning::default()
-        })
+        PyConditioning(self.0.blank_prompt())
     }
 
     /// The same model with plain weights held as `dtype`.

@@ -5,13 +5,15 @@ import { graphOf } from "./graph.js";
 import * as gallery from "./gallery.js";
 import * as models from "./models.js";
 import * as paint from "./paint.js";
+import * as references from "./references.js";
 
 const $ = (id) => document.getElementById(id);
 const SHAPES = [["square", 1, 1], ["portrait", 3, 4], ["tall", 9, 16], ["landscape", 4, 3], ["wide", 16, 9]];
-const KEPT = ["prompt", "negative", "model", "width", "height", "count", "steps", "cfg", "seed", "sampler", "scheduler"];
+const KEPT = ["prompt", "negative", "model", "width", "height", "count", "steps", "cfg", "seed", "sampler", "scheduler", "frames", "fps"];
 const VIEWS = ["create", "gallery", "models", "settings"];
 let about = null;      // of the chosen model
 let loras = [];
+let folders = new Map(); // of models that are no checkpoints
 let base = 512;        // the side that the model likes
 const mine = new Map(); // jobs of this page: what they make
 let running = null;
@@ -31,10 +33,20 @@ function settings() {
     // Seeds are wider than JavaScript's numbers are exact.
     seed: Math.min(Number(value("seed") || 0), Number.MAX_SAFE_INTEGER),
     loras, denoise: number("denoise"), upscaler: value("upscaler"),
+    parts: parts(), side: about?.side ?? 8, references: [],
+    video: about?.video ?? false, frames: number("frames"), fps: number("fps"),
+    told: about?.guidance == null ? null : number("told"),
     hires: $("hires").checked && {
       scale: number("hires-scale"), steps: number("hires-steps"), denoise: number("hires-denoise"),
     },
   };
+}
+
+// The files beside a diffusion model that comes without them.
+function parts() {
+  if (!about?.parts) return null;
+  const clip = [value("clip1"), value("clip2")].filter(Boolean);
+  return { clip, type: about.parts.type, vae: value("vae") };
 }
 
 function keep() {
@@ -64,9 +76,15 @@ function options(select, names, chosen) {
 
 // Models, LoRAs and upscalers to choose from; what is chosen stays.
 async function refreshLists() {
-  const [checkpoints, lora, upscalers] = await Promise.all(
-    ["checkpoints", "loras", "upscale_models"].map((folder) => get(`/models/${folder}`)));
-  options($("model"), checkpoints, value("model"));
+  const [checkpoints, lora, upscalers, others, encoders, vaes] = await Promise.all(
+    ["checkpoints", "loras", "upscale_models", "diffusion_models", "text_encoders", "vae"]
+      .map((folder) => get(`/models/${folder}`)));
+  const alone = others.filter((name) => !checkpoints.includes(name));
+  folders = new Map(alone.map((name) => [name, "diffusion_models"]));
+  options($("model"), [...checkpoints, ...alone], value("model"));
+  options($("clip1"), encoders, value("clip1"));
+  options($("clip2"), encoders, value("clip2"));
+  options($("vae"), vaes, value("vae"));
   $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "There are no LoRAs here", ""),
     ...lora.map((name) => new Option(name, name)));
   const chosen = value("upscaler");
@@ -107,15 +125,31 @@ function shape(w, h) {
 async function chooseModel(withDefaults) {
   about = null;
   try {
-    about = await get("/nino/model?" + new URLSearchParams({ name: value("model") }));
+    const query = { name: value("model"), folder: folders.get(value("model")) ?? "checkpoints" };
+    about = await get("/nino/model?" + new URLSearchParams(query));
     $("model-about").textContent = `${about.family}, best at ${about.size} × ${about.size}`;
   } catch (error) {
     $("model-about").textContent = error.message;
     return;
   }
   base = about.size;
-  $("no-encoder").hidden = about.encodes;
-  $("drop").hidden = !about.encodes;
+  const starts = about.encodes && (!about.video || about.from_picture);
+  $("no-encoder").hidden = starts;
+  $("drop").hidden = !starts;
+  $("parts-box").hidden = !about.parts;
+  if (about.parts) {
+    const [first, second] = about.parts.clip;
+    $("clip1").value = first ?? $("clip1").value;
+    $("clip2").value = second ?? "";
+    $("clip2-label").hidden = !second;
+    $("vae").value = about.parts.vae ?? $("vae").value;
+    $("parts-box").open = !about.parts.vae;
+  }
+  $("reference-box").hidden = !(about.references && about.encodes);
+  $("video-box").hidden = !about.video;
+  $("hires-box").hidden = about.video;
+  $("told-box").hidden = about.guidance == null;
+  $("told").value = about.guidance ?? "";
   if (!withDefaults) return;
   $("width").value = $("height").value = about.size;
   $("steps").value = about.steps;
@@ -179,7 +213,9 @@ async function plan() {
   const asked = ++planned;
   let text = "", tooMuch = false, share = 0;
   try {
-    const answer = await post("/nino/plan", { prompt: graphOf(settings()) });
+    const chosen = settings();
+    if (references.count() && !$("reference-box").hidden) chosen.references = await references.sent();
+    const answer = await post("/nino/plan", { prompt: graphOf(chosen) });
     const best = answer.devices.find((device) => device.fits) ?? answer.devices[0];
     if (best.fits) {
       const streams = best.stages.some((stage) => stage.residency === "streamed");
@@ -205,10 +241,11 @@ async function make() {
   if ($("random").checked) dice();
   const chosen = settings();
   try {
-    if (paint.hasPicture() && about?.encodes) {
+    if (references.count() && !$("reference-box").hidden) chosen.references = await references.sent();
+    if (paint.hasPicture() && !$("drop").hidden) {
       const { start, mask } = await paint.exported(chosen.width, chosen.height);
       chosen.start = await upload(start, "start.png");
-      chosen.mask = mask && (await upload(mask, "mask.png"));
+      chosen.mask = mask && !chosen.video && (await upload(mask, "mask.png"));
     }
     keep();
     const preview_method = $("set-preview").checked ? "auto" : "none";
@@ -376,6 +413,7 @@ async function start() {
   });
   addEventListener("hashchange", showView);
   paint.setUp(changed);
+  references.setUp(changed);
   gallery.setUp(use);
   models.setUp(refreshLists);
   try {

@@ -255,6 +255,7 @@ impl Host for ServerHost<'_> {
             }
             Made::Latent(latents) => self.latent(latents, &output.prefix),
             Made::Clip(clip) => self.clip(clip, output),
+            Made::Texts(texts) => Ok(json!({ "text": texts })),
         }
     }
 

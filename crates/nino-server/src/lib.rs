@@ -19,6 +19,7 @@ mod job;
 mod journal;
 mod listen;
 mod models;
+mod parts;
 mod pictures;
 mod plan;
 mod queue;

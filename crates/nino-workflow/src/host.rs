@@ -110,4 +110,6 @@ pub enum Made {
     Latent(Arc<Latents>),
     /// Frames to keep as a clip.
     Clip(Arc<Clip>),
+    /// Texts to read in the node.
+    Texts(Vec<String>),
 }

@@ -153,10 +153,18 @@ impl NodeDef {
         !matches!(self.class, "Reroute" | "PrimitiveNode" | "Note")
     }
 
+    /// Whether it runs again though its inputs are as they were: it acts on the device.
+    pub(crate) fn acts(&self) -> bool {
+        self.class == "ROCMMemoryOptimizer"
+    }
+
     /// What `/object_info` says of an input, with what a page does to it: seeds change by
     /// themselves, prompts have choices in braces, pictures can be brought, and numbers that
     /// samplers are told are not rounded.
     fn describe(&self, input: &InputDef, host: &dyn Host) -> Json {
+        if (self.class, input.name) == ("SaveVideo", "codec") {
+            return crate::nodes::video::codecs();
+        }
         let mut described = input.kind.describe(host);
         let of_sampler = ["/samplers", "/schedulers"]
             .iter()

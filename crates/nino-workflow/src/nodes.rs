@@ -21,6 +21,7 @@ mod model;
 mod output;
 mod pass;
 mod qwen;
+mod rocm;
 mod sampler;
 mod samplers;
 mod sigmas;
@@ -28,13 +29,13 @@ mod text;
 mod upscale;
 mod vae;
 mod values;
-mod video;
+pub(crate) mod video;
 mod vision;
 mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 29] = [
+static FAMILIES: [&[NodeDef]; 30] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -64,6 +65,7 @@ static FAMILIES: [&[NodeDef]; 29] = [
     wan::NODES,
     values::NODES,
     pass::NODES,
+    rocm::NODES,
 ];
 
 /// All classes of nodes.

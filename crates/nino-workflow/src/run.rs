@@ -130,6 +130,13 @@ impl Executor {
         self.results.clear();
     }
 
+    /// Bytes of the pictures, masks and latents that are kept. What several nodes gave counts once.
+    fn held_bytes(&self) -> usize {
+        let values = self.results.values().flat_map(|kept| kept.outputs.iter());
+        let held: HashMap<usize, usize> = values.filter_map(Value::held).collect();
+        held.values().sum()
+    }
+
     /// Runs the outputs of a graph, and what they need.
     pub fn run(
         &mut self,
@@ -269,6 +276,7 @@ impl<'a> Run<'a> {
                 on_event: &mut on_event,
             },
             told: None,
+            held_bytes: self.executor.held_bytes(),
         };
         let outputs = (node.def.run)(&mut call)?;
         let expected = node.def.outputs.len();

@@ -62,6 +62,8 @@ pub struct Clip {
     pub images: Arc<Vec<Image>>,
     /// Frames a second.
     pub fps: f64,
+    /// How much an MP4 of it may lose; little when `None`.
+    pub crf: Option<f64>,
 }
 
 impl Clip {
@@ -86,6 +88,8 @@ impl Clip {
             height: first.height,
             n_frames: self.images.len(),
             fps: self.fps,
+            text: Vec::new(),
+            crf: self.crf,
             stop,
         };
         let mut sink = create_video(path, &format)?;
@@ -148,6 +152,30 @@ impl Value {
             Value::File(_) => Socket::Combo,
             Value::Missing(_) => return None,
         })
+    }
+
+    /// The bytes of its pictures, masks or latents, with the address that tells them from another
+    /// value's; `None` of values that are small or that the store counts.
+    pub(crate) fn held(&self) -> Option<(usize, usize)> {
+        let images = |images: &Arc<Vec<Image>>| {
+            let bytes = images.iter().map(|image| size_of_val(&image.values[..]));
+            (Arc::as_ptr(images).addr(), bytes.sum())
+        };
+        let masks = |masks: &Arc<Vec<Mask>>| {
+            let bytes = masks.iter().map(|mask| size_of_val(&mask.values[..]));
+            (Arc::as_ptr(masks).addr(), bytes.sum())
+        };
+        match self {
+            Value::Image(all) => Some(images(all)),
+            Value::Video(clip) => Some(images(&clip.images)),
+            Value::Mask(all) => Some(masks(all)),
+            Value::Latent(latents) => {
+                let masks = latents.noise_mask.as_ref().map_or(0, |m| masks(m).1);
+                let bytes = size_of_val(&latents.latent.values[..]) + masks;
+                Some((Arc::as_ptr(latents).addr(), bytes))
+            }
+            _ => None,
+        }
     }
 
     pub(crate) fn latent(latent: Latent) -> Value {

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import comfy.sd
 import folder_paths
 import nodes as stock_nodes
+import torch
 
 import ninodes
 
@@ -88,6 +90,43 @@ class DiffusionLoader:
         return stock_nodes.UNETLoader().load_unet(unet_name, weight_dtype)
 
 
+def _gguf_files() -> None:
+    """ComfyUI lists no GGUF files by itself."""
+    paths = list(folder_paths.folder_names_and_paths["diffusion_models"][0])
+    folder_paths.folder_names_and_paths.setdefault("unet_gguf", (paths, {".gguf"}))
+
+
+def load_gguf(path: str):
+    """A MODEL of a GGUF file. ComfyUI's own nodes see its weights decoded to f16; ours read them
+    from the file as they are."""
+    state = {name: torch.from_numpy(values).half() for name, values in ninodes.tensors(path)}
+    model = comfy.sd.load_diffusion_model_state_dict(state)
+    if model is None:
+        raise ValueError(f"{os.path.basename(path)} has no diffusion model that ComfyUI knows")
+    model.cached_patcher_init = (load_gguf, (path,))
+    return model
+
+
+class GGUFLoader:
+    """Loads a diffusion model of a GGUF file, in any of its quantizations."""
+
+    TITLE = "ROCm GGUF Loader"
+    RETURN_TYPES = ("MODEL",)
+    FUNCTION = "load"
+    CATEGORY = CATEGORY
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        _gguf_files()
+        return {"required": {"gguf_name": (folder_paths.get_filename_list("unet_gguf"),)}}
+
+    def load(self, gguf_name: str):
+        _gguf_files()
+        path = folder_paths.get_full_path_or_raise("unet_gguf", gguf_name)
+        _tell(path)
+        return (load_gguf(path),)
+
+
 class LoraLoader:
     """Applies a LoRA to a MODEL, and to a CLIP where one is given."""
 
@@ -124,5 +163,6 @@ class LoraLoader:
 NODES = {
     "ROCMOptimizedCheckpointLoader": CheckpointLoader,
     "ROCmDiffusionLoader": DiffusionLoader,
+    "ROCmGGUFLoader": GGUFLoader,
     "ROCMLoRALoader": LoraLoader,
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
+import uuid
 from typing import Any
 
 import comfy.model_management
+import folder_paths
 import torch
 
 import ninodes
@@ -35,8 +38,21 @@ def _known(what: str, open_: Any) -> Any:
         raise ValueError(f"this {what} cannot be measured here: {why}") from why
 
 
-def _shown(*texts: str) -> dict[str, Any]:
-    return {"ui": {"text": list(texts)}, "result": texts}
+def _shown(*texts: str, chart: Any = None) -> dict[str, Any]:
+    """Texts to read in the node, and its chart as a picture below them."""
+    shown: dict[str, Any] = {"text": list(texts)}
+    if chart is not None:
+        shown["images"] = [_saved(charts.picture(*chart))]
+    return {"ui": shown, "result": texts}
+
+
+def _saved(picture: Any) -> dict[str, str]:
+    """A picture in ComfyUI's folder for previews, as pages are told of it."""
+    folder = folder_paths.get_temp_directory()
+    os.makedirs(folder, exist_ok=True)
+    name = f"ninodes_{uuid.uuid4().hex}.png"
+    picture.save(os.path.join(folder, name))
+    return {"filename": name, "subfolder": "", "type": "temp"}
 
 
 class VAEMonitor:
@@ -86,16 +102,17 @@ class VAEMonitor:
             rows.append((precision, series.median, f"{series.median:.2f} s"))
             if quality >= 40 and (best is None or series.median < best[1]):
                 best = (precision, series.median, peak)
+        title = f"{known.name} at {test_resolution}²"
         plan = engine.plan_decode(known, (test_resolution, test_resolution))
         tips = [
             *lines,
             f"planned {plan['peak_bytes'] // MIB} MiB, {plan['strategy']}; "
             f"most in {plan['peak_op']}",
-            charts.bars(f"{known.name} at {test_resolution}²", rows),
+            charts.bars(title, rows),
         ]
         chosen = f"precision_mode: {best[0]}" if best else "precision_mode: fp32"
         settings = f"{chosen} (fastest of those at 40 dB or more to f32)"
-        return _shown(_device(), "\n".join(tips), settings)
+        return _shown(_device(), "\n".join(tips), settings, chart=(title, rows))
 
 
 class SamplerMonitor:
@@ -128,7 +145,8 @@ class SamplerMonitor:
             history.trend(host.engine().device, what),
         ]
         settings = f"steps {usual.steps}, cfg {usual.cfg}, {usual.sampler}, {usual.scheduler}"
-        return _shown(_device(), "\n".join(tips), settings)
+        rows = [(f"step {i + 2}", taken, f"{taken:.3f} s") for i, taken in enumerate(series.times)]
+        return _shown(_device(), "\n".join(tips), settings, chart=(what, rows))
 
 
 def steps_of(known: ninodes.Diffusion, size: Any, steps: int, cfg: float):
@@ -216,10 +234,12 @@ class FluxBenchmark:
             series, made = measure.repeat(lambda: _decode(decoder, latent, form), 3)
             lines.append(f"{size[0]}x{size[1]}: decode {series}")
             memory.append(f"decode {size[0]}x{size[1]}: {made.report['peak_bytes'] // MIB} MiB")
-        chart = charts.bars(f"{known.name} on {engine.device}", rows)
+        title = f"{known.name} on {engine.device}"
+        chart = charts.bars(title, rows)
         advice = "cfg 1 takes one run of the model a step, any other cfg two"
         report = "\n".join([_device(), *lines]) if generate_report else lines[0]
-        return _shown(report, chart, advice, "\n".join(memory))
+        texts = (report, chart, advice, "\n".join(memory))
+        return _shown(*texts, chart=(title, rows))
 
 
 def _decode(vae: ninodes.Vae, latent: Any, form: str | None) -> ninodes.Decoded:

@@ -35,6 +35,16 @@ pub(crate) struct BenchDecodeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = SUITE_EXAMPLES)]
+pub(crate) struct BenchSuiteArgs {
+    /// Folder for the documents
+    #[arg(short, long, value_name = "FOLDER", default_value = "bench")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) decode: BenchDecodeArgs,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = GENERATE_EXAMPLES)]
 pub(crate) struct BenchGenerateArgs {
     /// Checkpoint file or diffusers folder [default: built-in descriptions with made-up weights]
@@ -77,6 +87,15 @@ pub(crate) struct BenchCompareArgs {
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
 }
+
+const SUITE_EXAMPLES: &str = "\
+Examples:
+  nino bench suite
+  nino bench suite --filter \"video 320x320\" --runs 7 -o before
+
+All rows of `nino bench decode`, and one thing varied at a time: precision, frames at a time, memory, \
+batch. The table goes to suite_TIME.md and what was measured to suite_TIME.json, which `nino bench \
+compare` reads.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:

@@ -61,7 +61,7 @@ const EXAMPLES: &str = "\
 Examples:
   # Where the time of a picture goes
   nino profile generate a smiling sun
-  nino profile --trace sun.json --flame sun.svg --memory memory.svg generate a smiling sun
+  nino profile --trace sun.json --flame sun.svg generate a smiling sun
 
 Each op is timed by itself, which takes some speed: the sum says where time goes, `nino bench` says \
 how fast it is. With --json the verb's own document is printed; the timeline is in the files.";

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(crate) struct VideoArgs {
     /// What the clip shows
-    #[arg(value_name = "PROMPT", required = true)]
+    #[arg(value_name = "PROMPT", required_unless_present = "from_file")]
     pub(crate) prompt: Vec<String>,
     /// What the clip should not show; looked at where --cfg is not 1
     #[arg(
@@ -31,6 +31,19 @@ pub(crate) struct VideoArgs {
     /// The last frame, for image-to-video models
     #[arg(long, value_name = "FILE")]
     pub(crate) last_image: Option<PathBuf>,
+    /// Clip to follow (poses, edges, depth), for VACE and Fun control models; with --video-mask
+    /// what is to be changed
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) video: Option<PathBuf>,
+    /// Where to change the clip, as a picture or a clip that is white there, for VACE
+    #[arg(long, value_name = "FILE", requires = "video")]
+    pub(crate) video_mask: Option<PathBuf>,
+    /// Picture of what the clip shows, for VACE
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) reference: Option<PathBuf>,
+    /// How closely VACE follows them [default: 1]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=1000.0), requires = "model")]
+    pub(crate) video_strength: Option<f64>,
     /// Without a video model: what the last picture shows
     #[arg(long, value_name = "PROMPT", conflicts_with = "model")]
     pub(crate) then: Option<String>,
@@ -59,6 +72,12 @@ pub(crate) struct VideoArgs {
     /// Write over files that the run reads, and over models
     #[arg(long)]
     pub(crate) force: bool,
+    /// Make this clip of nino's again (mp4, webp or apng); flags given beside it win
+    #[arg(long = "from", value_name = "FILE")]
+    pub(crate) from_file: Option<PathBuf>,
+    /// Leave out of the file how it was made
+    #[arg(long)]
+    pub(crate) no_metadata: bool,
     /// How activations are stored [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
@@ -167,6 +186,10 @@ Examples:
   nino video \"the sun sets\" -m wan2.2_i2v_high --image a.png --last-image b.png
   # Four steps with the LoRAs for that
   nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
+  # A clip whose movement another one has, and a picture of who moves
+  nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4 --reference her.png
+  # The same again with another seed: a clip knows how it was made
+  nino video --from fox.mp4 --seed 8
   # What was stopped, or killed, goes on where it was
   nino video \"a fox\" -m wan2.1_t2v_1.3B_fp16 --seed 7 -o fox.mp4 --resume
 

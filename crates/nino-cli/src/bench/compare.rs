@@ -152,31 +152,26 @@ fn text(document: &Document) -> String {
     paragraphs.join("\n\n")
 }
 
-/// The probability of a difference of medians at least as large, if both series were of the same
-/// thing: all ways to split their values in two, or many of them, are looked at.
+/// The probability that two series of the same thing lie at least as far apart as these: by the sum
+/// of their ranks (Mann and Whitney), over all ways to split the values in two, or many of them.
 fn significance(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
     }
-    let mut values = [a, b].concat();
-    let seen = (median(a) - median(b)).abs();
-    let is_large =
-        |left: &[f64], right: &[f64]| (median(left) - median(right)).abs() >= seen * (1.0 - 1e-12);
-    let n = values.len();
+    let mut ranks = ranks(&[a, b].concat());
+    let n = ranks.len();
+    let expected = (a.len() * (n + 1)) as f64 / 2.0;
+    let seen = (ranks[..a.len()].iter().sum::<f64>() - expected).abs();
+    // Ranks are halves of whole numbers: their sums are exact.
+    let is_large = |sum: f64| (sum - expected).abs() >= seen;
     if n <= 16 {
-        let (mut large, mut all) = (0, 0);
-        for chosen in 0u32..1 << n {
-            if chosen.count_ones() as usize != a.len() {
-                continue;
-            }
-            let side = |is: bool| {
-                let picked = (0..n).filter(|i| (chosen >> i & 1 == 1) == is);
-                picked.map(|i| values[i]).collect::<Vec<f64>>()
-            };
+        let (mut large, mut all) = (0u32, 0u32);
+        for chosen in (0u32..1 << n).filter(|bits| bits.count_ones() as usize == a.len()) {
+            let picked = (0..n).filter(|i| chosen >> i & 1 == 1);
             all += 1;
-            large += usize::from(is_large(&side(true), &side(false)));
+            large += u32::from(is_large(picked.map(|i| ranks[i]).sum()));
         }
-        return Some(f64::from(large as u32) / f64::from(all));
+        return Some(f64::from(large) / f64::from(all));
     }
     // A fixed seed: the same documents give the same answer.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -186,18 +181,21 @@ fn significance(a: &[f64], b: &[f64]) -> Option<f64> {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            values.swap(i, (state >> 33) as usize % (i + 1));
+            ranks.swap(i, (state >> 33) as usize % (i + 1));
         }
-        large += usize::from(is_large(&values[..a.len()], &values[a.len()..]));
+        large += usize::from(is_large(ranks[..a.len()].iter().sum()));
     }
     Some(large as f64 / SPLITS as f64)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-    f64::midpoint(low, high)
+/// The rank of each value, from 1; equal values share the mean of their ranks.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let below = values.iter().filter(|v| *v < value).count();
+        let equal = values.iter().filter(|v| v.total_cmp(value).is_eq()).count();
+        below as f64 + (equal + 1) as f64 / 2.0
+    };
+    values.iter().map(rank).collect()
 }
 
 #[cfg(test)]

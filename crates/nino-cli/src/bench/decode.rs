@@ -6,29 +6,67 @@ mod report;
 
 use super::timing::Timing;
 use super::{each, finish, sentences};
-use crate::args::BenchDecodeArgs;
+use crate::args::{BenchDecodeArgs, BenchSuiteArgs};
 use crate::decode::precision;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
-use crate::printer::Printer;
+use crate::printer::{self, Printer};
 use crate::resident;
 use anyhow::{Context, Result};
 use cases::{Case, Memory};
 use nino_dtype::DType;
 use nino_engine::{
-    Band, Control, DecodeOptions, DecodePlan, Decoder, Latent, Precision, Profile, Store, VaeFile,
-    plan_decode,
+    Band, Chunking, Control, DecodeOptions, DecodePlan, Decoder, Latent, Precision, Profile, Store,
+    VaeFile, plan_decode,
 };
 use report::{Quality, Report, Row};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A decode slower than this is not repeated in f32 to judge it.
 const QUALITY_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result<()> {
+    let (report, errors) = measured(args, false, env, printer)?;
+    let table = report.table();
+    finish(&report, table, report.rows.is_empty(), errors, printer)
+}
+
+/// The same with sweeps, and documents of what was measured.
+pub(crate) fn suite(args: &BenchSuiteArgs, env: &Env, printer: Printer) -> Result<()> {
+    let folder = &args.output;
+    let made = std::fs::create_dir_all(folder);
+    made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let (report, errors) = measured(&args.decode, true, env, printer)?;
+    let table = report.table();
+    if !report.rows.is_empty() {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let name = format!("suite_{}", since.unwrap_or_default().as_secs());
+        let document = serde_json::to_string_pretty(&report)?;
+        let page = format!(
+            "# Decodes\n\n{}\n```text\n{}\n```\n",
+            report.heading(),
+            table.trim()
+        );
+        for (extension, text) in [("json", document), ("md", page)] {
+            let path = folder.join(format!("{name}.{extension}"));
+            nino_files::AtomicFile::replace(&path, text.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            printer::note(&format!("wrote {}", path.display()));
+        }
+    }
+    finish(&report, table, report.rows.is_empty(), errors, printer)
+}
+
+/// Measures what the arguments ask for; gives the rows and what went wrong.
+fn measured(
+    args: &BenchDecodeArgs,
+    sweeps: bool,
+    env: &Env,
+    printer: Printer,
+) -> Result<(Report, Vec<anyhow::Error>)> {
     let choice = Choice::new(&args.device, env)?;
-    let work = cases::chosen(args, env)?;
+    let work = cases::chosen(args, sweeps, env)?;
     let opened = device::open(&choice)?;
     let mut report = Report::new(&opened);
     printer.text(report.heading())?;
@@ -48,13 +86,7 @@ pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result
         },
     )?;
     report.failures = sentences(&errors);
-    finish(
-        &report,
-        report.table(),
-        report.rows.is_empty(),
-        errors,
-        printer,
-    )
+    Ok((report, errors))
 }
 
 fn one(case: &Case, vae: &VaeFile, opened: &Opened, args: &BenchDecodeArgs) -> Result<Row> {
@@ -64,6 +96,7 @@ fn one(case: &Case, vae: &VaeFile, opened: &Opened, args: &BenchDecodeArgs) -> R
     let latent = case.latent(vae)?;
     let mut options = DecodeOptions {
         precision: case.precision.unwrap_or(precision(args.precision)),
+        chunking: case.chunk.map_or(Chunking::Auto, Chunking::Frames),
         ..DecodeOptions::default()
     };
     let plan = plan_decode(&store, vae, latent.size(), &options)?;

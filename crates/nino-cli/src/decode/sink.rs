@@ -83,6 +83,8 @@ impl Sink {
                 height: picture.height,
                 n_frames: self.n_frames,
                 fps: self.fps,
+                text: Vec::new(),
+                crf: None,
                 stop: interrupt::stop(),
             };
             self.video = Some(create_video(&path, &clip)?);

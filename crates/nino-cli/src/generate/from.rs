@@ -10,7 +10,8 @@ use crate::args::{self, GenerateArgs, PlanArgs, PlanVerb, ProfileRunArgs, Profil
 use crate::failure::Usage;
 use crate::printer;
 use anyhow::Result;
-pub(super) use flags::Flags;
+use flags::GENERATE;
+pub(crate) use flags::{Flags, Repeated};
 use nino_engine::media;
 use nino_workflow::{Graph, GraphError, Limits, metadata, page};
 use std::ffi::OsString;
@@ -22,6 +23,8 @@ pub(crate) enum FromError {
     Nothing { path: PathBuf, found: Vec<String> },
     #[error("{}: its nino text cannot be read: {what}", path.display())]
     Broken { path: PathBuf, what: String },
+    #[error("{}: is a clip: `nino video --from {0}` makes it again", path.display())]
+    Clip { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Graph { path: PathBuf, source: GraphError },
 }
@@ -127,7 +130,11 @@ fn read(path: &Path) -> Result<Recorded, anyhow::Error> {
         others: unread,
     } = media::read_text(path, &KEYWORDS, &media::Limits::default())?;
     if let Some((_, text)) = texts.iter().find(|(keyword, _)| keyword == "nino") {
-        let flags = Flags::from_json(text).map_err(|what| FromError::Broken {
+        if Flags::verb_of(text).as_deref() == Some("video") {
+            let path = path.to_owned();
+            return Err(FromError::Clip { path }.into());
+        }
+        let flags = Flags::from_json(&GENERATE, text).map_err(|what| FromError::Broken {
             path: path.to_owned(),
             what,
         })?;

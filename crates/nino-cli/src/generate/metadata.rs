@@ -12,9 +12,11 @@ use super::from::Flags;
 use super::model::parts;
 use crate::args::{LoraArg, ModelArgs};
 use crate::pull::PartFiles;
+pub(crate) use graph::{Graph, Input, Link, at, value};
 use nino_engine::{Checkpoint, GenerateRequest};
 use serde_json::json;
 use std::path::Path;
+pub(crate) use workflow::workflow;
 
 /// What the request itself does not say.
 pub(super) struct Origin<'a> {

@@ -14,6 +14,7 @@ use anyhow::Result;
 use nino_engine::media::can_write_video;
 use nino_engine::{
     Between, Control, Event, Picture, Rng, SamplerInfo, Scheduler, Seed, Store, make_between,
+    plan_between,
 };
 use serde_json::json;
 
@@ -72,6 +73,7 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
         width: pictures::rounded("width", size.0),
         height: pictures::rounded("height", size.1),
         precision: precision_of(args.precision, &choice.settings)?,
+        beside: n_pictures * size.0 * size.1 * 3,
     };
     let path = args.output.clone();
     let path = path.unwrap_or_else(|| named(&prompt, request.seed.value));
@@ -80,6 +82,7 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
     can_write_video(&output.path)?;
     let opened = device::open(choice)?;
     let store = Store::for_pictures(opened.device.clone(), n_pictures);
+    plan_between(&store, &checkpoint, &request)?;
     let mut screen = Screen::new(printer, None, None);
     let mut made: Vec<Picture> = Vec::new();
     let mut on_event = |event: Event| {

@@ -26,6 +26,8 @@ impl Output {
             None => named(&request.prompt, request.seed.value),
         };
         let inputs = args.image.iter().chain(&args.last_image);
+        let inputs = inputs.chain(&args.video).chain(&args.video_mask);
+        let inputs = inputs.chain(&args.reference);
         let guard = Guard {
             inputs: inputs.map(|p| ("a picture", p.clone())).collect(),
             force: args.force,
@@ -101,12 +103,16 @@ pub(super) struct Clip {
     path: PathBuf,
     n_frames: usize,
     fps: f64,
+    text: Vec<(String, String)>,
     sink: Option<Box<dyn FrameSink>>,
 }
 
 impl Clip {
-    pub(super) fn new(output: &Output, wanted: &Wanted) -> Clip {
-        Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
+    pub(super) fn new(output: &Output, wanted: &Wanted, text: Vec<(String, String)>) -> Clip {
+        Clip {
+            text,
+            ..Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
+        }
     }
 
     pub(super) fn of(path: &Path, n_frames: usize, fps: f64) -> Clip {
@@ -114,6 +120,7 @@ impl Clip {
             path: path.to_owned(),
             n_frames,
             fps,
+            text: Vec::new(),
             sink: None,
         }
     }
@@ -125,6 +132,8 @@ impl Clip {
                 height: picture.height,
                 n_frames: self.n_frames,
                 fps: self.fps,
+                text: std::mem::take(&mut self.text),
+                crf: None,
                 stop: interrupt::stop(),
             };
             self.sink = Some(create_video(&self.path, &clip)?);

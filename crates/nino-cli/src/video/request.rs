@@ -1,5 +1,6 @@
 //! From the command line to a request for a clip.
 
+use super::follow;
 use crate::args::{PreviewArgs, VideoArgs};
 use crate::decode::{picture_limits, precision_of};
 use crate::device::Choice;
@@ -41,16 +42,21 @@ pub(crate) fn wanted(
     };
     let start = args.image.as_deref().map(load).transpose()?;
     let end = args.last_image.as_deref().map(load).transpose()?;
-    if model.high.sees_frames() && start.is_none() && end.is_none() {
+    let frames = whole_frames(args.frames.unwrap_or(if is_5b { 121 } else { 81 }));
+    let follow = follow::wanted(args, model, frames, &limits, env)?;
+    if model.high.sees_frames() && start.is_none() && end.is_none() && follow.is_none() {
         return Err(UsageWithHint {
             sentence: format!("{} begins with a picture", model.high.name),
             hint: "name one with --image".to_owned(),
         }
         .into());
     }
+    let shown = start
+        .as_ref()
+        .or(follow.as_ref().and_then(|f| f.frames.first()));
     // The start picture's shape, at about as many pixels as the model was trained on.
     let usual = if is_5b { (1280, 704) } else { (832, 480) };
-    let (width, height) = match (args.size, &start) {
+    let (width, height) = match (args.size, shown) {
         (Some(size), _) => (size.width, size.height),
         (None, Some(image)) => shaped_as(image, usual.0 * usual.1),
         (None, None) => usual,
@@ -59,7 +65,7 @@ pub(crate) fn wanted(
     let size = ClipSize {
         width: rounded("width", width, multiple),
         height: rounded("height", height, multiple),
-        frames: whole_frames(args.frames.unwrap_or(if is_5b { 121 } else { 81 })),
+        frames,
     };
     let steps = args.sampling.steps.map_or(defaults.steps, |n| n as usize);
     let switch = args.sampling.switch.map_or(steps / 2, |n| n as usize);
@@ -89,6 +95,7 @@ pub(crate) fn wanted(
         size,
         start,
         end,
+        follow,
         precision,
         preview: None,
         decode: DecodeOptions {

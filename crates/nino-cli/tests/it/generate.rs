@@ -334,7 +334,7 @@ fn quoted(said: &str, marker: &str) -> Vec<String> {
 fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
     let dir = Folder::new();
     let (out, preview) = (dir.path().join("a.png"), dir.path().join("p.png"));
-    let mut args = a_cat(&["--device", "cpu", "--steps", "1000"]);
+    let mut args = a_cat(&["--device", "cpu", "--steps", "1000", "--seed", "3"]);
     args.extend(["-o", out.to_str().unwrap()]);
     let first = [&args[..], &["--size", "64x64"]].concat();
     let (code, said) = interrupted(&first, &preview);
@@ -354,6 +354,15 @@ fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
     let go_on = quoted(&said, "goes on from there to the same picture");
     let go_on: Vec<&str> = go_on.iter().map(String::as_str).collect();
     let start: usize = go_on[3].parse().unwrap();
+    // The step it names is the one it had come to.
+    let again = dir.path().join("again.latent");
+    let until = start.to_string();
+    let ends = ["--end-at-step", &until, "--return-with-leftover-noise"];
+    let keeps = ["--save-latent", again.to_str().unwrap()];
+    let same = nino(&[&first[..], &ends, &keeps, &["--force"]].concat());
+    assert_eq!(same.code, 0, "{}", same.err);
+    let is_same = tensor(&again, "latent_tensor") == tensor(&latent, "noisy_latent");
+    assert!(is_same, "it did not stop at step {start}");
     let end = (start + 2).to_string();
     let two_more = [&args[..], &go_on, &["--end-at-step", &end]].concat();
     let went_on = nino(&two_more);
@@ -362,6 +371,19 @@ fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
         latent.exists(),
         "what a run starts from is not its own to remove"
     );
+}
+
+/// The bytes of one tensor of a latent's file.
+#[cfg(unix)]
+fn tensor(path: &Path, name: &str) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    let (length, rest) = bytes.split_at(8);
+    let length = u64::from_le_bytes(length.try_into().unwrap());
+    let (header, data) = rest.split_at(length as usize);
+    let header: serde_json::Value = serde_json::from_slice(header).unwrap();
+    let range = &header[name]["data_offsets"];
+    let [from, to] = [0, 1].map(|i| range[i].as_u64().unwrap() as usize);
+    data[from..to].to_vec()
 }
 
 /// A graph keeps what its sampler had come to, and says how to look at it.

@@ -1,6 +1,6 @@
 //! Help that reads well: every verb's at 80 columns, and what is made from the same grammar.
 
-use crate::shell::{Folder, command, nino};
+use crate::shell::{Folder, command, nino, nino_in};
 
 /// The words of every command, as the help of those above it lists them.
 fn verbs() -> Vec<Vec<String>> {
@@ -130,4 +130,58 @@ fn samplers_are_listed() {
     assert_eq!(json["samplers"].as_array().unwrap().len(), 45);
     assert_eq!(json["schedulers"].as_array().unwrap().len(), 9);
     assert!(json["notes"].is_array() && json["hints"].is_array());
+}
+
+/// Flags as they are written in a text, without their dashes.
+fn flags(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| c.is_whitespace() || "`,;.()=<>".contains(c));
+    words.filter_map(|word| word.strip_prefix("--")).collect()
+}
+
+#[test]
+fn hints_name_flags_that_the_help_of_the_verb_has() {
+    let dir = Folder::new();
+    let cpu = ["--device", "cpu", "--budget", "1MiB"];
+    let small = ["--size", "64x64", "--steps", "1", "--device", "cpu"];
+    let made = ["generate", "x", "-o", "a.png", "--save-latent", "a.latent"];
+    let said = nino_in(dir.path(), &[&made[..], &small].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let emoji = ["--vae", "nino-emoji"];
+    let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../../goldens");
+    let taesd = format!("{goldens}/models/taesd.safetensors");
+    let taesd = ["--vae", taesd.as_str()];
+    let cases: [(&[&str], Vec<&str>); 8] = [
+        (&["generate"], [&["x"][..], &cpu].concat()),
+        (
+            &["decode"],
+            [&["a.latent", "-o", "b.png"][..], &emoji, &cpu].concat(),
+        ),
+        (
+            &["encode"],
+            [&["a.png", "-o", "b.latent"][..], &taesd, &cpu].concat(),
+        ),
+        (&["video"], [&["x"][..], &cpu].concat()),
+        (&["plan", "generate"], cpu.to_vec()),
+        (
+            &["plan", "decode"],
+            [&["a.latent"][..], &emoji, &cpu].concat(),
+        ),
+        (&["generate"], vec!["x", "--model", "nothing-here"]),
+        (&["generate"], vec!["x", "-o", "a.png", "--image", "a.png"]),
+    ];
+    for (verb, args) in cases {
+        let said = nino_in(dir.path(), &[verb, &args].concat());
+        assert_ne!(said.code, 0, "{verb:?} {args:?}");
+        let hints: Vec<&str> = said
+            .err
+            .lines()
+            .filter_map(|l| l.strip_prefix("hint: "))
+            .collect();
+        assert!(!hints.is_empty(), "{verb:?} {args:?}: {}", said.err);
+        let help = help(verb, "100");
+        let known = flags(&help);
+        for flag in hints.iter().flat_map(|hint| flags(hint)) {
+            assert!(known.contains(&flag), "{verb:?}: --{flag}: {}", said.err);
+        }
+    }
 }

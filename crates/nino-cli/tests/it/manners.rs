@@ -429,31 +429,25 @@ fn errors_have_a_kind_and_hints_in_json() {
 
 #[test]
 fn the_budget_that_a_hint_names_is_enough() {
-    let args = [
-        "generate",
-        "x",
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-        "--steps",
-        "1",
-    ];
     let dir = Folder::new();
-    let with = |budget: &str| nino_in(dir.path(), &[&args[..], &["--budget", budget]].concat());
-    let said = with("20MiB");
-    assert_eq!(said.code, 1, "{}", said.err);
-    let hint = said
-        .err
-        .lines()
-        .find_map(|l| l.strip_prefix("hint: give --budget "));
-    let budget = hint
-        .unwrap_or_else(|| panic!("{}", said.err))
-        .split(' ')
-        .next()
-        .unwrap();
-    let said = with(budget);
-    assert_eq!(said.code, 0, "{budget}: {}", said.err);
+    let quick = ["--device", "cpu", "--threads", "1", "--steps", "1"];
+    let clip = [
+        "video", "x", "--frames", "5", "--size", "64x64", "-o", "x.webp",
+    ];
+    for verb in [&["generate", "x"][..], &clip] {
+        let with = |budget: &str| {
+            let budget = ["--budget", budget];
+            nino_in(dir.path(), &[verb, &quick, &budget].concat())
+        };
+        let said = with("20MiB");
+        assert_eq!(said.code, 1, "{}", said.err);
+        let mut lines = said.err.lines();
+        let hint = lines.find_map(|l| l.strip_prefix("hint: give --budget "));
+        let hint = hint.unwrap_or_else(|| panic!("{}", said.err));
+        let budget = hint.split(' ').next().unwrap();
+        let said = with(budget);
+        assert_eq!(said.code, 0, "{budget}: {}", said.err);
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)] // clippy knows test functions, not their helpers
 
 use crate::made;
-use crate::shell::{Folder, command, nino};
+use crate::shell::{Folder, command, nino, nino_with};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder with the two experts; the first file has the text encoder and the VAE too.
@@ -122,6 +122,160 @@ fn a_killed_clip_is_resumed_to_the_same_bytes() {
     assert!(said.err.contains("going on after"), "{}", said.err);
     assert!(std::fs::read(&whole).unwrap() == std::fs::read(&killed).unwrap());
     assert!(!Path::new(&journal).exists());
+}
+
+/// A clip says how it was made, in every format that carries text; ComfyUI's graph in it is one
+/// that runs, and comes to the same clip.
+#[test]
+fn a_clip_is_made_again_from_its_own_settings() {
+    let folder = models();
+    let clip = ["--frames", "5", "--steps", "2", "--fps", "12"];
+    let mut formats = vec!["apng", "webp"];
+    if Command::new("ffmpeg").arg("-version").output().is_ok() {
+        formats.push("mp4");
+    } else {
+        println!("skipped: mp4, since there is no ffmpeg");
+    }
+    for format in formats {
+        let (first, again) = (format!("first.{format}"), format!("again.{format}"));
+        let (first, again) = (folder.at(&first), folder.at(&again));
+        let said = nino(&with(&flags(&folder, &first), &clip));
+        assert_eq!(said.code, 0, "{}", said.err);
+        let repeat = ["video", "--from", &first, "-o", &again, "--device", "cpu"];
+        let said = nino(&repeat);
+        assert_eq!(said.code, 0, "{format}: {}", said.err);
+        let bytes = [&first, &again].map(|file| std::fs::read(file).unwrap());
+        assert!(bytes[0] == bytes[1], "{format}");
+        let other = [&repeat[..], &["--seed", "6", "--json"]].concat();
+        let said = nino(&other).json();
+        assert_eq!((&said["seed"], &said["fps"]), (&6.into(), &12.0.into()));
+        assert!(std::fs::read(&again).unwrap() != bytes[0], "{format}");
+        // A picture's verb says which one it is for.
+        let said = nino(&["generate", "--from", &first]);
+        assert!(
+            said.code != 0 && said.err.contains("nino video --from"),
+            "{}",
+            said.err
+        );
+    }
+    let plain = folder.at("plain.apng");
+    let flags = flags(&folder, &plain);
+    let said = nino(&with(&flags, &[&clip[..], &["--no-metadata"]].concat()));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = nino(&["video", "--from", &plain]);
+    assert!(
+        said.code != 0 && said.err.contains("no settings"),
+        "{}",
+        said.err
+    );
+}
+
+/// Every frame of a clip's file.
+fn frames(path: &str) -> Vec<nino_engine::Picture> {
+    let options = nino_engine::media::ReadOptions {
+        limits: nino_engine::media::Limits::default(),
+        stop: nino_engine::media::Stop::never(),
+    };
+    let video = nino_engine::media::open_video(Path::new(path), &options);
+    let mut video = video.unwrap().unwrap();
+    std::iter::from_fn(|| video.next_frame().unwrap()).collect()
+}
+
+/// The graph in a clip is one that ComfyUI's dialect runs, and it makes the same frames.
+#[test]
+fn the_graph_in_a_clip_makes_the_same_frames() {
+    let folder = models();
+    for kind in ["diffusion_models", "text_encoders", "vae"] {
+        let inside = folder.path().join(kind);
+        std::fs::create_dir(&inside).unwrap();
+        for file in [
+            "tiny_high.safetensors",
+            "tiny_low.safetensors",
+            "spiece.model",
+        ] {
+            std::fs::copy(folder.at(file), inside.join(file)).unwrap();
+        }
+    }
+    let extension = if Command::new("ffmpeg").arg("-version").output().is_ok() {
+        "mp4"
+    } else {
+        "webp"
+    };
+    let out = folder.at(&format!("fox.{extension}"));
+    let said = nino(&with(
+        &flags(&folder, &out),
+        &["--frames", "5", "--steps", "2"],
+    ));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let limits = nino_engine::media::Limits::default();
+    let text = nino_engine::media::read_text(Path::new(&out), &["prompt"], &limits).unwrap();
+    let graph = folder.at("graph.json");
+    std::fs::write(&graph, &text.found[0].1).unwrap();
+    let again = folder.at(&format!("again.{extension}"));
+    // The node says the format.
+    let named = folder.at("again.png");
+    let run = [
+        "generate", "--from", &graph, "-o", &named, "--device", "cpu",
+    ];
+    let models = folder.path().to_str().unwrap();
+    let said = nino_with(&run, &[("NINO_MODELS", models)]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let (first, second) = (frames(&out), frames(&again));
+    assert_eq!(first.len(), 5);
+    assert!(first == second);
+}
+
+/// VACE follows a clip, changes it where a mask is white, and looks at a picture.
+#[test]
+fn a_clip_follows_another_one() {
+    let folder = models();
+    let vace = folder.at("tiny_vace.safetensors");
+    made::write_list(&made::list("tiny_wan_vace"), Path::new(&vace));
+    let high = folder.at("tiny_high.safetensors");
+    let source = folder.at("source.apng");
+    let said = nino(&with(
+        &flags(&folder, &source),
+        &["--frames", "5", "--steps", "1"],
+    ));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let sun = made::goldens().join("../emoji/sun.png");
+    let sun = sun.to_str().unwrap();
+    let made = |name: &str, more: &[&str]| {
+        let out = folder.at(name);
+        let parts = [
+            "--vae", &high, "--clip", &high, "--device", "cpu", "-o", &out,
+        ];
+        let clip = ["--frames", "5", "--steps", "2", "--seed", "5"];
+        let verb = ["video", "a red fox", "-m", &vace];
+        let said = nino(&[&verb[..], &parts, &clip, more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        frames(&out)
+    };
+    let follows = ["--video", &source];
+    let all = [
+        made("words.apng", &["--size", "64x48"]),
+        made(
+            "follows.apng",
+            &[&follows[..], &["--size", "64x48"]].concat(),
+        ),
+        made(
+            "masked.apng",
+            &[&follows[..], &["--video-mask", sun, "--size", "64x48"]].concat(),
+        ),
+        made("looks.apng", &["--reference", sun, "--size", "64x48"]),
+    ];
+    for (i, clip) in all.iter().enumerate() {
+        assert_eq!(clip.len(), 5);
+        assert!(all[..i].iter().all(|other| other != clip), "clip {i}");
+    }
+    // The model for words alone follows nothing.
+    let out = folder.at("none.apng");
+    let said = nino(&with(&flags(&folder, &out), &follows));
+    assert!(
+        said.code != 0 && said.err.contains("follows no clip"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

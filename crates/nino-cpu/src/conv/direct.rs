@@ -8,12 +8,16 @@ use super::{Conv, Geometry};
 use crate::gemm::epilogue::Sums;
 use crate::gemm::grid::TILE_PANELS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
+use crate::gemm::pairs;
 use crate::gemm::prologue::Coefficients;
 use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
+use crate::split::{self, PIECES, Way};
 use crate::team::{Carver, Team, floats_bytes};
 
+/// Most pixels of a tile, and what is tried besides.
 const TILE_PIXELS: usize = 256;
+const FEWER_PIXELS: [usize; 2] = [128, 64];
 const TILE_WIDTH: usize = 32;
 const MAX_TAPS: usize = 512;
 
@@ -28,12 +32,26 @@ struct Cut {
     region_w: usize,
 }
 
+/// The time of copying a pixel to the region, where that of multiplying one with a panel is 1.
+/// Pixels are multiplied the faster, the more a norm in front of them counts.
+fn copy_time(slot: Slot, conv: &Conv<'_>) -> f64 {
+    let [_, kh, kw] = conv.geometry.window;
+    let product = match slot {
+        Slot::F32 => 128.0,
+        Slot::Pair if pairs::by_tiles() => 15.0,
+        Slot::Pair => 64.0,
+    } * (kh * kw) as f64
+        / 9.0;
+    let copy = if conv.source.pre.is_some() { 12.0 } else { 2.0 };
+    copy / product
+}
+
 impl Cut {
-    fn new(g: &Geometry) -> Cut {
+    fn new(g: &Geometry, pixels: usize) -> Cut {
         let [_, h_out, w_out] = g.output;
         let parts = w_out.div_ceil(TILE_WIDTH);
         let w = w_out.div_ceil(parts);
-        let h = (TILE_PIXELS / w).clamp(1, h_out);
+        let h = (pixels / w).clamp(1, h_out);
         let reach = |n: usize, stride: usize, k: usize, dilation: usize| {
             (n - 1) * stride + (k - 1) * dilation + 1
         };
@@ -84,7 +102,7 @@ fn pack_floats(slot: Slot, w: &Packed) -> usize {
 }
 
 pub(crate) fn scratch_bytes(slot: Slot, g: &Geometry, w: &Packed) -> usize {
-    let cut = Cut::new(g);
+    let cut = Cut::new(g, TILE_PIXELS);
     floats_bytes(cut.region_floats(g))
         + floats_bytes(pack_floats(slot, w))
         + floats_bytes(cut.h * cut.w * TILE_PANELS * PANEL)
@@ -98,13 +116,29 @@ pub(crate) fn supported(g: &Geometry) -> bool {
 pub(crate) unsafe fn run(team: &Team<'_>, slot: Slot, conv: &Conv<'_>, rows: Range<usize>) {
     let (g, w) = (&conv.geometry, conv.weights);
     let [_, h_out, w_out] = g.output;
-    let cut = Cut::new(g);
     let frames = rows.start / h_out..rows.end.div_ceil(h_out);
+    let panels = w.panels();
+    let whole = Cut::new(g, TILE_PIXELS);
+    let cuts = std::iter::once(whole).chain(FEWER_PIXELS.map(|n| Cut::new(g, n)));
+    let copy = copy_time(slot, conv);
+    let ways = cuts.flat_map(|cut| {
+        let tiles = frames.len() * h_out.div_ceil(cut.h) * w_out.div_ceil(cut.w);
+        let copied = (g.window[0] * cut.region_h * cut.region_w) as f64 * copy;
+        let pieces = PIECES.into_iter().filter(|&n| n <= TILE_PANELS);
+        pieces.map(move |n| {
+            let parts = panels.div_ceil(n);
+            let multiplied = (cut.h * cut.w * panels.div_ceil(parts)) as f64;
+            Way {
+                cut: (cut, parts),
+                tasks: tiles * parts,
+                task: copied + multiplied,
+            }
+        })
+    });
+    let (cut, panel_tiles) = split::fastest(ways, team.threads())
+        .unwrap_or_else(|| (whole, panels.div_ceil(TILE_PANELS)));
     let (y_tiles, x_tiles) = (h_out.div_ceil(cut.h), w_out.div_ceil(cut.w));
     let pixel_tiles = frames.len() * y_tiles * x_tiles;
-    let panels = w.panels();
-    let wanted = (team.threads() * 4).div_ceil(pixel_tiles).min(panels);
-    let panel_tiles = panels.div_ceil(TILE_PANELS).max(wanted);
     let work = rows.len() * w_out * w.n * w.taps * w.cin / 16;
     team.run(pixel_tiles * panel_tiles, work, |task, mut scratch| {
         let (tile, part) = (task / panel_tiles, task % panel_tiles);

@@ -7,7 +7,7 @@ use super::{Conv, Geometry, Method};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::prologue::{Prologue, Source};
 use crate::gemm::slot::Slot;
-use crate::gemm::weights::Packed;
+use crate::gemm::weights::{Packed, WeightUse};
 use crate::memory::{Buffer, View};
 use crate::simd::Level;
 use crate::testing::{Close, Crew, Random, levels};
@@ -132,7 +132,11 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
     let mut stored = Buffer::new(dtype.bytes_for(d.w.len()).unwrap(), "test").unwrap();
     nino_dtype::encode(dtype, &d.w, stored.as_mut_slice()).unwrap();
     nino_dtype::decode(dtype, stored.as_slice(), &mut d.w).unwrap();
-    let weights = Packed::new(level, dtype, [case.cout, taps, case.cin], stored, "test").unwrap();
+    let wanted = WeightUse {
+        shape: [case.cout, taps, case.cin],
+        brain: false,
+    };
+    let weights = Packed::new(level, dtype, wanted, stored, "test").unwrap();
     let want = expected(&case, &d);
     let pre = Prologue {
         stats: d.stats.as_ptr(),

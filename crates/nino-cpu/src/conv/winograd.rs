@@ -16,6 +16,7 @@ use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::prologue::Coefficients;
 use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
+use crate::split::{self, Way};
 use crate::team::{Carver, Team, floats_bytes};
 
 /// Most tiles of a block.
@@ -37,6 +38,19 @@ struct Cut {
     block: [usize; 2],
 }
 
+/// The times of transforming a tile and the filters of a panel, where that of multiplying a tile
+/// with a panel is 1.
+const TRANSFORM_TILE: f64 = 0.35;
+const TRANSFORM_FILTERS: f64 = 1.3;
+
+/// How a step is cut into tasks: blocks of tiles down and across, and ranges of panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tasks {
+    down: usize,
+    across: usize,
+    panels: usize,
+}
+
 impl Cut {
     fn new(g: &Geometry) -> Cut {
         let tiles = [g.output[1].div_ceil(OUT), g.output[2].div_ceil(OUT)];
@@ -45,6 +59,34 @@ impl Cut {
             tiles,
             block: [TILES / wide, wide],
         }
+    }
+
+    /// Cuts `tile_rows` rows of tiles and `panels` panels. Blocks may be smaller than whole ones.
+    fn tasks(&self, tile_rows: usize, panels: usize, threads: usize) -> Tasks {
+        let across = self.tiles[1].div_ceil(self.block[1]);
+        let whole = Tasks {
+            down: tile_rows.div_ceil(self.block[0]),
+            across,
+            panels: panels.div_ceil(TASK_PANELS),
+        };
+        let rows = (1..=4).map(|quarters| (self.block[0] * quarters / 4).max(1));
+        let ways = rows.rev().flat_map(|rows| {
+            (1..=TASK_PANELS).rev().map(move |each| {
+                let cut = Tasks {
+                    down: tile_rows.div_ceil(rows),
+                    across,
+                    panels: panels.div_ceil(each),
+                };
+                let n_tiles = tile_rows.div_ceil(cut.down) * self.tiles[1].div_ceil(across);
+                let (n_tiles, each) = (n_tiles as f64, panels.div_ceil(cut.panels) as f64);
+                Way {
+                    cut,
+                    tasks: cut.down * across * cut.panels,
+                    task: n_tiles * TRANSFORM_TILE + each * (n_tiles + TRANSFORM_FILTERS),
+                }
+            })
+        });
+        split::fastest(ways, threads).unwrap_or(whole)
     }
 
     fn n_tiles(&self) -> usize {
@@ -74,13 +116,12 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     let cut = Cut::new(g);
     let tile_row = |row: usize| row / h_out * cut.tiles[0] + row % h_out / OUT;
     let tile_rows = tile_row(rows.start)..tile_row(rows.end - 1) + 1;
-    let (down, across) = (
-        tile_rows.len().div_ceil(cut.block[0]),
-        cut.tiles[1].div_ceil(cut.block[1]),
-    );
     let panels = w.panels();
-    let wanted = (team.threads() * 2).div_ceil(down * across).min(panels);
-    let panel_tiles = panels.div_ceil(TASK_PANELS).max(wanted);
+    let Tasks {
+        down,
+        across,
+        panels: panel_tiles,
+    } = cut.tasks(tile_rows.len(), panels, team.threads());
     let work = rows.len() * w_out * w.n * w.taps * w.cin / 64;
     team.run(down * across * panel_tiles, work, |task, mut scratch| {
         let (block, part) = (task / panel_tiles, task % panel_tiles);

@@ -459,7 +459,7 @@ impl Binder<'_> {
         };
         task.run(team, rows);
         if self.step.last {
-            task.finish(s[0]);
+            task.finish(team, s[0]);
         }
         Ok(())
     }

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use nino_dtype::DType;
+
 use super::activations::Activations;
 use super::epilogue::{Epilogue, Sums};
-use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile};
+use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile, Work};
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::pairs;
 use super::prologue::{Coefficients, Source};
@@ -74,6 +76,38 @@ impl Factor<'_> {
         }
     }
 
+    /// Gives what decides how the product with activations is cut; `pre` says that they are
+    /// normalized. Times were estimated from the instructions of 16 values of k.
+    pub(crate) fn work(&self, slot: Slot, pre: bool) -> Work {
+        let int8 = self.int8(slot).is_some();
+        let tiles = slot == Slot::Pair && pairs::by_tiles();
+        // Cycles of a product of a row and a panel, and of packing the row and the panel.
+        let (product, row) = match slot {
+            _ if int8 => (8.0, if pre { 16.0 } else { 10.0 }),
+            Slot::Pair if tiles => (1.0, if pre { 6.0 } else { 2.0 }),
+            Slot::Pair => (16.0, if pre { 6.0 } else { 2.0 }),
+            Slot::F32 => (32.0, if pre { 6.0 } else { 2.0 }),
+        };
+        let panel = match self {
+            _ if int8 => 10.0,
+            Factor::Activations(_) => 40.0,
+            Factor::Weights(w) => match w.layout {
+                PackedLayout::Pairs if slot == Slot::Pair => 20.0,
+                PackedLayout::Panels if w.dtype == DType::F32 && slot == Slot::F32 => 20.0,
+                PackedLayout::Panels | PackedLayout::Pairs => 50.0,
+                PackedLayout::Int8 | PackedLayout::Q8Panels => 100.0,
+                PackedLayout::Rows => 400.0,
+            },
+        };
+        let pass = if int8 { PASS } else { PASS * slot.values() };
+        Work {
+            one_pass: self.k() <= pass,
+            pack_row: row / product,
+            pack_panel: panel / product,
+            unit: if tiles { 32 } else { 1 },
+        }
+    }
+
     /// Gives the columns of `panel` as slots `[k][PANEL]`, for values `k0..k0 + n`.
     unsafe fn panel(
         &self,
@@ -109,11 +143,8 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let (k, n) = (l.b.k(), l.b.n());
     let slot = Slot::of(team.level, l.source.x.dtype);
     let int8 = l.b.int8(slot);
-    let pass = match int8 {
-        Some(_) => PASS,
-        None => PASS * slot.values(),
-    };
-    let grid = Grid::new(rows.len(), n, k <= pass, team.threads());
+    let work = l.b.work(slot, l.source.pre.is_some());
+    let grid = Grid::new(rows.len(), n, &work, team.threads());
     team.run(
         grid.tasks(),
         rows.len() * n * k / 16,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::activations::Activations;
 use super::epilogue::Epilogue;
-use super::grid::{Grid, PASS};
+use super::grid::Grid;
 use super::linear::{self, Factor, Linear};
 use super::prologue::Source;
 use super::slot::Slot;
@@ -45,8 +45,9 @@ impl MatMul {
     pub(crate) unsafe fn run(&self, team: &Team<'_>, rows: Range<usize>) {
         let batches = rows.start / self.m..rows.end.div_ceil(self.m);
         // Cut as one tall product of all batches, so that many batches are not cut further.
-        let one_pass = self.k <= PASS * Slot::of(team.level, self.a.dtype).values();
-        let whole = Grid::new(rows.len(), self.n, one_pass, team.threads());
+        let slot = Slot::of(team.level, self.a.dtype);
+        let work = self.factor(0).work(slot, false);
+        let whole = Grid::new(rows.len(), self.n, &work, team.threads());
         let row_tiles = whole.row_tiles.div_ceil(batches.len());
         let grid = Grid {
             rows: self.m,

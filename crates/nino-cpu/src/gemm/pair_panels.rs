@@ -1,7 +1,8 @@
 //! The right-hand side of a product as panels of pairs, from whatever it is stored as.
 //!
-//! f32, f16 and bf16 become pairs where they lie. Other encodings are decoded to f32 a piece at a
-//! time first, so that what is between stays in the first-level cache.
+//! Weights that are stored as pairs are used where they lie. Others of f32, f16 and bf16 become
+//! pairs on the way to the pack. Other encodings are decoded to f32 a piece at a time first, so
+//! that what is between stays in the first-level cache.
 
 use nino_dtype::DType;
 
@@ -18,6 +19,9 @@ const PIECE: usize = 256;
 impl Packed {
     /// Gives the floats of scratch that [`Packed::pair_panel`] needs for `n` channels.
     pub(crate) fn pair_floats(&self, n: usize) -> usize {
+        if self.layout == PackedLayout::Pairs {
+            return 0;
+        }
         let piece = n.min(if self.taps == 1 { PIECE } else { SEG });
         Slot::Pair.slots(n) * self.taps * PANEL + self.pack_floats(self.taps * piece)
     }
@@ -32,6 +36,9 @@ impl Packed {
         n: usize,
         pack: *mut f32,
     ) -> *const f32 {
+        if self.layout == PackedLayout::Pairs {
+            return self.panel_at(p, c0).cast();
+        }
         let tap_slots = Slot::Pair.slots(n) * PANEL;
         if let Some(stored) = self.stored_panel(p, c0) {
             for tap in 0..self.taps {

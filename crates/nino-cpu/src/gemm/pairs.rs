@@ -35,6 +35,8 @@ pub(crate) use x86::*;
 mod x86 {
     use std::arch::x86_64::*;
 
+    use nino_dtype::DType;
+
     use super::{Block, PANEL, ZEROS};
     use crate::gemm::amx;
     use crate::gemm::micro::{self, Multiply};
@@ -162,6 +164,34 @@ mod x86 {
         interleave_bf16, u16, pair_bf16
     }
 
+    /// Makes an even number of rows of [`PANEL`] values, f16 or bf16, a panel of pairs of bf16
+    /// where they lie.
+    pub(crate) unsafe fn pair_up(dtype: DType, panel: *mut u16, rows: usize) {
+        for i in (0..rows).step_by(2) {
+            let at = panel.add(i * PANEL);
+            let mut two = [0u16; 2 * PANEL];
+            two.as_mut_ptr().copy_from_nonoverlapping(at, 2 * PANEL);
+            match dtype {
+                DType::F16 => interleave_f16(two.as_ptr(), PANEL, 2, at.cast()),
+                _ => interleave_bf16(two.as_ptr(), PANEL, 2, at.cast()),
+            }
+        }
+    }
+
+    /// Gives the values of a panel of pairs as `rows` rows of f32.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(crate) unsafe fn unpair(pairs: *const f32, rows: usize, dst: *mut f32) {
+        for i in 0..rows / 2 {
+            for v in (0..PANEL).step_by(16) {
+                let both = _mm512_loadu_si512(pairs.add(i * PANEL + v).cast());
+                let hi = _mm512_and_si512(both, _mm512_set1_epi32(0xffff_0000_u32.cast_signed()));
+                let dst = dst.add(2 * i * PANEL + v);
+                _mm512_storeu_si512(dst.cast(), _mm512_slli_epi32::<16>(both));
+                _mm512_storeu_si512(dst.add(PANEL).cast(), hi);
+            }
+        }
+    }
+
     /// Makes pairs of two rows of `n` bf16 values, of which `hi` may be null for zeros. It writes
     /// whole vectors.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -185,8 +215,12 @@ mod x86 {
 /// Stand-ins where the CPU has no such products; `supported` keeps them from being called.
 #[cfg(not(target_arch = "x86_64"))]
 mod absent {
+    use nino_dtype::DType;
+
     use super::Block;
 
+    pub(crate) unsafe fn pair_up(_: DType, _: *mut u16, _: usize) {}
+    pub(crate) unsafe fn unpair(_: *const f32, _: usize, _: *mut f32) {}
     pub(crate) unsafe fn block(_: &Block<'_>) {}
     pub(crate) unsafe fn narrow(_: *const f32, _: usize, _: *mut f32) {}
     pub(crate) unsafe fn copy(_: *const u16, _: usize, _: *mut f32) {}

@@ -1,5 +1,7 @@
 //! Linear layers against sums in f64.
 
+#![allow(clippy::print_stdout)] // a test that is skipped says so
+
 use nino_dtype::DType;
 use nino_graph::Act;
 
@@ -7,7 +9,7 @@ use super::epilogue::Epilogue;
 use super::linear::{self, Factor, Linear};
 use super::prologue::{Prologue, Source};
 use super::slot::Slot;
-use super::weights::Packed;
+use super::weights::{Packed, PackedLayout, WeightUse};
 use crate::memory::{Buffer, View};
 use crate::simd::Level;
 use crate::testing::{Close, Crew, Random, levels};
@@ -18,10 +20,61 @@ fn packed(level: Level, dtype: DType, shape: [usize; 3], values: &[f32]) -> (Pac
     nino_dtype::encode(dtype, values, stored.as_mut_slice()).unwrap();
     let mut decoded = vec![0.0; values.len()];
     nino_dtype::decode(dtype, stored.as_slice(), &mut decoded).unwrap();
+    let wanted = WeightUse {
+        shape,
+        brain: false,
+    };
     (
-        Packed::new(level, dtype, shape, stored, "test").unwrap(),
+        Packed::new(level, dtype, wanted, stored, "test").unwrap(),
         decoded,
     )
+}
+
+/// Weights that are stored as pairs are the pairs that others become on the way to the pack, and
+/// can be read as f32, too.
+#[test]
+fn weights_stored_as_pairs_are_the_same_pairs() {
+    let level = Level::best();
+    for (dtype, shape) in [
+        (DType::F16, [40, 1, 70]),
+        (DType::BF16, [32, 1, 300]),
+        (DType::F16, [33, 9, 130]),
+    ] {
+        let [n, taps, cin] = shape;
+        let values = Random::new(n + cin).values(n * taps * cin);
+        let (plain, _) = packed(level, dtype, shape, &values);
+        let mut stored = Buffer::new(2 * values.len(), "test").unwrap();
+        nino_dtype::encode(dtype, &values, stored.as_mut_slice()).unwrap();
+        let wanted = WeightUse { shape, brain: true };
+        let paired = Packed::new(level, dtype, wanted, stored, "test").unwrap();
+        if paired.layout != PackedLayout::Pairs {
+            println!("skipped: {dtype} {shape:?} is not stored as pairs here");
+            continue;
+        }
+        assert_eq!(paired.stored_bytes(), plain.stored_bytes());
+        let room = plain.pair_floats(cin.min(128)) + plain.pack_floats(taps * 128);
+        let (mut pack, mut other) = (vec![0f32; room], vec![0f32; room]);
+        for (panel, c0) in [(0, 0), ((n - 1) / 32, 0), (0, 128)] {
+            let len = cin.saturating_sub(c0).min(128);
+            let rows = taps * len * 32;
+            // SAFETY: the packs have room for a block of 128 channels.
+            unsafe {
+                let bits = |p: *const f32, n| {
+                    let floats = std::slice::from_raw_parts(p, n).iter();
+                    floats.map(|v| v.to_bits()).collect::<Vec<_>>()
+                };
+                let a = paired.pair_panel(level, panel, c0, len, pack.as_mut_ptr());
+                let b = plain.pair_panel(level, panel, c0, len, other.as_mut_ptr());
+                assert_eq!(bits(a, rows / 2), bits(b, rows / 2), "{dtype} {shape:?}");
+                let a = bits(paired.panel(level, panel, c0, len, pack.as_mut_ptr()), rows);
+                let b = plain.panel(level, panel, c0, len, other.as_mut_ptr());
+                for (i, found) in a.into_iter().enumerate() {
+                    let wanted = half::bf16::from_f32(*b.add(i)).to_f32();
+                    assert_eq!(found, wanted.to_bits(), "{dtype} {shape:?} {i}");
+                }
+            }
+        }
+    }
 }
 
 fn check(

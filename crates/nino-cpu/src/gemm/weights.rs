@@ -1,8 +1,9 @@
 //! Weights in memory: laid out in panels of [`PANEL`] output channels, in their stored encoding.
 //!
 //! Plain types are stored `[panel][channel block][tap][channel][PANEL]`, so that a panel is read in
-//! order; f32 panels are used where they lie, the others are widened into a cache-sized pack. Block
-//! types stay as they came and are decoded and transposed into the pack.
+//! order; f32 panels are used where they lie, the others are widened into a cache-sized pack. What
+//! is only multiplied in pairs of bf16 is stored so, and used where it lies. Block types stay as
+//! they came and are decoded and transposed into the pack.
 
 use std::ops::Range;
 
@@ -11,12 +12,21 @@ use nino_graph::{ExecError, ParamSource, ParamSpec, StoredRows};
 
 use super::micro::PANEL;
 use super::panels::PanelRows;
-use super::{q8, q8_panels};
+use super::{pairs, q8, q8_panels};
 use crate::memory::{Buffer, View, widen_bf16, widen_f16};
 use crate::simd::{Level, Simd, dispatch};
 
 /// The values decoded at a time from a row of a block type, which is the longest block.
 const ROW: usize = 256;
+
+/// What weights are used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WeightUse {
+    /// `[n, taps, cin]`
+    pub shape: [usize; 3],
+    /// Whether all that is multiplied with them is stored in bf16.
+    pub brain: bool,
+}
 
 pub(crate) struct Packed {
     pub dtype: DType,
@@ -39,6 +49,8 @@ enum Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PackedLayout {
     Panels,
+    /// f16 or bf16 in panels whose rows are pairs of bf16; see `pairs`.
+    Pairs,
     /// The weights lie as in the file: `[n][taps][cin]` in blocks.
     Rows,
     /// Q8_0 for int8 dot products; see `q8`.
@@ -52,11 +64,12 @@ impl Packed {
     pub(crate) fn new(
         level: Level,
         dtype: DType,
-        [n, taps, cin]: [usize; 3],
+        wanted: WeightUse,
         stored: Buffer,
         what: &str,
     ) -> Result<Packed, ExecError> {
-        let outline = Packed::outline(level, dtype, [n, taps, cin], what)?;
+        let [n, taps, cin] = wanted.shape;
+        let outline = Packed::outline(level, dtype, wanted, what)?;
         let data = match outline.layout {
             PackedLayout::Rows => stored,
             PackedLayout::Int8 => {
@@ -69,7 +82,7 @@ impl Packed {
                 q8_panels::pack(stored.as_slice(), [n, taps, cin], data.as_mut_slice());
                 data
             }
-            PackedLayout::Panels => {
+            PackedLayout::Panels | PackedLayout::Pairs => {
                 let row = taps * cin * dtype.block_bytes();
                 let from = stored.as_slice();
                 return outline.in_panels(what, StoredRows::Same, |rows, pack| {
@@ -89,12 +102,14 @@ impl Packed {
     pub(crate) fn read(
         level: Level,
         spec: &ParamSpec,
-        [n, taps, cin]: [usize; 3],
+        wanted: WeightUse,
         source: &dyn ParamSource,
     ) -> Result<Option<Packed>, ExecError> {
-        let outline = Packed::outline(level, spec.dtype, [n, taps, cin], &spec.name)?;
+        let [n, taps, cin] = wanted.shape;
+        let outline = Packed::outline(level, spec.dtype, wanted, &spec.name)?;
         let order = source.stored_rows(spec);
-        let (PackedLayout::Panels, Some(order)) = (outline.layout, order) else {
+        let (PackedLayout::Panels | PackedLayout::Pairs, Some(order)) = (outline.layout, order)
+        else {
             return Ok(None);
         };
         let row = taps * cin * spec.dtype.block_bytes();
@@ -130,6 +145,11 @@ impl Packed {
             let first = p * PANEL;
             let range = first..first + rows.n;
             give(range, &mut |bytes: &[u8]| rows.pack(size, bytes, to))?;
+            if self.layout == PackedLayout::Pairs {
+                // SAFETY: the panel has an even number of rows of 16-bit values, and this layout
+                // is chosen where the CPU has the instructions.
+                unsafe { pairs::pair_up(self.dtype, to.as_mut_ptr().cast(), taps * cin) };
+            }
         }
         Ok(Packed {
             data: Data::Own(data),
@@ -157,15 +177,21 @@ impl Packed {
     pub(crate) fn outline(
         level: Level,
         dtype: DType,
-        [n, taps, cin]: [usize; 3],
+        wanted: WeightUse,
         what: &str,
     ) -> Result<Packed, ExecError> {
+        let [n, taps, cin] = wanted.shape;
+        // By vectors, 3x3 convolutions are computed in f32 (`Geometry::method`).
+        let by_pairs = wanted.brain && pairs::supported(level) && (taps == 1 || pairs::by_tiles());
+        let narrow = matches!(dtype, DType::F16 | DType::BF16);
         let layout = if dtype == DType::Q8_0 && taps == 1 && q8::supported(level) {
             PackedLayout::Int8
         } else if dtype == DType::Q8_0 {
             PackedLayout::Q8Panels
         } else if dtype.is_block() {
             PackedLayout::Rows
+        } else if by_pairs && narrow && cin.is_multiple_of(2) {
+            PackedLayout::Pairs
         } else {
             PackedLayout::Panels
         };
@@ -211,7 +237,10 @@ impl Packed {
     pub(crate) fn pack_floats(&self, k: usize) -> usize {
         match self.layout {
             PackedLayout::Panels if self.dtype == DType::F32 => 0,
-            PackedLayout::Panels | PackedLayout::Int8 | PackedLayout::Q8Panels => k * PANEL,
+            PackedLayout::Panels
+            | PackedLayout::Pairs
+            | PackedLayout::Int8
+            | PackedLayout::Q8Panels => k * PANEL,
             // Beside the panel: decoded rows before they are transposed, and one row's blocks.
             PackedLayout::Rows => k * PANEL + ROW * PANEL + 2 * ROW,
         }
@@ -241,6 +270,10 @@ impl Packed {
                 q8_panels::unpack(level, self.as_ptr().add(at), blocks, pack);
                 return pack;
             }
+            PackedLayout::Pairs => {
+                pairs::unpair(self.panel_at(p, c0).cast(), n * self.taps, pack);
+                return pack;
+            }
             PackedLayout::Panels => {}
         }
         let src = self.panel_at(p, c0);
@@ -257,7 +290,8 @@ impl Packed {
         pack
     }
 
-    /// Gives where panel `p` begins from channel `c0` on, for weights of a plain type in panels.
+    /// Gives where panel `p` begins from channel `c0` on, for weights of a plain type in panels,
+    /// also where those are of pairs.
     pub(super) unsafe fn panel_at(&self, p: usize, c0: usize) -> *const u8 {
         let first = (p * self.cin + c0) * self.taps * PANEL;
         self.as_ptr().add(first * self.dtype.block_bytes())

@@ -30,7 +30,7 @@ pub(crate) struct Groups {
     pub out: *mut f32,
 }
 
-// SAFETY: tasks write disjoint entries of `partial`; `out` is written by one thread.
+// SAFETY: tasks write disjoint entries of `partial` and of `out`.
 unsafe impl Sync for Groups {}
 
 impl Groups {
@@ -85,11 +85,14 @@ impl Groups {
         }
     }
 
-    /// Merges the chunks of the whole batch.
-    pub(crate) unsafe fn finish(&self, b: usize) {
+    /// Merges the chunks of the whole batch, each group's in order.
+    pub(crate) unsafe fn finish(&self, team: &Team<'_>, b: usize) {
+        /// Operations of a merge, about, most of which wait for a division.
+        const MERGE: usize = 64;
         let chunks = stat_chunks(self.positions);
         let size = (self.channels / self.count) as f64;
-        for (b, g) in (0..b * self.count).map(|i| (i / self.count, i % self.count)) {
+        team.run(b * self.count, b * self.count * chunks * MERGE, |i, _| {
+            let (b, g) = (i / self.count, i % self.count);
             let mut merged = Moments::default();
             for chunk in b * chunks..(b + 1) * chunks {
                 let entry = self.partial.add((chunk * self.count + g) * 2);
@@ -100,7 +103,7 @@ impl Groups {
             let (mean, rstd) = merged.table(self.kind, self.eps);
             let entry = self.out.add((b * self.count + g) * 2);
             (*entry, *entry.add(1)) = (mean, rstd);
-        }
+        });
     }
 }
 

@@ -75,6 +75,13 @@ pub fn decode_images(
     control: &mut Control<'_>,
 ) -> Result<(Vec<Image>, Decoded), EngineError> {
     let mut images: Vec<Image> = Vec::new();
+    // The pictures that are done are held until the last one is.
+    let frames = vae.kind.n_frames(latent.frames) * latent.batch;
+    let pixels = latent.height * latent.width * vae.kind.scale().pow(2);
+    let options = DecodeOptions {
+        beside: options.beside + frames * pixels * 3 * size_of::<f32>(),
+        ..*options
+    };
     let mut on_band = |band: Band<'_>| {
         if band.y == 0 {
             images.push(Image {
@@ -87,7 +94,7 @@ pub fn decode_images(
         image.into_iter().for_each(|i| i.values.extend(band.values));
         Ok(())
     };
-    let decoded = decode_bands(store, vae, latent, options, control, &mut on_band)?;
+    let decoded = decode_bands(store, vae, latent, &options, control, &mut on_band)?;
     Ok((images, decoded))
 }
 

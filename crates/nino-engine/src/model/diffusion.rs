@@ -5,11 +5,11 @@ use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
 use super::lora::{Loras, Source};
-use crate::EngineError;
+use crate::{Conditioning, EngineError};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::{Denoiser, Family, FileParams, Guidance};
+use nino_models::{Denoiser, Family, FileParams, Guidance, Label};
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
 use std::path::Path;
@@ -49,6 +49,18 @@ pub struct Defaults {
     pub size: usize,
     /// What a Flux is told of the guidance; its own when `None`.
     pub guidance: Option<f32>,
+}
+
+/// Channels of a mask of frames: those under one latent frame.
+const FRAME_MASK: usize = 4;
+
+/// How a network follows a clip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// By blocks of its own, which see what to keep and what to change.
+    Vace,
+    /// As channels beside those of the frames that are given, and with their mask.
+    Frames { masked: bool },
 }
 
 /// What a network takes beside the latent.
@@ -293,6 +305,18 @@ impl DiffusionModel {
         self.beside() == Beside::Frames
     }
 
+    /// How the network follows a clip; `None` where it does not.
+    pub fn follows(&self) -> Option<Follows> {
+        let wants = self.net.wants();
+        let mask = wants.extra.checked_sub(2 * wants.channels);
+        match (&self.net, mask) {
+            _ if wants.control.is_some() => Some(Follows::Vace),
+            (Denoiser::Wan(_), Some(0)) => Some(Follows::Frames { masked: false }),
+            (Denoiser::Wan(_), Some(FRAME_MASK)) => Some(Follows::Frames { masked: true }),
+            _ => None,
+        }
+    }
+
     /// What the network takes beside the latent, by the number of channels.
     fn beside(&self) -> Beside {
         let wants = self.net.wants();
@@ -325,6 +349,25 @@ impl DiffusionModel {
     /// The latent space it works in.
     pub fn latent_format(&self) -> Option<&'static LatentFormat> {
         self.latent
+    }
+
+    /// A prompt of zeros of the sizes that the model takes, to time steps with.
+    pub fn blank_prompt(&self) -> Conditioning {
+        const TOKENS: usize = 77;
+        let wants = self.net.wants();
+        let sizes = match self.family.label() {
+            Label::None | Label::Pooled => 0,
+            Label::Sizes => 6,
+            Label::Score => 5,
+        };
+        // Each size is told as 256 values.
+        let pooled = wants.label.unwrap_or(0).saturating_sub(256 * sizes);
+        Conditioning {
+            context: vec![0.0; TOKENS * wants.context],
+            width: wants.context,
+            pooled: vec![0.0; pooled],
+            ..Conditioning::default()
+        }
     }
 
     /// The network.

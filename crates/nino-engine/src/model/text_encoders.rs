@@ -306,6 +306,15 @@ impl TextEncoders {
     }
 
     /// What the weights of encoder `i` are kept by.
+    /// The first encoder's file.
+    pub fn path(&self) -> Option<&Path> {
+        self.encoders.first()?.origin.path()
+    }
+
+    pub(crate) fn ids(&self) -> Vec<NetId> {
+        (0..self.encoders.len()).map(|i| self.id(i)).collect()
+    }
+
     pub(crate) fn id(&self, i: usize) -> NetId {
         NetId {
             origin: self.encoders[i].origin.clone(),

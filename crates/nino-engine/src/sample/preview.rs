@@ -4,7 +4,7 @@
 //! The VAE's memory is part of the plan of the run it shows, and stays on the device while the run
 //! goes on.
 
-use super::denoise::channels_last;
+use super::channels_last;
 use super::{LatentShape, SampleRequest};
 use crate::decode::{DecodeOptions, Decoder, LatentSize, plan_decode};
 use crate::{Control, DiffusionModel, EngineError, Latent, Picture, Stage, Store, VaeFile};

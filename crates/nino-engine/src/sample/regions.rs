@@ -4,7 +4,8 @@
 //! averages of outputs are the same.
 
 use super::areas::{Placed, place};
-use super::denoise::{self, DenoiserPlan, PlanSpec, Prompt, Prompted, Rect};
+use super::denoise::{Prompt, Prompted, Rect};
+use super::planned::{self, DenoiserPlan, PlanSpec};
 use super::{LatentShape, SampleRequest, open};
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
@@ -268,7 +269,7 @@ impl<'r> Turns<'r> {
             all.push((placed, rect, network));
         }
         let plans = store.plan(&model.id(), format!("{specs:?}"), || {
-            denoise::plan_turns(store.device(), model, &specs)
+            planned::plan_turns(store.device(), model, &specs)
         })?;
         Ok(Turns { placed: all, plans })
     }

@@ -3,11 +3,13 @@
 
 use crate::decode::{DecodeOptions, OnPicture, decode};
 use crate::sample::{Noise, SampleRequest, sample, sigmas};
-use crate::text::encode_texts;
+use crate::text::encode_beside;
 use crate::{
-    Checkpoint, Conditioning, Control, EngineError, Event, Latent, LatentSize, Precision, Store,
+    Checkpoint, Conditioning, Control, EngineError, Event, GeneratePlan, Latent, LatentSize,
+    Precision, Store, plan_work,
 };
 use nino_sample::{Options, Sampler, Scheduler, Seed, noise};
+use std::sync::atomic::AtomicBool;
 
 /// Pictures to be made in between.
 #[derive(Clone, Debug)]
@@ -25,6 +27,30 @@ pub struct Between {
     pub width: usize,
     pub height: usize,
     pub precision: Precision,
+    /// Bytes of host memory that the caller holds meanwhile, such as pictures that are done.
+    pub beside: usize,
+}
+
+/// Plans the pictures for a store. An error that a budget is too small names the least budget that
+/// all stages fit into.
+pub fn plan_between(
+    store: &Store,
+    model: &Checkpoint,
+    request: &Between,
+) -> Result<GeneratePlan, EngineError> {
+    // All pictures are planned alike, and all steps.
+    let one = Between {
+        n_pictures: 1,
+        ..request.clone()
+    };
+    plan_work(store, |store| {
+        let never = AtomicBool::new(false);
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |_| {},
+        };
+        make_between(store, model, &one, &mut control, &mut |_, _, _| Ok(()))
+    })
 }
 
 /// Makes the pictures, one after the other, and gives each as it is done.
@@ -37,7 +63,9 @@ pub fn make_between(
 ) -> Result<(), EngineError> {
     let [first, last] = &request.prompts;
     let texts = [&first[..], last, &request.negative];
-    let mut encoded = encode_texts(store, &model.text, &texts, &[], control)?.into_iter();
+    let held = request.beside;
+    let encoded = encode_beside(store, &model.text, &texts, &[], held, control)?;
+    let mut encoded = encoded.into_iter();
     let mut next = || encoded.next().unwrap_or_default();
     let (first, last, negative): (Conditioning, Conditioning, Conditioning) =
         (next(), next(), next());
@@ -62,6 +90,7 @@ pub fn make_between(
     let options = DecodeOptions {
         format: model.latent_format(),
         precision: request.precision,
+        beside: request.beside,
         ..DecodeOptions::default()
     };
     for i in 0..request.n_pictures {
@@ -84,7 +113,7 @@ pub fn make_between(
             cfg: request.cfg,
             precision: request.precision,
             preview: None,
-            beside: 0,
+            beside: request.beside,
             memory: None,
         };
         let made = sample(store, &model.diffusion, &run, control)?;

@@ -46,6 +46,8 @@ pub struct Given<'a> {
     pub vae: &'a VaeFile,
     pub size: ClipSize,
     pub precision: Precision,
+    /// Bytes of host memory that the caller holds meanwhile.
+    pub beside: usize,
 }
 
 impl Given<'_> {
@@ -233,7 +235,7 @@ impl Given<'_> {
         let options = EncodeOptions {
             precision: self.precision,
             format: self.vae.assumed_format(),
-            beside: 0,
+            beside: self.beside,
         };
         Ok(encode_clip(self.store, self.vae, &clip, &options, control)?.latent)
     }

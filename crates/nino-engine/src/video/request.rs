@@ -3,12 +3,13 @@
 use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
+use crate::model::identity::NetId;
 use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
-use crate::text::encode_texts;
+use crate::text::encode_beside;
 use crate::vision::{ImageEncoder, Square, encode_for_clip};
 use crate::{
-    ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, GeneratePlan,
-    Image, Latent, Store, TextEncoders, VaeFile, plan_work,
+    ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, Follows,
+    GeneratePlan, Image, Latent, Mask, Store, TextEncoders, VaeFile, plan_work,
 };
 use nino_sample::{Options, Sampler, Scheduler, Seed};
 use std::ops::RangeInclusive;
@@ -46,9 +47,23 @@ pub struct VideoRequest {
     pub start: Option<Image>,
     /// The last frame.
     pub end: Option<Image>,
+    /// For VACE and for models that are trained with a clip to follow.
+    pub follow: Option<Follow>,
     pub precision: Precision,
     pub preview: Option<Preview>,
     pub decode: DecodeOptions,
+}
+
+/// A clip to follow: poses, edges, depth, or frames to be changed.
+#[derive(Clone)]
+pub struct Follow {
+    pub frames: Vec<Image>,
+    /// Of VACE: where each frame is to be changed, all of it where there is no mask.
+    pub masks: Vec<Mask>,
+    /// Of VACE: a picture of what the clip shows.
+    pub reference: Option<Image>,
+    /// Of VACE.
+    pub strength: f32,
 }
 
 /// A clip, and how it came about.
@@ -68,9 +83,33 @@ struct Shown {
     negative: Conditioning,
     latent: Latent,
     frame_mask: Vec<f32>,
+    /// Latent frames at the beginning that are no part of the clip.
+    trim: usize,
+}
+
+impl Shown {
+    /// Bytes of the frames that the experts see and of the latent that they start from.
+    fn bytes(&self) -> usize {
+        let seen = self.positive.clip.frames.as_ref();
+        let masks = seen.into_iter().flat_map(|seen| &seen.mask);
+        let seen = seen.into_iter().map(|seen| &seen.latent).chain(masks);
+        let followed = self.positive.clip.controls.iter();
+        let followed = followed.flat_map(|f| [&f.frames, &f.mask]);
+        let all = seen.chain(followed).chain([&self.latent]);
+        all.map(|latent| size_of_val(&latent.values[..])).sum()
+    }
 }
 
 impl VideoModel {
+    /// All that decides the values of its weights, as a text: its files as they are now, the LoRAs
+    /// on them, how they are held.
+    pub fn identity(&self) -> String {
+        let experts: Vec<NetId> = self.experts().map(DiffusionModel::id).collect();
+        let vision = self.vision.as_ref().map(ImageEncoder::id);
+        let (text, vae) = (self.text.ids(), self.vae.id());
+        format!("{experts:?} {text:?} {vae:?} {vision:?}")
+    }
+
     /// The experts in the order they work.
     fn experts(&self) -> impl Iterator<Item = &DiffusionModel> {
         std::iter::once(&self.high).chain(&self.low)
@@ -97,6 +136,11 @@ impl VideoRequest {
                 Family::Wan5B => self.end.is_none(),
                 _ => expert.sees_frames() || (self.start.is_none() && self.end.is_none()),
             };
+            if self.follow.is_some() && expert.follows().is_none() {
+                return Err(EngineError::NoClipInput {
+                    model: expert.name.clone(),
+                });
+            }
             if !takes {
                 return Err(EngineError::NoPictureInput {
                     model: expert.name.clone(),
@@ -160,7 +204,7 @@ impl VideoRequest {
             cfg: self.cfg,
             precision: self.precision,
             preview: self.preview.as_ref(),
-            beside: 0,
+            beside: self.held_bytes() + shown.bytes(),
             memory,
         }
     }
@@ -168,8 +212,25 @@ impl VideoRequest {
     fn decode_options(&self, model: &VideoModel) -> DecodeOptions {
         DecodeOptions {
             format: model.high.latent_format(),
+            beside: self.decode.beside + self.held_bytes(),
             ..self.decode
         }
+    }
+
+    /// Bytes of the pictures that are given, which are held until the clip is done.
+    fn held_bytes(&self) -> usize {
+        let given = self.start.iter().chain(&self.end);
+        let follow = self.follow.as_ref();
+        let masks = follow.into_iter().flat_map(|f| &f.masks);
+        let masks: usize = masks.map(|mask| size_of_val(&mask.values[..])).sum();
+        let follow = follow
+            .into_iter()
+            .flat_map(|f| f.frames.iter().chain(&f.reference));
+        let pictures = given.chain(follow);
+        masks
+            + pictures
+                .map(|image| size_of_val(&image.values[..]))
+                .sum::<usize>()
     }
 }
 
@@ -215,6 +276,7 @@ pub fn make_video(
             journal.finish(index, &latent)?;
         }
     }
+    latent = latent.without_first(shown.trim);
     let decoded = decode(store, &model.vae, &latent, &options, control, on_picture)?;
     Ok(MadeVideo {
         latent,
@@ -271,7 +333,9 @@ fn show(
     control: &mut Control<'_>,
 ) -> Result<Shown, EngineError> {
     let prompts = [&request.prompt[..], &request.negative];
-    let mut sides = encode_texts(store, &model.text, &prompts, &[], control)?.into_iter();
+    let held = request.held_bytes();
+    let sides = encode_beside(store, &model.text, &prompts, &[], held, control)?;
+    let mut sides = sides.into_iter();
     let positive = sides.next().unwrap_or_default();
     let negative = sides.next().unwrap_or_default();
     let mut clip = ClipHints::default();
@@ -288,30 +352,53 @@ fn show(
         }
         clip.image = states.map(Arc::new);
     }
-    let frames = Given {
+    let frames_of = Given {
         store,
         vae: &model.vae,
         size: request.size,
         precision: request.precision,
+        beside: held,
     };
     let (start, end) = (request.start.as_slice(), request.end.as_slice());
+    let mut size = request.size.latent(&model.vae);
+    let mut trim = 0;
+    match (&request.follow, model.high.follows()) {
+        (Some(follow), Some(Follows::Vace)) => {
+            let (frames, masks) = (&follow.frames, &follow.masks);
+            let reference = follow.reference.as_ref();
+            let (followed, before) =
+                frames_of.followed(frames, masks, reference, follow.strength, control)?;
+            clip.controls.push(Arc::new(followed));
+            trim = before;
+        }
+        (Some(follow), Some(Follows::Frames { masked })) => {
+            let seen = frames_of.controlled(&follow.frames, start, masked, control)?;
+            clip.frames = Some(Arc::new(seen));
+        }
+        _ => {}
+    }
+    size.frames += trim;
     let channels = model.high.net().wants().channels;
-    let mut latent = Latent::empty(1, channels, request.size.latent(&model.vae));
+    let mut latent = Latent::empty(1, channels, size);
     latent.is_video = true;
     let mut frame_mask = Vec::new();
-    if model.high.family == Family::Wan5B && !start.is_empty() {
-        (latent, frame_mask) = frames.fixed_frames(start, control)?;
-    } else if !given.is_empty() {
-        clip.frames = Some(Arc::new(if end.is_empty() {
-            frames.first_frames(start, control)?
+    // A clip to follow has the frames that are given beside it.
+    if clip.frames.is_none() && !given.is_empty() {
+        if model.high.family == Family::Wan5B {
+            (latent, frame_mask) = frames_of.fixed_frames(start, control)?;
         } else {
-            frames.first_and_last(start, end, control)?
-        }));
+            clip.frames = Some(Arc::new(if end.is_empty() {
+                frames_of.first_frames(start, control)?
+            } else {
+                frames_of.first_and_last(start, end, control)?
+            }));
+        }
     }
     Ok(Shown {
         positive: positive.with_clip(clip.clone()),
         negative: negative.with_clip(clip),
         latent,
         frame_mask,
+        trim,
     })
 }

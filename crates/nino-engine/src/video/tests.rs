@@ -148,6 +148,7 @@ impl Case {
             vae: &self.model.vae,
             size: SIZE,
             precision: Precision::F32,
+            beside: 0,
         }
     }
 
@@ -367,6 +368,7 @@ fn clip(case: &Case) -> (VideoModel, VideoRequest) {
         vision: None,
     };
     let request = VideoRequest {
+        follow: None,
         prompt: "a red fox".to_owned(),
         negative: "blurry".to_owned(),
         seed: Seed {

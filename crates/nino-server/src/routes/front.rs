@@ -23,7 +23,7 @@ pub(crate) fn own() -> Routes {
 }
 
 /// The files of our own page.
-const PAGE: [(&str, &[u8]); 9] = [
+const PAGE: [(&str, &[u8]); 10] = [
     ("index.html", include_bytes!("../../page/index.html")),
     ("style.css", include_bytes!("../../page/style.css")),
     ("icon.svg", include_bytes!("../../page/icon.svg")),
@@ -33,6 +33,7 @@ const PAGE: [(&str, &[u8]); 9] = [
     ("graph.js", include_bytes!("../../page/graph.js")),
     ("models.js", include_bytes!("../../page/models.js")),
     ("paint.js", include_bytes!("../../page/paint.js")),
+    ("references.js", include_bytes!("../../page/references.js")),
 ];
 
 /// Our own page loads nothing from elsewhere and runs nothing but its files.

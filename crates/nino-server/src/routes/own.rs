@@ -5,6 +5,7 @@ use super::prompt::checked;
 use super::{Routes, blocking, json};
 use crate::app::App;
 use crate::error::Refused;
+use crate::parts::Parts;
 use crate::{folders, gallery, pictures, plan};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -14,7 +15,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use nino_engine::device::HostMemory;
 use nino_engine::media::{Limits, load_picture};
-use nino_engine::{Checkpoint, DiffusionModel, EngineError, ModelKind};
+use nino_engine::{Checkpoint, DiffusionModel, EngineError, Family, ModelKind, VaeFile};
 use nino_workflow::Graph;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -78,31 +79,53 @@ async fn needs(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, 
 #[derive(Deserialize)]
 struct Named {
     name: String,
+    folder: Option<String>,
 }
 
-/// What a checkpoint is, and the settings that it is best used with.
+/// What a model is, the settings that it is best used with, and of a diffusion model alone, the
+/// files that belong to it.
 async fn model(
     State(app): State<Arc<App>>,
     Query(named): Query<Named>,
 ) -> Result<Json<Value>, Refused> {
     let about = blocking(move || {
-        let path = app.models.find("checkpoints", &named.name);
+        let folder = named.folder.as_deref().unwrap_or("checkpoints");
+        let path = app.models.find(folder, &named.name);
         let path = path.map_err(|e| Refused::not_found(e.to_string()))?;
         let unreadable = |e: EngineError| Refused::bad(e.to_string());
         // A file may have the diffusion model alone.
-        let (family, defaults, vae) = match Checkpoint::open(&path, None) {
-            Ok(model) => (model.family(), model.defaults(), Some(model.vae)),
-            Err(EngineError::MissingVae { .. } | EngineError::Encoders { .. }) => {
+        let whole = (folder == "checkpoints").then(|| Checkpoint::open(&path, None));
+        let (model, vae) = match whole {
+            Some(Ok(model)) => (model.diffusion, Some(model.vae)),
+            None | Some(Err(EngineError::MissingVae { .. } | EngineError::Encoders { .. })) => {
                 let model = DiffusionModel::open(&path).map_err(unreadable)?;
-                (model.family, model.defaults(), None)
+                (model, None)
             }
-            Err(error) => return Err(unreadable(error)),
+            Some(Err(error)) => return Err(unreadable(error)),
         };
+        let (family, defaults, wants) = (model.family, model.defaults(), model.net().wants());
+        let parts = match &vae {
+            Some(_) => None,
+            None => Some(Parts::find(&app.models, &path, family)),
+        };
+        let other = parts.as_ref().and_then(|parts| parts.vae.as_deref());
+        let other = other.and_then(|name| app.models.find("vae", name).ok());
+        let other = other
+            .and_then(|path| VaeFile::open(&path).ok())
+            .map(Arc::new);
+        let encodes = vae.as_ref().or(other.as_ref());
         Ok(json!({
             "name": named.name,
             "family": family.name(),
             "whole": vae.is_some(),
-            "encodes": vae.is_some_and(|vae| vae.can_encode()),
+            "parts": parts.map(|parts| parts.to_json(family)),
+            "encodes": encodes.is_some_and(|vae| vae.can_encode()),
+            // Clips; from a picture where it has channels for one, or frames with times of their own.
+            "video": wants.frames,
+            "from_picture": wants.frames && (wants.extra > 0 || wants.frame_times),
+            "references": matches!(family, Family::Flux | Family::Klein),
+            "side": model.latent_format().map_or(8, |format| format.scale_down),
+            "guidance": defaults.guidance,
             "steps": defaults.steps,
             "cfg": defaults.cfg,
             "sampler": defaults.sampler,

@@ -1,8 +1,10 @@
 //! Our own page: its files, and what it asks.
 
 use crate::client::{graph, start, start_with};
+use crate::made;
+use crate::models::put_in;
 use nino_engine::device::{DeviceChoice, DeviceName, open};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn the_page_is_inside_the_program() {
@@ -19,7 +21,13 @@ fn the_page_is_inside_the_program() {
         assert_eq!(server.get(file).status, 200, "{file}");
     }
     // Every id that the scripts name is there, and every script that they import.
-    for script in ["app.js", "gallery.js", "models.js", "paint.js"] {
+    for script in [
+        "app.js",
+        "gallery.js",
+        "models.js",
+        "paint.js",
+        "references.js",
+    ] {
         let script = String::from_utf8(server.get(&format!("/page/{script}")).bytes).unwrap();
         for part in script.split("$(\"").skip(1) {
             let id = part.split('"').next().unwrap();
@@ -119,4 +127,110 @@ fn pictures_are_found_by_what_they_show() {
             .status,
         400
     );
+}
+
+/// A diffusion model alone is told with the files that belong to it, and what the page makes of them
+/// runs: pictures that look at another, and clips.
+#[test]
+fn models_in_parts_have_their_files_found() {
+    let data = tempfile::tempdir().unwrap();
+    let (folder, here) = (data.path().to_owned(), data.path());
+    let net = "model.diffusion_model.";
+    for (folder, name, model) in [
+        (
+            "diffusion_models",
+            "klein.safetensors",
+            format!("tiny_klein#{net}"),
+        ),
+        (
+            "text_encoders",
+            "qwen_3_4b.safetensors",
+            "tiny_klein#text_encoders.qwen3_4b.transformer.".into(),
+        ),
+        ("vae", "flux2-vae.safetensors", "tiny_klein#vae.".into()),
+        (
+            "diffusion_models",
+            "wan.safetensors",
+            format!("tiny_wan#{net}"),
+        ),
+        ("text_encoders", "umt5_xxl.safetensors", "tiny_wan".into()),
+        ("vae", "wan_2.1_vae.safetensors", "tiny_wan#vae.".into()),
+    ] {
+        put_in(here, folder, name, &model);
+    }
+    let vocabulary = made::goldens().join("../text/small/spiece.model");
+    std::fs::copy(vocabulary, folder.join("models/text_encoders/spiece.model")).unwrap();
+    let picture = nino_engine::Picture {
+        width: 64,
+        height: 64,
+        rgb: (0..64 * 64 * 3).map(|i| (i * 31 % 251) as u8).collect(),
+    };
+    std::fs::create_dir_all(folder.join("input")).unwrap();
+    nino_engine::media::write_picture(&folder.join("input/look.png"), &picture, &[]).unwrap();
+    let server = start_with(data, |_| {});
+    let about = |name: &str| {
+        let path = format!("/nino/model?name={name}.safetensors&folder=diffusion_models");
+        server.json(&path)
+    };
+    let klein = about("klein");
+    let parts = json!({
+        "clip": ["qwen_3_4b.safetensors"], "vae": "flux2-vae.safetensors", "type": "flux2",
+    });
+    assert_eq!(klein["parts"], parts, "{klein}");
+    assert_eq!(
+        (&klein["references"], &klein["video"], &klein["side"]),
+        (&json!(true), &json!(false), &json!(16))
+    );
+    let wan = about("wan");
+    assert_eq!(wan["parts"]["vae"], "wan_2.1_vae.safetensors", "{wan}");
+    assert_eq!(
+        (&wan["video"], &wan["from_picture"]),
+        (&json!(true), &json!(false))
+    );
+
+    let load = |about: &Value| {
+        json!({
+            "4": { "class_type": "UNETLoader",
+                   "inputs": { "unet_name": about["name"], "weight_dtype": "default" } },
+            "50": { "class_type": "CLIPLoader", "inputs": {
+                "clip_name": about["parts"]["clip"][0], "type": about["parts"]["type"] } },
+            "51": { "class_type": "VAELoader", "inputs": { "vae_name": about["parts"]["vae"] } },
+            "6": { "class_type": "CLIPTextEncode", "inputs": { "text": "a boat", "clip": ["50", 0] } },
+            "7": { "class_type": "CLIPTextEncode", "inputs": { "text": "", "clip": ["50", 0] } },
+            "3": { "class_type": "KSampler", "inputs": {
+                "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0],
+                "latent_image": ["5", 0], "seed": 1, "steps": 1, "cfg": 1.0,
+                "sampler_name": "euler", "scheduler": "simple", "denoise": 1.0 } },
+            "8": { "class_type": "VAEDecode", "inputs": { "samples": ["3", 0], "vae": ["51", 0] } },
+        })
+    };
+    let mut looks = load(&klein);
+    looks["60"] = json!({ "class_type": "LoadImage", "inputs": { "image": "look.png" } });
+    looks["80"] =
+        json!({ "class_type": "VAEEncode", "inputs": { "pixels": ["60", 0], "vae": ["51", 0] } });
+    looks["90"] = json!({ "class_type": "ReferenceLatent",
+        "inputs": { "conditioning": ["6", 0], "latent": ["80", 0] } });
+    looks["3"]["inputs"]["positive"] = json!(["90", 0]);
+    looks["5"] = json!({ "class_type": "EmptyFlux2LatentImage",
+        "inputs": { "width": 64, "height": 64, "batch_size": 1 } });
+    looks["9"] = json!({ "class_type": "SaveImage",
+        "inputs": { "images": ["8", 0], "filename_prefix": "nino" } });
+    let mut clip = load(&wan);
+    clip["5"] = json!({ "class_type": "EmptyHunyuanLatentVideo",
+        "inputs": { "width": 64, "height": 48, "length": 5, "batch_size": 1 } });
+    clip["9"] = json!({ "class_type": "SaveAnimatedWEBP", "inputs": {
+        "images": ["8", 0], "filename_prefix": "nino", "fps": 8, "lossless": false,
+        "quality": 90, "method": "default" } });
+    for (prompt, end) in [(looks, ".png"), (clip, ".webp")] {
+        let id = server.prompt(&prompt, "parts");
+        let entry = server.wait(&id);
+        assert_eq!(entry["status"]["status_str"], "success", "{entry}");
+        let name = entry["outputs"]["9"]["images"][0]["filename"]
+            .as_str()
+            .unwrap();
+        assert!(name.ends_with(end), "{name}");
+        // The gallery shows clips, too.
+        let thumb = server.get(&format!("/nino/thumb?filename={name}&side=32"));
+        assert_eq!((thumb.status, &*thumb.kind), (200, "image/jpeg"), "{name}");
+    }
 }

@@ -1,6 +1,6 @@
 """nino's own page in a real browser. Not a part of CI:
 
-    python -m venv venv && venv/bin/pip install playwright==1.65.0
+    python -m venv venv && venv/bin/pip install playwright==1.65.0 numpy==1.26.4
     cargo build --release
     venv/bin/python crates/nino-server/tests/outside/page.py target/release/nino --shots shots
 
@@ -10,10 +10,11 @@ what it saw, and the first that is wrong ends the script.
 
 import argparse
 import pathlib
+import shutil
 import time
 
 from playwright.sync_api import expect, sync_playwright
-from serving import FILE, Serving, hub
+from serving import FILE, ROOT, Serving, hub, in_parts
 
 SLOW = 120_000
 
@@ -26,7 +27,8 @@ def main():
     args = args.parse_args()
     if args.shots:
         args.shots.mkdir(parents=True, exist_ok=True)
-    with Serving(args.nino, env={"HF_ENDPOINT": hub(), "HF_HUB_OFFLINE": "0"}) as server, sync_playwright() as playwright:
+    env = {"HF_ENDPOINT": hub(), "HF_HUB_OFFLINE": "0"}
+    with Serving(args.nino, env=env, models=models) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=args.chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1360, "height": 900})
         faults = watch(page, server.url)
@@ -37,11 +39,22 @@ def main():
 
         page.set_default_timeout(SLOW)
         expect.set_options(timeout=SLOW)
-        for part in [makes, previews_and_cancels, enlarges, shows_the_gallery, downloads, keeps_settings, fits_a_phone]:
+        for part in [makes, previews_and_cancels, enlarges, shows_the_gallery, downloads, keeps_settings, looks_at_pictures,
+                     makes_clips, fits_a_phone]:
             part(page, server.url, shot)
             print(f"{part.__name__.replace('_', ' ')}: seen")
         assert not faults, faults
         browser.close()
+
+
+def models(folder):
+    """A Flux.2 klein and a Wan, both small and in parts, with made-up weights."""
+    net = "model.diffusion_model."
+    in_parts(folder, "tiny_klein", [("diffusion_models", "klein.safetensors", net), ("vae", "flux2-vae.safetensors", "vae."),
+        ("text_encoders", "qwen_3_4b.safetensors", "text_encoders.qwen3_4b.transformer.")])  # fmt: skip
+    in_parts(folder, "tiny_wan", [("diffusion_models", "wan.safetensors", net), ("vae", "wan_2.1_vae.safetensors", "vae."),
+        ("text_encoders", "umt5_xxl.safetensors", "text_encoders.umt5xxl.transformer.")])  # fmt: skip
+    shutil.copy(ROOT / "goldens/text/small/spiece.model", folder / "text_encoders/spiece.model")
 
 
 def watch(page, url):
@@ -157,6 +170,38 @@ def keeps_settings(page, url, shot):
     shot("other-theme")
     page.keyboard.press("Alt+4")
     expect(page.locator("#about")).to_contain_text("version")
+
+
+def looks_at_pictures(page, url, shot):
+    page.keyboard.press("Alt+1")
+    page.locator("#model").select_option("klein.safetensors")
+    expect(page.locator("#parts-box")).to_be_visible()
+    expect(page.locator("#vae")).to_have_value("flux2-vae.safetensors")
+    expect(page.locator("#clip1")).to_have_value("qwen_3_4b.safetensors")
+    page.locator("#reference-box summary").click()
+    page.locator("#reference-file").set_input_files([ROOT / "docs/sun.png", ROOT / "docs/nino-emoji.png"])
+    expect(page.locator("#references img")).to_have_count(2)
+    page.locator("#references img").nth(1).click()
+    expect(page.locator("#references img")).to_have_count(1)
+    fill(page, prompt="the sun on a wall", width=128, height=128, steps=1)
+    expect(page.locator("#needs")).to_contain_text("Needs")
+    shot("reference")
+    page.locator("#make").click()
+    assert made(page) == [128, 128]
+
+
+def makes_clips(page, url, shot):
+    page.locator("#model").select_option("wan.safetensors")
+    expect(page.locator("#video-box")).to_be_visible()
+    expect(page.locator("#hires-box")).to_be_hidden()
+    fill(page, prompt="a boat", width=64, height=48, steps=1, frames=5, fps=8)
+    before = page.locator("#strip img").count()
+    page.locator("#make").click()
+    expect(page.locator("#strip img")).to_have_count(before + 1)
+    assert made(page) == [64, 48]
+    assert ".webp" in page.locator("#picture").get_attribute("src")
+    shot("clip")
+    page.locator("#model").select_option("nino-emoji")
 
 
 def fits_a_phone(page, url, shot):

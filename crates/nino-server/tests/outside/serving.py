@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -14,15 +16,43 @@ ROOT = pathlib.Path(__file__).resolve().parents[4]
 FILE = "model.safetensors"
 
 
-class Serving:
-    """Starts `nino serve` in a folder of its own, with a small upscaler, and ends it."""
+def in_parts(folder, model, parts):
+    """Puts a small model with made-up weights into the folders of ComfyUI, a file for each part: of
+    each the folder, the file's name and the prefix of its tensors."""
+    sys.path.insert(0, str(ROOT / "goldens/generate"))
+    import weights
 
-    def __init__(self, nino, *more, env=None):
+    whole = folder / f"{model}.whole"
+    weights.write(model, whole)
+    content = whole.read_bytes()
+    whole.unlink()
+    (length,) = struct.unpack("<Q", content[:8])
+    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    for place, name, prefix in parts:
+        kept, bytes_ = {}, b""
+        for tensor, about in header.items():
+            if tensor.startswith(prefix):
+                begin, end = about["data_offsets"]
+                offsets = [len(bytes_), len(bytes_) + end - begin]
+                kept[tensor.removeprefix(prefix)] = about | {"data_offsets": offsets}
+                bytes_ += data[begin:end]
+        text = json.dumps(kept).encode()
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        (folder / place / name).write_bytes(struct.pack("<Q", len(text)) + text + bytes_)
+
+
+class Serving:
+    """Starts `nino serve` in a folder of its own, with a small upscaler, and ends it. `models` puts
+    others into the folder that it is given."""
+
+    def __init__(self, nino, *more, env=None, models=None):
         self.folder = tempfile.TemporaryDirectory()
         data = pathlib.Path(self.folder.name)
         upscalers = data / "models" / "upscale_models"
         upscalers.mkdir(parents=True)
         shutil.copy(ROOT / "goldens/models/esrgan_x2.safetensors", upscalers / "2x-Small.safetensors")
+        if models:
+            models(data / "models")
         names = {"NINO_MODELS": str(data / "models"), "HF_HUB_CACHE": str(data / "hub")}
         command = [nino, "serve", "--json", "--port", "0", "--data", str(data / "data"), "--device", "cpu", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | names | (env or {}))

@@ -16,7 +16,7 @@ const NOISE: &str = "model/sampling/noise";
 const SAMPLER: InputDef = link("sampler", Socket::Sampler);
 const SIGMAS: InputDef = link("sigmas", Socket::Sigmas);
 const LATENT: InputDef = link("latent_image", Socket::Latent);
-const SAMPLED: &[OutputDef] = &[
+pub(super) const SAMPLED: &[OutputDef] = &[
     named("output", Socket::Latent),
     named("denoised_output", Socket::Latent),
 ];
@@ -140,7 +140,7 @@ fn custom(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     guided(call, &guider, seed, add_noise)
 }
 
-fn advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+pub(super) fn advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (guider, noise) = (call.guider("guider")?, call.noise("noise")?);
     let seed = Seed {
         value: noise.seed.unwrap_or(0),

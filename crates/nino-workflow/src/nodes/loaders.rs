@@ -37,7 +37,7 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         outputs: &[out(Socket::Model)],
         is_output: false,
-        run: unet,
+        run: |call| unet(call, "unet_name"),
     },
     NodeDef {
         class: "UnetLoaderGGUF",
@@ -46,7 +46,7 @@ pub(super) static NODES: &[NodeDef] = &[
         inputs: &[file("unet_name", Folder::DiffusionModels)],
         outputs: &[out(Socket::Model)],
         is_output: false,
-        run: unet,
+        run: |call| unet(call, "unet_name"),
     },
     NodeDef {
         class: "CLIPLoader",
@@ -158,7 +158,7 @@ fn devices() -> Vec<&'static str> {
 }
 
 /// The parts that the file has. One that it lacks is an error only where it is used.
-fn checkpoint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+pub(super) fn checkpoint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let path = call.file("ckpt_name")?;
     match Checkpoint::open(&path, None) {
         Ok(model) => Ok(vec![
@@ -194,8 +194,8 @@ fn held_clip(call: &Call<'_, '_>, clip: TextEncoders) -> Value {
     })
 }
 
-fn unet(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let model = DiffusionModel::open(&call.file("unet_name")?)?;
+pub(super) fn unet(call: &mut Call<'_, '_>, input: &'static str) -> Result<Vec<Value>, NodeError> {
+    let model = DiffusionModel::open(&call.file(input)?)?;
     Ok(vec![held_model(call, model)])
 }
 
@@ -225,21 +225,30 @@ fn vae(path: &Path) -> Result<Value, EngineError> {
     Ok(Value::Vae(Arc::new(VaeFile::open(path)?)))
 }
 
-fn lora(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (model, clip) = (call.model("model")?, call.clip("clip")?);
+pub(super) fn lora(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let model = call.model("model")?;
+    // Where a node lets it out, so does what it gives.
+    let clip = match call.get("clip") {
+        Some(_) => Some(call.clip("clip")?),
+        None => None,
+    };
+    let unchanged = match &clip {
+        Some(clip) => Value::Clip(Arc::clone(clip)),
+        None => Value::Missing("no clip was given to the loader of the LoRA".into()),
+    };
     let spec = LoraSpec {
         path: call.file("lora_name")?.to_path_buf(),
         unet: call.float("strength_model")? as f32,
         clip: call.float("strength_clip")? as f32,
     };
     if spec.unet == 0.0 && spec.clip == 0.0 {
-        return Ok(vec![Value::Model(model), Value::Clip(clip)]);
+        return Ok(vec![Value::Model(model), unchanged]);
     }
-    let with = apply_lora(Some(&model), Some(&clip), &spec)?;
+    let with = apply_lora(Some(&model), clip.as_deref(), &spec)?;
     tell(call, &spec, &with.applied);
     Ok(vec![
         with.diffusion.map_or(Value::Model(model), Value::from),
-        with.text.map_or(Value::Clip(clip), Value::from),
+        with.text.map_or(unchanged, Value::from),
     ])
 }
 

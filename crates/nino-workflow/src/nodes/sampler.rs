@@ -12,15 +12,15 @@ use nino_engine::{
     SamplerInfo, SamplerOptions, Scheduler, Seed, Unfinished, Window, sample, sigmas,
 };
 
-const STEPS: (i128, i128) = (0, 10_000);
-const MODEL: InputDef = link("model", Socket::Model);
-const POSITIVE: InputDef = link("positive", Socket::Conditioning);
-const NEGATIVE: InputDef = link("negative", Socket::Conditioning);
-const LATENT: InputDef = link("latent_image", Socket::Latent);
-const COUNT: InputDef = int("steps", 20, (1, 10_000), 1);
+pub(super) const STEPS: (i128, i128) = (0, 10_000);
+pub(super) const MODEL: InputDef = link("model", Socket::Model);
+pub(super) const POSITIVE: InputDef = link("positive", Socket::Conditioning);
+pub(super) const NEGATIVE: InputDef = link("negative", Socket::Conditioning);
+pub(super) const LATENT: InputDef = link("latent_image", Socket::Latent);
+pub(super) const COUNT: InputDef = int("steps", 20, (1, 10_000), 1);
 pub(super) const CFG: InputDef = float("cfg", 8.0, (0.0, 100.0), 0.1);
-const SAMPLER: InputDef = combo("sampler_name", sampler_names);
-const SCHEDULER: InputDef = combo("scheduler", scheduler_names);
+pub(super) const SAMPLER: InputDef = combo("sampler_name", sampler_names);
+pub(super) const SCHEDULER: InputDef = combo("scheduler", scheduler_names);
 /// The stream of noise, which A1111 has another one of.
 pub(super) const RNG: InputDef = hidden(combo("nino_rng", || vec!["torch", "philox"]));
 
@@ -97,7 +97,7 @@ pub(super) fn scheduler(call: &Call<'_, '_>) -> Result<Scheduler, NodeError> {
     Scheduler::find(&name).map_err(|e| NodeError::Input(e.to_string()))
 }
 
-fn ksampler(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+pub(super) fn ksampler(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (model, sampler) = (call.model("model")?, sampler(call)?);
     let (steps, denoise) = (call.size("steps")?, call.float("denoise")?);
     let levels = sigmas(&model, sampler, scheduler(call)?, steps, denoise)?;
@@ -105,7 +105,7 @@ fn ksampler(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     plain(call, &model, sampler, &levels, seed, true)
 }
 
-fn advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+pub(super) fn advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (model, sampler) = (call.model("model")?, sampler(call)?);
     let is_on = |input| Ok::<bool, NodeError>(&*call.text(input)? == "enable");
     let add_noise = is_on("add_noise")?;
@@ -189,7 +189,7 @@ impl Sampling<'_> {
             cfg: self.cfg,
             precision: call.settings.precision,
             preview: call.settings.preview.as_ref(),
-            beside: mask.map_or(0, |mask| size_of_val(&mask.values[..])),
+            beside: call.held_bytes,
             memory: None,
         };
         match sample(call.store, self.model, &request, &mut call.control) {

@@ -50,7 +50,7 @@ fn with_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
             .map(|image| image.values.len() * size_of::<f32>());
         let options = UpscaleOptions {
             precision: call.settings.precision,
-            beside: done.sum(),
+            beside: call.held_bytes + done.sum::<usize>(),
         };
         let larger = upscale(call.store, &model, image, &options, &mut call.control)?;
         made.push(larger.image);

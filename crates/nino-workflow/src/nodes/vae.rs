@@ -7,8 +7,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    DecodeOptions, EncodeOptions, FloatFrames, Image, Latent, VaeFile, decode_images, encode_clip,
-    encode_image,
+    DecodeOptions, EncodeOptions, FloatFrames, Image, Latent, Precision, VaeFile, decode_images,
+    encode_clip, encode_image,
 };
 
 const LATENT: &str = "model/latent";
@@ -76,6 +76,14 @@ pub(super) static NODES: &[NodeDef] = &[
 ];
 
 fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    decode_in(call, call.settings.precision)
+}
+
+/// Decodes with activations stored in a precision.
+pub(super) fn decode_in(
+    call: &mut Call<'_, '_>,
+    precision: Precision,
+) -> Result<Vec<Value>, NodeError> {
     let (samples, vae) = (call.latents("samples")?, call.vae("vae")?);
     let latent = &samples.latent;
     let side = vae.kind.scale();
@@ -83,7 +91,8 @@ fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let sizes = [frames, latent.height * side, latent.width * side, 3];
     call.room_for("a batch of pictures", &sizes)?;
     let options = DecodeOptions {
-        precision: call.settings.precision,
+        precision,
+        beside: call.held_bytes,
         ..DecodeOptions::default()
     };
     let (images, _) = decode_images(call.store, &vae, latent, &options, &mut call.control)?;
@@ -116,7 +125,7 @@ pub(super) fn encoded(
     let options = EncodeOptions {
         precision: call.settings.precision,
         format: vae.assumed_format(),
-        beside: 0,
+        beside: call.held_bytes,
     };
     // The frames of a clip are encoded together.
     if let (Some(_), Some(first)) = (vae.kind.time_scale(), images.first())

@@ -3,13 +3,15 @@
 use crate::NodeError;
 use crate::host::Made;
 use crate::node::NodeDef;
-use crate::node::table::{boolean, combo, float, int, link, named, optional, out, text};
+use crate::node::table::{boolean, combo, float, hidden, int, link, named, optional, out, text};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
 const FPS: (f64, f64) = (0.01, 1000.0);
+const CRF: (f64, f64) = (0.0, 51.0);
 
 pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
@@ -36,12 +38,19 @@ pub(super) static NODES: &[NodeDef] = &[
             text("filename_prefix", "video/ComfyUI"),
             combo("format", || vec!["auto", "mp4"]),
             combo("codec", || vec!["auto", "h264"]),
+            // What a page shows below the codec, by ComfyUI's names.
+            hidden(combo("codec.encoding", || vec!["auto", "re-encode"])),
+            hidden(float("codec.encoding.crf", 23.0, CRF, 1.0)),
         ],
         outputs: &[named("video", Socket::Video)],
         is_output: true,
         run: |call| {
             let (clip, prefix) = (call.video("video")?, call.text("filename_prefix")?);
-            call.output(Made::Clip(Arc::clone(&clip)), prefix)?;
+            let mut saved = Clip::clone(&clip);
+            if matches!(call.text("codec.encoding").as_deref(), Ok("re-encode")) {
+                saved.crf = call.float("codec.encoding.crf").ok();
+            }
+            call.output(Made::Clip(Arc::new(saved)), prefix)?;
             Ok(vec![Value::Video(clip)])
         },
     },
@@ -92,10 +101,28 @@ pub(super) static NODES: &[NodeDef] = &[
     },
 ];
 
+/// What `/object_info` says of `SaveVideo`'s codec: a choice with inputs of its own below it.
+pub(crate) fn codecs() -> Json {
+    let crf = json!(["FLOAT", { "default": 23.0, "min": CRF.0, "max": CRF.1, "step": 1.0 }]);
+    let encodings = json!([
+        { "key": "auto", "inputs": { "required": {} } },
+        { "key": "re-encode", "inputs": { "required": { "crf": crf } } },
+    ]);
+    let encoding = json!(["COMFY_DYNAMICCOMBO_V3", {
+        "display_name": "encoding mode", "options": encodings,
+    }]);
+    let below = json!({ "required": {}, "optional": { "encoding": encoding } });
+    json!(["COMFY_DYNAMICCOMBO_V3", { "options": [
+        { "key": "auto", "inputs": { "required": {} } },
+        { "key": "h264", "inputs": below },
+    ] }])
+}
+
 fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {
     Ok(Arc::new(Clip {
         images: call.images("images")?,
         fps: call.float("fps")?,
+        crf: None,
     }))
 }
 

@@ -198,6 +198,7 @@ fn given<'a, 'c: 'a>(call: &Call<'c, '_>, vae: &'a VaeFile) -> Result<Given<'a>,
         vae,
         size,
         precision: call.settings.precision,
+        beside: call.held_bytes,
     })
 }
 
@@ -367,19 +368,12 @@ fn vace(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 fn trim(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (samples, amount) = (call.latents("samples")?, call.size("trim_amount")?);
     let latent = &samples.latent;
-    let left = latent.frames.saturating_sub(amount);
-    if left == 0 {
+    if amount >= latent.frames {
         let text = format!("it leaves none of {} latent frames", latent.frames);
         return Err(NodeError::Input(text));
     }
-    let frame = latent.height * latent.width * latent.channels;
-    let items = (0..latent.batch).flat_map(|b| &latent.item(b)[amount * frame..]);
     Ok(vec![Value::from(Latents {
-        latent: Latent {
-            frames: left,
-            values: items.copied().collect(),
-            ..latent.clone()
-        },
+        latent: latent.without_first(amount),
         ..Latents::clone(&samples)
     })])
 }

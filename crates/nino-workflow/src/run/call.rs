@@ -22,6 +22,8 @@ pub(crate) struct Call<'c, 'h> {
     pub(crate) settings: &'c Settings,
     pub(crate) host: &'h mut dyn Host,
     pub(crate) control: Control<'c>,
+    /// Bytes of host memory that the results of nodes take: beside what this node computes.
+    pub(crate) held_bytes: usize,
     /// What the host called the node's results.
     pub(super) told: Option<serde_json::Value>,
 }

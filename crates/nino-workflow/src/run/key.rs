@@ -75,9 +75,13 @@ impl Keys {
             Bound::Value(_) => Part::Unlike(fresh),
         };
         let inputs = node.inputs.iter();
+        let mut inputs: Vec<_> = inputs.map(|(name, bound)| (*name, part(bound))).collect();
+        if node.def.acts() {
+            inputs.push(("", Part::Unlike(fresh)));
+        }
         let made = Made {
             class: node.def.class,
-            inputs: inputs.map(|(name, bound)| (*name, part(bound))).collect(),
+            inputs,
         };
         let next = &mut self.next;
         *self.known.entry(made).or_insert_with(|| {

@@ -32,7 +32,7 @@ impl Folders {
         let images = |made: &Made| match made {
             Made::Images(images) | Made::Previews(images) | Made::Sent(images) => images.clone(),
             Made::Clip(clip) => clip.images.clone(),
-            Made::Latent(_) => Arc::default(),
+            Made::Latent(_) | Made::Texts(_) => Arc::default(),
         };
         let found = self.made.iter().filter(|(id, _)| id == node);
         let images: Vec<Arc<Vec<Image>>> = found.map(|(_, made)| images(made)).collect();

@@ -10,6 +10,8 @@ mod limits;
 mod made;
 mod pictures;
 mod regions;
+mod rocm;
 mod same;
+mod steered;
 mod upscale;
 mod workflows;

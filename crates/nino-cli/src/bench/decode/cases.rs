@@ -28,6 +28,8 @@ pub(super) struct Case {
     /// `None`: what the command line says.
     pub(super) precision: Option<Precision>,
     pub(super) memory: Memory,
+    /// Latent frames at a time; `None`: as many as the plan likes.
+    pub(super) chunk: Option<usize>,
 }
 
 const fn picture(batch: usize, side: usize) -> Case {
@@ -38,6 +40,7 @@ const fn picture(batch: usize, side: usize) -> Case {
         frames: None,
         precision: None,
         memory: Memory::Whole,
+        chunk: None,
     }
 }
 
@@ -72,6 +75,39 @@ pub(super) const CASES: &[Case] = &[
     clip(4, 512, 512, 8),
 ];
 
+/// A clip that is decoded so many latent frames at a time.
+const fn cut(chunk: usize) -> Case {
+    Case {
+        chunk: Some(chunk),
+        ..clip(1, 320, 320, 17)
+    }
+}
+
+const fn stored(precision: Precision, case: Case) -> Case {
+    Case {
+        precision: Some(precision),
+        ..case
+    }
+}
+
+/// What the suite varies beyond [`CASES`], one thing at a time.
+const SWEEPS: &[Case] = &[
+    stored(Precision::F32, picture(1, 512)),
+    stored(Precision::Bf16, picture(1, 512)),
+    stored(Precision::F16, clip(1, 320, 320, 17)),
+    stored(Precision::Bf16, clip(1, 320, 320, 17)),
+    cut(1),
+    cut(2),
+    cut(4),
+    cut(8),
+    Case {
+        memory: Memory::Quarter,
+        ..picture(1, 512)
+    },
+    picture(2, 256),
+    picture(8, 256),
+];
+
 impl Case {
     /// What a filter matches: `image 4x 256x256`, `video 320x320 17 frames`.
     pub(super) fn name(&self) -> String {
@@ -87,9 +123,13 @@ impl Case {
         }
         words.push(size);
         words.extend(self.frames.map(|n| count(n, "frame")));
-        if self.precision == Some(Precision::F16) {
-            words.push("fp16".to_owned());
-        }
+        words.extend(match self.precision {
+            Some(Precision::F32) => Some("fp32".to_owned()),
+            Some(Precision::F16) => Some("fp16".to_owned()),
+            Some(Precision::Bf16) => Some("bf16".to_owned()),
+            Some(Precision::Auto) | None => None,
+        });
+        words.extend(self.chunk.map(|n| format!("{n} at a time")));
         if self.memory == Memory::Quarter {
             words.push("low memory".to_owned());
         }
@@ -116,9 +156,10 @@ impl Case {
     }
 }
 
-/// The cases that the arguments ask for, each with its VAE.
+/// The cases that the arguments ask for, each with its VAE; with `sweeps`, those of the suite.
 pub(super) fn chosen(
     args: &BenchDecodeArgs,
+    sweeps: bool,
     env: &Env,
 ) -> Result<Vec<(&'static Case, Arc<VaeFile>)>> {
     let one = match (&args.vae, &args.spec) {
@@ -137,12 +178,14 @@ pub(super) fn chosen(
     };
     let filter = args.filter.as_deref().unwrap_or_default();
     let mut work = Vec::new();
-    for case in CASES.iter().filter(|c| c.name().contains(filter)) {
+    let more = SWEEPS.iter().filter(|_| sweeps);
+    let cases = CASES.iter().chain(more);
+    for case in cases.clone().filter(|c| c.name().contains(filter)) {
         let fits = |vae: &&Arc<VaeFile>| vae.kind.time_scale().is_some() == case.frames.is_some();
         work.extend(vaes.iter().filter(fits).map(|vae| (case, vae.clone())));
     }
     if work.is_empty() {
-        let names: Vec<String> = CASES.iter().map(Case::name).collect();
+        let names: Vec<String> = cases.map(Case::name).collect();
         let text = format!(
             "no row of this VAE matches --filter {filter:?}; there are: {}",
             names.join("; ")

@@ -1,4 +1,4 @@
-//! Flags of `generate` as a value: what was given, what a picture records, and a command line
+//! Flags of a verb as a value: what was given, what a picture or a clip records, and a command line
 //! again.
 
 use crate::args::{LoraArg, grammar};
@@ -14,8 +14,28 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Flags that say what the picture is. All others (where to write, what to run on) are never taken
-/// from a picture: it may come from anybody.
+/// A verb whose files can be made again, and the flags that say what they are. All others (where to
+/// write, what to run on) are never taken from a file: it may come from anybody.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    pub(crate) verb: &'static str,
+    pub(crate) flags: &'static [&'static str],
+}
+
+impl Repeated {
+    /// The verb's grammar.
+    pub(super) fn command(&self) -> Command {
+        let mut cli = grammar();
+        cli.build();
+        cli.find_subcommand(self.verb).cloned().unwrap_or_default()
+    }
+}
+
+pub(super) const GENERATE: Repeated = Repeated {
+    verb: "generate",
+    flags: REPEATED,
+};
+
 pub(super) const REPEATED: &[&str] = &[
     "prompt",
     "negative",
@@ -73,20 +93,35 @@ pub(super) const REPEATED: &[&str] = &[
 ];
 
 /// Values by long name; `prompt` is the positional one. A switch has no values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Flags {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    of: &'static Repeated,
     values: BTreeMap<String, Vec<String>>,
     /// What could not be taken over, for the user.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Default for Flags {
+    fn default() -> Flags {
+        Flags::none(&GENERATE)
+    }
 }
 
 impl Flags {
+    fn none(of: &'static Repeated) -> Flags {
+        Flags {
+            of,
+            values: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
     #[allow(clippy::needless_pass_by_value)] // numbers and texts made for the call
-    pub(super) fn set(&mut self, flag: &str, value: impl ToString) {
+    pub(crate) fn set(&mut self, flag: &str, value: impl ToString) {
         self.values.insert(flag.to_owned(), vec![value.to_string()]);
     }
 
-    pub(super) fn remove(&mut self, flag: &str) {
+    pub(crate) fn remove(&mut self, flag: &str) {
         self.values.remove(flag);
     }
 
@@ -133,7 +168,7 @@ impl Flags {
     }
 
     /// The first value of a flag.
-    pub(in super::super) fn first(&self, flag: &str) -> Option<&str> {
+    pub(crate) fn first(&self, flag: &str) -> Option<&str> {
         self.values.get(flag)?.first().map(String::as_str)
     }
 
@@ -145,8 +180,13 @@ impl Flags {
 
     /// What a command line gives itself.
     pub(in super::super) fn given(line: &[OsString]) -> Result<Flags> {
+        Flags::given_to(&GENERATE, line)
+    }
+
+    /// What a command line gives to a verb.
+    pub(crate) fn given_to(of: &'static Repeated, line: &[OsString]) -> Result<Flags> {
         let matches = grammar().try_get_matches_from(line)?;
-        let mut flags = Flags::default();
+        let mut flags = Flags::none(of);
         let Some((_, mut matches)) = matches.subcommand() else {
             return Ok(flags);
         };
@@ -154,10 +194,10 @@ impl Flags {
         while let Some((_, inner)) = matches.subcommand() {
             matches = inner;
         }
-        for arg in generate().get_arguments() {
+        for arg in of.command().get_arguments() {
             let id = arg.get_id().as_str();
             let name = name(arg);
-            if !REPEATED.contains(&name)
+            if !of.flags.contains(&name)
                 || matches.value_source(id) != Some(ValueSource::CommandLine)
             {
                 continue;
@@ -177,7 +217,7 @@ impl Flags {
     }
 
     /// These, where `given` says nothing; then `given`.
-    pub(super) fn below(mut self, given: &Flags) -> Flags {
+    pub(crate) fn below(mut self, given: &Flags) -> Flags {
         // A size in two flags replaces one side of a recorded size, or both.
         let sides = [given.first("width"), given.first("height")];
         if sides.iter().any(Option::is_some)
@@ -194,13 +234,14 @@ impl Flags {
     }
 
     /// The command line with these flags in it; what it gives itself is there already.
-    pub(super) fn line(&self, line: &[OsString]) -> Vec<OsString> {
-        let given = Flags::given(line).unwrap_or_default();
-        let command = generate();
+    pub(crate) fn line(&self, line: &[OsString]) -> Vec<OsString> {
+        let none = |_| Flags::none(self.of);
+        let given = Flags::given_to(self.of, line).unwrap_or_else(none);
+        let command = self.of.command();
         let mut all = line.to_vec();
         let verb = line
             .iter()
-            .position(|a| a == "generate")
+            .position(|a| a == self.of.verb)
             .map_or(line.len(), |i| i + 1);
         let mut added = Vec::new();
         for (flag, values) in &self.values {
@@ -250,21 +291,32 @@ impl Flags {
         if request.window.is_none() {
             all.set("denoise", request.denoise);
         }
-        json!(all.values)
+        all.to_json()
     }
 
-    pub(super) fn from_json(text: &str) -> Result<Flags, String> {
+    /// All of them, as a file records them.
+    pub(crate) fn to_json(&self) -> Value {
+        json!(self.values)
+    }
+
+    /// The verb that a file was made with, where it says one.
+    pub(super) fn verb_of(text: &str) -> Option<String> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        value["verb"].as_str().map(str::to_owned)
+    }
+
+    pub(crate) fn from_json(of: &'static Repeated, text: &str) -> Result<Flags, String> {
         let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let flags = value["flags"]
             .as_object()
             .ok_or("there are no flags in it")?;
-        let mut found = Flags::default();
+        let mut found = Flags::none(of);
         for (name, values) in flags {
             let values = values
                 .as_array()
                 .ok_or_else(|| format!("{name} is no list"))?;
             let values = values.iter().filter_map(Value::as_str).map(str::to_owned);
-            if REPEATED.contains(&name.as_str()) {
+            if of.flags.contains(&name.as_str()) {
                 found.values.insert(name.clone(), values.collect());
             } else {
                 found.notes.push(format!("--{name} is not taken over"));
@@ -272,13 +324,6 @@ impl Flags {
         }
         Ok(found)
     }
-}
-
-/// The grammar of `generate`.
-pub(super) fn generate() -> Command {
-    let mut cli = grammar();
-    cli.build();
-    cli.find_subcommand("generate").cloned().unwrap_or_default()
 }
 
 /// The long name, or the id of the one that has none.

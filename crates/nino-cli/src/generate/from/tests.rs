@@ -37,7 +37,7 @@ fn every_flag_is_either_repeated_or_known_not_to_be() {
         "quality",
         "help",
     ];
-    for arg in flags::generate().get_arguments() {
+    for arg in flags::GENERATE.command().get_arguments() {
         let name = flags::name(arg);
         assert!(
             flags::REPEATED.contains(&name) != NOT.contains(&name),
@@ -49,6 +49,7 @@ fn every_flag_is_either_repeated_or_known_not_to_be() {
 #[test]
 fn given_flags_win_over_recorded_ones() {
     let recorded = Flags::from_json(
+        &flags::GENERATE,
         r#"{"flags":{"prompt":["--a - b"],"seed":["7"],"steps":["4"],"lora":["x:1","y:0.5"],"output":["/etc/passwd"]}}"#,
     )
     .unwrap();

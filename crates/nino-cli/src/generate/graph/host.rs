@@ -212,7 +212,8 @@ impl Host for CliHost<'_> {
             Made::Previews(images) | Made::Sent(images) if !self.run.keeps => {
                 self.pictures(images)?;
             }
-            Made::Previews(_) | Made::Sent(_) => {}
+            // Texts were told as notes.
+            Made::Previews(_) | Made::Sent(_) | Made::Texts(_) => {}
             Made::Latent(latents) => self.latent(latents)?,
             Made::Clip(clip) => self.clip(clip, output.class)?,
         }

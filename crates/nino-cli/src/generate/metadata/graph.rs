@@ -7,36 +7,36 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// A node: its class and inputs in ComfyUI's order.
-pub(super) struct Node {
-    pub(super) class: &'static str,
-    pub(super) inputs: Vec<(&'static str, Input)>,
+pub(crate) struct Node {
+    pub(crate) class: &'static str,
+    pub(crate) inputs: Vec<(&'static str, Input)>,
 }
 
-pub(super) enum Input {
+pub(crate) enum Input {
     Value(Value),
     /// An output of another node.
     Link(Link),
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Position in the graph; ids count from 1.
-    pub(super) node: usize,
-    pub(super) slot: usize,
+    pub(crate) node: usize,
+    pub(crate) slot: usize,
 }
 
-pub(super) struct Graph {
-    pub(super) nodes: Vec<Node>,
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
 }
 
 impl Graph {
-    pub(super) fn add(&mut self, class: &'static str, inputs: Vec<(&'static str, Input)>) -> usize {
+    pub(crate) fn add(&mut self, class: &'static str, inputs: Vec<(&'static str, Input)>) -> usize {
         self.nodes.push(Node { class, inputs });
         self.nodes.len() - 1
     }
 
     /// ComfyUI's API format.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut all = Map::new();
         for (i, node) in self.nodes.iter().enumerate() {
             let mut inputs = Map::new();
@@ -54,7 +54,7 @@ impl Graph {
     }
 }
 
-pub(super) fn at(node: usize, slot: usize) -> Link {
+pub(crate) fn at(node: usize, slot: usize) -> Link {
     Link { node, slot }
 }
 
@@ -62,7 +62,7 @@ fn link(node: usize, slot: usize) -> Input {
     Input::Link(at(node, slot))
 }
 
-pub(super) fn value(value: impl Into<Value>) -> Input {
+pub(crate) fn value(value: impl Into<Value>) -> Input {
     Input::Value(value.into())
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const WIDTH: usize = 320;
 const GAP: usize = 60;
 
-pub(super) fn workflow(graph: &Graph) -> Value {
+pub(crate) fn workflow(graph: &Graph) -> Value {
     let mut links: Vec<Value> = Vec::new();
     let mut nodes: Vec<Value> = Vec::new();
     // Which links leave each output of each node.

@@ -1,0 +1,138 @@
+//! ControlNets in graphs: the same pictures as `nino_engine::generate` makes with the same hints.
+
+use crate::host::{Folders, checkpoint, executor, graph, run, sd1, store};
+use nino_engine::media::{canny, write_picture};
+use nino_engine::{
+    Checkpoint, Control, ControlNetFile, GenerateRequest, Hint, HintImage, Image, Picture,
+    SamplerInfo, Scheduler, generate,
+};
+use nino_workflow::Folder;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const SIDE: usize = 64;
+
+fn net() -> PathBuf {
+    checkpoint("control_sd1", "workflow_control_sd1", |list| list)
+}
+
+/// A picture with edges, as a file.
+fn picture(folder: &Path) -> (PathBuf, Picture) {
+    let bright = |i: usize| (i % SIDE).abs_diff(32) < 14 && (i / SIDE).abs_diff(30) < 18;
+    let rgb = (0..SIDE * SIDE).flat_map(|i| [if bright(i) { 230 } else { 20 }; 3]);
+    let picture = Picture {
+        width: SIDE,
+        height: SIDE,
+        rgb: rgb.collect(),
+    };
+    let path = folder.join("edges.png");
+    write_picture(&path, &picture, &[]).unwrap();
+    (path, picture)
+}
+
+/// A graph whose sampler takes its prompts from nodes of these ids.
+fn nodes(positive: [&str; 2], negative: [&str; 2]) -> Value {
+    let link = |[node, slot]: [&str; 2]| json!([node, slot.parse::<usize>().unwrap()]);
+    json!({
+        "1": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "m" } },
+        "2": { "class_type": "CLIPTextEncode", "inputs": { "text": "a house", "clip": ["1", 1] } },
+        "3": { "class_type": "CLIPTextEncode", "inputs": { "text": "fog", "clip": ["1", 1] } },
+        "4": { "class_type": "EmptyLatentImage",
+               "inputs": { "width": SIDE, "height": SIDE, "batch_size": 1 } },
+        "5": { "class_type": "KSampler", "inputs": {
+            "model": ["1", 0], "positive": link(positive), "negative": link(negative),
+            "latent_image": ["4", 0], "seed": 11, "steps": 3, "cfg": 6.0,
+            "sampler_name": "euler", "scheduler": "normal", "denoise": 1.0 } },
+        "6": { "class_type": "VAEDecode", "inputs": { "samples": ["5", 0], "vae": ["1", 2] } },
+        "7": { "class_type": "SaveImage",
+               "inputs": { "images": ["6", 0], "filename_prefix": "x" } },
+        "8": { "class_type": "LoadImage", "inputs": { "image": "i" } },
+        "9": { "class_type": "ControlNetLoader", "inputs": { "control_net_name": "c" } },
+    })
+}
+
+fn ran(nodes: Value, image: &Path) -> Vec<Picture> {
+    let mut host = Folders::default()
+        .with(Folder::Checkpoints, "m", &sd1())
+        .with(Folder::ControlNets, "c", &net())
+        .with(Folder::InputImages, "i", image);
+    run(&mut executor(), &graph(nodes), &mut host);
+    host.pictures("7")
+}
+
+fn generated(hints: Vec<Hint>) -> Vec<Picture> {
+    let model = Checkpoint::open(&sd1(), None).unwrap();
+    let mut request = GenerateRequest::new(&model, "a house");
+    "fog".clone_into(&mut request.negative);
+    request.seed.value = 11;
+    (request.width, request.height) = (SIDE, SIDE);
+    (request.steps, request.cfg) = (3, 6.0);
+    request.sampler = SamplerInfo::find("euler").unwrap();
+    request.scheduler = Scheduler::find("normal").unwrap();
+    request.hints = hints.into_iter().map(Arc::new).collect();
+    let cancel = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &cancel,
+        on_event: &mut |_| {},
+    };
+    let made = generate(&store(), &model, &request, &mut control, &mut |_| Ok(()));
+    made.unwrap().pictures
+}
+
+fn hint(image: Image, strength: f32, percent: (f64, f64)) -> Hint {
+    Hint {
+        net: ControlNetFile::open(&net()).unwrap(),
+        seen: HintImage::Pixels {
+            image: Arc::new(image),
+            vae: None,
+        },
+        strength,
+        percent,
+        both_sides: false,
+    }
+}
+
+#[test]
+fn a_control_net_steers_as_it_does_without_a_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, picture) = picture(folder.path());
+    let mut steered = nodes(["10", "0"], ["10", "1"]);
+    steered["10"] = json!({ "class_type": "ControlNetApplyAdvanced", "inputs": {
+        "positive": ["2", 0], "negative": ["3", 0], "control_net": ["9", 0], "image": ["8", 0],
+        "strength": 0.8, "start_percent": 0.1, "end_percent": 0.9 } });
+    let found = ran(steered, &path);
+    let image = Image::from(&picture);
+    assert!(found == generated(vec![hint(image, 0.8, (0.1, 0.9))]));
+    let plain = ran(nodes(["2", "0"], ["3", "0"]), &path);
+    assert!(plain == generated(Vec::new()));
+    assert!(found != plain, "it does not steer");
+}
+
+#[test]
+fn edges_steer_one_prompt_and_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, picture) = picture(folder.path());
+    let mut steered = nodes(["11", "0"], ["3", "0"]);
+    steered["10"] = json!({ "class_type": "Canny", "inputs": {
+        "image": ["8", 0], "low_threshold": 0.2, "high_threshold": 0.6 } });
+    steered["11"] = json!({ "class_type": "ControlNetApply", "inputs": {
+        "conditioning": ["2", 0], "control_net": ["9", 0], "image": ["10", 0], "strength": 1.0 } });
+    let image = Image::from(&picture);
+    let edges = canny(&image.values, SIDE, SIDE, 0.2, 0.6);
+    assert!(edges.iter().any(|&v| v > 0.0), "no edge was found");
+    let edges = Image {
+        values: edges.into_iter().flat_map(|v| [v; 3]).collect(),
+        ..image
+    };
+    // The old node steers the other side, too, as ComfyUI's does.
+    let wanted = Hint {
+        both_sides: true,
+        ..hint(edges, 1.0, (0.0, 1.0))
+    };
+    let model = ran(steered.clone(), &path);
+    assert!(model == generated(vec![wanted]));
+    steered["11"]["inputs"]["strength"] = json!(0.0);
+    assert!(ran(steered, &path) == generated(Vec::new()));
+}
