@@ -141,7 +141,8 @@ impl Config {
     }
 }
 
-/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`; SigLIP's last are normalized.
+/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`; SigLIP's last are
+/// normalized.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize) -> Node {
     let b = g.shape(pixels)[0];
     let patches = ConvShape {

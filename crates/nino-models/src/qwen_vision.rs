@@ -91,7 +91,7 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
     let x = g.reshape(x, [tokens[0], MERGE, tokens[1], MERGE, c.width]);
     let x = g.permute(x, &[0, 2, 1, 3, 4]); // [rows/2, columns/2, 2, 2, d]
     let x = g.reshape(x, [n / unit, unit * c.width]);
-    let x = order.sorted(g, x, "windows", &order.tokens);
+    let x = Windows::sorted(g, x, "windows", &order.tokens);
     let mut x = g.reshape(x, [1, n, c.width]);
     let table = order.rotations(g, c, grid);
     for i in 0..c.n_layers {
@@ -108,7 +108,7 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
     let x = g.act(x, Act::Gelu);
     let x = p.linear(g, "merger.mlp.2", x, c.out);
     let x = g.reshape(x, [n / unit, c.out]);
-    let x = order.sorted(g, x, "picture", &order.inverse());
+    let x = Windows::sorted(g, x, "picture", &order.inverse());
     g.reshape(x, [1, n / unit, c.out])
 }
 
@@ -221,7 +221,7 @@ impl Windows {
     }
 
     /// Rows `[n, d]` in another order.
-    fn sorted(&self, g: &mut Graph, x: Node, name: &str, order: &[usize]) -> Node {
+    fn sorted(g: &mut Graph, x: Node, name: &str, order: &[usize]) -> Node {
         let ids: Vec<i32> = order.iter().map(|&i| i as i32).collect();
         let ids = g.constant_ids(&format!("{name}: {ids:?}"), [1, ids.len()], &ids);
         let dtype = g.dtype(x);

@@ -262,6 +262,7 @@ impl Piece {
         }
     }
 
+    #[allow(clippy::cast_ptr_alignment)] // panels of 16-bit weights begin at whole values
     unsafe fn multiply(
         &self,
         team: &Team<'_>,

@@ -25,7 +25,8 @@ const MAX_PIXELS: usize = 12_845_056;
 
 /// Where a prompt speaks of `n` pictures by number: the pictures, in front of it.
 pub fn pictures_before(n: usize) -> String {
-    (1..=n).map(|i| format!("Picture {i}: {IMAGE}")).collect()
+    let pictures: Vec<String> = (1..=n).map(|i| format!("Picture {i}: {IMAGE}")).collect();
+    pictures.concat()
 }
 
 /// Encodes a prompt for Qwen-Image-Edit in which every [`IMAGE`](nino_text::IMAGE) is one of

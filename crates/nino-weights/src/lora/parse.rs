@@ -196,8 +196,8 @@ fn deltas(
     Ok(deltas)
 }
 
-/// Black Forest Labs' control LoRAs for Flux say nothing of it, but their first layer sees a picture
-/// beside the latent: its own sizes are what the model's layer grows to.
+/// Black Forest Labs' control LoRAs for Flux say nothing of it, but their first layer sees a
+/// picture beside the latent: its own sizes are what the model's layer grows to.
 fn grow_as_control(modules: &mut BTreeMap<&str, Module<'_>>) {
     let is_control = modules
         .get("single_blocks.0.norm.key_norm")
@@ -207,7 +207,8 @@ fn grow_as_control(modules: &mut BTreeMap<&str, Module<'_>>) {
     }
 }
 
-/// The size that a module's weight grows to. Files that say it repeat what the matrices multiply to.
+/// The size that a module's weight grows to. Files that say it repeat what the matrices multiply
+/// to.
 fn reshape(module: &Module<'_>) -> Option<[usize; 2]> {
     let grows = module.grows || module.reshape.is_some();
     let (up, down) = (module.up.filter(|_| grows)?, module.down?);

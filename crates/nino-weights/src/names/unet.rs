@@ -69,18 +69,19 @@ pub(super) fn control_from_diffusers(name: &str, n_res: usize) -> Option<String>
         // An activation is numbered after every layer.
         return Some(format!("input_hint_block.{}.{rest}", 2 * i));
     }
-    // A union model's own layers, which diffusers has no names for.
-    const UNION: [&str; 4] = [
-        "task_embedding",
-        "transformer_layes.",
-        "spatial_ch_projs.",
-        "control_add_embedding.",
-    ];
     if UNION.iter().any(|own| name.starts_with(own)) {
         return Some(name.replace(".attn.in_proj_", ".attn.in_proj."));
     }
     from_diffusers(name, n_res, 0)
 }
+
+/// A union model's own layers, which diffusers has no names for.
+const UNION: [&str; 4] = [
+    "task_embedding",
+    "transformer_layes.",
+    "spatial_ch_projs.",
+    "control_add_embedding.",
+];
 
 /// Convolutions that a `ControlNet`'s picture goes through.
 const HINT_LAYERS: usize = 8;

@@ -73,15 +73,15 @@ fn one(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 }
 
 fn several(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (mut before, mut seen, mut looked_at) = (String::new(), Vec::new(), Vec::new());
+    let (mut before, mut seen, mut looked_at) = (Vec::new(), Vec::new(), Vec::new());
     for (i, input) in ["image1", "image2", "image3"].into_iter().enumerate() {
         if let Some(image) = picture(call, input)? {
-            before += &format!("Picture {}: {PICTURE}", i + 1);
+            before.push(format!("Picture {}: {PICTURE}", i + 1));
             seen.push(image.of_pixels(SPOKEN_OF, 1));
             looked_at.push(image.of_pixels(LOOKED_AT, MULTIPLE));
         }
     }
-    spoken(call, &before, &seen, looked_at)
+    spoken(call, &before.concat(), &seen, looked_at)
 }
 
 /// A prompt about pictures that are seen, with latents of those that are looked at where there is a
