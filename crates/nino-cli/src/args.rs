@@ -159,12 +159,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "TIER", value_parser = tiers())]
     pub(crate) gpu_tier: Option<Tier>,
     /// Most memory to use on the device, such as 3.5GiB or 800MiB
-    #[arg(
-        long,
-        alias = "max-memory",
-        value_name = "SIZE",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) budget: Option<Bytes>,
     /// CPU threads to use [default: all cores]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]

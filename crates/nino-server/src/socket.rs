@@ -13,9 +13,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of buffers for each direction of a connection. The usual 128 KiB come to 250 MB for a
-/// thousand clients.
-const HELD: usize = 4 << 10;
 /// The longest message that a client may send.
 const LONGEST: usize = 64 << 10;
 /// Messages that a client may send in [`FLOOD_SPAN`].
@@ -44,9 +41,6 @@ pub(crate) async fn connect(
         _ => uuid::Uuid::new_v4().simple().to_string(),
     };
     upgrade
-        // Clients say little: as much as this is held for each of them.
-        .read_buffer_size(HELD)
-        .write_buffer_size(HELD)
         .max_message_size(LONGEST)
         .max_frame_size(LONGEST)
         .on_upgrade(move |socket| talk(app, client, socket))
