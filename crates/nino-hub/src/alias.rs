@@ -149,6 +149,45 @@ const TABLE: &[Alias] = &[
         runs: true,
     },
     Alias {
+        name: "flux2-klein-4b",
+        repo: "Comfy-Org/flux2-klein-4B",
+        files: &[
+            "split_files/diffusion_models/flux-2-klein-4b.safetensors",
+            "split_files/text_encoders/qwen_3_4b.safetensors",
+            "split_files/vae/flux2-vae.safetensors",
+        ],
+        about: "Flux.2 klein 4B with its encoder and VAE, in 4 steps; edits, too",
+        use_as: UseAs::Model,
+        size: 16_200_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "flux2-dev",
+        repo: "Comfy-Org/flux2-dev",
+        files: &[
+            "split_files/diffusion_models/flux2_dev_fp8mixed.safetensors",
+            "split_files/text_encoders/mistral_3_small_flux2_fp8.safetensors",
+            "split_files/vae/flux2-vae.safetensors",
+        ],
+        about: "Flux.2 dev with its encoder and VAE, in 20 steps; edits, too",
+        use_as: UseAs::Model,
+        size: 53_900_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "qwen-image",
+        repo: "Comfy-Org/Qwen-Image_ComfyUI",
+        files: &[
+            "split_files/diffusion_models/qwen_image_fp8_e4m3fn.safetensors",
+            "split_files/text_encoders/qwen_2.5_vl_7b_fp8_scaled.safetensors",
+            "split_files/vae/qwen_image_vae.safetensors",
+        ],
+        about: "Qwen-Image with its encoder and VAE: writes text in pictures",
+        use_as: UseAs::Model,
+        size: 30_100_000_000,
+        runs: true,
+    },
+    Alias {
         name: "wan2.2-5b",
         repo: "Comfy-Org/Wan_2.2_ComfyUI_Repackaged",
         files: &[
