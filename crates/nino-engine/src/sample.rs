@@ -194,7 +194,7 @@ fn plan(
         tokens: request.tokens(model),
         guided: request.is_guided(model),
         turns: false,
-        dtype: request.precision.dtype(store.device()),
+        dtype: model.dtype(request.precision, store.device()),
         preview_bytes: Previews::bytes(store, model, request),
         references: request
             .positive
@@ -219,7 +219,7 @@ fn plan_for(
     model: &DiffusionModel,
     spec: &PlanSpec,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
-    store.plan(&model.id(), format!("{spec:?}"), || {
+    store.plan(&model.id(), model.plan_key(spec), || {
         planned::plan(store.device(), model, spec)
     })
 }

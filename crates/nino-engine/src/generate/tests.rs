@@ -3,10 +3,12 @@
 pub(crate) mod comfy;
 mod control;
 mod flux;
+mod flux2;
 mod flux_lora;
 mod image;
 mod klein;
 mod promised;
+mod qwen_image;
 mod style;
 mod union;
 mod z_image;

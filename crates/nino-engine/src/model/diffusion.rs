@@ -5,6 +5,7 @@ use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
 use super::lora::{Loras, Source};
+use crate::decode::Precision;
 use crate::{Conditioning, EngineError};
 use nino_dtype::DType;
 use nino_graph::Device;
@@ -12,6 +13,7 @@ use nino_models::latent::LatentFormat;
 use nino_models::{Denoiser, Family, FileParams, Guidance, Label};
 use nino_sample::{ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -209,6 +211,17 @@ impl DiffusionModel {
             size: self.family.size(),
             guidance: None,
         }
+    }
+
+    /// The same model, told that latents to look at have no noise, where it can be told. ComfyUI's
+    /// `FluxKontextMultiReferenceLatentMethod` with `index_timestep_zero`.
+    #[must_use]
+    pub fn with_clean_references(&self) -> DiffusionModel {
+        let mut model = self.clone();
+        if let Denoiser::QwenImage(config) = &mut model.net {
+            config.clean_references = true;
+        }
+        model
     }
 
     /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
@@ -412,6 +425,20 @@ impl DiffusionModel {
     /// memory to matter is held in the type that is fastest and loses nothing there.
     pub(crate) fn held(&self, stored: DType, device: &dyn Device) -> DType {
         held(self.family, stored, device)
+    }
+
+    /// What a plan for `spec` is kept by: with what no weight of the model says.
+    pub(crate) fn plan_key(&self, spec: &impl fmt::Debug) -> String {
+        let clean = matches!(&self.net, Denoiser::QwenImage(c) if c.clean_references);
+        format!("{spec:?}, clean references: {clean}")
+    }
+
+    /// The type that its activations are stored in. Those of Qwen-Image exceed f16.
+    pub(crate) fn dtype(&self, precision: Precision, device: &dyn Device) -> DType {
+        match (&self.net, precision, precision.dtype(device)) {
+            (Denoiser::QwenImage(_), Precision::Auto, DType::F16) => DType::BF16,
+            (_, _, dtype) => dtype,
+        }
     }
 
     /// Its weights with the LoRAs applied.

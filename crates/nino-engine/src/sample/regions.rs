@@ -268,7 +268,7 @@ impl<'r> Turns<'r> {
             });
             all.push((placed, rect, network));
         }
-        let plans = store.plan(&model.id(), format!("{specs:?}"), || {
+        let plans = store.plan(&model.id(), model.plan_key(&specs), || {
             planned::plan_turns(store.device(), model, &specs)
         })?;
         Ok(Turns { placed: all, plans })
@@ -291,7 +291,7 @@ fn spec(
         tokens: prompt.tokens_for(model),
         guided: false,
         turns: true,
-        dtype: request.precision.dtype(store.device()),
+        dtype: model.dtype(request.precision, store.device()),
         preview_bytes: 0,
         references: prompt.reference_sizes(model),
         steering: model.steering().controlled(),

@@ -12,4 +12,5 @@ mod prompts;
 mod properties;
 mod qwen;
 mod t5;
+mod tekken;
 mod tokens;

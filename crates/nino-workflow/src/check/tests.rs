@@ -252,14 +252,13 @@ fn outputs_that_are_right_run_beside_wrong_ones() {
 #[test]
 fn missing_nodes_and_classes_are_told() {
     let mut all = nodes();
-    all["8"] =
-        json!({ "class_type": "FluxKVCache", "inputs": {}, "_meta": { "title": "Guide" } });
-    all["9"] = json!({ "class_type": "FluxKVCache", "inputs": {} });
+    all["8"] = json!({ "class_type": "NobodysNode", "inputs": {}, "_meta": { "title": "Guide" } });
+    all["9"] = json!({ "class_type": "NobodysNode", "inputs": {} });
     all["11"] = json!({ "inputs": {} });
     let found = error(all);
     assert_eq!(
         found.to_string(),
-        "the graph has nodes that are not known here: FluxKVCache (nodes 8, 9), without a class (node 11)"
+        "the graph has nodes that are not known here: NobodysNode (nodes 8, 9), without a class (node 11)"
     );
     let told = &found.to_json()["error"];
     assert_eq!(told["type"], "missing_node_type");

@@ -46,6 +46,10 @@ impl Case {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.safetensors"));
         made::write_list(list, &path);
+        let vocabulary = made::goldens().join("tiny_flux2.tekken.json");
+        if family == Family::Flux2 {
+            std::fs::copy(vocabulary, folder.path().join("tekken.json")).unwrap();
+        }
         let model = Checkpoint::open(&path, None).unwrap();
         assert_eq!(model.family(), family);
         let golden = made::goldens().join(format!("{name}.safetensors"));
@@ -74,6 +78,11 @@ impl Case {
         let mut values = vec![0.0; entry.n_values()];
         self.golden.read_f32(entry, &mut values).unwrap();
         values
+    }
+
+    /// The numbers that a text golden holds.
+    pub(super) fn thin(&self, values: &[f32]) -> Vec<f32> {
+        values.iter().copied().step_by(self.every).collect()
     }
 
     pub(super) fn close(&self, key: &str, found: &[f32]) {

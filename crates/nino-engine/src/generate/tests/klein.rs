@@ -154,7 +154,7 @@ fn sampled(
 }
 
 /// Planes as a latent in the VAE's units.
-fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
+pub(super) fn latent(planes: &[f32], height: usize, width: usize) -> Latent {
     let pixels = height * width;
     let at = |i: usize| planes[i % CHANNELS * pixels + i / CHANNELS];
     Latent {
