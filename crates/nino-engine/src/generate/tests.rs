@@ -6,6 +6,7 @@ mod flux;
 mod flux2;
 mod image;
 mod klein;
+mod krea2;
 mod promised;
 mod qwen_image;
 mod z_image;
