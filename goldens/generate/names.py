@@ -18,6 +18,7 @@ import comfy.text_encoders.qwen_vl  # noqa: E402
 import comfy.text_encoders.t5  # noqa: E402
 from comfy.ldm.chroma.model import Chroma  # noqa: E402
 from comfy.ldm.flux.model import Flux  # noqa: E402
+from comfy.ldm.krea2.model import SingleStreamDiT  # noqa: E402
 from comfy.ldm.lumina.model import NextDiT  # noqa: E402
 from comfy.ldm.models.autoencoder import AutoencoderKL  # noqa: E402
 from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel  # noqa: E402
@@ -106,6 +107,12 @@ def qwen_image(heads, context, layers):
     return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
 
 
+def krea2(dim, heads, kv_heads, layers, text, text_heads):
+    m = SingleStreamDiT(features=dim, heads=heads, kvheads=kv_heads, layers=layers, txtdim=text, txtheads=text_heads,
+                        txtkvheads=text_heads, operations=OPS, device="meta")  # fmt: skip
+    return {f"model.diffusion_model.{k}": v.shape for k, v in m.state_dict().items()}
+
+
 def llama(prefix, kind, vision=None, **sizes):
     """A language model; `vision` are the sizes of the half that sees."""
     if vision is not None:
@@ -188,6 +195,11 @@ MODELS = {
     | FLUX2_VAE | llama("text_encoders.mistral3_24b.transformer.", "Mistral3Small24B", num_hidden_layers=30,
                         vocab_size=2000, final_norm=False, **SMALL_QWEN3),
     "wide_flux2": klein(6144, 48, 15360, (1, 1), guidance=True),
+    # Of the half that sees, one tensor tells that it is there.
+    "tiny_krea2": krea2(256, 2, 1, 2, 64, 2)
+    | wan_vae(8) | {k.replace("qwen3_4b", "qwen3vl_4b"): v for k, v in qwen3(QWEN3_TEXT, num_hidden_layers=36, **SMALL_QWEN3).items()}
+    | {f"{QWEN3_TEXT.replace('qwen3_4b', 'qwen3vl_4b')}visual.deepstack_merger_list.0.norm.weight": (4096,)},
+    "wide_krea2": krea2(6144, 48, 12, 2, 2560, 20),
     "tiny_wan": wan() | wan_vae(8) | t5("text_encoders.umt5xxl.transformer.", "umt5", 512),
     "tiny_wan_low": wan(layers=3),
     "tiny_wan_i2v": wan(36, model_type="i2v"),

@@ -58,6 +58,7 @@ MODELS = {
     "flux_schnell": lambda: diffusers.FluxTransformer2DModel(guidance_embeds=False),
     "chroma": lambda: diffusers.ChromaTransformer2DModel(),
     "z_image": lambda: diffusers.ZImageTransformer2DModel(),
+    "qwen_image": lambda: diffusers.QwenImageTransformer2DModel(),
     "wan21_t2v_1b": lambda: wan(1536, 8960, 30, 12, 16, 16),
     "wan21_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16, 1280),
     "wan22_i2v_14b": lambda: wan(5120, 13824, 40, 40, 36, 16),
@@ -79,6 +80,10 @@ MODELS = {
     "qwen3_4b": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
         vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32,
         num_key_value_heads=8, head_dim=128, tie_word_embeddings=False)),
+    "qwen25_vl_7b": lambda: transformers.Qwen2_5_VLForConditionalGeneration(transformers.Qwen2_5_VLConfig(
+        text_config=dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
+                         num_attention_heads=28, num_key_value_heads=4),
+        vision_config=dict(hidden_size=1280, out_hidden_size=3584, intermediate_size=3420, depth=32, num_heads=16))),
 }
 
 

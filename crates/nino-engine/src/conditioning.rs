@@ -210,6 +210,7 @@ impl Conditioning {
             Denoiser::Unet(_)
             | Denoiser::Flux(_)
             | Denoiser::Flux2(_)
+            | Denoiser::Krea2(_)
             | Denoiser::QwenImage(_)
             | Denoiser::ZImage(_) => &self.references,
         }

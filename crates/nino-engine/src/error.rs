@@ -473,6 +473,7 @@ pub fn encoder_names(encoders: &[Encoder]) -> String {
         Encoder::T5 => "T5-XXL".to_owned(),
         Encoder::Umt5 => "UMT5-XXL".to_owned(),
         Encoder::Llm(llm::Kind::Qwen3) => "Qwen3".to_owned(),
+        Encoder::Llm(llm::Kind::Qwen3Vl) => "Qwen3-VL".to_owned(),
         Encoder::Llm(llm::Kind::Qwen25Vl) => "Qwen2.5-VL".to_owned(),
         Encoder::Llm(llm::Kind::Mistral3) => "Mistral Small 3".to_owned(),
     };

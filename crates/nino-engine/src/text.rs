@@ -190,6 +190,7 @@ fn inversion_key(encoder: Encoder) -> &'static str {
         Encoder::T5 => "t5xxl",
         Encoder::Umt5 => "umt5xxl",
         Encoder::Llm(llm::Kind::Qwen3) => "qwen3_4b",
+        Encoder::Llm(llm::Kind::Qwen3Vl) => "qwen3vl_4b",
         Encoder::Llm(llm::Kind::Qwen25Vl) => "qwen25_7b",
         Encoder::Llm(llm::Kind::Mistral3) => "mistral3_24b",
     }

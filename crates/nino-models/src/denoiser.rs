@@ -5,7 +5,9 @@
 //! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
-use crate::{ControlNet, Find, Params, flux, flux2, qwen_image, unet, wan_transformer, z_image};
+use crate::{
+    ControlNet, Find, Params, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image,
+};
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 use std::ops::Range;
@@ -16,6 +18,7 @@ pub enum Denoiser {
     Unet(unet::Config),
     Flux(flux::Config),
     Flux2(flux2::Config),
+    Krea2(krea2::Config),
     QwenImage(qwen_image::Config),
     Wan(wan_transformer::Config),
     ZImage(z_image::Config),
@@ -72,6 +75,23 @@ pub struct Wants {
     pub image: Option<usize>,
     /// Channels of clips to follow (VACE); it needs at least one.
     pub control: Option<usize>,
+}
+
+impl Wants {
+    /// Of a model of pictures that takes nothing but a prompt.
+    fn plain(channels: usize, context: usize) -> Wants {
+        Wants {
+            channels,
+            frames: false,
+            context,
+            label: None,
+            guidance: Guidance::None,
+            extra: 0,
+            frame_times: false,
+            image: None,
+            control: None,
+        }
+    }
 }
 
 /// How a model takes guidance as an input.
@@ -145,6 +165,7 @@ impl Denoiser {
             .or_else(|| wan_transformer::Config::detect(find).map(Denoiser::Wan))
             .or_else(|| z_image::Config::detect(find).map(Denoiser::ZImage))
             .or_else(|| qwen_image::Config::detect(find).map(Denoiser::QwenImage))
+            .or_else(|| krea2::Config::detect(find).map(Denoiser::Krea2))
     }
 
     pub fn wants(&self) -> Wants {
@@ -176,31 +197,15 @@ impl Denoiser {
                 control: None,
             },
             Denoiser::Flux2(c) => Wants {
-                channels: c.channels,
-                frames: false,
-                context: c.context_dim,
-                label: None,
                 guidance: if c.guidance {
                     Guidance::Number(3.5)
                 } else {
                     Guidance::None
                 },
-                extra: 0,
-                frame_times: false,
-                image: None,
-                control: None,
+                ..Wants::plain(c.channels, c.context_dim)
             },
-            Denoiser::QwenImage(c) => Wants {
-                channels: c.channels,
-                frames: false,
-                context: c.context_dim,
-                label: None,
-                guidance: Guidance::None,
-                extra: 0,
-                frame_times: false,
-                image: None,
-                control: None,
-            },
+            Denoiser::Krea2(c) => Wants::plain(c.channels, c.txt_layers * c.txt_dim),
+            Denoiser::QwenImage(c) => Wants::plain(c.channels, c.context_dim),
             Denoiser::Wan(c) => Wants {
                 channels: c.out_channels,
                 frames: true,
@@ -212,17 +217,7 @@ impl Denoiser {
                 image: c.image.map(|i| i.width),
                 control: c.vace.map(|v| v.in_channels),
             },
-            Denoiser::ZImage(c) => Wants {
-                channels: c.channels,
-                frames: false,
-                context: c.cap_dim,
-                label: None,
-                guidance: Guidance::None,
-                extra: 0,
-                frame_times: false,
-                image: None,
-                control: None,
-            },
+            Denoiser::ZImage(c) => Wants::plain(c.channels, c.cap_dim),
         }
     }
 
@@ -360,6 +355,10 @@ impl Denoiser {
                 };
                 flux2::transformer(g, params, config, inputs)
             }
+            Denoiser::Krea2(config) => {
+                let inputs = krea2::Inputs { x, t, context };
+                krea2::transformer(g, params, config, inputs)
+            }
             Denoiser::QwenImage(config) => {
                 let inputs = qwen_image::Inputs {
                     x,
@@ -417,7 +416,7 @@ impl Denoiser {
     /// size.
     pub fn takes_references(&self) -> bool {
         match self {
-            Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
+            Denoiser::Unet(_) | Denoiser::Krea2(_) | Denoiser::ZImage(_) => false,
             Denoiser::Flux2(_) | Denoiser::QwenImage(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
@@ -447,6 +446,7 @@ impl Denoiser {
             Denoiser::Unet(_) => false,
             Denoiser::Flux(_)
             | Denoiser::Flux2(_)
+            | Denoiser::Krea2(_)
             | Denoiser::QwenImage(_)
             | Denoiser::Wan(_)
             | Denoiser::ZImage(_) => true,

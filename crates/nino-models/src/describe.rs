@@ -61,7 +61,7 @@ impl Network {
     /// Whether this crate has a model of the network.
     pub fn is_written(net: Net) -> bool {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => true,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => true,
             Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
             Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
@@ -74,7 +74,7 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => {
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
                 Denoiser::detect(find).map(Network::Denoiser)
             }
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
@@ -165,6 +165,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         }),
         other @ (Denoiser::Flux(_)
         | Denoiser::Flux2(_)
+        | Denoiser::Krea2(_)
         | Denoiser::QwenImage(_)
         | Denoiser::Wan(_)
         | Denoiser::ZImage(_)) => other.clone(),

@@ -23,6 +23,8 @@ pub enum Family {
     Flux2,
     /// Qwen-Image, and its models that edit.
     QwenImage,
+    /// Krea 2, Turbo and base.
+    Krea2,
     /// Wan 2.1, and the two experts of 2.2.
     Wan,
     /// Wan 2.2 5B, which has a latent space of its own.
@@ -159,6 +161,12 @@ const QWEN_IMAGE: Facts = Facts {
     label: Label::None,
     ..FLUX
 };
+const KREA2: Facts = Facts {
+    name: "Krea 2",
+    encoders: &[Encoder::Llm(llm::Kind::Qwen3Vl)],
+    norm: false,
+    ..QWEN_IMAGE
+};
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
     latent: "nino",
@@ -171,9 +179,11 @@ const EMOJI: Facts = Facts {
 const KLEIN_TAPS: [usize; 3] = [9, 18, 27];
 /// Those of Mistral that condition Flux.2 dev.
 const FLUX2_TAPS: [usize; 3] = [10, 20, 30];
+/// Those of Qwen3-VL that condition Krea 2.
+const KREA2_TAPS: [usize; 12] = [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35];
 
 impl Family {
-    pub const ALL: [Family; 13] = [
+    pub const ALL: [Family; 14] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
@@ -186,6 +196,7 @@ impl Family {
         Family::Klein,
         Family::Flux2,
         Family::QwenImage,
+        Family::Krea2,
         Family::Emoji,
     ];
 
@@ -216,6 +227,7 @@ impl Family {
                 Family::Klein
             }),
             (Denoiser::QwenImage(_), ..) => Some(Family::QwenImage),
+            (Denoiser::Krea2(_), ..) => Some(Family::Krea2),
         }
     }
 
@@ -239,6 +251,7 @@ impl Family {
             Family::Klein => &KLEIN,
             Family::Flux2 => &FLUX2,
             Family::QwenImage => &QWEN_IMAGE,
+            Family::Krea2 => &KREA2,
             Family::Emoji => &EMOJI,
         }
     }
@@ -293,6 +306,7 @@ impl Family {
         match self {
             Family::Klein => return KLEIN_TAPS.to_vec(),
             Family::Flux2 => return FLUX2_TAPS.to_vec(),
+            Family::Krea2 => return KREA2_TAPS.to_vec(),
             _ => {}
         }
         let skip = skip.filter(|&n| n <= c.n_layers);

@@ -16,6 +16,7 @@ mod family;
 pub mod flux;
 pub mod flux2;
 pub mod kl;
+pub mod krea2;
 pub mod latent;
 pub mod llm;
 mod open;

@@ -33,6 +33,8 @@ pub struct Config {
 pub enum Kind {
     /// Queries and keys go through an RMS norm per head.
     Qwen3,
+    /// The same, trained together with a half that sees.
+    Qwen3Vl,
     /// Queries, keys and values have biases. Tokens of pictures have rows and columns.
     Qwen25Vl,
     /// Neither norms nor biases.
@@ -54,6 +56,11 @@ pub struct Want<'a> {
 
 /// The embedding table. Its rows are gathered by id, so it is never held in blocks of rows.
 pub(crate) const TOKENS: &str = "model.embed_tokens.weight";
+/// A layer of the half that sees of Qwen3-VL, under the names that files have for it.
+const SIGHT: [&str; 2] = [
+    "visual.deepstack_merger_list.0.norm.weight",
+    "model.visual.deepstack_merger_list.0.norm.weight",
+];
 /// Weights of the norm behind the last layer.
 pub(crate) const LAST_NORM: &str = "model.norm.weight";
 /// Added to the scores of later tokens. The sum with a padding mask's value is still finite.
@@ -66,13 +73,14 @@ impl Kind {
     fn theta(self) -> f64 {
         match self {
             Kind::Qwen3 | Kind::Qwen25Vl => 1e6,
+            Kind::Qwen3Vl => 5e6,
             Kind::Mistral3 => 1e9,
         }
     }
 
     fn eps(self) -> f32 {
         match self {
-            Kind::Qwen3 | Kind::Qwen25Vl => 1e-6,
+            Kind::Qwen3 | Kind::Qwen3Vl | Kind::Qwen25Vl => 1e-6,
             Kind::Mistral3 => 1e-5,
         }
     }
@@ -120,6 +128,14 @@ impl Config {
         }
     }
 
+    /// The half that reads of the encoder of Krea 2.
+    pub fn qwen3_vl_4b() -> Config {
+        Config {
+            kind: Kind::Qwen3Vl,
+            ..Config::qwen3_4b()
+        }
+    }
+
     /// The encoder of Qwen-Image.
     pub fn qwen25_vl_7b() -> Config {
         Config {
@@ -155,7 +171,9 @@ impl Config {
             _ => None,
         };
         let (vocab, width) = matrix(shape(TOKENS)?)?;
+        let sees = || SIGHT.iter().any(|name| shape(name).is_some());
         let (kind, head) = match layer(0, "self_attn.q_norm.weight").as_deref() {
+            Some(&[head]) if sees() => (Kind::Qwen3Vl, head),
             Some(&[head]) => (Kind::Qwen3, head),
             Some(_) => return None,
             None if layer(0, "self_attn.k_proj.bias").is_some() => (Kind::Qwen25Vl, HEAD),
@@ -255,13 +273,15 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Atte
         let layer = format!("{name}_proj");
         let mut y = match c.kind {
             Kind::Qwen25Vl => p.linear(g, &layer, x, heads * c.head),
-            Kind::Qwen3 | Kind::Mistral3 => p.linear_no_bias(g, &layer, x, heads * c.head),
+            Kind::Qwen3 | Kind::Qwen3Vl | Kind::Mistral3 => {
+                p.linear_no_bias(g, &layer, x, heads * c.head)
+            }
         };
         y = g.reshape(y, [b, n, heads, c.head]); // [b, n, heads, hd]
         if name == "v" {
             return y;
         }
-        if c.kind == Kind::Qwen3 {
+        if matches!(c.kind, Kind::Qwen3 | Kind::Qwen3Vl) {
             let weight = p.vector(g, &format!("{name}_norm.weight"), c.head);
             y = g.rms_norm(y, Some(weight), c.kind.eps());
         }
@@ -276,7 +296,10 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Atte
 }
 
 /// Repeats every head of `[b, n, heads, hd]`: head 0 `times` times, then head 1, and so on.
-fn repeated(g: &mut Graph, x: Node, times: usize) -> Node {
+pub(crate) fn repeated(g: &mut Graph, x: Node, times: usize) -> Node {
+    if times == 1 {
+        return x;
+    }
     let shape = g.shape(x);
     let [b, n, heads, hd] = [0, 1, 2, 3].map(|axis| shape[axis]);
     let one = g.reshape(x, [b, n, heads, 1, hd]);

@@ -45,7 +45,7 @@ fn is_encoder(name: &str, encoder: Encoder) -> bool {
         Encoder::Clip(_) => name.contains("clip_g") || name.contains("clip-g"),
         Encoder::T5 => name.contains("t5") && !name.contains("umt5"),
         Encoder::Umt5 => name.contains("umt5"),
-        Encoder::Llm(_) => name.contains("qwen"),
+        Encoder::Llm(_) => name.contains("qwen") || name.contains("mistral"),
     }
 }
 
@@ -53,7 +53,7 @@ fn is_encoder(name: &str, encoder: Encoder) -> bool {
 fn vae(models: &Models, model: &Path, clip: &[String], family: Family) -> Option<String> {
     let word = match family {
         Family::Klein | Family::Flux2 => "flux2",
-        Family::QwenImage => "qwen",
+        Family::QwenImage | Family::Krea2 => "qwen",
         Family::Wan | Family::Wan5B => "wan",
         _ => "ae",
     };
@@ -84,6 +84,7 @@ fn clip_type(family: Family) -> &'static str {
         Family::ZImage => "lumina2",
         Family::Klein | Family::Flux2 => "flux2",
         Family::QwenImage => "qwen_image",
+        Family::Krea2 => "krea2",
         Family::Sd1 | Family::Sd2 | Family::Emoji => "stable_diffusion",
     }
 }

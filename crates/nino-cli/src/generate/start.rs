@@ -9,7 +9,8 @@ use crate::size::Size;
 use anyhow::Result;
 use nino_engine::media::{Limits, load_mask, load_with_alpha};
 use nino_engine::{
-    Checkpoint, Fill, GenerateRequest, Inpaint, Latent, Mask, Picture, Sides, Start, outpaint,
+    Checkpoint, Family, Fill, GenerateRequest, Image, Inpaint, Latent, Mask, Picture, Sides, Start,
+    outpaint,
 };
 use std::path::Path;
 
@@ -81,6 +82,11 @@ pub(super) fn start(
 fn reference(path: &Path, context: Context<'_>) -> Result<Picture> {
     let path = &context.env.library().find_input(path);
     let (picture, _) = load_with_alpha(path, context.limits)?;
+    if context.model.family() == Family::QwenImage {
+        // It was trained on pictures of this many pixels, also where they were smaller.
+        let seen = Image::from(&picture).of_pixels(REFERENCE_PIXELS as usize, 8);
+        return Ok(picture.fitted(seen.width, seen.height));
+    }
     let (width, height) = reference_size(&picture, context.model.scale());
     Ok(picture.fitted(width, height))
 }

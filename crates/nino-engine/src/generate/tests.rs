@@ -7,6 +7,7 @@ mod flux2;
 mod flux_lora;
 mod image;
 mod klein;
+mod krea2;
 mod promised;
 mod qwen_image;
 mod style;

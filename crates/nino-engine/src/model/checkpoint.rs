@@ -210,8 +210,9 @@ impl DiffusionModel {
         let given = vae.kind.latent_channels() * pack * pack;
         let wanted = self.net.wants().channels;
         let is_for_clips = vae.kind.time_scale().is_some();
-        // A picture is a clip of one frame to the VAE that Wan and Qwen-Image share.
-        let takes_clips = self.net.wants().frames || self.family == Family::QwenImage;
+        // A picture is a clip of one frame to the VAE that Wan shares with others.
+        let of_wan = matches!(self.family, Family::QwenImage | Family::Krea2);
+        let takes_clips = self.net.wants().frames || of_wan;
         if wanted != given || is_for_clips != takes_clips {
             return Err(EngineError::VaeMismatch {
                 vae: vae.name.clone(),
@@ -265,7 +266,7 @@ impl Opened {
         let denoises = |c: &&Component| {
             matches!(
                 c.net,
-                Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage
+                Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2
             )
         };
         for component in self.components.iter().filter(denoises) {

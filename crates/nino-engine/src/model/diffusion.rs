@@ -159,6 +159,7 @@ impl DiffusionModel {
                 guidance: Some(4.0),
             },
             Family::QwenImage => self.qwen_defaults(),
+            Family::Krea2 => self.krea2_defaults(),
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",
@@ -195,6 +196,16 @@ impl DiffusionModel {
             scheduler: "simple",
             size: self.family.size(),
             guidance: None,
+        }
+    }
+
+    /// Turbo was distilled to a few steps without guidance.
+    fn krea2_defaults(&self) -> Defaults {
+        let turbo = self.names().any(|n| n.to_lowercase().contains("turbo"));
+        Defaults {
+            steps: if turbo { 8 } else { 20 },
+            cfg: if turbo { 1.0 } else { 4.0 },
+            ..self.qwen_defaults()
         }
     }
 

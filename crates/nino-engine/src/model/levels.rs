@@ -56,7 +56,7 @@ pub(super) fn detect(
         Family::Flux | Family::Chroma => ModelSampling::flux(FLUX_MU),
         Family::Wan | Family::Wan5B => ModelSampling::flow(WAN_SHIFT, 1000.0),
         Family::Klein | Family::Flux2 => ModelSampling::flux(FLUX2_MU),
-        Family::QwenImage => ModelSampling::flux(FLUX_MU),
+        Family::QwenImage | Family::Krea2 => ModelSampling::flux(FLUX_MU),
         Family::ZImage => ModelSampling::flow(Z_IMAGE_SHIFT, 1.0),
         // Takes its guidance as an input: a consistency model.
         _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),

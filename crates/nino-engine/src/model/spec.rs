@@ -3,13 +3,13 @@
 use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
 use nino_models::{
-    Denoiser, Family, FileParams, Network, clip, flux, flux2, llm, qwen_image, t5, unet,
+    Denoiser, Family, FileParams, Network, clip, flux, flux2, krea2, llm, qwen_image, t5, unet,
     wan_transformer, z_image,
 };
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 25] = [
+pub const MODEL_SPECS: [&str; 26] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -30,6 +30,7 @@ pub const MODEL_SPECS: [&str; 25] = [
     "qwen-image",
     "qwen-image-edit-2509",
     "qwen-image-edit-2511",
+    "krea2-turbo",
     "wan2.1-t2v-1.3b",
     "wan2.1-t2v-14b",
     "wan2.1-i2v-14b",
@@ -133,6 +134,12 @@ impl Description {
             },
             "qwen-image" | "qwen-image-edit-2509" => qwen(qwen_image::Config::published()),
             "qwen-image-edit-2511" => qwen(qwen_image::Config::published().with_clean_references()),
+            "krea2-turbo" => Description {
+                family: Family::Krea2,
+                net: Denoiser::Krea2(krea2::Config::published()),
+                text: vec![EncoderConfig::Llm(llm::Config::qwen3_vl_4b())],
+                ..qwen(qwen_image::Config::published())
+            },
             "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
             "wan2.1-t2v-14b" => wan(wan_14b()),
             "wan2.1-i2v-14b" => wan(wan_14b().with_inputs(36).with_image(None)),

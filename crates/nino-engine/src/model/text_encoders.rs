@@ -249,7 +249,9 @@ impl TextEncoders {
         Ok(match (encoder.config.kind(), &encoder.vocabulary) {
             (Encoder::Clip(_), _) => &*self.bpe,
             (Encoder::T5, _) => &*T5,
-            (Encoder::Llm(llm::Kind::Qwen3 | llm::Kind::Qwen25Vl), _) => &*QWEN,
+            (Encoder::Llm(llm::Kind::Qwen3 | llm::Kind::Qwen3Vl | llm::Kind::Qwen25Vl), _) => {
+                &*QWEN
+            }
             (Encoder::Umt5 | Encoder::Llm(llm::Kind::Mistral3), Some(vocabulary)) => &**vocabulary,
             (Encoder::Umt5 | Encoder::Llm(llm::Kind::Mistral3), None) => {
                 match encoder.origin.path() {
@@ -274,7 +276,7 @@ impl TextEncoders {
             },
             (Family::Klein, EncoderConfig::Llm(_)) => Layout::qwen3_klein(),
             (Family::Flux2, EncoderConfig::Llm(_)) => Layout::mistral_flux2(),
-            (Family::QwenImage, EncoderConfig::Llm(_)) => Layout::qwen_image(),
+            (Family::QwenImage | Family::Krea2, EncoderConfig::Llm(_)) => Layout::qwen_image(),
             (_, EncoderConfig::Llm(_)) => Layout::qwen3_z_image(),
             (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {

@@ -8,6 +8,7 @@ use crate::describe::{self, TensorSpec};
 use crate::flux::Config as Flux;
 use crate::flux2::Config as Flux2;
 use crate::kl::{Config as Kl, QuantConv};
+use crate::krea2::Config as Krea2;
 use crate::llm::Config as Llm;
 use crate::qwen_image::Config as QwenImage;
 use crate::qwen_vision::Config as QwenVision;
@@ -115,6 +116,7 @@ kinds! {
     ZImage, ZImage, "Z-Image", z_image(ZImage::published());
     QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
     QwenImageEdit, QwenImage, "Qwen-Image-Edit", qwen_image(QwenImage::published());
+    Krea2, Krea2, "Krea 2", krea2(Krea2::published());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -148,6 +150,7 @@ kinds! {
     Qwen3Small, Llm, "Qwen3 0.6B text encoder", llm(Llm::qwen3_06b());
     Qwen3Medium, Llm, "Qwen3 4B text encoder", llm(Llm::qwen3_4b());
     Qwen3Large, Llm, "Qwen3 8B text encoder", llm(Llm::qwen3_8b());
+    Qwen3Vl4B, Llm, "Qwen3-VL 4B text encoder", llm(Llm::qwen3_vl_4b());
     Qwen25Vl7B, Llm, "Qwen2.5-VL 7B text encoder", llm(Llm::qwen25_vl_7b());
     Mistral24B, Llm, "Mistral Small 3 24B text encoder", llm(Llm::mistral3_24b());
     MistralPruned, Llm, "Mistral Small 3 24B text encoder, 30 layers", llm(Llm { n_layers: 30, ..Llm::mistral3_24b() });
@@ -171,7 +174,9 @@ kinds! {
 impl Kind {
     pub fn part(self) -> Part {
         match self.net() {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage => Part::Diffusion,
+            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
+                Part::Diffusion
+            }
             Net::ControlNet => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
@@ -224,6 +229,10 @@ fn wan(config: Wan) -> Lists {
 
 fn z_image(config: ZImage) -> Lists {
     written(&Network::Denoiser(Denoiser::ZImage(config)))
+}
+
+fn krea2(config: Krea2) -> Lists {
+    written(&Network::Denoiser(Denoiser::Krea2(config)))
 }
 
 fn qwen_image(config: QwenImage) -> Lists {

@@ -22,6 +22,10 @@ pub(super) struct Choice {
 /// Twins, and the words in a file's name that point to each. The first is the default.
 const TWINS: &[&[(Kind, &[&str])]] = &[
     &[
+        (Kind::Qwen3Medium, &["qwen_3_4b", "qwen3_4b", "qwen3-4b"]),
+        (Kind::Qwen3Vl4B, &["vl"]),
+    ],
+    &[
         (Kind::QwenImageEdit, &["edit"]),
         (Kind::QwenImage, &["qwen"]),
     ],

@@ -4,7 +4,10 @@ use crate::golden::{Golden, on};
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node, Shape};
-use nino_models::{Denoiser, Network, Params, clip, describe, flux, flux2, llm, t5, unet, z_image};
+use nino_models::{
+    Denoiser, Network, Params, clip, describe, flux, flux2, llm, qwen_image, qwen_vision, t5, unet,
+    z_image,
+};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -408,6 +411,20 @@ fn built_in_transformers_have_the_published_sizes() {
             Network::Denoiser(Denoiser::Flux2(flux2::Config::klein_9b())),
             9_078_581_248,
         ),
+        (
+            Network::Denoiser(Denoiser::Flux2(flux2::Config::dev())),
+            32_223_281_152,
+        ),
+        (
+            Network::Denoiser(Denoiser::QwenImage(qwen_image::Config::published())),
+            20_430_401_088,
+        ),
+        (Network::Llm(llm::Config::qwen25_vl_7b()), 7_070_619_136),
+        (
+            Network::QwenVision(qwen_vision::Config::published()),
+            676_550_144,
+        ),
+        (Network::Llm(llm::Config::mistral3_24b()), 22_901_314_560),
         (Network::Llm(llm::Config::qwen3_06b()), 596_049_920),
         (Network::Llm(llm::Config::qwen3_4b()), 4_022_468_096),
         (Network::T5(t5::Config::xxl()), 4_762_310_656),

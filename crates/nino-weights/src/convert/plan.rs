@@ -106,7 +106,7 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::Unet | Net::Flux | Net::Wan | Net::ZImage, "transformer_2.") => {
                 "model_2.diffusion_model."
             }
-            (Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage, _) => {
+            (Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2, _) => {
                 "model.diffusion_model."
             }
             (Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv, _) => "first_stage_model.",

@@ -160,6 +160,12 @@ const ORIGINAL: &[&str] = &[
     "img_emb",
     "cap_embedder",
     "t_embedder",
+    "first",
+    "last",
+    "tmlp",
+    "tproj",
+    "txtfusion",
+    "txtmlp",
 ];
 
 /// First segments of Qwen-Image's names, some of which diffusers has for Flux, too.

@@ -389,3 +389,55 @@ fn a_lora_of_a_single_block_finds_its_place() {
         "output_blocks.3.1.transformer_blocks.0.attn1.to_q.weight"
     );
 }
+
+#[test]
+fn updates_of_qwen_image_keep_their_names() {
+    for modules in [
+        // By layers that Flux has not.
+        [
+            "transformer_blocks.3.attn.to_k",
+            "diffusion_model.transformer_blocks.3.img_mlp.net.2",
+            "lora_unet_transformer_blocks_0_txt_mod_1",
+        ],
+        // By blocks beyond Flux's.
+        [
+            "transformer.transformer_blocks.3.attn.to_out.0",
+            "transformer_blocks.59.attn.add_v_proj",
+            "lora_unet_transformer_blocks_20_attn_to_add_out",
+        ],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let pairs = modules.iter().flat_map(|module| {
+            let (down, up) = if module.starts_with("lora_unet") {
+                ("lora_down", "lora_up")
+            } else {
+                ("lora_A", "lora_B")
+            };
+            [
+                (format!("{module}.{down}.weight"), vec![2, 8]),
+                (format!("{module}.{up}.weight"), vec![8, 2]),
+            ]
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let tensors = pairs
+            .iter()
+            .map(|(name, shape)| (name.as_str(), shape.clone(), 0.0));
+        let lora = parse(&write(dir.path(), &tensors.collect::<Vec<_>>())).unwrap();
+        let mut found: Vec<&str> = lora.updates.iter().map(|u| u.target.as_str()).collect();
+        found.sort_unstable();
+        let wanted = match modules[0] {
+            "transformer_blocks.3.attn.to_k" => [
+                "transformer_blocks.0.txt_mod.1.weight",
+                "transformer_blocks.3.attn.to_k.weight",
+                "transformer_blocks.3.img_mlp.net.2.weight",
+            ],
+            _ => [
+                "transformer_blocks.20.attn.to_add_out.weight",
+                "transformer_blocks.3.attn.to_out.0.weight",
+                "transformer_blocks.59.attn.add_v_proj.weight",
+            ],
+        };
+        assert_eq!(found, wanted);
+        assert!(lora.updates.iter().all(|u| u.rows.is_none()));
+    }
+}

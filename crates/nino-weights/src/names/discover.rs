@@ -70,6 +70,7 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::QwenImage,
         Dialect::Original,
     ),
+    ("txtfusion.projector.weight", Net::Krea2, Dialect::Original),
     ("merger.ln_q.weight", Net::QwenVision, Dialect::Original),
     (
         "decoder.mid.block_1.norm1.weight",

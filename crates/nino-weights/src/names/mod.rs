@@ -38,6 +38,7 @@ pub enum Net {
     Wan,
     ZImage,
     QwenImage,
+    Krea2,
     KlVae,
     WanVae,
     Taesd,

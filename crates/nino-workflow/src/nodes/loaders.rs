@@ -149,6 +149,7 @@ fn clip_types() -> Vec<&'static str> {
         "lumina2",
         "flux2",
         "qwen_image",
+        "krea2",
     ]
 }
 

@@ -254,6 +254,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             // Their rows need more than a UNet's inputs.
             nino_models::Network::Denoiser(
                 Denoiser::Flux2(_)
+                | Denoiser::Krea2(_)
                 | Denoiser::QwenImage(_)
                 | Denoiser::Wan(_)
                 | Denoiser::ZImage(_),

@@ -134,6 +134,7 @@ impl Network {
                 net:
                     Denoiser::Flux(_)
                     | Denoiser::Flux2(_)
+                    | Denoiser::Krea2(_)
                     | Denoiser::QwenImage(_)
                     | Denoiser::ZImage(_),
                 ..

@@ -76,15 +76,15 @@ struct Loaded {
 pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let mut g = Graph { nodes: Vec::new() };
     let loaded = loaders(&mut g, origin);
-    let mut prompts = [&request.prompt, &request.negative].map(|text| {
-        let inputs = prompt(request, text, loaded.clip);
-        let class = if request.size_hint == SizeHint::default() {
-            "CLIPTextEncode"
-        } else {
-            "CLIPTextEncodeSDXL"
-        };
-        at(g.add(class, inputs), 0)
-    });
+    let files = origin.flags.all("reference").map(Path::new).map(file_name);
+    let mut files: Vec<String> = files.collect();
+    let speaks = origin.model.family() == Family::QwenImage && !files.is_empty();
+    let mut prompts = if speaks {
+        let with = [loaded.clip, loaded.vae];
+        start::speaking_of(&mut g, request, origin, with, &files)
+    } else {
+        encoded(&mut g, request, loaded.clip)
+    };
     if let Some(guidance) = request.guidance {
         prompts = prompts.map(|prompt| {
             let inputs = vec![
@@ -98,8 +98,10 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
         let inputs = vec![("conditioning", Input::Link(prompts[1]))];
         prompts[1] = at(g.add("ConditioningZeroOut", inputs), 0);
     }
-    let files = origin.flags.all("reference").map(Path::new).map(file_name);
-    for (file, picture) in files.zip(&request.references) {
+    // Those that the prompts do not have already.
+    let known = if speaks { start::NAMED.len() } else { 0 };
+    let rest = files.drain(..).zip(&request.references).skip(known);
+    for (file, picture) in rest {
         prompts = start::looking_at(&mut g, &file, picture, loaded.vae, prompts);
     }
     let model = predicting(&mut g, origin, loaded.model);
@@ -272,6 +274,19 @@ fn shifted(g: &mut Graph, request: &GenerateRequest, origin: &Origin<'_>, model:
     at(g.add("ModelSamplingFlux", inputs), 0)
 }
 
+/// The prompt and the negative prompt.
+fn encoded(g: &mut Graph, request: &GenerateRequest, clip: Link) -> [Link; 2] {
+    [&request.prompt, &request.negative].map(|text| {
+        let inputs = prompt(request, text, clip);
+        let class = if request.size_hint == SizeHint::default() {
+            "CLIPTextEncode"
+        } else {
+            "CLIPTextEncodeSDXL"
+        };
+        at(g.add(class, inputs), 0)
+    })
+}
+
 fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
     let name = origin.model.name();
     let is_gguf = name.to_lowercase().ends_with(".gguf");
@@ -296,6 +311,7 @@ fn loaders(g: &mut Graph, origin: &Origin<'_>) -> Loaded {
             Family::ZImage => ("lumina2", "flux"),
             Family::Klein | Family::Flux2 => ("flux2", "flux"),
             Family::QwenImage => ("qwen_image", "sdxl"),
+            Family::Krea2 => ("krea2", "sdxl"),
             _ => ("stable_diffusion", "sdxl"),
         };
         let clip = match &clips[..] {

@@ -40,14 +40,8 @@ pub(super) fn start(
     }
 }
 
-/// Prompts that also have a picture to look at.
-pub(super) fn looking_at(
-    g: &mut Graph,
-    file: &str,
-    picture: &Picture,
-    vae: Link,
-    prompts: [Link; 2],
-) -> [Link; 2] {
+/// A picture of a file, of the size that it is looked at with.
+fn scaled(g: &mut Graph, file: &str, picture: &Picture) -> Link {
     let loaded = g.add("LoadImage", vec![("image", value(file))]);
     let inputs = vec![
         ("image", Input::Link(at(loaded, 0))),
@@ -56,7 +50,52 @@ pub(super) fn looking_at(
         ("height", value(picture.height)),
         ("crop", value("center")),
     ];
-    let pixels = at(g.add("ImageScale", inputs), 0);
+    at(g.add("ImageScale", inputs), 0)
+}
+
+/// Prompts for Qwen-Image-Edit, whose encoder sees the pictures that the model looks at. The node
+/// takes three.
+pub(super) fn speaking_of(
+    g: &mut Graph,
+    request: &GenerateRequest,
+    origin: &Origin<'_>,
+    [clip, vae]: [Link; 2],
+    files: &[String],
+) -> [Link; 2] {
+    let pictures = files.iter().zip(&request.references).take(NAMED.len());
+    let pictures: Vec<Link> = pictures
+        .map(|(file, picture)| scaled(g, file, picture))
+        .collect();
+    let numbered = origin.model.diffusion.numbers_pictures() || pictures.len() > 1;
+    let (class, names) = if numbered {
+        ("TextEncodeQwenImageEditPlus", NAMED)
+    } else {
+        ("TextEncodeQwenImageEdit", ["image", "", ""])
+    };
+    [&request.prompt, &request.negative].map(|text| {
+        let mut inputs = vec![
+            ("clip", Input::Link(clip)),
+            ("prompt", value(text.as_str())),
+            ("vae", Input::Link(vae)),
+        ];
+        let named = names.into_iter().zip(&pictures);
+        inputs.extend(named.map(|(name, &picture)| (name, Input::Link(picture))));
+        at(g.add(class, inputs), 0)
+    })
+}
+
+/// The pictures of the node that numbers them.
+pub(super) const NAMED: [&str; 3] = ["image1", "image2", "image3"];
+
+/// Prompts that also have a picture to look at.
+pub(super) fn looking_at(
+    g: &mut Graph,
+    file: &str,
+    picture: &Picture,
+    vae: Link,
+    prompts: [Link; 2],
+) -> [Link; 2] {
+    let pixels = scaled(g, file, picture);
     let inputs = vec![("pixels", Input::Link(pixels)), ("vae", Input::Link(vae))];
     let latent = at(g.add("VAEEncode", inputs), 0);
     prompts.map(|prompt| {

@@ -1,0 +1,67 @@
+//! Small Krea 2 checkpoints against ComfyUI: conditioning, then whole paths.
+
+use super::comfy::{Case, NEGATIVE, PROMPT};
+use crate::generate::{GenerateRequest, Prompts};
+use crate::tests::made;
+use crate::{Conditioning, Family};
+use nino_sample::{Sampler, Scheduler};
+
+#[test]
+fn krea2_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_krea2", Family::Krea2);
+    assert_eq!(case.model.defaults().size, 1024);
+    case.check_text([("prompt", PROMPT), ("negative", NEGATIVE)], None);
+    case.check_text([("empty", ""), ("empty", "")], None);
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    check_paths(&case, &prompts);
+}
+
+/// The published widths with two blocks of each kind: see `goldens/generate/krea2.py`.
+#[test]
+#[ignore = "makes 3 GB of weights and takes minutes"]
+fn wide_krea2_makes_what_comfyui_makes() {
+    let small = made::list("tiny_krea2");
+    let rest = small.lines().filter(|line| line.starts_with("vae."));
+    let list = rest.fold(made::list("wide_krea2"), |all, line| all + line + "\n");
+    let small = small
+        .lines()
+        .filter(|line| line.starts_with("text_encoders."));
+    // The encoder is as wide as the model wants, and has one layer.
+    let list = small.fold(list, |all, line| {
+        let wide = line.replace("{0-35}", "0").replace("x64", "x2560");
+        let wide = wide.replace("151936", "16");
+        all + &wide.replace(" 64", " 2560") + "\n"
+    });
+    let case = Case::of("wide_krea2", Family::Krea2, &list);
+    let context = case.golden("context");
+    let prompt = Conditioning {
+        width: context.len() / 3,
+        context,
+        ..Conditioning::default()
+    };
+    let prompts = Prompts {
+        positive: prompt.clone(),
+        negative: prompt,
+    };
+    check_paths(&case, &prompts);
+}
+
+/// Every path of a golden file, which says in its name how it came about.
+fn check_paths(case: &Case, prompts: &Prompts) {
+    let keys = case.keys("latent/");
+    assert!(!keys.is_empty());
+    for key in keys {
+        let parts: Vec<&str> = key.split('/').collect();
+        let [_, width, cfg, sampler, scheduler] = parts[..] else {
+            panic!("{key}")
+        };
+        let request = GenerateRequest {
+            sampler: Sampler::find(sampler).unwrap(),
+            scheduler: Scheduler::find(scheduler).unwrap(),
+            width: width.parse().unwrap(),
+            cfg: cfg.parse().unwrap(),
+            ..case.request(PROMPT)
+        };
+        case.close(&key, &case.sampled(&case.model, &request, prompts));
+    }
+}
