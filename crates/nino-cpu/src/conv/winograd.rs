@@ -278,12 +278,12 @@ impl Piece {
         let (first, to) = (dt * 9 * tap, buffers.filters);
         match (w.stored_panel(panel, c0), w.dtype) {
             (Some(stored), DType::F16) => {
-                let stored = stored.cast::<u16>().add(first);
-                transform::filter_from_f16(level, stored, tap, n, to, point);
+                let stored = stored.add(2 * first);
+                transform::filter_from_f16(level, stored.cast(), tap, n, to, point);
             }
             (Some(stored), DType::BF16) => {
-                let stored = stored.cast::<u16>().add(first);
-                transform::filter_from_bf16(level, stored, tap, n, to, point);
+                let stored = stored.add(2 * first);
+                transform::filter_from_bf16(level, stored.cast(), tap, n, to, point);
             }
             _ => {
                 let decoded = w.panel(level, panel, c0, n, buffers.pack).add(first);
