@@ -428,9 +428,11 @@ impl Denoiser {
         match self {
             Denoiser::Flux(c) => c.vec_in().is_some(),
             Denoiser::Flux2(_) => true,
-            Denoiser::Unet(_) | Denoiser::Wan(_) | Denoiser::ZImage(_) | Denoiser::QwenImage(_) => {
-                false
-            }
+            Denoiser::Unet(_)
+            | Denoiser::Krea2(_)
+            | Denoiser::QwenImage(_)
+            | Denoiser::Wan(_)
+            | Denoiser::ZImage(_) => false,
         }
     }
 
