@@ -14,6 +14,7 @@ pub(super) struct Mod {
 }
 
 /// The sizes of a block, and where its tokens are.
+#[allow(clippy::struct_field_names)] // the usual name of shared keys
 pub(super) struct Heads {
     pub(super) width: usize,
     /// Width of one head.
