@@ -12,6 +12,7 @@ pub(crate) mod identity;
 mod levels;
 mod lora;
 pub(crate) mod remade;
+pub(crate) mod single;
 mod spec;
 mod text_encoders;
 mod vocabulary;

@@ -3,6 +3,7 @@
 
 use crate::fit::fit;
 use crate::model::identity::{NetId, Origin, Part};
+use crate::model::single;
 use crate::store::Network as Opened;
 use crate::values::{read, write};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
 use nino_models::{FileParams, Network, Params, redux};
-use nino_weights::names::{self, Net};
+use nino_weights::names::Net;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -62,25 +63,17 @@ struct Recorded {
 impl StyleModel {
     /// Reads the style model of a file.
     pub fn open(path: &Path) -> Result<StyleModel, EngineError> {
-        let reader = Arc::new(nino_weights::open(path)?);
-        let (components, _) = names::canonical(reader.index())?;
-        for component in components.into_iter().filter(|c| c.net == Net::Redux) {
-            let opened = nino_models::open(&reader, component)?;
-            if let Some(nino_models::Opened {
-                network: Network::Redux(config),
-                params,
-                ..
-            }) = opened
-            {
-                return Ok(StyleModel {
-                    config,
-                    weights: params,
-                    origin: Origin::files(&reader.index().files),
-                });
-            }
-        }
-        Err(EngineError::NotAStyleModel {
+        let found = single::first(path, Net::Redux, |network| match network {
+            Network::Redux(config) => Some(config),
+            _ => None,
+        })?;
+        let (config, weights, origin) = found.ok_or_else(|| EngineError::NotAStyleModel {
             path: path.to_owned(),
+        })?;
+        Ok(StyleModel {
+            config,
+            weights,
+            origin,
         })
     }
 

@@ -3,6 +3,7 @@
 
 use crate::fit::fit;
 use crate::model::identity::{NetId, Origin, Part};
+use crate::model::single;
 use crate::store::Network as Opened;
 use crate::values::{read, write};
 use crate::{Control, EngineError, Image, ImageStates, Stage, Store};
@@ -10,7 +11,7 @@ use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
 use nino_models::clip_vision::{self, Tower};
 use nino_models::{FileParams, Network, Params};
-use nino_weights::names::{self, Net};
+use nino_weights::names::Net;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,25 +42,17 @@ struct Recorded {
 impl ImageEncoder {
     /// Reads the image encoder of a file.
     pub fn open(path: &Path) -> Result<ImageEncoder, EngineError> {
-        let reader = Arc::new(nino_weights::open(path)?);
-        let (components, _) = names::canonical(reader.index())?;
-        for component in components.into_iter().filter(|c| c.net == Net::ClipVision) {
-            let opened = nino_models::open(&reader, component)?;
-            if let Some(nino_models::Opened {
-                network: Network::ClipVision(config),
-                params,
-                ..
-            }) = opened
-            {
-                return Ok(ImageEncoder {
-                    config,
-                    weights: params,
-                    origin: Origin::files(&reader.index().files),
-                });
-            }
-        }
-        Err(EngineError::NotAnImageEncoder {
+        let found = single::first(path, Net::ClipVision, |network| match network {
+            Network::ClipVision(config) => Some(config),
+            _ => None,
+        })?;
+        let (config, weights, origin) = found.ok_or_else(|| EngineError::NotAnImageEncoder {
             path: path.to_owned(),
+        })?;
+        Ok(ImageEncoder {
+            config,
+            weights,
+            origin,
         })
     }
 

@@ -45,7 +45,14 @@ pub(super) fn wanted(
         stop: interrupt::stop(),
     };
     let frames = match &args.video {
-        Some(path) => read(&env.library().find_input(path), n_frames, &reading)?,
+        Some(path) => {
+            let path = env.library().find_input(path);
+            match read(&path, n_frames, &reading)? {
+                Some(frames) => frames,
+                // A picture is a clip of one frame.
+                None => vec![load_picture(&path, limits)?],
+            }
+        }
         None => Vec::new(),
     };
     let masks = match &args.video_mask {
@@ -64,10 +71,10 @@ pub(super) fn wanted(
     }))
 }
 
-/// The first frames of a clip; a picture is a clip of one frame.
-fn read(path: &Path, n_frames: usize, reading: &ReadOptions) -> Result<Vec<Picture>> {
+/// The first frames of a clip; `None` of a picture.
+fn read(path: &Path, n_frames: usize, reading: &ReadOptions) -> Result<Option<Vec<Picture>>> {
     let Some(mut video) = open_video(path, reading)? else {
-        return Ok(vec![load_picture(path, &reading.limits)?]);
+        return Ok(None);
     };
     let mut frames = Vec::new();
     while frames.len() < n_frames {
@@ -76,15 +83,14 @@ fn read(path: &Path, n_frames: usize, reading: &ReadOptions) -> Result<Vec<Pictu
             None => break,
         }
     }
-    Ok(frames)
+    Ok(Some(frames))
 }
 
 /// The masks of a clip's frames; a picture is the mask of all of them.
 fn masks(path: &Path, n_frames: usize, reading: &ReadOptions) -> Result<Vec<Mask>> {
-    if open_video(path, reading)?.is_none() {
+    let Some(frames) = read(path, n_frames, reading)? else {
         return Ok(vec![load_mask(path, &reading.limits)?; n_frames]);
-    }
-    let frames = read(path, n_frames, reading)?;
+    };
     let bright = |picture: &Picture| Mask {
         width: picture.width,
         height: picture.height,
