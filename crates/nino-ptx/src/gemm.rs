@@ -193,8 +193,8 @@ impl Tile {
         self.per_sm == 1
     }
 
-    /// The grid of a product of so many rows and so wide, the tile having `columns`: a workgroup for
-    /// each tile, or as many as work at once, which then make one tile after another.
+    /// The grid of a product of so many rows and so wide, the tile having `columns`: a workgroup
+    /// for each tile, or as many as work at once, which then make one tile after another.
     pub fn grid(&self, rows: u32, columns: u32, width: u32) -> [u32; 2] {
         let [down, across] = [rows.div_ceil(self.bm()), width.div_ceil(columns)];
         let tiles = down.saturating_mul(across);

@@ -100,8 +100,8 @@ impl GemmKernel {
         }
     }
 
-    /// Two neighbours of the result as f16. `sides` are these columns with scale and bias, and those
-    /// of the gate where there is one.
+    /// Two neighbours of the result as f16. `sides` are these columns with scale and bias, and
+    /// those of the gate where there is one.
     fn word(
         &self,
         a: &mut Asm,

@@ -35,8 +35,8 @@ impl<'a> Attention<'a> {
         self.ptx_launch(PtxKey::Attention(kernel), groups)
     }
 
-    /// The same by `ptx::wide`: for heads that only it can take, and for those of 64 and 128 columns
-    /// where there are many keys.
+    /// The same by `ptx::wide`: for heads that only it can take, and for those of 64 and 128
+    /// columns where there are many keys.
     pub(super) fn ptx_wide(&self, caps: &Caps) -> Option<Launch<'a>> {
         let many_keys = MANY_KEYS
             .iter()
