@@ -6,7 +6,7 @@
 
 use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
 use crate::{
-    ControlNet, Find, Params, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image,
+    ControlNet, Find, Params, anima, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
@@ -15,6 +15,7 @@ use std::ops::Range;
 /// A diffusion model by its architecture, with the sizes its tensors tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denoiser {
+    Anima(anima::Config),
     Unet(unet::Config),
     Flux(flux::Config),
     Flux2(flux2::Config),
@@ -35,6 +36,9 @@ pub struct DenoiserShape {
     pub width: usize,
     /// Tokens of the prompt.
     pub tokens: usize,
+    /// Words in T5's vocabulary that ask for the prompt; only of models that take them
+    /// ([`Denoiser::takes_queries`]).
+    pub queries: usize,
     /// Rows and columns of the latents to look at beside the one that is denoised; only of models
     /// that take them ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
@@ -120,6 +124,8 @@ pub struct DenoiserGraph {
     pub t: Node,
     /// `[rows, tokens, context]`
     pub context: Node,
+    /// Words that ask for the context: [`anima::Queries`].
+    pub queries: Option<anima::Queries>,
     /// `[rows, label]`
     pub label: Option<Node>,
     /// `[rows, n]` of [`Guidance::Cfg`], `[rows]` in f32 of [`Guidance::Number`].
@@ -147,9 +153,11 @@ impl DenoiserGraph {
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
         let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
+        let queries = self.queries.iter().flat_map(|q| [q.ids, q.weights]);
         let hints = self.steering.iter().map(|c| c.hint);
         std::iter::once(self.context)
             .chain(optional)
+            .chain(queries)
             .chain(references)
             .chain(controls)
             .chain(hints)
@@ -166,6 +174,7 @@ impl Denoiser {
             .or_else(|| z_image::Config::detect(find).map(Denoiser::ZImage))
             .or_else(|| qwen_image::Config::detect(find).map(Denoiser::QwenImage))
             .or_else(|| krea2::Config::detect(find).map(Denoiser::Krea2))
+            .or_else(|| anima::Config::detect(find).map(Denoiser::Anima))
     }
 
     pub fn wants(&self) -> Wants {
@@ -204,6 +213,7 @@ impl Denoiser {
                 },
                 ..Wants::plain(c.channels, c.context_dim)
             },
+            Denoiser::Anima(c) => Wants::plain(c.channels, c.context_dim),
             Denoiser::Krea2(c) => Wants::plain(c.channels, c.txt_layers * c.txt_dim),
             Denoiser::QwenImage(c) => Wants::plain(c.channels, c.context_dim),
             Denoiser::Wan(c) => Wants {
@@ -272,6 +282,10 @@ impl Denoiser {
         };
         let t = g.input("t", [n_times], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
+        let queries = (self.takes_queries() && shape.queries > 0).then(|| anima::Queries {
+            ids: g.input("queries", [rows, shape.queries], DType::I32),
+            weights: g.input("query weights", [rows, shape.queries, 1], dtype),
+        });
         let label = label.map(|n| g.input("label", [rows, n], dtype));
         let guidance = match guidance {
             Guidance::None => None,
@@ -355,6 +369,15 @@ impl Denoiser {
                 };
                 flux2::transformer(g, params, config, inputs)
             }
+            Denoiser::Anima(config) => {
+                let inputs = anima::Inputs {
+                    x,
+                    t,
+                    context,
+                    queries,
+                };
+                anima::transformer(g, params, config, inputs)
+            }
             Denoiser::Krea2(config) => {
                 let inputs = krea2::Inputs { x, t, context };
                 krea2::transformer(g, params, config, inputs)
@@ -390,6 +413,7 @@ impl Denoiser {
             extra,
             t,
             context,
+            queries,
             label,
             guidance,
             references,
@@ -416,7 +440,9 @@ impl Denoiser {
     /// size.
     pub fn takes_references(&self) -> bool {
         match self {
-            Denoiser::Unet(_) | Denoiser::Krea2(_) | Denoiser::ZImage(_) => false,
+            Denoiser::Anima(_) | Denoiser::Unet(_) | Denoiser::Krea2(_) | Denoiser::ZImage(_) => {
+                false
+            }
             Denoiser::Flux2(_) | Denoiser::QwenImage(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
@@ -428,7 +454,8 @@ impl Denoiser {
         match self {
             Denoiser::Flux(c) => c.vec_in().is_some(),
             Denoiser::Flux2(_) => true,
-            Denoiser::Unet(_)
+            Denoiser::Anima(_)
+            | Denoiser::Unet(_)
             | Denoiser::Krea2(_)
             | Denoiser::QwenImage(_)
             | Denoiser::Wan(_)
@@ -446,13 +473,19 @@ impl Denoiser {
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
-            Denoiser::Flux(_)
+            Denoiser::Anima(_)
+            | Denoiser::Flux(_)
             | Denoiser::Flux2(_)
             | Denoiser::Krea2(_)
             | Denoiser::QwenImage(_)
             | Denoiser::Wan(_)
             | Denoiser::ZImage(_) => true,
         }
+    }
+
+    /// Whether it asks for the context with words in T5's vocabulary.
+    pub fn takes_queries(&self) -> bool {
+        matches!(self, Denoiser::Anima(_))
     }
 }
 

@@ -62,6 +62,7 @@ impl Network {
     pub fn is_written(net: Net) -> bool {
         match net {
             Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => true,
+            Net::Anima => true,
             Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
             Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
@@ -74,9 +75,13 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
-                Denoiser::detect(find).map(Network::Denoiser)
-            }
+            Net::Unet
+            | Net::Flux
+            | Net::Wan
+            | Net::ZImage
+            | Net::QwenImage
+            | Net::Krea2
+            | Net::Anima => Denoiser::detect(find).map(Network::Denoiser),
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
             Net::T5 => t5::Config::detect(find).map(Network::T5),
             Net::Llm => llm::Config::detect(find).map(Network::Llm),
@@ -163,7 +168,8 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
             groups: 1,
             ..c.clone()
         }),
-        other @ (Denoiser::Flux(_)
+        other @ (Denoiser::Anima(_)
+        | Denoiser::Flux(_)
         | Denoiser::Flux2(_)
         | Denoiser::Krea2(_)
         | Denoiser::QwenImage(_)
@@ -178,6 +184,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         height: SIDE,
         width: SIDE,
         tokens: 1,
+        queries: 1,
         references: looks_at.then_some([SIDE, SIDE]).into_iter().collect(),
         image_tokens: 1,
         controls: 1,

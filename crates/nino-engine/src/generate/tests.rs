@@ -1,5 +1,6 @@
 //! Whole requests with small made-up checkpoints.
 
+mod anima;
 pub(crate) mod comfy;
 mod control;
 mod flux;

@@ -160,6 +160,7 @@ impl DiffusionModel {
             },
             Family::QwenImage => self.qwen_defaults(),
             Family::Krea2 => self.krea2_defaults(),
+            Family::Anima => self.anima_defaults(),
             Family::Emoji => Defaults {
                 cfg: 4.0,
                 scheduler: "simple",
@@ -199,13 +200,31 @@ impl DiffusionModel {
         }
     }
 
-    /// Turbo was distilled to a few steps without guidance.
+    /// Whether the name of the model, or that of one of its LoRAs, says that it was distilled.
+    fn is_turbo(&self) -> bool {
+        self.names().any(|n| n.to_lowercase().contains("turbo"))
+    }
+
+    /// Turbo was distilled to a few steps without guidance; the other one is called raw.
     fn krea2_defaults(&self) -> Defaults {
-        let turbo = self.names().any(|n| n.to_lowercase().contains("turbo"));
+        let turbo = self.is_turbo();
         Defaults {
-            steps: if turbo { 8 } else { 20 },
-            cfg: if turbo { 1.0 } else { 4.0 },
+            steps: if turbo { 8 } else { 52 },
+            cfg: if turbo { 1.0 } else { 3.5 },
             ..self.qwen_defaults()
+        }
+    }
+
+    /// Turbo was distilled to a few steps without guidance.
+    fn anima_defaults(&self) -> Defaults {
+        let turbo = self.is_turbo();
+        Defaults {
+            steps: if turbo { 8 } else { 30 },
+            cfg: if turbo { 1.0 } else { 4.0 },
+            sampler: "er_sde",
+            scheduler: "simple",
+            size: self.family.size(),
+            guidance: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A model's row gives the sizes of a network that this crate records.
 
+use crate::anima::Config as Anima;
 use crate::clip::Config as Clip;
 use crate::clip_vision::Config as ClipVision;
 use crate::describe::{self, TensorSpec};
@@ -117,6 +118,7 @@ kinds! {
     QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
     QwenImageEdit, QwenImage, "Qwen-Image-Edit", qwen_image(QwenImage::published());
     Krea2, Krea2, "Krea 2", krea2(Krea2::published());
+    Anima, Anima, "Anima", anima(Anima::published());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -174,9 +176,13 @@ kinds! {
 impl Kind {
     pub fn part(self) -> Part {
         match self.net() {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
-                Part::Diffusion
-            }
+            Net::Unet
+            | Net::Flux
+            | Net::Wan
+            | Net::ZImage
+            | Net::QwenImage
+            | Net::Krea2
+            | Net::Anima => Part::Diffusion,
             Net::ControlNet => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
@@ -229,6 +235,10 @@ fn wan(config: Wan) -> Lists {
 
 fn z_image(config: ZImage) -> Lists {
     written(&Network::Denoiser(Denoiser::ZImage(config)))
+}
+
+fn anima(config: Anima) -> Lists {
+    written(&Network::Denoiser(Denoiser::Anima(config)))
 }
 
 fn krea2(config: Krea2) -> Lists {

@@ -39,6 +39,7 @@ pub enum Net {
     ZImage,
     QwenImage,
     Krea2,
+    Anima,
     KlVae,
     WanVae,
     Taesd,
