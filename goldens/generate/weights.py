@@ -45,7 +45,9 @@ KIN = {
 def tensors(model):
     model, changed = KIN.get(model, (model, {}))
     out = {}
-    for line in (HERE / f"{model}.txt").read_text().splitlines():
+    # As many layers as the published one has.
+    model, deep = ("tiny_z_image", "layers.{0-29}.") if model == "tiny_z_deep" else (model, "layers.{0-1}.")
+    for line in (HERE / f"{model}.txt").read_text().replace("diffusion_model.layers.{0-1}.", f"diffusion_model.{deep}").splitlines():
         name, shape = line.rsplit(" ", 1)
         shape = [] if shape == "scalar" else [int(n) for n in shape.split("x")]
         out |= {n: shape for n in expand(name)}

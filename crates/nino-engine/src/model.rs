@@ -18,8 +18,8 @@ mod text_encoders;
 mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
-pub(crate) use control_net::Steering;
 pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
+pub(crate) use control_net::{Steering, painted};
 pub use diffusion::{Defaults, DiffusionModel, Follows};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;

@@ -4,7 +4,7 @@
 //! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
 //! golden; `docs/adding-a-model.md` walks through it.
 
-use crate::control::{ControlInputs, Controlled, HINT_SCALE, HintKind};
+use crate::control::{ControlInputs, Controlled};
 use crate::{
     ControlNet, Find, Params, anima, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image,
 };
@@ -404,7 +404,19 @@ impl Denoiser {
             }
             Denoiser::ZImage(config) => {
                 let inputs = z_image::Inputs { x, t, context };
-                z_image::transformer(g, params, config, inputs)
+                let controls = nets(params, shape, &steering).filter_map(|(p, net, told)| {
+                    let ControlNet::ZImage(config) = &net.net else {
+                        return None;
+                    };
+                    Some(z_image::Control {
+                        p,
+                        config,
+                        hint: told.hint,
+                        strength: told.strength,
+                    })
+                });
+                let controls: Vec<_> = controls.collect();
+                z_image::transformer(g, params, config, inputs, &controls)
             }
         };
         DenoiserGraph {
@@ -492,11 +504,8 @@ impl Denoiser {
 fn control_inputs(g: &mut Graph, shape: &DenoiserShape, dtype: DType) -> Vec<ControlInputs> {
     let (rows, h, w) = (shape.rows, shape.height, shape.width);
     let one = |(i, control): (usize, &Controlled)| {
-        let (scale, channels) = match control.net.hint() {
-            HintKind::Pixels { channels, .. } => (HINT_SCALE, channels),
-            HintKind::Latent { channels } => (1, channels),
-        };
-        let size = [rows, scale * h, scale * w, channels];
+        let [h, w, c] = control.net.hint().size([h, w]);
+        let size = [rows, h, w, c];
         ControlInputs {
             hint: g.input(&format!("hint {i}"), size, dtype),
             strength: g.input(&format!("hint strength {i}"), [rows], DType::F32),
@@ -522,7 +531,7 @@ fn nets<'a>(
 pub const CONTROL: &str = "control";
 
 /// Every row of `x` times its strength.
-fn scaled(g: &mut Graph, x: Node, strength: Node) -> Node {
+pub(crate) fn scaled(g: &mut Graph, x: Node, strength: Node) -> Node {
     let shape = g.shape(x);
     let strength = g.cast(strength, g.dtype(x));
     let strength = match shape.rank() {

@@ -3,9 +3,8 @@
 //! lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t5,
-    unet, upscaler,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Upscaler, Vae,
+    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t5, unet, upscaler, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -201,15 +200,9 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
 fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = &Params::uniform(DType::F16);
-    let hint = |g: &mut Graph| match net.hint() {
-        HintKind::Pixels { channels, .. } => {
-            let side = SIDE * HINT_SCALE;
-            g.input("hint", [1, side, side, channels], DType::F32)
-        }
-        HintKind::Latent { channels } => g.input("hint", [1, SIDE, SIDE, channels], DType::F32),
-    };
     let t = g.input("t", [1], DType::F32);
-    let hint = hint(&mut g);
+    let [h, w, c] = net.hint().size([SIDE; 2]);
+    let hint = g.input("hint", [1, h, w, c], DType::F32);
     match net {
         ControlNet::Unet(c) => {
             // Neither heads nor groups are the size of any tensor.
@@ -245,6 +238,19 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
             };
             let mode = (c.modes > 0).then_some(0);
             flux::control(&mut g, p, c, inputs, hint, mode);
+        }
+        ControlNet::ZImage(c) => {
+            let (n, b) = (SIDE * SIDE / 4, &c.blocks);
+            let seen = g.input("x", [1, n, b.dim], DType::F32);
+            let table = g.input("places", [n, b.head / 2, 2], DType::F32);
+            let level = g.input("level", [1, b.time[1]], DType::F32);
+            let control = z_image::Control {
+                p: p.at(""),
+                config: c,
+                hint,
+                strength: t,
+            };
+            control.alone(&mut g, seen, [table, level]);
         }
     }
     g.finish()

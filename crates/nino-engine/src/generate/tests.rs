@@ -13,4 +13,5 @@ mod promised;
 mod qwen_image;
 mod style;
 mod union;
+mod z_control;
 mod z_image;

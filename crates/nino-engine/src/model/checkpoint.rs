@@ -130,6 +130,7 @@ impl Checkpoint {
                 quantize: None,
                 latent: found.family.latent_format(),
                 steering: Steering::default(),
+                hints: Vec::new(),
             },
             text: TextEncoders::new(found.family, encoders, Bpe::clip()),
             vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
@@ -337,6 +338,7 @@ impl Opened {
             quantize: None,
             latent,
             steering: Steering::default(),
+            hints: Vec::new(),
         })
     }
 

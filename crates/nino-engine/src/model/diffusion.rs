@@ -1,6 +1,6 @@
 //! A diffusion model out of a file: its network, how it is sampled, and its LoRAs. ComfyUI's MODEL.
 
-use super::control_net::Steering;
+use super::control_net::{Hint, Steering};
 use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
@@ -38,6 +38,8 @@ pub struct DiffusionModel {
     pub(super) latent: Option<&'static LatentFormat>,
     /// `ControlNet`s of the run that it is for.
     pub(super) steering: Steering,
+    /// Pictures that steer every prompt.
+    pub(super) hints: Vec<Arc<Hint>>,
 }
 
 /// Settings a user who says nothing gets.
@@ -445,6 +447,20 @@ impl DiffusionModel {
             steering,
             ..self.clone()
         }
+    }
+
+    /// The same model, every prompt of which is steered by a picture. ComfyUI's
+    /// `ZImageFunControlnet`.
+    #[must_use]
+    pub fn with_hint(&self, hint: Arc<Hint>) -> DiffusionModel {
+        let mut model = self.clone();
+        model.hints.push(hint);
+        model
+    }
+
+    /// The pictures that steer every prompt.
+    pub(crate) fn hints(&self) -> &[Arc<Hint>] {
+        &self.hints
     }
 
     pub(crate) fn steering(&self) -> &Steering {

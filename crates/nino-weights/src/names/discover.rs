@@ -46,6 +46,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::HuggingFace,
     ),
     (
+        "control_all_x_embedder.2-1.weight",
+        Net::ControlNet,
+        Dialect::HuggingFace,
+    ),
+    (
         "blocks.0.self_attn.norm_q.weight",
         Net::Wan,
         Dialect::Original,

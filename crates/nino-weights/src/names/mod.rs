@@ -197,6 +197,9 @@ impl Mapper {
             (Net::Unet, Dialect::HuggingFace) => {
                 unet::from_diffusers(name, self.count, self.up_attention).and_then(keep)
             }
+            (Net::ControlNet, Dialect::HuggingFace) if name.starts_with("control_") => {
+                Some(z_image::from_diffusers(name))
+            }
             (Net::ControlNet, Dialect::HuggingFace) => {
                 let of_unet = unet::control_from_diffusers(name, self.count);
                 let of_unet = of_unet.and_then(keep);
