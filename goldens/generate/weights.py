@@ -42,7 +42,20 @@ KIN = {
 }
 
 
+# Models with all blocks of the first, a tenth as wide, and the other parts of the second.
+NARROW = {"narrow_sd1": ("sd15", "tiny_sd1"), "narrow_sdxl": ("sdxl", "tiny_sdxl")}
+WIDTHS = {320: 32, 640: 64, 960: 96, 1280: 128, 1920: 192, 2560: 256, 5120: 512, 10240: 1024}
+
+
+def narrow(model):
+    whole, small = (tensors(m) for m in NARROW[model])
+    out = {n: [WIDTHS.get(d, d) for d in shape] for n, shape in whole.items() if n.startswith("model.")}
+    return out | {n: shape for n, shape in small.items() if not n.startswith("model.")}
+
+
 def tensors(model):
+    if model in NARROW:
+        return narrow(model)
     model, changed = KIN.get(model, (model, {}))
     out = {}
     # As many layers as the published one has.

@@ -6,7 +6,8 @@
 
 use crate::control::{ControlInputs, Controlled};
 use crate::{
-    ControlNet, Find, Params, anima, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image,
+    ControlNet, Find, Params, anima, flux, flux2, krea2, qwen_image, t2i_adapter, unet,
+    wan_transformer, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
@@ -325,10 +326,14 @@ impl Denoiser {
                 let latent = unet::Inputs { x, ..inputs };
                 let mut added = Vec::new();
                 for (place, net, told) in nets(params, shape, &steering) {
-                    if let ControlNet::Unet(c) = &net.net {
-                        let made = unet::control(g, &place, c, latent, told.hint, net.mode);
-                        added.push(made.map(|node| scaled(g, node, told.strength)));
-                    }
+                    let made = match &net.net {
+                        ControlNet::Unet(c) => {
+                            unet::control(g, &place, c, latent, told.hint, net.mode)
+                        }
+                        ControlNet::Adapter(c) => t2i_adapter::adapter(g, &place, c, told.hint),
+                        ControlNet::Flux(_) | ControlNet::ZImage(_) => continue,
+                    };
+                    added.push(made.map(|node| scaled(g, node, told.strength)));
                 }
                 unet::unet(g, params, config, inputs, &added)
             }

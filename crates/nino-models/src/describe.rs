@@ -4,7 +4,8 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Upscaler, Vae,
-    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t5, unet, upscaler, z_image,
+    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t2i_adapter, t5, unet,
+    upscaler, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -65,7 +66,7 @@ impl Network {
             Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
             Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
-            Net::ControlNet => true,
+            Net::ControlNet | Net::T2iAdapter => true,
             Net::Rrdb | Net::Srvgg => true,
         }
     }
@@ -90,7 +91,7 @@ impl Network {
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
             Net::QwenVision => qwen_vision::Config::detect(find).map(Network::QwenVision),
             Net::Redux => redux::Config::detect(find).map(Network::Redux),
-            Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
+            Net::ControlNet | Net::T2iAdapter => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
     }
@@ -238,6 +239,9 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
             };
             let mode = (c.modes > 0).then_some(0);
             flux::control(&mut g, p, c, inputs, hint, mode);
+        }
+        ControlNet::Adapter(c) => {
+            t2i_adapter::adapter(&mut g, p, c, hint);
         }
         ControlNet::ZImage(c) => {
             let (n, b) = (SIDE * SIDE / 4, &c.blocks);

@@ -26,6 +26,7 @@ pub mod qwen_image;
 pub mod qwen_vision;
 pub mod redux;
 mod stream;
+pub mod t2i_adapter;
 pub mod t5;
 pub mod taehv;
 pub mod taesd;

@@ -165,6 +165,7 @@ fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
         Net::ControlNet => "ControlNet",
+        Net::T2iAdapter => "T2I adapter",
         Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 | Net::Anima => {
             "transformer"
         }

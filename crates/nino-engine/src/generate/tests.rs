@@ -1,5 +1,6 @@
 //! Whole requests with small made-up checkpoints.
 
+mod adapter;
 mod anima;
 pub(crate) mod comfy;
 mod control;

@@ -68,7 +68,9 @@ impl ControlNetFile {
         let reader = Arc::new(nino_weights::open(path)?);
         let origin = Origin::files(&reader.index().files);
         let (components, _) = names::canonical(reader.index())?;
-        let found = components.into_iter().find(|c| c.net == Net::ControlNet);
+        let found = components
+            .into_iter()
+            .find(|c| matches!(c.net, Net::ControlNet | Net::T2iAdapter));
         let opened = match found {
             Some(component) => nino_models::open(&reader, component)?,
             None => None,
@@ -111,7 +113,7 @@ impl ControlNetFile {
     pub fn needs_vae(&self) -> bool {
         match self.net.hint() {
             HintKind::Latent { .. } | HintKind::Squares { .. } => true,
-            HintKind::Pixels { .. } => false,
+            HintKind::Pixels { .. } | HintKind::Blocks { .. } => false,
         }
     }
 
@@ -171,6 +173,15 @@ impl Hint {
                 }
                 Some(values)
             }
+            (HintImage::Pixels { image, .. }, kind @ HintKind::Blocks { channels, .. }) => {
+                let [height, width, _] = kind.size([height, width]);
+                let image = fitted(image, [height, width], Upscale::NearestExact);
+                let mean = |p: &[f32]| p.iter().sum::<f32>() / p.len() as f32;
+                Some(match channels {
+                    1 => image.values.chunks_exact(3).map(mean).collect(),
+                    _ => with_channels(&image, channels),
+                })
+            }
             (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
         }
     }
@@ -195,7 +206,7 @@ impl Hint {
         let [height, width, _] = kind.size([height, width]);
         let method = match kind {
             HintKind::Squares { .. } => Upscale::Area,
-            HintKind::Latent { .. } | HintKind::Pixels { .. } => Upscale::NearestExact,
+            _ => Upscale::NearestExact,
         };
         let size = [height * scale, width * scale];
         Ok(Some((fitted(image, size, method), vae)))

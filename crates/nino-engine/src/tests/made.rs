@@ -41,6 +41,24 @@ pub(crate) fn list(model: &str) -> String {
     std::fs::read_to_string(goldens().join(format!("{model}.txt"))).unwrap()
 }
 
+/// The list of a model with all blocks of `whole`, a tenth as wide, and the other parts of `small`.
+pub(crate) fn narrow_list(whole: &str, small: &str) -> String {
+    const WIDTHS: [&str; 8] = ["320", "640", "960", "1280", "1920", "2560", "5120", "10240"];
+    let narrow = |size: &str| match WIDTHS.contains(&size) {
+        true => size[..size.len() - 1].to_owned(),
+        false => size.to_owned(),
+    };
+    let (whole, small) = (list(whole), list(small));
+    let blocks = whole.lines().filter(|line| line.starts_with("model."));
+    let blocks = blocks.map(|line| {
+        let (name, shape) = line.rsplit_once(' ').unwrap();
+        let shape: Vec<String> = shape.split('x').map(narrow).collect();
+        format!("{name} {}\n", shape.join("x"))
+    });
+    let rest = small.lines().filter(|line| !line.starts_with("model."));
+    blocks.chain(rest.map(|line| format!("{line}\n"))).collect()
+}
+
 /// The list of a wide model with the VAE of the small one, which goldens do not need.
 pub(crate) fn list_with_vae(wide: &str, small: &str) -> String {
     let small = list(small);

@@ -89,6 +89,7 @@ kinds! {
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(Unet::sdxl_refiner());
     NinoEmoji, Unet, "nino-emoji", unet(Unet::nino_emoji());
     ControlNet, ControlNet, "ControlNet", Vec::new();
+    T2iAdapter, T2iAdapter, "T2I adapter", Vec::new();
     FluxDev, Flux, "Flux.1 dev", flux(Flux::dev());
     FluxSchnell, Flux, "Flux.1 schnell", flux(Flux::schnell());
     FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
@@ -183,7 +184,7 @@ impl Kind {
             | Net::QwenImage
             | Net::Krea2
             | Net::Anima => Part::Diffusion,
-            Net::ControlNet => Part::ControlNet,
+            Net::ControlNet | Net::T2iAdapter => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
             Net::ClipVision | Net::QwenVision => Part::ImageEncoder,
@@ -205,6 +206,7 @@ impl Kind {
     /// The kind for a network that is recognized but has no list.
     pub(super) fn unlisted(net: Net) -> Kind {
         match net {
+            Net::T2iAdapter => Kind::T2iAdapter,
             Net::ClipVision => Kind::ClipVisionH,
             Net::Rrdb => Kind::Esrgan,
             Net::Srvgg => Kind::Compact,

@@ -50,6 +50,18 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::ControlNet,
         Dialect::HuggingFace,
     ),
+    // A whole one's last block; in a light one, the first inside of the first.
+    ("body.7.block1.weight", Net::T2iAdapter, Dialect::Original),
+    (
+        "body.0.body.0.block1.weight",
+        Net::T2iAdapter,
+        Dialect::Original,
+    ),
+    (
+        "body.0.resnets.0.block1.weight",
+        Net::T2iAdapter,
+        Dialect::HuggingFace,
+    ),
     (
         "blocks.0.self_attn.norm_q.weight",
         Net::Wan,

@@ -34,6 +34,7 @@ pub use recut::Problem;
 pub enum Net {
     Unet,
     ControlNet,
+    T2iAdapter,
     Flux,
     Wan,
     ZImage,
@@ -197,6 +198,7 @@ impl Mapper {
             (Net::Unet, Dialect::HuggingFace) => {
                 unet::from_diffusers(name, self.count, self.up_attention).and_then(keep)
             }
+            (Net::T2iAdapter, Dialect::HuggingFace) => keep(unet::adapter_from_diffusers(name)),
             (Net::ControlNet, Dialect::HuggingFace) if name.starts_with("control_") => {
                 Some(z_image::from_diffusers(name))
             }
