@@ -4,6 +4,7 @@ mod adapter;
 mod anima;
 pub(crate) mod comfy;
 mod control;
+mod encoders;
 mod flux;
 mod flux2;
 mod flux_lora;
