@@ -43,25 +43,22 @@ impl Config {
             _ => None,
         };
         let (mut widths, mut kind) = ([0; LEVELS], Kind::Light);
-        let seen = match kernel("conv_in") {
-            Some([_, seen, _]) => {
-                for (i, width) in widths.iter_mut().enumerate() {
-                    *width = kernel(&format!("body.{}.block1", BLOCKS * i))?[0];
-                }
-                let halved = |i: usize| kernel(&format!("body.{i}.down_opt.op")).is_some();
-                kind = Kind::Whole {
-                    kernel: kernel("body.0.block2")?[2],
-                    halves: (0..BLOCKS * LEVELS).any(halved),
-                    xl: [256, 768].contains(&seen),
-                };
-                seen
+        let seen = if let Some([_, seen, _]) = kernel("conv_in") {
+            for (i, width) in widths.iter_mut().enumerate() {
+                *width = kernel(&format!("body.{}.block1", BLOCKS * i))?[0];
             }
-            None => {
-                for (i, width) in widths.iter_mut().enumerate() {
-                    *width = kernel(&format!("body.{i}.out_conv"))?[0];
-                }
-                kernel("body.0.in_conv")?[1]
+            let halved = |i: usize| kernel(&format!("body.{i}.down_opt.op")).is_some();
+            kind = Kind::Whole {
+                kernel: kernel("body.0.block2")?[2],
+                halves: (0..BLOCKS * LEVELS).any(halved),
+                xl: [256, 768].contains(&seen),
+            };
+            seen
+        } else {
+            for (i, width) in widths.iter_mut().enumerate() {
+                *width = kernel(&format!("body.{i}.out_conv"))?[0];
             }
+            kernel("body.0.in_conv")?[1]
         };
         let config = Config {
             channels: 0,
@@ -90,10 +87,7 @@ impl Config {
 
     /// Whether the sides are halved before a level.
     fn is_halved(&self, level: usize) -> bool {
-        match self.is_xl() {
-            true => level == 2,
-            false => level > 0,
-        }
+        if self.is_xl() { level == 2 } else { level > 0 }
     }
 }
 
@@ -123,9 +117,10 @@ pub fn adapter(g: &mut Graph, p: &Params, c: &Config, hint: Node) -> Residuals {
         levels.push(p.at(format_args!("level.{level}")).label(g, x));
     }
     // Behind which block on the way down each is added, the first convolution being block 0.
-    let (places, middle): (&[usize], _) = match c.is_xl() {
-        true => (&[3, 5, 8], levels.last().copied()),
-        false => (&[2, 5, 8, 11], None),
+    let (places, middle): (&[usize], _) = if c.is_xl() {
+        (&[3, 5, 8], levels.last().copied())
+    } else {
+        (&[2, 5, 8, 11], None)
     };
     Residuals {
         down: places.iter().copied().zip(levels).collect(),

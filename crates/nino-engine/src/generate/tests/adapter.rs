@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, PROMPT};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::{lists, made};
 use crate::{ControlNetFile, EngineError, Family, Hint, HintImage, Image};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
@@ -61,7 +61,7 @@ fn both_of(
 
 /// A narrow model with all blocks, whose golden is that of the adapters.
 fn case(whole: &str, small: &str, family: Family) -> Case {
-    Case::of("adapter", family, &made::narrow_list(whole, small))
+    Case::of("adapter", family, &lists::narrow_list(whole, small))
 }
 
 fn request(case: &Case) -> GenerateRequest {

@@ -3,7 +3,7 @@
 use super::comfy::{Case, NEGATIVE, PROMPT};
 use crate::Family;
 use crate::generate::GenerateRequest;
-use crate::tests::made;
+use crate::tests::lists;
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
 use nino_graph::{Device, Plan, RunOptions, rewrite};
@@ -23,7 +23,7 @@ fn anima_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 1 GB of weights and takes a minute"]
 fn wide_anima_makes_what_comfyui_makes() {
-    let list = made::list_with_vae("wide_anima", "tiny_anima");
+    let list = lists::list_with_vae("wide_anima", "tiny_anima");
     let case = Case::of("wide_anima", Family::Anima, &list);
     check_all(&case);
 }

@@ -41,7 +41,7 @@ impl Tensor {
         self.name.ends_with("embed_tokens.weight")
     }
 
-    fn new(&self, name: &str, dtype: DType) -> NewTensor {
+    fn stored(&self, name: &str, dtype: DType) -> NewTensor {
         NewTensor {
             name: name.to_owned(),
             dtype,
@@ -54,7 +54,7 @@ impl Tensor {
 fn encoder(folder: &Path) -> Vec<Tensor> {
     let list = made::list("tiny_z_image");
     let own = list.lines().filter_map(|line| line.strip_prefix(PLACE));
-    let own: String = own.map(|line| format!("{line}\n")).collect();
+    let own = own.fold(String::new(), |all, line| all + line + "\n");
     let path = folder.join("whole.safetensors");
     made::write_list(&own, &path);
     let reader = nino_weights::open(&path).unwrap();
@@ -95,7 +95,7 @@ fn write(path: PathBuf, tensors: &[(NewTensor, Vec<u8>)]) -> PathBuf {
 /// The numbers themselves.
 fn plain(path: PathBuf, tensors: &[Tensor], values: &[Vec<f32>]) -> PathBuf {
     let all = tensors.iter().zip(values);
-    let all = all.map(|(t, v)| (t.new(&t.name, DType::F32), encoded(DType::F32, v)));
+    let all = all.map(|(t, v)| (t.stored(&t.name, DType::F32), encoded(DType::F32, v)));
     write(path, &all.collect::<Vec<_>>())
 }
 
@@ -119,7 +119,10 @@ fn in_blocks(path: PathBuf, tensors: &[Tensor]) -> (PathBuf, Vec<Vec<f32>>) {
             DType::F32
         }
     };
-    let list: Vec<NewTensor> = tensors.iter().map(|t| t.new(&name(t), dtype(t))).collect();
+    let list: Vec<NewTensor> = tensors
+        .iter()
+        .map(|t| t.stored(&name(t), dtype(t)))
+        .collect();
     let mut writer = gguf::Writer::create(&path, &list, &Metadata::default()).unwrap();
     let mut values = Vec::new();
     for tensor in tensors {
@@ -142,7 +145,7 @@ fn scaled(path: PathBuf, tensors: &[Tensor], dtype: DType) -> (PathBuf, Vec<Vec<
     for tensor in tensors {
         if !tensor.is_matrix() || tensor.is_table() {
             let bytes = encoded(DType::F16, &tensor.values);
-            all.push((tensor.new(&tensor.name, DType::F16), bytes));
+            all.push((tensor.stored(&tensor.name, DType::F16), bytes));
             values.push(tensor.values.clone());
             continue;
         }
@@ -176,7 +179,7 @@ fn scaled(path: PathBuf, tensors: &[Tensor], dtype: DType) -> (PathBuf, Vec<Vec<
             DType::I8 => vec![factors.len(), 1],
             _ => Vec::new(),
         };
-        all.push((tensor.new(&tensor.name, dtype), bytes));
+        all.push((tensor.stored(&tensor.name, dtype), bytes));
         let factors = encoded(DType::F32, &factors);
         all.push((beside("weight_scale", DType::F32, n), factors));
         let marker = beside("comfy_quant", DType::U8, vec![format.len()]);

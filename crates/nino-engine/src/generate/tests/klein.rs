@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::GenerateRequest;
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas};
 use nino_sample::{Sampler, Scheduler, schedule};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn noise_levels_of_flux2_are_comfyuis() {
 #[test]
 #[ignore = "makes 2 GB of weights and takes minutes"]
 fn wide_klein_makes_what_comfyui_makes() {
-    let list = made::wide_list("wide_klein", "tiny_klein", 2560);
+    let list = lists::wide_list("wide_klein", "tiny_klein", 2560);
     let case = Case::of("wide_klein", Family::Klein, &list);
     let context = case.golden("context").repeat(32);
     let prompt = Conditioning {

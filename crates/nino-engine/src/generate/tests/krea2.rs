@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Conditioning, Family};
 use nino_sample::{Sampler, Scheduler};
 
@@ -20,7 +20,7 @@ fn krea2_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 3 GB of weights and takes minutes"]
 fn wide_krea2_makes_what_comfyui_makes() {
-    let list = made::wide_list("wide_krea2", "tiny_krea2", 2560);
+    let list = lists::wide_list("wide_krea2", "tiny_krea2", 2560);
     let case = Case::of("wide_krea2", Family::Krea2, &list);
     let context = case.golden("context");
     let prompt = Conditioning {

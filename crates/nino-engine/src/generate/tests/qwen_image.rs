@@ -3,7 +3,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Family, Image, Latent, LatentSize, encode_seen, pictures_before};
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ fn made_with(case: &Case, request: &GenerateRequest) -> crate::Picture {
 #[test]
 #[ignore = "makes 6 GB of weights and takes minutes"]
 fn wide_qwen_image_makes_what_comfyui_makes() {
-    let list = made::list_with_vae("wide_qwen_image", "tiny_qwen_image");
+    let list = lists::list_with_vae("wide_qwen_image", "tiny_qwen_image");
     let case = Case::of("wide_qwen_image", Family::QwenImage, &list);
     check_texts(&case);
     check_seen(&case);

@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT};
 use crate::generate::GenerateRequest;
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Family, ModelSampling};
 use nino_sample::{Sampler, Scheduler};
 
@@ -55,7 +55,7 @@ fn z_image_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 4 GB of weights and takes minutes"]
 fn wide_z_image_makes_what_comfyui_makes() {
-    let list = made::list_with_vae("wide_z_image", "tiny_z_image");
+    let list = lists::list_with_vae("wide_z_image", "tiny_z_image");
     let case = Case::of("wide_z_image", Family::ZImage, &list);
     check_texts(&case);
     check_paths(&case);
