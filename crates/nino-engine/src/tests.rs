@@ -2,6 +2,7 @@
 
 pub(crate) mod lists;
 pub(crate) mod made;
+pub(crate) mod stored;
 
 use crate::Latent;
 use nino_weights::TensorReader;
