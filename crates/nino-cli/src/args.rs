@@ -13,6 +13,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod tune;
 mod upscale;
 mod vae;
 mod video;
@@ -39,6 +40,7 @@ pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
 pub(crate) use profile::{ProfileRunArgs, ProfileVerb, ReplayArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ConfigVerb, ManArgs};
+pub(crate) use tune::TuneArgs;
 pub(crate) use upscale::{PlanUpscaleArgs, UpscaleArgs, UpscaleHowArgs};
 pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
@@ -100,6 +102,8 @@ pub(crate) enum Verb {
     Profile(ProfileRunArgs),
     /// Try what makes a model faster or smaller, and keep what keeps its pictures
     Optimize(OptimizeArgs),
+    /// Measure which tiles of kernels are fastest on this card, and keep them
+    Tune(TuneArgs),
     /// Run captured stages again and compare (NINO_CAPTURE=1 captures them)
     Replay(ReplayArgs),
     /// List samplers and schedulers, with what each is for

@@ -41,6 +41,7 @@ mod span;
 mod stack;
 mod stdout;
 mod table;
+mod tune;
 mod upscale;
 mod verdict;
 mod version;
@@ -146,6 +147,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Bench(BenchVerb::Compare(args)) => bench::compare(args, printer),
         Verb::Profile(args) => profile::run(args, &env()?, printer),
         Verb::Optimize(args) => optimize::run(args, &env()?, printer),
+        Verb::Tune(args) => tune::run(args, &env()?, printer),
         Verb::Replay(args) => replay::run(args, &env()?, printer),
         Verb::Samplers => samplers::run(printer),
         Verb::Config(args) => config::run(args, printer),

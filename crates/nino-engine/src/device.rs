@@ -21,6 +21,7 @@ mod profiles;
 mod reopen;
 #[cfg(test)]
 mod tests;
+mod tune;
 
 pub use budget::{Budget, BudgetTerm, Limit};
 pub use cards::{CARDS, Card, CardError, Figure, Source};
@@ -30,11 +31,14 @@ pub use memory::{GroupLimit, HostMemory, resident_bytes};
 pub use name::{DeviceName, DeviceNameError};
 pub use nino_cpu::{CpuError, bf16_products};
 pub use nino_gpu::{
-    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Tier, Trial,
+    AdapterInfo, AdapterKind, Adapters, GpuError, MemoryReading, MemorySource, Problem, Tier,
+    Trial, Tuned,
 };
+pub use nino_models::workload::{WORKLOADS, Workload};
 pub use open::{Opened, open, open_card, open_target};
 pub use profiles::{DEVICE_PROFILES, DeviceProfile};
 pub use reopen::{Open, Reopening};
+pub use tune::Tuning;
 
 use nino_graph::{ExecError, GraphError, PlanError};
 use std::path::PathBuf;
@@ -59,6 +63,13 @@ pub struct DeviceChoice {
     pub no_ptx: bool,
 }
 
+impl DeviceChoice {
+    /// The folder for compiled kernels, and for what was measured of them.
+    pub(crate) fn kernels_dir(&self) -> Option<PathBuf> {
+        self.cache_dir.as_ref().map(|dir| dir.join("kernels"))
+    }
+}
+
 /// Why a device cannot be opened or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
@@ -72,6 +83,8 @@ pub enum DeviceError {
     NoSuchTier { tier: Tier, looked_at: Vec<String> },
     #[error("{model} is not in this machine: plans can be made for it, and nothing measured")]
     NotHere { model: String },
+    #[error("{device} has no tiles to choose: only kernels of GPUs have")]
+    NoTiles { device: String },
     #[error("there is no memory to measure with: {} are wanted", nino_graph::Mib::up(*bytes))]
     NoMemory { bytes: usize },
     #[error(transparent)]
@@ -82,6 +95,8 @@ pub enum DeviceError {
     Plan(#[from] PlanError),
     #[error(transparent)]
     Exec(#[from] ExecError),
+    #[error(transparent)]
+    Model(#[from] nino_models::VaeError),
 }
 
 fn or_none(names: &[String]) -> String {

@@ -7,6 +7,7 @@ use nino_ptx::Target;
 
 use crate::kernel::View;
 use crate::ops::gemm::takes_gate;
+use crate::tuning::Tiles;
 use crate::{AdapterInfo, AdapterKind, Tier};
 
 /// Which architecture's measurements choose the tiles.
@@ -64,6 +65,8 @@ pub struct Caps {
     pub immediates: bool,
     /// What kernels in PTX may use, where the device takes them.
     pub ptx: Option<Target>,
+    /// Tiles measured on this device.
+    pub tiles: Tiles,
 }
 
 /// Rows from which block weights are expanded before a product.
@@ -86,6 +89,7 @@ impl Caps {
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment).max(16),
             immediates: false,
             ptx: None,
+            tiles: Tiles::default(),
         }
     }
 

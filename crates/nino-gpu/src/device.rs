@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{Adapters, WANTED};
 use crate::pipeline::Pipelines;
+use crate::tuning::Choices;
 use crate::vulkan::Vulkan;
 use crate::{AdapterInfo, Arch, Caps, GpuError, Tier};
 
@@ -120,6 +121,8 @@ impl Gpu {
         let pipelines = Pipelines::new(&device, features, &raw_info, options.cache_dir.as_deref());
         let mut caps = Caps::new(&info, &limits, tier);
         caps.arch = options.arch.unwrap_or(caps.arch);
+        let folder = options.cache_dir.as_deref();
+        caps.tiles.choices = folder.and_then(|f| Choices::read(f, &info)).map(Arc::new);
         caps.immediates = pipelines.immediates;
         caps.subgroup_choice = vulkan.as_ref().is_some_and(|v| v.chooses_subgroups());
         tracing::debug!(adapter = %info.name, %tier, arch = ?caps.arch, "gpu opened");

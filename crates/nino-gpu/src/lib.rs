@@ -34,6 +34,8 @@ mod submit;
 mod testing;
 mod transfer;
 mod trial;
+mod tune;
+mod tuning;
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "windows")),
     path = "vulkan/absent.rs"
@@ -55,3 +57,5 @@ pub use shares::Shares;
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 pub use spirv::{PARAM_BYTES, Spirv, spirv_version};
 pub use trial::Trial;
+pub use tune::{Tuned, problems};
+pub use tuning::{Choices, Numbers, Problem, TiledKernel, Tiles};

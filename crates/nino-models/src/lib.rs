@@ -36,6 +36,7 @@ mod vae;
 pub mod wan;
 pub mod wan_transformer;
 mod weights;
+pub mod workload;
 pub mod z_image;
 
 pub use control::{ControlInputs, ControlNet, Controlled, HINT_SCALE, HintKind};

@@ -12,7 +12,7 @@ use crate::chip::Chip;
 use crate::isa::Code;
 use crate::predict::{Shot, Work};
 use crate::radv::{Radv, Stats};
-use crate::workload::Workload;
+use nino_models::workload::Workload;
 
 /// What was found for a family.
 #[derive(Debug, Serialize, Deserialize)]

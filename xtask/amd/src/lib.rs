@@ -11,4 +11,3 @@ pub mod radv;
 pub mod shares;
 pub mod table;
 pub mod tiles;
-pub mod workload;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
+use nino_models::workload::{WORKLOADS, Workload};
 use xtask_amd::chip::CHIPS;
 use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
@@ -15,7 +16,6 @@ use xtask_amd::radv::Unavailable;
 use xtask_amd::shares;
 use xtask_amd::table::Table;
 use xtask_amd::tiles::rank;
-use xtask_amd::workload::{WORKLOADS, Workload};
 
 const USAGE: &str = "\
 Usage: cargo xtask amd [options]
@@ -161,7 +161,8 @@ impl Options {
         if self.workloads.is_empty() {
             return Ok(WORKLOADS.to_vec());
         }
-        self.workloads.iter().map(|w| Workload::named(w)).collect()
+        let named = |w: &String| Workload::named(w).map_err(anyhow::Error::msg);
+        self.workloads.iter().map(named).collect()
     }
 
     fn whole(&self) -> bool {

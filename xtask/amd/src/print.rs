@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::chip::CARDS;
 use crate::family::{KernelReport, Report};
-use crate::workload::WORKLOADS;
+use nino_models::workload::WORKLOADS;
 
 /// A family's kernels, those that take most of the predicted time first.
 pub fn kernels(report: &Report) -> String {

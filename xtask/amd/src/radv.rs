@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use anyhow::{Context, Result, bail};
 use ash::vk;
-use nino_gpu::{AdapterKind, Arch, Caps, KernelKey, PARAM_BYTES, Tier, spirv_version};
+use nino_gpu::{AdapterKind, Arch, Caps, KernelKey, PARAM_BYTES, Tier, Tiles, spirv_version};
 use serde::{Deserialize, Serialize};
 
 /// What the compiler says of one kernel.
@@ -264,6 +264,7 @@ impl Facts {
                 offset_alignment: limits.min_storage_buffer_offset_alignment.max(16),
                 immediates: true,
                 ptx: None,
+                tiles: Tiles::default(),
             },
         })
     }

@@ -4,7 +4,7 @@
 //! Memory, bandwidth and arithmetic are the makers' data unless a source is named. Limits of
 //! bindings and buffers are what wgpu gives on Linux (Mesa's drivers and NVIDIA's) and on macOS.
 
-use nino_gpu::{AdapterKind, Arch, Caps, Tier};
+use nino_gpu::{AdapterKind, Arch, Caps, Tier, Tiles};
 
 /// A graphics card, or a processor's own graphics.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -427,6 +427,7 @@ impl Card {
             offset_alignment: 256,
             immediates: true,
             ptx: None,
+            tiles: Tiles::default(),
         }
     }
 }

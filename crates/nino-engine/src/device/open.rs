@@ -26,10 +26,10 @@ pub struct Opened {
     /// The memory that the machine has for plans, whatever the user allows; `None` when nothing is
     /// known.
     pub available: Option<Budget>,
-    executor: Executor,
+    pub(super) executor: Executor,
 }
 
-enum Executor {
+pub(super) enum Executor {
     Cpu(Arc<Cpu>),
     Gpu(GpuDevice),
     Card(Arc<Predicted>),
@@ -212,7 +212,7 @@ fn open_adapter(
     let options = OpenOptions {
         adapter: index.to_string(),
         tier,
-        cache_dir: choice.cache_dir.as_ref().map(|dir| dir.join("kernels")),
+        cache_dir: choice.kernels_dir(),
         ptx: !choice.no_ptx,
         ..OpenOptions::default()
     };

@@ -7,6 +7,7 @@ use nino_dtype::DType;
 
 use crate::kernel::{Launch, View, dtype_code};
 use crate::shader::KernelKey;
+use crate::tuning::{Problem, TiledKernel};
 use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of one batch element. Offsets of `q`, `out` and `mask` rows count from the batch element's
@@ -63,7 +64,15 @@ impl<'a> Attention<'a> {
             if let Some(launch) = self.ptx(caps) {
                 return Ok(launch);
             }
-            return self.coop(caps, self.coop_tile(caps));
+            let problem = Problem {
+                kernel: TiledKernel::Attention,
+                size: [
+                    self.rows.next_power_of_two(),
+                    self.m.next_power_of_two(),
+                    self.hd,
+                ],
+            };
+            return self.coop(caps, caps.tile(problem, self.coop_tile(caps)));
         }
         if self.wide_fits(caps) {
             return self.wide(caps);
@@ -82,7 +91,7 @@ impl<'a> Attention<'a> {
     /// Measured: 128 rows a workgroup are best for wide heads, where shared memory suffices. Narrow
     /// heads spend their time on scores; where keys are many, twice the rows a subgroup and half
     /// the keys a block keep more of them in registers.
-    fn coop_tile(&self, caps: &Caps) -> AttentionTile {
+    pub(crate) fn coop_tile(&self, caps: &Caps) -> AttentionTile {
         let tile = |bq, bkv, wq| AttentionTile {
             bq,
             bkv,

@@ -8,6 +8,7 @@ use nino_graph::{Conv, Graph};
 use super::hopper;
 use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
 use crate::kernel::{Launch, MOST_GROUPS, View};
+use crate::tuning::{Problem, TiledKernel};
 use crate::{Arch, Caps, GpuError, Tier};
 
 /// Rows of a launch, whatever its tile: what the most workgroups of the lowest one make.
@@ -61,9 +62,42 @@ impl<'a> Gemm<'a> {
             });
         }
         if self.coop_fits(caps) {
-            return self.coop(caps, self.coop_tile(caps));
+            let problem = self.problem(TiledKernel::Coop);
+            return self.coop(caps, caps.tile(problem, self.coop_tile(caps)));
         }
-        self.plain(caps, self.plain_tile(caps))
+        let problem = self.problem(TiledKernel::Plain);
+        self.plain(caps, caps.tile(problem, self.plain_tile(caps)))
+    }
+
+    /// What a product's tile is measured for.
+    fn problem(&self, kernel: TiledKernel) -> Problem {
+        let rows = self.m.saturating_mul(self.batch).next_power_of_two();
+        Problem {
+            kernel,
+            size: [rows, self.n, self.k],
+        }
+    }
+
+    /// The measured tile of a convolution of so many pixels, or the usual one: a narrow one has no
+    /// other, and weights stay packed as they are.
+    fn measured_conv3(
+        &self,
+        caps: &Caps,
+        conv: &ConvShape,
+        pixels: u32,
+        usual: Conv3Tile,
+    ) -> Conv3Tile {
+        if self.n < 16 {
+            return usual;
+        }
+        let problem = Problem {
+            kernel: TiledKernel::Conv3,
+            size: [pixels.next_power_of_two(), self.n, conv.c],
+        };
+        Conv3Tile {
+            packed: usual.packed,
+            ..caps.tile(problem, usual)
+        }
     }
 
     /// Rows that are fewer than any tile has: reading the weights is all that takes time. Less of K
@@ -80,7 +114,7 @@ impl<'a> Gemm<'a> {
     /// AMD's by the compiler's numbers (docs/amd-kernels.tsv): depths of 8 leave more of the time
     /// to multiply-adds. GCN has room for two workgroups of the large tile on a compute unit, so a
     /// few rounds of them leave many units idle at the end; of the middle one for five.
-    fn plain_tile(&self, caps: &Caps) -> PlainTile {
+    pub(crate) fn plain_tile(&self, caps: &Caps) -> PlainTile {
         let tile = |bm, bn, bk, um, un| PlainTile { bm, bn, bk, um, un };
         let tiles = |side: u32| self.m.div_ceil(side) * self.n.div_ceil(side) * self.batch;
         match caps.arch {
@@ -108,7 +142,8 @@ impl<'a> Gemm<'a> {
             return self.best_pieces(caps);
         };
         let height = conv.output[1];
-        let tile = self.conv3_tile(caps, conv, rows.end - rows.start);
+        let usual = self.conv3_tile(caps, conv, rows.end - rows.start);
+        let tile = self.measured_conv3(caps, conv, (rows.end - rows.start) * conv.output[2], usual);
         let most = tile.most_rows(conv.output[2]);
         let n_images = (rows.end - rows.start) / height;
         let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
@@ -128,7 +163,7 @@ impl<'a> Gemm<'a> {
     }
 
     /// Large patches measured best; few of them would leave most of the device idle.
-    fn conv3_tile(&self, caps: &Caps, conv: &ConvShape, rows: u32) -> Conv3Tile {
+    pub(crate) fn conv3_tile(&self, caps: &Caps, conv: &ConvShape, rows: u32) -> Conv3Tile {
         let (taps, packed) = (3, self.w_packed);
         let tile = |ty, tx, bn, bk, wm, wn| Conv3Tile {
             ty,
@@ -177,7 +212,7 @@ impl<'a> Gemm<'a> {
     /// Memory is read in whole lines of 64 values and each value as seldom as shared memory allows;
     /// smaller tiles where large ones would leave most of the device idle. (8-wide matrices are the
     /// software device's.)
-    fn coop_tile(&self, caps: &Caps) -> CoopTile {
+    pub(crate) fn coop_tile(&self, caps: &Caps) -> CoopTile {
         let tile = |bm, bn, bk, wm, wn| CoopTile {
             bm,
             bn,

@@ -1,9 +1,9 @@
-//! What is compiled: networks as they run for a picture, recorded without weights.
+//! Networks as they run for a picture, recorded without weights: what kernels are compiled for, and
+//! measured with, where there is no model's file.
 
-use anyhow::{Context, Result};
+use crate::{Chunk, Frames, Params, Storage, Vae, VaeError, kl, unet};
 use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node};
-use nino_models::{Chunk, Frames, Params, Storage, Vae, kl, unet};
 
 /// A network at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,16 +89,17 @@ pub const WORKLOADS: [Workload; 6] = [
 ];
 
 impl Workload {
-    pub fn named(name: &str) -> Result<Workload> {
+    /// The workload of this name; an error names those that there are.
+    pub fn named(name: &str) -> Result<Workload, String> {
         let found = WORKLOADS.into_iter().find(|w| w.name == name);
-        found.with_context(|| {
+        found.ok_or_else(|| {
             let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();
             format!("no workload {name:?}; there are {}", known.join(", "))
         })
     }
 
     /// The network's graph with activations of `dtype` and weights in f16.
-    pub fn record(&self, dtype: DType) -> Result<Graph> {
+    pub fn record(&self, dtype: DType) -> Result<Graph, VaeError> {
         match self.record {
             Record::Unet { xl, side } => record_unet(xl, side, dtype),
             Record::VaeDecode { side } => record_vae(side, dtype),
@@ -107,7 +108,7 @@ impl Workload {
     }
 }
 
-fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph> {
+fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph, VaeError> {
     let config = if xl {
         unet::Config::sdxl()
     } else {
@@ -131,8 +132,8 @@ fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph> {
     Ok(g.finish()?)
 }
 
-fn record_vae(side: usize, dtype: DType) -> Result<Graph> {
-    let vae = Vae::spec("sd-vae").context("there is no sd-vae")?;
+fn record_vae(side: usize, dtype: DType) -> Result<Graph, VaeError> {
+    let vae = Vae::spec("sd-vae").ok_or(VaeError::NoPart { part: "decoder" })?;
     let storage = Storage {
         activations: dtype,
         weights: &|_| DType::F16,
@@ -150,7 +151,7 @@ fn record_vae(side: usize, dtype: DType) -> Result<Graph> {
 }
 
 impl Transformer {
-    fn record(self, dtype: DType) -> Result<Graph> {
+    fn record(self, dtype: DType) -> Result<Graph, VaeError> {
         let Transformer {
             tokens: n,
             width: d,
