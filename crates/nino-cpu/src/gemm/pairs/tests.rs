@@ -4,7 +4,7 @@
 
 use half::bf16;
 
-use super::{copy, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows, supported};
+use super::{copy, exists, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows};
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::slot::Slot;
 use crate::simd::Level;
@@ -12,7 +12,7 @@ use crate::testing::Random;
 
 /// Says whether this CPU can run these tests.
 fn has_pairs() -> bool {
-    let has = supported(Level::best());
+    let has = exists(Level::best());
     if !has {
         println!("skipped: this CPU has no bf16 products");
     }
