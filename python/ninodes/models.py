@@ -239,11 +239,15 @@ class Conditioning:
         percent: tuple[float, float] = (0.0, 1.0),
         seen: tuple[Any, Any | None] | None = None,
         references: Sequence[Any] = (),
+        frames: tuple[Any, Any | None, int] | None = None,
+        image: Any | None = None,
     ) -> Conditioning:
         """A prompt that somebody else encoded: the context is ``[tokens, width]``, the pooled
         vector ``[width]``. Sizes are width and height, ``area`` is ``latent`` or ``share`` with x,
         y, width and height, ``percent`` the part of the sampling in which the prompt counts,
-        ``seen`` the latent of a picture, and its mask, that an inpaint or editing model sees."""
+        ``seen`` the latent of a picture, and its mask, that an inpaint or editing model sees.
+        ``frames`` are latent frames that a video model sees, their mask (1 where to make them) and
+        the channel it stands before, ``image`` CLIP's states of a picture, ``[tokens, width]``."""
         given = {
             "context": arrays.floats(context),
             "pooled": None if pooled is None else arrays.floats(pooled),
@@ -260,6 +264,8 @@ class Conditioning:
             "percent": percent,
             "seen": None if seen is None else tuple(_or_none(part) for part in seen),
             "references": [arrays.floats(reference) for reference in references],
+            "frames": None if frames is None else (*map(_or_none, frames[:2]), frames[2]),
+            "image": _or_none(image),
         }
         return cls(_native.Conditioning(given))
 

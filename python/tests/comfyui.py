@@ -1,6 +1,6 @@
 """Compares the nodes with ComfyUI's own, in a real ComfyUI on the CPU.
 
-    python python/tests/comfyui.py PATH/TO/ComfyUI [vae] [sampler] [graph] [time]
+    python python/tests/comfyui.py PATH/TO/ComfyUI [vae] [sd15] [sdxl] [graph] [time]
 
 Models have made-up weights of their real layout; the VAEs are of full size, the diffusion models
 narrow. Pictures have to agree to 50 dB in f32, latents to a normalized mean square error of 1e-5.
@@ -18,7 +18,7 @@ import tempfile
 import time
 
 COMFY = sys.argv.pop(1)
-PARTS = sys.argv[1:] or ["vae", "sampler", "graph"]
+PARTS = sys.argv[1:] or ["vae", "sd15", "sdxl", "graph"]
 sys.path.insert(0, COMFY)
 sys.argv = [sys.argv[0], "--cpu"]
 os.environ.setdefault("NINO_DEVICE", "cpu")
@@ -40,6 +40,7 @@ from ninodes import measure  # noqa: E402
 from ninodes.comfyui import NODE_CLASS_MAPPINGS, host  # noqa: E402
 
 failed = []
+MIB = 1 << 20
 
 
 def check(what, value, limit, *, at_least):
@@ -169,54 +170,72 @@ def both(node, stock, **inputs):
     return getattr(made, made.FUNCTION)(**inputs)[0], theirs
 
 
-def samplers():
-    for kind in ("sd15", "sdxl"):
-        model = tiny_unet(kind)
-        common = {"model": model, "steps": 4}
-        common |= {"positive": prompt(kind, 1), "negative": prompt(kind, 2)}
-        latent = {"samples": torch.zeros(2, 4, 8, 12)}
-        started = {"samples": torch.randn(1, 4, 8, 8) * 3}
-        mask = torch.zeros(1, 1, 64, 64)
-        mask[..., 32:] = 1
-        for sampler, scheduler, more in SAMPLERS:
-            inputs = {"seed": 7, "cfg": 7.0, "sampler_name": sampler, "scheduler": scheduler}
-            inputs |= common | {"latent_image": started if "denoise" in more else latent} | more
-            ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
-            error = nmse(ours["samples"], theirs["samples"])
-            check(f"{kind} {sampler} {scheduler} NMSE", error, 1e-5, at_least=False)
-        inputs = {"seed": 7, "cfg": 4.0, "sampler_name": "euler", "scheduler": "normal"}
-        inputs |= common | {"latent_image": started | {"noise_mask": mask}}
-        ours, theirs = both("ROCMOptimizedKSampler", nodes.KSampler(), **inputs)
-        error = nmse(ours["samples"], theirs["samples"])
-        check(f"{kind} with a mask NMSE", error, 1e-5, at_least=False)
-        for window, leftover in (((0, 3), "enable"), ((3, 10000), "disable")):
-            inputs = {"noise_seed": 9, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal"}
-            inputs |= {"add_noise": "enable" if window[0] == 0 else "disable"}
-            inputs |= {"start_at_step": window[0], "end_at_step": window[1]}
-            inputs |= common | {"return_with_leftover_noise": leftover, "latent_image": started}
-            stock = nodes.KSamplerAdvanced()
-            ours, theirs = both("ROCMOptimizedKSamplerAdvanced", stock, **inputs)
-            error = nmse(ours["samples"], theirs["samples"])
-            check(f"{kind} steps {window} NMSE", error, 1e-5, at_least=False)
-        lora(model, common | {"latent_image": latent})
-        custom(kind, model, common, latent)
+def samplers(kind):
+    """The sampling nodes with a narrow UNet of a kind."""
+    model = tiny_unet(kind)
+    common = {"model": model, "steps": 4}
+    common |= {"positive": prompt(kind, 1), "negative": prompt(kind, 2)}
+    latent = {"samples": torch.zeros(2, 4, 8, 12)}
+    started = {"samples": torch.randn(1, 4, 8, 8) * 3}
+    mask = torch.zeros(1, 1, 64, 64)
+    mask[..., 32:] = 1
+    for sampler, scheduler, more in SAMPLERS:
+        inputs = {"seed": 7, "cfg": 7.0, "sampler_name": sampler, "scheduler": scheduler}
+        inputs |= common | {"latent_image": started if "denoise" in more else latent} | more
+        same(f"{kind} {sampler} {scheduler}", "ROCMOptimizedKSampler", nodes.KSampler(), inputs)
+    inputs = {"seed": 7, "cfg": 4.0, "sampler_name": "euler", "scheduler": "normal"}
+    inputs |= common | {"latent_image": started | {"noise_mask": mask}}
+    same(f"{kind} with a mask", "ROCMOptimizedKSampler", nodes.KSampler(), inputs)
+    for window, leftover in (((0, 3), "enable"), ((0, 3), "disable"), ((3, 10000), "disable")):
+        inputs = {"noise_seed": 9, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal"}
+        inputs |= {"add_noise": "enable" if window[0] == 0 else "disable"}
+        inputs |= {"start_at_step": window[0], "end_at_step": window[1]}
+        inputs |= common | {"return_with_leftover_noise": leftover, "latent_image": started}
+        what = f"{kind} steps {window}, leftover noise {leftover}"
+        same(what, "ROCMOptimizedKSamplerAdvanced", nodes.KSamplerAdvanced(), inputs)
+    lora(model, common | {"latent_image": latent})
+    custom(kind, model, common, latent)
+
+
+def same(what, node, stock, inputs):
+    ours, theirs = both(node, stock, **inputs)
+    error = nmse(ours["samples"], theirs["samples"])
+    check(f"{what} NMSE", error, 1e-5, at_least=False)
 
 
 def custom(kind, model, common, latent):
-    """SamplerCustomAdvanced, and its benchmark."""
+    """Both LATENTs of SamplerCustomAdvanced, and its benchmark."""
     import comfy_extras.nodes_custom_sampler as stock
 
-    guider = comfy.samplers.CFGGuider(model)
-    guider.set_conds(common["positive"], common["negative"])
-    guider.set_cfg(5.0)
+    by_cfg = comfy.samplers.CFGGuider(model)
+    by_cfg.set_conds(common["positive"], common["negative"])
+    by_cfg.set_cfg(5.0)
+    basic = stock.Guider_Basic(model)
+    basic.set_conds(common["positive"])
     levels = comfy.samplers.calculate_sigmas(model.get_model_object("model_sampling"), "normal", 4)
-    inputs = {"noise": stock.Noise_RandomNoise(3), "guider": guider, "sigmas": levels}
-    inputs |= {"sampler": comfy.samplers.sampler_object("euler"), "latent_image": latent}
+    noise, none = stock.Noise_RandomNoise(3), stock.Noise_EmptyNoise()
+    started = {"samples": torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(1)) * 3}
+    node = NODE_CLASS_MAPPINGS["ROCMSamplerCustomAdvanced"]()
+    for what, given in {
+        "CFGGuider, euler": (noise, by_cfg, "euler", levels, latent),
+        "BasicGuider, dpmpp_2m": (noise, basic, "dpmpp_2m", levels, latent),
+        "the first steps": (noise, by_cfg, "euler", levels[:3], latent),
+        "the last steps, no noise": (none, by_cfg, "euler", levels[2:], started),
+    }.items():
+        drawn, guider, sampler, sigmas, start = given
+        given = (drawn, guider, comfy.samplers.sampler_object(sampler), sigmas, start)
+        theirs = stock.SamplerCustomAdvanced.execute(*given).result
+        ours = node.sample(*given)
+        for output, a, b in zip(("output", "denoised_output"), ours, theirs):
+            error = nmse(a["samples"], b["samples"])
+            check(f"{kind} custom, {what}: {output} NMSE", error, 1e-5, at_least=False)
+    inputs = {"noise": noise, "guider": by_cfg, "sigmas": levels, "latent_image": latent}
+    inputs |= {"sampler": comfy.samplers.sampler_object("euler")}
     node = NODE_CLASS_MAPPINGS["ROCMSamplerCustomAdvancedBenchmark"]()
     _, report = node.sample(**inputs)
     print(report)
     error = float(report.rsplit(" ", 1)[1])
-    check(f"{kind} SamplerCustomAdvanced NMSE", error, 1e-5, at_least=False)
+    check(f"{kind} SamplerCustomAdvanced's benchmark NMSE", error, 1e-5, at_least=False)
 
 
 def lora(model, common):
@@ -293,14 +312,48 @@ def monitors(vae, model):
     node = NODE_CLASS_MAPPINGS["ROCMFluxBenchmark"]()
     told = node.measure(model, vae, None, "64x64,128x64", 2, "1.0,4.0", True, True)["result"]
     print("\n".join(told))
-    # What others hold is given back first.
-    gc.collect()
-    before, usage = measure.resident_bytes(), host.engine().usage()
-    node = NODE_CLASS_MAPPINGS["ROCMMemoryOptimizer"]()
-    print("\n".join(node.optimize("balanced", False, False, 1)["result"]))
+    memory = subprocess.run(
+        [sys.executable, __file__, COMFY, "memory"], check=True, capture_output=True, text=True
+    )
+    for what, (told, found) in json.loads(memory.stdout.splitlines()[-1]).items():
+        apart(f"{what}, MiB", told, found)
+
+
+def memory():
+    """Prints what monitors tell of memory, and what the system sees of the process: for a decode,
+    the most it held beyond what it held before; for what the engine keeps, how much less it holds
+    once that is given back. In a process of its own, where nothing else comes and goes."""
+    vae = comfy.sd.VAE(sd=made_up(kl(4, True)), dtype=torch.float32)
+    latent = torch.randn(1, 4, 64, 64)
+    node = NODE_CLASS_MAPPINGS["ROCMVAEPerformanceMonitor"]()
+    lines = node.measure(vae, 512)["result"][1].splitlines()
+    both = {}
+    for name, mode in (("f32", "fp32"), ("f16", "fp16"), ("bf16", "bf16")):
+        told = next(line for line in lines if line.startswith(f"{name}:"))
+        host.engine().clear()
+        gc.collect()
+        before = counted_anew()
+        decode_with("ROCMOptimizedVAEDecode", vae, latent, precision_mode=mode)
+        most = float(told.split(" MiB")[0].rsplit(" ", 1)[1])
+        both[f"peak of a decode in {name}"] = (most, (peak_bytes() - before) / MIB)
+    usage, before = host.engine().usage(), measure.resident_bytes()
+    NODE_CLASS_MAPPINGS["ROCMMemoryOptimizer"]().optimize("balanced", False, False, 1)
     freed = before - measure.resident_bytes()
     held = usage["weight_bytes"] + usage["arena_bytes"]
-    apart("memory of the engine, MiB", held / (1 << 20), freed / (1 << 20))
+    both["what the engine keeps"] = (held / MIB, freed / MIB)
+    print(json.dumps(both))
+
+
+def counted_anew():
+    """Bytes of this process, whose peak counts from here on."""
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+    return measure.resident_bytes()
+
+
+def peak_bytes():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) << 10
 
 
 def wall(run):
@@ -325,18 +378,13 @@ def peak_of(kind):
     latent = torch.randn(1, 4, 64, 64)
     torch.nn.functional.conv2d(torch.zeros(1, 8, 16, 16), torch.zeros(8, 8, 3, 3))
     host.engine()
-    # Counts the peak anew.
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
-    before = measure.resident_bytes()
+    before = counted_anew()
     for _ in range(2):
         if kind == "stock":
             nodes.VAEDecode().decode(vae, {"samples": latent})
         else:
             decode_with("ROCMOptimizedVAEDecode", vae, latent)
-    with open("/proc/self/status", encoding="ascii") as file:
-        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    print(json.dumps((peak << 10) - before))
+    print(json.dumps(peak_bytes() - before))
 
 
 def times():
@@ -358,7 +406,7 @@ def times():
         for kind in peaks:
             command = [sys.executable, __file__, COMFY, f"peak-{kind}"]
             told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            peaks[kind].append(int(told.split()[-1]) / (1 << 20))
+            peaks[kind].append(int(told.split()[-1]) / MIB)
     print("| decode of 512², SD's VAE | s | MiB beyond the weights |")
     print("| --- | --- | --- |")
     for kind in taken:
@@ -375,12 +423,16 @@ if __name__ == "__main__":
     with torch.no_grad():
         if "vae" in PARTS:
             stock_must_not_run(vaes)
-        if "sampler" in PARTS:
-            stock_must_not_run(samplers)
+        for kind in ("sd15", "sdxl"):
+            if kind in PARTS:
+                stock_must_not_run(lambda: samplers(kind))
         if "graph" in PARTS:
             graphs()
         if "time" in PARTS:
             times()
+        if "memory" in PARTS:
+            memory()
+            sys.exit()
         for part in PARTS:
             if part.startswith("peak-"):
                 peak_of(part.removeprefix("peak-"))

@@ -119,11 +119,12 @@ pub(crate) enum Verb {
 }
 
 /// Settings for a kind of card; what flags, variables and the config file say wins over them.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct ProfileArgs {
     /// Settings for a kind of card: 4gb, 6gb, 8gb, 12gb, 16gb, rx580-4gb, rx580-8gb, gfx1151 or
-    /// safe
+    /// safe; a file of them that ends in .toml; or `measured`, what `nino optimize` found best for
+    /// this model on this device
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
 }
@@ -159,7 +160,12 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "TIER", value_parser = tiers())]
     pub(crate) gpu_tier: Option<Tier>,
     /// Most memory to use on the device, such as 3.5GiB or 800MiB
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        alias = "max-memory",
+        allow_hyphen_values = true
+    )]
     pub(crate) budget: Option<Bytes>,
     /// CPU threads to use [default: all cores]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]

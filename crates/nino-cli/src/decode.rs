@@ -35,7 +35,7 @@ use std::time::Instant;
 
 pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let choice = Choice::with_profile(&args.device, &args.profile, env)?;
     let vae = vae_of(Some(&args.vae.vae), None, env)?;
     let format = args.vae.latent_format.as_deref();
     let options = options(&args.how, format, &vae, &choice.settings)?;
@@ -84,7 +84,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
 
 pub(crate) fn encode(args: &EncodeArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let choice = Choice::with_profile(&args.device, &args.profile, env)?;
     let options = EncodeOptions {
         precision: precision_of(args.precision, &choice.settings)?,
         format: latent_format(args.vae.latent_format.as_deref())?,
@@ -211,7 +211,7 @@ pub(crate) fn plan(
     env: &Env,
     printer: Printer,
 ) -> Result<()> {
-    let site = Site::new(card, &args.device, args.profile, env)?;
+    let site = Site::new(card, &args.device, &args.profile, env)?;
     let vae = vae_of(args.vae.as_deref(), args.spec.as_deref(), env)?;
     let format = args.latent_format.as_deref();
     let options = options(&args.how, format, &vae, &site.choice.settings)?;

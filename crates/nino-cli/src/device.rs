@@ -23,16 +23,16 @@ pub(crate) struct Choice {
 
 impl Choice {
     pub(crate) fn new(args: &DeviceArgs, env: &Env) -> Result<Choice, Usage> {
-        Choice::with_profile(args, ProfileArgs { profile: None }, env)
+        Choice::with_profile(args, &ProfileArgs::default(), env)
     }
 
     /// `profile` is the command line's; without one, a variable or the config file may name it.
     pub(crate) fn with_profile(
         args: &DeviceArgs,
-        profile: ProfileArgs,
+        profile: &ProfileArgs,
         env: &Env,
     ) -> Result<Choice, Usage> {
-        let settings = env.settings.with_profile(profile.profile)?;
+        let settings = env.settings.with_profile(profile.profile.clone())?;
         let budget = settings.pick("budget", args.budget, str::parse)?;
         let threads = settings.pick("threads", args.threads, threads)?;
         let device = DeviceChoice {

@@ -38,14 +38,14 @@ struct Document<'a> {
 
 pub(crate) fn run(args: &DoctorArgs, env: &Env, printer: Printer) -> Result<()> {
     let mut problems: Vec<String> = env.config_problem.iter().cloned().collect();
-    let choice = match Choice::with_profile(&args.device, args.profile, env) {
+    let choice = match Choice::with_profile(&args.device, &args.profile, env) {
         Ok(choice) => choice,
         Err(Usage(problem)) => {
             // What variables and the config file say cannot be meant: flags alone have to do.
             problems.push(problem);
             Choice {
                 settings: env.settings.clone(),
-                ..Choice::with_profile(&args.device, args.profile, &Env::default())?
+                ..Choice::with_profile(&args.device, &args.profile, &Env::default())?
             }
         }
     };

@@ -28,6 +28,7 @@ use crate::decode::device_text;
 use crate::device::{self, Choice, Opened};
 use crate::env::Env;
 use crate::interrupt;
+use crate::measured;
 use crate::naming::Words;
 use crate::printer::{self, Printer};
 use anyhow::{Context, Result};
@@ -55,7 +56,13 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         Wanted::Flags { args, flags } => (args, flags),
     };
     let args = repeated.as_deref().unwrap_or(args);
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let mut choice = Choice::with_profile(&args.device, &args.profile, env)?;
+    let mut early = None;
+    if choice.settings.wants_measured() {
+        let opened = device::open(&choice)?;
+        choice = measured::adapted(choice, args, &opened, env)?;
+        early = Some(opened);
+    }
     let model = model::open(&args.model, &choice, env)?;
     let jobs = jobs::read(args, model, &choice, &flags, env)?;
     let (first, count) = (&jobs[0], args.count as usize);
@@ -66,7 +73,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let guard = jobs::guard(args, Some(&first.model), env);
     let outputs = Outputs::new(args, &choice.settings, jobs.len(), guard)?;
     outputs.check(printer.json)?;
-    let opened = device::open(&choice)?;
+    let opened = early.map_or_else(|| device::open(&choice), Ok)?;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     let ineffective = ineffective::notes(args, &first.model, screen.shows_previews());

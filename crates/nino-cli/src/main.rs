@@ -20,6 +20,7 @@ mod inspect;
 mod interrupt;
 mod list;
 mod log;
+mod measured;
 mod naming;
 mod optimize;
 mod overwrite;

@@ -54,7 +54,7 @@ impl Site {
     pub(crate) fn new(
         card: Option<&'static Card>,
         device: &DeviceArgs,
-        profile: ProfileArgs,
+        profile: &ProfileArgs,
         env: &Env,
     ) -> Result<Site, Usage> {
         let choice = match card {

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &ServeArgs, env: &Env, printer: Printer) -> Result<()> {
     let mut devices = Vec::new();
     let mut choice = None;
     for device in args.devices.each() {
-        let chosen = Choice::with_profile(&device, args.profile, env)?;
+        let chosen = Choice::with_profile(&device, &args.profile, env)?;
         devices.push(device::open(&chosen)?);
         choice = Some(chosen);
     }

@@ -101,15 +101,33 @@ impl Settings {
         let Some(profile) = self.pick("profile", flag, str::parse::<ProfileName>)? else {
             return Ok(all);
         };
-        all.profile = Some(profile);
-        for (key, value) in profile.settings() {
+        for (key, value) in profile.settings()? {
             let said = Said {
                 value,
                 by: format!("{key} of the profile {profile}"),
             };
             all.said.entry(key).or_insert(said);
         }
+        all.profile = Some(profile);
         Ok(all)
+    }
+
+    /// Whether what was measured on this machine is to be used.
+    pub(crate) fn wants_measured(&self) -> bool {
+        self.profile == Some(ProfileName::Measured)
+    }
+
+    /// Says something where nothing else does; whether that is so.
+    pub(crate) fn suggest(&mut self, key: &str, value: &str, by: &str) -> bool {
+        let Some((key, _)) = KEYS.iter().find(|(known, _)| *known == key) else {
+            return false;
+        };
+        let is_new = !self.said.contains_key(key);
+        self.said.entry(key).or_insert_with(|| Said {
+            value: value.to_owned(),
+            by: by.to_owned(),
+        });
+        is_new
     }
 
     /// The flag, or what is said elsewhere.
@@ -150,7 +168,7 @@ impl Settings {
 
     /// Said when more pictures at a time are asked for than the profile is meant for.
     pub(crate) fn batch_tip(&self, batch: usize) -> Option<String> {
-        let profile = self.profile?;
+        let profile = self.profile.as_ref()?;
         let most = profile.max_batch().filter(|&most| batch > most)?;
         Some(format!(
             "the profile {profile} is meant for --batch {most}; {batch} at a time may be slower than one after the other"

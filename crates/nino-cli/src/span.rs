@@ -1,6 +1,8 @@
 //! Spans of time as people say them.
 
+use crate::plural::count;
 use std::fmt;
+use std::time::Duration;
 
 /// Milliseconds, rounded to what an estimate is worth.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +30,31 @@ impl fmt::Display for Span {
     }
 }
 
+/// How long ago something was: `5 minutes ago`, `2 days ago`.
+pub(crate) fn ago(since: Duration) -> String {
+    let minutes = since.as_secs() as usize / 60;
+    let (n, unit) = match minutes {
+        0 => return "just now".to_owned(),
+        1..60 => (minutes, "minute"),
+        60..1440 => (minutes / 60, "hour"),
+        _ => (minutes / 1440, "day"),
+    };
+    format!("{} ago", count(n, unit))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Span;
+    use super::{Span, ago};
+    use std::time::Duration;
+
+    #[test]
+    fn times_ago_are_told_in_one_unit() {
+        let text = |seconds| ago(Duration::from_secs(seconds));
+        assert_eq!(text(59), "just now");
+        assert_eq!(text(60), "1 minute ago");
+        assert_eq!(text(7_300), "2 hours ago");
+        assert_eq!(text(3 * 86_400), "3 days ago");
+    }
 
     #[test]
     fn spans_read_as_people_say_them() {

@@ -29,7 +29,7 @@ const KEPT: [&str; 4] = ["nino", "prompt", "parameters", "workflow"];
 
 pub(crate) fn run(args: &UpscaleArgs, env: &Env, printer: Printer) -> Result<()> {
     let started = Instant::now();
-    let choice = Choice::with_profile(&args.how.device, args.how.profile, env)?;
+    let choice = Choice::with_profile(&args.how.device, &args.how.profile, env)?;
     let options = options(&args.how, &choice.settings)?;
     let limits = picture_limits(choice.device.budget);
     let model = model(&args.how, env)?;

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
         flags,
     } = from::wanted(args, &line)?;
     let args = repeated.as_deref().unwrap_or(args);
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let choice = Choice::with_profile(&args.device, &args.profile, env)?;
     if args.model.model.is_none() {
         return between::run(args, &choice, env, printer);
     }

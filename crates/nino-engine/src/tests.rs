@@ -1,6 +1,8 @@
 //! What the tests of several modules share: goldens, made-up checkpoints and distances.
 
+pub(crate) mod lists;
 pub(crate) mod made;
+pub(crate) mod stored;
 
 use crate::Latent;
 use nino_weights::TensorReader;

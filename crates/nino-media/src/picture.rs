@@ -1,5 +1,6 @@
 //! An RGB picture of 8 bits a channel.
 
+use crate::raw::luma;
 use crate::{Mask, pool};
 use image::{RgbImage, imageops};
 
@@ -41,6 +42,18 @@ impl Picture {
                 *byte = (v * 255.0).clamp(0.0, 255.0) as u8;
             }
         });
+    }
+
+    /// How white it is, as a mask of what is to be painted.
+    pub fn bright(&self) -> Mask {
+        let pixels = self.rgb.chunks_exact(3);
+        Mask {
+            width: self.width,
+            height: self.height,
+            values: pixels
+                .map(|p| f32::from(luma([p[0], p[1], p[2]])) / 255.0)
+                .collect(),
+        }
     }
 
     /// Cut in the middle to another aspect ratio and resized (Lanczos), as ComfyUI's ImageScale

@@ -168,7 +168,7 @@ fn narrow(values: &mut Vec<u8>) {
 }
 
 /// How bright a color is, by the weights of sRGB's primaries, as the `image` crate has it.
-fn luma(rgb: [u8; 3]) -> u8 {
+pub(crate) fn luma(rgb: [u8; 3]) -> u8 {
     const WEIGHTS: [f32; 3] = [0.212_639, 0.715_168_7, 0.072_192_32];
     let weighted = rgb.iter().zip(WEIGHTS);
     weighted

@@ -3,7 +3,7 @@
 use crate::array::{Array, Input};
 use crate::error::value;
 use crate::options::{latent, mask};
-use nino_engine::{Area, Conditioning, Region, Seen, SizeHint};
+use nino_engine::{Area, ClipHints, Conditioning, ImageStates, Region, Seen, SeenFrames, SizeHint};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -33,16 +33,51 @@ struct Args<'py> {
     /// The picture that an inpaint or editing model sees, and its mask.
     seen: Option<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)>,
     references: Vec<Bound<'py, PyAny>>,
+    /// Latent frames that a video model sees, their mask, and the channel that the mask is before.
+    frames: Option<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize)>,
+    /// Pictures as CLIP sees them: `[tokens, width]`.
+    image: Option<Bound<'py, PyAny>>,
+}
+
+impl Args<'_> {
+    fn clip(&self) -> PyResult<ClipHints> {
+        let frames = match &self.frames {
+            Some((frames, mask, mask_at)) => Some(Arc::new(SeenFrames {
+                latent: latent(frames)?,
+                mask: mask.as_ref().map(latent).transpose()?,
+                mask_at: *mask_at,
+            })),
+            None => None,
+        };
+        let image = match &self.image {
+            Some(image) => {
+                let (values, width) = tokens(image)?;
+                Some(Arc::new(ImageStates { values, width }))
+            }
+            None => None,
+        };
+        Ok(ClipHints {
+            image,
+            frames,
+            ..ClipHints::default()
+        })
+    }
+}
+
+/// The values of `[tokens, width]`, and the width.
+fn tokens(array: &Bound<'_, PyAny>) -> PyResult<(Vec<f32>, usize)> {
+    let input = Input::of(array)?;
+    let &[_, width] = &input.shape[..] else {
+        return Err(value("a context has the dimensions tokens and width"));
+    };
+    Ok((input.floats()?.to_vec(), width))
 }
 
 #[pymethods]
 impl PyConditioning {
     #[new]
     fn new(args: Args<'_>) -> PyResult<PyConditioning> {
-        let context = Input::of(&args.context)?;
-        let &[_, width] = &context.shape[..] else {
-            return Err(value("a context has the dimensions tokens and width"));
-        };
+        let (context, width) = tokens(&args.context)?;
         let pooled = match &args.pooled {
             Some(pooled) => Input::of(pooled)?.floats()?.to_vec(),
             None => Vec::new(),
@@ -56,7 +91,7 @@ impl PyConditioning {
         };
         let references = args.references.iter().map(|r| latent(r).map(Arc::new));
         Ok(PyConditioning(Conditioning {
-            context: context.floats()?.to_vec(),
+            context,
             width,
             pooled,
             size: SizeHint {
@@ -68,6 +103,7 @@ impl PyConditioning {
             guidance: args.guidance,
             seen,
             references: references.collect::<PyResult<_>>()?,
+            clip: args.clip()?,
             region: Region {
                 area: args.area.as_ref().map(area).transpose()?,
                 strength: args.strength,

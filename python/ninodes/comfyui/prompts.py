@@ -29,6 +29,8 @@ _KNOWN = {
     "end_percent",
     "concat_latent_image",
     "concat_mask",
+    "concat_mask_index",
+    "clip_vision_output",
     "reference_latents",
 }
 
@@ -61,6 +63,8 @@ def _prompt(context: Any, said: dict[str, Any]) -> ninodes.Conditioning:
         percent=(said.get("start_percent", 0.0), said.get("end_percent", 1.0)),
         seen=_seen(said),
         references=said.get("reference_latents") or (),
+        frames=_frames(said),
+        image=_image(said.get("clip_vision_output")),
     )
 
 
@@ -92,9 +96,24 @@ def mask_of(mask: Any) -> Any:
 
 def _seen(said: dict[str, Any]) -> tuple[Any, Any] | None:
     picture = said.get("concat_latent_image")
-    if picture is None:
+    if picture is None or picture.ndim == 5:
         return None
     if picture.ndim != 4 or picture.shape[0] != 1:
         raise Unknown("the model sees more than one picture")
     return picture, mask_of(said.get("concat_mask"))
+
+
+def _frames(said: dict[str, Any]) -> tuple[Any, Any, int] | None:
+    """The latent frames that a video model sees, ``[1, c, t, h, w]``, and their mask."""
+    frames, mask = said.get("concat_latent_image"), said.get("concat_mask")
+    if frames is None or frames.ndim != 5:
+        return None
+    if frames.shape[0] != 1 or (mask is not None and (mask.ndim != 5 or mask.shape[0] != 1)):
+        raise Unknown("the model sees more than one clip")
+    return frames, mask, said.get("concat_mask_index", 0)
+
+
+def _image(seen: Any) -> Any:
+    """CLIP's states of a CLIP_VISION_OUTPUT's pictures, one after the other."""
+    return None if seen is None else seen.penultimate_hidden_states.flatten(0, 1)
 

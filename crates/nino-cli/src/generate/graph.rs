@@ -42,7 +42,7 @@ pub(super) fn run(
     printer: Printer,
 ) -> Result<()> {
     let started = Instant::now();
-    let choice = Choice::with_profile(&args.device, args.profile, env)?;
+    let choice = Choice::with_profile(&args.device, &args.profile, env)?;
     fill_defaults(&mut graph);
     change::apply(&mut graph, given)?;
     if args.save_latent.is_some() {

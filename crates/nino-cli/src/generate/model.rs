@@ -27,12 +27,22 @@ pub(crate) fn file_of(kinds: &[ModelKind], name: &Path, env: &Env) -> Result<Pat
     Ok(env.library().resolve(kinds, name)?)
 }
 
+/// The name of the model: the flag's, or what is set elsewhere.
+fn name_of<'a>(args: &'a ModelArgs, choice: &'a Choice) -> &'a Path {
+    let set = choice.settings.text("model").unwrap_or(BUILTIN);
+    args.model.as_deref().unwrap_or(Path::new(set))
+}
+
+/// The file of the model.
+pub(crate) fn path_of(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<PathBuf> {
+    file_of(ModelKind::MODELS, name_of(args, choice), env)
+}
+
 pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Checkpoint> {
     let library = env.library();
     let find = |kind, name: &Path| library.resolve(&[kind], name);
-    let name = choice.settings.text("model").unwrap_or(BUILTIN);
-    let name = args.model.as_deref().unwrap_or(Path::new(name));
-    let path = file_of(ModelKind::MODELS, name, env)?;
+    let name = name_of(args, choice);
+    let path = path_of(args, choice, env)?;
     let PartFiles { clip, vae } = parts(args, name);
     let clip: Result<Vec<_>, _> = clip
         .iter()

@@ -5,15 +5,52 @@ use nino_engine::EngineError;
 
 /// A way that takes so much of the base's time, or less, is faster: the rest is noise.
 const FASTER: f64 = 0.97;
+/// So much of the base's memory, or less, is worth a little time.
+const SMALLER: f64 = 0.95;
+/// The most of the base's time that a smaller way may take, or of its memory that a faster one may.
+const MORE: f64 = 1.1;
 
-/// Whether a way is like enough, and takes less time or memory than the base.
+/// What a way takes of the base's time and memory.
+#[derive(Clone, Copy)]
+struct Shares {
+    time: f64,
+    memory: f64,
+}
+
+fn shares(base: &Tried, tried: &Tried) -> Shares {
+    let seconds = |tried: &Tried| tried.median().as_secs_f64().max(f64::MIN_POSITIVE);
+    Shares {
+        time: seconds(tried) / seconds(base),
+        memory: tried.peak_bytes as f64 / base.peak_bytes.max(1) as f64,
+    }
+}
+
+/// Whether a way is like enough and faster, or smaller, and not much worse in the other.
 pub(super) fn worth_it(base: &Tried, tried: &Tried, min_psnr: f64) -> bool {
-    let share = tried.median().as_secs_f64() / base.median().as_secs_f64().max(f64::MIN_POSITIVE);
-    tried.psnr >= min_psnr && (share <= FASTER || tried.peak_bytes < base.peak_bytes)
+    let Shares { time, memory } = shares(base, tried);
+    // Below every run of the base: a difference within its spread is none.
+    let faster = time <= FASTER && tried.median() < base.times[0] && memory <= MORE;
+    let smaller = memory <= SMALLER && time <= MORE;
+    tried.psnr >= min_psnr && (faster || smaller)
+}
+
+/// Why a way is kept, in a few words.
+pub(super) fn why(base: &Tried, tried: &Tried) -> String {
+    let Shares { time, memory } = shares(base, tried);
+    let like = if tried.psnr.is_finite() {
+        format!("{:.1} dB to the picture in f32", tried.psnr)
+    } else {
+        "the same picture as in f32".to_owned()
+    };
+    format!(
+        "{:.0} % of the time and {:.0} % of the memory of f32, {like}",
+        time * 100.0,
+        memory * 100.0
+    )
 }
 
 /// The fastest of each kind that was kept, together; what cost most likeness goes until the picture
-/// is like enough. `None` where nothing is left.
+/// is like enough. One way alone is not tried again. `None` where nothing is left.
 pub(super) fn combined(
     kept: Vec<Tried>,
     min_psnr: f64,
@@ -32,7 +69,7 @@ pub(super) fn combined(
         }
     }
     best.sort_by(|a, b| b.psnr.total_cmp(&a.psnr));
-    while !best.is_empty() {
+    while best.len() > 1 {
         let settings: Vec<Setting> = best.iter().filter_map(|t| t.setting.clone()).collect();
         let tried = run(&settings)?;
         if tried.psnr >= min_psnr {
@@ -40,7 +77,9 @@ pub(super) fn combined(
         }
         best.pop();
     }
-    Ok(None)
+    Ok(best
+        .pop()
+        .map(|tried| (tried.setting.clone().into_iter().collect(), tried)))
 }
 
 #[cfg(test)]
@@ -64,7 +103,9 @@ mod tests {
     fn a_way_must_be_like_enough_and_take_less() {
         let base = tried(100, 1000, f64::INFINITY);
         assert!(worth_it(&base, &tried(50, 1000, 41.0), 40.0));
-        assert!(worth_it(&base, &tried(120, 900, 41.0), 40.0));
+        assert!(worth_it(&base, &tried(105, 900, 41.0), 40.0));
+        assert!(!worth_it(&base, &tried(120, 900, 41.0), 40.0), "too slow");
+        assert!(!worth_it(&base, &tried(50, 1200, 41.0), 40.0), "too large");
         assert!(!worth_it(&base, &tried(50, 900, 39.0), 40.0));
         assert!(!worth_it(&base, &tried(99, 1000, 60.0), 40.0));
     }
@@ -76,6 +117,8 @@ mod tests {
             tried(60, 900, 55.0).of(Setting::Quantize(DType::Q8_0)),
             tried(70, 900, 60.0).of(Setting::Precision("fp16")),
         ];
+        let one = combined(kept[2..].to_vec(), 40.0, |_| panic!("it was tried"));
+        assert_eq!(one.unwrap().unwrap().1.psnr, 60.0);
         let mut asked = Vec::new();
         let best = combined(kept, 40.0, |settings| {
             asked.push(settings.to_vec());

@@ -2,27 +2,38 @@
 
 use nino_engine::{
     Checkpoint, Control, DType, Device, EngineError, Family, GenerateRequest, Picture, Precision,
-    Store, generate,
+    Store, Tile, Tiling, generate,
 };
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Tiles to try for pictures that are larger.
+const TILES: Tiling = Tiling {
+    size: 512,
+    overlap: 96,
+};
 
 /// An option and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Setting {
     Precision(&'static str),
     Quantize(DType),
+    Tiles(Tiling),
     Steps(usize),
 }
 
 impl Setting {
-    /// Every option to try on a model, one after the other.
-    pub(super) fn all(model: &Checkpoint, steps: usize) -> Vec<Setting> {
+    /// Every option to try for a picture, one after the other.
+    pub(super) fn all(model: &Checkpoint, request: &GenerateRequest) -> Vec<Setting> {
         let mut all = vec![Setting::Precision("fp16"), Setting::Precision("bf16")];
         // The built-in model is quantized already.
         if model.family() != Family::Emoji {
             all.extend([DType::Q8_0, DType::Q4_K].map(Setting::Quantize));
         }
+        if request.width.max(request.height) > TILES.size {
+            all.push(Setting::Tiles(TILES));
+        }
+        let steps = request.steps;
         let mut fewer = vec![(steps * 3 / 4).max(1), (steps / 2).max(1)];
         fewer.dedup();
         all.extend(fewer.into_iter().filter(|n| *n < steps).map(Setting::Steps));
@@ -33,16 +44,22 @@ impl Setting {
         match self {
             Setting::Precision(name) => format!("precision {name}"),
             Setting::Quantize(dtype) => format!("quantize {}", dtype.name().to_lowercase()),
+            Setting::Tiles(tiling) => format!("tiles of {}", tiling.size),
             Setting::Steps(n) => format!("steps {n}"),
         }
     }
 
-    /// The line of a config file that sets it.
-    pub(super) fn line(&self) -> String {
+    /// What it is in a config file: keys with their values.
+    pub(super) fn keys(&self) -> Vec<(&'static str, String)> {
         match self {
-            Setting::Precision(name) => format!("precision = \"{name}\""),
-            Setting::Quantize(dtype) => format!("quantize = \"{}\"", dtype.name().to_lowercase()),
-            Setting::Steps(n) => format!("steps = {n}"),
+            Setting::Precision(name) => vec![("precision", (*name).to_owned())],
+            Setting::Quantize(dtype) => vec![("quantize", dtype.name().to_lowercase())],
+            Setting::Tiles(tiling) => vec![
+                ("tile", "fast".to_owned()),
+                ("tile_size", tiling.size.to_string()),
+                ("overlap", tiling.overlap.to_string()),
+            ],
+            Setting::Steps(n) => vec![("steps", n.to_string())],
         }
     }
 
@@ -106,6 +123,7 @@ impl Bench<'_> {
                     request.decode.precision = precision;
                 }
                 Setting::Quantize(dtype) => model = model.quantized(*dtype),
+                Setting::Tiles(tiling) => request.decode.tile = Tile::Fast(*tiling),
                 Setting::Steps(n) => request.steps = *n,
             }
         }

@@ -31,7 +31,7 @@ pub(super) fn run(
     env: &Env,
     printer: Printer,
 ) -> Result<()> {
-    let site = Site::new(card, &args.device, args.profile, env)?;
+    let site = Site::new(card, &args.device, &args.profile, env)?;
     let vae = vae_of(args.vae.as_deref(), args.spec.as_deref(), env)?;
     let options = EncodeOptions {
         precision: precision_of(args.precision, &site.choice.settings)?,

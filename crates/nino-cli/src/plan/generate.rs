@@ -19,7 +19,7 @@ pub(super) fn run(
     printer: Printer,
 ) -> Result<()> {
     let generate = &args.generate;
-    let site = Site::new(card, &generate.device, generate.profile, env)?;
+    let site = Site::new(card, &generate.device, &generate.profile, env)?;
     let work = work(generate, args.spec.as_deref(), &site.choice, env)?;
     let opened = site.open()?;
     let (plan, about) = match work {

@@ -21,7 +21,7 @@ pub(super) fn run(
     env: &Env,
     printer: Printer,
 ) -> Result<()> {
-    let site = Site::new(card, &args.how.device, args.how.profile, env)?;
+    let site = Site::new(card, &args.how.device, &args.how.profile, env)?;
     let options = options(&args.how, &site.choice.settings)?;
     let model = model(&args.how, env)?;
     let (width, height) = size(args)?;

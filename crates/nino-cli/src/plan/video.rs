@@ -19,7 +19,7 @@ pub(super) fn run(
     printer: Printer,
 ) -> Result<()> {
     let video = &args.video;
-    let site = Site::new(card, &video.device, video.profile, env)?;
+    let site = Site::new(card, &video.device, &video.profile, env)?;
     let spec = args.spec.as_deref();
     let model = open_or_spec(spec, &video.model, &video.sampling, &site.choice, env)?;
     let mut wanted = wanted(video, &model, &site.choice, env)?;

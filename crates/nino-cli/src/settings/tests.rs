@@ -47,11 +47,12 @@ fn every_profile_says_what_its_settings_understand() {
         "16gb",
     ] {
         let profile: ProfileName = name.parse().unwrap();
-        let all = Settings::default().with_profile(Some(profile)).unwrap();
+        let all = Settings::default().with_profile(Some(profile.clone()));
+        let all = all.unwrap();
         all.pick("budget", None, str::parse::<Bytes>).unwrap();
         number(&all, "tile_size", None);
         number(&all, "overlap", None);
-        for (key, _) in profile.settings() {
+        for (key, _) in profile.settings().unwrap() {
             assert!(KEYS.iter().any(|(k, _)| *k == key), "{key}");
         }
     }

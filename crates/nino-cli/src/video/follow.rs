@@ -91,14 +91,5 @@ fn masks(path: &Path, n_frames: usize, reading: &ReadOptions) -> Result<Vec<Mask
     let Some(frames) = read(path, n_frames, reading)? else {
         return Ok(vec![load_mask(path, &reading.limits)?; n_frames]);
     };
-    let bright = |picture: &Picture| Mask {
-        width: picture.width,
-        height: picture.height,
-        values: picture
-            .rgb
-            .chunks_exact(3)
-            .map(|p| f32::from(p[0]) / 255.0)
-            .collect(),
-    };
-    Ok(frames.iter().map(bright).collect())
+    Ok(frames.iter().map(Picture::bright).collect())
 }

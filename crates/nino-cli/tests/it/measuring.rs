@@ -66,9 +66,22 @@ fn captured_stages_are_the_same_again_and_differ_where_changed() {
 }
 
 #[test]
-fn optimize_writes_a_report_and_settings() {
+fn optimize_writes_a_report_and_settings_that_are_used() {
     let dir = Folder::new();
-    let folder = dir.at("out");
+    let (folder, cache) = (dir.at("out"), dir.at("cache"));
+    let env = [("NINO_CACHE", cache.as_str())];
+    let picture = dir.at("sun.png");
+    let mut measured = vec!["generate"];
+    measured.extend(QUICK);
+    measured.extend(["-o", &picture, "--force", "--profile"]);
+    let with = |profile: &str, more: &[&str]| {
+        let args = [&measured[..], &[profile], more].concat();
+        nino_with(&args, &env)
+    };
+    // Nothing is known yet, which is said and no error.
+    let said = with("measured", &[]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("nothing was measured"), "{}", said.err);
     let args = [
         "optimize",
         "--device",
@@ -85,20 +98,36 @@ fn optimize_writes_a_report_and_settings() {
         &folder,
         "--json",
     ];
-    let said = nino(&args);
+    let said = nino_with(&args, &env);
     assert_eq!(said.code, 0, "{}", said.err);
-    let rows = said.json()["rows"].as_array().unwrap().clone();
+    let json = said.json();
+    let rows = json["rows"].as_array().unwrap();
     assert!(
         rows.iter().any(|row| row["option"] == "steps 1"),
         "{rows:?}"
     );
-    let page = std::fs::read_to_string(dir.at("out/report.md")).unwrap();
-    assert!(page.contains("| base |"), "{page}");
-    assert!(std::path::Path::new(&dir.at("out/base.png")).is_file());
-    // The settings are what a config file may have.
+    let page = std::fs::read_to_string(dir.at("out/report.html")).unwrap();
+    assert!(page.contains("<td>base<td>"), "{page}");
+    for file in ["out/base.png", "out/precision-bf16-difference.png"] {
+        assert!(std::path::Path::new(&dir.at(file)).is_file(), "{file}");
+    }
+    // The settings are what a config file and a profile may have.
     let settings = dir.at("out/settings.toml");
     let said = nino_with(&["config"], &[("NINO_CONFIG", &settings)]);
     assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(with(&settings, &[]).code, 0);
+    // Every setting that is used is told with its reason, unless a flag says another.
+    for best in json["settings"].as_array().unwrap() {
+        let (key, value) = (&best["key"], &best["value"]);
+        let note = format!("{} is {}", key.as_str().unwrap(), value.as_str().unwrap());
+        // Steps are a flag of this run.
+        let is_flag = key == "steps";
+        let said = with("measured", &[]);
+        assert_eq!(said.err.contains(&note), !is_flag, "{note}: {}", said.err);
+        let said = with("measured", &["--precision", "fp32"]);
+        assert!(!said.err.contains("precision is"), "{}", said.err);
+    }
+    assert_eq!(with("a.profile", &[]).code, 2);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Small Wan models against ComfyUI: conditioning, then whole paths, with what ComfyUI's nodes show
 //! them.
 
+mod files;
+
 use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan_video};
 use crate::generate::tests::comfy::{NEGATIVE, PROMPT, control, planes, store};
 use crate::tests::made;

@@ -81,3 +81,21 @@ fn a_feathered_border_is_soft_and_the_inside_stays() {
     assert!(row[0] == 0.0 && row[39] > 0.9999 && row[19] > 0.2 && row[20] < 0.8);
     assert!(hard.feathered(0).values[19] == 0.0);
 }
+
+/// A frame of a clip is as bright a mask as the same picture in a file.
+#[test]
+fn colors_of_a_frame_count_by_their_brightness() {
+    let frame = Picture {
+        width: 4,
+        height: 1,
+        rgb: vec![255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255],
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mask.png");
+    let image = image::RgbImage::from_raw(4, 1, frame.rgb.clone()).unwrap();
+    image.save(&path).unwrap();
+    let file = crate::load_mask(&path, &crate::Limits::default()).unwrap();
+    let found = frame.bright();
+    assert_eq!(found.values, file.values);
+    assert!(found.values[1] > found.values[0] && found.values[3] > 0.999);
+}
