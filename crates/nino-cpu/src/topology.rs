@@ -2,7 +2,8 @@
 //! some have several.
 //!
 //! Memory lies on the node of the thread that first writes to it, so a thread that stays on its
-//! node keeps its scratch and its share of the arena near. Where there is one node, nothing is done.
+//! node keeps its scratch and its share of the arena near. Where there is one node, nothing is
+//! done.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -370,10 +370,7 @@ fn sdxl_makes_what_comfyui_makes() {
 #[test]
 fn bf16_is_near_f32_after_twenty_steps() {
     let mut failures = Vec::new();
-    for (name, family) in [
-        ("tiny_sd1", Family::Sd1),
-        ("tiny_flux", Family::Flux),
-    ] {
+    for (name, family) in [("tiny_sd1", Family::Sd1), ("tiny_flux", Family::Flux)] {
         let case = Case::new(name, family);
         let request = |precision| GenerateRequest {
             precision,
