@@ -196,8 +196,8 @@ impl Params {
 }
 
 /// Reads and packs on as many threads as there are. The largest parameters come first, so that the
-/// memory a thread needs while packing is small by the time most parameters are loaded. On a machine
-/// of several nodes parameters come to lie on those that compute with them, by turns.
+/// memory a thread needs while packing is small by the time most parameters are loaded. On a
+/// machine of several nodes parameters come to lie on those that compute with them, by turns.
 fn read_all(
     level: Level,
     mut wanted: Vec<(&ParamSpec, Roles)>,

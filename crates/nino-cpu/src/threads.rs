@@ -51,8 +51,8 @@ unsafe impl Send for Shared {}
 type Job = &'static (dyn Fn(usize) + Sync);
 
 impl Threads {
-    /// Starts `n - 1` threads, or as many as the system allows; the caller is one more. On a machine
-    /// of several nodes they stay on theirs.
+    /// Starts `n - 1` threads, or as many as the system allows; the caller is one more. On a
+    /// machine of several nodes they stay on theirs.
     pub(crate) fn new(n: usize) -> Threads {
         Threads::placed(n, Topology::of_this_machine().places(n))
     }

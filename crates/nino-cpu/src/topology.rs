@@ -1,8 +1,9 @@
 //! The NUMA nodes of this machine and which of them each thread belongs to. Sockets are nodes, too;
 //! some have several.
 //!
-//! Memory lies on the node of the thread that first writes to it, so a thread that stays on its node
-//! keeps its scratch and its share of the arena near. Where there is one node, nothing is done.
+//! Memory lies on the node of the thread that first writes to it, so a thread that stays on its
+//! node keeps its scratch and its share of the arena near. Where there is one node, nothing is
+//! done.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The longest message that a client may send.
 const LONGEST: usize = 64 << 10;
-/// Bytes that each connection sets aside for reading, and gathers before it writes. Clients say next
-/// to nothing; the library's 128 KiB would be filled with zeros for every one of them.
+/// Bytes that each connection sets aside for reading, and gathers before it writes. Clients say
+/// next to nothing; the library's 128 KiB would be filled with zeros for every one of them.
 const BUFFER: usize = 4 << 10;
 /// Messages that a client may send in [`FLOOD_SPAN`].
 const FLOOD: usize = 200;

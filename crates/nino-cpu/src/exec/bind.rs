@@ -269,12 +269,12 @@ impl Binder<'_> {
             }
             Op::Linear(o) => {
                 let weights = self.weights(o.w)?;
-                linear::scratch_bytes(level, self.slot(o.x), &Factor::Weights(&*weights))
+                linear::scratch_bytes(level, self.slot(o.x), &Factor::Weights(&weights))
             }
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(self.session.level),
             Op::Conv(o) => {
                 let (geometry, weights) = (self.geometry(o)?, self.weights(o.w)?);
-                conv::scratch_bytes(level, self.slot(o.x), &geometry, &*weights)
+                conv::scratch_bytes(level, self.slot(o.x), &geometry, &weights)
             }
             Op::Stats(o) => {
                 let c = self.shape(o.x).last_dim();

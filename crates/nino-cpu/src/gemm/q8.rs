@@ -40,25 +40,26 @@ enum Kernel {
     Usdot,
 }
 
+#[cfg(target_arch = "x86_64")]
 fn kernel(level: Level) -> Option<Kernel> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let wide = is_x86_feature_detected!("avx512vnni");
-        return match level {
-            Level::Avx512 if wide => Some(Kernel::Avx512),
-            Level::Avx2 if is_x86_feature_detected!("avxvnni") => Some(Kernel::AvxVnni),
-            Level::Avx2 if wide && is_x86_feature_detected!("avx512vl") => Some(Kernel::Avx512Vl),
-            _ => None,
-        };
+    let wide = is_x86_feature_detected!("avx512vnni");
+    match level {
+        Level::Avx512 if wide => Some(Kernel::Avx512),
+        Level::Avx2 if is_x86_feature_detected!("avxvnni") => Some(Kernel::AvxVnni),
+        Level::Avx2 if wide && is_x86_feature_detected!("avx512vl") => Some(Kernel::Avx512Vl),
+        _ => None,
     }
-    #[cfg(target_arch = "aarch64")]
-    return (level == Level::Neon && std::arch::is_aarch64_feature_detected!("i8mm"))
-        .then_some(Kernel::Usdot);
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    {
-        let _ = level;
-        None
-    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn kernel(level: Level) -> Option<Kernel> {
+    let exists = level == Level::Neon && std::arch::is_aarch64_feature_detected!("i8mm");
+    exists.then_some(Kernel::Usdot)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn kernel(_: Level) -> Option<Kernel> {
+    None
 }
 
 /// Whether there are int8 dot products at a level.

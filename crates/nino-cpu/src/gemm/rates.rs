@@ -98,12 +98,12 @@ fn measure(level: Level) -> Rates {
 
 fn int8_rate(level: Level) -> f64 {
     const BLOCKS: usize = SEG / q8::BLOCK;
-    let a = vec![0u8; ROWS * SEG];
-    let a_scales = vec![0.0f32; ROWS * BLOCKS];
-    let b = vec![0u8; BLOCKS * q8::PANEL_BLOCK];
-    let b_scales = vec![0.0f32; BLOCKS * PANEL];
-    let b_start = vec![0i32; BLOCKS * PANEL];
-    let mut c = vec![0.0f32; ROWS * PANEL];
+    let a = [0u8; ROWS * SEG];
+    let a_scales = [0.0f32; ROWS * BLOCKS];
+    let b = [0u8; BLOCKS * q8::PANEL_BLOCK];
+    let b_scales = [0.0f32; BLOCKS * PANEL];
+    let b_start = [0i32; BLOCKS * PANEL];
+    let mut c = [0.0f32; ROWS * PANEL];
     let block = Int8Block {
         a: a.as_ptr(),
         a_scales: a_scales.as_ptr(),

@@ -4,7 +4,9 @@
 
 use half::bf16;
 
-use super::{copy, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows, supported};
+use super::{copy, exists, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows};
+#[cfg(target_arch = "x86_64")]
+use super::{pair_up, portable, unpair};
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::slot::Slot;
 use crate::simd::Level;
@@ -12,7 +14,7 @@ use crate::testing::Random;
 
 /// Says whether this CPU can run these tests.
 fn has_pairs() -> bool {
-    let has = supported(Level::best());
+    let has = exists(Level::best());
     if !has {
         println!("skipped: this CPU has no bf16 products");
     }
@@ -167,13 +169,14 @@ fn check(rows: usize, slots: usize, cols: usize, accumulate: bool) {
 }
 
 #[cfg(target_arch = "x86_64")]
+type Pack = unsafe fn(*const u16, usize, usize, *mut f32);
+
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn vectors_and_portable_code_make_the_same_pairs() {
     if !has_pairs() {
         return;
     }
-    use super::{pair_up, portable, unpair};
-    use nino_dtype::DType;
     let values = Random::new(9).values(7 * PANEL);
     let halves: Vec<u16> = values
         .iter()
@@ -181,7 +184,6 @@ fn vectors_and_portable_code_make_the_same_pairs() {
         .collect();
     let brains: Vec<u16> = values.iter().map(|&v| brain(v)).collect();
     let bits = |slots: &[f32]| slots.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
-    type Pack = unsafe fn(*const u16, usize, usize, *mut f32);
     let packs: [(Pack, Pack, &[u16]); 2] = [
         (interleave_f16, portable::interleave_f16, &halves),
         (interleave_bf16, portable::interleave_bf16, &brains),
@@ -210,7 +212,10 @@ fn vectors_and_portable_code_make_the_same_pairs() {
                 assert_eq!(bits(&found[0]), bits(&found[1]), "{n} pair rows");
             }
         }
-        for (dtype, from) in [(DType::F16, &halves), (DType::BF16, &brains)] {
+        for (dtype, from) in [
+            (nino_dtype::DType::F16, &halves),
+            (nino_dtype::DType::BF16, &brains),
+        ] {
             let mut found = [from[..6 * PANEL].to_vec(), from[..6 * PANEL].to_vec()];
             pair_up(dtype, found[0].as_mut_ptr(), 6);
             portable::pair_up(dtype, found[1].as_mut_ptr(), 6);

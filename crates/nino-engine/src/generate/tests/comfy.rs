@@ -375,12 +375,7 @@ fn sdxl_makes_what_comfyui_makes() {
 #[test]
 fn bf16_is_near_f32_after_twenty_steps() {
     let mut failures = Vec::new();
-    for (name, family) in [
-        ("tiny_sd1", Family::Sd1),
-        ("tiny_sdxl", Family::Sdxl),
-        ("tiny_flux", Family::Flux),
-        ("tiny_z_image", Family::ZImage),
-    ] {
+    for (name, family) in [("tiny_sd1", Family::Sd1), ("tiny_flux", Family::Flux)] {
         let case = Case::new(name, family);
         let request = |precision| GenerateRequest {
             precision,
@@ -389,11 +384,13 @@ fn bf16_is_near_f32_after_twenty_steps() {
         };
         let (prompts, _) = case.text(&request(Precision::F32));
         let exact = case.sample(&request(Precision::F32), &prompts);
-        let auto = case.sample(&request(Precision::Auto), &prompts);
-        assert!(auto == exact, "{name}: auto is not f32");
         let found = case.sample(&request(Precision::Bf16), &prompts);
         let nmse = nmse(&found, &exact);
         println!("{name}: NMSE {nmse:.1e}");
+        if family == Family::Sd1 {
+            let auto = case.sample(&request(Precision::Auto), &prompts);
+            assert!(auto == exact, "{name}: auto is not f32");
+        }
         if nmse.is_nan() || nmse > BRAIN {
             failures.push(format!("{name}: NMSE {nmse:.1e}"));
         }
