@@ -42,10 +42,25 @@ KIN = {
 }
 
 
+# Models with all blocks of the first, a tenth as wide, and the other parts of the second.
+NARROW = {"narrow_sd1": ("sd15", "tiny_sd1"), "narrow_sdxl": ("sdxl", "tiny_sdxl")}
+WIDTHS = {320: 32, 640: 64, 960: 96, 1280: 128, 1920: 192, 2560: 256, 5120: 512, 10240: 1024}
+
+
+def narrow(model):
+    whole, small = (tensors(m) for m in NARROW[model])
+    out = {n: [WIDTHS.get(d, d) for d in shape] for n, shape in whole.items() if n.startswith("model.")}
+    return out | {n: shape for n, shape in small.items() if not n.startswith("model.")}
+
+
 def tensors(model):
+    if model in NARROW:
+        return narrow(model)
     model, changed = KIN.get(model, (model, {}))
     out = {}
-    for line in (HERE / f"{model}.txt").read_text().splitlines():
+    # As many layers as the published one has.
+    model, deep = ("tiny_z_image", "layers.{0-29}.") if model == "tiny_z_deep" else (model, "layers.{0-1}.")
+    for line in (HERE / f"{model}.txt").read_text().replace("diffusion_model.layers.{0-1}.", f"diffusion_model.{deep}").splitlines():
         name, shape = line.rsplit(" ", 1)
         shape = [] if shape == "scalar" else [int(n) for n in shape.split("x")]
         out |= {n: shape for n in expand(name)}

@@ -93,7 +93,7 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
         }
         EngineError::NoUnet { .. } => {
             "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1, Chroma, \
-             Z-Image, Flux.2, Qwen-Image and Krea 2"
+             Z-Image, Flux.2, Qwen-Image, Krea 2 and Anima"
         }
         EngineError::NoPart { vae, .. } if is_builtin(vae) => {
             "the built-in model starts from latents, not from pictures: keep one with --save-latent \

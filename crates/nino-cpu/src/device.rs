@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nino_dtype::DType;
 use nino_graph::{
     Budget, Device, ExecError, Limits, ParamSource, Plan, Session, Weights, taking_turns,
 };
 
 use crate::exec;
+use crate::gemm::pairs;
 use crate::memory::{self, Buffer};
 use crate::params::Params;
 use crate::simd::Level;
@@ -121,8 +123,12 @@ impl Device for Cpu {
         }
     }
 
+    fn faster_dtype(&self) -> Option<DType> {
+        pairs::supported(self.level).then_some(DType::BF16)
+    }
+
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
-        let params = Params::load(self.level, plans, self.threads(), source)?;
+        let params = Params::load(self.level, plans, &self.threads, source)?;
         tracing::debug!(bytes = params.bytes(), "weights loaded");
         Ok(Arc::new(params))
     }

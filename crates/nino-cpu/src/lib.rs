@@ -48,6 +48,7 @@ mod team;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod topology;
 
 pub use device::{Cpu, CpuError, CpuOptions};
 pub use roofline::{bf16_products, features};

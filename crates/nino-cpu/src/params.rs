@@ -14,6 +14,7 @@ use nino_graph::{Epilogue, ExecError, Graph, Node, Op, ParamError, ParamSource, 
 use crate::gemm::weights::{Packed, WeightUse};
 use crate::memory::{Buffer, Trim};
 use crate::simd::Level;
+use crate::threads::Threads;
 
 /// How a graph uses a parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,7 +160,7 @@ impl Params {
     pub(crate) fn load(
         level: Level,
         plans: &[&Plan],
-        threads: usize,
+        threads: &Threads,
         source: Arc<dyn ParamSource>,
     ) -> Result<Params, ExecError> {
         let mut wanted: BTreeMap<&str, (&ParamSpec, Roles)> = BTreeMap::new();
@@ -194,12 +195,13 @@ impl Params {
     }
 }
 
-/// Reads and packs on all threads. The largest parameters come first, so that the memory a thread
-/// needs while packing is small by the time most parameters are loaded.
+/// Reads and packs on as many threads as there are. The largest parameters come first, so that the
+/// memory a thread needs while packing is small by the time most parameters are loaded. On a machine
+/// of several nodes parameters come to lie on those that compute with them, by turns.
 fn read_all(
     level: Level,
     mut wanted: Vec<(&ParamSpec, Roles)>,
-    threads: usize,
+    pool: &Threads,
     source: &dyn ParamSource,
 ) -> Result<BTreeMap<String, Param>, ExecError> {
     wanted.sort_by_key(|(spec, _)| Reverse(spec.bytes()));
@@ -214,15 +216,24 @@ fn read_all(
         }
         Ok(mine)
     };
-    let threads = threads.min(wanted.len()).max(1);
+    let threads = pool.count().min(wanted.len()).max(1);
+    // The caller stays where it is, so that its share would lie anywhere.
+    let first = usize::from(!pool.places().exist());
     let parts: Vec<Result<Vec<(String, Param)>, ExecError>> = thread::scope(|scope| {
         // A thread that cannot be started leaves its share to the others.
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
-        let spawned: Vec<_> = (1..threads).map_while(spawn).collect();
+        let spawn = |index: usize| {
+            let settled = move || {
+                pool.places().settle(index);
+                work()
+            };
+            thread::Builder::new().spawn_scoped(scope, settled).ok()
+        };
+        let spawned: Vec<_> = (first..threads).map_while(spawn).collect();
+        let mine = (first == 1 || spawned.is_empty()).then(work);
         let joined = spawned
             .into_iter()
             .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        std::iter::once(work()).chain(joined).collect()
+        mine.into_iter().chain(joined).collect()
     });
     let mut by_name = BTreeMap::new();
     for part in parts {

@@ -24,6 +24,7 @@ pub fn features() -> Vec<(&'static str, bool)> {
         ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
         ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
+        ("avxvnni", is_x86_feature_detected!("avxvnni")),
     ];
     #[cfg(target_arch = "aarch64")]
     return vec![
@@ -33,6 +34,8 @@ pub fn features() -> Vec<(&'static str, bool)> {
             std::arch::is_aarch64_feature_detected!("dotprod"),
         ),
         ("fp16", std::arch::is_aarch64_feature_detected!("fp16")),
+        ("bf16", std::arch::is_aarch64_feature_detected!("bf16")),
+        ("i8mm", std::arch::is_aarch64_feature_detected!("i8mm")),
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return Vec::new();
@@ -41,8 +44,12 @@ pub fn features() -> Vec<(&'static str, bool)> {
 /// Names the instructions that multiply activations stored in bf16 on this CPU; `None` where such
 /// products are computed in f32.
 pub fn bf16_products() -> Option<&'static str> {
-    let tiles = pairs::by_tiles();
-    pairs::supported(Level::best()).then_some(if tiles { "AMX" } else { "AVX512-BF16" })
+    let name = match Level::best() {
+        Level::Neon => "BF16",
+        _ if pairs::by_tiles() => "AMX",
+        _ => "AVX512-BF16",
+    };
+    pairs::supported(Level::best()).then_some(name)
 }
 
 impl Cpu {

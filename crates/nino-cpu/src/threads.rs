@@ -1,6 +1,7 @@
 //! The threads of a CPU, which wait until an op has work for all of them. The calling thread is one
 //! of them. Handing out work allocates nothing.
 
+use crate::topology::{Places, Topology};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,6 +18,7 @@ pub(crate) struct Threads {
     workers: Vec<JoinHandle<()>>,
     /// Held while an op runs, so that sessions beside each other take turns.
     turn: Mutex<()>,
+    places: Places,
 }
 
 /// What the threads see of each other. A round begins when `round` grows and ends when `left` is
@@ -49,8 +51,14 @@ unsafe impl Send for Shared {}
 type Job = &'static (dyn Fn(usize) + Sync);
 
 impl Threads {
-    /// Starts `n - 1` threads, or as many as the system allows; the caller is one more.
+    /// Starts `n - 1` threads, or as many as the system allows; the caller is one more. On a machine
+    /// of several nodes they stay on theirs.
     pub(crate) fn new(n: usize) -> Threads {
+        Threads::placed(n, Topology::of_this_machine().places(n))
+    }
+
+    /// The same with these places. The caller's thread is not moved: it is the program's.
+    pub(crate) fn placed(n: usize, places: Places) -> Threads {
         let shared = Arc::new(Shared {
             round: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
@@ -66,11 +74,17 @@ impl Threads {
             shared,
             workers: Vec::new(),
             turn: Mutex::new(()),
+            places,
         };
         for index in 1..n {
             let shared = threads.shared.clone();
             let builder = std::thread::Builder::new().name(format!("nino-cpu-{index}"));
-            match builder.spawn(move || shared.work(index)) {
+            let places = threads.places.clone();
+            let work = move || {
+                places.settle(index);
+                shared.work(index);
+            };
+            match builder.spawn(work) {
                 Ok(worker) => threads.workers.push(worker),
                 Err(e) => {
                     tracing::warn!("{index} of {n} threads could be started: {e}");
@@ -83,6 +97,11 @@ impl Threads {
 
     pub(crate) fn count(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    /// Where its threads are.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     /// Calls `f` with 0..count, each on a thread of its own, and waits for all of them.

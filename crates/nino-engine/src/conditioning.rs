@@ -21,6 +21,9 @@ pub struct Conditioning {
     pub context: Vec<f32>,
     /// Values of one token.
     pub width: usize,
+    /// The same words in T5's vocabulary with their weights, by which Anima asks for the context;
+    /// empty for other families.
+    pub queries: Vec<(u32, f32)>,
     /// The prompt as one vector; empty for families that have none.
     pub pooled: Vec<f32>,
     /// What SDXL is told of the picture's size.
@@ -207,7 +210,8 @@ impl Conditioning {
                 let last = self.references.len().saturating_sub(1);
                 &self.references[last..]
             }
-            Denoiser::Unet(_)
+            Denoiser::Anima(_)
+            | Denoiser::Unet(_)
             | Denoiser::Flux(_)
             | Denoiser::Flux2(_)
             | Denoiser::Krea2(_)
@@ -269,6 +273,15 @@ impl Conditioning {
         match model.net() {
             Denoiser::Flux2(_) => self.tokens().max(FLUX2_TOKENS),
             _ => self.tokens(),
+        }
+    }
+
+    /// How many words a model is given to ask with.
+    pub(crate) fn queries_for(&self, model: &DiffusionModel) -> usize {
+        if model.net().takes_queries() {
+            self.queries.len()
+        } else {
+            0
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod control_net;
+mod defaults;
 mod diffusion;
 mod few_steps;
 pub(crate) mod identity;
@@ -18,9 +19,10 @@ mod text_encoders;
 mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
-pub(crate) use control_net::Steering;
 pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
-pub use diffusion::{Defaults, DiffusionModel, Follows};
+pub(crate) use control_net::{Steering, painted};
+pub use defaults::Defaults;
+pub use diffusion::{DiffusionModel, Follows};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use spec::MODEL_SPECS;
 pub use text_encoders::TextEncoders;

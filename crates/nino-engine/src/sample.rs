@@ -192,6 +192,7 @@ fn plan(
     let spec = PlanSpec {
         shape: LatentShape::of(request.latent),
         tokens: request.tokens(model),
+        queries: request.positive.first().map_or(0, |p| p.queries_for(model)),
         guided: request.is_guided(model),
         turns: false,
         dtype: model.dtype(request.precision, store.device()),

@@ -1,5 +1,6 @@
 //! What the tests of several modules share: goldens, made-up checkpoints and distances.
 
+pub(crate) mod lists;
 pub(crate) mod made;
 
 use crate::Latent;

@@ -5,7 +5,7 @@ mod inversion;
 mod seen;
 
 use crate::store::TextKey;
-use crate::{Conditioning, Control, Encoder, EngineError, Stage, Store, TextEncoders};
+use crate::{Conditioning, Control, Encoder, EngineError, Family, Stage, Store, TextEncoders};
 use inversion::Inversions;
 pub use inversion::embedding_size;
 use nino_models::llm;
@@ -99,7 +99,9 @@ pub(crate) fn encode_beside(
 /// What an encoded prompt is remembered by.
 fn key(text: &TextEncoders, prompt: &str) -> TextKey {
     let ids = (0..text.encoders().len()).map(|i| text.id(i)).collect();
-    (ids, format!("{:?} {prompt}", text.clip_skip))
+    // Families prompt one encoder differently.
+    let (family, skip) = (text.family, text.clip_skip);
+    (ids, format!("{family:?} {skip:?} {prompt}"))
 }
 
 fn encode(
@@ -113,7 +115,10 @@ fn encode(
     let mut contexts: Vec<Vec<(usize, Vec<f32>)>> = vec![Vec::new(); prompts.len()];
     let mut pooled: Vec<Vec<f32>> = vec![Vec::new(); prompts.len()];
     for (i, encoder) in text.encoders().iter().enumerate() {
-        let inversions = Inversions::new(embeddings, inversion_key(encoder.config.kind()));
+        let inversions = Inversions::new(
+            embeddings,
+            inversion_key(text.family, encoder.config.kind()),
+        );
         let tokenizer = text.tokenizer(i)?;
         let read = |prompt: &&str| {
             tokenize(tokenizer, &text.layout(i), prompt, &|name| {
@@ -122,6 +127,13 @@ fn encode(
         };
         let mut tokens = prompts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         check_length(&tokens)?;
+        if text.family == Family::Anima {
+            // The weights of its words count where they ask for these.
+            let chunks = tokens.iter_mut().flat_map(|t| &mut t.chunks);
+            chunks
+                .flat_map(|c| &mut c.tokens)
+                .for_each(|t| t.weight = 1.0);
+        }
         if i == 0 {
             tell_missing(&tokens, &inversions, control);
         }
@@ -140,16 +152,17 @@ fn encode(
             }
         }
     }
-    let joined = contexts
-        .iter()
-        .zip(pooled)
-        .map(|(parts, pooled)| Conditioning {
+    let mut joined = Vec::new();
+    for ((parts, pooled), prompt) in contexts.iter().zip(pooled).zip(prompts) {
+        joined.push(Conditioning {
             context: side_by_side(parts),
             width: parts.iter().map(|(width, _)| width).sum(),
+            queries: text.queries(prompt)?,
             pooled,
             ..Conditioning::default()
         });
-    Ok(joined.collect())
+    }
+    Ok(joined)
 }
 
 fn check_length(prompts: &[Tokens]) -> Result<(), EngineError> {
@@ -182,8 +195,9 @@ fn tell_missing(prompts: &[Tokens], inversions: &Inversions<'_>, control: &mut C
 }
 
 /// What files with vectors for several encoders call those of this one.
-fn inversion_key(encoder: Encoder) -> &'static str {
+fn inversion_key(family: Family, encoder: Encoder) -> &'static str {
     match encoder {
+        Encoder::Llm(_) if family == Family::Anima => "qwen3_06b",
         Encoder::Clip(..=768) => "clip_l",
         Encoder::Clip(1024) => "clip_h",
         Encoder::Clip(_) => "clip_g",

@@ -70,6 +70,10 @@ impl<T: Around> Device for T {
         self.inner().activation_dtype()
     }
 
+    fn faster_dtype(&self) -> Option<DType> {
+        self.inner().faster_dtype()
+    }
+
     fn favors_large_ops(&self) -> bool {
         Around::favors_large_ops(self)
     }

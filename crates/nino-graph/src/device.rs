@@ -84,6 +84,12 @@ pub trait Device: Send + Sync {
         DType::F32
     }
 
+    /// A storage type of activations whose products are faster here than those of
+    /// [`Device::activation_dtype`], at a loss: who knows the network says whether it is small.
+    fn faster_dtype(&self) -> Option<DType> {
+        None
+    }
+
     /// Whether small ops leave most of the device idle: frames of a clip are then better computed
     /// together than one by one, where memory allows.
     fn favors_large_ops(&self) -> bool {

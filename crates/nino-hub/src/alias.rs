@@ -188,6 +188,32 @@ const TABLE: &[Alias] = &[
         runs: true,
     },
     Alias {
+        name: "krea2-turbo",
+        repo: "Comfy-Org/Krea-2",
+        files: &[
+            "diffusion_models/krea2_turbo_int8_convrot.safetensors",
+            "text_encoders/qwen3vl_4b_fp8_scaled.safetensors",
+            "vae/qwen_image_vae.safetensors",
+        ],
+        about: "Krea 2 Turbo in int8, all parts, in 8 steps",
+        use_as: UseAs::Model,
+        size: 18_990_000_000,
+        runs: true,
+    },
+    Alias {
+        name: "anima",
+        repo: "circlestone-labs/Anima",
+        files: &[
+            "split_files/diffusion_models/anima-base-v1.0.safetensors",
+            "split_files/text_encoders/qwen_3_06b_base.safetensors",
+            "split_files/vae/qwen_image_vae.safetensors",
+        ],
+        about: "Anima, all parts: drawings, for small cards",
+        use_as: UseAs::Model,
+        size: 5_800_000_000,
+        runs: true,
+    },
+    Alias {
         name: "wan2.2-5b",
         repo: "Comfy-Org/Wan_2.2_ComfyUI_Repackaged",
         files: &[

@@ -3,7 +3,7 @@
 //! begin with `control.` and their number.
 
 use crate::denoiser::Denoiser;
-use crate::{ConvShape, Find, Params, flux, unet};
+use crate::{ConvShape, Find, Params, flux, t2i_adapter, unet, z_image};
 use nino_graph::{Graph, Node};
 
 /// A `ControlNet` with the sizes its tensors tell.
@@ -11,6 +11,8 @@ use nino_graph::{Graph, Node};
 pub enum ControlNet {
     Unet(unet::ControlConfig),
     Flux(flux::ControlConfig),
+    ZImage(z_image::ControlConfig),
+    Adapter(t2i_adapter::Config),
 }
 
 /// A `ControlNet` of a graph, and the kind of picture that a union model is told.
@@ -27,6 +29,30 @@ pub enum HintKind {
     Pixels { channels: usize, signed: bool },
     /// The encoded picture in the model's units, of so many channels.
     Latent { channels: usize },
+    /// The same in squares of four, so that its sides are even. Where it is `painted`, a mask of
+    /// what is to be painted and the encoded picture of what stays follow.
+    Squares { channels: usize, painted: bool },
+    /// The picture from 0 to 1 in squares of so many pixels, so that its sides are multiples; one
+    /// channel is the mean of three.
+    Blocks { channels: usize, side: usize },
+}
+
+impl HintKind {
+    /// Rows, columns and channels beside a latent of `[h, w]`.
+    pub fn size(self, [h, w]: [usize; 2]) -> [usize; 3] {
+        match self {
+            HintKind::Pixels { channels, .. } => [h * HINT_SCALE, w * HINT_SCALE, channels],
+            HintKind::Latent { channels } => [h, w, channels],
+            HintKind::Blocks { channels, side } => {
+                let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
+                [h, w, channels]
+            }
+            HintKind::Squares { channels, painted } => {
+                let channels = if painted { 2 * channels + 1 } else { channels };
+                [h.next_multiple_of(2), w.next_multiple_of(2), channels]
+            }
+        }
+    }
 }
 
 /// The inputs of a `ControlNet` in a graph.
@@ -46,6 +72,8 @@ impl ControlNet {
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
         unet.or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
+            .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
+            .or_else(|| t2i_adapter::Config::detect(find).map(ControlNet::Adapter))
     }
 
     pub fn hint(&self) -> HintKind {
@@ -61,6 +89,14 @@ impl ControlNet {
                 },
                 flux::Hint::Latent(channels) => HintKind::Latent { channels },
             },
+            ControlNet::ZImage(c) => HintKind::Squares {
+                channels: c.blocks.channels,
+                painted: c.painted,
+            },
+            ControlNet::Adapter(c) => HintKind::Blocks {
+                channels: c.channels,
+                side: c.square(),
+            },
         }
     }
 
@@ -69,6 +105,8 @@ impl ControlNet {
         match self {
             ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
+            // It tells kinds of pictures apart by itself.
+            ControlNet::ZImage(_) | ControlNet::Adapter(_) => 0,
         }
     }
 
@@ -93,6 +131,22 @@ impl ControlNet {
                     && c.vec_in() == f.vec_in()
                     && c.in_channels == f.out_channels
                     && told
+            }
+            (ControlNet::ZImage(c), Denoiser::ZImage(z)) => {
+                let c = &c.blocks;
+                c.dim == z.dim
+                    && c.head == z.head
+                    && c.channels == z.channels
+                    && c.time[1] == z.time[1]
+                    && c.n_refiners == z.n_refiners
+            }
+            (ControlNet::Adapter(c), Denoiser::Unet(u)) => {
+                let [first, _, third, last] = c.widths;
+                let blocks = if c.is_xl() { 8 } else { 11 };
+                first == u.model_channels
+                    && u.input_blocks.len() == blocks
+                    && c.is_xl() == u.adm_in.is_some()
+                    && third == last
             }
             _ => false,
         }

@@ -3,9 +3,9 @@
 //! lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, HINT_SCALE, HintKind, Params,
-    Storage, Upscaler, Vae, VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t5,
-    unet, upscaler,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Upscaler, Vae,
+    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t2i_adapter, t5, unet,
+    upscaler, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -62,10 +62,11 @@ impl Network {
     pub fn is_written(net: Net) -> bool {
         match net {
             Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => true,
+            Net::Anima => true,
             Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
             Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
-            Net::ControlNet => true,
+            Net::ControlNet | Net::T2iAdapter => true,
             Net::Rrdb | Net::Srvgg => true,
         }
     }
@@ -74,9 +75,13 @@ impl Network {
     /// that say the sizes are not there, and for networks this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
-                Denoiser::detect(find).map(Network::Denoiser)
-            }
+            Net::Unet
+            | Net::Flux
+            | Net::Wan
+            | Net::ZImage
+            | Net::QwenImage
+            | Net::Krea2
+            | Net::Anima => Denoiser::detect(find).map(Network::Denoiser),
             Net::ClipText => clip::Config::detect(find).map(Network::ClipText),
             Net::T5 => t5::Config::detect(find).map(Network::T5),
             Net::Llm => llm::Config::detect(find).map(Network::Llm),
@@ -86,7 +91,7 @@ impl Network {
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
             Net::QwenVision => qwen_vision::Config::detect(find).map(Network::QwenVision),
             Net::Redux => redux::Config::detect(find).map(Network::Redux),
-            Net::ControlNet => ControlNet::detect(find).map(Network::ControlNet),
+            Net::ControlNet | Net::T2iAdapter => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
     }
@@ -163,7 +168,8 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
             groups: 1,
             ..c.clone()
         }),
-        other @ (Denoiser::Flux(_)
+        other @ (Denoiser::Anima(_)
+        | Denoiser::Flux(_)
         | Denoiser::Flux2(_)
         | Denoiser::Krea2(_)
         | Denoiser::QwenImage(_)
@@ -178,6 +184,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         height: SIDE,
         width: SIDE,
         tokens: 1,
+        queries: 1,
         references: looks_at.then_some([SIDE, SIDE]).into_iter().collect(),
         image_tokens: 1,
         controls: 1,
@@ -194,15 +201,9 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
 fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = &Params::uniform(DType::F16);
-    let hint = |g: &mut Graph| match net.hint() {
-        HintKind::Pixels { channels, .. } => {
-            let side = SIDE * HINT_SCALE;
-            g.input("hint", [1, side, side, channels], DType::F32)
-        }
-        HintKind::Latent { channels } => g.input("hint", [1, SIDE, SIDE, channels], DType::F32),
-    };
     let t = g.input("t", [1], DType::F32);
-    let hint = hint(&mut g);
+    let [h, w, c] = net.hint().size([SIDE; 2]);
+    let hint = g.input("hint", [1, h, w, c], DType::F32);
     match net {
         ControlNet::Unet(c) => {
             // Neither heads nor groups are the size of any tensor.
@@ -238,6 +239,22 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
             };
             let mode = (c.modes > 0).then_some(0);
             flux::control(&mut g, p, c, inputs, hint, mode);
+        }
+        ControlNet::Adapter(c) => {
+            t2i_adapter::adapter(&mut g, p, c, hint);
+        }
+        ControlNet::ZImage(c) => {
+            let (n, b) = (SIDE * SIDE / 4, &c.blocks);
+            let seen = g.input("x", [1, n, b.dim], DType::F32);
+            let table = g.input("places", [n, b.head / 2, 2], DType::F32);
+            let level = g.input("level", [1, b.time[1]], DType::F32);
+            let control = z_image::Control {
+                p: p.at(""),
+                config: c,
+                hint,
+                strength: t,
+            };
+            control.alone(&mut g, seen, [table, level]);
         }
     }
     g.finish()

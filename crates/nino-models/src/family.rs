@@ -25,6 +25,7 @@ pub enum Family {
     QwenImage,
     /// Krea 2, Turbo and base.
     Krea2,
+    Anima,
     /// Wan 2.1, and the two experts of 2.2.
     Wan,
     /// Wan 2.2 5B, which has a latent space of its own.
@@ -167,6 +168,11 @@ const KREA2: Facts = Facts {
     norm: false,
     ..QWEN_IMAGE
 };
+const ANIMA: Facts = Facts {
+    name: "Anima",
+    encoders: &[Encoder::Llm(llm::Kind::Qwen3)],
+    ..QWEN_IMAGE
+};
 const EMOJI: Facts = Facts {
     name: "nino-emoji",
     latent: "nino",
@@ -183,7 +189,7 @@ const FLUX2_TAPS: [usize; 3] = [10, 20, 30];
 const KREA2_TAPS: [usize; 12] = [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35];
 
 impl Family {
-    pub const ALL: [Family; 14] = [
+    pub const ALL: [Family; 15] = [
         Family::Sd1,
         Family::Sd2,
         Family::Sdxl,
@@ -197,6 +203,7 @@ impl Family {
         Family::Flux2,
         Family::QwenImage,
         Family::Krea2,
+        Family::Anima,
         Family::Emoji,
     ];
 
@@ -228,6 +235,7 @@ impl Family {
             }),
             (Denoiser::QwenImage(_), ..) => Some(Family::QwenImage),
             (Denoiser::Krea2(_), ..) => Some(Family::Krea2),
+            (Denoiser::Anima(_), ..) => Some(Family::Anima),
         }
     }
 
@@ -252,6 +260,7 @@ impl Family {
             Family::Flux2 => &FLUX2,
             Family::QwenImage => &QWEN_IMAGE,
             Family::Krea2 => &KREA2,
+            Family::Anima => &ANIMA,
             Family::Emoji => &EMOJI,
         }
     }

@@ -135,7 +135,7 @@ pub fn flux(
 }
 
 /// Adds `more` to the tokens from `start` on; others stay as they are.
-fn add_at(g: &mut Graph, x: Node, start: usize, more: Node) -> Node {
+pub(crate) fn add_at(g: &mut Graph, x: Node, start: usize, more: Node) -> Node {
     let (n, end) = (g.shape(x)[1], start + g.shape(more)[1]);
     let part = g.slice(x, 1, start, end);
     let sum = g.add(part, more);

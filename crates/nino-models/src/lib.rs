@@ -5,6 +5,7 @@
 //! lists the tensors that a recorded model asks for, [`detect`] says with such lists what a file
 //! is, and [`open()`] is the way from a file to weights that fit.
 
+pub mod anima;
 pub mod clip;
 pub mod clip_vision;
 mod control;
@@ -25,6 +26,7 @@ pub mod qwen_image;
 pub mod qwen_vision;
 pub mod redux;
 mod stream;
+pub mod t2i_adapter;
 pub mod t5;
 pub mod taehv;
 pub mod taesd;

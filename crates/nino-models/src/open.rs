@@ -165,7 +165,10 @@ fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
         Net::ControlNet => "ControlNet",
-        Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => "transformer",
+        Net::T2iAdapter => "T2I adapter",
+        Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 | Net::Anima => {
+            "transformer"
+        }
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
         Net::ClipText | Net::T5 | Net::Llm => "text encoder",
         Net::ClipVision | Net::QwenVision => "image encoder",

@@ -34,9 +34,13 @@ pub struct Inputs {
 /// `ControlNet`s add to its values.
 pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Residuals]) -> Node {
     let emb = embedding(g, p, c, inputs, None);
-    let (mut h, mut skips) = way_down(g, p, c, inputs, emb, None);
+    let down = added.iter().flat_map(|added| added.down.iter().copied());
+    let down: Vec<(usize, Node)> = down.collect();
+    let (mut h, mut skips) = way_down(g, p, c, inputs, emb, &down);
     for added in added {
-        h = g.add(h, added.middle);
+        if let Some(middle) = added.middle {
+            h = g.add(h, middle);
+        }
         for (skip, &residual) in skips.iter_mut().zip(&added.skips) {
             *skip = g.add(*skip, residual);
         }
@@ -64,24 +68,27 @@ pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Resi
 }
 
 /// From the latent to the middle: what the middle gives, and what every block before it gave.
-/// `hint` is added to the first value.
+/// `added` is added behind blocks, of which the first convolution is 0.
 fn way_down(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     inputs: Inputs,
     emb: Node,
-    hint: Option<Node>,
+    added: &[(usize, Node)],
 ) -> (Node, Vec<Node>) {
+    let steered = |g: &mut Graph, i: usize, h: Node| {
+        let here = added.iter().filter(|(at, _)| *at == i);
+        here.fold(h, |h, &(_, more)| g.add(h, more))
+    };
     let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
-    if let Some(hint) = hint {
-        h = g.add(h, hint);
-    }
+    h = steered(g, 0, h);
     let mut skips = vec![h];
     for (i, block) in c.input_blocks.iter().enumerate() {
         let p = &p.at(format_args!("input_blocks.{}", i + 1));
         h = run(g, p, c, block, h, emb, inputs.context, None);
         h = p.label(g, h);
+        h = steered(g, i + 1, h);
         skips.push(h);
     }
     if let Some(Middle { depth, second }) = c.middle {

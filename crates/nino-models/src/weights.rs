@@ -2,7 +2,7 @@
 
 use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
-use crate::{llm, t5};
+use crate::{anima, llm, t5};
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
@@ -337,6 +337,7 @@ pub fn is_table(name: &str) -> bool {
         "embedding",
         llm::TOKENS,
         t5::TOKENS,
+        anima::TOKENS,
         "relative_attention_bias",
     ];
     tables.iter().any(|table| name.contains(table))

@@ -11,11 +11,14 @@
 //! level. Both streams are padded to a multiple of 32 tokens with a learned token.
 
 mod block;
+mod control;
 mod positions;
 
 use crate::flux::even;
 use crate::{Find, Params};
 use block::{Told, block};
+pub(crate) use control::Control;
+pub use control::ControlConfig;
 use nino_graph::{Graph, Node, NormKind, RowNorm, Shape};
 use positions::Tokens;
 
@@ -113,7 +116,13 @@ impl Config {
 }
 
 /// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+pub(crate) fn transformer(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    controls: &[Control<'_>],
+) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let dtype = g.dtype(inputs.x);
     let t = g.affine(inputs.t, -THOUSAND, THOUSAND);
@@ -145,9 +154,24 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Nod
         table: positions::table(g, c, n_txt, Tokens::Picture([rows, columns])),
         t: Some(t),
     };
+    // What steers it has no padding.
+    let unpadded = match controls {
+        [] => told,
+        _ => Told {
+            table: g.slice(told.table, 0, 0, n_img),
+            ..told
+        },
+    };
+    let mut steered: Vec<Node> = controls.iter().map(|one| one.begin(g, unpadded)).collect();
+    let seen = (!controls.is_empty()).then(|| g.slice(img, 1, 0, n_img));
     for i in 0..c.n_refiners {
         img = block(g, &p.at(format_args!("noise_refiner.{i}")), c, img, told);
+        for ((one, own), seen) in controls.iter().zip(&mut steered).zip(seen.iter().cycle()) {
+            let (more, next) = one.refined(g, i, *own, *seen, unpadded);
+            (img, *own) = (one.added(g, img, 0, more), next);
+        }
     }
+    let seen = (!controls.is_empty()).then(|| g.slice(img, 1, 0, n_img));
 
     let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
     let told = Told {
@@ -156,6 +180,10 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Nod
     };
     for i in 0..c.n_layers {
         x = block(g, &p.at(format_args!("layers.{i}")), c, x, told);
+        for ((one, own), seen) in controls.iter().zip(&mut steered).zip(seen.iter().cycle()) {
+            let (more, next) = one.followed(g, i, *own, *seen, unpadded);
+            (x, *own) = (one.added(g, x, n_txt, more), next);
+        }
     }
     let img = g.slice(x, 1, n_txt, n_txt + n_img);
     let t = g.silu(t);

@@ -1,19 +1,26 @@
 //! Linear layers and convolutions on Hopper's matrix units (`wgmma`): O[m, n] = sum over k of
 //! A[m, k] W[n, k], f16 with f32 sums.
 //!
-//! All threads copy the next K steps of both operands into a ring in shared memory while warp
-//! groups of 128 threads multiply out of it, each blocks of 64 rows by the whole width of the tile.
-//! Several workgroups a multiprocessor hide what one waits for.
+//! The next K steps of both operands are copied into a ring in shared memory while warp groups of
+//! 128 threads multiply out of it, each blocks of 64 rows by the whole width of the tile. Where a
+//! multiprocessor holds several workgroups, they hide what one waits for, and all threads copy. A
+//! single workgroup has a warp group that only copies, and makes one tile after another: see
+//! `turns`.
 
-use super::PtxKernel;
 use super::asm::{Asm, Entry, Reg, op};
+use super::{MULTIPROCESSORS, PtxKernel};
 
 mod copy;
 mod epilogue;
 mod operands;
+mod turns;
+mod vectors;
 
+use super::ring::{COPIERS, barrier_bytes};
 use copy::{Copies, Matrix, Pixels};
+use epilogue::Lane;
 use operands::Operands;
+use vectors::Vectors;
 
 /// The op and tile that a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,8 +142,22 @@ impl Tile {
         64 * self.groups * self.blocks
     }
 
-    fn threads(&self) -> u32 {
+    /// Threads that compute.
+    fn computing(&self) -> u32 {
         128 * self.groups
+    }
+
+    /// Threads that copy.
+    fn copying(&self) -> u32 {
+        if self.is_alone() {
+            COPIERS
+        } else {
+            self.computing()
+        }
+    }
+
+    fn threads(&self) -> u32 {
+        self.computing() + if self.is_alone() { COPIERS } else { 0 }
     }
 
     /// Bytes of a row of a step.
@@ -148,27 +169,53 @@ impl Tile {
         (self.bm() + self.bn) * self.line()
     }
 
-    /// Bytes of shared memory.
-    pub fn shared(&self) -> u32 {
+    fn ring_bytes(&self) -> u32 {
         self.stage_bytes() * self.stages
     }
 
-    /// Whether a step's product goes on while the next one is waited for and told: where no other
-    /// workgroup of the multiprocessor keeps the matrix units busy meanwhile.
-    fn overlaps(&self) -> bool {
+    /// Bytes of shared memory.
+    pub fn shared(&self) -> u32 {
+        let behind = if self.is_alone() {
+            barrier_bytes(self.stages) + 2 * self.vector_bytes()
+        } else {
+            0
+        };
+        self.ring_bytes() + behind
+    }
+
+    /// Bytes of a tile's vectors in shared memory.
+    fn vector_bytes(&self) -> u32 {
+        vectors::MOST * self.bn * 4
+    }
+
+    /// Whether no other workgroup of the multiprocessor keeps the matrix units busy.
+    fn is_alone(&self) -> bool {
         self.per_sm == 1
     }
 
-    /// Steps on their way while one is multiplied, and the one before it may still be.
-    fn ahead(&self) -> u32 {
-        self.stages - 1 - u32::from(self.overlaps())
+    /// The grid of a product of so many rows and so wide, the tile having `columns`: a workgroup
+    /// for each tile, or as many as work at once, which then make one tile after another.
+    pub fn grid(&self, rows: u32, columns: u32, width: u32) -> [u32; 2] {
+        let [down, across] = [rows.div_ceil(self.bm()), width.div_ceil(columns)];
+        let tiles = down.saturating_mul(across);
+        if self.is_alone() {
+            [tiles.min(MULTIPROCESSORS), 1]
+        } else {
+            [down, across]
+        }
     }
 }
+
+/// Rows of tiles that workgroups take together: those at work at once then share about as many rows
+/// as columns, and find them in the cache.
+const BAND: u32 = 12;
 
 /// The registers that every part of a kernel needs.
 struct Frame {
     tile: Tile,
     tid: Reg,
+    /// The number of a thread among those that copy.
+    copier: Reg,
     shared: Reg,
     m: Reg,
     n: Reg,
@@ -176,6 +223,11 @@ struct Frame {
     /// First row and column of the tile.
     m0: Reg,
     n0: Reg,
+    /// Tiles down, and in all.
+    down: Reg,
+    tiles: Reg,
+    /// Columns of a tile's result.
+    columns: u32,
 }
 
 impl GemmKernel {
@@ -227,8 +279,15 @@ impl GemmKernel {
         let tile = self.tile;
         let mut a = Asm::default();
         let frame = Frame::new(&mut a, tile, self.columns());
-        let sums = self.main_loop(&mut a, &frame);
-        self.epilogue(&mut a, &frame, &sums);
+        if tile.is_alone() {
+            self.in_turns(&mut a, &frame);
+        } else {
+            frame.stay(&mut a);
+            let sums = self.main_loop(&mut a, &frame);
+            let lane = Lane::new(&mut a);
+            let vectors = Vectors::read(self, &mut a, &frame, lane.of_four);
+            self.epilogue(&mut a, &frame, (&lane, &vectors), &sums);
+        }
         a.finish(Entry {
             name: &self.name(),
             target: "sm_90a",
@@ -248,42 +307,8 @@ impl GemmKernel {
     fn main_loop(&self, a: &mut Asm, f: &Frame) -> Vec<Vec<Reg>> {
         let Frame { tile, k, .. } = *f;
         let stage = tile.stage_bytes();
-        let weights = Matrix {
-            view: 2,
-            at: None,
-            first: f.n0,
-            limit: f.n,
-            rows: tile.bn,
-            halves: self.gate.is_some(),
-        };
-        let weights = Copies::rows(a, f, weights, tile.bm());
-        let rows = Matrix {
-            view: 1,
-            at: Some(word::X_AT),
-            first: f.m0,
-            limit: f.m,
-            rows: tile.bm(),
-            halves: false,
-        };
-        let pixels = self.window.map(|window| Pixels::new(a, f, window));
-        let rows = pixels.as_ref().map_or_else(
-            || Copies::rows(a, f, rows, 0),
-            |pixels| pixels.copies.clone(),
-        );
-        let copy = |a: &mut Asm, to: Reg| {
-            rows.step(a, to);
-            weights.step(a, to);
-            if let Some(pixels) = &pixels {
-                pixels.step(a);
-            }
-        };
-
-        let sums: Vec<Vec<Reg>> = (0..tile.blocks)
-            .map(|_| (0..tile.bn / 2).map(|_| a.f32()).collect())
-            .collect();
-        for sum in sums.iter().flatten() {
-            op!(a, "mov.f32 {sum}, 0f00000000");
-        }
+        let both = Both::new(self, a, f);
+        let sums = zeros(a, tile);
         let operands = Operands::new(a, f);
 
         let (steps, next, write) = (a.b32(), a.b32(), a.b32());
@@ -294,16 +319,16 @@ impl GemmKernel {
             let (done, skip) = (a.pred(), a.label());
             op!(a, "setp.ge.u32 {done}, {next}, {steps}");
             op!(a, "@{done} bra {skip}");
-            copy(a, write);
+            both.step(a, write);
             a.place(&skip);
             op!(a, "cp.async.commit_group");
             op!(a, "add.u32 {next}, {next}, 1");
             op!(a, "add.u32 {write}, {write}, {stage}");
             let wrap = a.pred();
-            op!(a, "setp.eq.u32 {wrap}, {write}, {}", tile.shared());
+            op!(a, "setp.eq.u32 {wrap}, {write}, {}", tile.ring_bytes());
             op!(a, "@{wrap} mov.u32 {write}, 0");
         };
-        let ahead = tile.ahead();
+        let ahead = tile.stages - 1;
         for _ in 0..ahead {
             fill(a);
         }
@@ -316,49 +341,139 @@ impl GemmKernel {
         // After this barrier the copies of all threads have arrived, and all are done with the step
         // that the next copy goes to.
         op!(a, "bar.sync 0");
-        if tile.overlaps() {
-            operands.multiply(a, tile, read, &sums);
-            fill(a);
-            op!(a, "wgmma.wait_group.sync.aligned 1");
-        } else {
-            fill(a);
-            operands.multiply(a, tile, read, &sums);
-            op!(a, "wgmma.wait_group.sync.aligned 0");
-        }
+        fill(a);
+        operands.multiply(a, tile, read, &sums);
+        op!(a, "wgmma.wait_group.sync.aligned 0");
         op!(a, "add.u64 {read}, {read}, {}", stage / 16);
         let (wrap, more) = (a.pred(), a.pred());
-        op!(a, "setp.eq.u64 {wrap}, {read}, {}", tile.shared() / 16);
+        op!(a, "setp.eq.u64 {wrap}, {read}, {}", tile.ring_bytes() / 16);
         op!(a, "@{wrap} mov.u64 {read}, 0");
         op!(a, "add.u32 {step}, {step}, 1");
         op!(a, "setp.lt.u32 {more}, {step}, {steps}");
         op!(a, "@{more} bra {again}");
-        if tile.overlaps() {
-            op!(a, "wgmma.wait_group.sync.aligned 0");
-        }
         sums
     }
+}
+
+/// The copies of both operands by one thread.
+struct Both {
+    rows: Copies,
+    weights: Copies,
+    pixels: Option<Pixels>,
+}
+
+impl Both {
+    fn new(kernel: &GemmKernel, a: &mut Asm, f: &Frame) -> Both {
+        let tile = f.tile;
+        let weights = Matrix {
+            view: 2,
+            at: None,
+            first: f.n0,
+            limit: f.n,
+            rows: tile.bn,
+            halves: kernel.gate.is_some(),
+        };
+        let weights = Copies::rows(a, f, weights, tile.bm());
+        let rows = Matrix {
+            view: 1,
+            at: Some(word::X_AT),
+            first: f.m0,
+            limit: f.m,
+            rows: tile.bm(),
+            halves: false,
+        };
+        let pixels = kernel.window.map(|window| Pixels::new(a, f, window));
+        let rows = pixels.as_ref().map_or_else(
+            || Copies::rows(a, f, rows, 0),
+            |pixels| pixels.copies.clone(),
+        );
+        Both {
+            rows,
+            weights,
+            pixels,
+        }
+    }
+
+    /// Copies a step to `write` bytes into the ring, and moves on.
+    fn step(&self, a: &mut Asm, write: Reg) {
+        self.rows.step(a, write);
+        self.weights.step(a, write);
+        if let Some(pixels) = &self.pixels {
+            pixels.step(a);
+        }
+    }
+}
+
+/// Sums of no products yet.
+fn zeros(a: &mut Asm, tile: Tile) -> Vec<Vec<Reg>> {
+    let sums: Vec<Vec<Reg>> = (0..tile.blocks)
+        .map(|_| (0..tile.bn / 2).map(|_| a.f32()).collect())
+        .collect();
+    for sum in sums.iter().flatten() {
+        op!(a, "mov.f32 {sum}, 0f00000000");
+    }
+    sums
 }
 
 impl Frame {
     fn new(a: &mut Asm, tile: Tile, columns: u32) -> Frame {
         let (m, n, k) = (a.word(word::M), a.word(word::N), a.word(word::K));
         let (m0, n0, tid, shared) = (a.b32(), a.b32(), a.b32(), a.b32());
-        op!(a, "mov.u32 {m0}, %ctaid.x");
-        op!(a, "mul.lo.u32 {m0}, {m0}, {}", tile.bm());
-        op!(a, "mov.u32 {n0}, %ctaid.y");
-        op!(a, "mul.lo.u32 {n0}, {n0}, {columns}");
+        let [copier, down, tiles, across] = [a.b32(), a.b32(), a.b32(), a.b32()];
         op!(a, "mov.u32 {tid}, %tid.x");
         op!(a, "mov.u32 {shared}, shared");
+        let before = tile.threads() - tile.copying();
+        op!(a, "sub.u32 {copier}, {tid}, {before}");
+        op!(a, "add.u32 {down}, {m}, {}", tile.bm() - 1);
+        op!(a, "div.u32 {down}, {down}, {}", tile.bm());
+        op!(a, "add.u32 {across}, {n}, {}", columns - 1);
+        op!(a, "div.u32 {across}, {across}, {columns}");
+        op!(a, "mul.lo.u32 {tiles}, {down}, {across}");
         Frame {
             tile,
             tid,
+            copier,
             shared,
             m,
             n,
             k,
             m0,
             n0,
+            down,
+            tiles,
+            columns,
         }
+    }
+
+    /// Sets the first row and column to those of the workgroup's one tile.
+    fn stay(&self, a: &mut Asm) {
+        let (m0, n0) = (self.m0, self.n0);
+        op!(a, "mov.u32 {m0}, %ctaid.x");
+        op!(a, "mul.lo.u32 {m0}, {m0}, {}", self.tile.bm());
+        op!(a, "mov.u32 {n0}, %ctaid.y");
+        op!(a, "mul.lo.u32 {n0}, {n0}, {}", self.columns);
+    }
+
+    /// Sets the first row and column to those of a tile by its number. Tiles are numbered band by
+    /// band, and in a band column by column.
+    fn go_to(&self, a: &mut Asm, number: Reg) {
+        let [each, band, within, first, height] = [(); 5].map(|()| a.b32());
+        let (m0, n0) = (self.m0, self.n0);
+        // Tiles of a whole band.
+        op!(a, "div.u32 {each}, {}, {}", self.tiles, self.down);
+        op!(a, "mul.lo.u32 {each}, {each}, {BAND}");
+        op!(a, "div.u32 {band}, {number}, {each}");
+        op!(a, "mul.lo.u32 {within}, {band}, {each}");
+        op!(a, "sub.u32 {within}, {number}, {within}");
+        op!(a, "mul.lo.u32 {first}, {band}, {BAND}");
+        op!(a, "sub.u32 {height}, {}, {first}", self.down);
+        op!(a, "min.u32 {height}, {height}, {BAND}");
+        op!(a, "div.u32 {n0}, {within}, {height}");
+        op!(a, "mul.lo.u32 {m0}, {n0}, {height}");
+        op!(a, "sub.u32 {m0}, {within}, {m0}");
+        op!(a, "add.u32 {m0}, {m0}, {first}");
+        op!(a, "mul.lo.u32 {m0}, {m0}, {}", self.tile.bm());
+        op!(a, "mul.lo.u32 {n0}, {n0}, {}", self.columns);
     }
 }
 

@@ -7,6 +7,7 @@ mod asm;
 pub mod attention;
 pub mod gemm;
 mod probe;
+mod ring;
 mod softmax;
 mod swizzle;
 mod wgmma;

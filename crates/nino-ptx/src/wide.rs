@@ -15,6 +15,7 @@
 
 use super::asm::{Asm, Entry, Reg, op};
 use super::attention::{WORDS, Word};
+use super::ring::COPIERS;
 use super::softmax::{Softmax, Sums, sums};
 use super::wgmma::descriptor;
 use super::{PtxKernel, Target};
@@ -74,8 +75,14 @@ impl WideKernel {
         1 + usize::from(self.log)
     }
 
-    fn threads(self) -> u32 {
+    /// Threads that compute.
+    fn computing(self) -> u32 {
         2 * self.rows()
+    }
+
+    fn threads(self) -> u32 {
+        let copiers = if self.overlaps() { COPIERS } else { 0 };
+        self.computing() + copiers
     }
 
     fn columns(self) -> u32 {
@@ -86,7 +93,7 @@ impl WideKernel {
         self.rows() * self.hd * 2
     }
 
-    /// Whether whole tiles of keys and values fit twice: see `overlap`.
+    /// Whether whole tiles of keys and values fit three times: see `overlap`.
     fn overlaps(self) -> bool {
         self.hd <= 128
     }
@@ -245,6 +252,8 @@ impl Writer {
         self.a.place(&again);
         self.tile(&mut copies);
         op!(self.a, "@{} bra {again}", copies.more);
+        // Everybody is done with the queries, which the output takes the place of.
+        op!(self.a, "bar.sync 0");
         self.store();
     }
 

@@ -53,7 +53,7 @@ fn is_encoder(name: &str, encoder: Encoder) -> bool {
 fn vae(models: &Models, model: &Path, clip: &[String], family: Family) -> Option<String> {
     let word = match family {
         Family::Klein | Family::Flux2 => "flux2",
-        Family::QwenImage | Family::Krea2 => "qwen",
+        Family::QwenImage | Family::Krea2 | Family::Anima => "qwen",
         Family::Wan | Family::Wan5B => "wan",
         _ => "ae",
     };
@@ -85,6 +85,7 @@ fn clip_type(family: Family) -> &'static str {
         Family::Klein | Family::Flux2 => "flux2",
         Family::QwenImage => "qwen_image",
         Family::Krea2 => "krea2",
-        Family::Sd1 | Family::Sd2 | Family::Emoji => "stable_diffusion",
+        // The encoder says by itself that it is Anima's.
+        Family::Sd1 | Family::Sd2 | Family::Anima | Family::Emoji => "stable_diffusion",
     }
 }

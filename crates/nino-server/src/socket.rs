@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The longest message that a client may send.
 const LONGEST: usize = 64 << 10;
+/// Bytes that each connection sets aside for reading, and gathers before it writes. Clients say next
+/// to nothing; the library's 128 KiB would be filled with zeros for every one of them.
+const BUFFER: usize = 4 << 10;
 /// Messages that a client may send in [`FLOOD_SPAN`].
 const FLOOD: usize = 200;
 const FLOOD_SPAN: Duration = Duration::from_secs(10);
@@ -43,6 +46,8 @@ pub(crate) async fn connect(
     upgrade
         .max_message_size(LONGEST)
         .max_frame_size(LONGEST)
+        .read_buffer_size(BUFFER)
+        .write_buffer_size(BUFFER)
         .on_upgrade(move |socket| talk(app, client, socket))
 }
 

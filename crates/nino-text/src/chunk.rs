@@ -196,6 +196,19 @@ impl Layout {
         }
     }
 
+    /// Qwen3 as Anima was trained with it: the prompt alone, of which it takes no weights.
+    pub fn qwen3_anima() -> Layout {
+        Layout {
+            chat: None,
+            ..Layout::qwen3_z_image()
+        }
+    }
+
+    /// T5's words as Anima asks with them.
+    pub fn t5_anima() -> Layout {
+        Layout::t5_chroma()
+    }
+
     /// Qwen3 as Flux.2 klein was trained with it: at least 512 tokens, and no thoughts.
     pub fn qwen3_klein() -> Layout {
         Layout {

@@ -345,6 +345,7 @@ pub(crate) mod table {
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
             Socket::ControlNet => "CONTROL_NET",
+            Socket::ModelPatch => "MODEL_PATCH",
             Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",

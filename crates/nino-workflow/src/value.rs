@@ -16,6 +16,8 @@ pub enum Value {
     Clip(Arc<TextEncoders>),
     Vae(Arc<VaeFile>),
     ControlNet(Arc<ControlNetFile>),
+    /// One that steers a model, whatever its prompts.
+    ModelPatch(Arc<ControlNetFile>),
     /// Prompts that share a picture by their regions.
     Conditioning(Arc<Vec<Conditioning>>),
     Latent(Arc<Latents>),
@@ -134,6 +136,7 @@ impl Value {
             Value::Clip(_) => Socket::Clip,
             Value::Vae(_) => Socket::Vae,
             Value::ControlNet(_) => Socket::ControlNet,
+            Value::ModelPatch(_) => Socket::ModelPatch,
             Value::Conditioning(_) => Socket::Conditioning,
             Value::Latent(_) => Socket::Latent,
             Value::Image(_) => Socket::Image,

@@ -70,6 +70,16 @@ mod x86 {
     }
 }
 
-/// A stand-in where the CPU has no such products; `Slot::of` keeps it from being called.
+/// As x86's, in two passes: weights in f32 first.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) unsafe fn weigh(_: &super::columns::Softmax, _: f32) {}
+pub(super) unsafe fn weigh(t: &super::columns::Softmax, scale: f32) {
+    use super::columns;
+    use crate::gemm::micro::PANEL;
+    use crate::gemm::pairs::interleave_f32;
+    use crate::simd::Level;
+
+    let level = Level::best();
+    columns::scale(level, t.scores, t.keys * PANEL, scale);
+    columns::weigh(level, t);
+    interleave_f32(t.scores, PANEL, t.keys, t.scores);
+}

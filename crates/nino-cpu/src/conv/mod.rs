@@ -31,6 +31,7 @@ use crate::gemm::pairs;
 use crate::gemm::prologue::Source;
 use crate::gemm::slot::Slot;
 use crate::gemm::weights::Packed;
+use crate::simd::Level;
 use crate::team::Team;
 
 /// Sizes of a convolution; a 2-D one has one frame.
@@ -87,9 +88,9 @@ impl Geometry {
 }
 
 /// Gives the bytes of scratch that each thread needs.
-pub(crate) fn scratch_bytes(slot: Slot, g: &Geometry, weights: &Packed) -> usize {
+pub(crate) fn scratch_bytes(level: Level, slot: Slot, g: &Geometry, weights: &Packed) -> usize {
     match g.method(slot, weights.cin) {
-        Method::Pointwise => linear::scratch_bytes(slot, &Factor::Weights(weights)),
+        Method::Pointwise => linear::scratch_bytes(level, slot, &Factor::Weights(weights)),
         Method::Direct => direct::scratch_bytes(slot, g, weights),
         Method::Winograd => winograd::scratch_bytes(g, weights),
     }

@@ -169,7 +169,10 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 ld: case.cout,
             },
         };
-        let crew = Crew::new(2, super::scratch_bytes(Slot::F32, &g, &weights));
+        let crew = Crew::new(
+            2,
+            super::scratch_bytes(Level::best(), Slot::F32, &g, &weights),
+        );
         for pair in cuts.windows(2) {
             // SAFETY: all views cover the shapes given.
             unsafe { super::run(&crew.team(level), &conv, pair[0]..pair[1]) };

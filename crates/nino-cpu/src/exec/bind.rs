@@ -258,6 +258,7 @@ impl Binder<'_> {
 
     fn scratch_bytes(&self) -> Result<usize, ExecError> {
         let last = self.shape(self.step.node).last_dim();
+        let level = self.session.level;
         Ok(match self.op()? {
             // Kernels write rows as wide as the weights, and a gate halves them.
             Op::Linear(o) if o.gate.is_some() => {
@@ -267,11 +268,13 @@ impl Binder<'_> {
                 return Err(self.unsupported("it uses some rows of its weight, or has a factor"));
             }
             Op::Linear(o) => {
-                linear::scratch_bytes(self.slot(o.x), &Factor::Weights(&*self.weights(o.w)?))
+                let weights = self.weights(o.w)?;
+                linear::scratch_bytes(level, self.slot(o.x), &Factor::Weights(&*weights))
             }
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(self.session.level),
             Op::Conv(o) => {
-                conv::scratch_bytes(self.slot(o.x), &self.geometry(o)?, &*self.weights(o.w)?)
+                let (geometry, weights) = (self.geometry(o)?, self.weights(o.w)?);
+                conv::scratch_bytes(level, self.slot(o.x), &geometry, &*weights)
             }
             Op::Stats(o) => {
                 let c = self.shape(o.x).last_dim();

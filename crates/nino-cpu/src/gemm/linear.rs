@@ -11,6 +11,7 @@ use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::pairs;
 use super::prologue::{Coefficients, Source};
 use super::q8::{self, Int8Block};
+use super::rates;
 use super::slot::Slot;
 use super::weights::{Packed, PackedLayout};
 use crate::simd::Level;
@@ -67,19 +68,19 @@ impl Factor<'_> {
         }
     }
 
-    /// Gives weights that are multiplied as int8. Tiles multiply bf16 faster than vectors int8.
-    fn int8(&self, slot: Slot) -> Option<&Packed> {
-        let tiles = slot == Slot::Pair && pairs::by_tiles();
+    /// Gives weights that are multiplied as int8, where that is faster than what the slots are.
+    fn int8(&self, level: Level, slot: Slot) -> Option<&Packed> {
+        let faster = slot == Slot::F32 || rates::of(level).int8_beats_pairs();
         match self {
-            Factor::Weights(w) if w.layout == PackedLayout::Int8 && !tiles => Some(w),
+            Factor::Weights(w) if w.layout == PackedLayout::Int8 && faster => Some(w),
             _ => None,
         }
     }
 
     /// Gives what decides how the product with activations is cut; `pre` says that they are
     /// normalized. Times were estimated from the instructions of 16 values of k.
-    pub(crate) fn work(&self, slot: Slot, pre: bool) -> Work {
-        let int8 = self.int8(slot).is_some();
+    pub(crate) fn work(&self, level: Level, slot: Slot, pre: bool) -> Work {
+        let int8 = self.int8(level, slot).is_some();
         let tiles = slot == Slot::Pair && pairs::by_tiles();
         // Cycles of a product of a row and a panel, and of packing the row and the panel.
         let (product, row) = match slot {
@@ -128,9 +129,9 @@ impl Factor<'_> {
 }
 
 /// Gives the bytes of scratch that each thread needs.
-pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
+pub(crate) fn scratch_bytes(level: Level, slot: Slot, b: &Factor<'_>) -> usize {
     let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
-    if b.int8(slot).is_some() {
+    if b.int8(level, slot).is_some() {
         let a = floats_bytes(TILE_ROWS * PASS / 4) + floats_bytes(TILE_ROWS * PASS / q8::BLOCK);
         let panel = 2 * floats_bytes(PASS / q8::BLOCK * PANEL);
         return sums + a + panel + floats_bytes(PASS);
@@ -142,8 +143,8 @@ pub(crate) fn scratch_bytes(slot: Slot, b: &Factor<'_>) -> usize {
 pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let (k, n) = (l.b.k(), l.b.n());
     let slot = Slot::of(team.level, l.source.x.dtype);
-    let int8 = l.b.int8(slot);
-    let work = l.b.work(slot, l.source.pre.is_some());
+    let int8 = l.b.int8(team.level, slot);
+    let work = l.b.work(team.level, slot, l.source.pre.is_some());
     let grid = Grid::new(rows.len(), n, &work, team.threads());
     team.run(
         grid.tasks(),
@@ -257,7 +258,8 @@ unsafe fn int8_tile(
             |i, row, coefficients| {
                 l.source
                     .read(level, coefficients, (row * k + k0, row, 0), len, buf);
-                q8::quantize(buf, len, a.add(i * PASS), a_scales.add(i * pass_blocks));
+                let scales = a_scales.add(i * pass_blocks);
+                q8::quantize(level, buf, len, a.add(i * PASS), scales);
             },
         );
         for p in 0..tile.panels {
@@ -265,9 +267,9 @@ unsafe fn int8_tile(
             let first = (panel * k + k0) / q8::BLOCK;
             let b = w.bytes().as_ptr().add(first * q8::PANEL_BLOCK);
             let blocks = len / q8::BLOCK;
-            q8::prepare(b, blocks, b_scales, b_start);
+            q8::prepare(level, b, blocks, b_scales, b_start);
             let c = if k <= PASS { c } else { c.add(p * PANEL) };
-            q8::block(&Int8Block {
+            let block = Int8Block {
                 a,
                 a_scales,
                 lda: PASS,
@@ -279,7 +281,8 @@ unsafe fn int8_tile(
                 ldc,
                 rows: tile.rows,
                 accumulate: k0 > 0,
-            });
+            };
+            q8::block(level, &block);
             if k0 + len == k {
                 finish(level, l, tile, panel, c, ldc);
             }

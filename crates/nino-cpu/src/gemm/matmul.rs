@@ -38,7 +38,7 @@ impl MatMul {
     }
 
     pub(crate) fn scratch_bytes(&self, level: Level) -> usize {
-        linear::scratch_bytes(Slot::of(level, self.a.dtype), &self.factor(0))
+        linear::scratch_bytes(level, Slot::of(level, self.a.dtype), &self.factor(0))
     }
 
     /// Computes rows `rows` of the output, counted over all batches.
@@ -46,7 +46,7 @@ impl MatMul {
         let batches = rows.start / self.m..rows.end.div_ceil(self.m);
         // Cut as one tall product of all batches, so that many batches are not cut further.
         let slot = Slot::of(team.level, self.a.dtype);
-        let work = self.factor(0).work(slot, false);
+        let work = self.factor(0).work(team.level, slot, false);
         let whole = Grid::new(rows.len(), self.n, &work, team.threads());
         let row_tiles = whole.row_tiles.div_ceil(batches.len());
         let grid = Grid {

@@ -27,6 +27,7 @@ pub(crate) mod panels;
 pub(crate) mod prologue;
 pub(crate) mod q8;
 pub(crate) mod q8_panels;
+pub(crate) mod rates;
 pub(crate) mod slot;
 pub(crate) mod weights;
 

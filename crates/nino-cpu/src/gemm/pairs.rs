@@ -1,20 +1,29 @@
-//! Factors in pairs of bf16, for AVX512-BF16 (`vdpbf16ps`): two products a lane, summed in f32.
+//! Factors in pairs of bf16, for AVX512-BF16 (`vdpbf16ps`) and ARM's BF16 (`bfdot`): two products a
+//! lane, summed in f32.
 //!
 //! A row of A is its bf16 values one after the other. A panel of B is `[k / 2][PANEL]` pairs: rows
 //! of the f32 layout, two by two. AMX's tiles (`amx`) have the same layouts.
 
 use super::micro::{Block, PANEL};
+use super::rates;
 use crate::simd::Level;
 
-/// Whether products of pairs are faster than those of f32 at this level.
-pub(crate) fn supported(level: Level) -> bool {
+/// Whether the CPU has products of pairs at this level.
+pub(crate) fn exists(level: Level) -> bool {
     #[cfg(target_arch = "x86_64")]
     return level == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    return level == Level::Neon && std::arch::is_aarch64_feature_detected!("bf16");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         let _ = level;
         false
     }
+}
+
+/// Whether products of pairs are faster than those of f32 at this level, as measured once.
+pub(crate) fn supported(level: Level) -> bool {
+    rates::of(level).pairs_pay()
 }
 
 /// Whether products are made by matrix tiles, which leave vectors far behind.
@@ -27,6 +36,15 @@ pub(crate) fn by_tiles() -> bool {
 
 /// Stands for the row after the last where their number is odd.
 static ZEROS: [f32; PANEL] = [0.0; PANEL];
+
+/// Copies `n` values that are bf16 already, in a row that ends with a whole pair.
+#[inline(always)]
+pub(crate) unsafe fn copy(src: *const u16, n: usize, dst: *mut f32) {
+    std::ptr::copy_nonoverlapping(src, dst.cast(), n);
+    if n % 2 == 1 {
+        *dst.cast::<u16>().add(n) = 0;
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::*;
@@ -96,15 +114,6 @@ mod x86 {
     unsafe fn store_row(dst: *mut f32, lo: __m512, hi: __m512, lanes: u16) {
         let row: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(hi, lo));
         _mm512_mask_storeu_epi32(dst.cast(), lanes, row);
-    }
-
-    /// Copies `n` values that are bf16 already, in a row that ends with a whole pair.
-    #[inline(always)]
-    pub(crate) unsafe fn copy(src: *const u16, n: usize, dst: *mut f32) {
-        std::ptr::copy_nonoverlapping(src, dst.cast(), n);
-        if n % 2 == 1 {
-            *dst.cast::<u16>().add(n) = 0;
-        }
     }
 
     /// Gives the bf16 of `lo` and `hi` as pairs.
@@ -212,25 +221,51 @@ mod x86 {
     }
 }
 
-/// Stand-ins where the CPU has no such products; `supported` keeps them from being called.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable;
 #[cfg(not(target_arch = "x86_64"))]
-mod absent {
-    use nino_dtype::DType;
+pub(crate) use portable::*;
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::float32x4_t;
+    use std::arch::asm;
 
     use super::Block;
+    use crate::gemm::micro::{self, Multiply};
+    use crate::simd::neon::Neon;
 
-    pub(crate) unsafe fn pair_up(_: DType, _: *mut u16, _: usize) {}
-    pub(crate) unsafe fn unpair(_: *const f32, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn block(_: &Block<'_>) {}
-    pub(crate) unsafe fn narrow(_: *const f32, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn copy(_: *const u16, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn interleave_f32(_: *const f32, _: usize, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn interleave_f16(_: *const u16, _: usize, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn interleave_bf16(_: *const u16, _: usize, _: usize, _: *mut f32) {}
-    pub(crate) unsafe fn pair_rows(_: *const u16, _: *const u16, _: usize, _: *mut f32) {}
+    /// Multiplies slots that are pairs. The intrinsic is not stable yet.
+    struct Pairs;
+
+    impl Multiply<Neon> for Pairs {
+        #[inline(always)]
+        unsafe fn add_product(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+            let mut sum = c;
+            asm!(
+                ".arch_extension bf16",
+                "bfdot {sum:v}.4s, {a:v}.8h, {b:v}.8h",
+                sum = inout(vreg) sum,
+                a = in(vreg) a,
+                b = in(vreg) b,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+            sum
+        }
+    }
+
+    /// Computes C = A B, or C += A B with `accumulate`.
+    #[target_feature(enable = "neon,bf16")]
+    pub(crate) unsafe fn block(t: &Block<'_>) {
+        micro::block_impl::<Neon, Pairs>(t);
+    }
 }
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use absent::*;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use arm::block;
 
-#[cfg(all(test, target_arch = "x86_64"))]
+/// A stand-in where the CPU has no such products; `supported` keeps it from being called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) unsafe fn block(_: &Block<'_>) {}
+
+#[cfg(test)]
 mod tests;

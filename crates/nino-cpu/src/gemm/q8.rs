@@ -1,11 +1,25 @@
-//! `Q8_0` weights times activations quantized on the fly: int8 dot products (VNNI), f32 scales.
+//! `Q8_0` weights times activations quantized on the fly: int8 dot products, f32 scales.
 //!
 //! A panel's block of 32 k is stored as 32 f16 scales, then 8 groups of `[PANEL][4]` int8: the same
 //! 34 bytes a block as in the file. Activations become int8 per 32 values, as ggml's `Q8_0`, and
 //! are kept with 128 added, because `vpdpbusd` takes its first factor unsigned; 128 times the
 //! weights' sum, subtracted through the accumulator's start value, takes that back.
+//!
+//! A kernel is a module with four functions: vectors of 512 bits (AVX512-VNNI), of 256 (AVX-VNNI,
+//! which CPUs without AVX-512 have, or AVX512-VNNI where only AVX2 is wanted), and NEON's of 128
+//! (`usdot` of I8MM). All of them give the same bits.
+
+#[cfg(target_arch = "x86_64")]
+mod avx256;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(test)]
+mod tests;
 
 use super::micro::PANEL;
+use super::rates;
 use crate::simd::Level;
 
 pub(crate) const BLOCK: usize = 32;
@@ -13,14 +27,92 @@ const STORED: usize = 34;
 /// Bytes of one block of k for a whole panel.
 pub(crate) const PANEL_BLOCK: usize = STORED * PANEL;
 
-pub(crate) fn supported(level: Level) -> bool {
+/// The instructions that multiply int8 at a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
     #[cfg(target_arch = "x86_64")]
-    return level == Level::Avx512 && is_x86_feature_detected!("avx512vnni");
-    #[cfg(not(target_arch = "x86_64"))]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni,
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vl,
+    #[cfg(target_arch = "aarch64")]
+    Usdot,
+}
+
+fn kernel(level: Level) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let wide = is_x86_feature_detected!("avx512vnni");
+        return match level {
+            Level::Avx512 if wide => Some(Kernel::Avx512),
+            Level::Avx2 if is_x86_feature_detected!("avxvnni") => Some(Kernel::AvxVnni),
+            Level::Avx2 if wide && is_x86_feature_detected!("avx512vl") => Some(Kernel::Avx512Vl),
+            _ => None,
+        };
+    }
+    #[cfg(target_arch = "aarch64")]
+    return (level == Level::Neon && std::arch::is_aarch64_feature_detected!("i8mm"))
+        .then_some(Kernel::Usdot);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         let _ = level;
-        false
+        None
     }
+}
+
+/// Whether there are int8 dot products at a level.
+pub(crate) fn exists(level: Level) -> bool {
+    kernel(level).is_some()
+}
+
+/// Whether int8 dot products are worth it at a level, as measured once.
+pub(crate) fn supported(level: Level) -> bool {
+    rates::of(level).int8_pays()
+}
+
+/// Calls a kernel's function. Without a kernel it does nothing: [`supported`] comes first.
+macro_rules! kernels {
+    ($level:expr, $name:ident($($arg:expr),*)) => {
+        match kernel($level) {
+            #[cfg(target_arch = "x86_64")]
+            Some(Kernel::Avx512) => avx512::$name($($arg),*),
+            #[cfg(target_arch = "x86_64")]
+            Some(Kernel::AvxVnni) => avx256::vex::$name($($arg),*),
+            #[cfg(target_arch = "x86_64")]
+            Some(Kernel::Avx512Vl) => avx256::evex::$name($($arg),*),
+            #[cfg(target_arch = "aarch64")]
+            Some(Kernel::Usdot) => neon::$name($($arg),*),
+            _ => debug_assert!(false, "there are no int8 products at this level"),
+        }
+    };
+}
+
+/// Quantizes `n` values (whole blocks) of one row.
+pub(crate) unsafe fn quantize(
+    level: Level,
+    src: *const f32,
+    n: usize,
+    dst: *mut u8,
+    scales: *mut f32,
+) {
+    kernels!(level, quantize(src, n, dst, scales));
+}
+
+/// Computes the scales and start values of a panel's blocks.
+pub(crate) unsafe fn prepare(
+    level: Level,
+    b: *const u8,
+    blocks: usize,
+    scales: *mut f32,
+    start: *mut i32,
+) {
+    kernels!(level, prepare(b, blocks, scales, start));
+}
+
+/// Multiplies rows with a panel.
+pub(crate) unsafe fn block(level: Level, t: &Int8Block) {
+    kernels!(level, block(t));
 }
 
 pub(crate) fn packed_bytes(n: usize, k: usize) -> usize {
@@ -48,6 +140,7 @@ pub(crate) fn pack(src: &[u8], n: usize, k: usize, dst: &mut [u8]) {
 /// Decodes a panel's values `k0..k0 + n`, which are whole blocks, to f32 `[n][PANEL]`. It serves
 /// ops that take packed weights but no int8 kernel: a strided 1×1 convolution, and AMX.
 pub(crate) unsafe fn unpack(
+    level: Level,
     packed: &[u8],
     k: usize,
     panel: usize,
@@ -57,11 +150,10 @@ pub(crate) unsafe fn unpack(
 ) {
     let first = (panel * k + k0) / BLOCK;
     let blocks = &packed[first * PANEL_BLOCK..][..n / BLOCK * PANEL_BLOCK];
-    unpack_blocks(blocks, dst);
+    kernels!(level, unpack_blocks(blocks, dst));
 }
 
 /// Rows of quantized activations against one panel.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the only int8 path so far is x86's
 #[derive(Clone, Copy)]
 pub(crate) struct Int8Block {
     /// `[rows][lda]` bytes, 128 added.
@@ -81,174 +173,3 @@ pub(crate) struct Int8Block {
     pub rows: usize,
     pub accumulate: bool,
 }
-
-#[cfg(target_arch = "x86_64")]
-use x86::unpack_blocks;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{block, prepare, quantize};
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
-    use super::{BLOCK, Int8Block, PANEL, PANEL_BLOCK};
-
-    /// Rows of a register tile: two accumulators of each kind per row and vector.
-    const MR: usize = 6;
-
-    /// Quantizes `n` values (whole blocks) of one row.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    pub(crate) unsafe fn quantize(src: *const f32, n: usize, dst: *mut u8, scales: *mut f32) {
-        for b in 0..n / BLOCK {
-            let lo = _mm512_loadu_ps(src.add(b * BLOCK));
-            let hi = _mm512_loadu_ps(src.add(b * BLOCK + 16));
-            let largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(lo), _mm512_abs_ps(hi)));
-            *scales.add(b) = largest / 127.0;
-            let inverse = _mm512_set1_ps(if largest > 0.0 { 127.0 / largest } else { 0.0 });
-            for (i, v) in [lo, hi].into_iter().enumerate() {
-                let q = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
-                let q = _mm512_add_epi32(q, _mm512_set1_epi32(128));
-                _mm_storeu_si128(dst.add(b * BLOCK + i * 16).cast(), _mm512_cvtepi32_epi8(q));
-            }
-        }
-    }
-
-    /// Decodes whole blocks of a panel.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    pub(super) unsafe fn unpack_blocks(blocks: &[u8], dst: *mut f32) {
-        for (b, block) in blocks.chunks_exact(PANEL_BLOCK).enumerate() {
-            for v in 0..2 {
-                let halves = _mm256_loadu_si256(block.as_ptr().add(v * 32).cast());
-                let scales = _mm512_cvtph_ps(halves);
-                for group in 0..BLOCK / 4 {
-                    let at = 2 * PANEL + (group * PANEL + v * 16) * 4;
-                    let bytes = _mm512_loadu_si512(block.as_ptr().add(at).cast());
-                    // Each lane has four values; shifts leave one of them with its sign.
-                    let values = [
-                        _mm512_slli_epi32::<24>(bytes),
-                        _mm512_slli_epi32::<16>(bytes),
-                        _mm512_slli_epi32::<8>(bytes),
-                        bytes,
-                    ];
-                    for (i, value) in values.into_iter().enumerate() {
-                        let value = _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(value));
-                        let row = b * BLOCK + group * 4 + i;
-                        let dst = dst.add(row * PANEL + v * 16);
-                        _mm512_storeu_ps(dst, _mm512_mul_ps(value, scales));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Computes the scales and start values of a panel's blocks.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    pub(crate) unsafe fn prepare(b: *const u8, blocks: usize, scales: *mut f32, start: *mut i32) {
-        let factor = _mm512_set1_epi8(-128);
-        for i in 0..blocks {
-            let block = b.add(i * PANEL_BLOCK);
-            for v in 0..2 {
-                let halves = _mm256_loadu_si256(block.add(v * 32).cast());
-                _mm512_storeu_ps(scales.add(i * PANEL + v * 16), _mm512_cvtph_ps(halves));
-                let mut sum = _mm512_setzero_si512();
-                for group in 0..BLOCK / 4 {
-                    let w = block.add(2 * PANEL + (group * PANEL + v * 16) * 4);
-                    // -128 as an unsigned byte is 128.
-                    sum = _mm512_dpbusd_epi32(sum, factor, _mm512_loadu_si512(w.cast()));
-                }
-                let start = start.add(i * PANEL + v * 16);
-                _mm512_storeu_si512(start.cast(), _mm512_sub_epi32(_mm512_setzero_si512(), sum));
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    pub(crate) unsafe fn block(t: &Int8Block) {
-        let tiles = t.rows.div_ceil(MR);
-        let mut row = 0;
-        for i in 0..tiles {
-            let end = (i + 1) * t.rows / tiles;
-            let sub = Int8Block {
-                a: t.a.add(row * t.lda),
-                a_scales: t.a_scales.add(row * (t.lda / BLOCK)),
-                c: t.c.add(row * t.ldc),
-                ..*t
-            };
-            match end - row {
-                1 => micro::<1>(&sub),
-                2 => micro::<2>(&sub),
-                3 => micro::<3>(&sub),
-                4 => micro::<4>(&sub),
-                5 => micro::<5>(&sub),
-                _ => micro::<6>(&sub),
-            }
-            row = end;
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    unsafe fn micro<const R: usize>(t: &Int8Block) {
-        let mut acc = [[_mm512_setzero_ps(); 2]; R];
-        if t.accumulate {
-            for i in 0..R {
-                for v in 0..2 {
-                    acc[i][v] = _mm512_loadu_ps(t.c.add(i * t.ldc + v * 16));
-                }
-            }
-        }
-        let scale_ld = t.lda / BLOCK;
-        for k in 0..t.blocks {
-            let start = t.b_start.add(k * PANEL);
-            let start = [
-                _mm512_loadu_si512(start.cast()),
-                _mm512_loadu_si512(start.add(16).cast()),
-            ];
-            let mut sum = [start; R];
-            let b = t.b.add(k * PANEL_BLOCK + 2 * PANEL);
-            let a = t.a.add(k * BLOCK);
-            for group in 0..BLOCK / 4 {
-                let w = b.add(group * PANEL * 4);
-                let w = [
-                    _mm512_loadu_si512(w.cast()),
-                    _mm512_loadu_si512(w.add(64).cast()),
-                ];
-                for i in 0..R {
-                    let x = a.add(i * t.lda + group * 4).cast::<i32>().read_unaligned();
-                    let x = _mm512_set1_epi32(x);
-                    for v in 0..2 {
-                        sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], x, w[v]);
-                    }
-                }
-            }
-            let scales = t.b_scales.add(k * PANEL);
-            let scales = [_mm512_loadu_ps(scales), _mm512_loadu_ps(scales.add(16))];
-            for i in 0..R {
-                let s = _mm512_set1_ps(*t.a_scales.add(i * scale_ld + k));
-                for v in 0..2 {
-                    let x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][v]), scales[v]);
-                    acc[i][v] = _mm512_fmadd_ps(x, s, acc[i][v]);
-                }
-            }
-        }
-        for i in 0..R {
-            for v in 0..2 {
-                _mm512_storeu_ps(t.c.add(i * t.ldc + v * 16), acc[i][v]);
-            }
-        }
-    }
-}
-
-/// Stand-ins where no int8 path exists; `supported` keeps them from being called.
-#[cfg(not(target_arch = "x86_64"))]
-mod absent {
-    use super::Int8Block;
-
-    pub(super) unsafe fn unpack_blocks(_: &[u8], _: *mut f32) {}
-    pub(crate) unsafe fn quantize(_: *const f32, _: usize, _: *mut u8, _: *mut f32) {}
-    pub(crate) unsafe fn prepare(_: *const u8, _: usize, _: *mut f32, _: *mut i32) {}
-    pub(crate) unsafe fn block(_: &Int8Block) {}
-}
-#[cfg(not(target_arch = "x86_64"))]
-use absent::unpack_blocks;
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use absent::{block, prepare, quantize};

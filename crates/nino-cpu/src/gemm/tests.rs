@@ -115,7 +115,7 @@ fn check(
         },
         rows_per_batch: m,
     };
-    let crew = Crew::new(threads, linear::scratch_bytes(Slot::F32, &l.b));
+    let crew = Crew::new(threads, linear::scratch_bytes(level, Slot::F32, &l.b));
     // SAFETY: all views cover the shapes given.
     unsafe { linear::run(&crew.team(level), &l, 0..m) };
     let close = if dtype == DType::Q8_0 {
@@ -208,7 +208,7 @@ fn q8_panels_of_int8_decode_to_the_files_values() {
     for panel in 0..packed.panels() {
         let mut found = vec![f32::NAN; 64 * 32];
         // SAFETY: there is room for 64 values of each of 32 columns.
-        unsafe { super::q8::unpack(packed.bytes(), k, panel, 32, 64, found.as_mut_ptr()) };
+        unsafe { super::q8::unpack(level, packed.bytes(), k, panel, 32, 64, found.as_mut_ptr()) };
         for (j, c) in (0..packed.cols(panel)).flat_map(|j| (0..64).map(move |c| (j, c))) {
             let wanted = values[(panel * 32 + j) * k + 32 + c];
             assert_eq!(

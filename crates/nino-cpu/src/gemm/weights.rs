@@ -261,7 +261,7 @@ impl Packed {
         match self.layout {
             PackedLayout::Rows => return self.decode_rows(level, p, c0, n, pack),
             PackedLayout::Int8 => {
-                q8::unpack(self.bytes(), self.cin, p, c0, n, pack);
+                q8::unpack(level, self.bytes(), self.cin, p, c0, n, pack);
                 return pack;
             }
             PackedLayout::Q8Panels => {

@@ -1,7 +1,10 @@
 //! Whole requests with small made-up checkpoints.
 
+mod adapter;
+mod anima;
 pub(crate) mod comfy;
 mod control;
+mod encoders;
 mod flux;
 mod flux2;
 mod flux_lora;
@@ -12,4 +15,5 @@ mod promised;
 mod qwen_image;
 mod style;
 mod union;
+mod z_control;
 mod z_image;

@@ -55,7 +55,7 @@ impl ModelKind {
             ModelKind::Lora => &["loras"],
             ModelKind::Embedding => &["embeddings"],
             ModelKind::UpscaleModel => &["upscale_models"],
-            ModelKind::ControlNet => &["controlnet", "t2i_adapter"],
+            ModelKind::ControlNet => &["controlnet", "t2i_adapter", "model_patches"],
             ModelKind::ClipVision => &["clip_vision"],
             ModelKind::StyleModel => &["style_models"],
             ModelKind::Gligen => &["gligen"],

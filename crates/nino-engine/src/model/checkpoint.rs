@@ -130,6 +130,7 @@ impl Checkpoint {
                 quantize: None,
                 latent: found.family.latent_format(),
                 steering: Steering::default(),
+                hints: Vec::new(),
             },
             text: TextEncoders::new(found.family, encoders, Bpe::clip()),
             vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
@@ -211,7 +212,10 @@ impl DiffusionModel {
         let wanted = self.net.wants().channels;
         let is_for_clips = vae.kind.time_scale().is_some();
         // A picture is a clip of one frame to the VAE that Wan shares with others.
-        let of_wan = matches!(self.family, Family::QwenImage | Family::Krea2);
+        let of_wan = matches!(
+            self.family,
+            Family::QwenImage | Family::Krea2 | Family::Anima
+        );
         let takes_clips = self.net.wants().frames || of_wan;
         if wanted != given || is_for_clips != takes_clips {
             return Err(EngineError::VaeMismatch {
@@ -266,7 +270,13 @@ impl Opened {
         let denoises = |c: &&Component| {
             matches!(
                 c.net,
-                Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2
+                Net::Unet
+                    | Net::Flux
+                    | Net::Wan
+                    | Net::ZImage
+                    | Net::QwenImage
+                    | Net::Krea2
+                    | Net::Anima
             )
         };
         for component in self.components.iter().filter(denoises) {
@@ -328,6 +338,7 @@ impl Opened {
             quantize: None,
             latent,
             steering: Steering::default(),
+            hints: Vec::new(),
         })
     }
 

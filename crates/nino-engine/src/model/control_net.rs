@@ -5,7 +5,8 @@ use super::identity::Origin;
 use super::lora::file_name;
 use crate::{DiffusionModel, EngineError, Image, Latent, Upscale, VaeFile};
 use nino_media::resize;
-use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network};
+use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network, z_image};
+use nino_weights::TensorReader;
 use nino_weights::names::{self, Net};
 use std::fmt;
 use std::path::Path;
@@ -67,7 +68,9 @@ impl ControlNetFile {
         let reader = Arc::new(nino_weights::open(path)?);
         let origin = Origin::files(&reader.index().files);
         let (components, _) = names::canonical(reader.index())?;
-        let found = components.into_iter().find(|c| c.net == Net::ControlNet);
+        let found = components
+            .into_iter()
+            .find(|c| matches!(c.net, Net::ControlNet | Net::T2iAdapter));
         let opened = match found {
             Some(component) => nino_models::open(&reader, component)?,
             None => None,
@@ -84,7 +87,7 @@ impl ControlNetFile {
         };
         Ok(ControlNetFile {
             name: file_name(path),
-            net,
+            net: trained(net, &reader, &params)?,
             weights: params,
             origin,
             mode: None,
@@ -108,7 +111,10 @@ impl ControlNetFile {
 
     /// Whether it sees the picture encoded, and so needs a VAE.
     pub fn needs_vae(&self) -> bool {
-        matches!(self.net.hint(), HintKind::Latent { .. })
+        match self.net.hint() {
+            HintKind::Latent { .. } | HintKind::Squares { .. } => true,
+            HintKind::Pixels { .. } | HintKind::Blocks { .. } => false,
+        }
     }
 
     /// Whether both are the same network, told the same.
@@ -136,6 +142,22 @@ impl ControlNetFile {
     }
 }
 
+/// A network as it was trained: one of Z-Image was published with refiners that do nothing.
+fn trained(
+    mut net: ControlNet,
+    reader: &TensorReader,
+    weights: &FileParams,
+) -> Result<ControlNet, EngineError> {
+    if let ControlNet::ZImage(config) = &mut net
+        && let Some(entry) = weights.index().get(z_image::ControlConfig::UNTRAINED)
+    {
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values)?;
+        config.unrefined = values.iter().all(|&v| v == 0.0);
+    }
+    Ok(net)
+}
+
 impl Hint {
     /// What the network sees for a latent of this size, `[h, w, c]`; `None` where the picture has
     /// yet to be encoded.
@@ -143,14 +165,24 @@ impl Hint {
         match (&self.seen, self.net.net.hint()) {
             (HintImage::Encoded(latent), _) => Some(latent.values.clone()),
             (HintImage::Pixels { image, .. }, HintKind::Pixels { channels, signed }) => {
-                let image = fitted(image, height * HINT_SCALE, width * HINT_SCALE);
+                let size = [height * HINT_SCALE, width * HINT_SCALE];
+                let image = fitted(image, size, Upscale::NearestExact);
                 let mut values = with_channels(&image, channels);
                 if signed {
                     values.iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
                 }
                 Some(values)
             }
-            (HintImage::Pixels { .. }, HintKind::Latent { .. }) => None,
+            (HintImage::Pixels { image, .. }, kind @ HintKind::Blocks { channels, .. }) => {
+                let [height, width, _] = kind.size([height, width]);
+                let image = fitted(image, [height, width], Upscale::NearestExact);
+                let mean = |p: &[f32]| p.iter().sum::<f32>() / p.len() as f32;
+                Some(match channels {
+                    1 => image.values.chunks_exact(3).map(mean).collect(),
+                    _ => with_channels(&image, channels),
+                })
+            }
+            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
         }
     }
 
@@ -170,8 +202,32 @@ impl Hint {
         let vae = vae.as_deref().ok_or_else(|| EngineError::ControlNetVae {
             net: self.net.name.clone(),
         })?;
-        let scale = vae.kind.scale();
-        Ok(Some((fitted(image, height * scale, width * scale), vae)))
+        let (scale, kind) = (vae.kind.scale(), self.net.net.hint());
+        let [height, width, _] = kind.size([height, width]);
+        let method = match kind {
+            HintKind::Squares { .. } => Upscale::Area,
+            _ => Upscale::NearestExact,
+        };
+        let size = [height * scale, width * scale];
+        Ok(Some((fitted(image, size, method), vae)))
+    }
+
+    /// Whether a mask and another picture follow the encoded one.
+    pub(crate) fn is_painted(&self) -> bool {
+        matches!(self.net.net.hint(), HintKind::Squares { painted: true, .. })
+    }
+}
+
+/// An encoded picture beside a mask without anything to paint and the encoded picture `rest` of
+/// what stays.
+pub(crate) fn painted(latent: &Latent, rest: &Latent) -> Latent {
+    let pixels = latent.values.chunks_exact(latent.channels);
+    let rest = rest.values.chunks_exact(rest.channels);
+    let beside = pixels.zip(rest).flat_map(|(own, rest)| [own, &[0.0], rest]);
+    Latent {
+        channels: 2 * latent.channels + 1,
+        values: beside.flatten().copied().collect(),
+        ..latent.clone()
     }
 }
 
@@ -187,8 +243,8 @@ fn with_channels(image: &Image, channels: usize) -> Vec<f32> {
 }
 
 /// The middle of a picture in the proportions of another size, brought to that size. ComfyUI's
-/// `common_upscale` with `nearest-exact` and `center`.
-fn fitted(image: &Image, height: usize, width: usize) -> Image {
+/// `common_upscale` with `center`.
+fn fitted(image: &Image, [height, width]: [usize; 2], method: Upscale) -> Image {
     let (old_w, old_h) = (image.width as f64, image.height as f64);
     let (old, new) = (old_w / old_h, width as f64 / height as f64);
     let half = |side: f64, share: f64| ((side - side * share) / 2.0).round_ties_even() as usize;
@@ -208,7 +264,7 @@ fn fitted(image: &Image, height: usize, width: usize) -> Image {
     Image {
         width,
         height,
-        values: resize(&middle, size, (height, width), Upscale::NearestExact),
+        values: resize(&middle, size, (height, width), method),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A diffusion model out of a file: its network, how it is sampled, and its LoRAs. ComfyUI's MODEL.
 
-use super::control_net::Steering;
+use super::control_net::{Hint, Steering};
 use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
@@ -38,19 +38,8 @@ pub struct DiffusionModel {
     pub(super) latent: Option<&'static LatentFormat>,
     /// `ControlNet`s of the run that it is for.
     pub(super) steering: Steering,
-}
-
-/// Settings a user who says nothing gets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Defaults {
-    pub steps: usize,
-    pub cfg: f32,
-    pub sampler: &'static str,
-    pub scheduler: &'static str,
-    /// Pixels of both sides.
-    pub size: usize,
-    /// What a Flux is told of the guidance; its own when `None`.
-    pub guidance: Option<f32>,
+    /// Pictures that steer every prompt.
+    pub(super) hints: Vec<Arc<Hint>>,
 }
 
 /// Channels of a mask of frames: those under one latent frame.
@@ -67,7 +56,7 @@ pub enum Follows {
 
 /// What a network takes beside the latent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
+pub(super) enum Beside {
     Nothing,
     /// A picture: to be changed as the prompt says (instruct-pix2pix), or that says where what is
     /// (Flux Canny and Depth).
@@ -104,126 +93,6 @@ impl DiffusionModel {
         }
     }
 
-    /// The settings it was made for.
-    pub fn defaults(&self) -> Defaults {
-        let base = Defaults {
-            steps: 20,
-            cfg: 7.0,
-            sampler: "euler",
-            scheduler: "normal",
-            size: 512,
-            guidance: None,
-        };
-        let base = match self.names().find_map(few_steps::defaults) {
-            _ if self.takes_guidance() => few_steps::GUIDED,
-            _ if self.sampling.prediction == Prediction::Edm => Defaults {
-                steps: 25,
-                cfg: 3.0,
-                sampler: "dpmpp_2m",
-                scheduler: "karras",
-                ..base
-            },
-            few => few.unwrap_or(base),
-        };
-        match self.family {
-            Family::Sd2 if self.sampling.prediction == Prediction::V => {
-                Defaults { size: 768, ..base }
-            }
-            // SDXL Turbo was distilled at 512.
-            Family::Sdxl if base.sampler == few_steps::TURBO.sampler => base,
-            Family::Flux => self.flux_defaults(),
-            Family::Chroma => Defaults {
-                steps: 26,
-                cfg: 3.5,
-                sampler: "euler",
-                scheduler: "beta",
-                size: self.family.size(),
-                guidance: None,
-            },
-            Family::Wan | Family::Wan5B => Defaults {
-                steps: 20,
-                cfg: 5.0,
-                sampler: "uni_pc",
-                scheduler: "simple",
-                size: self.family.size(),
-                guidance: None,
-            },
-            Family::ZImage => self.z_image_defaults(),
-            Family::Klein => self.klein_defaults(),
-            Family::Flux2 => Defaults {
-                steps: 20,
-                cfg: 1.0,
-                sampler: "euler",
-                scheduler: "simple",
-                size: self.family.size(),
-                guidance: Some(4.0),
-            },
-            Family::QwenImage => self.qwen_defaults(),
-            Family::Krea2 => self.krea2_defaults(),
-            Family::Emoji => Defaults {
-                cfg: 4.0,
-                scheduler: "simple",
-                size: self.family.size(),
-                ..base
-            },
-            family => Defaults {
-                size: family.size(),
-                ..base
-            },
-        }
-    }
-
-    /// Turbo was distilled to a few steps without guidance.
-    fn z_image_defaults(&self) -> Defaults {
-        let turbo = self.name.to_lowercase().contains("turbo");
-        Defaults {
-            steps: if turbo { 8 } else { 25 },
-            cfg: if turbo { 1.0 } else { 4.0 },
-            sampler: "res_multistep",
-            scheduler: "simple",
-            size: self.family.size(),
-            guidance: None,
-        }
-    }
-
-    /// The base models are guided; the others were distilled to a few steps.
-    fn klein_defaults(&self) -> Defaults {
-        let base = self.name.to_lowercase().contains("base");
-        Defaults {
-            steps: if base { 20 } else { 4 },
-            cfg: if base { 5.0 } else { 1.0 },
-            sampler: "euler",
-            scheduler: "simple",
-            size: self.family.size(),
-            guidance: None,
-        }
-    }
-
-    /// Turbo was distilled to a few steps without guidance.
-    fn krea2_defaults(&self) -> Defaults {
-        let turbo = self.names().any(|n| n.to_lowercase().contains("turbo"));
-        Defaults {
-            steps: if turbo { 8 } else { 20 },
-            cfg: if turbo { 1.0 } else { 4.0 },
-            ..self.qwen_defaults()
-        }
-    }
-
-    /// LoRAs of 4 and 8 steps are common, and go without guidance.
-    fn qwen_defaults(&self) -> Defaults {
-        let named = |word: &str| self.names().any(|n| n.to_lowercase().contains(word));
-        let few = [("4step", 4), ("4-step", 4), ("8step", 8), ("8-step", 8)];
-        let few = few.into_iter().find(|(word, _)| named(word));
-        Defaults {
-            steps: few.map_or(20, |(_, steps)| steps),
-            cfg: if few.is_some() { 1.0 } else { 2.5 },
-            sampler: "euler",
-            scheduler: "simple",
-            size: self.family.size(),
-            guidance: None,
-        }
-    }
-
     /// The same model, told that latents to look at have no noise, where it can be told. ComfyUI's
     /// `FluxKontextMultiReferenceLatentMethod` with `index_timestep_zero`.
     #[must_use]
@@ -242,28 +111,6 @@ impl DiffusionModel {
         !name.contains("edit") || ["2509", "2511", "plus"].iter().any(|w| name.contains(w))
     }
 
-    /// Flux that is not told the guidance was distilled to a few steps; one that sees a picture is
-    /// guided strongly.
-    fn flux_defaults(&self) -> Defaults {
-        let sees = self.beside() != Beside::Nothing;
-        let strong = if self.name.to_lowercase().contains("depth") {
-            10.0
-        } else {
-            30.0
-        };
-        Defaults {
-            steps: match self.net.wants().guidance {
-                Guidance::None => 4,
-                Guidance::Cfg(_) | Guidance::Number(_) => 20,
-            },
-            cfg: 1.0,
-            sampler: "euler",
-            scheduler: if sees { "normal" } else { "simple" },
-            size: self.family.size(),
-            guidance: sees.then_some(strong),
-        }
-    }
-
     /// Whether it was distilled to a few steps.
     pub fn wants_few_steps(&self) -> bool {
         self.takes_guidance() || self.names().any(|name| few_steps::defaults(name).is_some())
@@ -276,7 +123,7 @@ impl DiffusionModel {
     }
 
     /// The model's name and its LoRAs'.
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name.as_str()).chain(self.loras.names())
     }
 
@@ -331,7 +178,7 @@ impl DiffusionModel {
     }
 
     /// What the network takes beside the latent, by the number of channels.
-    fn beside(&self) -> Beside {
+    pub(super) fn beside(&self) -> Beside {
         let wants = self.net.wants();
         match wants.extra {
             0 => Beside::Nothing,
@@ -428,6 +275,20 @@ impl DiffusionModel {
         }
     }
 
+    /// The same model, every prompt of which is steered by a picture. ComfyUI's
+    /// `ZImageFunControlnet`.
+    #[must_use]
+    pub fn with_hint(&self, hint: Arc<Hint>) -> DiffusionModel {
+        let mut model = self.clone();
+        model.hints.push(hint);
+        model
+    }
+
+    /// The pictures that steer every prompt.
+    pub(crate) fn hints(&self) -> &[Arc<Hint>] {
+        &self.hints
+    }
+
     pub(crate) fn steering(&self) -> &Steering {
         &self.steering
     }
@@ -444,12 +305,24 @@ impl DiffusionModel {
         format!("{spec:?}, clean references: {clean}")
     }
 
-    /// The type that its activations are stored in. Those of Qwen-Image exceed f16.
+    /// The type that its activations are stored in. Those of Qwen-Image exceed f16. A CPU that
+    /// multiplies bf16 faster does so where that was measured to make no difference.
     pub(crate) fn dtype(&self, precision: Precision, device: &dyn Device) -> DType {
         match (&self.net, precision, precision.dtype(device)) {
             (Denoiser::QwenImage(_), Precision::Auto, DType::F16) => DType::BF16,
+            (_, Precision::Auto, DType::F32) if self.is_close_in_bf16() => {
+                device.faster_dtype().unwrap_or(DType::F32)
+            }
             (_, _, dtype) => dtype,
         }
+    }
+
+    /// Whether latents after 20 steps in bf16 are within NMSE 1e-4 of those in f32. That was
+    /// measured of SD 1.x in full width (`docs/performance.md`); of narrow networks it is not so,
+    /// because their sums have few terms.
+    fn is_close_in_bf16(&self) -> bool {
+        let full = |unet: &nino_models::unet::Config| unet.model_channels >= 320;
+        self.family == Family::Sd1 && matches!(&self.net, Denoiser::Unet(unet) if full(unet))
     }
 
     /// Its weights with the LoRAs applied.

@@ -23,6 +23,8 @@ pub(super) const FLUX2_MU: f64 = 2.02;
 
 /// Z-Image's.
 pub(super) const Z_IMAGE_SHIFT: f64 = 3.0;
+/// That of Anima.
+pub(super) const ANIMA_SHIFT: f64 = 3.0;
 
 /// Whether it is Playground 2.5's file.
 pub(super) fn is_playground(family: Family, reader: &TensorReader) -> bool {
@@ -58,6 +60,7 @@ pub(super) fn detect(
         Family::Klein | Family::Flux2 => ModelSampling::flux(FLUX2_MU),
         Family::QwenImage | Family::Krea2 => ModelSampling::flux(FLUX_MU),
         Family::ZImage => ModelSampling::flow(Z_IMAGE_SHIFT, 1.0),
+        Family::Anima => ModelSampling::flow(ANIMA_SHIFT, 1.0),
         // Takes its guidance as an input: a consistency model.
         _ if matches!(net.wants().guidance, Guidance::Cfg(_)) => ModelSampling::lcm(false),
         Family::Sdxl if is_playground(family, reader) => ModelSampling::continuous_edm(

@@ -3,13 +3,13 @@
 use super::text_encoders::EncoderConfig;
 use nino_models::describe::DescribeError;
 use nino_models::{
-    Denoiser, Family, FileParams, Network, clip, flux, flux2, krea2, llm, qwen_image, t5, unet,
-    wan_transformer, z_image,
+    Denoiser, Family, FileParams, Network, anima, clip, flux, flux2, krea2, llm, qwen_image, t5,
+    unet, wan_transformer, z_image,
 };
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 26] = [
+pub const MODEL_SPECS: [&str; 29] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -31,6 +31,9 @@ pub const MODEL_SPECS: [&str; 26] = [
     "qwen-image-edit-2509",
     "qwen-image-edit-2511",
     "krea2-turbo",
+    "krea2-raw",
+    "anima",
+    "anima-turbo",
     "wan2.1-t2v-1.3b",
     "wan2.1-t2v-14b",
     "wan2.1-i2v-14b",
@@ -134,11 +137,18 @@ impl Description {
             },
             "qwen-image" | "qwen-image-edit-2509" => qwen(qwen_image::Config::published()),
             "qwen-image-edit-2511" => qwen(qwen_image::Config::published().with_clean_references()),
-            "krea2-turbo" => Description {
+            "krea2-turbo" | "krea2-raw" => Description {
                 family: Family::Krea2,
                 net: Denoiser::Krea2(krea2::Config::published()),
                 text: vec![EncoderConfig::Llm(llm::Config::qwen3_vl_4b())],
                 ..qwen(qwen_image::Config::published())
+            },
+            "anima" | "anima-turbo" => Description {
+                family: Family::Anima,
+                sampling: ModelSampling::flow(super::levels::ANIMA_SHIFT, 1.0),
+                net: Denoiser::Anima(anima::Config::published()),
+                text: vec![EncoderConfig::Llm(llm::Config::qwen3_06b())],
+                vae: "wan21-vae",
             },
             "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
             "wan2.1-t2v-14b" => wan(wan_14b()),

@@ -8,7 +8,7 @@ use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::{Device, RopeLayout};
 use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, t5};
-use nino_text::{Bpe, ByteBpe, Layout, Tokenizer, Unigram};
+use nino_text::{Bpe, ByteBpe, Layout, Piece, Tokenizer, Unigram, tokenize};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
 use nino_weights::names::{self, Component, Net};
@@ -157,6 +157,12 @@ impl TextEncoders {
             wanted: Vec::new(),
             found,
         })?;
+        // One kind of language model serves several families, the smallest of them Anima.
+        let is_small = |t: &TextEncoder| t.config.width() == llm::Config::qwen3_06b().width;
+        let family = match family {
+            Family::ZImage if encoders.iter().all(is_small) => Family::Anima,
+            family => family,
+        };
         Ok(TextEncoders::new(family, encoders, Bpe::clip()))
     }
 
@@ -277,6 +283,7 @@ impl TextEncoders {
             (Family::Klein, EncoderConfig::Llm(_)) => Layout::qwen3_klein(),
             (Family::Flux2, EncoderConfig::Llm(_)) => Layout::mistral_flux2(),
             (Family::QwenImage | Family::Krea2, EncoderConfig::Llm(_)) => Layout::qwen_image(),
+            (Family::Anima, EncoderConfig::Llm(_)) => Layout::qwen3_anima(),
             (_, EncoderConfig::Llm(_)) => Layout::qwen3_z_image(),
             (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {
@@ -285,6 +292,21 @@ impl TextEncoders {
                 _ => Layout::clip_g(),
             },
         }
+    }
+
+    /// The words of a prompt in T5's vocabulary, with their weights, by which the family's models
+    /// ask for the encoder's states; empty of families that do not.
+    pub(crate) fn queries(&self, prompt: &str) -> Result<Vec<(u32, f32)>, EngineError> {
+        if self.family != Family::Anima {
+            return Ok(Vec::new());
+        }
+        let words = tokenize(&*T5, &Layout::t5_anima(), prompt, &|_| None)?;
+        let tokens = words.chunks.into_iter().flat_map(|c| c.tokens);
+        let words = tokens.filter_map(|token| match token.piece {
+            Piece::Id(id) => Some((id, token.weight)),
+            Piece::Embedding { .. } => None,
+        });
+        Ok(words.collect())
     }
 
     /// The states that encoder `i` gives.

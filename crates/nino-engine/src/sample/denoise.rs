@@ -179,6 +179,15 @@ impl DenoiserPlan {
         };
         let contexts = each(&|p| p.conditioning.context_for(model, self.tokens));
         let mut fixed = vec![encoded(nodes.context, &contexts)?];
+        if let Some(queries) = nodes.queries {
+            let words = prompts.iter().flat_map(|p| {
+                let ids = p.conditioning.queries.iter().map(|&(id, _)| id as i32);
+                ids.collect::<Vec<i32>>().repeat(whole.batch)
+            });
+            fixed.push((queries.ids, words.flat_map(i32::to_le_bytes).collect()));
+            let weights = each(&|p| p.conditioning.queries.iter().map(|q| q.1).collect());
+            fixed.push(encoded(queries.weights, &weights)?);
+        }
         if let Some(node) = nodes.label {
             // Models are told the size of the whole picture, whatever part of it they see.
             let pixels = model.pixels(whole);

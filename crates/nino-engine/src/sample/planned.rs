@@ -16,6 +16,8 @@ pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.
     pub(super) tokens: usize,
+    /// Words that ask for each prompt.
+    pub(super) queries: usize,
     /// Whether there is a negative prompt; it is in the same run where that fits.
     pub(super) guided: bool,
     /// Several prompts take turns, so that nothing of them stays from run to run.
@@ -121,6 +123,7 @@ impl<'a> Recorded<'a> {
             height: spec.shape.height,
             width: spec.shape.width,
             tokens: spec.tokens,
+            queries: spec.queries,
             references: spec.references.clone(),
             image_tokens: spec.image_tokens,
             controls: spec.controls,

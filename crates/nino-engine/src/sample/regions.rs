@@ -289,6 +289,7 @@ fn spec(
             ..LatentShape::of(request.latent)
         },
         tokens: prompt.tokens_for(model),
+        queries: prompt.queries_for(model),
         guided: false,
         turns: true,
         dtype: model.dtype(request.precision, store.device()),

@@ -95,7 +95,7 @@ impl<'a> SampleRequest<'a> {
         let length = |p: &Conditioning| {
             let clip = (p.clip.image_tokens(model), p.clip.n_controls(model));
             (
-                p.tokens_for(model),
+                (p.tokens_for(model), p.queries_for(model)),
                 p.reference_sizes(model),
                 clip,
                 p.stretches(model),

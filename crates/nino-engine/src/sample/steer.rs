@@ -3,9 +3,10 @@
 
 use super::{LatentShape, SampleRequest};
 use crate::encode::encode_image;
-use crate::model::Steering;
+use crate::model::{Steering, painted};
 use crate::{
-    Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, Hint, HintImage, Store,
+    Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, Hint, HintImage, Image,
+    Latent, Store,
 };
 use std::sync::Arc;
 
@@ -24,14 +25,18 @@ impl Steered {
         request: &SampleRequest<'_>,
     ) -> Result<Option<Steered>, EngineError> {
         let mut all = request.positive.iter().chain(request.negative);
-        if all.all(|prompt| prompt.hints.is_empty()) {
+        if model.hints().is_empty() && all.all(|prompt| prompt.hints.is_empty()) {
             return Ok(None);
         }
-        let (positive, mut negative) = (request.positive.to_vec(), request.negative.to_vec());
+        let (mut positive, mut negative) = (request.positive.to_vec(), request.negative.to_vec());
         let shared = positive.iter().flat_map(|prompt| &prompt.hints);
         let shared: Vec<Arc<Hint>> = shared.filter(|hint| hint.both_sides).cloned().collect();
         for prompt in negative.iter_mut().filter(|prompt| prompt.hints.is_empty()) {
             prompt.hints.clone_from(&shared);
+        }
+        // What steers the model steers every prompt.
+        for prompt in positive.iter_mut().chain(&mut negative) {
+            prompt.hints.extend_from_slice(model.hints());
         }
         let looked_at = if request.is_guided(model) {
             &negative[..]
@@ -103,9 +108,20 @@ fn encode(
         precision: request.precision,
         ..EncodeOptions::default()
     };
-    let mut latent = encode_image(store, vae, &image, &options, control)?.latent;
-    if let Some(format) = model.latent_format() {
-        latent.scale_to_model(format);
+    let mut encoded = |image: &Image| -> Result<Latent, EngineError> {
+        let mut latent = encode_image(store, vae, image, &options, control)?.latent;
+        if let Some(format) = model.latent_format() {
+            latent.scale_to_model(format);
+        }
+        Ok(latent)
+    };
+    let mut latent = encoded(&image)?;
+    if hint.is_painted() {
+        let gray = Image {
+            values: vec![0.5; image.values.len()],
+            ..image
+        };
+        latent = painted(&latent, &encoded(&gray)?);
     }
     Ok(Hint {
         seen: HintImage::Encoded(Arc::new(latent)),

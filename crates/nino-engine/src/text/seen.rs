@@ -54,7 +54,10 @@ pub fn encode_seen(
     if let Some(known) = store.known_text(&known_by) {
         return Ok(known);
     }
-    let inversions = Inversions::new(embeddings, inversion_key(text.encoders()[0].config.kind()));
+    let inversions = Inversions::new(
+        embeddings,
+        inversion_key(text.family, text.encoders()[0].config.kind()),
+    );
     for (i, image) in images.iter().enumerate() {
         let Some(sight) = sight else { break };
         inversions.give(&name(i), look(store, sight, image, control)?);

@@ -1,4 +1,5 @@
-//! Every VAE's golden in f16 on every GPU of this machine, against f32 on the CPU.
+//! Every VAE's golden in f16 on every GPU of this machine, and in bf16 on the CPU, against f32
+//! there.
 
 use super::decode::{kl, smooth};
 use super::{TestVae, cpu, root, store, with_control};
@@ -45,8 +46,8 @@ pub(crate) fn gpus() -> Vec<(String, GpuDevice)> {
     gpus.into_iter().map(named).collect()
 }
 
-#[test]
-fn gpu_decodes_in_f16_are_near_f32() {
+/// Every golden of a VAE.
+fn vaes() -> Vec<TestVae> {
     let golden = |name: &str| {
         VaeFile::open(&root().join(format!("goldens/models/{name}.safetensors"))).unwrap()
     };
@@ -64,25 +65,39 @@ fn gpu_decodes_in_f16_are_near_f32() {
     let mut vaes: Vec<TestVae> = names.map(|name| golden(name).into()).into();
     vaes.extend(["kl_sd", "kl_flux"].map(|name| in_fours(name).into()));
     vaes.push(kl());
-    for (name, gpu) in gpus() {
-        let gpu = store(gpu);
-        let mut failures = Vec::new();
-        for vae in &vaes {
-            let z = vae.kind.latent_channels();
-            let latent = match vae.kind.time_scale() {
-                Some(_) => smooth(&[1, z, 2, 3, 4]),
-                None => smooth(&[1, z, 6, 5]),
-            };
-            let exact = values(&store(cpu()), vae, &latent, Precision::F32);
-            let half = values(&gpu, vae, &latent, Precision::F16);
-            let db = psnr(&exact, &half);
-            println!("{} on {name}: {db:.1} dB", vae.name);
-            if db.is_nan() || db < 50.0 {
-                failures.push(format!("{}: {db:.1} dB", vae.name));
-            }
+    vaes
+}
+
+/// Decodes with every VAE and compares with f32 on the CPU.
+fn check(name: &str, device: &Store, precision: Precision, limit: f64) {
+    let mut failures = Vec::new();
+    for vae in &vaes() {
+        let z = vae.kind.latent_channels();
+        let latent = match vae.kind.time_scale() {
+            Some(_) => smooth(&[1, z, 2, 3, 4]),
+            None => smooth(&[1, z, 6, 5]),
+        };
+        let exact = values(&store(cpu()), vae, &latent, Precision::F32);
+        let found = values(device, vae, &latent, precision);
+        let db = psnr(&exact, &found);
+        println!("{} on {name}: {db:.1} dB", vae.name);
+        if db.is_nan() || db < limit {
+            failures.push(format!("{}: {db:.1} dB", vae.name));
         }
-        assert!(failures.is_empty(), "{}", failures.join("; "));
     }
+    assert!(failures.is_empty(), "{}", failures.join("; "));
+}
+
+#[test]
+fn gpu_decodes_in_f16_are_near_f32() {
+    for (name, gpu) in gpus() {
+        check(&name, &store(gpu), Precision::F16, 50.0);
+    }
+}
+
+#[test]
+fn cpu_decodes_in_bf16_are_near_f32() {
+    check("the CPU in bf16", &store(cpu()), Precision::Bf16, 40.0);
 }
 
 /// A device that binds less than the frames of a window.

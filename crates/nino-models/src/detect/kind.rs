@@ -2,6 +2,7 @@
 //!
 //! A model's row gives the sizes of a network that this crate records.
 
+use crate::anima::Config as Anima;
 use crate::clip::Config as Clip;
 use crate::clip_vision::Config as ClipVision;
 use crate::describe::{self, TensorSpec};
@@ -88,6 +89,7 @@ kinds! {
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(Unet::sdxl_refiner());
     NinoEmoji, Unet, "nino-emoji", unet(Unet::nino_emoji());
     ControlNet, ControlNet, "ControlNet", Vec::new();
+    T2iAdapter, T2iAdapter, "T2I adapter", Vec::new();
     FluxDev, Flux, "Flux.1 dev", flux(Flux::dev());
     FluxSchnell, Flux, "Flux.1 schnell", flux(Flux::schnell());
     FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
@@ -117,6 +119,7 @@ kinds! {
     QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
     QwenImageEdit, QwenImage, "Qwen-Image-Edit", qwen_image(QwenImage::published());
     Krea2, Krea2, "Krea 2", krea2(Krea2::published());
+    Anima, Anima, "Anima", anima(Anima::published());
     SdVae, KlVae, "SD VAE (KL, 4 channels)", kl_vae(Kl::sd());
     SdxlVae, KlVae, "SDXL VAE (KL, 4 channels)", kl_vae(Kl::sd());
     FluxVae, KlVae, "Flux VAE (KL, 16 channels)", kl_vae(Kl::flux());
@@ -174,10 +177,14 @@ kinds! {
 impl Kind {
     pub fn part(self) -> Part {
         match self.net() {
-            Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => {
-                Part::Diffusion
-            }
-            Net::ControlNet => Part::ControlNet,
+            Net::Unet
+            | Net::Flux
+            | Net::Wan
+            | Net::ZImage
+            | Net::QwenImage
+            | Net::Krea2
+            | Net::Anima => Part::Diffusion,
+            Net::ControlNet | Net::T2iAdapter => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
             Net::ClipVision | Net::QwenVision => Part::ImageEncoder,
@@ -199,6 +206,7 @@ impl Kind {
     /// The kind for a network that is recognized but has no list.
     pub(super) fn unlisted(net: Net) -> Kind {
         match net {
+            Net::T2iAdapter => Kind::T2iAdapter,
             Net::ClipVision => Kind::ClipVisionH,
             Net::Rrdb => Kind::Esrgan,
             Net::Srvgg => Kind::Compact,
@@ -229,6 +237,10 @@ fn wan(config: Wan) -> Lists {
 
 fn z_image(config: ZImage) -> Lists {
     written(&Network::Denoiser(Denoiser::ZImage(config)))
+}
+
+fn anima(config: Anima) -> Lists {
+    written(&Network::Denoiser(Denoiser::Anima(config)))
 }
 
 fn krea2(config: Krea2) -> Lists {

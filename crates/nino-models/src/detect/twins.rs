@@ -26,8 +26,18 @@ const TWINS: &[&[(Kind, &[&str])]] = &[
         (Kind::Qwen3Vl4B, &["vl"]),
     ],
     &[
+        (
+            Kind::QwenImage,
+            &[
+                "qwen_image.",
+                "qwen_image_fp8",
+                "qwen_image_bf16",
+                "qwen_image_25",
+                "qwen-image-q",
+                "qwen-image-25",
+            ],
+        ),
         (Kind::QwenImageEdit, &["edit"]),
-        (Kind::QwenImage, &["qwen"]),
     ],
     &[
         (Kind::ZImageTurbo, &["turbo"]),

@@ -22,9 +22,12 @@ pub struct ControlConfig {
 /// What is added to a UNet's values.
 #[derive(Clone, Debug)]
 pub struct Residuals {
-    /// One for the first convolution and one for every block on the way down.
+    /// What is added on the way down, and the block behind which; the first convolution is 0.
+    pub down: Vec<(usize, Node)>,
+    /// What is added to the values that the way up gets from the way down: one for the first
+    /// convolution and one for every block; or none.
     pub skips: Vec<Node>,
-    pub middle: Node,
+    pub middle: Option<Node>,
 }
 
 impl Residuals {
@@ -32,8 +35,9 @@ impl Residuals {
     #[must_use]
     pub(crate) fn map(&self, mut f: impl FnMut(Node) -> Node) -> Residuals {
         Residuals {
+            down: self.down.iter().map(|&(i, n)| (i, f(n))).collect(),
             skips: self.skips.iter().map(|&n| f(n)).collect(),
-            middle: f(self.middle),
+            middle: self.middle.map(f),
         }
     }
 }
@@ -69,16 +73,17 @@ pub fn control(
     }
     let told = (c.modes > 0).then(|| union::told(g, p, c, inputs.x, mode));
     let emb = embedding(g, p, &c.unet, inputs, told);
-    let (h, skips) = way_down(g, p, &c.unet, inputs, emb, Some(seen));
+    let (h, skips) = way_down(g, p, &c.unet, inputs, emb, &[(0, seen)]);
     let beside = |g: &mut Graph, name: &str, x: Node| {
         let width = g.shape(x).last_dim();
         p.conv(g, name, x, width, 1)
     };
     let skips = skips.into_iter().enumerate();
     Residuals {
+        down: Vec::new(),
         skips: skips
             .map(|(i, skip)| beside(g, &format!("zero_convs.{i}.0"), skip))
             .collect(),
-        middle: beside(g, "middle_block_out.0", h),
+        middle: Some(beside(g, "middle_block_out.0", h)),
     }
 }

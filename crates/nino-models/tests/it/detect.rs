@@ -50,6 +50,7 @@ fn hugging_face_files_are_told_apart() {
         ("flux_dev", Kind::FluxDev),
         ("flux_schnell", Kind::FluxSchnell),
         ("z_image", Kind::ZImageTurbo),
+        ("qwen_image", Kind::QwenImage),
         ("qwen3_4b", Kind::Qwen3Medium),
         ("chroma", Kind::Chroma),
         ("wan21_t2v_1b", Kind::Wan21T2v1B),

@@ -7,8 +7,8 @@ use crate::lists::{self, List, component};
 use nino_models::detect::Kind;
 use nino_models::wan_transformer::Config as WanVideo;
 use nino_models::{
-    Denoiser, Misfits, Network, Opened, Taesd, Vae, clip, flux, kl, llm, open, open_vae, t5, unet,
-    wan, z_image,
+    ControlNet, Denoiser, Misfits, Network, Opened, Taesd, Vae, anima, clip, flux, kl, llm, open,
+    open_vae, qwen_image, qwen_vision, t5, unet, wan, z_image,
 };
 use nino_weights::names;
 use nino_weights::{Index, TensorReader};
@@ -68,6 +68,10 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
             "z_image",
             Network::Denoiser(Denoiser::ZImage(z_image::Config::published())),
         ),
+        (
+            "qwen_image",
+            Network::Denoiser(Denoiser::QwenImage(qwen_image::Config::published())),
+        ),
         ("qwen3_4b", Network::Llm(llm::Config::qwen3_4b())),
         ("wan21_t2v_1b", wan_video(WanVideo::small())),
         ("wan21_i2v_14b", wan_video(i2v().with_image(None))),
@@ -84,6 +88,54 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
     ] {
         let found = opened(&lists::golden(model)).map_err(|e| e.to_string());
         assert_eq!(found.unwrap().expect(model).network, network, "{model}");
+    }
+}
+
+/// The file of Qwen2.5-VL has a half that reads and one that sees.
+#[test]
+fn both_halves_of_a_language_model_that_sees_open() {
+    let list = lists::golden("qwen25_vl_7b");
+    let index = lists::index("qwen_2.5_vl_7b.safetensors", &list);
+    let (components, _) = names::canonical(&index).unwrap();
+    let networks = components.into_iter().map(|component| {
+        let opened = open(&without_bytes(&component.index), component);
+        opened.map_err(|e| e.to_string()).unwrap().unwrap().network
+    });
+    let networks: Vec<Network> = networks.collect();
+    let wanted = [
+        Network::QwenVision(qwen_vision::Config::published()),
+        Network::Llm(llm::Config::qwen25_vl_7b()),
+    ];
+    assert_eq!(networks.len(), 2);
+    assert!(wanted.iter().all(|n| networks.contains(n)), "{networks:?}");
+}
+
+/// What training left in the files of Cosmos' kind is no fault.
+#[test]
+fn anima_opens_with_what_is_left_of_training() {
+    let anima = Network::Denoiser(Denoiser::Anima(anima::Config::published()));
+    let mut list = lists::network(&anima, "net.");
+    for (name, shape) in [
+        ("net.pos_embedder.dim_spatial_range", vec![21]),
+        ("net.pos_embedder.seq", vec![240]),
+        ("net.accum_iteration", vec![1]),
+    ] {
+        list.push((name.to_owned(), shape));
+    }
+    let found = opened(&list).map_err(|e| e.to_string());
+    assert_eq!(found.unwrap().unwrap().network, anima);
+}
+
+#[test]
+fn the_controlnet_of_z_image_opens() {
+    for (n_layers, refines) in [(6, false), (3, true), (15, true)] {
+        let mut config = z_image::ControlConfig::published();
+        config.blocks.n_layers = n_layers;
+        config.blocks.time = [0, 256];
+        (config.refines, config.painted) = (refines, refines);
+        let network = Network::ControlNet(ControlNet::ZImage(config));
+        let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
+        assert_eq!(found.unwrap().unwrap().network, network);
     }
 }
 

@@ -7,7 +7,9 @@ use crate::swizzle::Swizzle;
 /// One operand's copies by one thread.
 #[derive(Clone)]
 pub(super) struct Copies {
-    copies: Vec<Copy>,
+    each: Vec<Copy>,
+    /// Where the first one goes in the ring's first step.
+    to: Reg,
     line: u32,
 }
 
@@ -15,7 +17,8 @@ pub(super) struct Copies {
 struct Copy {
     /// Moves on with every step.
     from: Reg,
-    to: Reg,
+    /// Bytes behind where the first one goes.
+    plus: u32,
     /// Whether this thread takes part.
     when: Option<Reg>,
     /// Bytes read of the 16; the rest is zero.
@@ -49,35 +52,34 @@ impl Share {
         let line = f.tile.line();
         let chunks = line / 16;
         let (chunk, row) = (a.b32(), a.b32());
-        op!(a, "and.b32 {chunk}, {}, {}", f.tid, chunks - 1);
-        op!(a, "shr.u32 {row}, {}, {}", f.tid, chunks.trailing_zeros());
+        op!(a, "and.b32 {chunk}, {}, {}", f.copier, chunks - 1);
+        op!(
+            a,
+            "shr.u32 {row}, {}, {}",
+            f.copier,
+            chunks.trailing_zeros()
+        );
         let to = Swizzle::new(line).offset(a, row, chunk);
         op!(a, "add.u32 {to}, {to}, {}", f.shared);
         op!(a, "add.u32 {to}, {to}, {}", rows_before * line);
         Share {
             chunk,
             row,
-            each: f.tile.threads() / chunks,
+            each: f.tile.copying() / chunks,
             to,
         }
     }
 
     /// The row of a pass, where it goes, and whether there is one for this thread.
-    fn pass(&self, a: &mut Asm, f: &Frame, pass: u32, rows: u32) -> (Reg, Reg, Option<Reg>) {
-        let (row, to) = (a.b32(), a.b32());
+    fn pass(&self, a: &mut Asm, f: &Frame, pass: u32, rows: u32) -> (Reg, u32, Option<Reg>) {
+        let (row, plus) = (a.b32(), pass * self.each * f.tile.line());
         op!(a, "add.u32 {row}, {}, {}", self.row, pass * self.each);
-        op!(
-            a,
-            "add.u32 {to}, {}, {}",
-            self.to,
-            pass * self.each * f.tile.line()
-        );
         let when = (rows < (pass + 1) * self.each).then(|| {
             let when = a.pred();
             op!(a, "setp.lt.u32 {when}, {row}, {rows}");
             when
         });
-        (row, to, when)
+        (row, plus, when)
     }
 }
 
@@ -101,7 +103,7 @@ impl Copies {
         op!(a, "mul.wide.u32 {wide}, {}, 16", share.chunk);
         op!(a, "add.u64 {base}, {base}, {wide}");
         let copies = (0..rows.div_ceil(share.each)).map(|pass| {
-            let (row, to, when) = share.pass(a, f, pass, rows);
+            let (row, plus, when) = share.pass(a, f, pass, rows);
             let from = a.b64();
             let second = halves.then(|| {
                 let second = a.pred();
@@ -119,26 +121,30 @@ impl Copies {
             op!(a, "add.u64 {from}, {from}, {base}");
             Copy {
                 from,
-                to,
+                plus,
                 when,
                 bytes: None,
             }
         });
         let copies = copies.collect();
-        let line = f.tile.line();
-        Copies { copies, line }
+        Copies {
+            each: copies,
+            to: share.to,
+            line: f.tile.line(),
+        }
     }
 
     /// Copies a step to `write` bytes into the ring, and moves on.
     pub(super) fn step(&self, a: &mut Asm, write: Reg) {
-        for copy in &self.copies {
-            let (to, from) = (a.b32(), copy.from);
-            op!(a, "add.u32 {to}, {}, {write}", copy.to);
+        let to = a.b32();
+        op!(a, "add.u32 {to}, {}, {write}", self.to);
+        for copy in &self.each {
+            let (from, plus) = (copy.from, copy.plus);
             let when = copy.when.map_or(String::new(), |p| format!("@{p} "));
             let bytes = copy.bytes.map_or(String::new(), |b| format!(", {b}"));
             op!(
                 a,
-                "{when}cp.async.cg.shared.global.L2::128B [{to}], [{from}], 16{bytes}"
+                "{when}cp.async.cg.shared.global.L2::128B [{to}+{plus}], [{from}], 16{bytes}"
             );
             op!(a, "add.u64 {from}, {from}, {}", self.line);
         }
@@ -195,7 +201,7 @@ impl Pixels {
         let mut places = Vec::new();
         let mut copies = Vec::new();
         for pass in 0..rows.div_ceil(share.each) {
-            let (row, to, when) = share.pass(a, f, pass, rows);
+            let (row, plus, when) = share.pass(a, f, pass, rows);
             let (frame, y, x, beyond) = (a.b32(), a.b32(), a.b32(), a.pred());
             op!(a, "add.u32 {row}, {row}, {}", f.m0);
             op!(a, "setp.ge.u32 {beyond}, {row}, {}", f.m);
@@ -224,7 +230,7 @@ impl Pixels {
             places.push(Place { y, x, frame });
             copies.push(Copy {
                 from: a.b64(),
-                to,
+                plus,
                 when,
                 bytes: Some(a.b32()),
             });
@@ -234,9 +240,12 @@ impl Pixels {
         op!(a, "mov.u32 {left}, {each}");
         op!(a, "mov.u32 {y}, 0");
         op!(a, "mov.u32 {x}, 0");
-        let line = f.tile.line();
         let pixels = Pixels {
-            copies: Copies { copies, line },
+            copies: Copies {
+                each: copies,
+                to: share.to,
+                line: f.tile.line(),
+            },
             window,
             base,
             places,
@@ -256,7 +265,7 @@ impl Pixels {
     /// Points the copies at the pixels under this place of the window.
     fn look(&self, a: &mut Asm) {
         let [h, w] = self.size;
-        for (place, copy) in self.places.iter().zip(&self.copies.copies) {
+        for (place, copy) in self.places.iter().zip(&self.copies.each) {
             let (y, x, inside, wide) = (a.b32(), a.b32(), a.pred(), a.b64());
             op!(a, "add.u32 {y}, {}, {}", place.y, self.y);
             op!(a, "add.u32 {x}, {}, {}", place.x, self.x);

@@ -1,21 +1,25 @@
 //! From sums to the result: scale, bias, activation, factor, residual, f16, and stores of 16 bytes.
 
+use super::vectors::{Vectors, unpack};
 use super::{Act, Frame, GemmKernel, word};
 use crate::asm::{Asm, Reg, list, op};
 
 impl GemmKernel {
     /// A thread has two neighbours of every eight columns, in two rows of each block; four lanes
     /// exchange theirs so that each has eight neighbours of one row to read and write.
-    pub(super) fn epilogue(&self, a: &mut Asm, f: &Frame, sums: &[Vec<Reg>]) {
-        let tile = f.tile;
-        let lane = Lane::new(a);
-        let columns = self.columns();
-        let mut vector = |there: bool, view: usize, stored: Stored| {
-            there.then(|| Vector::new(a, f, &lane, (view, stored), columns))
-        };
-        let scale = vector(self.scale, 3, Stored::F32);
-        let bias = vector(self.bias, self.bias_view(), Stored::F32);
-        let factor = vector(self.factor, self.factor_view(), Stored::F16);
+    pub(super) fn epilogue(
+        &self,
+        a: &mut Asm,
+        f: &Frame,
+        (lane, vectors): (&Lane, &Vectors),
+        sums: &[Vec<Reg>],
+    ) {
+        let (tile, columns) = (f.tile, f.columns);
+        let Vectors {
+            scale,
+            bias,
+            factor,
+        } = vectors;
         let out = a.view_from(0, word::OUT_AT);
         let residual = self
             .residual
@@ -33,6 +37,12 @@ impl GemmKernel {
         let column = a.b32();
         op!(a, "mad.lo.u32 {column}, {}, 8, {}", lane.of_four, f.n0);
 
+        // A gated tile's later columns are of the second half.
+        let sides: Vec<u32> = match self.gate {
+            Some(_) => vec![0, columns / 8],
+            None => vec![0],
+        };
+        let quarters = columns / 32;
         for (block, sums) in (0..).zip(sums) {
             for half in 0..2 {
                 let (r, e, at, valid) = (a.b32(), a.b32(), a.b64(), a.pred());
@@ -40,7 +50,7 @@ impl GemmKernel {
                 op!(a, "setp.lt.u32 {valid}, {r}, {}", f.m);
                 op!(a, "mad.lo.u32 {e}, {r}, {}, {column}", f.n);
                 op!(a, "mul.wide.u32 {at}, {e}, 2");
-                let inside: Vec<Reg> = (0..self.columns() / 32)
+                let inside: Vec<Reg> = (0..quarters)
                     .map(|quarter| {
                         let (inside, c) = (a.pred(), a.b32());
                         op!(a, "add.u32 {c}, {column}, {}", quarter * 32);
@@ -48,7 +58,7 @@ impl GemmKernel {
                         inside
                     })
                     .collect();
-                // All reads before the first write: the result may lie where the residual does.
+                // All reads before the first write, which may be where the residual is.
                 let added: Vec<Option<[Reg; 4]>> = (0..)
                     .zip(&inside)
                     .map(|(quarter, &inside)| {
@@ -59,22 +69,25 @@ impl GemmKernel {
                 let to = a.b64();
                 op!(a, "add.u64 {to}, {out}, {at}");
                 for (quarter, inside) in (0..).zip(&inside) {
-                    let added = added[quarter].map(|words| lane.exchange(a, words));
+                    let added = added[quarter as usize].map(|words| lane.exchange(a, words));
                     let words = [0, 1, 2, 3].map(|j| {
                         let eight = quarter * 4 + j;
-                        let pair = |a: &mut Asm, eight: usize| {
-                            let at = eight * 4 + half as usize * 2;
+                        let side = |&side: &u32| {
+                            let at = (side + eight) as usize * 4 + half * 2;
                             let mut pair = [sums[at], sums[at + 1]];
-                            if let Some(scale) = &scale {
-                                pair = both(a, "mul", pair, scale.values[eight]);
+                            if let Some(scale) = scale {
+                                let scale = scale.pair(a, side + eight);
+                                pair = both(a, "mul", pair, scale);
                             }
-                            match &bias {
-                                Some(bias) => both(a, "add", pair, bias.values[eight]),
-                                None => pair,
+                            if let Some(bias) = bias {
+                                let bias = bias.pair(a, side + eight);
+                                pair = both(a, "add", pair, bias);
                             }
+                            pair
                         };
-                        let factor = factor.as_ref().map(|factor| factor.values[eight]);
-                        self.word(a, eight, pair, (factor, added.map(|words| words[j])))
+                        let sides: Vec<[Reg; 2]> = sides.iter().map(side).collect();
+                        let factor = factor.as_ref().map(|factor| factor.pair(a, eight));
+                        self.word(a, &sides, (factor, added.map(|words| words[j as usize])))
                     });
                     let four = list(&lane.exchange(a, words));
                     op!(
@@ -87,18 +100,16 @@ impl GemmKernel {
         }
     }
 
-    /// Two neighbours of the result as f16. `pair` gives those of some eight columns with scale and
-    /// bias; then come their factors, and the residual's.
+    /// Two neighbours of the result as f16. `sides` are these columns with scale and bias, and
+    /// those of the gate where there is one.
     fn word(
         &self,
         a: &mut Asm,
-        eight: usize,
-        pair: impl Fn(&mut Asm, usize) -> [Reg; 2],
+        sides: &[[Reg; 2]],
         (factor, added): (Option<[Reg; 2]>, Option<Reg>),
     ) -> Reg {
-        let mut made = pair(a, eight).map(|v| activate(a, self.act, v));
-        if let Some(gate) = self.gate {
-            let second = pair(a, eight + self.columns() as usize / 8);
+        let mut made = sides[0].map(|v| activate(a, self.act, v));
+        if let (Some(gate), Some(second)) = (self.gate, sides.get(1)) {
             let second = second.map(|v| activate(a, gate, v));
             made = both(a, "mul", made, second);
         }
@@ -210,88 +221,15 @@ fn erf_of_root_half(a: &mut Asm, x: Reg) -> Reg {
     y
 }
 
-/// Two f16 of a word as f32.
-fn unpack(a: &mut Asm, word: Reg) -> [Reg; 2] {
-    let halves = [a.b16(), a.b16()];
-    op!(a, "mov.b32 {{{}, {}}}, {word}", halves[0], halves[1]);
-    halves.map(|half| {
-        let value = a.f32();
-        op!(a, "cvt.f32.f16 {value}, {half}");
-        value
-    })
-}
-
-/// How a vector is stored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stored {
-    F32,
-    F16,
-}
-
-/// The two values, f32, that a vector has for every eight columns of a thread.
-struct Vector {
-    values: Vec<[Reg; 2]>,
-}
-
-impl Vector {
-    fn new(
-        a: &mut Asm,
-        f: &Frame,
-        lane: &Lane,
-        (view, stored): (usize, Stored),
-        columns: u32,
-    ) -> Vector {
-        let size = match stored {
-            Stored::F32 => 4,
-            Stored::F16 => 2,
-        };
-        let (base, wide, column) = (a.view(view), a.b64(), a.b32());
-        op!(a, "mad.lo.u32 {column}, {}, 2, {}", lane.of_four, f.n0);
-        op!(a, "mul.wide.u32 {wide}, {column}, {size}");
-        op!(a, "add.u64 {base}, {base}, {wide}");
-        let second = a.b64();
-        op!(a, "mul.wide.u32 {second}, {}, {size}", f.n);
-        op!(a, "add.u64 {second}, {second}, {base}");
-        let values = (0..f.tile.bn / 8).map(|eight| {
-            // A gated tile's later columns are of the second half.
-            let (base, eight) = match eight.checked_sub(columns / 8) {
-                Some(eight) => (second, eight),
-                None => (base, eight),
-            };
-            let (inside, c) = (a.pred(), a.b32());
-            op!(a, "add.u32 {c}, {column}, {}", eight * 8);
-            op!(a, "setp.lt.u32 {inside}, {c}, {}", f.n);
-            if stored == Stored::F16 {
-                let word = a.b32();
-                op!(a, "mov.b32 {word}, 0");
-                op!(a, "@{inside} ld.global.b32 {word}, [{base}+{}]", eight * 16);
-                return unpack(a, word);
-            }
-            let pair = [a.f32(), a.f32()];
-            let [first, last] = pair;
-            op!(a, "mov.f32 {first}, 0f00000000");
-            op!(a, "mov.f32 {last}, 0f00000000");
-            op!(
-                a,
-                "@{inside} ld.global.v2.f32 {{{first}, {last}}}, [{base}+{}]",
-                eight * 32
-            );
-            pair
-        });
-        let values = values.collect();
-        Vector { values }
-    }
-}
-
 /// A lane among the four that share rows.
-struct Lane {
-    of_four: Reg,
+pub(super) struct Lane {
+    pub(super) of_four: Reg,
     odd: Reg,
     high: Reg,
 }
 
 impl Lane {
-    fn new(a: &mut Asm) -> Lane {
+    pub(super) fn new(a: &mut Asm) -> Lane {
         let (of_four, bit, odd, high) = (a.b32(), a.b32(), a.pred(), a.pred());
         op!(a, "mov.u32 {of_four}, %tid.x");
         op!(a, "and.b32 {of_four}, {of_four}, 3");

@@ -1,8 +1,8 @@
 use super::*;
 
 fn kernels() -> Vec<GemmKernel> {
-    let tile = |blocks, bn, bk, stages, per_sm| Tile {
-        groups: 1,
+    let tile = |groups, blocks, bn, bk, stages, per_sm| Tile {
+        groups,
         blocks,
         bn,
         bk,
@@ -18,7 +18,13 @@ fn kernels() -> Vec<GemmKernel> {
         })
     };
     let mut found = Vec::new();
-    for tile in [tile(1, 128, 64, 3, 3), tile(2, 160, 32, 2, 2)] {
+    let tiles = [
+        tile(1, 1, 128, 64, 3, 3),
+        tile(1, 2, 160, 32, 2, 2),
+        tile(2, 1, 256, 64, 4, 1),
+        tile(1, 1, 192, 64, 6, 1),
+    ];
+    for tile in tiles {
         let windows = [
             window(1, 1, 1),
             window(1, 2, 1),
@@ -52,7 +58,7 @@ fn kernels() -> Vec<GemmKernel> {
                         factor: true,
                         ..kernel
                     });
-                    if window.is_none() && !residual && tile.bn == 128 {
+                    if window.is_none() && !residual && tile.bn.is_multiple_of(64) {
                         let gate = Some(Act::Gelu);
                         found.push(GemmKernel { gate, ..kernel });
                     }
@@ -83,12 +89,39 @@ fn a_step_copies_every_chunk_once() {
         let text = kernel.kernel().text;
         let copies = text.matches("cp.async.cg").count() as u32;
         let chunks = (tile.bm() + tile.bn) * tile.line() / 16;
-        // Once for each stage ahead and once in the loop.
-        assert_eq!(
-            copies * tile.threads(),
-            chunks * tile.stages,
-            "{}",
-            kernel.name()
-        );
+        // Once for each stage ahead and once in the loop; those who only copy have a loop alone.
+        let times = if tile.is_alone() { 1 } else { tile.stages };
+        assert_eq!(copies * tile.copying(), chunks * times, "{}", kernel.name());
     }
+}
+
+/// Every place of the ring has two barriers, and all that is in shared memory has its own bytes.
+#[test]
+fn a_workgroup_that_is_alone_has_a_ring_with_barriers_and_vectors() {
+    for kernel in kernels().into_iter().filter(|k| k.tile.is_alone()) {
+        let (tile, made) = (kernel.tile, kernel.kernel());
+        assert_eq!(made.threads, tile.computing() + COPIERS);
+        let barriers = made.text.matches("mbarrier.init").count() as u32;
+        assert_eq!(barriers, 2 * tile.stages, "{}", made.name);
+        let vectors = 2 * 3 * tile.bn * 4;
+        assert_eq!(made.shared, tile.ring_bytes() + 8 * barriers + vectors);
+        let told = made.text.matches("cp.async.mbarrier.arrive.noinc").count();
+        assert_eq!(told, 1, "{}", made.name);
+    }
+}
+
+/// As many workgroups as work at once, or one for each tile.
+#[test]
+fn grids_cover_all_tiles() {
+    let tile = |per_sm| Tile {
+        groups: 2,
+        blocks: 1,
+        bn: 256,
+        bk: 64,
+        stages: 4,
+        per_sm,
+    };
+    assert_eq!(tile(1).grid(4096, 256, 3072), [132, 1]);
+    assert_eq!(tile(1).grid(1024, 256, 1000), [32, 1]);
+    assert_eq!(tile(2).grid(4000, 256, 3000), [32, 12]);
 }

@@ -21,7 +21,7 @@ pub(super) struct Share {
 impl Share {
     pub(super) fn new(w: &mut Writer) -> Share {
         let width = w.word(Word::Width);
-        let lines = w.kernel.threads() / 8;
+        let lines = w.kernel.computing() / 8;
         let a = &mut w.a;
         let [line, chunk] = [a.b32(), a.b32()];
         op!(a, "shr.u32 {line}, {}, 3", w.tid);

@@ -1,77 +1,121 @@
-//! Heads of at most 128 columns, in the manner of FlashAttention-3 (arXiv 2407.08608): while the
-//! matrix units weigh one tile's values, the exponentials of the next tile's scores are made.
+//! Heads of at most 128 columns, in the manner of FlashAttention-3 (arXiv 2407.08608): one warp
+//! group copies keys and values, the others compute and wait for each other as little as possible,
+//! so that one multiplies while the other makes exponentials.
 //!
-//! Two tiles of keys and two of values have their places in shared memory. While tile `j` is
-//! weighed, the keys of tile `j + 2` and the values of tile `j + 1` are on their way.
+//! A step of the loop scores tile `j + 1` and weighs tile `j`: the keys of one and the values of
+//! the other arrive together and share a place in the ring.
 
 use super::copy::Share;
 use super::{KEYS, LINE, Word, Writer};
 use crate::asm::{Asm, Reg, list, op};
+use crate::ring::{COPIERS, Ring, TOGETHER, barrier_bytes};
+use crate::swizzle::Swizzle;
 use crate::wgmma::descriptor;
 
-/// Tiles of keys, and of values, in shared memory.
-const PLACES: u32 = 2;
+/// Steps in shared memory: one is multiplied, one is there, one is on its way.
+const PLACES: u32 = 3;
+/// Registers of a thread that copies.
+const FEW: u32 = 40;
+/// Lines that these copy at a time, in chunks of 16 bytes.
+const LINES: u32 = COPIERS / 8;
 
-/// Bytes of shared memory for keys and values of heads of `hd` columns.
+/// Bytes of shared memory for keys and values of heads of `hd` columns, and their barriers.
 pub(super) fn ring_bytes(hd: u32) -> u32 {
-    2 * PLACES * tile_bytes(hd)
+    2 * PLACES * tile_bytes(hd) + barrier_bytes(PLACES)
 }
 
 fn tile_bytes(hd: u32) -> u32 {
     KEYS * hd * 2
 }
 
-/// The copies of keys, or of values: where the next tile is in memory and where it goes.
+/// The copies of keys, or of values.
 struct Tiles {
+    /// Where the next tile is in memory.
     from: Reg,
-    /// Bytes from the first place to the one that is filled next.
-    to: Reg,
+    /// Bytes from the start of shared memory to the first place.
     first: u32,
-    /// Tiles whose copies have not begun.
-    left: Reg,
     /// Keys of the next tile.
     valid: Reg,
 }
 
-/// What is multiplied next, as bytes from the first place of its kind in units of 16.
-struct Reads {
-    keys: Reg,
-    values: Reg,
+/// What a thread copies: a chunk of every 16th line.
+struct Lane {
+    line: Reg,
+    chunk: Reg,
+    /// Where its chunk is in shared memory, from the first place on.
+    within: Reg,
+    /// Bytes in memory between the lines of a time and of the next, and between tiles.
+    lines: Reg,
+    tile: Reg,
 }
 
 impl Writer {
     pub(super) fn overlapped(&mut self) {
+        let kernel = self.kernel;
+        let ring = Ring {
+            places: PLACES,
+            computing: kernel.computing(),
+            shared: self.shared,
+            barriers: kernel.query_bytes() + 2 * PLACES * tile_bytes(kernel.hd),
+        };
+        let bring = self.a.label();
+        ring.part(&mut self.a, self.tid, FEW, &bring);
+        self.compute(&ring);
+        op!(self.a, "ret");
+        self.a.place(&bring);
+        op!(self.a, "setmaxnreg.dec.sync.aligned.u32 {FEW}");
+        self.bring(&ring);
+    }
+
+    /// The warp group that copies: the last tile's keys first, then each step's.
+    fn bring(&mut self, ring: &Ring) {
         let hd = self.kernel.hd;
+        let lane = self.lane_share();
+        let first = self.kernel.query_bytes();
+        let keys = self.tiles(&lane, (Word::K, 1), first);
+        let values = self.tiles(&lane, (Word::V, 2), first + PLACES * tile_bytes(hd));
+        let turn = Ring::first_to_fill(&mut self.a);
+        let (left, none, more) = (self.tiles_left(), self.a.pred(), self.a.pred());
+        self.copy_tile(&lane, &keys, turn.place);
+        ring.fill(&mut self.a, &turn);
+        ring.next(&mut self.a, &turn);
+        let (again, skip) = (self.a.label(), self.a.label());
+        self.a.place(&again);
+        ring.wait_until_empty(&mut self.a, &turn);
+        op!(self.a, "setp.eq.u32 {none}, {left}, 0");
+        op!(self.a, "@{none} bra.uni {skip}");
+        self.copy_tile(&lane, &keys, turn.place);
+        self.a.place(&skip);
+        self.copy_tile(&lane, &values, turn.place);
+        ring.fill(&mut self.a, &turn);
+        ring.next(&mut self.a, &turn);
+        op!(self.a, "setp.ne.u32 {more}, {left}, 0");
+        op!(self.a, "sub.u32 {left}, {left}, 1");
+        op!(self.a, "@{more} bra.uni {again}");
+        op!(self.a, "cp.async.wait_all");
+    }
+
+    /// The warp groups that compute.
+    fn compute(&mut self, ring: &Ring) {
         let share = Share::new(self);
-        let [mut keys, mut values] =
-            [(Word::K, 1, 0), (Word::V, 2, PLACES)].map(|(at, view, n)| {
-                let first = self.kernel.query_bytes() + n * tile_bytes(hd);
-                self.tiles(&share, (at, view), first)
-            });
-        let [query_keys, value_lines] = self.places();
+        let computing = self.kernel.computing();
         self.copy_queries(&share);
-        self.copy_tile(&share, &mut keys);
         op!(self.a, "cp.async.commit_group");
-        self.copy_tile(&share, &mut keys);
-        self.copy_tile(&share, &mut values);
-        op!(self.a, "cp.async.commit_group");
+        op!(self.a, "cp.async.wait_group 0");
+        op!(self.a, "fence.proxy.async.shared::cta");
+        op!(self.a, "bar.sync {TOGETHER}, {computing}");
         self.clear();
 
-        let reads = Reads {
-            keys: self.a.b64(),
-            values: self.a.b64(),
-        };
-        op!(self.a, "mov.u64 {}, 0", reads.keys);
-        op!(self.a, "mov.u64 {}, 0", reads.values);
-        let (left, more) = (self.a.b32(), self.a.pred());
+        let [keys, values] = self.places();
+        let turn = Ring::first_to_take(&mut self.a);
+        let (left, more) = (self.tiles_left(), self.a.pred());
         let m = self.word(Word::Keys);
-        op!(self.a, "sub.u32 {left}, {m}, 1");
-        op!(self.a, "div.u32 {left}, {left}, {KEYS}");
-
-        self.wait_for_copies(1);
-        self.score_tile(query_keys, reads.keys);
-        self.turn(reads.keys);
+        ring.wait_until_full(&mut self.a, &turn);
+        op!(self.a, "wgmma.fence.sync.aligned");
+        self.score_tile(keys, turn.place);
         op!(self.a, "wgmma.wait_group.sync.aligned 0");
+        ring.emptied(&mut self.a, self.lane, turn.place);
+        ring.next(&mut self.a, &turn);
         let valid = self.valid_keys(m, left);
         self.mask(valid);
         let weights = self.fragments();
@@ -86,40 +130,47 @@ impl Writer {
         op!(self.a, "setp.eq.u32 {more}, {left}, 0");
         op!(self.a, "@{more} bra.uni {last}");
         self.a.place(&again);
-        self.wait_for_copies(0);
-        self.score_tile(query_keys, reads.keys);
-        self.weigh_tile(value_lines, reads.values, &weights);
-        self.turn(reads.keys);
-        self.turn(reads.values);
-        self.copy_tile(&share, &mut keys);
-        self.copy_tile(&share, &mut values);
-        op!(self.a, "cp.async.commit_group");
+        ring.wait_until_full(&mut self.a, &turn);
+        op!(self.a, "wgmma.fence.sync.aligned");
+        self.score_tile(keys, turn.place);
+        self.weigh_tile(values, turn.place, &weights);
         op!(self.a, "wgmma.wait_group.sync.aligned 1");
         let rescale = self.softmax.shifts(&mut self.a, &self.scores);
         let made = self
             .softmax
             .exponentials_in_place(&mut self.a, &self.scores);
         op!(self.a, "wgmma.wait_group.sync.aligned 0");
+        ring.emptied(&mut self.a, self.lane, turn.place);
+        ring.next(&mut self.a, &turn);
         rescale.apply(&mut self.a, &self.out);
         pack(&mut self.a, &made, &weights);
         op!(self.a, "sub.u32 {left}, {left}, 1");
         op!(self.a, "setp.ne.u32 {more}, {left}, 0");
         op!(self.a, "@{more} bra.uni {again}");
         self.a.place(&last);
-        self.wait_for_copies(0);
-        self.weigh_tile(value_lines, reads.values, &weights);
+        ring.wait_until_full(&mut self.a, &turn);
+        op!(self.a, "wgmma.fence.sync.aligned");
+        self.weigh_tile(values, turn.place, &weights);
         op!(self.a, "wgmma.wait_group.sync.aligned 0");
+        op!(self.a, "bar.sync {TOGETHER}, {computing}");
         self.store();
+    }
+
+    /// The tiles behind the first.
+    fn tiles_left(&mut self) -> Reg {
+        let (m, left) = (self.word(Word::Keys), self.a.b32());
+        op!(self.a, "sub.u32 {left}, {m}, 1");
+        op!(self.a, "div.u32 {left}, {left}, {KEYS}");
+        left
     }
 
     /// Keys and values of the first place, as the matrix units are told of them.
     fn places(&mut self) -> [Reg; 2] {
-        let hd = self.kernel.hd;
         let at = self.a.b32();
         let first = self.kernel.query_bytes();
         op!(self.a, "add.u32 {at}, {}, {first}", self.shared);
         let keys = descriptor(&mut self.a, at, LINE, 1);
-        let plus = PLACES * tile_bytes(hd);
+        let plus = PLACES * tile_bytes(self.kernel.hd);
         op!(self.a, "add.u32 {at}, {at}, {plus}");
         let values = descriptor(&mut self.a, at, LINE, KEYS * LINE / 16);
         [keys, values]
@@ -133,84 +184,86 @@ impl Writer {
         valid
     }
 
-    fn tiles(&mut self, share: &Share, (at, view): (Word, usize), first: u32) -> Tiles {
-        let [m, width] = [self.word(Word::Keys), self.word(Word::Width)];
-        let element = self.element(at, Word::BatchK, false);
-        let view = self.kernel.query_view() + view;
+    fn lane_share(&mut self) -> Lane {
+        let width = self.word(Word::Width);
+        let (tid, shared) = (self.tid, self.shared);
+        let first = self.kernel.computing();
         let a = &mut self.a;
-        let [left, before, valid, to] = [a.b32(), a.b32(), a.b32(), a.b32()];
-        op!(a, "sub.u32 {left}, {m}, 1");
-        op!(a, "div.u32 {left}, {left}, {KEYS}");
-        op!(a, "mul.lo.u32 {before}, {left}, {KEYS}");
-        op!(a, "sub.u32 {valid}, {m}, {before}");
-        op!(a, "add.u32 {left}, {left}, 1");
-        op!(a, "add.u32 {before}, {before}, {}", share.line);
-        let (view, from) = (a.view(view), a.b64());
-        op!(a, "mad.lo.u32 {element}, {before}, {width}, {element}");
-        op!(a, "mad.lo.u32 {element}, {}, 8, {element}", share.chunk);
-        op!(a, "mul.wide.u32 {from}, {element}, 2");
-        op!(a, "add.u64 {from}, {from}, {view}");
-        op!(a, "mov.u32 {to}, 0");
-        Tiles {
-            from,
-            to,
-            first,
-            left,
-            valid,
+        let [line, chunk] = [a.b32(), a.b32()];
+        op!(a, "sub.u32 {line}, {tid}, {first}");
+        op!(a, "shr.u32 {line}, {line}, 3");
+        op!(a, "and.b32 {chunk}, {tid}, 7");
+        let within = Swizzle::new(LINE).offset(a, line, chunk);
+        op!(a, "add.u32 {within}, {within}, {shared}");
+        let [lines, tile] = [a.b64(), a.b64()];
+        op!(a, "mul.wide.u32 {lines}, {width}, {}", LINES * 2);
+        op!(a, "mul.wide.u32 {tile}, {width}, {}", 2 * KEYS * 2);
+        Lane {
+            line,
+            chunk,
+            within,
+            lines,
+            tile,
         }
     }
 
-    /// Starts the copy of the next tile, if there is one, and moves on.
-    fn copy_tile(&mut self, share: &Share, tiles: &mut Tiles) {
+    fn tiles(&mut self, lane: &Lane, (at, view): (Word, usize), first: u32) -> Tiles {
+        let [m, width] = [self.word(Word::Keys), self.word(Word::Width)];
+        let element = self.element(at, Word::BatchK, false);
+        let before = self.tiles_left();
+        let valid = self.valid_keys(m, before);
+        let view = self.kernel.query_view() + view;
+        let a = &mut self.a;
+        op!(a, "mul.lo.u32 {before}, {before}, {KEYS}");
+        op!(a, "add.u32 {before}, {before}, {}", lane.line);
+        let (view, from) = (a.view(view), a.b64());
+        op!(a, "mad.lo.u32 {element}, {before}, {width}, {element}");
+        op!(a, "mad.lo.u32 {element}, {}, 8, {element}", lane.chunk);
+        op!(a, "mul.wide.u32 {from}, {element}, 2");
+        op!(a, "add.u64 {from}, {from}, {view}");
+        Tiles { from, first, valid }
+    }
+
+    /// Starts the copy of the next tile to a place, and moves on.
+    fn copy_tile(&mut self, lane: &Lane, tiles: &Tiles, place: Reg) {
         let hd = self.kernel.hd;
         let a = &mut self.a;
-        let (none, skip) = (a.pred(), a.label());
-        op!(a, "setp.eq.u32 {none}, {}, 0", tiles.left);
-        op!(a, "@{none} bra.uni {skip}");
-        let to = a.b32();
-        op!(a, "add.u32 {to}, {}, {}", share.within, tiles.to);
-        let from = a.b64();
-        op!(a, "mov.u64 {from}, {}", tiles.from);
-        for time in 0..KEYS / share.lines {
+        let (to, within) = (a.b32(), lane.within);
+        op!(a, "mad.lo.u32 {to}, {place}, {}, {within}", tile_bytes(hd));
+        let from = tiles.from;
+        for time in 0..KEYS / LINES {
             let [inside, row, size] = [a.pred(), a.b32(), a.b32()];
-            op!(a, "add.u32 {row}, {}, {}", share.line, time * share.lines);
+            op!(a, "add.u32 {row}, {}, {}", lane.line, time * LINES);
             op!(a, "setp.lt.u32 {inside}, {row}, {}", tiles.valid);
             op!(a, "selp.u32 {size}, 16, 0, {inside}");
             for beside in 0..hd / 64 {
-                let plus = tiles.first + (beside * KEYS + time * share.lines) * LINE;
+                let plus = tiles.first + (beside * KEYS + time * LINES) * LINE;
                 let at = beside * LINE;
                 op!(
                     a,
                     "cp.async.cg.shared.global [{to}+{plus}], [{from}+{at}], 16, {size}"
                 );
             }
-            op!(a, "add.u64 {from}, {from}, {}", share.rows);
+            op!(a, "add.u64 {from}, {from}, {}", lane.lines);
         }
-        op!(a, "sub.u64 {0}, {0}, {1}", tiles.from, share.tile);
-        op!(a, "xor.b32 {0}, {0}, {1}", tiles.to, tile_bytes(hd));
+        // Back over this tile and the one before it.
+        op!(a, "sub.u64 {from}, {from}, {}", lane.tile);
         op!(a, "mov.u32 {}, {KEYS}", tiles.valid);
-        op!(a, "sub.u32 {0}, {0}, 1", tiles.left);
-        a.place(&skip);
     }
 
-    /// After it, all copies but the last `but` groups have arrived, and everybody is done with the
-    /// tiles before.
-    fn wait_for_copies(&mut self, but: u32) {
-        op!(self.a, "cp.async.wait_group {but}");
-        op!(self.a, "fence.proxy.async.shared::cta");
-        op!(self.a, "bar.sync 0");
-        op!(self.a, "wgmma.fence.sync.aligned");
-    }
-
-    fn turn(&mut self, read: Reg) {
+    /// The first tile's descriptor, moved on to a place.
+    fn placed(&mut self, first: Reg, place: Reg) -> Reg {
+        let (at, wide) = (self.a.b32(), self.a.b64());
         let tile = tile_bytes(self.kernel.hd) / 16;
-        op!(self.a, "xor.b64 {read}, {read}, {tile}");
+        op!(self.a, "mul.lo.u32 {at}, {place}, {tile}");
+        op!(self.a, "cvt.u64.u32 {wide}, {at}");
+        op!(self.a, "add.u64 {wide}, {wide}, {first}");
+        wide
     }
 
     /// Begins to make the scores of a tile.
-    fn score_tile(&mut self, keys: Reg, read: Reg) {
-        let tile = self.a.b64();
-        op!(self.a, "add.u64 {tile}, {keys}, {read}");
+    fn score_tile(&mut self, keys: Reg, place: Reg) {
+        let tile = self.placed(keys, place);
         for sixteen in 0..self.kernel.hd / 16 {
             let [q, k] = [self.a.b64(), self.a.b64()];
             let (block, within) = (sixteen / 4, sixteen % 4 * 32);
@@ -230,9 +283,8 @@ impl Writer {
     }
 
     /// Begins to add a tile's values, weighed.
-    fn weigh_tile(&mut self, values: Reg, read: Reg, weights: &[[Reg; 4]]) {
-        let (tile, columns) = (self.a.b64(), self.kernel.columns());
-        op!(self.a, "add.u64 {tile}, {values}, {read}");
+    fn weigh_tile(&mut self, values: Reg, place: Reg, weights: &[[Reg; 4]]) {
+        let (tile, columns) = (self.placed(values, place), self.kernel.columns());
         for (sixteen, weights) in (0..).zip(weights) {
             let v = self.a.b64();
             op!(self.a, "add.u64 {v}, {tile}, {}", sixteen * 16 * LINE / 16);

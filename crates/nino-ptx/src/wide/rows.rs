@@ -37,7 +37,6 @@ impl Writer {
 
     /// Sums of values over sums of exponentials, through where the queries were, as whole chunks.
     pub(super) fn store(&mut self) {
-        op!(self.a, "bar.sync 0");
         self.softmax.total(&mut self.a);
         if self.kernel.log {
             self.write_logs();

@@ -96,13 +96,16 @@ fn every_chunk_is_copied_once() {
     }
 }
 
-/// The queries; two tiles of keys and one of values before the loop, one of each in it.
+/// The queries by those who compute; by those who copy, a tile of keys before the loop and one of
+/// keys and of values in it.
 #[test]
 fn every_chunk_of_overlapped_tiles_is_copied_once() {
     for kernel in kernels().into_iter().filter(|kernel| kernel.overlaps()) {
         let made = kernel.kernel();
         let copies = made.text.matches("cp.async.cg").count() as u32;
-        let bytes = kernel.query_bytes() + 5 * KEYS * kernel.hd * 2;
-        assert_eq!(copies * made.threads * 16, bytes, "{}", made.name);
+        let queries = kernel.query_bytes() / (16 * kernel.computing());
+        let tiles = 3 * KEYS * kernel.hd * 2 / (16 * COPIERS);
+        assert_eq!(copies, queries + tiles, "{}", made.name);
+        assert_eq!(made.threads, kernel.computing() + COPIERS);
     }
 }

@@ -24,8 +24,7 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
         threads.spawn(|| read_all(&sockets[slow.min(clients)..], &done, &heard));
         let ids: Vec<String> = (0..jobs).map(|i| send(address, i, clients)).collect();
         println!("{jobs} jobs are queued");
-        let planned = planned(address);
-        let (mut times, mut most) = (Vec::new(), 0);
+        let (mut times, mut most, mut planned) = (Vec::new(), 0, 0);
         let agent = ureq::Agent::new_with_defaults();
         let url = format!("http://{address}/queue");
         loop {
@@ -33,6 +32,7 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
             let queue: Value = read(&mut agent.get(&url).call().unwrap());
             times.push(since.elapsed());
             most = most.max(resident_bytes().unwrap_or(0));
+            planned = planned.max(held(address));
             let count = |key: &str| queue[key].as_array().unwrap().len();
             if count("queue_running") + count("queue_pending") == 0 {
                 break;
@@ -56,9 +56,11 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
             heard.load(Ordering::Relaxed)
         );
         println!(
-            "memory of the process: {} MiB at most, {} MiB planned",
-            most >> 20,
-            planned >> 20
+            "memory of the process: {} MB at most; {} MB planned for the larger job, {} MB with \
+             what is kept for the other",
+            most / 1_000_000,
+            job(address) / 1_000_000,
+            planned / 1_000_000
         );
         assert!(p99 <= LATE, "GET /queue took {p99:?}");
         assert!(most <= planned + MORE, "{most} bytes, {planned} planned");
@@ -66,11 +68,24 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
 }
 
 /// What the larger of the two jobs needs, with pictures.
-fn planned(address: SocketAddr) -> usize {
+fn job(address: SocketAddr) -> usize {
     let plan = post(address, "/nino/plan", &json!({ "prompt": graph(1) }));
     let need = &plan["devices"][0];
     let bytes = |key: &str| need[key].as_u64().unwrap() as usize;
     bytes("peak") + bytes("beside")
+}
+
+/// What the device holds now by its plans: weights, and arenas of both sizes of pictures.
+fn held(address: SocketAddr) -> usize {
+    let mut response = ureq::get(format!("http://{address}/metrics"))
+        .call()
+        .unwrap();
+    let text = response.body_mut().read_to_string().unwrap();
+    let figure = |name: &str| -> usize {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    figure("nino_device_weight_bytes{") + figure("nino_device_arena_bytes{")
 }
 
 /// A connected client's socket.

@@ -217,3 +217,39 @@ fn a_second_connection_takes_the_place_of_the_first() {
     let id = server.prompt(&graph(1, 1), "same");
     second.until_done(&id);
 }
+
+/// A thousand clients are not to cost what a model does: the library's own buffers would take 128
+/// KiB for each.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_connected_client_costs_little_memory() {
+    const CLIENTS: usize = 200;
+    let server = start();
+    let connect = |i: usize| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let request = format!(
+            "GET /ws?clientId=c{i} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 4096];
+        let mut text = String::new();
+        // The answer and the first message, which comes when the connection is set up.
+        while !text.contains("\"sid\"") {
+            let read = stream.read(&mut answer).unwrap();
+            assert!(read > 0, "client {i} was turned away: {text}");
+            text += &String::from_utf8_lossy(&answer[..read]);
+        }
+        stream
+    };
+    // What a first connection brings into memory is no client's.
+    let first: Vec<TcpStream> = (0..8).map(connect).collect();
+    let before = nino_engine::device::resident_bytes().unwrap();
+    let more: Vec<TcpStream> = (8..8 + CLIENTS).map(connect).collect();
+    let after = nino_engine::device::resident_bytes().unwrap();
+    let each = after.saturating_sub(before) / CLIENTS;
+    println!("{each} bytes a client");
+    assert!(each < 48 << 10, "{each} bytes a client");
+    drop((first, more));
+}

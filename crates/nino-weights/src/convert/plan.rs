@@ -106,11 +106,18 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::Unet | Net::Flux | Net::Wan | Net::ZImage, "transformer_2.") => {
                 "model_2.diffusion_model."
             }
-            (Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2, _) => {
-                "model.diffusion_model."
-            }
+            (
+                Net::Unet
+                | Net::Flux
+                | Net::Wan
+                | Net::ZImage
+                | Net::QwenImage
+                | Net::Krea2
+                | Net::Anima,
+                _,
+            ) => "model.diffusion_model.",
             (Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv, _) => "first_stage_model.",
-            (Net::ControlNet, _) => "control_model.",
+            (Net::ControlNet | Net::T2iAdapter, _) => "control_model.",
             (Net::T5, _) => "text_encoders.t5xxl.transformer.",
             (Net::Llm, _) => "text_encoders.llm.transformer.",
             (Net::QwenVision, _) => "text_encoders.llm.transformer.visual.",

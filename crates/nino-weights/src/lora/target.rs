@@ -25,6 +25,14 @@ const DOTTED: &[(&str, Option<LoraPart>)] = &[
         "text_encoders.t5xxl.transformer.",
         Some(LoraPart::TextEncoder(1)),
     ),
+    (
+        "text_encoders.qwen3_06b.transformer.",
+        Some(LoraPart::TextEncoder(0)),
+    ),
+    (
+        "text_encoders.qwen3_4b.transformer.",
+        Some(LoraPart::TextEncoder(0)),
+    ),
     ("clip_l.transformer.", Some(LoraPart::TextEncoder(0))),
     ("clip_g.transformer.", Some(LoraPart::TextEncoder(1))),
     ("t5xxl.transformer.", Some(LoraPart::TextEncoder(1))),
@@ -44,6 +52,10 @@ const FLAT: &[(&str, LoraPart)] = &[
 /// Module names that contain underscores; all other underscores of a flat name were dots.
 const WORDS: &[&str] = &[
     "adaLN_modulation",
+    "adaln_modulation",
+    "adaln_modulation_cross_attn",
+    "adaln_modulation_mlp",
+    "adaln_modulation_self_attn",
     "add_embedding",
     "add_k_proj",
     "add_q_proj",
@@ -60,10 +72,12 @@ const WORDS: &[&str] = &[
     "cross_attn",
     "double_blocks",
     "down_blocks",
+    "down_proj",
     "emb_layers",
     "feed_forward",
     "ff_context",
     "final_layer",
+    "gate_proj",
     "guidance_embedder",
     "guidance_in",
     "img_attn",
@@ -80,23 +94,28 @@ const WORDS: &[&str] = &[
     "label_emb",
     "layer_norm1",
     "layer_norm2",
+    "layerwise_blocks",
     "linear_1",
     "linear_2",
+    "llm_adapter",
     "mid_block",
     "middle_block",
     "noise_refiner",
     "norm1_context",
     "norm_out",
+    "o_proj",
     "out_layer",
     "out_layers",
     "out_proj",
     "output_blocks",
+    "output_proj",
     "patch_embedding",
     "proj_in",
     "proj_mlp",
     "proj_out",
     "q_proj",
     "query_norm",
+    "refiner_blocks",
     "self_attn",
     "single_blocks",
     "single_transformer_blocks",
@@ -104,6 +123,7 @@ const WORDS: &[&str] = &[
     "t_embedder",
     "text_embedder",
     "text_embedding",
+    "text_fusion",
     "text_model",
     "text_projection",
     "time_emb_proj",
@@ -111,11 +131,13 @@ const WORDS: &[&str] = &[
     "time_embedder",
     "time_embedding",
     "time_in",
+    "time_mod_proj",
     "time_proj",
     "time_projection",
     "time_text_embed",
     "timestep_embedder",
     "to_add_out",
+    "to_gate",
     "to_k",
     "to_out",
     "to_q",
@@ -127,6 +149,7 @@ const WORDS: &[&str] = &[
     "txt_mlp",
     "txt_mod",
     "up_blocks",
+    "up_proj",
     "v_img",
     "v_proj",
     "vector_in",
@@ -166,6 +189,7 @@ const ORIGINAL: &[&str] = &[
     "tproj",
     "txtfusion",
     "txtmlp",
+    "llm_adapter",
 ];
 
 /// First segments of Qwen-Image's names, some of which diffusers has for Flux, too.
@@ -192,6 +216,45 @@ fn is_qwen_image(paths: &[&str]) -> bool {
     named.into_iter().any(has) || (beyond_flux && !has("single_transformer_blocks."))
 }
 
+/// Diffusers' names of Krea 2's layers, by how they begin, and the canonical ones.
+const KREA2: [(&str, &str); 9] = [
+    ("transformer_blocks.", "blocks."),
+    ("text_fusion.", "txtfusion."),
+    ("img_in.", "first."),
+    ("time_embed.linear_1.", "tmlp.0."),
+    ("time_embed.linear_2.", "tmlp.2."),
+    ("time_mod_proj.", "tproj.1."),
+    ("txt_in.linear_1.", "txtmlp.1."),
+    ("txt_in.linear_2.", "txtmlp.3."),
+    ("final_layer.linear.", "last.linear."),
+];
+/// The same of the layers of a block.
+const KREA2_LAYERS: [(&str, &str); 8] = [
+    (".attn.to_q.", ".attn.wq."),
+    (".attn.to_k.", ".attn.wk."),
+    (".attn.to_v.", ".attn.wv."),
+    (".attn.to_gate.", ".attn.gate."),
+    (".attn.to_out.0.", ".attn.wo."),
+    (".ff.gate.", ".mlp.gate."),
+    (".ff.up.", ".mlp.up."),
+    (".ff.down.", ".mlp.down."),
+];
+
+/// Whether paths are diffusers' of Krea 2, by layers that no other model has.
+fn is_krea2(paths: &[&str]) -> bool {
+    let named = [".attn.to_gate", ".ff.gate", ".ff.up", "text_fusion."];
+    let has = |part: &&str| paths.iter().any(|path| path.contains(part));
+    named.iter().any(has)
+}
+
+/// Krea 2's canonical name of a tensor that diffusers calls so.
+fn of_krea2(name: &str) -> Option<String> {
+    let (old, new) = KREA2.iter().find(|(old, _)| name.starts_with(old))?;
+    let name = format!("{new}{}", &name[old.len()..]);
+    let layer = KREA2_LAYERS.iter().find(|(old, _)| name.contains(old));
+    Some(layer.map_or(name.clone(), |(old, new)| name.replace(old, new)))
+}
+
 /// Double blocks of Flux.1.
 const FLUX_BLOCKS: usize = 19;
 
@@ -203,6 +266,7 @@ pub(super) struct Resolver {
     wan: Mapper,
     z_image: Mapper,
     of_qwen_image: bool,
+    of_krea2: bool,
 }
 
 impl Resolver {
@@ -217,6 +281,7 @@ impl Resolver {
             wan: mapper(Net::Wan),
             z_image: mapper(Net::ZImage),
             of_qwen_image: is_qwen_image(&paths),
+            of_krea2: is_krea2(&paths),
         }
     }
 
@@ -248,10 +313,17 @@ impl Resolver {
 
     fn canonical(&self, name: &str) -> Option<(String, Op)> {
         let first = name.split('.').next()?;
+        if let Some(name) = of_krea2(name).filter(|_| self.of_krea2) {
+            return Some((name, Op::Keep));
+        }
         if self.of_qwen_image && QWEN_IMAGE.contains(&first) {
             return Some((name.to_owned(), Op::Keep));
         }
         let mapper = match first {
+            // Anima's own; others have one layer of that name.
+            "x_embedder" if name.starts_with("x_embedder.proj.") => {
+                return Some((name.to_owned(), Op::Keep));
+            }
             "time_embedding" if name.contains(".linear_") => &self.unet,
             "down_blocks" | "up_blocks" | "mid_block" | "conv_in" | "conv_out"
             | "add_embedding" => &self.unet,
@@ -295,7 +367,12 @@ fn strip(module: &str) -> (LoraPart, String) {
         .iter()
         .find_map(|(p, part)| Some((module.strip_prefix(p)?, part)))
     {
-        return (*part, unflatten(rest));
+        let mut path = unflatten(rest);
+        // The layers of a language model, of which the root is left out.
+        if *part != LoraPart::Diffusion && path.starts_with("layers.") {
+            path.insert_str(0, "model.");
+        }
+        return (*part, path);
     }
     let (mut rest, mut part) = (module, None);
     while let Some((tail, found)) = DOTTED
@@ -337,4 +414,5 @@ fn known_text(path: &str) -> bool {
     path.starts_with("text_model.")
         || path.starts_with("encoder.block.")
         || path.starts_with("text_projection")
+        || path.starts_with("model.layers.")
 }

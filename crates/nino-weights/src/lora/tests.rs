@@ -441,3 +441,82 @@ fn updates_of_qwen_image_keep_their_names() {
         assert!(lora.updates.iter().all(|u| u.rows.is_none()));
     }
 }
+
+/// Pairs of a module of a LoRA and the tensor that its update changes.
+fn check_targets(modules: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let pairs = modules.iter().flat_map(|(module, _)| {
+        [
+            (format!("{module}.lora_down.weight"), vec![2, 8]),
+            (format!("{module}.lora_up.weight"), vec![8, 2]),
+        ]
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let tensors = pairs
+        .iter()
+        .map(|(name, shape)| (name.as_str(), shape.clone(), 0.0));
+    let lora = parse(&write(dir.path(), &tensors.collect::<Vec<_>>())).unwrap();
+    let mut found: Vec<&str> = lora.updates.iter().map(|u| u.target.as_str()).collect();
+    let mut wanted: Vec<&str> = modules.iter().map(|(_, target)| *target).collect();
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn updates_of_anima_find_their_tensors() {
+    check_targets(&[
+        (
+            "lora_unet_blocks_3_adaln_modulation_cross_attn_1",
+            "blocks.3.adaln_modulation_cross_attn.1.weight",
+        ),
+        (
+            "lora_unet_blocks_3_self_attn_output_proj",
+            "blocks.3.self_attn.output_proj.weight",
+        ),
+        ("lora_unet_x_embedder_proj_1", "x_embedder.proj.1.weight"),
+        (
+            "diffusion_model.blocks.0.mlp.layer1",
+            "blocks.0.mlp.layer1.weight",
+        ),
+        (
+            "lora_unet_llm_adapter_blocks_5_cross_attn_o_proj",
+            "llm_adapter.blocks.5.cross_attn.o_proj.weight",
+        ),
+        (
+            "lora_te_layers_4_self_attn_q_proj",
+            "model.layers.4.self_attn.q_proj.weight",
+        ),
+        (
+            "text_encoders.qwen3_06b.transformer.model.layers.0.mlp.gate_proj",
+            "model.layers.0.mlp.gate_proj.weight",
+        ),
+    ]);
+}
+
+#[test]
+fn updates_of_krea2_in_names_of_diffusers_find_their_tensors() {
+    check_targets(&[
+        (
+            "transformer.transformer_blocks.7.attn.to_out.0",
+            "blocks.7.attn.wo.weight",
+        ),
+        (
+            "diffusion_model.transformer_blocks.7.attn.to_out",
+            "blocks.7.attn.wo.weight",
+        ),
+        (
+            "lycoris_transformer_blocks_1_attn_to_gate",
+            "blocks.1.attn.gate.weight",
+        ),
+        (
+            "text_fusion.refiner_blocks.1.ff.down",
+            "txtfusion.refiner_blocks.1.mlp.down.weight",
+        ),
+        ("time_mod_proj", "tproj.1.weight"),
+        (
+            "lora_unet_txtfusion_layerwise_blocks_0_mlp_up",
+            "txtfusion.layerwise_blocks.0.mlp.up.weight",
+        ),
+    ]);
+}

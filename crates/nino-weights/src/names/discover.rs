@@ -46,6 +46,23 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::HuggingFace,
     ),
     (
+        "control_all_x_embedder.2-1.weight",
+        Net::ControlNet,
+        Dialect::HuggingFace,
+    ),
+    // A whole one's last block; in a light one, the first inside of the first.
+    ("body.7.block1.weight", Net::T2iAdapter, Dialect::Original),
+    (
+        "body.0.body.0.block1.weight",
+        Net::T2iAdapter,
+        Dialect::Original,
+    ),
+    (
+        "body.0.resnets.0.block1.weight",
+        Net::T2iAdapter,
+        Dialect::HuggingFace,
+    ),
+    (
         "blocks.0.self_attn.norm_q.weight",
         Net::Wan,
         Dialect::Original,
@@ -71,6 +88,7 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Dialect::Original,
     ),
     ("txtfusion.projector.weight", Net::Krea2, Dialect::Original),
+    ("llm_adapter.embed.weight", Net::Anima, Dialect::Original),
     ("merger.ln_q.weight", Net::QwenVision, Dialect::Original),
     (
         "decoder.mid.block_1.norm1.weight",
@@ -257,8 +275,8 @@ pub fn discover(index: &Index) -> Discovered {
             .find(|c| entry.name.starts_with(c.prefix.as_str()));
         match home {
             Some(component) if !(bookkeeping && component.prefix.is_empty()) => {
-                if !entry.name.ends_with("position_ids") && !is_loss(&entry.name, &component.prefix)
-                {
+                let own = &entry.name[component.prefix.len()..];
+                if !own.ends_with("position_ids") && !is_left(component.net, own) {
                     component.members.push(i);
                 }
             }
@@ -276,9 +294,14 @@ fn ends_with<'a>(name: &'a str, signature: &str) -> Option<&'a str> {
         .filter(|head| head.is_empty() || head.ends_with('.'))
 }
 
-/// VAE files from training keep the discriminator under `loss.`.
-fn is_loss(name: &str, prefix: &str) -> bool {
-    name[prefix.len()..].starts_with("loss.")
+/// What is left of training: VAE files keep the discriminator under `loss.`, models of Cosmos' kind
+/// counters and tables of places.
+fn is_left(net: Net, name: &str) -> bool {
+    let of_cosmos = || {
+        let beginnings = ["accum_", "pos_embedder."];
+        name.ends_with("_extra_state") || beginnings.iter().any(|b| name.starts_with(b))
+    };
+    name.starts_with("loss.") || (net == Net::Anima && of_cosmos())
 }
 
 /// Networks that share a signature are told apart by what else stands under the prefix.

@@ -34,11 +34,13 @@ pub use recut::Problem;
 pub enum Net {
     Unet,
     ControlNet,
+    T2iAdapter,
     Flux,
     Wan,
     ZImage,
     QwenImage,
     Krea2,
+    Anima,
     KlVae,
     WanVae,
     Taesd,
@@ -195,6 +197,10 @@ impl Mapper {
         match (self.net, self.dialect) {
             (Net::Unet, Dialect::HuggingFace) => {
                 unet::from_diffusers(name, self.count, self.up_attention).and_then(keep)
+            }
+            (Net::T2iAdapter, Dialect::HuggingFace) => keep(unet::adapter_from_diffusers(name)),
+            (Net::ControlNet, Dialect::HuggingFace) if name.starts_with("control_") => {
+                Some(z_image::from_diffusers(name))
             }
             (Net::ControlNet, Dialect::HuggingFace) => {
                 let of_unet = unet::control_from_diffusers(name, self.count);

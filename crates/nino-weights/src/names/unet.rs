@@ -122,3 +122,14 @@ fn up(level: usize, rest: &str, n_res: usize, has_attention: bool) -> Option<Str
     let at = 1 + usize::from(has_attention);
     Some(format!("output_blocks.{}.{at}.conv.{tail}", first + n_res))
 }
+
+/// A T2I adapter's: diffusers counts the two blocks of every level for themselves.
+pub(super) fn adapter_from_diffusers(name: &str) -> String {
+    let Some((level, rest)) = name.strip_prefix("body.").and_then(number) else {
+        return name.to_owned();
+    };
+    match rest.strip_prefix("resnets.").and_then(number) {
+        Some((block, rest)) => format!("body.{}.{rest}", 2 * level + block),
+        None => format!("body.{}.{rest}", 2 * level),
+    }
+}

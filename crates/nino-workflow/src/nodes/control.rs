@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 const CONTROL: &str = "model/conditioning/controlnet";
 const STRENGTH: (f64, f64) = (0.0, 10.0);
+const PATCH_STRENGTH: (f64, f64) = (-10.0, 10.0);
 const PERCENT: (f64, f64) = (0.0, 1.0);
 const THRESHOLD: (f64, f64) = (0.01, 0.99);
 const AUTO: &str = "auto";
@@ -78,6 +79,51 @@ pub(super) static NODES: &[NodeDef] = &[
         run: apply_advanced,
     },
     NodeDef {
+        class: "ModelPatchLoader",
+        display_name: "Load Model Patch",
+        category: "model/loaders",
+        inputs: &[file("name", Folder::ModelPatches)],
+        outputs: &[out(Socket::ModelPatch)],
+        is_output: false,
+        run: |call| {
+            let net = ControlNetFile::open(&call.file("name")?)?;
+            Ok(vec![Value::ModelPatch(Arc::new(net))])
+        },
+    },
+    NodeDef {
+        class: "ZImageFunControlnet",
+        display_name: "Apply Z-Image Fun ControlNet",
+        category: "model/patch/z-image",
+        inputs: &[
+            link("model", Socket::Model),
+            link("model_patch", Socket::ModelPatch),
+            link("vae", Socket::Vae),
+            float("strength", 1.0, PATCH_STRENGTH, 0.01),
+            optional(link("image", Socket::Image)),
+            optional(link("inpaint_image", Socket::Image)),
+            optional(link("mask", Socket::Mask)),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: patched,
+    },
+    NodeDef {
+        class: "QwenImageDiffsynthControlnet",
+        display_name: "Apply Qwen Image DiffSynth ControlNet",
+        category: "model/patch/qwen",
+        inputs: &[
+            link("model", Socket::Model),
+            link("model_patch", Socket::ModelPatch),
+            link("vae", Socket::Vae),
+            link("image", Socket::Image),
+            float("strength", 1.0, PATCH_STRENGTH, 0.01),
+            optional(link("mask", Socket::Mask)),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: patched,
+    },
+    NodeDef {
         class: "Canny",
         display_name: "Detect Edges (Canny)",
         category: "image/filters",
@@ -106,8 +152,21 @@ fn told(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     Ok(vec![Value::ControlNet(Arc::new(net))])
 }
 
-/// The picture of a node that steers prompts.
-fn hint(call: &Call<'_, '_>) -> Result<Hint, NodeError> {
+/// A model that is steered by a picture, whatever its prompts.
+fn patched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    for input in ["inpaint_image", "mask"] {
+        if call.get(input).is_some() {
+            let text = format!("{input}: a model patch cannot be told what to paint over yet");
+            return Err(NodeError::Input(text));
+        }
+    }
+    let model = call.model("model")?;
+    let hint = hint(call, &*call.model_patch("model_patch")?)?;
+    Ok(vec![Value::from(model.with_hint(Arc::new(hint)))])
+}
+
+/// The picture of a node that steers prompts through a network.
+fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
     let images = call.images("image")?;
     let image = images.first().cloned().unwrap_or_default();
     if image.values.is_empty() {
@@ -120,7 +179,7 @@ fn hint(call: &Call<'_, '_>) -> Result<Hint, NodeError> {
         None => None,
     };
     Ok(Hint {
-        net: (*call.control_net("control_net")?).clone(),
+        net: net.clone(),
         seen: HintImage::Pixels {
             image: Arc::new(image),
             vae,
@@ -144,7 +203,7 @@ fn steered(prompts: &[Conditioning], hint: &Arc<Hint>) -> Value {
 fn apply(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let hint = Arc::new(Hint {
         both_sides: true,
-        ..hint(call)?
+        ..hint(call, &*call.control_net("control_net")?)?
     });
     Ok(vec![steered(&call.prompts("conditioning")?, &hint)])
 }
@@ -152,7 +211,7 @@ fn apply(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 fn apply_advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let hint = Arc::new(Hint {
         percent: (call.float("start_percent")?, call.float("end_percent")?),
-        ..hint(call)?
+        ..hint(call, &*call.control_net("control_net")?)?
     });
     let sides = [call.prompts("positive")?, call.prompts("negative")?];
     Ok(sides.iter().map(|side| steered(side, &hint)).collect())

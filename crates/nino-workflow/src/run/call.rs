@@ -100,6 +100,16 @@ impl Call<'_, '_> {
         })
     }
 
+    pub(crate) fn model_patch(
+        &self,
+        input: &'static str,
+    ) -> Result<Arc<ControlNetFile>, NodeError> {
+        self.typed(input, Socket::ModelPatch, |v| match v {
+            Value::ModelPatch(net) => Some(net),
+            _ => None,
+        })
+    }
+
     pub(crate) fn prompts(&self, input: &'static str) -> Result<Arc<Vec<Conditioning>>, NodeError> {
         self.typed(input, Socket::Conditioning, |v| match v {
             Value::Conditioning(prompts) => Some(prompts),

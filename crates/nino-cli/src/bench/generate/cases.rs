@@ -190,6 +190,7 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         height: side,
         width: side,
         tokens,
+        queries: 0,
         references: Vec::new(),
         image_tokens: 0,
         controls: 0,
@@ -253,7 +254,8 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             }
             // Their rows need more than a UNet's inputs.
             nino_models::Network::Denoiser(
-                Denoiser::Flux2(_)
+                Denoiser::Anima(_)
+                | Denoiser::Flux2(_)
                 | Denoiser::Krea2(_)
                 | Denoiser::QwenImage(_)
                 | Denoiser::Wan(_)

@@ -132,7 +132,8 @@ impl Network {
         let timestep = match &self.kind {
             Kind::Denoiser {
                 net:
-                    Denoiser::Flux(_)
+                    Denoiser::Anima(_)
+                    | Denoiser::Flux(_)
                     | Denoiser::Flux2(_)
                     | Denoiser::Krea2(_)
                     | Denoiser::QwenImage(_)

@@ -171,7 +171,7 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
         Folder::TextEncoders => &[ModelKind::TextEncoder],
         Folder::Vae => &[ModelKind::Vae],
         Folder::Loras => &[ModelKind::Lora],
-        Folder::ControlNets => &[ModelKind::ControlNet],
+        Folder::ControlNets | Folder::ModelPatches => &[ModelKind::ControlNet],
         Folder::ClipVision => &[ModelKind::ClipVision],
         Folder::StyleModels => &[ModelKind::StyleModel],
         Folder::UpscaleModels => &[ModelKind::UpscaleModel],

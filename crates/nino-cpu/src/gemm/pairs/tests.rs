@@ -165,3 +165,60 @@ fn check(rows: usize, slots: usize, cols: usize, accumulate: bool) {
         );
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn vectors_and_portable_code_make_the_same_pairs() {
+    if !has_pairs() {
+        return;
+    }
+    use super::{pair_up, portable, unpair};
+    use nino_dtype::DType;
+    let values = Random::new(9).values(7 * PANEL);
+    let halves: Vec<u16> = values
+        .iter()
+        .map(|&v| half::f16::from_f32(v).to_bits())
+        .collect();
+    let brains: Vec<u16> = values.iter().map(|&v| brain(v)).collect();
+    let bits = |slots: &[f32]| slots.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
+    type Pack = unsafe fn(*const u16, usize, usize, *mut f32);
+    let packs: [(Pack, Pack, &[u16]); 2] = [
+        (interleave_f16, portable::interleave_f16, &halves),
+        (interleave_bf16, portable::interleave_bf16, &brains),
+    ];
+    // SAFETY: every buffer has room for what is written, and the CPU has the instructions.
+    unsafe {
+        for n in 1..=7 {
+            let mut found = [[0.0f32; 4 * PANEL]; 2];
+            interleave_f32(values.as_ptr(), PANEL, n, found[0].as_mut_ptr());
+            portable::interleave_f32(values.as_ptr(), PANEL, n, found[1].as_mut_ptr());
+            assert_eq!(bits(&found[0]), bits(&found[1]), "{n} rows of f32");
+            for (vectors, plain, from) in packs {
+                let mut found = [[0.0f32; 4 * PANEL]; 2];
+                vectors(from.as_ptr(), PANEL, n, found[0].as_mut_ptr());
+                plain(from.as_ptr(), PANEL, n, found[1].as_mut_ptr());
+                assert_eq!(bits(&found[0]), bits(&found[1]), "{n} rows");
+            }
+            let mut found = [[0.0f32; 7 * PANEL]; 2];
+            narrow(values.as_ptr(), n * 9, found[0].as_mut_ptr());
+            portable::narrow(values.as_ptr(), n * 9, found[1].as_mut_ptr());
+            assert_eq!(bits(&found[0]), bits(&found[1]), "{n} narrowed");
+            let mut found = [[0.0f32; 7 * PANEL]; 2];
+            for hi in [brains.as_ptr().add(PANEL), std::ptr::null()] {
+                pair_rows(brains.as_ptr(), hi, n * 3, found[0].as_mut_ptr());
+                portable::pair_rows(brains.as_ptr(), hi, n * 3, found[1].as_mut_ptr());
+                assert_eq!(bits(&found[0]), bits(&found[1]), "{n} pair rows");
+            }
+        }
+        for (dtype, from) in [(DType::F16, &halves), (DType::BF16, &brains)] {
+            let mut found = [from[..6 * PANEL].to_vec(), from[..6 * PANEL].to_vec()];
+            pair_up(dtype, found[0].as_mut_ptr(), 6);
+            portable::pair_up(dtype, found[1].as_mut_ptr(), 6);
+            assert_eq!(found[0], found[1], "{dtype}");
+            let mut back = [[0.0f32; 6 * PANEL]; 2];
+            unpair(found[0].as_ptr().cast(), 6, back[0].as_mut_ptr());
+            portable::unpair(found[0].as_ptr().cast(), 6, back[1].as_mut_ptr());
+            assert_eq!(bits(&back[0]), bits(&back[1]), "{dtype}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use super::klein::latent;
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas};
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
@@ -26,9 +26,7 @@ fn flux2_dev_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 5 GB of weights and takes minutes"]
 fn wide_flux2_dev_makes_what_comfyui_makes() {
-    let small = made::list("tiny_flux2");
-    let rest = small.lines().filter(|line| !line.starts_with("model."));
-    let list = rest.fold(made::list("wide_flux2"), |all, line| all + line + "\n");
+    let list = lists::wide_list("wide_flux2", "tiny_flux2", 5120);
     let case = Case::of("wide_flux2", Family::Flux2, &list);
     let context = case.golden("context");
     let prompt = Conditioning {

@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::GenerateRequest;
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas};
 use nino_sample::{Sampler, Scheduler, schedule};
 use std::sync::Arc;
@@ -10,15 +10,6 @@ use std::sync::Arc;
 const CHANNELS: usize = 128;
 /// Rows and columns of the latent: 48 by 64 pixels.
 const SIZE: [usize; 2] = [3, 4];
-
-/// The tensors of a model. The wide one has the small one's VAE and text encoder, which goldens do
-/// not need.
-fn list(model: &str) -> String {
-    let small = made::list("tiny_klein");
-    let rest = small.lines().filter(|line| !line.starts_with("model."));
-    let rest = rest.filter(|_| model.starts_with("wide_"));
-    rest.fold(made::list(model), |all, line| all + line + "\n")
-}
 
 /// Every path of the golden file for these prompts.
 fn check_paths(case: &Case, positive: &Conditioning, negative: &Conditioning) {
@@ -61,6 +52,19 @@ fn klein_makes_what_comfyui_makes() {
     check_paths(&case, &prompts.positive, &prompts.negative);
 }
 
+/// One encoder on one store for two families, which prompt it differently.
+#[test]
+fn a_prompt_of_klein_is_not_taken_for_z_images() {
+    let case = Case::new("tiny_klein", Family::Klein);
+    let other = case.model.text.for_family(Family::ZImage).unwrap();
+    let encoded = |text: &crate::TextEncoders| {
+        control(|c| crate::encode_text(&case.store, text, "a fox", &[], c)).0
+    };
+    let [klein, z_image] = [encoded(&case.model.text), encoded(&other)];
+    assert_eq!(klein.width, 3 * z_image.width);
+    assert!(klein.tokens() > z_image.tokens());
+}
+
 #[test]
 fn noise_levels_of_flux2_are_comfyuis() {
     let case = Case::new("tiny_klein", Family::Klein);
@@ -98,7 +102,8 @@ fn noise_levels_of_flux2_are_comfyuis() {
 #[test]
 #[ignore = "makes 2 GB of weights and takes minutes"]
 fn wide_klein_makes_what_comfyui_makes() {
-    let case = Case::of("wide_klein", Family::Klein, &list("wide_klein"));
+    let list = lists::wide_list("wide_klein", "tiny_klein", 2560);
+    let case = Case::of("wide_klein", Family::Klein, &list);
     let context = case.golden("context").repeat(32);
     let prompt = Conditioning {
         width: context.len() / 512,

@@ -2,7 +2,7 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Conditioning, Family};
 use nino_sample::{Sampler, Scheduler};
 
@@ -20,18 +20,7 @@ fn krea2_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 3 GB of weights and takes minutes"]
 fn wide_krea2_makes_what_comfyui_makes() {
-    let small = made::list("tiny_krea2");
-    let rest = small.lines().filter(|line| line.starts_with("vae."));
-    let list = rest.fold(made::list("wide_krea2"), |all, line| all + line + "\n");
-    let small = small
-        .lines()
-        .filter(|line| line.starts_with("text_encoders."));
-    // The encoder is as wide as the model wants, and has one layer.
-    let list = small.fold(list, |all, line| {
-        let wide = line.replace("{0-35}", "0").replace("x64", "x2560");
-        let wide = wide.replace("151936", "16");
-        all + &wide.replace(" 64", " 2560") + "\n"
-    });
+    let list = lists::wide_list("wide_krea2", "tiny_krea2", 2560);
     let case = Case::of("wide_krea2", Family::Krea2, &list);
     let context = case.golden("context");
     let prompt = Conditioning {

@@ -3,20 +3,12 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Family, Image, Latent, LatentSize, encode_seen, pictures_before};
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
 
 const CHANNELS: usize = 16;
-
-/// The tensors of a model. The wide one has the small VAE, which goldens do not need.
-fn list(model: &str) -> String {
-    let small = made::list("tiny_qwen_image");
-    let vae = small.lines().filter(|line| line.starts_with("vae."));
-    let vae = vae.filter(|_| model.starts_with("wide_"));
-    vae.fold(made::list(model), |all, line| all + line + "\n")
-}
 
 fn check_texts(case: &Case) {
     let long = "a red fox, ".repeat(60);
@@ -149,11 +141,8 @@ fn made_with(case: &Case, request: &GenerateRequest) -> crate::Picture {
 #[test]
 #[ignore = "makes 6 GB of weights and takes minutes"]
 fn wide_qwen_image_makes_what_comfyui_makes() {
-    let case = Case::of(
-        "wide_qwen_image",
-        Family::QwenImage,
-        &list("wide_qwen_image"),
-    );
+    let list = lists::list_with_vae("wide_qwen_image", "tiny_qwen_image");
+    let case = Case::of("wide_qwen_image", Family::QwenImage, &list);
     check_texts(&case);
     check_seen(&case);
     check_paths(&case);

@@ -52,7 +52,7 @@ fn a_union_controlnet_is_told_what_it_sees_as_in_comfyui() {
         let params = Params::new(|name| opened.params.dtype(name));
         let added = unet::control(&mut g, &params, config, inputs, hint, mode);
         let mut outs = added.skips.clone();
-        outs.push(added.middle);
+        outs.extend(added.middle);
         outs.iter().for_each(|&out| g.output(out));
         let plan = fit(device, &g.finish().unwrap(), 1).unwrap();
         let weights = device

@@ -2,17 +2,9 @@
 
 use super::comfy::{Case, NEGATIVE, PROMPT};
 use crate::generate::GenerateRequest;
-use crate::tests::made;
+use crate::tests::lists;
 use crate::{Family, ModelSampling};
 use nino_sample::{Sampler, Scheduler};
-
-/// The tensors of a model. The wide one has the small VAE, which goldens do not need.
-fn list(model: &str) -> String {
-    let small = made::list("tiny_z_image");
-    let vae = small.lines().filter(|line| line.starts_with("vae."));
-    let vae = vae.filter(|_| model.starts_with("wide_"));
-    vae.fold(made::list(model), |all, line| all + line + "\n")
-}
 
 fn check_texts(case: &Case) {
     let long = "a red fox, ".repeat(60);
@@ -63,7 +55,8 @@ fn z_image_makes_what_comfyui_makes() {
 #[test]
 #[ignore = "makes 4 GB of weights and takes minutes"]
 fn wide_z_image_makes_what_comfyui_makes() {
-    let case = Case::of("wide_z_image", Family::ZImage, &list("wide_z_image"));
+    let list = lists::list_with_vae("wide_z_image", "tiny_z_image");
+    let case = Case::of("wide_z_image", Family::ZImage, &list);
     check_texts(&case);
     check_paths(&case);
 }

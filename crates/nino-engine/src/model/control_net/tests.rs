@@ -1,5 +1,5 @@
 use super::fitted;
-use crate::Image;
+use crate::{Image, Upscale};
 
 #[test]
 fn pictures_are_cut_in_the_middle_and_take_the_nearest_pixel() {
@@ -10,12 +10,12 @@ fn pictures_are_cut_in_the_middle_and_take_the_nearest_pixel() {
         height: 2,
         values,
     };
-    let square = fitted(&image, 4, 4);
+    let square = fitted(&image, [4, 4], Upscale::NearestExact);
     let row: Vec<f32> = square.values[..12].chunks_exact(3).map(|p| p[0]).collect();
     assert_eq!(
         row.iter().map(|v| *v as u8).collect::<Vec<_>>(),
         [2, 2, 3, 3]
     );
-    let wide = fitted(&image, 2, 6);
+    let wide = fitted(&image, [2, 6], Upscale::NearestExact);
     assert_eq!(wide, image);
 }

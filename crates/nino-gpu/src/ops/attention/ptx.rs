@@ -15,8 +15,9 @@ use nino_ptx::{MULTIPROCESSORS, PtxKey, Target};
 /// Most keys of a tile; prompts of 77 tokens are one.
 const SINGLE: u32 = 80;
 
-/// Keys from which `ptx::wide` is faster with heads of 128 columns.
-const MANY_KEYS: u32 = 256;
+/// Keys from which `ptx::wide` is faster, by columns of a head: with narrow heads, whose time is
+/// exponentials for the most part, only where the work is long.
+const MANY_KEYS: [(u32, u32); 2] = [(64, 2048), (128, 256)];
 
 impl<'a> Attention<'a> {
     /// The launch in PTX, where this device and this attention allow it.
@@ -34,10 +35,12 @@ impl<'a> Attention<'a> {
         self.ptx_launch(PtxKey::Attention(kernel), groups)
     }
 
-    /// The same by `ptx::wide`: for heads that only it can take, and for those of 128 columns where
-    /// there are many keys. Narrower heads are exponentials for the most part, and no faster there.
+    /// The same by `ptx::wide`: for heads that only it can take, and for those of 64 and 128
+    /// columns where there are many keys.
     pub(super) fn ptx_wide(&self, caps: &Caps) -> Option<Launch<'a>> {
-        let many_keys = self.hd == 128 && self.m >= MANY_KEYS;
+        let many_keys = MANY_KEYS
+            .iter()
+            .any(|&(hd, m)| self.hd == hd && self.m >= m);
         if !caps.has_wgmma() || (self.hd <= 160 && !many_keys) {
             return None;
         }
@@ -98,11 +101,13 @@ fn wide(rows: u32, heads: u32) -> bool {
     busiest(rows, heads, 128) * 10 <= busiest(rows, heads, 64) * 11
 }
 
-/// The same choice for wide heads: an eighth less time a row.
+/// The same choice for wide heads: an eighth less time a row, and a quarter where a warp group of
+/// its own copies for one or two others.
 fn wide_kernel(hd: u32, rows: u32, heads: u32) -> Option<WideKernel> {
     let large = WideKernel::new(hd, 2)?;
     let parts = heads * large.parts();
-    if busiest(rows, parts, 128) * 7 <= busiest(rows, parts, 64) * 8 {
+    let eighths = if hd <= 128 { 6 } else { 7 };
+    if busiest(rows, parts, 128) * eighths <= busiest(rows, parts, 64) * 8 {
         return Some(large);
     }
     WideKernel::new(hd, 1)

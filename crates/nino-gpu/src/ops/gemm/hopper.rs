@@ -9,25 +9,41 @@ use crate::kernel::{Kernel, Launch, MOST_GROUPS};
 use nino_ptx::gemm::{GemmKernel, Tile, Window};
 use nino_ptx::{MULTIPROCESSORS, PtxKey};
 
-/// Tiles with what a multiprocessor does when it holds one workgroup, two, and so on, in the
-/// same unit (TFLOP/s a multiprocessor, measured on an H200). The driver gives a multiprocessor one
-/// workgroup where that has more than 48 KiB of shared memory, so such a tile has many steps on
-/// their way instead.
-const TILES: [(Tile, &[f32]); 8] = [
-    (tile(1, 1, 128, 64, 2, 4), &[2.1, 3.4, 4.3, 4.6]),
-    (tile(1, 2, 160, 32, 2, 2), &[2.2, 4.3]),
-    (tile(1, 1, 64, 64, 3, 4), &[1.4, 2.3, 2.9, 3.3]),
-    (tile(1, 1, 32, 64, 4, 4), &[0.9, 1.5, 2.0, 2.2]),
-    (tile(2, 1, 96, 32, 3, 2), &[2.4, 3.4]),
-    (tile(2, 1, 160, 64, 5, 1), &[4.2]),
-    (tile(2, 1, 192, 64, 4, 1), &[4.8]),
-    (tile(2, 1, 256, 64, 4, 1), &[5.2]),
+/// How long a tile takes, as measured on an H200.
+#[derive(Clone, Copy, Debug)]
+enum Speed {
+    /// TFLOP/s of a multiprocessor that holds one workgroup, two, and so on.
+    Shared(&'static [f32]),
+    /// Microseconds of a K step, where the multiprocessor holds one workgroup: the driver gives it
+    /// no second one where a workgroup has more than 48 KiB of shared memory.
+    Alone(f32),
+}
+
+use Speed::{Alone, Shared};
+
+const TILES: [(Tile, Speed); 13] = [
+    (tile(1, 1, 128, 64, 2, 4), Shared(&[2.1, 3.4, 4.3, 4.6])),
+    (tile(1, 2, 160, 32, 2, 2), Shared(&[2.2, 4.3])),
+    (tile(1, 1, 64, 64, 3, 4), Shared(&[1.4, 2.3, 2.9, 3.3])),
+    (tile(1, 1, 32, 64, 4, 4), Shared(&[0.9, 1.5, 2.0, 2.2])),
+    (tile(2, 1, 96, 32, 3, 2), Shared(&[2.4, 3.4])),
+    (tile(1, 1, 128, 64, 8, 1), Alone(0.228)),
+    (tile(2, 1, 96, 64, 6, 1), Alone(0.335)),
+    (tile(1, 1, 192, 64, 6, 1), Alone(0.31)),
+    (tile(2, 1, 128, 64, 6, 1), Alone(0.41)),
+    (tile(2, 1, 160, 64, 5, 1), Alone(0.50)),
+    (tile(2, 1, 192, 64, 4, 1), Alone(0.589)),
+    (tile(2, 1, 224, 64, 4, 1), Alone(0.686)),
+    (tile(2, 1, 256, 64, 4, 1), Alone(0.785)),
 ];
 
-/// Values of K from which filling many steps pays: of rows, and of windows, whose copies take more
-/// instructions.
-const DEEP: u32 = 1536;
-const DEEP_WINDOW: u32 = 2560;
+/// Microseconds that a workgroup which is alone needs before its first step, and after the last
+/// step of each tile.
+const BEGIN: f32 = 1.5;
+const END: f32 = 1.2;
+
+/// What of that is not hidden where others work at the same time.
+const SHARED_END: f32 = 0.5;
 
 const fn tile(groups: u32, blocks: u32, bn: u32, bk: u32, stages: u32, per_sm: u32) -> Tile {
     Tile {
@@ -162,13 +178,14 @@ impl<'a> Gemm<'a> {
             post,
             gate,
         };
-        let columns = self.n.div_ceil(tile.bn);
+        let width = self.n / if gate.is_some() { 2 } else { 1 };
+        let [x, y] = tile.grid(self.m, kernel.columns(), width);
         Some(Launch {
             kernel: Kernel::Ptx(PtxKey::Gemm(kernel)),
             views,
             writes: 1,
             params: words,
-            groups: [self.m.div_ceil(tile.bm()), columns, 1],
+            groups: [x, y, 1],
         })
     }
 
@@ -229,7 +246,7 @@ impl Choice {
     fn best(&self, m: u32) -> Option<(Tile, f32)> {
         let times = self
             .tiles()
-            .map(|(tile, rates)| (*tile, self.time(m, tile, rates)));
+            .map(|(tile, speed)| (*tile, self.time(m, tile, *speed)));
         times.min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
@@ -237,15 +254,15 @@ impl Choice {
     /// the rest is done sooner by other tiles.
     fn whole_rounds(&self, m: u32) -> Option<(Tile, u32)> {
         let (_, whole) = self.best(m)?;
-        let split = |(tile, rates): &(Tile, &[f32])| {
+        let split = |(tile, speed): &(Tile, Speed)| {
             let columns = self.n.div_ceil(tile.bn);
-            let round = MULTIPROCESSORS * rates.len() as u32;
+            let round = MULTIPROCESSORS * tile.per_sm;
             let tiles = m.div_ceil(tile.bm()).checked_mul(columns)?;
             let rows = tiles / round * round / columns * tile.bm();
             if rows == 0 || rows >= m {
                 return None;
             }
-            let time = self.time(rows, tile, rates) + self.best(m - rows)?.1;
+            let time = self.time(rows, tile, *speed) + self.best(m - rows)?.1;
             Some((*tile, rows, time))
         };
         let splits = self.tiles().filter_map(split);
@@ -254,30 +271,33 @@ impl Choice {
     }
 
     /// Halves of a gated tile are of whole 32 columns.
-    fn tiles(&self) -> impl Iterator<Item = &'static (Tile, &'static [f32])> {
-        let deep = if self.channels == self.k {
-            DEEP
-        } else {
-            DEEP_WINDOW
-        };
+    fn tiles(&self) -> impl Iterator<Item = &'static (Tile, Speed)> {
         TILES.iter().filter(move |(t, _)| {
-            self.channels.is_multiple_of(t.bk)
-                && (t.per_sm > 1 || self.k >= deep)
-                && (!self.gated || t.bn.is_multiple_of(64))
+            self.channels.is_multiple_of(t.bk) && (!self.gated || t.bn.is_multiple_of(64))
         })
     }
 
-    /// In the unit of the rates, a step of K.
-    fn time(&self, m: u32, tile: &Tile, rates: &[f32]) -> f32 {
+    /// In microseconds.
+    fn time(&self, m: u32, tile: &Tile, speed: Speed) -> f32 {
         let workgroups = u64::from(m.div_ceil(tile.bm())) * u64::from(self.n.div_ceil(tile.bn));
         let each = workgroups.div_ceil(u64::from(MULTIPROCESSORS)) as usize;
-        let at_once = rates.len();
-        let full = (each / at_once * at_once) as f32 / rates[at_once - 1];
-        let rest = match each % at_once {
-            0 => 0.0,
-            rest => rest as f32 / rates[rest - 1],
-        };
-        (full + rest) * (tile.bm() * tile.bn) as f32
+        match speed {
+            Alone(step) => {
+                let steps = (self.k / tile.bk) as f32;
+                BEGIN + each as f32 * (steps * step + END)
+            }
+            Shared(rates) => {
+                let at_once = rates.len();
+                let full = (each / at_once * at_once) as f32 / rates[at_once - 1];
+                let rest = match each % at_once {
+                    0 => 0.0,
+                    rest => rest as f32 / rates[rest - 1],
+                };
+                // 1 TFLOP/s is a million a microsecond.
+                let flop = 2.0 * (tile.bm() * tile.bn) as f32 * self.k as f32;
+                (full + rest) * flop * 1e-6 + each as f32 * SHARED_END
+            }
+        }
     }
 }
 
@@ -295,11 +315,11 @@ mod tests {
         }
     }
 
-    /// 432 tiles on 132 multiprocessors are three rounds and a third of one.
+    /// The last round of 1600 tiles of 192 columns would keep 16 of 132 multiprocessors busy.
     #[test]
     fn the_rest_of_whole_rounds_is_for_smaller_tiles() {
-        let (tile, first) = rows(3072, 15360).whole_rounds(4608).unwrap();
-        assert_eq!(((tile.bm(), tile.bn), first), ((128, 256), 4224));
+        let (tile, first) = rows(192, 27 * 192).whole_rounds(204_800).unwrap();
+        assert_eq!(((tile.bm(), tile.bn), first), ((128, 192), 202_752));
         // Rounds that are nearly whole, and products of less than one, stay one launch.
         assert!(rows(3072, 12288).whole_rounds(4096).is_none());
         assert!(rows(1280, 1280).whole_rounds(2048).is_none());
@@ -312,22 +332,27 @@ mod tests {
             let tile = rows(n, k).best(m).unwrap().0;
             (tile.bm(), tile.bn)
         };
-        assert_eq!(chosen(2048, 10240, 1280), (64, 128));
-        assert_eq!(chosen(2048, 1280, 1280), (64, 128));
+        // SDXL.
+        assert_eq!(chosen(2048, 10240, 1280), (128, 256));
+        assert_eq!(chosen(2048, 1280, 1280), (128, 160));
         assert_eq!(chosen(2048, 1280, 5120), (128, 160));
         assert_eq!(chosen(8192, 640, 640), (128, 160));
-        assert_eq!(chosen(32768, 320, 2880), (128, 160));
-        assert_eq!(chosen(262_144, 128, 1152), (64, 128));
-        assert_eq!(chosen(4096, 512, 4608), (64, 128));
-        assert_eq!(chosen(512, 1280, 1280), (64, 32));
-        assert_eq!(chosen(128, 1280, 11520), (64, 32));
+        assert_eq!(chosen(8192, 5120, 640), (128, 256));
+        assert_eq!(chosen(8192, 640, 2560), (128, 160));
         // Flux: what is wide, what is deep, and what has few rows.
-        assert_eq!(chosen(4608, 21504, 3072), (128, 256));
-        assert_eq!(chosen(4608, 3072, 15360), (128, 256));
+        assert_eq!(chosen(4608, 12288, 3072), (128, 224));
+        assert_eq!(chosen(4608, 3072, 15360), (128, 224));
+        assert_eq!(chosen(4096, 3072, 12288), (128, 256));
         assert_eq!(chosen(512, 12288, 3072), (128, 192));
-        // Windows over frames of 96 and 192 channels.
-        assert_eq!(chosen(819_200, 96, 27 * 96), (128, 96));
-        assert_eq!(chosen(204_800, 192, 27 * 192), (128, 192));
+        assert_eq!(chosen(512, 3072, 12288), (64, 192));
+        assert_eq!(chosen(512, 3072, 3072), (64, 192));
+        // Wan, T5 and a VAE.
+        assert_eq!(chosen(32760, 1536, 1536), (128, 256));
+        assert_eq!(chosen(32760, 8960, 1536), (128, 256));
+        assert_eq!(chosen(2000, 1536, 1536), (128, 192));
+        assert_eq!(chosen(512, 4096, 10240), (128, 128));
+        assert_eq!(chosen(4096, 512, 4608), (128, 128));
+        assert_eq!(chosen(16384, 256, 2304), (128, 256));
     }
 
     #[test]
@@ -358,8 +383,12 @@ mod tests {
 
     #[test]
     fn tiles_fit_a_multiprocessor() {
-        for (tile, rates) in TILES {
-            assert_eq!(rates.len(), tile.per_sm as usize);
+        for (tile, speed) in TILES {
+            let at_once = match speed {
+                Alone(_) => 1,
+                Shared(rates) => rates.len(),
+            };
+            assert_eq!(at_once, tile.per_sm as usize);
             assert!(tile.shared() <= Target::Sm90a.shared(), "{tile:?}");
             assert!(tile.bm() >= LOWEST, "{tile:?}");
             assert!(tile.per_sm == 1 || tile.shared() <= 48 << 10, "{tile:?}");
