@@ -34,7 +34,7 @@ import comfy.sd  # noqa: E402
 import nodes  # noqa: E402
 import torch  # noqa: E402
 
-from made_up import kl, made_up, psnr, taesd, wan  # noqa: E402
+from made_up import kl, left_to_stock, made_up, psnr, taesd, wan  # noqa: E402
 
 from ninodes import measure  # noqa: E402
 from ninodes.comfyui import NODE_CLASS_MAPPINGS, host  # noqa: E402
@@ -66,24 +66,13 @@ def decode_with(node, vae, latent, **inputs):
 
 def stock_must_not_run(function):
     """Fails where a node went to ComfyUI's own function."""
-    unknown = []
     real = host.ours_or_stock
-
-    def ours_only(what, ours, stock):
-        try:
-            return ours()
-        except host.Unknown as why:
-            unknown.append(f"{what}: {why}")
-            return stock()
-
-    from ninodes.comfyui import sampling as sampling_nodes, vae as vae_nodes
-
-    vae_nodes.host.ours_or_stock = sampling_nodes.host.ours_or_stock = ours_only
+    left = left_to_stock()
     try:
         function()
     finally:
-        vae_nodes.host.ours_or_stock = sampling_nodes.host.ours_or_stock = real
-    for line in unknown:
+        host.ours_or_stock = real
+    for line in left:
         print(f"FAIL went to ComfyUI's own function: {line}")
         failed.append(line)
 

@@ -43,7 +43,7 @@ import nodes  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import weights  # noqa: E402
-from made_up import kl, made_up, psnr, wan  # noqa: E402
+from made_up import kl, left_to_stock, made_up, psnr, wan  # noqa: E402
 from PIL import Image  # noqa: E402
 
 T5 = {"num_layers": 2, "d_model": 64, "d_kv": 64, "num_heads": 2, "d_ff": 96}
@@ -178,28 +178,11 @@ def run(graph):
     return torch.tensor(np.stack(shown)) / 255.0, outputs
 
 
-def watched():
-    """What nodes of the pack left to ComfyUI's own, from here on."""
-    from ninodes.comfyui import host
-
-    left = []
-
-    def ours_or_stock(what, ours, stock):
-        try:
-            return ours()
-        except host.Unknown as why:
-            left.append(f"{what}: {why}")
-            return stock()
-
-    host.ours_or_stock = ours_or_stock
-    return left
-
-
 def main():
     asyncio.run(nodes.init_extra_nodes(init_custom_nodes=False, init_api_nodes=False))
     import ninodes.comfyui as pack
 
-    left = watched()
+    left = left_to_stock()
     nodes.NODE_CLASS_MAPPINGS.update(pack.NODE_CLASS_MAPPINGS)
     models()
     ours, old = "ROCMOptimizedVAEDecode", "ROCMOptimizedVAEDecodeV2Phase3"

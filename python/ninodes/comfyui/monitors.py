@@ -30,6 +30,12 @@ def _device() -> str:
     return f"{engine.device}: {engine.device_model}{tier}; plans may use {budget}"
 
 
+def _most(peak: int) -> str:
+    """What a call took on the device, as the engine allocated it: weights and activations. The
+    process holds the pictures and what Python needs beside it."""
+    return f"{peak // MIB} MiB of weights and activations at most"
+
+
 def _known(what: str, open_: Any) -> Any:
     """The engine's model, or an error that names what it is not known for."""
     try:
@@ -97,7 +103,7 @@ class VAEMonitor:
             history = History()
             history.add(engine.device, what, series, peak)
             trend = history.trend(engine.device, what)
-            text = f"{series}; {peak // MIB} MiB; {quality:.1f} dB to f32; {trend}"
+            text = f"{series}; {_most(peak)}; {quality:.1f} dB to f32; {trend}"
             lines.append(f"{precision}: {text}")
             rows.append((precision, series.median, f"{series.median:.2f} s"))
             if quality >= 40 and (best is None or series.median < best[1]):
@@ -141,7 +147,7 @@ class SamplerMonitor:
         tips = [
             f"a step at {usual.size}², cfg {usual.cfg}: {series}",
             f"{test_steps} steps {total:.2f} s by the engine's clock, {sum(series.times):.2f} s as "
-            f"the sum of the steps after the first; peak {report['peak_bytes'] // MIB} MiB",
+            f"the sum of the steps after the first; {_most(report['peak_bytes'])}",
             history.trend(host.engine().device, what),
         ]
         settings = f"steps {usual.steps}, cfg {usual.cfg}, {usual.sampler}, {usual.scheduler}"

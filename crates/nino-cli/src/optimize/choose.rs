@@ -118,7 +118,7 @@ mod tests {
             tried(70, 900, 60.0).of(Setting::Precision("fp16")),
         ];
         let one = combined(kept[2..].to_vec(), 40.0, |_| panic!("it was tried"));
-        assert_eq!(one.unwrap().unwrap().1.psnr, 60.0);
+        assert_eq!(one.unwrap().unwrap().0, [Setting::Precision("fp16")]);
         let mut asked = Vec::new();
         let best = combined(kept, 40.0, |settings| {
             asked.push(settings.to_vec());

@@ -80,8 +80,12 @@ impl FromStr for ProfileName {
         if text.eq_ignore_ascii_case(MEASURED) {
             return Ok(ProfileName::Measured);
         }
-        if text.ends_with(".toml") {
-            return Ok(ProfileName::File(PathBuf::from(text)));
+        let file = PathBuf::from(text);
+        if file
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+        {
+            return Ok(ProfileName::File(file));
         }
         let found = DeviceProfile::find(text);
         found.map(ProfileName::Card).ok_or_else(|| {
