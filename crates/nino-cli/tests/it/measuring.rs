@@ -173,9 +173,13 @@ fn keys_of_earlier_programs_are_read_and_explained() {
 #[test]
 fn tiles_are_measured_on_gpus_for_networks_that_there_are() {
     let said = nino(&["tune", "--device", "cpu"]);
-    assert_eq!(said.code, 1, "{}", said.stderr);
-    assert!(said.stderr.contains("cpu has no tiles to choose"), "{}", said.stderr);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("cpu has no tiles to choose"),
+        "{}",
+        said.err
+    );
     let said = nino(&["tune", "--workload", "sd16"]);
-    assert_eq!(said.code, 2, "{}", said.stderr);
-    assert!(said.stderr.contains("sd15, sdxl, sd-vae"), "{}", said.stderr);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("sd15, sdxl, sd-vae"), "{}", said.err);
 }
