@@ -50,7 +50,7 @@ pub(crate) fn run(args: &TuneArgs, env: &Env, printer: Printer) -> Result<()> {
             break;
         }
         bar.set_message(problem.to_string());
-        all.push(tuning.measure(problem)?);
+        all.extend(tuning.measure(problem)?);
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -77,10 +77,19 @@ pub fn problems(caps: &Caps, plan: &Plan) -> Result<BTreeSet<Problem>, GpuError>
 
 impl Gpu {
     /// Times the candidates of a problem. A candidate that does not compile, or computes something
-    /// else, is left out; an error is the device's own.
-    pub fn tune(&self, problem: Problem) -> Result<Tuned, GpuError> {
+    /// else, is left out; an error is the device's own. Nothing where an operand is more than the
+    /// device binds at once.
+    pub fn tune(&self, problem: Problem) -> Result<Option<Tuned>, GpuError> {
         let mut rows = problem.size[0].min(MOST_ROWS);
         let (scene, usual, expected) = loop {
+            let most = sizes(problem, rows).into_iter().max().unwrap_or(0);
+            if u64::from(most) * 4 > self.caps.max_binding_bytes {
+                if rows <= FEWEST_ROWS {
+                    return Ok(None);
+                }
+                rows /= 4;
+                continue;
+            }
             let scene = Scene::new(self, problem, rows)?;
             let usual = scene.usual(self)?;
             let launch = scene.launch(&self.caps, usual)?;
@@ -117,7 +126,7 @@ impl Gpu {
                 (tuned.best, tuned.choice) = (seconds, Some(tile));
             }
         }
-        Ok(tuned)
+        Ok(Some(tuned))
     }
 
     fn gone(&self) -> GpuError {
@@ -145,17 +154,11 @@ const HEADS: u32 = 8;
 
 impl Scene {
     fn new(gpu: &Gpu, problem: Problem, rows: u32) -> Result<Scene, GpuError> {
-        let [_, n, k] = problem.size;
-        let keys = n.min(MOST_ROWS);
         let dtype = match problem.kernel {
             TiledKernel::Plain if gpu.caps.tier < crate::Tier::F16 => DType::F32,
             _ => DType::F16,
         };
-        let [x, w, out] = match problem.kernel {
-            TiledKernel::Plain | TiledKernel::Coop => [rows * k, n * k, rows * n],
-            TiledKernel::Conv3 => [side(rows).pow(2) * k, 9 * n * k, side(rows).pow(2) * n],
-            TiledKernel::Attention => [rows * HEADS * k, keys * HEADS * k, rows * HEADS * k],
-        };
+        let [x, w, out] = sizes(problem, rows);
         let bytes = |values: u32| u64::from(values) * dtype.block_bytes() as u64;
         let filled = |values: u32, seed: u32| {
             let buffer = gpu.buffer("tune", bytes(values).next_multiple_of(16))?;
@@ -322,6 +325,20 @@ impl Scene {
         }
         times.sort_by(f64::total_cmp);
         Ok(times[2])
+    }
+}
+
+/// Values of both operands and of the result, of so many rows.
+fn sizes(problem: Problem, rows: u32) -> [u32; 3] {
+    let [_, n, k] = problem.size;
+    let pixels = side(rows).pow(2);
+    match problem.kernel {
+        TiledKernel::Plain | TiledKernel::Coop => [rows * k, n * k, rows * n],
+        TiledKernel::Conv3 => [pixels * k, 9 * n * k, pixels * n],
+        TiledKernel::Attention => {
+            let [queries, keys] = [rows, n.min(MOST_ROWS)].map(|rows| rows * HEADS * k);
+            [queries, keys, queries]
+        }
     }
 }
 

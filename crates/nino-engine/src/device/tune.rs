@@ -42,8 +42,9 @@ impl Tuning<'_> {
         &self.problems
     }
 
-    /// Times the candidates of one problem, for a fraction of a second each.
-    pub fn measure(&self, problem: Problem) -> Result<Tuned, DeviceError> {
+    /// Times the candidates of one problem, for a fraction of a second each; nothing where the
+    /// device does not bind as much at once.
+    pub fn measure(&self, problem: Problem) -> Result<Option<Tuned>, DeviceError> {
         match &self.opened.executor {
             Executor::Gpu(device) => Ok(device.gpu().tune(problem)?),
             _ => Err(DeviceError::NoTiles {
