@@ -69,6 +69,7 @@ fn vaes() -> Vec<TestVae> {
 }
 
 /// Decodes with every VAE and compares with f32 on the CPU.
+#[allow(clippy::print_stdout)] // how near each is
 fn check(name: &str, device: &Store, precision: Precision, limit: f64) {
     let mut failures = Vec::new();
     for vae in &vaes() {
