@@ -1,14 +1,16 @@
 //! The report as a page: the table, and the pictures beside the base's.
 
 use super::report::{Document, GAIN, Row};
+use crate::plural::count;
 use std::fmt::Write as _;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
   color: #1b1b1b; background: #fff }
 table { border-collapse: collapse; width: 100% }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+  white-space: nowrap }
+th:first-child, td:first-child { text-align: left; white-space: normal }
 .bar { width: 9rem; text-align: left }
 .bar i { display: block; height: .7rem; background: #4a7fb5 }
 .kept td { background: #eaf5ea }
@@ -25,17 +27,17 @@ pub(super) fn render(document: &Document) -> String {
     let title = format!("{} on {}", document.model, document.device_model);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>{0}</title>\n\
-         <style>{STYLE}</style>\n<h1>{0}</h1>\n<p>“{1}”, {2}×{3}, {4} steps on {5}. Times are \
-         medians of {6} runs after one that warmed up; the bar is the share of the base's time. A \
+         <style>{STYLE}</style>\n<h1>{0}</h1>\n<p>“{1}”, {2}×{3}, {4} on {5}. Times are \
+         medians of {6} after one that warmed up; the bar is the share of the base's time. A \
          way is kept where its picture is at least {7} dB like the one in f32 and it takes less \
          time or memory.</p>\n",
         escaped(&title),
         escaped(&document.prompt),
         document.width,
         document.height,
-        document.steps,
+        count(document.steps, "step"),
         escaped(&document.device),
-        document.runs,
+        count(document.runs, "run"),
         document.min_psnr,
     );
     best(&mut page, document);

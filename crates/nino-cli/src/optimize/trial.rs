@@ -91,7 +91,8 @@ pub(super) struct Tried {
 
 impl Tried {
     pub(super) fn median(&self) -> Duration {
-        self.times[self.times.len() / 2]
+        let n = self.times.len();
+        (self.times[(n - 1) / 2] + self.times[n / 2]) / 2
     }
 
     pub(super) fn of(self, setting: Setting) -> Tried {
