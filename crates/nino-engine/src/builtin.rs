@@ -3,6 +3,7 @@
 use crate::EngineError;
 use crate::media::MediaError;
 use nino_files::{AtomicFile, Opened};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 /// What `--model` calls it.
@@ -76,7 +77,27 @@ fn write(folder: &Path, path: &Path) -> Result<(), MediaError> {
         action: "unpack the built-in model",
         source,
     })?;
+    // Programs that start at once write it once: replacing it again would take it from under the
+    // one that has opened it. Where a system has no locks, that can happen.
+    let lock = own_lock(folder, path);
+    if lock.is_some() && is_whole(path) {
+        return Ok(());
+    }
     Ok(AtomicFile::replace(path, BYTES)?)
+}
+
+/// Held until it is dropped; nothing where files are not locked, or others can write the folder.
+fn own_lock(folder: &Path, path: &Path) -> Option<File> {
+    if !nino_files::is_ours(folder) {
+        return None;
+    }
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path.with_extension("lock"))
+        .ok()?;
+    file.lock().ok()?;
+    Some(file)
 }
 
 /// FNV-1a over a sample of the bytes: names the build's model, nothing more.
@@ -108,5 +129,23 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(builtin_model(cache.path()).unwrap(), path);
         assert!(std::fs::read(&path).unwrap() == BYTES);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn many_who_start_at_once_get_one_and_the_same_file() {
+        use std::os::unix::fs::MetadataExt;
+        let cache = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(6);
+        let found: Vec<u64> = std::thread::scope(|scope| {
+            let one = || {
+                start.wait();
+                let path = builtin_model(cache.path()).unwrap();
+                std::fs::metadata(path).unwrap().ino()
+            };
+            let all: Vec<_> = (0..6).map(|_| scope.spawn(one)).collect();
+            all.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|ino| *ino == found[0]), "{found:?}");
     }
 }
