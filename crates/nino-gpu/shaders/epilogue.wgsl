@@ -66,7 +66,9 @@ fn store8_with(r: vec4<u32>, m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>)
 // Four neighbours of a row; VO says that rows are whole groups of four, else they go word by word
 // (16-bit rows then have an even length).
 fn store4(m: u32, n: u32, z: u32, v: vec4<f32>) {
-  if (m >= p.m || n >= p.n) { return; }
+  if (m < p.m && n < p.n) { put4(m, n, z, v); }
+}
+fn put4(m: u32, n: u32, z: u32, v: vec4<f32>) {
   let o = p.o_off + z * p.o_batch + m * p.n + n;
   let y = finish4(v, m, n, z);
 #if VO

@@ -7,11 +7,15 @@
 // Eight f16 at a time: naga has no bitcast between u32 and f16.
 #bind8 X
 fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f16>(a), vec4<f16>(b)); }
+#elif PX
+#bind2 X XT
 #else
 #bind X XT
 #endif
 #if COOP && WT == 1
 #bind8 W
+#elif PX
+#bind2 W WT
 #else
 #bind W WT
 #endif
@@ -44,5 +48,7 @@ const NONE = 0xffffffffu;
 #else
 #include a_rows
 #endif
+#if !PX
 #include gemm_weight
+#endif
 #include epilogue

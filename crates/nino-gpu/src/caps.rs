@@ -6,7 +6,7 @@ use nino_graph::{Limits, Rates, Rewrites, TakesGate};
 use nino_ptx::Target;
 
 use crate::kernel::View;
-use crate::ops::gemm::takes_gate;
+use crate::ops::gemm::{WINOGRAD_BYTES, takes_gate};
 use crate::tuning::Tiles;
 use crate::{AdapterInfo, AdapterKind, Tier};
 
@@ -162,10 +162,10 @@ impl Caps {
     pub fn rewrites(&self) -> Rewrites {
         // A row norm inside a product would be redone for every tile of columns. Where matrices are
         // fast, so would a group norm: the product waits for it more than a pass over memory costs.
-        // AMD's kernels without matrices spend a quarter of their time on it, nine times a value.
+        // Winograd's kernel would do it again for every 32 channels that it makes.
         Rewrites {
             norm_into_linear: false,
-            norm_into_conv: self.tier < Tier::Coop && !self.arch.is_amd(),
+            norm_into_conv: self.tier < Tier::Coop && self.max_workgroup_bytes < WINOGRAD_BYTES,
             gate_into_linear: self.has_wgmma().then_some(takes_gate as TakesGate),
             split_linear: Some(self.limits().align),
             factor_into_linear: true,

@@ -9,6 +9,8 @@
 //! - `#bind NAME DTYPE` declares the next storage binding, an `array<vec4<u32>>`, and its typed
 //!   accessors (`access.wgsl`) for storage type number `DTYPE`. Every binding is `read_write`:
 //!   wgpu refuses a dispatch that binds one buffer both ways, and the arena is one buffer.
+//! - `#bind2 NAME DTYPE` declares it as an array of single words, read two values at a time
+//!   (`access_two.wgsl`): their addresses take the fewest instructions.
 //! - `#bind8 NAME` declares it as an array of eight f16 (`mat2x4<f16>`), `#bind4 NAME` of four.
 //! - `#params` declares `p`, the dispatch parameters of struct `P`.
 //!
@@ -144,11 +146,15 @@ impl Expansion {
                     let value = expr::eval(value, vars)?;
                     vars.insert(name.to_owned(), value);
                 }
-                "#bind" => {
+                "#bind" | "#bind2" => {
                     let rest = substitute(rest, vars)?;
                     let (name, dtype) = rest.split_once(' ').ok_or("#bind NAME DTYPE")?;
-                    self.declare(name, "vec4<u32>");
-                    self.accessors(name, expr::eval(dtype, vars)?)?;
+                    let (element, file) = match word {
+                        "#bind" => ("vec4<u32>", "access"),
+                        _ => ("u32", "access_two"),
+                    };
+                    self.declare(name, element);
+                    self.accessors(file, name, expr::eval(dtype, vars)?)?;
                 }
                 "#bind8" => self.declare(rest, "mat2x4<f16>"),
                 "#bind4" => self.declare(rest, "vec4<f16>"),
@@ -177,8 +183,8 @@ impl Expansion {
         );
     }
 
-    fn accessors(&mut self, name: &str, dtype: i64) -> Result<(), String> {
-        let text: Vec<String> = lines_of("access")?
+    fn accessors(&mut self, file: &str, name: &str, dtype: i64) -> Result<(), String> {
+        let text: Vec<String> = lines_of(file)?
             .iter()
             .map(|l| l.replace("NAME", name))
             .collect();

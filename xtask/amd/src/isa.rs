@@ -79,6 +79,10 @@ pub struct Code {
     /// What branches within a loop skip that has a barrier: steps that all lanes of a workgroup
     /// take or leave together, such as the seldom scaling of attention's sums.
     seldom: Vec<std::ops::Range<usize>>,
+    /// What a wave skips where none of its lanes goes there.
+    arms: Vec<std::ops::Range<usize>>,
+    /// The part of the waves that go there.
+    arm_share: f64,
 }
 
 /// How often such a step is taken.
@@ -132,11 +136,24 @@ impl Code {
             (barrier && within).then_some(from..to)
         });
         let seldom = skips.collect();
+        let arms = branches.iter().filter_map(|(at, target)| {
+            let to = start_of(target).filter(|to| at < to)?;
+            (instrs[*at].name == "s_cbranch_execz").then_some(at + 1..to)
+        });
+        let arms = arms.collect();
         Code {
             instrs,
             loops,
             seldom,
+            arms,
+            arm_share: 1.0,
         }
+    }
+
+    /// The same code, of which branches that some waves skip are taken by this part of them.
+    #[must_use]
+    pub fn with_arms(self, arm_share: f64) -> Code {
+        Code { arm_share, ..self }
     }
 
     /// The loop where most of the products are: the outermost one with the most of them.
@@ -161,6 +178,8 @@ impl Code {
             let within = within.filter(|&i| i != which && self.is_inside(i, which));
             let often = if self.seldom.iter().any(|s| s.contains(&at)) {
                 SELDOM
+            } else if self.arms.iter().any(|s| s.contains(&at)) {
+                self.arm_share
             } else {
                 1.0
             };

@@ -39,6 +39,7 @@ pub struct Shot<'a> {
 
 impl Work {
     pub fn new(key: &KernelKey, code: &Code, chip: &Chip, lanes: u32) -> Work {
+        let code = &code.clone().with_arms(arm_share(key));
         let main = code.main_loop().filter(|_| has_rounds(key));
         let trips = |which: usize| inner_trips(key, code, which);
         let round = main.map(|main| code.round(main, &trips));
@@ -135,10 +136,11 @@ impl Work {
     }
 }
 
-const PRODUCTS: [&str; 7] = [
+const PRODUCTS: [&str; 8] = [
     "gemm",
     "gemm_coop",
     "conv3_coop",
+    "conv3_winograd",
     "attention",
     "attention_block",
     "attention_coop",
@@ -148,6 +150,15 @@ const PRODUCTS: [&str; 7] = [
 /// Whether it is known how often a kernel's main loop runs.
 pub fn has_rounds(key: &KernelKey) -> bool {
     PRODUCTS.contains(&key.file)
+}
+
+/// The part of a kernel's waves that take a branch of its main loop which some of them skip.
+fn arm_share(key: &KernelKey) -> f64 {
+    match key.file {
+        // Half of the waves transform the input, the others the filters.
+        "conv3_winograd" => 0.5,
+        _ => 1.0,
+    }
 }
 
 /// Rounds of the main loop, from the kernel's constants and a dispatch's parameters.
@@ -161,6 +172,7 @@ fn rounds(key: &KernelKey, params: &[u32]) -> f64 {
         "conv3_coop" => {
             (param(16) / constant("BK")).ceil() * 9.0 / constant("TPS") * constant("KT")
         }
+        "conv3_winograd" => param(16) / 8.0 * constant("KT"),
         "attention" => (param(2) / 32.0).ceil(),
         "attention_block" => (param(2) / 64.0).ceil(),
         "attention_coop" | "attention_wide" => (param(2) / constant("BKV")).ceil(),

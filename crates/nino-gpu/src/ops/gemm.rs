@@ -72,6 +72,11 @@ pub struct Gemm<'a> {
 /// Lanes that share the sum over K in the kernel for a few rows.
 const FEW_LANES: u32 = 64;
 
+/// What a workgroup of `conv3_winograd.wgsl` makes, and the shared memory that it takes.
+const WINOGRAD_SQUARES: u32 = 32;
+const WINOGRAD_CHANNELS: u32 = 32;
+pub(crate) const WINOGRAD_BYTES: u32 = 32 << 10;
+
 /// Shape of a cooperative-matrix kernel; see `gemm_coop.wgsl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoopTile {
@@ -167,18 +172,48 @@ impl<'a> Gemm<'a> {
             .with("VO", self.n >= 16);
         let patches = shape.output[2].div_ceil(tile.tx) * (y.1 - y.0).div_ceil(tile.ty);
         let groups = [self.n.div_ceil(tile.bn), patches, images];
-        let mut launch = self.launch(caps, &key, groups)?;
+        let launch = self.launch(caps, &key, groups)?;
+        Ok(self.by_image(caps, shape, launch, first_image, y))
+    }
+
+    /// Winograd's kernel for 3x3 convolutions, with squares of 2 x 2 pixels, `across` of a
+    /// workgroup's 32 beside each other; rows and images as for [`Gemm::conv3`].
+    pub fn winograd(
+        &self,
+        caps: &Caps,
+        across: u32,
+        [first_image, images]: [u32; 2],
+        y: (u32, u32),
+    ) -> Result<Launch<'a>, GpuError> {
+        let shape = self.conv.as_ref().expect("winograd is given convolutions");
+        let key = KernelKey::new("conv3_winograd").with("PX", across);
+        let down = WINOGRAD_SQUARES / across;
+        let patches = shape.output[2].div_ceil(2 * across) * (y.1 - y.0).div_ceil(2 * down);
+        let groups = [self.n.div_ceil(WINOGRAD_CHANNELS), patches, images];
+        let launch = self.launch(caps, &self.vectors(caps, key), groups)?;
+        Ok(self.by_image(caps, shape, launch, first_image, y))
+    }
+
+    /// Kernels that go by images count the rows of an image, and read the first image where `ot`
+    /// is.
+    fn by_image(
+        &self,
+        caps: &Caps,
+        shape: &ConvShape,
+        mut launch: Launch<'a>,
+        first_image: u32,
+        y: (u32, u32),
+    ) -> Launch<'a> {
         if let Kernel::Shader(key) = &mut launch.kernel {
             key.consts.insert("CONV", 2);
         }
-        // The kernel counts rows of an image, and reads the first image where `ot` is.
         launch.params[0] = y.1;
         launch.params[3] = y.0;
         launch.params[6] = caps.base(&self.out);
         launch.params[7] = self.residual.as_ref().map_or(0, |r| caps.base(r));
         launch.params[17] = first_image;
         launch.params[27] = shape.output[0];
-        Ok(launch)
+        launch
     }
 
     /// The plain kernel with a given tile.

@@ -31,6 +31,13 @@ fn gpu_attention_agrees_as_on_gcn() {
     check_cases(devices, |name| name == "attention", half);
 }
 
+/// Winograd's kernel is every device's below tier coop, so the tier is forced here.
+#[test]
+fn gpu_convolutions_agree_without_matrices() {
+    let devices = devices(Arch::Gcn, Tier::F16);
+    check(devices, |name| name == "conv of operands stored alike");
+}
+
 #[test]
 fn gpu_products_agree_as_on_rdna_with_matrices() {
     let devices = devices(Arch::RdnaMatrix, Tier::Coop);

@@ -19,6 +19,11 @@ pub(super) const PROBLEMS: &[Problem] = &[
         cases: conv_weights,
     },
     Problem {
+        name: "conv of operands stored alike",
+        ops: &["conv"],
+        cases: conv_alike,
+    },
+    Problem {
         name: "causal conv",
         ops: &["conv"],
         cases: causal_conv,
@@ -103,6 +108,40 @@ fn conv_weights(rng: &mut Rng) -> Vec<Case> {
             let out = c.g.conv2d(x, kernel, None, k / 2);
             let name = format!("conv {h}x{w} {cin}->24 {k}x{k} {dtype}, weights {weights}");
             cases.push(c.finish(name, out, class(dtype, weights, k * k)));
+        }
+    }
+    cases
+}
+
+/// Pictures and filters of one storage type, as models have them: devices have kernels for that.
+/// Sizes that fit no tile, more pictures than one, a picture seen twice as large, and what is added
+/// after the convolution.
+fn conv_alike(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, h, w, cin, cout, pad, upsample) in [
+            (1, 21, 19, 32, 68, [1; 4], 1),
+            (2, 7, 30, 8, 20, [0, 1, 1, 0], 1),
+            (3, 8, 6, 24, 32, [1; 4], 1),
+            (2, 5, 9, 16, 36, [1; 4], 2),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, h, w, cin], dtype);
+            let weights = c.weight([cout, 3, 3, cin], dtype);
+            let bias = Some(c.param([cout], DType::F32, 0.0, 0.5));
+            let mut conv = Conv::plain(x, weights, bias, [1; 3], pad);
+            conv.upsample = upsample;
+            let lost = |before: usize, after: usize| 2 - before - after;
+            let out = [
+                b,
+                h * upsample - lost(pad[0], pad[1]),
+                w * upsample - lost(pad[2], pad[3]),
+                cout,
+            ];
+            conv.epi.residual = Some(c.input(out, dtype));
+            let out = c.g.push(Op::Conv(conv));
+            let name = format!("conv {b}x{h}x{w} {cin}->{cout} x{upsample} p{pad:?}, all {dtype}");
+            cases.push(c.finish(name, out, Class::of(dtype)));
         }
     }
     cases

@@ -6,7 +6,7 @@ use nino_dtype::DType;
 use nino_graph::{Conv, Graph};
 
 use super::hopper;
-use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
+use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile, WINOGRAD_BYTES, WINOGRAD_SQUARES};
 use crate::kernel::{Launch, MOST_GROUPS, View};
 use crate::tuning::{Problem, TiledKernel};
 use crate::{Arch, Caps, GpuError, Tier};
@@ -133,33 +133,46 @@ impl<'a> Gemm<'a> {
         if let Some(launches) = hopper {
             return Ok(launches.into_iter().flatten().collect());
         }
-        // Packed weights were only made for convolutions that pass this test.
-        let Some(conv) = self
-            .conv
-            .as_ref()
-            .filter(|c| c.is_plain_3x3() && (self.coop_fits(caps) || self.narrow_fits(caps, c)))
-        else {
-            return self.best_pieces(caps);
-        };
-        let height = conv.output[1];
-        let usual = self.conv3_tile(caps, conv, rows.end - rows.start);
-        let tile = self.measured_conv3(caps, conv, (rows.end - rows.start) * conv.output[2], usual);
-        let most = tile.most_rows(conv.output[2]);
-        let n_images = (rows.end - rows.start) / height;
-        let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
-        if whole && height <= most && n_images <= MOST_GROUPS {
-            let images = [rows.start / height, n_images];
-            return Ok(vec![self.conv3(caps, tile, images, (0, height))?]);
+        // Packed weights were only made for convolutions that pass the second test.
+        match self.conv.as_ref().filter(|c| c.is_plain_3x3()) {
+            Some(conv) if self.coop_fits(caps) || self.narrow_fits(caps, conv) => {
+                let n_rows = rows.end - rows.start;
+                let usual = self.conv3_tile(caps, conv, n_rows);
+                let tile = self.measured_conv3(caps, conv, n_rows * conv.output[2], usual);
+                by_images(conv, rows, [tile.tx, tile.ty], |images, y| {
+                    self.conv3(caps, tile, images, y)
+                })
+            }
+            Some(conv) if self.winograd_fits(caps, conv) => {
+                // As wide as the picture, so that few squares lie beside it.
+                let across = if conv.output[2] > 8 { 8 } else { 4 };
+                let patch = [2 * across, 2 * (WINOGRAD_SQUARES / across)];
+                by_images(conv, rows, patch, |images, y| {
+                    self.winograd(caps, across, images, y)
+                })
+            }
+            _ => self.best_pieces(caps),
         }
-        let parts = |image: u32| {
-            let from = rows.start.max(image * height) - image * height;
-            let to = rows.end.min((image + 1) * height) - image * height;
-            let starts = (from..to).step_by(most as usize);
-            starts.map(move |y| self.conv3(caps, tile, [image, 1], (y, to.min(y + most))))
+    }
+
+    /// Whether Winograd's kernel can make a convolution: channels in eights, stored values of both
+    /// operands of one width, read two at a time.
+    fn winograd_fits(&self, caps: &Caps, conv: &ConvShape) -> bool {
+        let width = |view: &View<'_>| {
+            let float = matches!(view.dtype, DType::F32 | DType::F16 | DType::BF16);
+            float.then(|| view.dtype.block_bytes())
         };
-        (rows.start / height..rows.end.div_ceil(height))
-            .flat_map(parts)
-            .collect()
+        caps.max_workgroup_bytes >= WINOGRAD_BYTES
+            && conv.c.is_multiple_of(8)
+            && self.n >= 16
+            && self.n.is_multiple_of(4)
+            && self.w_first == 0
+            && !self.w_kn
+            && width(&self.x).is_some()
+            && width(&self.x) == width(&self.w)
+            && [&self.x, &self.w]
+                .iter()
+                .all(|v| caps.base(v).is_multiple_of(2))
     }
 
     /// Large patches measured best; few of them would leave most of the device idle.
@@ -298,11 +311,31 @@ pub(crate) fn packs_weights(caps: &Caps, graph: &Graph, conv: &Conv) -> bool {
         && cout >= 16
 }
 
-impl Conv3Tile {
-    /// Rows of a picture that one launch makes of so many columns.
-    fn most_rows(&self, columns: u32) -> u32 {
-        (MOST_GROUPS / columns.div_ceil(self.tx)).max(1) * self.ty
+/// The launches of a kernel that makes patches `[width, height]` of images, for the rows
+/// `(b, t, h)` of a convolution's output.
+fn by_images<'a>(
+    conv: &ConvShape,
+    rows: &Range<u32>,
+    [across, down]: [u32; 2],
+    launch: impl Fn([u32; 2], (u32, u32)) -> Result<Launch<'a>, GpuError>,
+) -> Result<Vec<Launch<'a>>, GpuError> {
+    let [_, height, width] = conv.output;
+    let most = (MOST_GROUPS / width.div_ceil(across)).max(1) * down;
+    let n_images = (rows.end - rows.start) / height;
+    let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
+    if whole && height <= most && n_images <= MOST_GROUPS {
+        return Ok(vec![launch([rows.start / height, n_images], (0, height))?]);
     }
+    let parts = |image: u32| {
+        let from = rows.start.max(image * height) - image * height;
+        let to = rows.end.min((image + 1) * height) - image * height;
+        let starts = (from..to).step_by(most as usize);
+        starts.map(move |y| ([image, 1], (y, to.min(y + most))))
+    };
+    (rows.start / height..rows.end.div_ceil(height))
+        .flat_map(parts)
+        .map(|(images, y)| launch(images, y))
+        .collect()
 }
 
 impl ConvShape {
