@@ -3,7 +3,9 @@
 #include io
 #include act
 #bind O OT
-#if COOP
+#if COOP && PX
+#bind4 X
+#elif COOP
 // Eight f16 at a time: naga has no bitcast between u32 and f16.
 #bind8 X
 fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f16>(a), vec4<f16>(b)); }
@@ -12,7 +14,9 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #else
 #bind X XT
 #endif
-#if COOP && WT == 1
+#if COOP && PX
+#bind4 W
+#elif COOP && WT == 1
 #bind8 W
 #elif PX
 #bind2 W WT

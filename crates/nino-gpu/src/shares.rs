@@ -2,8 +2,9 @@
 
 use crate::Arch;
 
-/// Parts of the peak rate: of matrix units where kernels use them, else of f32 multiply-adds. They
-/// are *predicted* from compiled kernels (`cargo xtask amd`), never measured: a card that waits for
+/// Parts of the peak rate: of matrix units where kernels use them, else of f32 multiply-adds.
+/// Convolutions by Winograd pass it, since they are credited with the arithmetic of the plain ones.
+/// They are *predicted* from compiled kernels (`cargo xtask amd`), never measured: a card that waits for
 /// more than registers and instructions tell reaches less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
@@ -45,14 +46,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_architecture_of_amd_has_shares_of_a_peak() {
+    fn every_architecture_of_amd_has_plausible_shares_of_a_peak() {
         for arch in [Arch::Gcn, Arch::Rdna, Arch::RdnaMatrix] {
             let s = arch.shares().unwrap();
-            let all = [s.conv3x3, s.linear, s.attention];
-            assert!(
-                all.iter().all(|s| (0.1..=1.0).contains(s)),
-                "{arch:?} {s:?}"
-            );
+            // F(2x2, 3x3) takes 16 products for 36.
+            let within = (0.1..=36.0 / 16.0).contains(&s.conv3x3)
+                && [s.linear, s.attention]
+                    .iter()
+                    .all(|s| (0.1..=1.0).contains(s));
+            assert!(within, "{arch:?} {s:?}");
         }
         assert_eq!(Arch::Other.shares(), None);
     }

@@ -136,11 +136,12 @@ impl Work {
     }
 }
 
-const PRODUCTS: [&str; 8] = [
+const PRODUCTS: [&str; 9] = [
     "gemm",
     "gemm_coop",
     "conv3_coop",
     "conv3_winograd",
+    "conv3_winograd_coop",
     "attention",
     "attention_block",
     "attention_coop",
@@ -156,7 +157,7 @@ pub fn has_rounds(key: &KernelKey) -> bool {
 fn arm_share(key: &KernelKey) -> f64 {
     match key.file {
         // Half of the waves transform the input, the others the filters.
-        "conv3_winograd" => 0.5,
+        "conv3_winograd" | "conv3_winograd_coop" => 0.5,
         _ => 1.0,
     }
 }
@@ -173,6 +174,7 @@ fn rounds(key: &KernelKey, params: &[u32]) -> f64 {
             (param(16) / constant("BK")).ceil() * 9.0 / constant("TPS") * constant("KT")
         }
         "conv3_winograd" => param(16) / 8.0 * constant("KT"),
+        "conv3_winograd_coop" => param(16) / constant("TS") * constant("KT"),
         "attention" => (param(2) / 32.0).ceil(),
         "attention_block" => (param(2) / 64.0).ceil(),
         "attention_coop" | "attention_wide" => (param(2) / constant("BKV")).ceil(),

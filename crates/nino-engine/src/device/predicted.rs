@@ -2,8 +2,9 @@
 //! predicted.
 //!
 //! The prediction is first-order: an op takes the longer of its arithmetic at a share of the card's
-//! peak and its bytes at a share of its bandwidth. The shares are what programs reach in whole
-//! networks. They rank cards and settings; times stay predictions until an owner runs `nino bench`.
+//! peak and its bytes at a share of its bandwidth. For AMD's cards the shares are those of our own
+//! kernels by AMD's compiler (`Arch::shares`); for others what programs reach in whole networks.
+//! They rank cards and settings; times stay predictions until an owner runs `nino bench`.
 
 use super::cards::{Card, Figure, Source};
 use super::{Budget, BudgetTerm, Limit};
@@ -22,6 +23,10 @@ const PLAIN: f64 = 0.4;
 /// The share that matrix units reach: nino's WGSL products 0.24 on an H200, ROCm's libraries 0.38
 /// with Flux on a 7900 XT (comfyanonymous/ComfyUI#7223) and 0.41 on a 9070 XT (ROCm#4443).
 const MATRIX: f64 = 0.3;
+
+/// The part of what AMD's compiler lets expect that a card is taken to reach: nothing of it was
+/// measured, and caches, clocks and banks are not in those numbers.
+const OF_COMPILED: f64 = 0.67;
 
 /// The share of a rate that somebody measured for arithmetic or memory alone.
 const OF_MEASURED: f64 = 0.7;
@@ -75,16 +80,22 @@ impl Predicted {
 
     /// Arithmetic a second of a kind of op.
     fn flops(&self, kind: Kind) -> f64 {
-        let is_half = matches!(
-            kind,
-            Kind::Conv3x3 { x: DType::F16 }
-                | Kind::Linear { x: DType::F16, .. }
-                | Kind::Attention { x: DType::F16 }
-        );
-        let matrix = self.card.matrix_flops;
-        match matrix.filter(|_| is_half && self.caps.tier >= Tier::Coop) {
-            Some(figure) => reached(figure, MATRIX),
-            None => reached(self.card.f32_flops, PLAIN),
+        let shares = self.card.arch.shares();
+        let (x, share) = match kind {
+            Kind::Conv3x3 { x } => (x, shares.map(|s| s.conv3x3)),
+            Kind::Linear { x, .. } => (x, shares.map(|s| s.linear)),
+            Kind::Attention { x } => (x, shares.map(|s| s.attention)),
+            Kind::Other => return reached(self.card.f32_flops, PLAIN),
+        };
+        let on_matrices = x == DType::F16 && self.caps.tier >= Tier::Coop;
+        let matrix = self.card.matrix_flops.filter(|_| on_matrices);
+        // Kernels of a card with matrix units were not looked at where these are not used.
+        let compiled = share.filter(|_| self.card.matrix_flops.is_none() || matrix.is_some());
+        let figure = matrix.unwrap_or(self.card.f32_flops);
+        match (compiled, matrix) {
+            (Some(share), _) => figure.per_second * share * OF_COMPILED,
+            (None, Some(_)) => reached(figure, MATRIX),
+            (None, None) => reached(figure, PLAIN),
         }
     }
 

@@ -72,9 +72,7 @@ pub struct Gemm<'a> {
 /// Lanes that share the sum over K in the kernel for a few rows.
 const FEW_LANES: u32 = 64;
 
-/// What a workgroup of `conv3_winograd.wgsl` makes, and the shared memory that it takes.
-const WINOGRAD_SQUARES: u32 = 32;
-const WINOGRAD_CHANNELS: u32 = 32;
+/// Shared memory that a workgroup of `conv3_winograd.wgsl` takes.
 pub(crate) const WINOGRAD_BYTES: u32 = 32 << 10;
 
 /// Shape of a cooperative-matrix kernel; see `gemm_coop.wgsl`.
@@ -103,6 +101,15 @@ pub struct Conv3Tile {
     pub taps: u32,
     /// Weights are `[cin / bk, tap, cout, bk]`.
     pub packed: bool,
+}
+
+/// Shape of a kernel of Winograd's: squares that a workgroup makes, for as many output channels,
+/// and how many of them lie beside each other. On matrix units it is `conv3_winograd_coop.wgsl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WinogradTile {
+    pub squares: u32,
+    pub across: u32,
+    pub matrices: bool,
 }
 
 /// Shape of a plain kernel; see `gemm.wgsl`.
@@ -176,21 +183,30 @@ impl<'a> Gemm<'a> {
         Ok(self.by_image(caps, shape, launch, first_image, y))
     }
 
-    /// Winograd's kernel for 3x3 convolutions, with squares of 2 x 2 pixels, `across` of a
-    /// workgroup's 32 beside each other; rows and images as for [`Gemm::conv3`].
+    /// Winograd's kernel for 3x3 convolutions, with squares of 2 x 2 pixels; rows and images as for
+    /// [`Gemm::conv3`].
     pub fn winograd(
         &self,
         caps: &Caps,
-        across: u32,
+        tile: WinogradTile,
         [first_image, images]: [u32; 2],
         y: (u32, u32),
     ) -> Result<Launch<'a>, GpuError> {
         let shape = self.conv.as_ref().expect("winograd is given convolutions");
-        let key = KernelKey::new("conv3_winograd").with("PX", across);
-        let down = WINOGRAD_SQUARES / across;
-        let patches = shape.output[2].div_ceil(2 * across) * (y.1 - y.0).div_ceil(2 * down);
-        let groups = [self.n.div_ceil(WINOGRAD_CHANNELS), patches, images];
-        let launch = self.launch(caps, &self.vectors(caps, key), groups)?;
+        let key = if tile.matrices {
+            KernelKey::new("conv3_winograd_coop")
+                .with("COOP", 1)
+                .with("TS", caps.coop_size.unwrap_or(16))
+                .with("SG", caps.subgroup_size())
+                .with("XW", tile.matrices_of_subgroup(caps))
+        } else {
+            KernelKey::new("conv3_winograd")
+        };
+        let key = self.vectors(caps, key.with("PX", tile.across));
+        let [width, height] = tile.patch();
+        let patches = shape.output[2].div_ceil(width) * (y.1 - y.0).div_ceil(height);
+        let groups = [self.n.div_ceil(tile.squares), patches, images];
+        let launch = self.launch(caps, &key, groups)?;
         Ok(self.by_image(caps, shape, launch, first_image, y))
     }
 

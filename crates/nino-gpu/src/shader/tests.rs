@@ -110,6 +110,11 @@ fn gemm_keys() -> Vec<KernelKey> {
 fn cooperative_kernels_become_spirv() {
     let mut keys = gemm_keys();
     keys.push(coop("peak").with("SH", 8));
+    for frames in [1, 3] {
+        let winograd = coop("conv3_winograd_coop").with("CONV", 2).with("WT", 1);
+        let winograd = winograd.with("PX", 8).with("XW", 2).with("UP", 2);
+        keys.push(winograd.with("KT", frames).with("OT", 1).with("VO", 1));
+    }
     for (hdp, mask) in [(128, 0), (48, 1)] {
         let key = coop("attention_coop")
             .with("BQ", 64)

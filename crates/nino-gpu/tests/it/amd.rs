@@ -31,11 +31,13 @@ fn gpu_attention_agrees_as_on_gcn() {
     check_cases(devices, |name| name == "attention", half);
 }
 
-/// Winograd's kernel is every device's below tier coop, so the tier is forced here.
+/// Winograd's kernels, with matrix units and without, whatever the adapter's best tier is.
 #[test]
-fn gpu_convolutions_agree_without_matrices() {
-    let devices = devices(Arch::Gcn, Tier::F16);
-    check(devices, |name| name == "conv of operands stored alike");
+fn gpu_convolutions_agree_as_on_amd() {
+    for (arch, tier) in [(Arch::Gcn, Tier::F16), (Arch::RdnaMatrix, Tier::Coop)] {
+        let alike = ["conv of operands stored alike", "causal conv"];
+        check(devices(arch, tier), |name| alike.contains(&name));
+    }
 }
 
 #[test]

@@ -120,10 +120,10 @@ fn conv_alike(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in ACTIVATIONS {
         for (b, h, w, cin, cout, pad, upsample) in [
-            (1, 21, 19, 32, 68, [1; 4], 1),
-            (2, 7, 30, 8, 20, [0, 1, 1, 0], 1),
+            (1, 21, 19, 32, 72, [1; 4], 1),
+            (2, 7, 30, 16, 24, [0, 1, 1, 0], 1),
             (3, 8, 6, 24, 32, [1; 4], 1),
-            (2, 5, 9, 16, 36, [1; 4], 2),
+            (2, 5, 9, 16, 40, [1; 4], 2),
         ] {
             let mut c = CaseBuilder::new(rng);
             let x = c.input([b, h, w, cin], dtype);

@@ -6,7 +6,7 @@ use nino_dtype::DType;
 use nino_graph::{Conv, Graph};
 
 use super::hopper;
-use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile, WINOGRAD_BYTES, WINOGRAD_SQUARES};
+use super::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile, WINOGRAD_BYTES, WinogradTile};
 use crate::kernel::{Launch, MOST_GROUPS, View};
 use crate::tuning::{Problem, TiledKernel};
 use crate::{Arch, Caps, GpuError, Tier};
@@ -133,8 +133,14 @@ impl<'a> Gemm<'a> {
         if let Some(launches) = hopper {
             return Ok(launches.into_iter().flatten().collect());
         }
-        // Packed weights were only made for convolutions that pass the second test.
-        match self.conv.as_ref().filter(|c| c.is_plain_3x3()) {
+        let conv = self.conv.as_ref().filter(|c| c.is_plain_3x3());
+        if let Some((conv, tile)) = conv.and_then(|c| Some((c, self.winograd_tile(caps, c)?))) {
+            return by_images(conv, rows, tile.patch(), |images, y| {
+                self.winograd(caps, tile, images, y)
+            });
+        }
+        // Packed weights were only made for convolutions that pass this test.
+        match conv {
             Some(conv) if self.coop_fits(caps) || self.narrow_fits(caps, conv) => {
                 let n_rows = rows.end - rows.start;
                 let usual = self.conv3_tile(caps, conv, n_rows);
@@ -143,20 +149,45 @@ impl<'a> Gemm<'a> {
                     self.conv3(caps, tile, images, y)
                 })
             }
-            Some(conv) if self.winograd_fits(caps, conv) => {
-                // As wide as the picture, so that few squares lie beside it.
-                let across = if conv.output[2] > 8 { 8 } else { 4 };
-                let patch = [2 * across, 2 * (WINOGRAD_SQUARES / across)];
-                by_images(conv, rows, patch, |images, y| {
-                    self.winograd(caps, across, images, y)
-                })
-            }
             _ => self.best_pieces(caps),
         }
     }
 
-    /// Whether Winograd's kernel can make a convolution: channels in eights, stored values of both
-    /// operands of one width, read two at a time.
+    /// How Winograd's kernel makes a convolution, where it can and is faster than others.
+    fn winograd_tile(&self, caps: &Caps, conv: &ConvShape) -> Option<WinogradTile> {
+        // As wide as the picture, so that few squares lie beside it.
+        let across = |most: u32| {
+            if conv.output[2] > most {
+                most
+            } else {
+                most / 2
+            }
+        };
+        if self.coop_fits(caps) {
+            let side = caps.coop_size.unwrap_or(16);
+            let tile = WinogradTile {
+                squares: 2 * side,
+                across: across(side / 2),
+                matrices: true,
+            };
+            // By the compiler's numbers (docs/amd-kernels.tsv). Others were measured with the
+            // direct kernel, and multiply matrices faster than they transform.
+            let fits = caps.arch == Arch::RdnaMatrix
+                && caps.max_workgroup_bytes >= tile.coop_bytes(side)
+                && self.w_packed
+                && self.prologue.is_none();
+            return fits.then_some(tile);
+        }
+        let tile = WinogradTile {
+            squares: 32,
+            across: across(8),
+            matrices: false,
+        };
+        self.winograd_fits(caps, conv).then_some(tile)
+    }
+
+    /// Whether Winograd's kernel without matrix units can make a convolution: channels in eights,
+    /// stored values of both operands of one width, read two at a time.
     fn winograd_fits(&self, caps: &Caps, conv: &ConvShape) -> bool {
         let width = |view: &View<'_>| {
             let float = matches!(view.dtype, DType::F32 | DType::F16 | DType::BF16);
@@ -166,8 +197,6 @@ impl<'a> Gemm<'a> {
             && conv.c.is_multiple_of(8)
             && self.n >= 16
             && self.n.is_multiple_of(4)
-            && self.w_first == 0
-            && !self.w_kn
             && width(&self.x).is_some()
             && width(&self.x) == width(&self.w)
             && [&self.x, &self.w]
@@ -189,7 +218,9 @@ impl<'a> Gemm<'a> {
             packed,
         };
         if caps.coop_size == Some(8) {
-            return tile(4, 8, 16, 8, 16, 16);
+            // A narrow convolution's channels are the columns of one matrix.
+            let columns = if self.n < 8 { 8 } else { 16 };
+            return tile(4, 8, columns, 8, 16, columns);
         }
         if self.n < 16 {
             return tile(16, 16, 16, 16, 32, 16);
@@ -267,7 +298,8 @@ impl<'a> Gemm<'a> {
     /// A convolution to a few channels (a picture's), on the 3x3 kernel.
     fn narrow_fits(&self, caps: &Caps, conv: &ConvShape) -> bool {
         let whole_words = (self.n * conv.output[2]).is_multiple_of(2);
-        self.n < 16 && whole_words && self.halves_fit(caps)
+        let columns = caps.coop_size.unwrap_or(16);
+        self.n < columns && whole_words && self.halves_fit(caps)
     }
 
     fn halves_fit(&self, caps: &Caps) -> bool {
@@ -336,6 +368,24 @@ fn by_images<'a>(
         .flat_map(parts)
         .map(|(images, y)| launch(images, y))
         .collect()
+}
+
+impl WinogradTile {
+    /// Width and height of the pixels that a workgroup makes.
+    pub(super) fn patch(&self) -> [u32; 2] {
+        [2 * self.across, 2 * (self.squares / self.across)]
+    }
+
+    /// Of the 16 matrices of a workgroup, so that it has 256 lanes at the most.
+    pub(super) fn matrices_of_subgroup(&self, caps: &Caps) -> u32 {
+        (caps.subgroup_size() / 16).max(1)
+    }
+
+    /// Shared memory of the kernel on matrix units of so many rows: squares, filters and sums.
+    fn coop_bytes(&self, side: u32) -> u32 {
+        let row = (side / 4 + 2) * 8;
+        16 * (2 * self.squares * row + side * side * 4)
+    }
 }
 
 impl ConvShape {
