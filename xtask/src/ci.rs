@@ -15,7 +15,7 @@ struct Step {
     run: fn() -> bool,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         name: "fmt",
         command: "cargo fmt --all --check",
@@ -48,6 +48,12 @@ const STEPS: [Step; 8] = [
         command: "cargo xtask amd --check",
         mend: "a tile that fits the chip; `cargo xtask amd --update` where the loss is meant",
         run: || amd(&["--check", "--if-driver"]).is_ok(),
+    },
+    Step {
+        name: "matrices",
+        command: "cargo xtask amd --matrices",
+        mend: "run the failed test alone by its name, on a device with matrix units",
+        run: || amd(&["--matrices", "--if-driver"]).is_ok(),
     },
     Step {
         name: "python",
@@ -138,7 +144,7 @@ pub(crate) fn amd(args: &[&str]) -> Result<()> {
     if cargo(&[&run[..], args].concat(), &[]) {
         return Ok(());
     }
-    bail!("the kernels for AMD's cards were not as they should be")
+    bail!("the kernels for AMD's cards or for matrix units were not as they should be")
 }
 
 /// Whether a step went well; an error is printed.

@@ -1,11 +1,12 @@
 //! Mesa's Vulkan driver for AMD, unpacked beside what cargo builds: not installed, and always the
 //! version that the committed table was made with.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::packages::{self, Wanted};
 
 /// The driver's version, and the packages of Debian 12's backports that it needs.
 pub const VERSION: &str = "25.0.7";
@@ -49,37 +50,7 @@ impl Driver {
     }
 
     fn fetch(&self, cache: &Path) -> Result<()> {
-        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-            bail!("it is only fetched on Linux on x86-64");
-        }
-        let partial = cache.join("fetching");
-        // What an interrupted fetch left; it need not be there.
-        let _ = std::fs::remove_dir_all(&partial);
-        std::fs::create_dir_all(partial.join("lists/partial"))?;
-        let partial = partial.canonicalize()?;
-        let sources = partial.join("backports.list");
-        std::fs::write(&sources, SOURCE)?;
-        let options = [
-            format!("Dir::Etc::sourcelist={}", sources.display()),
-            "Dir::Etc::sourceparts=/dev/null".to_owned(),
-            format!("Dir::State::lists={}", partial.join("lists").display()),
-        ];
-        let options: Vec<&str> = options.iter().flat_map(|o| ["-o", o.as_str()]).collect();
-        let apt = |words: &[&str]| {
-            let words = options.iter().chain(words);
-            run(Command::new("apt-get").args(words).current_dir(&partial))
-        };
-        apt(&["-qq", "update"])?;
-        apt(&[&["-qq", "download"], &PACKAGES[..]].concat())?;
-        for entry in std::fs::read_dir(&partial)? {
-            let path = entry?.path();
-            if path.extension() == Some(OsStr::new("deb")) {
-                let unpacked = partial.join("root");
-                run(Command::new("dpkg").arg("-x").arg(&path).arg(unpacked))?;
-            }
-        }
-        std::fs::rename(partial.join("root"), &self.root)?;
-        std::fs::remove_dir_all(&partial)?;
+        packages::fetch(cache, &self.root, SOURCE, Wanted::Alone(&PACKAGES))?;
         if !self.is_whole() {
             bail!("Debian's packages hold no driver where it was expected");
         }
@@ -96,15 +67,4 @@ impl Driver {
             // A kernel from the cache has no assembly.
             .env("MESA_SHADER_CACHE_DISABLE", "true");
     }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let done = command.stdin(Stdio::null()).output();
-    let done = done.with_context(|| format!("{name} is not here to fetch it with"))?;
-    if !done.status.success() {
-        let told = String::from_utf8_lossy(&done.stderr);
-        bail!("{name} could not fetch it: {}", told.trim());
-    }
-    Ok(())
 }

@@ -5,6 +5,8 @@ pub mod chip;
 pub mod driver;
 pub mod family;
 pub mod isa;
+pub mod lavapipe;
+pub mod packages;
 pub mod predict;
 pub mod print;
 pub mod radv;

@@ -11,6 +11,7 @@ use nino_models::workload::{WORKLOADS, Workload};
 use xtask_amd::chip::CHIPS;
 use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
+use xtask_amd::lavapipe;
 use xtask_amd::print;
 use xtask_amd::radv::Unavailable;
 use xtask_amd::shares;
@@ -31,7 +32,9 @@ Usage: cargo xtask amd [options]
   --isa KERNEL      also the machine code of kernels whose name contains this, on standard error
   --check           fail on a compile error, a spill or fewer waves than docs/amd-kernels.tsv says
   --if-driver       with --check: succeed where there is no driver
-  --update          write docs/amd-kernels.tsv and crates/nino-gpu/src/shares.tsv anew";
+  --update          write docs/amd-kernels.tsv and crates/nino-gpu/src/shares.tsv anew
+  --matrices        only run the GPU's tests on a software GPU that has matrix units (also with
+                    --if-driver)";
 
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // flags of a command line
@@ -44,6 +47,7 @@ struct Options {
     check: bool,
     if_driver: bool,
     update: bool,
+    matrices: bool,
     tiles: Option<String>,
     isa: Option<String>,
     /// This process's own family, in the processes that do the work.
@@ -80,6 +84,16 @@ fn run() -> Result<bool> {
         let report = examine(family, &workloads, options.isa.as_deref(), options.untuned)?;
         serde_json::to_writer(std::io::stdout(), &report)?;
         return Ok(true);
+    }
+    if options.matrices {
+        return match lavapipe::check(&target_folder(), &root()) {
+            Ok(passed) => passed.map(|()| true),
+            Err(e) if options.if_driver => {
+                println!("kernels on matrix units are not run: {e:#}");
+                Ok(true)
+            }
+            Err(e) => Err(e),
+        };
     }
     let driver = match Driver::find_or_fetch(&target_folder()) {
         Ok(driver) => driver,
@@ -193,6 +207,7 @@ fn options() -> Result<Option<Options>> {
             "--check" => options.check = true,
             "--if-driver" => options.if_driver = true,
             "--update" => options.update = true,
+            "--matrices" => options.matrices = true,
             "-h" | "--help" => return Ok(None),
             _ => bail!("unknown option {word}\n\n{USAGE}"),
         }

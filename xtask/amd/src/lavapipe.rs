@@ -1,0 +1,111 @@
+//! Mesa's software GPU in a version that has matrix units, which Debian 12's has not: unpacked
+//! beside what cargo builds, with the C library that it wants. Programs are run by that library's
+//! own loader, so nothing is installed. Kernels on matrix units run there as on no other machine
+//! without a card.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::packages::{self, Wanted};
+
+/// Debian 13 and its backports.
+const SOURCES: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+    http://deb.debian.org/debian trixie main\n\
+    deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+    http://deb.debian.org/debian trixie-backports main\n";
+/// One version, so that a new one in the archive changes no result; without it tests are not run.
+const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers=26.1.6-1~bpo13+1", "libvulkan1"];
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
+const MANIFEST: &str = "usr/share/vulkan/icd.d/lvp_icd.json";
+
+/// Tests of nino-gpu that run kernels on matrix units: as AMD's cards choose them, and as others.
+const TESTS: [&str; 2] = ["amd::", "suite::gpu_products"];
+
+/// Runs the GPU's tests of products, convolutions and attention on a software GPU with matrix
+/// units. The first error is that there is none; the second that a test failed.
+pub fn check(cache: &Path, root: &Path) -> Result<Result<()>> {
+    let lavapipe = find_or_fetch(cache)?;
+    let test = build(root)?;
+    let manifest = lavapipe.join(MANIFEST);
+    let status = Command::new(lavapipe.join(LOADER))
+        .arg("--library-path")
+        .arg(lavapipe.join(LIBRARIES))
+        .arg(test)
+        .args(TESTS)
+        .env("VK_ICD_FILENAMES", &manifest)
+        .env("VK_DRIVER_FILES", &manifest)
+        .env("NINO_REQUIRE_GPU", "1")
+        .current_dir(root.join("crates/nino-gpu"))
+        .status()
+        .context("its loader could not be started")?;
+    Ok(if status.success() {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!("a test failed on matrix units"))
+    })
+}
+
+fn find_or_fetch(cache: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(cache)?;
+    let root = cache.canonicalize()?.join("lavapipe");
+    let is_whole = || [LOADER, MANIFEST].iter().all(|f| root.join(f).is_file());
+    if !is_whole() {
+        packages::fetch(cache, &root, SOURCES, Wanted::Whole(&PACKAGES))?;
+    }
+    if !is_whole() {
+        bail!("Debian's packages hold no software GPU where it was expected");
+    }
+    Ok(root)
+}
+
+/// The integration tests of nino-gpu as a program, built as `cargo xtask ci` builds them.
+fn build(root: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let built = Command::new(cargo)
+        .args(["test", "--workspace", "--test", "it", "--no-run"])
+        .args(["--locked", "--message-format", "json"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !built.status.success() {
+        bail!("nino-gpu's tests were not built");
+    }
+    let told = String::from_utf8_lossy(&built.stdout);
+    program_in(&told).context("cargo named no program of nino-gpu's tests")
+}
+
+/// The program of nino-gpu's tests in cargo's messages.
+fn program_in(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines();
+    messages
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|m| {
+            m["package_id"]
+                .as_str()
+                .is_some_and(|id| id.contains("/nino-gpu#"))
+        })
+        .find_map(|m| Some(PathBuf::from(m["executable"].as_str()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_other_messages() {
+        let message = |of: &str, program: &str| {
+            format!(
+                "{{\"package_id\":\"path+file:///n/crates/{of}#0.1.0\",\"executable\":{program}}}\n"
+            )
+        };
+        let messages = message("nino-cpu", "\"/there/it-0\"")
+            + &message("nino-gpu", "null")
+            + "{\"reason\":\"build-script-executed\"}\nwarning: no message at all\n"
+            + &message("nino-gpu", "\"/there/it-1\"");
+        assert_eq!(program_in(&messages), Some(PathBuf::from("/there/it-1")));
+        assert_eq!(program_in("warning: no message at all"), None);
+    }
+}
