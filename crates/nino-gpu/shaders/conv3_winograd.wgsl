@@ -1,9 +1,10 @@
 // 3x3 convolution, stride 1, by Winograd's F(2x2, 3x3) (Lavin and Gray 2016) with f32 math: four
 // outputs of a channel from 16 products instead of 36. Over KT frames, from an image's own on,
 // where it is of clips. A workgroup makes 32 squares of 2 x 2 pixels, PX of them beside each other,
-// for 32 output channels. Of eight input channels at a time, its first half transforms the squares'
-// 4 x 4 pixels and its second half the filters; then lanes t/16 multiply the matrices number t/16 of
-// both, 8 x 8 sums each. Wants input channels in eights, and both operands of one width of storage.
+// for 32 output channels. Of eight input channels at a time, its first half transforms the
+// squares' 4 x 4 pixels and its second half the filters; then lanes t/16 multiply the matrices
+// number t/16 of both, 8 x 8 sums each. Wants input channels in eights, and both operands of one
+// width of storage.
 #define PY 32/PX
 #include gemm_bind
 // Eight channels of 16 matrices of 32 squares, then of 32 filters. The halves of a matrix's row

@@ -1,6 +1,7 @@
 // conv3_winograd.wgsl on cooperative matrices: f16 in, transformed in f16, f32 accumulate. A
 // workgroup makes 2 TS squares of 2 x 2 pixels for 2 TS output channels, TS input channels at a
-// time; a subgroup multiplies XW of the 16 pairs of matrices. Weights are [cin / TS, tap, cout, TS].
+// time; a subgroup multiplies XW of the 16 pairs of matrices. Weights are
+// [cin / TS, tap, cout, TS].
 // The input's transform is scaled by a quarter, so that no sum of four values leaves f16's range.
 enable f16;
 enable wgpu_cooperative_matrix;

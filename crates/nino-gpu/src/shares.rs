@@ -3,9 +3,9 @@
 use crate::Arch;
 
 /// Parts of the peak rate: of matrix units where kernels use them, else of f32 multiply-adds.
-/// Convolutions by Winograd pass it, since they are credited with the arithmetic of the plain ones.
-/// They are *predicted* from compiled kernels (`cargo xtask amd`), never measured: a card that waits for
-/// more than registers and instructions tell reaches less.
+/// Convolutions by Winograd pass it, since they are credited with the arithmetic of plain ones.
+/// All are *predicted* from compiled kernels (`cargo xtask amd`), never measured: a card that waits
+/// for more than registers and instructions tell reaches less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
     pub conv3x3: f64,
