@@ -16,7 +16,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let n0 = wg.x * 32u;
   let tiles_x = (p.ow + ${2*PX-1}u) / ${2*PX}u;
   let x0 = (wg.y % tiles_x) * ${2*PX}u;
-  let y0 = p.first + (wg.y / tiles_x) * ${2*PY}u; // p.first: first row of the image to make
+  // From p.first on, the first row of the image to make; but squares begin at even rows, so that
+  // a picture made in parts is the same.
+  let y0 = p.first / 2u * 2u + (wg.y / tiles_x) * ${2*PY}u;
   let image = p.ot + wg.z;
   let pair = t % 4u;
   let who = t / 4u % 32u; // square or output channel
@@ -34,8 +36,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let frame_size = (p.h / ${UP}u) * row_size;
   let top = i32(y0 + who / ${PX}u * 2u) - p.ph;
   let left = i32(x0 + who % ${PX}u * 2u) - p.pw;
+  // Rows of the input that what is stored depends on; others need not be bound.
+  let lowest = max(i32(p.first) - p.ph, 0);
+  let highest = min(i32(p.m) + 1 - p.ph, i32(p.h) - 1);
 #for i 0 4
-  let yo${i} = u32(clamp(top + ${i}, 0, i32(p.h) - 1)) / ${UP}u * row_size;
+  let yo${i} = u32(clamp(top + ${i}, lowest, highest)) / ${UP}u * row_size;
   let xo${i} = u32(clamp(left + ${i}, 0, i32(p.w) - 1)) / ${UP}u * p.c;
 #endfor
 #for i 0 4
@@ -173,7 +178,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #for j 0 4
     let m${j} = Sh[at + ${(4+j)*128}u] + sign * (Sh[at + ${(8+j)*128}u] + Sh[at + lower * ${12*128}u + ${j*128}u]);
 #endfor
-    if (y < p.m && n < p.n) {
+    if (y >= p.first && y < p.m && n < p.n) {
       let row = (image * p.oh + y) * p.ow + x;
       if (x < p.ow) { put4(row, n, 0u, m0 + m1 + m2); }
       if (x + 1u < p.ow) { put4(row + 1u, n, 0u, m1 - m2 - m3); }

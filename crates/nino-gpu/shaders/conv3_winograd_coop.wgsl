@@ -22,7 +22,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let n0 = wg.x * ${P}u;
   let tiles_x = (p.ow + ${2*PX-1}u) / ${2*PX}u;
   let x0 = (wg.y % tiles_x) * ${2*PX}u;
-  let y0 = p.first + (wg.y / tiles_x) * ${2*PY}u; // p.first: first row of the image to make
+  // From p.first on, the first row of the image to make; but squares begin at even rows, so that
+  // a picture made in parts is the same.
+  let y0 = p.first / 2u * 2u + (wg.y / tiles_x) * ${2*PY}u;
   let image = p.ot + wg.z;
   let of_input = t < ${NT/2}u;
   let who = t % ${NT/2}u / ${CH}u; // square or output channel
@@ -39,8 +41,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let frame_size = (p.h / ${UP}u) * row_size;
   let top = i32(y0 + who / ${PX}u * 2u) - p.ph;
   let left = i32(x0 + who % ${PX}u * 2u) - p.pw;
+  // Rows of the input that what is stored depends on; others need not be bound.
+  let lowest = max(i32(p.first) - p.ph, 0);
+  let highest = min(i32(p.m) + 1 - p.ph, i32(p.h) - 1);
 #for i 0 4
-  let yo${i} = u32(clamp(top + ${i}, 0, i32(p.h) - 1)) / ${UP}u * row_size;
+  let yo${i} = u32(clamp(top + ${i}, lowest, highest)) / ${UP}u * row_size;
   let xo${i} = u32(clamp(left + ${i}, 0, i32(p.w) - 1)) / ${UP}u * p.c;
   let my${i} = vec4<f16>(select(0.0h, 0.5h, top + ${i} >= 0 && top + ${i} < i32(p.h)));
   let mx${i} = vec4<f16>(select(0.0h, 0.5h, left + ${i} >= 0 && left + ${i} < i32(p.w)));
@@ -176,7 +181,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
     let x = x0 + square % ${PX}u * 2u + dx;
     let n = n0 + ${j*TS}u + at % ${CH}u * 4u;
     let sum = column(at, dy, 1u) + select(1.0, -1.0, dx == 1u) * (column(at, dy, 2u) + column(at, dy, dx * 3u));
-    if (y < p.m && x < p.ow && n < p.n) { put4((image * p.oh + y) * p.ow + x, n, 0u, 4.0 * sum); }
+    if (y >= p.first && y < p.m && x < p.ow && n < p.n) { put4((image * p.oh + y) * p.ow + x, n, 0u, 4.0 * sum); }
   }
   workgroupBarrier();
 #endfor

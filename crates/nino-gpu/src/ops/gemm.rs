@@ -198,13 +198,15 @@ impl<'a> Gemm<'a> {
                 .with("COOP", 1)
                 .with("TS", caps.coop_size.unwrap_or(16))
                 .with("SG", caps.subgroup_size())
-                .with("XW", tile.matrices_of_subgroup(caps))
+                .with("XW", WinogradTile::matrices_of_subgroup(caps))
         } else {
             KernelKey::new("conv3_winograd")
         };
         let key = self.vectors(caps, key.with("PX", tile.across));
         let [width, height] = tile.patch();
-        let patches = shape.output[2].div_ceil(width) * (y.1 - y.0).div_ceil(height);
+        // Squares begin at even rows.
+        let rows = y.1 - y.0 / 2 * 2;
+        let patches = shape.output[2].div_ceil(width) * rows.div_ceil(height);
         let groups = [self.n.div_ceil(tile.squares), patches, images];
         let launch = self.launch(caps, &key, groups)?;
         Ok(self.by_image(caps, shape, launch, first_image, y))

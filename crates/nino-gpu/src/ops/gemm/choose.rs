@@ -377,7 +377,7 @@ impl WinogradTile {
     }
 
     /// Of the 16 matrices of a workgroup, so that it has 256 lanes at the most.
-    pub(super) fn matrices_of_subgroup(&self, caps: &Caps) -> u32 {
+    pub(super) fn matrices_of_subgroup(caps: &Caps) -> u32 {
         (caps.subgroup_size() / 16).max(1)
     }
 
