@@ -157,6 +157,9 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i64> {
         DType::Q6_K => 24,
         DType::IQ4_NL => 25,
         DType::IQ4_XS => 26,
+        DType::NVFP4 => 27,
+        DType::MXFP8 => 28,
+        DType::NF4 => 29,
         _ => return None,
     })
 }
