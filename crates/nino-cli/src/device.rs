@@ -43,6 +43,7 @@ impl Choice {
             cache_dir: env.cache_dir.clone(),
             temp_dir: env.temp_dir.clone(),
             no_ptx: env.no_ptx,
+            gpu_int8: env.gpu_int8,
         };
         if device.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
             let text = "--gpu-tier chooses GPU kernels, and the device is the CPU: leave one out";
