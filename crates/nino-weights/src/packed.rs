@@ -29,15 +29,18 @@ pub(crate) struct Packed {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Codes of rows, and factors in tiles.
-    Tiled {
-        dtype: DType,
-        /// Values that share a factor.
-        group: usize,
-        weight: Entry,
-        scales: Entry,
-    },
+    Tiled(Box<Tiled>),
     Codes(Box<Codes>),
+}
+
+/// Codes of rows, and factors in tiles.
+#[derive(Debug)]
+pub(crate) struct Tiled {
+    dtype: DType,
+    /// Values that share a factor.
+    group: usize,
+    weight: Entry,
+    scales: Entry,
 }
 
 const NVFP4_GROUP: usize = 16;
@@ -51,7 +54,7 @@ impl Packed {
     /// What people call the encoding.
     pub(crate) fn name(&self) -> &'static str {
         match &self.kind {
-            Kind::Tiled { dtype, .. } => dtype.name(),
+            Kind::Tiled(tiled) => tiled.dtype.name(),
             Kind::Codes(codes) => codes.name,
         }
     }
@@ -59,7 +62,7 @@ impl Packed {
     /// The type that values are read in.
     pub(crate) fn dtype(&self) -> DType {
         let choices = match &self.kind {
-            Kind::Tiled { dtype, .. } => std::slice::from_ref(dtype),
+            Kind::Tiled(tiled) => std::slice::from_ref(&tiled.dtype),
             Kind::Codes(codes) if codes.is_nf4() => &[DType::NF4, DType::Q8_0],
             Kind::Codes(_) => &[DType::Q8_0],
         };
@@ -96,13 +99,8 @@ impl Packed {
 
     /// Whole rows, all of one row of tiles.
     fn rows(&self, reader: &TensorReader, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        let (dtype, group, weight, scales) = match &self.kind {
-            Kind::Tiled {
-                dtype,
-                group,
-                weight,
-                scales,
-            } => (*dtype, *group, weight, scales),
+        let tiled = match &self.kind {
+            Kind::Tiled(tiled) => tiled,
             Kind::Codes(codes) if self.dtype() == DType::NF4 => {
                 return codes.read_blocks(reader, rows.start * self.row, out);
             }
@@ -113,10 +111,11 @@ impl Packed {
                 return Ok(());
             }
         };
-        let row_codes = weight.n_bytes() as usize / self.rows;
+        let (dtype, group) = (tiled.dtype, tiled.group);
+        let row_codes = tiled.weight.n_bytes() as usize / self.rows;
         let mut codes = vec![0; rows.len() * row_codes];
-        reader.read_range(weight, (rows.start * row_codes) as u64, &mut codes)?;
-        let tiles = Tiles::read(reader, scales, rows.start, self.row / group)?;
+        reader.read_range(&tiled.weight, (rows.start * row_codes) as u64, &mut codes)?;
+        let tiles = Tiles::read(reader, &tiled.scales, rows.start, self.row / group)?;
         let codes = codes.chunks_exact(row_codes);
         for (row, (codes, out)) in rows.zip(codes.zip(out.chunks_exact_mut(self.row_bytes()))) {
             let factors: Vec<u8> = tiles.row(row).collect();
@@ -189,12 +188,12 @@ pub(crate) fn nvfp4(weight: &Entry, scales: &Entry) -> Option<Packed> {
     let fits = matches!(weight.dtype, DType::U8 | DType::I8) && row.is_multiple_of(NVFP4_GROUP);
     let tiled = scales.n_bytes() == tiled_bytes(rows, row / NVFP4_GROUP) as u64;
     (fits && tiled && row > 0).then(|| Packed {
-        kind: Kind::Tiled {
+        kind: Kind::Tiled(Box::new(Tiled {
             dtype: DType::NVFP4,
             group: NVFP4_GROUP,
             weight: weight.clone(),
             scales: scales.clone(),
-        },
+        })),
         rows,
         row,
     })
@@ -208,12 +207,12 @@ pub(crate) fn mxfp8(weight: &Entry, scales: &Entry) -> Option<Packed> {
     let fits = weight.dtype == DType::F8E4M3 && row.is_multiple_of(MXFP8_GROUP);
     let tiled = scales.n_bytes() == tiled_bytes(rows, row / MXFP8_GROUP) as u64;
     (fits && tiled && row > 0).then(|| Packed {
-        kind: Kind::Tiled {
+        kind: Kind::Tiled(Box::new(Tiled {
             dtype: DType::MXFP8,
             group: MXFP8_GROUP,
             weight: weight.clone(),
             scales: scales.clone(),
-        },
+        })),
         rows,
         row,
     })
