@@ -3,7 +3,7 @@
 use super::{read, read_tekken};
 use crate::tests::made;
 use nino_dtype::DType;
-use nino_text::{Pieces, Tokenizer};
+use nino_text::Pieces;
 use nino_weights::{Array, Format, Index, MemoryTensor, TensorReader, Value, from_memory};
 use serde_json::Value as Json;
 use std::path::Path;
