@@ -1,12 +1,16 @@
 //! Tests across formats: golden files against the values PyTorch and gguf-py read from them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nino_dtype::DType;
 
 use crate::safetensors::NewTensor;
-use crate::{Entry, Error, Format, MemoryTensor, Metadata, Value, from_memory, gguf, open, torch};
+use crate::{
+    Entry, Error, Format, MemoryTensor, Metadata, Value, from_memory, gguf, open, safetensors,
+    torch,
+};
 
 pub(crate) fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -127,6 +131,41 @@ fn packed_weights_are_read_as_blocks_of_their_own_encoding() {
             assert!(part == bytes[at..at + 1000], "{name} at {at}");
         }
     }
+}
+
+/// Some files have no tensor beside a layer that describes it.
+#[test]
+fn layers_may_be_described_in_the_header_alone() {
+    let new = |name: &str, dtype, shape: &[usize]| NewTensor {
+        name: name.to_owned(),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let tensors = [
+        new("x.weight", DType::I8, &[2, 64]),
+        new("x.weight_scale", DType::F32, &[2, 1]),
+    ];
+    let layers = r#"{"layers": {"x": {"format": "int8_tensorwise", "convrot": true,
+        "convrot_groupsize": 16}}}"#;
+    let metadata = BTreeMap::from([("_quantization_metadata".to_owned(), layers.to_owned())]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.safetensors");
+    let mut writer = safetensors::Writer::create(&path, &tensors, &metadata).unwrap();
+    writer.write(&[3; 128]).unwrap();
+    writer
+        .write(&[0.5f32, 2.0].map(f32::to_le_bytes).concat())
+        .unwrap();
+    writer.finish().unwrap();
+    let reader = open(&path).unwrap();
+    let entry = reader.entry("x.weight").unwrap();
+    assert_eq!(entry.scale.unwrap().rotated, Some(16));
+    assert_eq!(reader.scales(entry).unwrap(), Some(vec![0.5, 2.0]));
+    // Rows of the matrix of 16 sum to 1, since those of the one of 4 do: equal values stay.
+    let mut values = vec![0.0; 128];
+    reader.read_f32(entry, &mut values).unwrap();
+    let near = |(v, expected): (&f32, f32)| (v - expected).abs() < 1e-4;
+    let expected = [1.5; 64].into_iter().chain([6.0; 64]);
+    assert!(values.iter().zip(expected).all(near), "{values:?}");
 }
 
 /// Rows of 48 values are three groups of 16, and not whole blocks of 64.

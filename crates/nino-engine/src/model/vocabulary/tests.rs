@@ -127,12 +127,12 @@ fn ggml(base64: &str) -> String {
         all.to_be_bytes()[1..four.len()].to_vec()
     });
     let printable = |b: u8| matches!(b, 33..=126 | 161..=172 | 174..=255);
-    let shown = |b: u8| match printable(b) {
-        true => b as char,
-        false => {
-            let before = (0..b).filter(|&b| !printable(b)).count() as u32;
-            char::from_u32(256 + before).unwrap()
+    let shown = |b: u8| {
+        if printable(b) {
+            return b as char;
         }
+        let before = (0..b).filter(|&b| !printable(b)).count() as u32;
+        char::from_u32(256 + before).unwrap()
     };
     bytes.map(shown).collect()
 }
