@@ -176,6 +176,16 @@ pub(crate) struct DeviceArgs {
     pub(crate) threads: Option<u16>,
 }
 
+/// Where the text encoders of a picture or clip run.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct TextDeviceArgs {
+    /// Run text encoders on another device, such as cpu: the first then holds nothing of them
+    /// [default: as --device]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) text_device: Option<DeviceName>,
+}
+
 fn tiers() -> impl TypedValueParser<Value = Tier> {
     let values = Tier::ALL.map(|tier| {
         let help = match tier {

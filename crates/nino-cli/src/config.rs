@@ -151,6 +151,7 @@ fn template() -> String {
             "profile" => "\"rx580-8gb\"",
             "device" => "\"gpu:0\"",
             "gpu_tier" => "\"f16\"",
+            "text_device" => "\"cpu\"",
             "budget" => "\"6GiB\"",
             "threads" => "8",
             "precision" => "\"fp16\"",

@@ -4,11 +4,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::args::{DeviceArgs, ProfileArgs};
+use crate::args::{DeviceArgs, ProfileArgs, TextDeviceArgs};
 use crate::bytes::Bytes;
 use crate::env::Env;
 use crate::failure::Usage;
 use crate::settings::Settings;
+use anyhow::Result;
+use nino_engine::Store;
 use nino_engine::device::{self, DeviceChoice, DeviceError, Tier, Trial};
 pub(crate) use nino_engine::device::{Ceiling, DeviceName, Opened};
 use nino_graph::{Load, Rates};
@@ -43,6 +45,7 @@ impl Choice {
             cache_dir: env.cache_dir.clone(),
             temp_dir: env.temp_dir.clone(),
             no_ptx: env.no_ptx,
+            gpu_int8: env.gpu_int8,
         };
         if device.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
             let text = "--gpu-tier chooses GPU kernels, and the device is the CPU: leave one out";
@@ -68,6 +71,42 @@ pub(crate) fn try_matrices(env: &Env) {
 /// Opens the one device that was chosen.
 pub(crate) fn open(choice: &Choice) -> Result<Opened, DeviceError> {
     device::open(&choice.device)
+}
+
+/// Opens the device for text encoders, where that is another than the one that was chosen.
+pub(crate) fn open_for_text(
+    choice: &Choice,
+    args: &TextDeviceArgs,
+    opened: &Opened,
+) -> Result<Option<Opened>> {
+    let wanted = choice
+        .settings
+        .pick("text_device", args.text_device, str::parse)?;
+    let Some(device) = wanted else {
+        return Ok(None);
+    };
+    let is_cpu = device == DeviceName::Cpu;
+    if is_cpu && opened.tier.is_none() {
+        return Ok(None);
+    }
+    // The budget and the tier are the other device's.
+    let text = device::open(&DeviceChoice {
+        device: Some(device),
+        tier: None,
+        budget: None,
+        ..choice.device.clone()
+    })?;
+    let is_same = text.name == opened.name && !opened.is_predicted();
+    Ok(Some(text).filter(|_| !is_same))
+}
+
+/// A store for so many pictures.
+pub(crate) fn store(opened: &Opened, text: Option<&Opened>, pictures: usize) -> Store {
+    let store = Store::for_pictures(opened.device.clone(), pictures);
+    if let Some(text) = text {
+        store.encode_text_on(text.device.clone());
+    }
+    store
 }
 
 /// How fast the device does `loads`. A plan does not fail because its time could not be estimated:

@@ -30,6 +30,8 @@ pub(crate) struct Env {
     pub(crate) temp_dir: Option<PathBuf>,
     /// No kernels in PTX, to see whether those are what goes wrong.
     pub(crate) no_ptx: bool,
+    /// Products of bytes on GPUs, or none, whatever the GPU is quick at.
+    pub(crate) gpu_int8: Option<bool>,
     /// Matrix units that drivers have died of are tried by another process before they are used.
     pub(crate) tries_gpus: bool,
     pub(crate) hf_endpoint: Option<String>,
@@ -115,6 +117,7 @@ impl Env {
             python: var("VIRTUAL_ENV").map(PathBuf::from),
             temp_dir: var("TMPDIR").map(PathBuf::from),
             no_ptx: var("NINO_PTX").is_some_and(|v| v == "0"),
+            gpu_int8: var("NINO_GPU_INT8").map(|v| v != "0"),
             tries_gpus: var("NINO_GPU_TRIAL").is_none_or(|v| v != "0"),
             hf_endpoint: var("HF_ENDPOINT"),
             hf_token: var("HF_TOKEN"),
@@ -204,6 +207,10 @@ const KNOWN: &[Known] = &[
         "folder for values that do not fit into memory, instead of /var/tmp",
     ),
     known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
+    known(
+        "NINO_GPU_INT8",
+        "0: GPUs multiply int8 and q8_0 weights as floats; 1: as bytes, also where that is slow",
+    ),
     known(
         "NINO_REQUIRE_GPU",
         "1 makes tests fail that find no GPU; no effect on nino itself",

@@ -74,6 +74,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let outputs = Outputs::new(args, &choice.settings, jobs.len(), guard)?;
     outputs.check(printer.json)?;
     let opened = early.map_or_else(|| device::open(&choice), Ok)?;
+    let text = device::open_for_text(&choice, &args.text, &opened)?;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     let ineffective = ineffective::notes(args, &first.model, screen.shows_previews());
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let preview = request::preview(&args.preview, screen.shows_previews(), env)?;
     let total = jobs.len() * count;
     // Weights that fit beside each other stay for the next picture.
-    let store = Store::for_pictures(opened.device.clone(), total);
+    let store = device::store(&opened, text.as_ref(), total);
     jobs::plan(&jobs, &store, preview.as_ref())?;
     let maker = Maker {
         args,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// What can be set, by its name in the file, and what it is. The variable is `NINO_` and the name
 /// in capitals.
-pub(crate) const KEYS: [(&str, &str); 19] = [
+pub(crate) const KEYS: [(&str, &str); 20] = [
     ("model", "default of --model"),
     ("steps", "default of --steps"),
     ("sampler", "default of --sampler"),
@@ -35,6 +35,7 @@ pub(crate) const KEYS: [(&str, &str); 19] = [
     ("profile", "default of --profile"),
     ("device", "default of --device"),
     ("gpu_tier", "default of --gpu-tier"),
+    ("text_device", "default of --text-device"),
     ("budget", "default of --budget"),
     ("threads", "default of --threads"),
     ("precision", "default of --precision"),

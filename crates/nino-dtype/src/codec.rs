@@ -5,8 +5,6 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use encode::q6_k_block;
-
 use crate::DType;
 use crate::simd::Level;
 
@@ -54,7 +52,10 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), CodecE
 
 /// Whether `encode` can write this type.
 pub const fn has_encoder(dtype: DType) -> bool {
-    dtype.is_real() && !matches!(dtype, DType::IQ4_NL | DType::IQ4_XS)
+    !matches!(
+        dtype,
+        DType::IQ4_NL | DType::IQ4_XS | DType::NVFP4 | DType::MXFP8 | DType::NF4
+    ) && dtype.is_real()
 }
 
 fn check_length(dtype: DType, values: usize, found: usize) -> Result<(), CodecError> {

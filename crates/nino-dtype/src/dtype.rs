@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How a tensor's values are stored. Plain types hold one value per element; block types hold
-/// `block_len` consecutive values of a row in `block_bytes` bytes, laid out as ggml lays them out.
+/// `block_len` consecutive values of a row in `block_bytes` bytes, laid out as ggml lays them out;
+/// the last three, which ggml has not, as [`crate::block`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(non_camel_case_types)] // the names users know from file names
 pub enum DType {
@@ -35,6 +36,9 @@ pub enum DType {
     Q6_K,
     IQ4_NL,
     IQ4_XS,
+    NVFP4,
+    MXFP8,
+    NF4,
 }
 
 /// A storage type name that is not in the list.
@@ -45,7 +49,7 @@ pub struct UnknownDType {
 }
 
 impl DType {
-    pub const ALL: [DType; 27] = [
+    pub const ALL: [DType; 30] = [
         DType::F64,
         DType::F32,
         DType::F16,
@@ -73,14 +77,17 @@ impl DType {
         DType::Q6_K,
         DType::IQ4_NL,
         DType::IQ4_XS,
+        DType::NVFP4,
+        DType::MXFP8,
+        DType::NF4,
     ];
 
     /// Values per block; 1 for plain types.
     pub const fn block_len(self) -> usize {
         match self {
-            DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0 | DType::IQ4_NL => {
-                32
-            }
+            DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 => 32,
+            DType::Q8_0 | DType::IQ4_NL | DType::MXFP8 => 32,
+            DType::NVFP4 | DType::NF4 => 64,
             DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_XS => {
                 256
             }
@@ -106,6 +113,8 @@ impl DType {
             DType::Q5_K => 176,
             DType::Q6_K => 210,
             DType::IQ4_XS => 136,
+            DType::NVFP4 | DType::NF4 => 36,
+            DType::MXFP8 => 33,
         }
     }
 
@@ -164,6 +173,9 @@ impl DType {
             DType::Q6_K => "q6_k",
             DType::IQ4_NL => "iq4_nl",
             DType::IQ4_XS => "iq4_xs",
+            DType::NVFP4 => "nvfp4",
+            DType::MXFP8 => "mxfp8",
+            DType::NF4 => "nf4",
         }
     }
 }

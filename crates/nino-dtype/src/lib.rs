@@ -1,4 +1,5 @@
-//! Storage types of tensors and their codecs: f16, bf16, fp8 and the GGUF block quantizations.
+//! Storage types of tensors and their codecs: f16, bf16, fp8 and block quantizations, of GGUF files
+//! and others.
 //!
 //! Pure values: bytes in, numbers out. Files (`nino-weights`), graphs (`nino-graph`) and kernels
 //! (`nino-cpu`) share this one list of encodings.
@@ -17,7 +18,7 @@ mod float;
 mod fp8;
 mod simd;
 
-pub use codec::{CodecError, decode, encode, has_encoder, q6_k_block};
+pub use codec::{CodecError, decode, encode, has_encoder};
 pub use dtype::{DType, UnknownDType};
 pub use float::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub use fp8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};

@@ -61,6 +61,8 @@ pub struct DeviceChoice {
     pub temp_dir: Option<PathBuf>,
     /// Leaves out the kernels in PTX, which only NVIDIA's drivers take.
     pub no_ptx: bool,
+    /// Whether GPUs multiply `Q8_0` weights as bytes; as each is quick at it when not given.
+    pub gpu_int8: Option<bool>,
 }
 
 impl DeviceChoice {

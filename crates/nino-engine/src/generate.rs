@@ -11,6 +11,7 @@ mod stopped;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::ahead::ReadAhead;
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::{encode_beside, encode_seen, pictures_before};
 use crate::{
@@ -58,7 +59,12 @@ pub fn generate(
     control: &mut Control<'_>,
     on_latent: &mut OnLatent<'_>,
 ) -> Result<Generated, EngineError> {
+    // Where text is encoded elsewhere, this device's weights are read from the file meanwhile.
+    let mut ahead = store
+        .other_for_text()
+        .and_then(|_| ReadAhead::begin(&model.text.paths(), &model.diffusion.paths()));
     let run = |ready: &Ready<'_>, control: &mut Control<'_>| {
+        drop(ahead.take());
         let pasted = pasted(request, ready.canvas.mask.as_ref());
         let sampled = ready.passes.run(&ready.canvas, control, on_latent)?;
         on_latent(Kept {

@@ -8,6 +8,7 @@
 //! The API boundary: no HTTP, no printing. Progress goes to one callback, which is also where a
 //! caller says stop; see [`Control`].
 
+mod ahead;
 mod builtin;
 pub mod capture;
 mod conditioning;

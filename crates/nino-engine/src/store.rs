@@ -4,7 +4,7 @@
 //! Weights are kept by the identity of their network (files, LoRAs, quantization) and by how a plan
 //! holds them, so one model is never taken for another. What was used longest ago goes first when
 //! something else needs the room; what is in use never goes. A [`Store`] is a handle: clones share
-//! what is kept, and any thread may hold one.
+//! what is kept, and any thread may hold one. Text encoders may have a store of another device.
 
 mod cache;
 mod kept;
@@ -23,7 +23,7 @@ use nino_dtype::DType;
 use nino_graph::{Device, ExecError, Graph, Memory, Mib, Node, Op, ParamSource, Plan, Weights};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Plans that are remembered. They are small beside weights.
@@ -41,6 +41,8 @@ struct Inner {
     state: Mutex<State>,
     /// Held while weights are loaded, so that two requests do not load the same ones at once.
     loading: Mutex<()>,
+    /// Where text encoders run, if that is another device.
+    text: OnceLock<Store>,
 }
 
 /// What an encoded prompt is remembered by: its encoders, and the prompt with all that changes its
@@ -122,7 +124,26 @@ impl Store {
                 opened: None,
             }),
             loading: Mutex::default(),
+            text: OnceLock::new(),
         }))
+    }
+
+    /// Lets text encoders run on another device, which has a budget of its own. It is said once,
+    /// before anything runs; said again, it changes nothing.
+    pub fn encode_text_on(&self, device: Arc<dyn Device>) {
+        self.0
+            .text
+            .get_or_init(|| Store::make(device, self.0.keeps));
+    }
+
+    /// The store of the device for text encoders, where that is another one.
+    pub(crate) fn other_for_text(&self) -> Option<&Store> {
+        self.0.text.get()
+    }
+
+    /// The store that text encoders use.
+    pub(crate) fn for_text(&self) -> &Store {
+        self.other_for_text().unwrap_or(self)
     }
 
     pub fn device(&self) -> &dyn Device {
@@ -160,6 +181,8 @@ impl Store {
         state.plans.clear();
         state.texts.clear();
         state.kept.clear();
+        drop(state);
+        self.other_for_text().into_iter().for_each(Store::clear);
     }
 
     /// Opens the device anew after it was lost. What was on it is gone.
@@ -198,6 +221,10 @@ impl Store {
         let mut state = self.state();
         for (key, plan) in plans {
             state.plans.insert(key, plan);
+        }
+        drop(state);
+        if let (Some(own), Some(others)) = (self.other_for_text(), other.other_for_text()) {
+            own.learn_plans(others);
         }
     }
 
@@ -306,10 +333,13 @@ impl Store {
     /// Remembers from now on which networks are opened.
     pub(crate) fn remember_opened(&self) {
         self.state().opened = Some(Vec::new());
+        self.other_for_text()
+            .into_iter()
+            .for_each(Store::remember_opened);
     }
 
-    /// The networks that were opened since [`Store::remember_opened`], in that order; no more are
-    /// remembered.
+    /// The networks that were opened on this device since [`Store::remember_opened`], in that
+    /// order; no more are remembered.
     pub(crate) fn take_opened(&self) -> Vec<Opened> {
         self.state().opened.take().unwrap_or_default()
     }

@@ -65,6 +65,7 @@ pub(crate) fn encode_beside(
             most: MAX_PROMPT_BYTES,
         });
     }
+    let store = store.for_text();
     control.stage(Stage::Text)?;
     for i in 0..text.encoders().len() {
         text.id(i).check_unchanged()?;

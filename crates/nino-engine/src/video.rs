@@ -4,7 +4,6 @@
 //! pictures, the VAE for the frames that are given, each expert, the VAE for the clip. One plan
 //! covers all of them.
 
-mod ahead;
 mod between;
 mod given;
 mod journal;

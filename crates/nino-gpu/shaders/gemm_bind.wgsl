@@ -35,7 +35,7 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #if RES
 #bind R RT
 #endif
-#if PRO
+#if PRO || I8
 #bind S F32
 #endif
 #if PRO_W
@@ -45,14 +45,16 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #bind NB NBT
 #endif
 #include prologue
-#if CONV == 1
+#if I8
+#include weight
+#elif CONV == 1
 #include a_conv
 #elif CONV == 2
 const NONE = 0xffffffffu;
 #else
 #include a_rows
 #endif
-#if !PX
+#if !PX && !I8
 #include gemm_weight
 #endif
 #include epilogue

@@ -1,6 +1,6 @@
 // Decodes four neighbours of a weight row, w4(element index), for every storage type (WT).
-// Block types keep ggml's byte layout; blocks of 18, 22, 34, 110 and 210 bytes start at any
-// two-byte boundary, hence the unaligned reads.
+// Block types keep the byte layout of `nino-dtype`; blocks of 18, 22, 34, 110 and 210 bytes start at
+// any two-byte boundary and those of 33 at any byte, hence the unaligned reads.
 fn wb_u32(byte: u32) -> u32 {
   let i = byte >> 2u;
   let s = (byte & 3u) * 8u;
@@ -18,8 +18,7 @@ fn w1(e: u32) -> f32 { return W_1(e); }
 #else
 fn w1(e: u32) -> f32 { return w4(e & 0xfffffffcu)[e & 3u]; }
 #endif
-#if WT <= 2
-#elif WT == 3
+#if WT == 3 || WT == 27 || WT == 28
 fn e4m3(b: u32) -> f32 {
   let e = (b >> 3u) & 15u;
   let m = b & 7u;
@@ -28,6 +27,17 @@ fn e4m3(b: u32) -> f32 {
   if ((b & 127u) == 127u) { v = bitcast<f32>(0x7fc00000u | b); }
   return select(v, -v, b >= 128u);
 }
+#endif
+#if WT == 27 || WT == 29
+// The codes of four neighbours in a block of 64 after four bytes, two in a byte, the upper first.
+fn codes4(base: u32, o: u32) -> vec4<u32> {
+  let i = base + 4u + (o >> 1u);
+  let w = W[i >> 4u][(i >> 2u) & 3u] >> ((i & 2u) * 8u);
+  return vec4<u32>(w >> 4u, w, w >> 12u, w >> 8u) & vec4<u32>(15u);
+}
+#endif
+#if WT <= 2
+#elif WT == 3
 fn w4(e: u32) -> vec4<f32> {
   let b = bytes4(wb_u32(e));
   return vec4<f32>(e4m3(b.x), e4m3(b.y), e4m3(b.z), e4m3(b.w));
@@ -130,6 +140,37 @@ fn w4(e: u32) -> vec4<f32> {
   let hi = (bytes4(wb_u32(base + 128u + half * 32u + l)) >> vec4<u32>(2u * j)) & vec4<u32>(3u);
   let s = f32(i32(wb_u8(base + 192u + half * 8u + j * 2u + (l >> 4u)) << 24u) >> 24u);
   return wb_f16(base + 208u) * s * (vec4<f32>(lo | (hi << vec4<u32>(4u))) - 32.0);
+}
+#elif WT == 27
+// NVFP4: four e4m3 scales, each of 16 values, 32 bytes of 4-bit floats.
+fn e2m1(c: vec4<u32>) -> vec4<f32> {
+  let m = c & vec4<u32>(7u);
+  let v = bitcast<vec4<f32>>((m << vec4<u32>(22u)) + vec4<u32>(126u << 23u));
+  let small = select(v, vec4<f32>(m) * 0.5, m < vec4<u32>(2u));
+  return select(small, -small, c >= vec4<u32>(8u));
+}
+fn w4(e: u32) -> vec4<f32> {
+  let base = (e >> 6u) * 36u;
+  let o = e & 63u;
+  return e4m3(wb_u8(base + (o >> 4u))) * e2m1(codes4(base, o));
+}
+#elif WT == 28
+// MXFP8: a power of two, 32 8-bit floats.
+fn w4(e: u32) -> vec4<f32> {
+  let base = (e >> 5u) * 33u;
+  let scale = bitcast<f32>(wb_u8(base) << 23u);
+  let b = bytes4(wb_u32(base + 1u + (e & 31u)));
+  return scale * vec4<f32>(e4m3(b.x), e4m3(b.y), e4m3(b.z), e4m3(b.w));
+}
+#elif WT == 29
+// NF4: f32 scale, 32 bytes of nibbles that index a table.
+const NF4 = array<f32, 16>(-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.091050036, 0.0, 0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0);
+fn w4(e: u32) -> vec4<f32> {
+  let base = (e >> 6u) * 36u;
+  let c = codes4(base, e & 63u);
+  let d = bitcast<f32>(W[base >> 4u][(base >> 2u) & 3u]);
+  var table = NF4;
+  return d * vec4<f32>(table[c.x], table[c.y], table[c.z], table[c.w]);
 }
 #else
 // IQ4_NL (WT 25): f16 scale, 16 bytes of nibbles that index a table. IQ4_XS (26): eight of those

@@ -78,6 +78,8 @@ pub struct AdapterInfo {
     pub max_workgroup_bytes: u32,
     pub max_storage_bindings: u32,
     pub f16_arithmetic: bool,
+    /// Whether products of packed bytes are an instruction; nothing where kernels cannot have them.
+    pub dot_products: Option<bool>,
     pub timestamps: bool,
     pub pipeline_cache: bool,
     /// Side of the f16-to-f32 cooperative matrices used, if there are any.
@@ -202,6 +204,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> AdapterInfo {
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_storage_bindings: limits.max_storage_buffers_per_shader_stage,
         f16_arithmetic: features.contains(wgpu::Features::SHADER_F16),
+        dot_products: crate::vulkan::dot_products(adapter),
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         pipeline_cache: features.contains(wgpu::Features::PIPELINE_CACHE),
         coop_size,

@@ -61,6 +61,8 @@ pub struct Caps {
     pub max_buffer_bytes: u64,
     /// What the offsets of bindings are multiples of, at least 16.
     pub offset_alignment: u64,
+    /// Products of four signed bytes at a time are an instruction.
+    pub dot_products: bool,
     /// Kernels get their parameters as immediates rather than in a uniform.
     pub immediates: bool,
     /// What kernels in PTX may use, where the device takes them.
@@ -87,6 +89,7 @@ impl Caps {
             max_binding_bytes: limits.max_storage_buffer_binding_size,
             max_buffer_bytes: limits.max_buffer_size,
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment).max(16),
+            dot_products: info.dot_products == Some(true),
             immediates: false,
             ptx: None,
             tiles: Tiles::default(),
@@ -107,6 +110,12 @@ impl Caps {
     /// Whether kernels may use Hopper's matrix instructions.
     pub(crate) fn has_wgmma(&self) -> bool {
         self.tier >= Tier::Coop && self.ptx == Some(Target::Sm90a)
+    }
+
+    /// Whether linear layers with `Q8_0` weights round their rows to 8 bits, where there are many.
+    /// Matrix units multiply f16 faster than vectors multiply bytes.
+    pub(crate) fn rounds_rows(&self) -> bool {
+        self.dot_products && self.tier < Tier::Coop
     }
 
     /// Elements between the aligned start of a view's binding and element 0 of its tensor: what
@@ -141,6 +150,7 @@ impl Caps {
             // A product decodes a weight once for every tile of rows: above two tiles it is quicker
             // to do it once for all.
             expand_rows: (self.tier >= Tier::F16).then_some(EXPAND_ROWS),
+            int8: self.rounds_rows(),
             ..Limits::default()
         }
     }

@@ -26,6 +26,8 @@ pub struct OpenOptions {
     pub ptx: bool,
     /// Choose tiles as for this architecture rather than for the adapter's own.
     pub arch: Option<Arch>,
+    /// Multiply packed bytes, where the device can at all, rather than where it is quick at it.
+    pub dot_products: Option<bool>,
 }
 
 impl Default for OpenOptions {
@@ -37,6 +39,7 @@ impl Default for OpenOptions {
             record: true,
             ptx: true,
             arch: None,
+            dot_products: None,
         }
     }
 }
@@ -121,6 +124,8 @@ impl Gpu {
         let pipelines = Pipelines::new(&device, features, &raw_info, options.cache_dir.as_deref());
         let mut caps = Caps::new(&info, &limits, tier);
         caps.arch = options.arch.unwrap_or(caps.arch);
+        let wanted = options.dot_products.unwrap_or(caps.dot_products);
+        caps.dot_products = wanted && info.dot_products.is_some();
         let folder = options.cache_dir.as_deref();
         caps.tiles.choices = folder.and_then(|f| Choices::read(f, &info)).map(Arc::new);
         caps.immediates = pipelines.immediates;

@@ -145,6 +145,7 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i64> {
         DType::F8E4M3 => 3,
         DType::F8E5M2 => 4,
         DType::I32 | DType::U32 => 5,
+        DType::I8 => 6,
         DType::Q8_0 => 10,
         DType::Q4_0 => 11,
         DType::Q4_1 => 12,
@@ -157,6 +158,9 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i64> {
         DType::Q6_K => 24,
         DType::IQ4_NL => 25,
         DType::IQ4_XS => 26,
+        DType::NVFP4 => 27,
+        DType::MXFP8 => 28,
+        DType::NF4 => 29,
         _ => return None,
     })
 }

@@ -29,6 +29,7 @@ pub(crate) fn some_adapter() -> AdapterInfo {
         max_workgroup_bytes: 1 << 16,
         max_storage_bindings: 8,
         f16_arithmetic: true,
+        dot_products: Some(true),
         timestamps: true,
         pipeline_cache: true,
         coop_size: Some(16),

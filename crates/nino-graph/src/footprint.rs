@@ -17,6 +17,31 @@ pub struct Use {
     pub bytes: Range<usize>,
 }
 
+/// Rows of a product's input rounded to 8 bits in scratch: a byte for each value, then an f32 factor
+/// for each 32 of a row. Where the input has more rows, they take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded {
+    pub rows: usize,
+    /// Values of a row, whole blocks of 32.
+    pub k: usize,
+}
+
+impl Rounded {
+    /// Values that share a factor, as in `Q8_0`.
+    pub const BLOCK: usize = 32;
+    /// Rows at a time: enough to keep any device busy.
+    const MOST_ROWS: usize = 4096;
+
+    /// The byte at which the factors begin; devices align what is bound to at most so much.
+    pub fn factors_at(self) -> usize {
+        (self.rows * self.k).next_multiple_of(256)
+    }
+
+    pub fn bytes(self) -> usize {
+        self.factors_at() + self.rows * self.k / Rounded::BLOCK * size_of::<f32>()
+    }
+}
+
 impl Graph {
     /// What the definition of the op that makes `node` says; nothing for inputs and parameters.
     pub(crate) fn facts(&self, node: Node) -> Option<Facts> {
@@ -46,17 +71,36 @@ impl Graph {
         }
     }
 
-    /// Bytes of an op's weights in f16, if `least` rows or more share them and they are stored in
-    /// another type of at most 16 bits.
-    pub fn expanded_bytes(&self, node: Node, least: usize) -> usize {
+    /// Bytes of scratch that make a product faster, if `least` rows or more share its weights: for
+    /// its input rounded to 8 bits, where the device multiplies such (`int8`) and the weights are
+    /// `Q8_0`, or else for weights in f16 that are stored in another type of at most 16 bits.
+    pub fn prepared_bytes(&self, node: Node, least: usize, int8: bool) -> usize {
         let (x, w, values) = match self.facts(node).map(|facts| facts.scratch) {
-            Some(Scratch::Decoded { x, w, values }) => (x, w, values),
+            Some(Scratch::Decoded { x, w, values, .. }) => (x, w, values),
             Some(Scratch::None | Scratch::Bytes(_)) | None => return 0,
         };
-        let worth = !matches!(self.dtype(w), DType::F16 | DType::F32)
-            && self.dtype(x) == DType::F16
-            && self.shape(node).rows() >= least;
+        if self.shape(node).rows() < least {
+            return 0;
+        }
+        if let Some(rounded) = self.rounded(node).filter(|_| int8) {
+            return rounded.bytes();
+        }
+        let other = !matches!(self.dtype(w), DType::F16 | DType::F32);
+        let worth = other && self.dtype(x) == DType::F16;
         if worth { values * 2 } else { 0 }
+    }
+
+    /// Sizes of a product's input rounded to 8 bits, where the product takes it so.
+    pub fn rounded(&self, node: Node) -> Option<Rounded> {
+        match self.facts(node)?.scratch {
+            Scratch::Decoded { x, w, rounds, .. } if rounds && self.dtype(w) == DType::Q8_0 => {
+                Some(Rounded {
+                    rows: self.shape(x).rows().min(Rounded::MOST_ROWS),
+                    k: self.shape(x).last_dim(),
+                })
+            }
+            _ => None,
+        }
     }
 
     /// Operands in whose place an op may write its result, the best first, as far as its definition

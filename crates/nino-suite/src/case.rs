@@ -119,13 +119,29 @@ fn encode_any(values: &Tensor, dtype: DType, rng: &mut Rng) -> Vec<u8> {
         return bytes;
     }
     let n = values.shape.numel() / dtype.block_len();
-    let scale = 1.0 / 64.0 / (values.shape.last_dim() as f64).sqrt();
-    let mut bytes = Vec::with_capacity(n * dtype.block_bytes());
-    for _ in 0..n {
-        // Every type without an encoder starts its block with an f16 scale.
-        let scale = nino_dtype::f32_to_f16((scale * (0.5 + rng.uniform())) as f32);
-        bytes.extend(scale.to_le_bytes());
-        bytes.extend((2..dtype.block_bytes()).map(|_| rng.next_u64() as u8));
+    let size = 1.0 / (values.shape.last_dim() as f64).sqrt();
+    (0..n)
+        .flat_map(|_| random_block(dtype, size, rng))
+        .collect()
+}
+
+/// A block of a type without an encoder, with values of about `size`: scales, then random codes.
+fn random_block(dtype: DType, size: f64, rng: &mut Rng) -> Vec<u8> {
+    // What codes stand for, about, before they are scaled.
+    let mut scale = |codes: f64| (size / codes * (0.5 + rng.uniform())) as f32;
+    let mut block = match dtype {
+        DType::NVFP4 => [(); 4]
+            .map(|()| nino_dtype::f32_to_e4m3(scale(3.0)))
+            .to_vec(),
+        DType::MXFP8 => vec![(127.0 + scale(128.0).log2().round()) as u8],
+        DType::NF4 => scale(0.5).to_le_bytes().to_vec(),
+        _ => nino_dtype::f32_to_f16(scale(64.0)).to_le_bytes().to_vec(),
+    };
+    while block.len() < dtype.block_bytes() {
+        let code = rng.next_u64() as u8;
+        // The one code that stands for no number.
+        let is_nan = dtype == DType::MXFP8 && code & 0x7f == 0x7f;
+        block.push(if is_nan { code - 1 } else { code });
     }
-    bytes
+    block
 }

@@ -28,8 +28,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// A run of bytes in one of the index's files, or, beyond them, of values that the reader makes
-/// from others ([`Entry::recoded`]).
+/// A run of bytes in one of the index's files, or, beyond them, of blocks that the reader makes
+/// from several tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub file: usize,
@@ -59,7 +59,7 @@ pub struct Entry {
     pub strides: Option<Vec<usize>>,
     pub scale: Option<Scale>,
     /// The encoding of the file, where no kernel decodes it and values become `dtype` as they are
-    /// read: `nvfp4`, `mxfp8`, `nf4`.
+    /// read: `fp4`, or `nvfp4` and `nf4` in rows that their blocks do not fill.
     pub recoded: Option<&'static str>,
 }
 

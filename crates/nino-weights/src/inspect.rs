@@ -98,9 +98,9 @@ const CLAIMS: &[(&str, &[DType])] = &[
     ("f16", &[DType::F16]),
     ("f32", &[DType::F32]),
     ("int8", &[DType::I8]),
-    ("nf4", &[DType::Q8_0]),
-    ("nvfp4", &[DType::Q6_K]),
-    ("mxfp8", &[DType::Q8_0]),
+    ("nf4", &[DType::NF4]),
+    ("nvfp4", &[DType::NVFP4]),
+    ("mxfp8", &[DType::MXFP8]),
 ];
 
 fn false_claim(file: &str, main: DType) -> Option<String> {

@@ -1,21 +1,20 @@
-//! Weights in encodings that no kernel decodes. They become a block type that kernels do decode,
-//! as they are read, so that nothing else needs to know of them:
+//! Weights whose codes and factors are tensors of their own. They are brought into blocks, factors
+//! before codes, as they are read, so that a row is one run of bytes and nothing else needs to know
+//! of it:
 //!
-//! - **nvfp4** (4-bit floats, an 8-bit float for each 16, one factor for all) becomes Q6_K, whose
-//!   groups of 16 with integer factors hold it exactly while the factors of 256 values lie within
-//!   eight times of each other, and to the nearest 1/64 of the largest beyond that. The factor for
-//!   all stays apart.
-//! - **mxfp8** (8-bit floats, a power of two for each 32) and **nf4** and **fp4** of bitsandbytes
-//!   (4-bit codes of a table, a factor for each 64) become Q8_0: the nearest of 255 steps, which is
-//!   far below what those encodings lost themselves.
+//! - **nvfp4** (4-bit floats, an 8-bit float for each 16, one factor for all, which stays apart);
+//! - **mxfp8** (8-bit floats, a power of two for each 32);
+//! - **nf4** of bitsandbytes (4-bit codes of a table, a factor for each 64, in f32 also where the
+//!   file has the factors in 8 bits).
 //!
-//! Rows that blocks do not fill become bf16, which holds the first two exactly.
+//! Where blocks do not fill the rows, or the table is another (**fp4**), values become a type that
+//! kernels do decode: `Q8_0`, the nearest of 255 steps, or bf16, which holds the first two exactly.
 
 pub(crate) mod bitsandbytes;
 
 use std::ops::Range;
 
-use nino_dtype::{DType, e4m3_to_f32, f32_to_f16, q6_k_block};
+use nino_dtype::DType;
 
 use crate::{Entry, Result, TensorReader};
 use bitsandbytes::Codes;
@@ -30,42 +29,45 @@ pub(crate) struct Packed {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Nvfp4 { weight: Entry, scales: Entry },
-    Mxfp8 { weight: Entry, scales: Entry },
+    Tiled(Box<Tiled>),
     Codes(Box<Codes>),
 }
 
-/// Values that share a factor.
+/// Codes of rows, and factors in tiles.
+#[derive(Debug)]
+pub(crate) struct Tiled {
+    dtype: DType,
+    /// Values that share a factor.
+    group: usize,
+    weight: Entry,
+    scales: Entry,
+}
+
 const NVFP4_GROUP: usize = 16;
 const MXFP8_GROUP: usize = 32;
 /// Rows of the tiles that factors are stored in, and factors of a row that a tile holds.
 const TILE_ROWS: usize = 128;
 const TILE_COLUMNS: usize = 4;
 const TILE_BYTES: usize = TILE_ROWS * TILE_COLUMNS;
-/// Twice what a 4-bit float stands for, by its code without the sign.
-const E2M1_DOUBLED: [i8; 8] = [0, 1, 2, 3, 4, 6, 8, 12];
 
 impl Packed {
     /// What people call the encoding.
     pub(crate) fn name(&self) -> &'static str {
         match &self.kind {
-            Kind::Nvfp4 { .. } => "nvfp4",
-            Kind::Mxfp8 { .. } => "mxfp8",
+            Kind::Tiled(tiled) => tiled.dtype.name(),
             Kind::Codes(codes) => codes.name,
         }
     }
 
     /// The type that values are read in.
     pub(crate) fn dtype(&self) -> DType {
-        let wanted = match self.kind {
-            Kind::Nvfp4 { .. } => DType::Q6_K,
-            Kind::Mxfp8 { .. } | Kind::Codes(_) => DType::Q8_0,
+        let choices = match &self.kind {
+            Kind::Tiled(tiled) => std::slice::from_ref(&tiled.dtype),
+            Kind::Codes(codes) if codes.is_nf4() => &[DType::NF4, DType::Q8_0],
+            Kind::Codes(_) => &[DType::Q8_0],
         };
-        if self.row.is_multiple_of(wanted.block_len()) {
-            wanted
-        } else {
-            DType::BF16
-        }
+        let fits = |dtype: &&DType| self.row.is_multiple_of(dtype.block_len());
+        choices.iter().find(fits).copied().unwrap_or(DType::BF16)
     }
 
     fn row_bytes(&self) -> usize {
@@ -97,37 +99,36 @@ impl Packed {
 
     /// Whole rows, all of one row of tiles.
     fn rows(&self, reader: &TensorReader, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        match &self.kind {
-            Kind::Nvfp4 { weight, scales } => {
-                let mut codes = vec![0; rows.len() * self.row / 2];
-                reader.read_range(weight, (rows.start * self.row / 2) as u64, &mut codes)?;
-                let tiles = Tiles::read(reader, scales, rows.start, self.row / NVFP4_GROUP)?;
-                for ((row, codes), out) in rows
-                    .zip(codes.chunks_exact(self.row / 2))
-                    .zip(out.chunks_exact_mut(self.row_bytes()))
-                {
-                    let factors = tiles.row(row).map(e4m3_to_f32);
-                    self.nvfp4_row(codes, &factors.collect::<Vec<f32>>(), out);
-                }
-            }
-            Kind::Mxfp8 { weight, scales } => {
-                let mut values = vec![0.0; rows.len() * self.row];
-                reader.read_f32_at(weight, rows.start * self.row, &mut values)?;
-                let tiles = Tiles::read(reader, scales, rows.start, self.row / MXFP8_GROUP)?;
-                for (row, values) in rows.zip(values.chunks_exact_mut(self.row)) {
-                    let groups = values.chunks_exact_mut(MXFP8_GROUP);
-                    for (group, exponent) in groups.zip(tiles.row(row)) {
-                        let factor = f32::from_bits(u32::from(exponent) << 23);
-                        group.iter_mut().for_each(|v| *v *= factor);
-                    }
-                }
-                self.encode(&values, out);
+        let tiled = match &self.kind {
+            Kind::Tiled(tiled) => tiled,
+            Kind::Codes(codes) if self.dtype() == DType::NF4 => {
+                return codes.read_blocks(reader, rows.start * self.row, out);
             }
             Kind::Codes(codes) => {
                 let mut values = vec![0.0; rows.len() * self.row];
                 codes.read(reader, rows.start * self.row, &mut values)?;
                 self.encode(&values, out);
+                return Ok(());
             }
+        };
+        let (dtype, group) = (tiled.dtype, tiled.group);
+        let row_codes = tiled.weight.n_bytes() as usize / self.rows;
+        let mut codes = vec![0; rows.len() * row_codes];
+        reader.read_range(&tiled.weight, (rows.start * row_codes) as u64, &mut codes)?;
+        let tiles = Tiles::read(reader, &tiled.scales, rows.start, self.row / group)?;
+        let codes = codes.chunks_exact(row_codes);
+        for (row, (codes, out)) in rows.zip(codes.zip(out.chunks_exact_mut(self.row_bytes()))) {
+            let factors: Vec<u8> = tiles.row(row).collect();
+            if self.dtype() == dtype {
+                blocks(dtype, group, &factors, codes, out);
+                continue;
+            }
+            let n_blocks = self.row.div_ceil(dtype.block_len());
+            let mut whole = vec![0; n_blocks * dtype.block_bytes()];
+            blocks(dtype, group, &factors, codes, &mut whole);
+            let mut values = vec![0.0; n_blocks * dtype.block_len()];
+            nino_dtype::decode(dtype, &whole, &mut values).expect("whole blocks");
+            self.encode(&values[..self.row], out);
         }
         Ok(())
     }
@@ -135,43 +136,16 @@ impl Packed {
     fn encode(&self, values: &[f32], out: &mut [u8]) {
         nino_dtype::encode(self.dtype(), values, out).expect("rows are whole blocks");
     }
-
-    fn nvfp4_row(&self, codes: &[u8], factors: &[f32], out: &mut [u8]) {
-        let doubled: Vec<i8> = codes
-            .iter()
-            .flat_map(|b| [b >> 4, b & 15])
-            .map(e2m1)
-            .collect();
-        if self.dtype() != DType::Q6_K {
-            let value = |(i, &v): (usize, &i8)| f32::from(v) * 0.5 * factors[i / NVFP4_GROUP];
-            let values: Vec<f32> = doubled.iter().enumerate().map(value).collect();
-            return self.encode(&values, out);
-        }
-        let blocks = doubled.as_chunks::<256>().0.iter();
-        let factors = factors.as_chunks::<16>().0.iter();
-        for ((codes, factors), out) in blocks.zip(factors).zip(out.as_chunks_mut::<210>().0) {
-            let unit = unit(factors);
-            let scales = factors.map(|f| (f / unit).round() as i8);
-            *out = q6_k_block(f32_to_f16(unit * 0.5), &scales, codes);
-        }
-    }
 }
 
-/// Twice the value of a 4-bit float.
-fn e2m1(code: u8) -> i8 {
-    let magnitude = E2M1_DOUBLED[usize::from(code & 7)];
-    if code & 8 == 0 { magnitude } else { -magnitude }
-}
-
-/// The smallest power of two of which all factors are at most 127; factors are 8-bit floats, so it
-/// is one that f16 holds.
-fn unit(factors: &[f32; 16]) -> f32 {
-    let largest = factors.iter().copied().fold(0.0, f32::max);
-    let mut unit = 1.0 / 65536.0;
-    while largest > 127.0 * unit {
-        unit *= 2.0;
+/// Blocks of a row: factors, then codes. What the row does not fill of the last stays zero.
+fn blocks(dtype: DType, group: usize, factors: &[u8], codes: &[u8], out: &mut [u8]) {
+    let n = dtype.block_len() / group;
+    let parts = factors.chunks(n).zip(codes.chunks(dtype.block_bytes() - n));
+    for ((factors, codes), block) in parts.zip(out.chunks_exact_mut(dtype.block_bytes())) {
+        block[..factors.len()].copy_from_slice(factors);
+        block[n..n + codes.len()].copy_from_slice(codes);
     }
-    unit
 }
 
 /// The factors of 128 rows as matrix units want them: tiles of 128 rows and 4 columns, in which 32
@@ -214,10 +188,12 @@ pub(crate) fn nvfp4(weight: &Entry, scales: &Entry) -> Option<Packed> {
     let fits = matches!(weight.dtype, DType::U8 | DType::I8) && row.is_multiple_of(NVFP4_GROUP);
     let tiled = scales.n_bytes() == tiled_bytes(rows, row / NVFP4_GROUP) as u64;
     (fits && tiled && row > 0).then(|| Packed {
-        kind: Kind::Nvfp4 {
+        kind: Kind::Tiled(Box::new(Tiled {
+            dtype: DType::NVFP4,
+            group: NVFP4_GROUP,
             weight: weight.clone(),
             scales: scales.clone(),
-        },
+        })),
         rows,
         row,
     })
@@ -231,14 +207,13 @@ pub(crate) fn mxfp8(weight: &Entry, scales: &Entry) -> Option<Packed> {
     let fits = weight.dtype == DType::F8E4M3 && row.is_multiple_of(MXFP8_GROUP);
     let tiled = scales.n_bytes() == tiled_bytes(rows, row / MXFP8_GROUP) as u64;
     (fits && tiled && row > 0).then(|| Packed {
-        kind: Kind::Mxfp8 {
+        kind: Kind::Tiled(Box::new(Tiled {
+            dtype: DType::MXFP8,
+            group: MXFP8_GROUP,
             weight: weight.clone(),
             scales: scales.clone(),
-        },
+        })),
         rows,
         row,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -195,7 +195,7 @@ fn split(index: &Index, mut found: Found<'_>) -> (Index, Vec<Packed>) {
         if let Some(packed) = found.packed.remove(&entry.name) {
             entry.dtype = packed.dtype();
             entry.shape = vec![packed.rows, packed.row];
-            entry.recoded = Some(packed.name());
+            entry.recoded = Some(packed.name()).filter(|&name| name != entry.dtype.name());
             entry.spans = vec![Span {
                 file: index.files.len() + made.len(),
                 offset: 0,

@@ -136,8 +136,9 @@ impl Work {
     }
 }
 
-const PRODUCTS: [&str; 9] = [
+const PRODUCTS: [&str; 10] = [
     "gemm",
+    "gemm_int8",
     "gemm_coop",
     "conv3_coop",
     "conv3_winograd",
@@ -169,6 +170,7 @@ fn rounds(key: &KernelKey, params: &[u32]) -> f64 {
     match key.file {
         // Places as in gemm_params.wgsl and attention_params.wgsl.
         "gemm" => (param(2) / constant("BK")).ceil(),
+        "gemm_int8" => param(2) / 32.0,
         "gemm_coop" => (param(2) / (constant("BK") * constant("PF"))).ceil(),
         "conv3_coop" => {
             (param(16) / constant("BK")).ceil() * 9.0 / constant("TPS") * constant("KT")
@@ -195,6 +197,9 @@ fn inner_trips(key: &KernelKey, code: &Code, which: usize) -> f64 {
         "gemm" if multiplies => {
             (constant("BK") * 16.0 * constant("UM") * constant("UN") / fmas).max(1.0)
         }
+        // Eight words of a block; without instructions for it no multiply-adds tell.
+        "gemm_int8" if multiplies => (128.0 * constant("UM") * constant("UN") / fmas).max(1.0),
+        "gemm_int8" => 8.0,
         // 32 columns or keys, 4 x 4 sums a lane; then blocks of 32 columns of a head.
         "attention" if multiplies && code.is_innermost(which) => (512.0 / fmas).max(1.0),
         "attention" if multiplies => (constant("VC") / 32.0).ceil(),

@@ -262,6 +262,7 @@ impl Facts {
                 max_binding_bytes: u64::from(limits.max_storage_buffer_range.min(i32::MAX as u32)),
                 max_buffer_bytes: i32::MAX as u64,
                 offset_alignment: limits.min_storage_buffer_offset_alignment.max(16),
+                dot_products: v13.integer_dot_product4x8_bit_packed_signed_accelerated != 0,
                 immediates: true,
                 ptx: None,
                 tiles: Tiles::default(),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use nino_dtype::DType;
 use nino_gpu::ops::act::ActCode;
 use nino_gpu::ops::attention::{Attention, AttentionTile};
-use nino_gpu::ops::gemm::{Conv3Tile, ConvShape, CoopTile, Gemm, PlainTile};
+use nino_gpu::ops::gemm::{Conv3Tile, ConvShape, CoopTile, Gemm, Int8Tile, PlainTile};
 use nino_gpu::{Caps, GpuError, Launch, Tier, View};
 
 use crate::chip::Chip;
@@ -19,19 +19,23 @@ use crate::radv::Radv;
 #[derive(Clone, Copy, Debug)]
 enum Scene {
     Product([u32; 3]),
+    /// The same with weights in `Q8_0`.
+    Bytes([u32; 3]),
     /// Side of the picture, channels in and out.
     Conv([u32; 3]),
     /// Tokens, heads and their size.
     Attention([u32; 3]),
 }
 
-const SCENES: [(&str, Scene); 16] = [
+const SCENES: [(&str, Scene); 18] = [
     ("sdxl 8192x640x640", Scene::Product([8192, 640, 640])),
     ("sdxl 8192x5120x640", Scene::Product([8192, 5120, 640])),
     ("sdxl 2048x1280x1280", Scene::Product([2048, 1280, 1280])),
     ("sdxl 2048x10240x1280", Scene::Product([2048, 10_240, 1280])),
     ("flux 4608x12288x3072", Scene::Product([4608, 12_288, 3072])),
     ("sd15 512x1280x1280", Scene::Product([512, 1280, 1280])),
+    ("int8 4608x12288x3072", Scene::Bytes([4608, 12_288, 3072])),
+    ("int8 2048x1280x1280", Scene::Bytes([2048, 1280, 1280])),
     ("conv 128 320", Scene::Conv([128, 320, 320])),
     ("conv 64 640", Scene::Conv([64, 640, 640])),
     ("conv 32 1280", Scene::Conv([32, 1280, 1280])),
@@ -100,7 +104,7 @@ pub fn rank(family: &str, wanted: &str) -> Result<String> {
 impl Scene {
     fn flops(self) -> f64 {
         match self {
-            Scene::Product(sizes) => 2.0 * product(&sizes),
+            Scene::Product(sizes) | Scene::Bytes(sizes) => 2.0 * product(&sizes),
             Scene::Conv([side, c, n]) => 18.0 * product(&[side, side, c, n]),
             Scene::Attention([tokens, heads, hd]) => 4.0 * product(&[tokens, tokens, heads, hd]),
         }
@@ -110,6 +114,9 @@ impl Scene {
     fn bytes(self) -> f64 {
         2.0 * match self {
             Scene::Product([m, n, k]) => product(&[m, k]) + product(&[n, k]) + product(&[m, n]),
+            Scene::Bytes([m, n, k]) => {
+                0.53 * (product(&[m, k]) + product(&[n, k])) + product(&[m, n])
+            }
             Scene::Conv([side, c, n]) => product(&[side, side, c + n]) + product(&[9, c, n]),
             Scene::Attention([tokens, heads, hd]) => 4.0 * product(&[tokens, heads, hd]),
         }
@@ -143,6 +150,17 @@ fn candidates(scene: Scene, caps: &Caps) -> Vec<Candidate> {
             }
             let made = |t: PlainTile| (format!("{t:?}"), gemm.plain(caps, t));
             plain_tiles().into_iter().map(made).collect()
+        }
+        Scene::Bytes(sizes) => {
+            let bytes = Gemm {
+                x: view(DType::I8),
+                w: view(DType::Q8_0),
+                ..gemm(sizes, None)
+            };
+            let made = |t: Int8Tile| (format!("{t:?}"), bytes.int8(caps, t, view(DType::F32)));
+            let halves = |t: PlainTile| (format!("f32: {t:?}"), gemm(sizes, None).plain(caps, t));
+            let plain = plain_tiles().into_iter().map(halves);
+            int8_tiles().into_iter().map(made).chain(plain).collect()
         }
         Scene::Conv([side, c, n]) => {
             let shape = ConvShape {
@@ -312,6 +330,18 @@ fn plain_tiles() -> Vec<PlainTile> {
         (32, 32, 16, 1, 1),
     ];
     let made = |(bm, bn, bk, um, un)| PlainTile { bm, bn, bk, um, un };
+    shapes.into_iter().map(made).collect()
+}
+
+fn int8_tiles() -> Vec<Int8Tile> {
+    let shapes = [
+        (128, 128, 2, 2),
+        (64, 64, 2, 2),
+        (64, 64, 1, 2),
+        (64, 64, 2, 1),
+        (32, 32, 1, 1),
+    ];
+    let made = |(bm, bn, um, un)| Int8Tile { bm, bn, um, un };
     shapes.into_iter().map(made).collect()
 }
 

@@ -7,7 +7,7 @@ mod preview;
 mod sampling;
 mod start;
 
-use super::{DeviceArgs, PrecisionArg, ProfileArgs, whole};
+use super::{DeviceArgs, PrecisionArg, ProfileArgs, TextDeviceArgs, whole};
 use crate::size::Size;
 use clap::{ArgGroup, Args};
 pub(crate) use control::{ControlArgs, PreprocessArg, StyleArgs, StyleTypeArg};
@@ -119,6 +119,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) text: TextDeviceArgs,
 }
 
 impl GenerateArgs {

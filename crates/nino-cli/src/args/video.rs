@@ -1,8 +1,8 @@
 //! The grammar of `video`.
 
 use super::{
-    DeviceArgs, LoraArg, PrecisionArg, PreviewArgs, ProfileArgs, QuantizeArg, SeedArg, number,
-    seed, whole,
+    DeviceArgs, LoraArg, PrecisionArg, PreviewArgs, ProfileArgs, QuantizeArg, SeedArg,
+    TextDeviceArgs, number, seed, whole,
 };
 use crate::size::Size;
 use clap::Args;
@@ -91,6 +91,8 @@ pub(crate) struct VideoArgs {
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) text: TextDeviceArgs,
 }
 
 /// Which weights to use.

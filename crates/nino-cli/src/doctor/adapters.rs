@@ -27,6 +27,7 @@ fn facts(info: AdapterInfo, memory: &HostMemory, cap: Option<u64>) -> Adapter {
         subgroup: (info.subgroup_min, info.subgroup_max),
         coop_size: info.coop_size,
         f16_arithmetic: info.f16_arithmetic,
+        dot_products: info.dot_products,
         timestamps: info.timestamps,
         max_binding: info.max_binding_bytes,
         max_buffer: info.max_buffer_bytes,

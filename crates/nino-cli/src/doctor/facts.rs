@@ -111,6 +111,8 @@ pub(crate) struct Adapter {
     pub(crate) subgroup: (u32, u32),
     pub(crate) coop_size: Option<u32>,
     pub(crate) f16_arithmetic: bool,
+    /// Whether products of packed bytes are an instruction; nothing where kernels cannot have them.
+    pub(crate) dot_products: Option<bool>,
     pub(crate) timestamps: bool,
     pub(crate) max_binding: u64,
     pub(crate) max_buffer: u64,

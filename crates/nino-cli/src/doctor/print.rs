@@ -135,7 +135,12 @@ fn gpu(page: &mut Page, a: &Adapter) {
     } else {
         ", no device timestamps"
     };
-    page.line("units", &format!("{units}{f16}{clock}"));
+    let dots = if a.dot_products == Some(true) {
+        ", int8 dot products"
+    } else {
+        ""
+    };
+    page.line("units", &format!("{units}{f16}{dots}{clock}"));
     let limits = format!(
         "{} a binding, {} a buffer, {} a workgroup",
         Bytes(a.max_binding),

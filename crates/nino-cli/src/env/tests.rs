@@ -56,3 +56,16 @@ fn ptx_is_there_unless_0() {
     assert!(!said("1").unwrap().no_ptx);
     assert!(!Env::from(|_| None).unwrap().no_ptx);
 }
+
+#[test]
+fn products_of_bytes_are_left_to_the_gpu_unless_said() {
+    for (said, expected) in [
+        (None, None),
+        (Some("0"), Some(false)),
+        (Some("1"), Some(true)),
+    ] {
+        let said = said.map(str::to_owned);
+        let env = Env::from(|name| said.clone().filter(|_| name == "NINO_GPU_INT8"));
+        assert_eq!(env.unwrap().gpu_int8, expected);
+    }
+}

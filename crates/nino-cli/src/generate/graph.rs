@@ -25,7 +25,7 @@ use crate::settings::Settings as UserSettings;
 use anyhow::{Context, Result};
 use host::CliHost;
 pub(crate) use host::find as find_for_graph;
-use nino_engine::{DType, Store};
+use nino_engine::DType;
 use nino_workflow::{
     Executor, Graph, Limits, NodeError, Progress, RunError, Settings, Watch, check, fill_defaults,
 };
@@ -62,6 +62,7 @@ pub(super) fn run(
     // What is wrong is told before a device is opened.
     check(&graph, &host, &limits)?;
     let opened = device::open(&choice)?;
+    let text = device::open_for_text(&choice, &args.text, &opened)?;
     let graphics = Graphics::of(env).filter(|_| !args.preview.no_preview);
     let mut screen = Screen::new(printer, graphics, args.preview.preview.clone());
     let settings = Settings {
@@ -70,7 +71,7 @@ pub(super) fn run(
         preview: request::preview(&args.preview, screen.shows_previews(), env)?,
         limits,
     };
-    let store = Store::for_pictures(opened.device.clone(), count);
+    let store = device::store(&opened, text.as_ref(), count);
     store.reset_peak();
     let mut executor = Executor::new(store, settings);
     for i in 0..count {

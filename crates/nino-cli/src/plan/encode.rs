@@ -75,7 +75,7 @@ pub(super) fn run(
         count: 1,
         weights: None,
     };
-    let report = Report::new(&plan, about, &opened);
+    let report = Report::new(&plan, about, &opened, None);
     printer.text(&report)?;
     printer.document(&report)
 }

@@ -3,13 +3,14 @@
 use super::stages::{About, Report};
 use super::{Site, fitted};
 use crate::args::PlanGenerateArgs;
+use crate::device;
 use crate::env::Env;
 use crate::generate::planned::{Work, graph_plan, work};
 use crate::plural::count;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::Card;
-use nino_engine::{Checkpoint, GenerateRequest, Store, plan_generate};
+use nino_engine::{Checkpoint, GenerateRequest, plan_generate};
 use serde_json::json;
 
 pub(super) fn run(
@@ -22,13 +23,14 @@ pub(super) fn run(
     let site = Site::new(card, &generate.device, &generate.profile, env)?;
     let work = work(generate, args.spec.as_deref(), &site.choice, env)?;
     let opened = site.open()?;
+    let text = device::open_for_text(&site.choice, &generate.text, &opened)?;
     let (plan, about) = match work {
         Work::Request {
             model,
             request,
             count,
         } => {
-            let store = Store::for_pictures(opened.device.clone(), count);
+            let store = device::store(&opened, text.as_ref(), count);
             let plan = plan_generate(&store, &model, &request);
             (
                 fitted(plan, &opened)?,
@@ -36,7 +38,7 @@ pub(super) fn run(
             )
         }
         Work::Graph(graph) => {
-            let plan = graph_plan(&graph, &Store::keeping_nothing(opened.device.clone()), env);
+            let plan = graph_plan(&graph, &device::store(&opened, text.as_ref(), 1), env);
             let about = About {
                 title: format!("a graph of {}", count(graph.nodes(), "node")),
                 facts: json!({ "nodes": graph.nodes() }),
@@ -46,7 +48,7 @@ pub(super) fn run(
             (fitted(plan?, &opened)?, about)
         }
     };
-    let report = Report::new(&plan, about, &opened);
+    let report = Report::new(&plan, about, &opened, text.as_ref());
     printer.text(&report)?;
     printer.document(&report)
 }

@@ -56,6 +56,9 @@ pub(super) struct Report {
 #[derive(Serialize)]
 struct StageRow {
     stage: &'static str,
+    /// Where it runs, if that is another device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
     /// Of the weights: resident, in-turn or streamed.
     strategy: &'static str,
     /// Of the activations: untiled, row-split or exact-tiles.
@@ -74,10 +77,16 @@ struct StageRow {
 }
 
 impl StageRow {
-    fn new(stage: &StagePlan, load: &Load, rates: Option<&Rates>) -> StageRow {
+    fn new(
+        stage: &StagePlan,
+        load: &Load,
+        rates: Option<&Rates>,
+        elsewhere: Option<&Opened>,
+    ) -> StageRow {
         let plan = &stage.plan;
         StageRow {
             stage: stage.stage.name(),
+            device: elsewhere.map(|opened| opened.name.to_string()),
             strategy: stage.residency.name(),
             activations: stage.strategy().name(),
             runs: stage.runs,
@@ -110,14 +119,29 @@ fn with_file(rates: Rates, plan: &GeneratePlan, file: Option<&Path>, opened: &Op
 }
 
 impl Report {
-    pub(super) fn new(plan: &GeneratePlan, about: About, opened: &Opened) -> Report {
+    /// `text` is the device of text encoders, where that is another one.
+    pub(super) fn new(
+        plan: &GeneratePlan,
+        about: About,
+        opened: &Opened,
+        text: Option<&Opened>,
+    ) -> Report {
         let loads: Vec<Load> = plan.stages.iter().map(StagePlan::load).collect();
         let outside = plan.stages.iter().map(|s| s.plan.host_bytes()).max();
-        let rates = device::rates(opened, &loads.iter().collect::<Vec<_>>());
-        let rates = rates.map(|rates| with_file(rates, plan, about.weights.as_deref(), opened));
+        let rates = |opened: &Opened, elsewhere: bool| {
+            let stages = plan.stages.iter().zip(&loads);
+            let loads = stages.filter(|(stage, _)| stage.elsewhere == elsewhere);
+            let rates = device::rates(opened, &loads.map(|(_, load)| load).collect::<Vec<_>>());
+            rates.map(|rates| with_file(rates, plan, about.weights.as_deref(), opened))
+        };
+        let here = rates(opened, false);
+        let there = text.and_then(|text| rates(text, true));
         let stages = plan.stages.iter().zip(&loads);
         let stages: Vec<StageRow> = stages
-            .map(|(stage, load)| StageRow::new(stage, load, rates.as_ref()))
+            .map(|(stage, load)| match text.filter(|_| stage.elsewhere) {
+                Some(text) => StageRow::new(stage, load, there.as_ref(), Some(text)),
+                None => StageRow::new(stage, load, here.as_ref(), None),
+            })
             .collect();
         let estimated: Option<f64> = stages.iter().map(|s| s.estimated_ms).sum();
         let budget = opened.device.budget().with_beside(plan.beside_bytes());
@@ -169,6 +193,9 @@ impl fmt::Display for Report {
             }
             if s.host_bytes > 0 {
                 write!(f, ", {} of values outside", bytes(s.host_bytes))?;
+            }
+            if let Some(device) = &s.device {
+                write!(f, ", on {device}")?;
             }
             writeln!(
                 f,

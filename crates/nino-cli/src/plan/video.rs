@@ -3,12 +3,12 @@
 use super::Site;
 use super::stages::{About, Report};
 use crate::args::PlanVideoArgs;
+use crate::device;
 use crate::env::Env;
 use crate::plural::count;
 use crate::printer::Printer;
 use crate::video::{open_or_spec, planned, wanted};
 use anyhow::Result;
-use nino_engine::Store;
 use nino_engine::device::Card;
 use serde_json::json;
 
@@ -24,7 +24,8 @@ pub(super) fn run(
     let model = open_or_spec(spec, &video.model, &video.sampling, &site.choice, env)?;
     let mut wanted = wanted(video, &model, &site.choice, env)?;
     let opened = site.open()?;
-    let store = Store::keeping_nothing(opened.device.clone());
+    let text = device::open_for_text(&site.choice, &video.text, &opened)?;
+    let store = device::store(&opened, text.as_ref(), 1);
     let plan = planned(&opened, &store, &model, &mut wanted, video.fit)?;
     let request = &wanted.request;
     let size = request.size;
@@ -49,7 +50,7 @@ pub(super) fn run(
         count: 1,
         weights: video.model.model.clone(),
     };
-    let report = Report::new(&plan, about, &opened);
+    let report = Report::new(&plan, about, &opened, text.as_ref());
     printer.text(&report)?;
     printer.document(&report)
 }

@@ -68,5 +68,8 @@ pub(super) fn decode(level: Level, dtype: DType, bytes: &[u8], out: &mut [f32]) 
         DType::Q6_K => blocks!(level, bytes, out, block::decode_q6_k),
         DType::IQ4_NL => blocks!(level, bytes, out, block::decode_iq4_nl),
         DType::IQ4_XS => blocks!(level, bytes, out, block::decode_iq4_xs),
+        DType::NVFP4 => blocks!(level, bytes, out, block::decode_nvfp4),
+        DType::MXFP8 => blocks!(level, bytes, out, block::decode_mxfp8),
+        DType::NF4 => blocks!(level, bytes, out, block::decode_nf4),
     }
 }

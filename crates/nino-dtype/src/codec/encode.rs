@@ -84,20 +84,6 @@ pub(super) fn encode(level: Level, dtype: DType, values: &[f32], out: &mut [u8])
     }
 }
 
-/// A block of Q6_K put together from its parts: value `i` is `d · scales[i / 16] · codes[i]`, with
-/// codes from -32 to 31 and `d` as the bits of an f16.
-pub fn q6_k_block(d: u16, scales: &[i8; 16], codes: &[i8; 256]) -> [u8; 210] {
-    let stored = codes.map(|code| (code + 32) as u8);
-    let (mut low, mut high) = ([0; 128], [0; 64]);
-    pack::pack_six(&stored, &mut low, &mut high);
-    let mut block = [0; 210];
-    block[..128].copy_from_slice(&low);
-    block[128..192].copy_from_slice(&high);
-    block[192..208].copy_from_slice(&scales.map(|s| s as u8));
-    block[208..].copy_from_slice(&d.to_le_bytes());
-    block
-}
-
 /// Gives NaN as 0, and everything else within the limit.
 #[inline(always)]
 fn clean(v: f32, limit: f32) -> f32 {

@@ -19,6 +19,8 @@ pub struct Card {
     pub tier: Tier,
     /// The fewest and the most lanes of a subgroup.
     pub lanes: (u32, u32),
+    /// Whether products of packed bytes are an instruction.
+    pub dot_products: bool,
     /// Bytes of memory that the threads of a workgroup share.
     pub shared_bytes: u32,
     /// The most bytes of one binding, and of one buffer.
@@ -112,6 +114,7 @@ const GCN: Card = Card {
     arch: Arch::Gcn,
     tier: Tier::Subgroup,
     lanes: (64, 64),
+    dot_products: false,
     shared_bytes: 64 << 10,
     max_binding: TWO_GIB,
     max_buffer: TWO_GIB,
@@ -122,10 +125,11 @@ const GCN: Card = Card {
     bus: Some(PCIE3_X16),
 };
 
-/// RDNA 1 and 2.
+/// RDNA 2; the first chips of RDNA 1 have no dot products.
 const RDNA: Card = Card {
     arch: Arch::Rdna,
     lanes: (32, 64),
+    dot_products: true,
     bus: Some(PCIE4_X16),
     ..GCN
 };
@@ -148,6 +152,7 @@ const RADEON_M: Card = Card {
 const NVIDIA: Card = Card {
     arch: Arch::Other,
     lanes: (32, 32),
+    dot_products: true,
     shared_bytes: 48 << 10,
     max_buffer: 1 << 40,
     bus: Some(PCIE4_X16),
@@ -188,6 +193,7 @@ pub const CARDS: &[Card] = &[
         memory: 8 * GIB,
         bandwidth: maker(448.0 * GB),
         f32_flops: maker(9.75 * TERA),
+        dot_products: false,
         ..RDNA
     },
     Card {
@@ -425,6 +431,7 @@ impl Card {
             max_binding_bytes: self.max_binding,
             max_buffer_bytes: self.max_buffer,
             offset_alignment: 256,
+            dot_products: self.dot_products,
             immediates: true,
             ptx: None,
             tiles: Tiles::default(),

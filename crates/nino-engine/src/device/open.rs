@@ -214,6 +214,7 @@ fn open_adapter(
         tier,
         cache_dir: choice.kernels_dir(),
         ptx: !choice.no_ptx,
+        dot_products: choice.gpu_int8,
         ..OpenOptions::default()
     };
     let gpu = GpuDevice::new(Gpu::open(&options)?);

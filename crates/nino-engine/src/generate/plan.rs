@@ -30,6 +30,8 @@ pub struct StagePlan {
     pub residency: Residency,
     /// Runs that make one batch of pictures.
     pub runs: usize,
+    /// It runs on the device for text encoders, which is another one ([`Store::encode_text_on`]).
+    pub elsewhere: bool,
     pub plan: Arc<Plan>,
 }
 
@@ -79,7 +81,8 @@ impl GeneratePlan {
     }
 
     pub fn largest_binding(&self) -> usize {
-        let largest = self.stages.iter().map(|s| s.plan.largest_binding());
+        let here = self.stages.iter().filter(|s| !s.elsewhere);
+        let largest = here.map(|s| s.plan.largest_binding());
         largest.max().unwrap_or(0)
     }
 
@@ -120,8 +123,9 @@ pub fn plan_work(
     store: &Store,
     mut work: impl FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<GeneratePlan, EngineError> {
+    let text = store.other_for_text().map(Store::shared_device);
     let (plan, rehearsed) = whole_request(&store.shared_device(), |device| {
-        rehearse(device, store.keeps(), &mut work)
+        rehearse(device, text.clone(), store.keeps(), &mut work)
     })?;
     store.learn_plans(&rehearsed);
     Ok(plan)
@@ -131,11 +135,16 @@ pub fn plan_work(
 /// for with the plan.
 fn rehearse(
     device: Arc<dyn Device>,
+    text: Option<Arc<dyn Device>>,
     keeps: bool,
     work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<(GeneratePlan, Store), EngineError> {
     let dry = Arc::new(Dry::new(device));
     let store = Store::make(dry.clone(), keeps);
+    let dry_text = text.map(|device| Arc::new(Dry::new(device)));
+    if let Some(dry) = &dry_text {
+        store.encode_text_on(dry.clone());
+    }
     let mut once = || {
         store.reset_peak();
         // What is decided is told when it is done.
@@ -144,19 +153,23 @@ fn rehearse(
     };
     store.remember_opened();
     let first = once()?;
-    let opened = store.take_opened();
+    let here = store.take_opened().into_iter().map(|n| (n, false));
+    let other = store.other_for_text().map(Store::take_opened);
+    let opened = here.chain(other.into_iter().flatten().map(|n| (n, true)));
     let runs = |plan: &Arc<Plan>| -> usize {
-        let sessions = dry.sessions();
+        let mut sessions = dry.sessions();
+        sessions.extend(dry_text.iter().flat_map(|dry| dry.sessions()));
         let same = sessions.iter().filter(|s| Arc::ptr_eq(&s.plan, plan));
         same.map(Opened::runs).sum()
     };
     let mut stages: Vec<(NetId, StagePlan)> = Vec::new();
-    for network in &opened {
+    for (network, elsewhere) in opened {
         for plan in &network.plans {
             let planned = StagePlan {
                 stage: network.stage,
                 residency: Residency::InTurn,
                 runs: runs(plan),
+                elsewhere,
                 plan: Arc::clone(plan),
             };
             add(&mut stages, network.net.clone(), planned);
@@ -172,7 +185,13 @@ fn rehearse(
     for (net, stage) in &mut stages {
         stage.residency = if !stage.plan.fetches().is_empty() {
             Residency::Streamed
-        } else if store.holds(net) {
+        } else if (if stage.elsewhere {
+            store.for_text()
+        } else {
+            &store
+        })
+        .holds(net)
+        {
             Residency::Resident
         } else {
             Residency::InTurn

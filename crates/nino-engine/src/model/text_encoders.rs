@@ -350,6 +350,12 @@ impl TextEncoders {
         }
     }
 
+    /// The files of their weights.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        let files = self.encoders.iter().flat_map(|e| e.origin.paths());
+        files.collect()
+    }
+
     /// See [`crate::DiffusionModel::held`].
     pub(crate) fn held(&self, stored: DType, device: &dyn Device) -> DType {
         diffusion::held(self.family, stored, device)

@@ -38,19 +38,17 @@ pub(super) fn read(reader: &TensorReader) -> Result<Option<Vocabulary>, EngineEr
 
 /// The same of Mistral's.
 pub(super) fn read_tekken(reader: &TensorReader) -> Result<Option<Vocabulary>, EngineError> {
-    let json = match carried(reader, TEKKEN)? {
-        Some(json) => Some(json),
-        None => match beside(reader, &TEKKEN_FILES) {
-            Some(path) => Some(nino_files::read_small(
-                &path,
-                "vocabulary",
-                MAX_BYTES as u64,
-            )?),
-            None => None,
-        },
+    let found = if let Some(json) = carried(reader, TEKKEN)? {
+        Some(ByteBpe::from_tekken(&json)?)
+    } else if let Some((texts, kinds)) = texts(reader) {
+        Some(ByteBpe::from_ggml(texts, kinds)?)
+    } else if let Some(path) = beside(reader, &TEKKEN_FILES) {
+        let json = nino_files::read_small(&path, "vocabulary", MAX_BYTES as u64)?;
+        Some(ByteBpe::from_tekken(&json)?)
+    } else {
+        None
     };
-    let Some(json) = json else { return Ok(None) };
-    Ok(Some(Arc::new(ByteBpe::from_tekken(&json)?)))
+    Ok(found.map(|bpe| Arc::new(bpe) as Vocabulary))
 }
 
 /// The bytes of a tensor that holds a vocabulary.
@@ -92,21 +90,37 @@ fn of_file(path: &Path) -> Result<Unigram, EngineError> {
     Ok(Unigram::from_sentencepiece(&bytes)?)
 }
 
-/// A vocabulary in llama.cpp's metadata.
-fn of_metadata(reader: &TensorReader) -> Option<Pieces<'_>> {
-    let metadata = &reader.index().metadata;
-    let array = |key: &str| match metadata.get(&format!("tokenizer.ggml.{key}")) {
+/// A list in llama.cpp's metadata.
+fn array<'a>(reader: &'a TensorReader, key: &str) -> Option<&'a Array> {
+    match reader
+        .index()
+        .metadata
+        .get(&format!("tokenizer.ggml.{key}"))
+    {
         Some(Value::Array(array)) => Some(array),
         _ => None,
-    };
-    let (Array::Str(texts), Array::F32(scores)) = (array("tokens")?, array("scores")?) else {
+    }
+}
+
+/// Texts and kinds of pieces in llama.cpp's metadata.
+fn texts(reader: &TensorReader) -> Option<(&[String], &[i32])> {
+    let Array::Str(texts) = array(reader, "tokens")? else {
         return None;
     };
-    let kinds = match array("token_type") {
+    let kinds = match array(reader, "token_type") {
         Some(Array::I32(kinds)) => &kinds[..],
         _ => &[],
     };
-    let charsmap = match array("precompiled_charsmap") {
+    Some((texts, kinds))
+}
+
+/// A vocabulary with scores in llama.cpp's metadata.
+fn of_metadata(reader: &TensorReader) -> Option<Pieces<'_>> {
+    let (texts, kinds) = texts(reader)?;
+    let Array::F32(scores) = array(reader, "scores")? else {
+        return None;
+    };
+    let charsmap = match array(reader, "precompiled_charsmap") {
         Some(Array::U8(bytes)) => &bytes[..],
         _ => &[],
     };
@@ -131,3 +145,6 @@ fn of_metadata(reader: &TensorReader) -> Option<Pieces<'_>> {
         charsmap,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,7 @@ pub fn encode_seen(
         None if images.is_empty() && text.family == Family::QwenImage => None,
         None => return Err(blind()),
     };
+    let store = store.for_text();
     control.stage(Stage::Text)?;
     text.id(0).check_unchanged()?;
     let known_by = key(text, &format!("{:x} {prompt}", fingerprint(images)));

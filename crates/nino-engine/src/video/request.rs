@@ -1,8 +1,8 @@
 //! A whole clip in one call: text, what is given, each expert in turn, and the decode.
 
-use super::ahead::ReadAhead;
 use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
+use crate::ahead::ReadAhead;
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
 use crate::model::identity::NetId;
 use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};

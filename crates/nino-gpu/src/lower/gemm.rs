@@ -1,7 +1,7 @@
 //! Linear layers, batched products and convolutions.
 
 use nino_dtype::DType;
-use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp};
+use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp, Rounded};
 
 use super::{Launches, Lower};
 use crate::GpuError;
@@ -30,7 +30,12 @@ impl<'a> Lower<'a> {
             Some(rows) => view.rows(shape[0], rows),
             None => view,
         };
-        let (weights, mut launches) = self.expanded(used(self.operands[1]), n * k)?;
+        let rounded = self.rounded();
+        let stored = used(self.operands[1]);
+        let (weights, mut launches) = match rounded {
+            Some(_) => (stored, Vec::new()),
+            None => self.expanded(stored, n * k)?,
+        };
         let gemm = Gemm {
             m: self.rows.len() as u32,
             n: n as u32,
@@ -54,8 +59,17 @@ impl<'a> Lower<'a> {
             w_packed: false,
             conv: None,
         };
+        if let Some((scratch, sizes)) = rounded {
+            return gemm.int8_pieces(self.caps, scratch, sizes);
+        }
         launches.extend(gemm.best_pieces(self.caps)?);
         Ok(launches)
+    }
+
+    /// Scratch for rows rounded to 8 bits, where the plan has some for that.
+    fn rounded(&self) -> Option<(View<'a>, Rounded)> {
+        let scratch = self.scratch.filter(|_| self.caps.rounds_rows())?;
+        Some((scratch, self.graph.rounded(self.node)?))
     }
 
     /// The weights to multiply with, and what must run before: where the plan has scratch for it,

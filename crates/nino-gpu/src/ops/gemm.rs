@@ -1,6 +1,6 @@
 //! Linear layers, batched products and convolutions: O[m, n] = sum over k of A[m, k] W[n, k], with
-//! what comes before and after fused. One description, two kernels: `gemm` (f32 tiles, any device)
-//! and `gemm_coop` (cooperative matrices).
+//! what comes before and after fused. One description, several kernels: `gemm` (f32 tiles, any
+//! device), `gemm_coop` (cooperative matrices), `gemm_int8` (packed dot products of bytes).
 
 use crate::kernel::{Kernel, Launch, View, dtype_code, grid};
 use crate::ops::act::{self, ActCode};
@@ -9,9 +9,11 @@ use crate::{Caps, GpuError};
 
 mod choose;
 mod hopper;
+mod int8;
 
 pub(crate) use choose::{packed_channels, packs_weights};
 pub(crate) use hopper::takes_gate;
+pub use int8::Int8Tile;
 
 /// Sizes of a convolution over `[b, t, h, w, c]`; `h` and `w` are after the upsampling.
 #[derive(Clone, Copy, Debug)]

@@ -22,6 +22,10 @@ pub(crate) enum Bound {}
 #[derive(Debug)]
 pub(crate) enum Recorder {}
 
+pub(crate) fn dot_products(_: &wgpu::Adapter) -> Option<bool> {
+    None
+}
+
 impl Vulkan {
     #[allow(clippy::type_complexity, clippy::unnecessary_wraps)] // as where there is Vulkan
     pub(crate) fn open(

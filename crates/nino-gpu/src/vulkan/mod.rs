@@ -19,6 +19,7 @@ use crate::{Gpu, GpuError};
 use nino_ptx::PtxKey;
 
 pub(crate) use bind::Bound;
+pub(crate) use open::dot_products;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use record::Recorder;
 

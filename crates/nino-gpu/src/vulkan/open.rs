@@ -84,6 +84,23 @@ fn takes_subgroup_sizes(adapter: &Adapter, version: u32) -> bool {
     stages.contains(vk::ShaderStageFlags::COMPUTE)
 }
 
+/// Whether products of packed bytes are an instruction of the adapter's; nothing where it is not a
+/// Vulkan one of version 1.3, which has them, as instructions or not.
+pub(crate) fn dot_products(adapter: &wgpu::Adapter) -> Option<bool> {
+    // SAFETY: the handle is used only while `hal` keeps it.
+    let hal = unsafe { adapter.as_hal::<Api>() }?;
+    let version = hal.physical_device_capabilities().properties().api_version;
+    if version < vk::API_VERSION_1_3 {
+        return None;
+    }
+    let mut dots = vk::PhysicalDeviceShaderIntegerDotProductProperties::default();
+    let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut dots);
+    let instance = hal.shared_instance().raw_instance();
+    // SAFETY: the physical device is the instance's own and knows Vulkan 1.3's properties.
+    unsafe { instance.get_physical_device_properties2(hal.raw_physical_device(), &mut all) };
+    Some(dots.integer_dot_product4x8_bit_packed_signed_accelerated != 0)
+}
+
 const NVIDIA: u32 = 0x10de;
 
 /// The first family, as wgpu takes it; on NVIDIA's devices one that cannot draw, since kernels of a

@@ -192,6 +192,7 @@ impl OpDef for Conv {
                 x: self.x,
                 w: self.w,
                 values: g.shape(self.w).numel(),
+                rounds: false,
             },
             in_place: InPlace::OverResidual(self.epi.residual),
             kind: self.kind(g),

@@ -77,6 +77,8 @@ pub(crate) enum Scratch {
         w: Node,
         /// As many of them as are used.
         values: usize,
+        /// Where `w` is `Q8_0`, the product also takes `x` rounded to 8 bits.
+        rounds: bool,
     },
 }
 

@@ -192,6 +192,9 @@ impl OpDef for Linear {
                 x: self.x,
                 w: self.w,
                 values: used,
+                rounds: self.pre.is_none()
+                    && self.gate.is_none()
+                    && self.columns(g).is_multiple_of(4),
             },
             in_place: InPlace::OverResidual(self.epi.residual),
             kind: Kind::Linear {

@@ -27,6 +27,9 @@ pub struct Limits {
     /// Weights in blocks, fp8 or bf16 are expanded to f16 in scratch before the product that reads
     /// them, where at least this many 16-bit rows or pixels share them and there is memory for it.
     pub expand_rows: Option<usize>,
+    /// Where `Q8_0` weights would be expanded, the rows of a linear layer are rounded to 8 bits in
+    /// scratch instead, and multiplied so.
+    pub int8: bool,
     /// What is computed from kept inputs and parameters alone may stay in the arena for later runs.
     pub keep_steady: bool,
     /// Values of at least this many bytes are kept on the host in every plan. `usize::MAX` leaves
@@ -45,6 +48,7 @@ impl Default for Limits {
             residual_in_place: true,
             fetch_copies: SLOTS,
             expand_rows: None,
+            int8: false,
             keep_steady: true,
             host_above: usize::MAX,
         }
@@ -148,9 +152,10 @@ impl Strategy {
 
     /// Bytes an op needs besides its operands and result.
     pub(super) fn scratch_bytes(&self, graph: &Graph, node: Node) -> usize {
-        let expanded = self
+        let int8 = self.limits.int8;
+        let prepared = self
             .expand_rows
-            .map_or(0, |least| graph.expanded_bytes(node, least));
-        graph.scratch_bytes(node).max(expanded)
+            .map_or(0, |least| graph.prepared_bytes(node, least, int8));
+        graph.scratch_bytes(node).max(prepared)
     }
 }

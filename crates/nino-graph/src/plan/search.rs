@@ -170,7 +170,8 @@ fn frugal(fastest: Strategy, turns: &[Turn]) -> Vec<Strategy> {
     }
     let expands = |rows: usize| {
         let mut graphs = turns.iter().map(|t| &t.graph);
-        graphs.any(|g| g.ops().any(|(n, _)| g.expanded_bytes(n, rows) > 0))
+        let int8 = fastest.limits.int8;
+        graphs.any(|g| g.ops().any(|(n, _)| g.prepared_bytes(n, rows, int8) > 0))
     };
     if how.expand_rows.is_some_and(expands) {
         how.expand_rows = None;

@@ -663,7 +663,19 @@ fn expanded_weights_give_way_to_a_budget() {
         plain.arena_bytes() + 2 * 256 * 256,
         "scratch for the weights in f16"
     );
-    let tight = within(&g, &quick, plain.device_bytes()).unwrap();
-    assert_eq!(tight.device_bytes(), plain.device_bytes());
-    assert_eq!(tight.host_bytes(), 0);
+    let rounding = Limits {
+        int8: true,
+        ..quick
+    };
+    let rounded = Plan::new(g.clone(), &rounding).unwrap();
+    assert_eq!(
+        rounded.arena_bytes(),
+        plain.arena_bytes() + 256 * 256 + 4 * 256 * 8,
+        "scratch for the rows in 8 bits, with a factor for each 32"
+    );
+    for limits in [&quick, &rounding] {
+        let tight = within(&g, limits, plain.device_bytes()).unwrap();
+        assert_eq!(tight.device_bytes(), plain.device_bytes());
+        assert_eq!(tight.host_bytes(), 0);
+    }
 }

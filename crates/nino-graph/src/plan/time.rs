@@ -177,7 +177,9 @@ impl Plan {
         };
         let mut work = Work::default();
         for (node, _) in self.graph.ops() {
-            let slow = not_expanded.is_some_and(|rows| self.graph.expanded_bytes(node, rows) > 0);
+            let int8 = self.limits().int8;
+            let prepared = |rows| self.graph.prepared_bytes(node, rows, int8) > 0;
+            let slow = not_expanded.is_some_and(prepared);
             let runs = if is_steady[node.index()] {
                 runs.min(1)
             } else {

@@ -243,6 +243,9 @@ fn gather(rng: &mut Rng) -> Vec<Case> {
         (DType::Q4_0, 32),
         (DType::Q4_K, 256),
         (DType::Q6_K, 256),
+        (DType::NVFP4, 64),
+        (DType::MXFP8, 32),
+        (DType::NF4, 64),
     ];
     for (table, d) in tables {
         for dtype in ACTIVATIONS {

@@ -116,6 +116,7 @@ fn scaled(rng: &mut Rng) -> Vec<Case> {
         (5, 64, 24, 0),
         (33, 256, 72, 0),
         (7, 96, 40, 3),
+        (300, 160, 132, 0),
     ];
     for dtype in ACTIVATIONS {
         for weights in [DType::F8E4M3, DType::Q8_0, dtype] {

@@ -2,6 +2,7 @@
 //! together are a piece, the one with the lower number first.
 
 use super::ByteBpe;
+use crate::bpe::byte_symbols;
 use crate::error::Error;
 use crate::merges::{Merge, Merges};
 use base64::Engine;
@@ -10,6 +11,8 @@ use std::collections::HashMap;
 
 /// The most bytes of a piece whose halves are looked at: longer ones are never made by merging.
 const MAX_PIECE: usize = 256;
+/// llama.cpp's number for special pieces.
+const CONTROL: i32 = 3;
 
 /// The part of `tekken.json` that counts.
 #[derive(serde::Deserialize)]
@@ -48,6 +51,22 @@ impl ByteBpe {
             bytes.map_err(|_| Error::TekkenPiece { rank })
         });
         ByteBpe::tekken(special, &pieces.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// The vocabulary that llama.cpp's files have of it: texts of all pieces, in which printable
+    /// characters stand for bytes, and their kinds.
+    pub fn from_ggml(texts: &[String], kinds: &[i32]) -> Result<ByteBpe, Error> {
+        let symbols: HashMap<char, u8> = byte_symbols().map(|(byte, c)| (c, byte)).collect();
+        let is_special = |rank: usize| kinds.get(rank) == Some(&CONTROL);
+        let n_special = (0..texts.len()).take_while(|&rank| is_special(rank));
+        let (special, pieces) = texts.split_at(n_special.count());
+        let pieces = pieces.iter().enumerate().map(|(rank, text)| {
+            let bytes = text.chars().map(|c| symbols.get(&c).copied());
+            bytes
+                .collect::<Option<Vec<u8>>>()
+                .ok_or(Error::TekkenPiece { rank })
+        });
+        ByteBpe::tekken(special.to_vec(), &pieces.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// The vocabulary of these pieces, the first 256 of which are the bytes in some order. Numbers

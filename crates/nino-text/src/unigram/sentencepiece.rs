@@ -21,19 +21,26 @@ const MAX_PIECES: usize = 1 << 20;
 impl Unigram {
     /// Reads the bytes of a `spiece.model`.
     pub fn from_sentencepiece(file: &[u8]) -> Result<Unigram, Error> {
-        Unigram::new(read(file)?)
+        Unigram::new(Pieces::from_sentencepiece(file)?)
     }
 }
 
-fn read(file: &[u8]) -> Result<Pieces<'_>, Error> {
-    let mut found = Pieces {
-        pieces: Vec::new(),
-        special: Vec::new(),
-        unmatched: Vec::new(),
-        bytes: Vec::new(),
-        unknown: 0,
-        charsmap: &[],
-    };
+impl<'a> Pieces<'a> {
+    /// What the bytes of a `spiece.model` say.
+    pub fn from_sentencepiece(file: &'a [u8]) -> Result<Pieces<'a>, Error> {
+        let found = Pieces {
+            pieces: Vec::new(),
+            special: Vec::new(),
+            unmatched: Vec::new(),
+            bytes: Vec::new(),
+            unknown: 0,
+            charsmap: &[],
+        };
+        read(file, found)
+    }
+}
+
+fn read<'a>(file: &'a [u8], mut found: Pieces<'a>) -> Result<Pieces<'a>, Error> {
     for field in fields(file) {
         match field? {
             (1, Value::Bytes(piece)) if found.pieces.len() < MAX_PIECES => {

@@ -87,6 +87,22 @@ fn all_value_types_and_the_tokenizer_are_kept() {
     assert_eq!(reader.index().get("iq4_xs").unwrap().dtype, DType::IQ4_XS);
 }
 
+/// As files of Wan have the patch embedding.
+#[test]
+fn tensors_may_have_five_dimensions() {
+    let bytes = file(
+        &[],
+        &[info("patch_embedding.weight", &[2, 2, 1, 3, 4], 0, 0)],
+        192,
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("five.gguf");
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = open(&path).unwrap();
+    let shape = reader.index().shape("patch_embedding.weight");
+    assert_eq!(shape, Some(&[4, 3, 1, 2, 2][..]));
+}
+
 #[test]
 fn bad_headers_are_refused_with_names() {
     let a = info("a", &[32], 0, 0);

@@ -86,6 +86,15 @@ pub(super) fn split(name: &str) -> Option<(&str, Role)> {
     {
         return Some((module, Role::Set));
     }
+    // XLabs' processors count the two streams of a block, which the module's name keeps.
+    let numbered = [(".down.weight", Role::Down), (".up.weight", Role::Up)];
+    let numbered = numbered
+        .into_iter()
+        .find_map(|(end, role)| Some((name.strip_suffix(end)?, role)))
+        .filter(|(module, _)| ["_lora1", "_lora2"].iter().any(|end| module.ends_with(end)));
+    if numbered.is_some() {
+        return numbered;
+    }
     ENDS.iter()
         .find_map(|&(end, role)| Some((name.strip_suffix(end)?, role)))
 }

@@ -40,6 +40,8 @@ const DOTTED: &[(&str, Option<LoraPart>)] = &[
 
 /// Prefixes whose rest has underscores for dots.
 const FLAT: &[(&str, LoraPart)] = &[
+    // Wan-Fun's.
+    ("lora_unet__", LoraPart::Diffusion),
     ("lora_unet_", LoraPart::Diffusion),
     ("lora_transformer_", LoraPart::Diffusion),
     ("lycoris_", LoraPart::Diffusion),
@@ -97,6 +99,8 @@ const WORDS: &[&str] = &[
     "layerwise_blocks",
     "linear_1",
     "linear_2",
+    "linear_in",
+    "linear_out",
     "llm_adapter",
     "mid_block",
     "middle_block",
@@ -141,6 +145,7 @@ const WORDS: &[&str] = &[
     "to_k",
     "to_out",
     "to_q",
+    "to_qkv_mlp_proj",
     "to_v",
     "token_embedding",
     "transformer_blocks",
@@ -255,6 +260,46 @@ fn of_krea2(name: &str) -> Option<String> {
     Some(layer.map_or(name.clone(), |(old, new)| name.replace(old, new)))
 }
 
+/// The ends of XLabs' names of Flux's layers, without the processor, and the canonical ones. Those of
+/// single blocks are the first rows of a layer, or all of one.
+const XLABS: [(&str, &str, &str); 6] = [
+    (
+        "double_blocks.",
+        ".qkv_lora1.weight",
+        ".img_attn.qkv.weight",
+    ),
+    (
+        "double_blocks.",
+        ".proj_lora1.weight",
+        ".img_attn.proj.weight",
+    ),
+    (
+        "double_blocks.",
+        ".qkv_lora2.weight",
+        ".txt_attn.qkv.weight",
+    ),
+    (
+        "double_blocks.",
+        ".proj_lora2.weight",
+        ".txt_attn.proj.weight",
+    ),
+    ("single_blocks.", ".qkv.weight", ".linear1.weight"),
+    ("single_blocks.", ".proj.weight", ".linear2.weight"),
+];
+
+/// Flux's canonical name of a tensor that XLabs calls so.
+fn of_xlabs(name: &str) -> Option<(String, Op)> {
+    XLABS.iter().find_map(|(first, old, new)| {
+        let block = name.strip_suffix(old).filter(|n| n.starts_with(first))?;
+        let op = match *new {
+            // Queries, keys and values stand before the rest of the rows.
+            ".linear1.weight" => Op::Join { part: 0, of: 2 },
+            _ => Op::Keep,
+        };
+        Some((format!("{block}{new}"), op))
+    })
+}
+
 /// Double blocks of Flux.1.
 const FLUX_BLOCKS: usize = 19;
 
@@ -344,7 +389,9 @@ impl Resolver {
             {
                 &self.wan
             }
-            first if ORIGINAL.contains(&first) => return Some((name.to_owned(), Op::Keep)),
+            first if ORIGINAL.contains(&first) => {
+                return of_xlabs(name).or_else(|| Some((name.to_owned(), Op::Keep)));
+            }
             _ => return None,
         };
         mapper.map(name)?.into_iter().next()

@@ -463,6 +463,132 @@ fn check_targets(modules: &[(&str, &str)]) {
     assert_eq!(found, wanted);
 }
 
+/// The names of XLabs' processors, and where ComfyUI puts them.
+#[test]
+fn xlabs_updates_of_flux_find_their_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let modules = [
+        (
+            "double_blocks.0.processor.proj_lora1",
+            "double_blocks.0.img_attn.proj.weight",
+        ),
+        (
+            "double_blocks.0.processor.qkv_lora1",
+            "double_blocks.0.img_attn.qkv.weight",
+        ),
+        (
+            "double_blocks.0.processor.proj_lora2",
+            "double_blocks.0.txt_attn.proj.weight",
+        ),
+        (
+            "double_blocks.0.processor.qkv_lora2",
+            "double_blocks.0.txt_attn.qkv.weight",
+        ),
+        (
+            "single_blocks.7.processor.qkv_lora",
+            "single_blocks.7.linear1.weight",
+        ),
+        (
+            "single_blocks.7.processor.proj_lora",
+            "single_blocks.7.linear2.weight",
+        ),
+    ];
+    let pairs = modules.map(|(m, _)| [format!("{m}.down.weight"), format!("{m}.up.weight")]);
+    let tensors = pairs.iter().flat_map(|[down, up]| {
+        [
+            (down.as_str(), vec![2, 8], 0.0),
+            (up.as_str(), vec![8, 2], 0.0),
+        ]
+    });
+    let lora = parse(&write(dir.path(), &tensors.collect::<Vec<_>>())).unwrap();
+    assert!(lora.unknown.is_empty(), "{:?}", lora.unknown);
+    let found: Vec<_> = lora
+        .updates
+        .iter()
+        .map(|u| (u.target.as_str(), u.rows))
+        .collect();
+    let first = Some(Rows { part: 0, of: 2 });
+    let expected =
+        modules.map(|(_, target)| (target, first.filter(|_| target.ends_with("linear1.weight"))));
+    assert_eq!(found, expected);
+}
+
+/// Wan-Fun's names have an underscore more than kohya's.
+#[test]
+fn every_base_of_names_is_known() {
+    check_targets(&[
+        (
+            "lora_unet__blocks_3_cross_attn_k",
+            "blocks.3.cross_attn.k.weight",
+        ),
+        ("lora_unet__blocks_3_ffn_0", "blocks.3.ffn.0.weight"),
+    ]);
+    check_targets(&[
+        (
+            "diffusion_model.blocks.0.self_attn.q",
+            "blocks.0.self_attn.q.weight",
+        ),
+        ("diffusion_model.head.head", "head.head.weight"),
+    ]);
+    check_targets(&[
+        (
+            "lora_transformer_single_transformer_blocks_2_proj_out",
+            "single_blocks.2.linear2.weight",
+        ),
+        (
+            "lora_transformer_transformer_blocks_2_ff_net_0_proj",
+            "double_blocks.2.img_mlp.0.weight",
+        ),
+    ]);
+    check_targets(&[
+        (
+            "lycoris_double_blocks_1_txt_mlp_2",
+            "double_blocks.1.txt_mlp.2.weight",
+        ),
+        (
+            "double_blocks.1.img_mod.lin",
+            "double_blocks.1.img_mod.lin.weight",
+        ),
+        (
+            "transformer.double_blocks.1.img_attn.proj",
+            "double_blocks.1.img_attn.proj.weight",
+        ),
+    ]);
+    // Flux.2's.
+    check_targets(&[
+        (
+            "transformer.single_transformer_blocks.2.attn.to_qkv_mlp_proj",
+            "single_blocks.2.linear1.weight",
+        ),
+        (
+            "transformer.single_transformer_blocks.2.attn.to_out",
+            "single_blocks.2.linear2.weight",
+        ),
+        (
+            "lora_transformer_transformer_blocks_2_ff_context_linear_in",
+            "double_blocks.2.txt_mlp.0.weight",
+        ),
+        (
+            "transformer.transformer_blocks.2.ff.linear_out",
+            "double_blocks.2.img_mlp.2.weight",
+        ),
+    ]);
+    check_targets(&[
+        (
+            "transformer.blocks.4.attn1.to_q",
+            "blocks.4.self_attn.q.weight",
+        ),
+        (
+            "transformer.blocks.4.attn2.add_k_proj",
+            "blocks.4.cross_attn.k_img.weight",
+        ),
+        (
+            "transformer.blocks.4.ffn.net.0.proj",
+            "blocks.4.ffn.0.weight",
+        ),
+    ]);
+}
+
 #[test]
 fn updates_of_anima_find_their_tensors() {
     check_targets(&[

@@ -146,6 +146,42 @@ const RULES: &[(&str, &str, Op)] = &[
         "double_blocks.*.txt_mlp.2.*",
         Op::Keep,
     ),
+    // Flux.2's, in LoRAs.
+    (
+        "transformer_blocks.*.ff.linear_in.*",
+        "double_blocks.*.img_mlp.0.*",
+        Op::Keep,
+    ),
+    (
+        "transformer_blocks.*.ff.linear_out.*",
+        "double_blocks.*.img_mlp.2.*",
+        Op::Keep,
+    ),
+    (
+        "transformer_blocks.*.ff_context.linear_in.*",
+        "double_blocks.*.txt_mlp.0.*",
+        Op::Keep,
+    ),
+    (
+        "transformer_blocks.*.ff_context.linear_out.*",
+        "double_blocks.*.txt_mlp.2.*",
+        Op::Keep,
+    ),
+    (
+        "single_transformer_blocks.*.attn.to_qkv_mlp_proj.*",
+        "single_blocks.*.linear1.*",
+        Op::Keep,
+    ),
+    (
+        "single_transformer_blocks.*.attn.to_out.0.*",
+        "single_blocks.*.linear2.*",
+        Op::Keep,
+    ),
+    (
+        "single_transformer_blocks.*.attn.to_out.*",
+        "single_blocks.*.linear2.*",
+        Op::Keep,
+    ),
     (
         "single_transformer_blocks.*.norm.linear.*",
         "single_blocks.*.modulation.lin.*",

@@ -4,6 +4,8 @@
 //! `.quant_map`, `.nested_absmax`, `.nested_quant_map` and a JSON text whose name ends in
 //! `quant_state.bitsandbytes__nf4` or `__fp4`.
 
+use nino_dtype::DType;
+use nino_dtype::block::NF4_VALUES;
 use serde::Deserialize;
 
 use super::{Kind, Packed};
@@ -146,6 +148,35 @@ impl Codes {
             && self.absmax.n_values() == blocks
             && nested;
         fits.then_some((rows, row))
+    }
+
+    /// Whether these are the blocks that kernels decode: the codes of one table, and blocks of 64
+    /// that share a factor with no part of another row.
+    pub(super) fn is_nf4(&self) -> bool {
+        self.table == NF4_VALUES && self.block.is_multiple_of(DType::NF4.block_len())
+    }
+
+    /// Blocks of [`DType::NF4`] from value `start`, the first of one, on.
+    pub(super) fn read_blocks(
+        &self,
+        reader: &TensorReader,
+        start: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (len, size) = (DType::NF4.block_len(), DType::NF4.block_bytes());
+        let values = out.len() / size * len;
+        let mut bytes = vec![0; values / 2];
+        reader.read_range(&self.weight, (start / 2) as u64, &mut bytes)?;
+        let first = start / self.block;
+        let n = (start + values).div_ceil(self.block) - first;
+        let factors = self.factors(reader, first, n)?;
+        let codes = bytes.chunks_exact(len / 2);
+        for (i, (block, codes)) in out.chunks_exact_mut(size).zip(codes).enumerate() {
+            let factor = factors[(start + i * len) / self.block - first];
+            block[..4].copy_from_slice(&factor.to_le_bytes());
+            block[4..].copy_from_slice(codes);
+        }
+        Ok(())
     }
 
     /// Values from `start`, an even number, on.

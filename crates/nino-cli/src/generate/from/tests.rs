@@ -24,6 +24,7 @@ fn every_flag_is_either_repeated_or_known_not_to_be() {
         "no-preview",
         "device",
         "gpu-tier",
+        "text-device",
         "budget",
         "profile",
         "threads",

@@ -158,6 +158,46 @@ fn the_least_budget_is_told_at_the_first_try() {
     }
 }
 
+/// The device that samples then holds nothing of them.
+#[test]
+fn text_encoders_may_run_on_another_device() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let model = Checkpoint::open(&root.join("models/nino-emoji.gguf"), None).unwrap();
+    let request = GenerateRequest {
+        width: 64,
+        height: 64,
+        steps: 2,
+        ..GenerateRequest::new(&model, "a fox")
+    };
+    let (one, two) = (Store::new(cpu(None)), Store::new(cpu(None)));
+    two.encode_text_on(cpu(None));
+    let [together, apart] = [&one, &two].map(|store| {
+        let plan = plan_generate(store, &model, &request).unwrap();
+        let never = AtomicBool::new(false);
+        let mut control = Control {
+            cancel: &never,
+            on_event: &mut |_| {},
+        };
+        let made = generate(store, &model, &request, &mut control, &mut |_| Ok(())).unwrap();
+        assert_eq!(made.peak_bytes, plan.peak_bytes());
+        (plan, made.pictures)
+    });
+    assert!(together.1 == apart.1, "the same picture");
+    let text = |plan: &super::GeneratePlan| -> Vec<bool> {
+        let stages = plan.stages.iter().map(|s| (s.stage, s.elsewhere));
+        stages
+            .filter(|(_, elsewhere)| *elsewhere)
+            .map(|(stage, _)| stage == Stage::Text)
+            .collect()
+    };
+    assert_eq!(text(&together.0), [false; 0]);
+    assert_eq!(text(&apart.0), [true]);
+    // All weights stay, but for those of the encoder.
+    let encoder = apart.0.stages.iter().find(|s| s.elsewhere).unwrap();
+    let saved = together.0.peak_bytes() - apart.0.peak_bytes();
+    assert!(saved >= encoder.plan.weight_bytes(), "{saved} bytes");
+}
+
 #[test]
 fn a_second_pass_that_does_not_fit_is_told_before_the_first() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -13,14 +13,14 @@ use std::thread;
 const PIECE: usize = 4 << 20;
 
 /// Reads files until it is dropped.
-pub(super) struct ReadAhead {
+pub(crate) struct ReadAhead {
     stop: Arc<AtomicBool>,
 }
 
 impl ReadAhead {
     /// Begins to read `next`, unless there is no room in memory for it beside `present`, the files
     /// in use, which may be read from again and again.
-    pub(super) fn begin(present: &[&Path], next: &[&Path]) -> Option<ReadAhead> {
+    pub(crate) fn begin(present: &[&Path], next: &[&Path]) -> Option<ReadAhead> {
         let size = |paths: &[&Path]| -> u64 {
             let sizes = paths.iter().filter_map(|path| path.metadata().ok());
             sizes.map(|about| about.len()).sum()
