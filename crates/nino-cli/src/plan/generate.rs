@@ -2,14 +2,14 @@
 
 use super::stages::{About, Report};
 use super::{Site, fitted};
-use crate::args::PlanGenerateArgs;
+use crate::args::{MAX_BATCH, PlanGenerateArgs};
 use crate::env::Env;
 use crate::generate::planned::{Work, graph_plan, work};
 use crate::plural::count;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::Card;
-use nino_engine::{Checkpoint, GenerateRequest, Store, plan_generate};
+use nino_engine::{Checkpoint, GenerateRequest, Store, largest_batch, plan_generate};
 use serde_json::json;
 
 pub(super) fn run(
@@ -25,10 +25,14 @@ pub(super) fn run(
     let (plan, about) = match work {
         Work::Request {
             model,
-            request,
+            mut request,
             count,
+            fill,
         } => {
             let store = Store::for_pictures(opened.device.clone(), count);
+            if fill {
+                request.batch = largest_batch(&store, &model, &request, MAX_BATCH)?;
+            }
             let plan = plan_generate(&store, &model, &request);
             (
                 fitted(plan, &opened)?,
