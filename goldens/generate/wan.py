@@ -7,10 +7,12 @@ In `tiny_wan.safetensors`, all f32:
 text/<case>/context        every 13th number of the conditioning, and `shape`: tokens and width
 t2v/<sampler>/<scheduler>/<shift>/<cfg>    latents after 6 steps, 9 frames of 48x32
 zero_star                  the path with CFGZeroStar
+skip/<way>                 the path with SkipLayerGuidanceDiT, and with SkipLayerGuidanceDiTSimple
 experts                    two KSamplerAdvanced nodes: 2 of 4 steps by one model, the others by a deeper one
 image/start, image/end     pictures [h, w, 3] of other sizes; `image/clip` [9, h, w, 3], `image/mask` [9, h, w]
 states                     what CLIP would say of a picture, [6, 1280]
 <node>/<model>             the path of a model with what the node of that name shows it
+camera/<move>              every 97th number of WanCameraEmbedding
 first, 5b                  a first latent frame in the VAE's units, and the path of the 5B model that is given it
 pixels                     `image/start` as CLIP takes it, [224, 224, 3], every 13th number
 """
@@ -36,14 +38,19 @@ VOCABULARY = HERE.parent / "text/small/spiece.model"
 WIDTH, HEIGHT, LENGTH = 48, 32, 9
 STEPS = 6
 
-for kind in ("WAN21_T2V", "WAN21_I2V", "WAN21_Vace", "WAN22_T2V"):
+for kind in ("WAN21_T2V", "WAN21_I2V", "WAN21_Vace", "WAN22_T2V", "WAN22_Camera"):
     # The detection takes the text's width for granted.
     getattr(supported, kind).unet_extra_config = {"text_dim": 64}
 
 sys.modules.setdefault("nodes", SimpleNamespace(MAX_RESOLUTION=16384))
 from comfy_extras import nodes_wan as nodes  # noqa: E402
+from comfy_extras.nodes_camera_trajectory import WanCameraEmbedding  # noqa: E402
 from comfy_extras.nodes_cfg import CFGZeroStar  # noqa: E402
 from comfy_extras.nodes_model_advanced import ModelSamplingSD3  # noqa: E402
+from comfy_extras.nodes_slg import SkipLayerGuidanceDiT, SkipLayerGuidanceDiTSimple  # noqa: E402
+
+# ComfyUI's name of a move, and how fast it is.
+CAMERAS = [("Zoom In", 1.0), ("Pan Left", 0.7), ("ClockWise (CW)", 2.0), ("Static", 1.0)]
 
 
 def noise(seed, *shape):
@@ -54,7 +61,17 @@ def picture(seed, *shape):
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
+def skipping(model, layers):
+    """The model guided away from itself without some layers, in each way there is."""
+    apart = SkipLayerGuidanceDiT.execute
+    yield "apart", apart(model, 3.0, 0.0, 0.7, layers, "").args[0]
+    yield "rescaled", apart(model, 2.0, 0.1, 1.0, layers, "", 0.6).args[0]
+    yield "simple", SkipLayerGuidanceDiTSimple.execute(model, 0.2, 0.9, layers, "").args[0]
+
+
 def sample(model, positive, negative, latent, *, sampler="euler", scheduler="simple", cfg=1.0, shift=None, mask=None, steps=STEPS, window=(None, None, True)):
+    # Nodes give a latent with its name.
+    latent = latent["samples"] if isinstance(latent, dict) else latent
     if shift is not None:
         model = ModelSamplingSD3().patch(model, shift)[0]
     start, end, add = window
@@ -95,6 +112,9 @@ def main(folder):
     zero_star = CFGZeroStar.execute(model).args[0]
     keep("zero_star", sample(zero_star, *sides, empty, cfg=5.0))
 
+    for way, guided in skipping(model, "1"):
+        keep(f"skip/{way}", sample(guided, *sides, empty, cfg=5.0))
+
     low = other("tiny_wan_low")
     half = sample(model, *sides, empty, cfg=3.5, shift=5.0, steps=4, window=(0, 2, True))
     keep("experts", sample(low, *sides, half, cfg=3.5, shift=5.0, steps=4, window=(2, None, False)))
@@ -116,6 +136,14 @@ def main(folder):
         keep(f"WanFirstLastFrameToVideo/{name}", sample(network, *given, cfg=3.0))
     keep("blind/tiny_wan_i2v", sample(i2v, *sides, {"samples": empty}, cfg=3.0))
 
+    camera = other("tiny_wan_camera")
+    for move, speed in CAMERAS:
+        path = WanCameraEmbedding.execute(move, WIDTH, HEIGHT, LENGTH, speed).args[0]
+        out[f"camera/{move}"] = path.flatten()[::97]
+        given = nodes.WanCameraImageToVideo.execute(*sides, vae, *size, start_image=start, camera_conditions=path).args
+        keep(f"WanCameraImageToVideo/{move}", sample(camera, *given, cfg=3.0))
+    keep("blind/tiny_wan_camera", sample(camera, *sides, {"samples": empty}, cfg=3.0))
+
     vace = other("tiny_wan_vace")
     positive, negative, latent, trim = nodes.WanVaceToVideo.execute(
         *sides, vae, *size, 0.7, control_video=out["image/clip"], control_masks=out["image/mask"], reference_image=start
@@ -136,8 +164,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    sampled = sample
-    # Nodes give a latent with its name.
-    sample = lambda model, p, n, latent, **told: sampled(model, p, n, latent["samples"] if isinstance(latent, dict) else latent, **told)  # noqa: E731
     with tempfile.TemporaryDirectory() as folder:
         main(folder)

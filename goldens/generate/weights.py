@@ -29,6 +29,9 @@ def expand(name):
 
 
 GUIDANCE = ["in_layer.bias", "in_layer.weight", "out_layer.bias", "out_layer.weight"]
+ADAPTER = "model.diffusion_model.control_adapter."
+CAMERA = {f"{ADAPTER}conv.bias": [256], f"{ADAPTER}conv.weight": [256, 1536, 2, 2]}
+CAMERA |= {f"{ADAPTER}residual_blocks.0.conv{i}.{k}": s for i in (1, 2) for k, s in (("bias", [256]), ("weight", [256, 256, 3, 3]))}
 # Models that differ from another's list in a few tensors.
 KIN = {
     "tiny_edit": ("tiny_sd1", {"model.diffusion_model.input_blocks.0.0.weight": [32, 8, 3, 3]}),
@@ -38,6 +41,7 @@ KIN = {
     "wide_schnell": ("wide_flux", {f"model.diffusion_model.guidance_in.{k}": None for k in GUIDANCE}),
     "wide_control": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 128]}),
     "wide_fill": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 384]}),
+    "tiny_wan_camera": ("tiny_wan22_i2v", CAMERA),
     "tiny_playground": ("tiny_sdxl", {"edm_mean": [1, 4, 1, 1], "edm_std": [1, 4, 1, 1]}),
 }
 
@@ -53,9 +57,49 @@ def narrow(model):
     return out | {n: shape for n, shape in small.items() if not n.startswith("model.")}
 
 
+# Wan's models of full width: the small model's list, and the width and the MLP's.
+WAN = {
+    "wide_wan": ("tiny_wan", 1536, 8960),
+    "wide_wan_low": ("tiny_wan_low", 1536, 8960),
+    "wide_wan_vace": ("tiny_wan_vace", 1536, 8960),
+    "wide_wan_camera": ("tiny_wan_camera", 1536, 8960),
+    "wide_wan_5b": ("tiny_wan_5b", 3072, 14336),
+    "wide_wan_i2v": ("tiny_wan_i2v", 5120, 13824),
+    "wide_wan_flf": ("tiny_wan_i2v", 5120, 13824),
+    "wide_wan22_i2v": ("tiny_wan22_i2v", 5120, 13824),
+}
+# UMT5-XXL's sizes in the place of the small one's; its vocabulary stays small.
+UMT5 = {64: 4096, 128: 4096, 96: 10240, 2: 64}
+
+
+def wide_wan(model):
+    small, width, mlp = WAN[model]
+    out = {}
+    for name, shape in tensors(small).items():
+        part = name.removeprefix("model.diffusion_model.")
+        if name.startswith("text_encoders."):
+            shape = [UMT5.get(d, d) for d in shape]
+        elif part.startswith("img_emb."):
+            shape = [width if d == 256 else d for d in shape]
+        elif part != name:
+            shape = [{256: width, 384: mlp, 6 * 256: 6 * width}.get(d, d) for d in shape]
+            if part == "time_embedding.0.weight":
+                shape = [width, 256]
+            elif part == "text_embedding.0.weight":
+                shape = [width, 4096]
+            elif part.startswith("control_adapter.conv.weight"):
+                shape = [width, 1536, 2, 2]
+        out[name] = shape
+    if model == "wide_wan_flf":
+        out["model.diffusion_model.img_emb.emb_pos"] = [1, 12, 1280]
+    return out
+
+
 def tensors(model):
     if model in NARROW:
         return narrow(model)
+    if model in WAN:
+        return wide_wan(model)
     model, changed = KIN.get(model, (model, {}))
     out = {}
     # As many layers as the published one has.

@@ -31,12 +31,14 @@ def noise(*given):
     return exact_noise(*given).float()
 
 
-def case(name, seed, *, kind="t2v", channels=16, extra=0, size=(3, 5, 6), layers=2, image=None, places=None, reference=False, frame_times=False, controls=()):
+def case(name, seed, *, camera=0, skipped=(), kind="t2v", channels=16, extra=0, size=(3, 5, 6), layers=2, image=None, places=None, reference=False, frame_times=False, controls=()):
     """Two heads of 32 values. `image`: tokens of CLIP's view; `controls`: strengths of VACE's clips."""
     settings = dict(in_dim=channels + extra, out_dim=channels, dim=64, ffn_dim=96, num_heads=2, num_layers=layers,
                     text_dim=TEXT_WIDTH, freq_dim=32, flf_pos_embed_token_number=places, operations=comfy.ops.manual_cast)  # fmt: skip
     if controls:
         m = wan.VaceWanModel(vace_layers=2, vace_in_dim=20, **settings)
+    elif camera:
+        m = wan.CameraWanModel(model_type="camera_2.2", in_dim_control_adapter=camera, **settings)
     else:
         m = wan.WanModel(model_type=kind, in_dim_ref_conv=channels if reference else None, **settings)
     if kind == "i2v":
@@ -62,6 +64,11 @@ def case(name, seed, *, kind="t2v", channels=16, extra=0, size=(3, 5, 6), layers
         for i, clip in enumerate(clips):
             tensors[f"golden.in.control{i}"] = last(clip)
             tensors[f"golden.in.strength{i}"] = torch.tensor([controls[i]])
+    if camera:
+        rays = noise(seed + 6, b, camera, t, 8 * h, 8 * w)
+        given["camera_conditions"] = rays
+        rays = torch.nn.functional.pixel_unshuffle(rays.transpose(1, 2), 8)
+        tensors["golden.in.camera"] = rays.movedim(2, -1).contiguous()
     at = {}
     wanted = [("time_embedding", m.time_embedding)] + [(f"blocks.{i}", b) for i, b in enumerate(m.blocks)]
     wanted += [("img_emb", m.img_emb)] if image else []
@@ -79,17 +86,22 @@ def case(name, seed, *, kind="t2v", channels=16, extra=0, size=(3, 5, 6), layers
         out = m(x, times, context, **given)
         if image:
             tensors["golden.out.no_image"] = last(m(x, times, context))
+        if skipped:
+            left_out = {("double_block", i): lambda args, _: args for i in skipped}
+            told = {"patches_replace": {"dit": left_out}}
+            tensors["golden.out.skipped"] = last(m(x, times, context, transformer_options=told, **given))
     tensors["golden.out.x"] = last(out)
     tensors |= {f"golden.at.{k}": v.float() for k, v in at.items()}
     save(name, m.state_dict(), tensors)
 
 
 GOLDENS = {
-    "wan_t2v": lambda n: case(n, 3000),
+    "wan_t2v": lambda n: case(n, 3000, skipped=(1, 7)),
     "wan_i2v": lambda n: case(n, 3100, kind="i2v", extra=20, image=5),
     "wan_flf": lambda n: case(n, 3200, kind="i2v", extra=20, image=6, places=6, size=(2, 4, 4)),
     "wan_5b": lambda n: case(n, 3300, channels=48, size=(3, 4, 6), frame_times=True),
     "wan_vace": lambda n: case(n, 3400, layers=4, controls=(1.0, 0.5), size=(2, 4, 6)),
+    "wan_camera": lambda n: case(n, 3600, extra=20, camera=3, size=(2, 4, 6)),
     "wan_fun": lambda n: case(n, 3500, extra=36, reference=True, size=(2, 6, 4)),
 }
 

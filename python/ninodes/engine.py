@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _native, arrays
 from .models import Conditioning, Diffusion, Path, Text, Vae, cache_dir
+from .statistics import Statistics
 
 #: Called with a stage's name, what is done of it, and how much there is (0 where that is not
 #: known). What it raises stops the work and comes out of the call.
@@ -61,6 +62,7 @@ class Engine:
         tier: str | None = None,
         keep: bool = True,
     ) -> None:
+        self._statistics = Statistics()
         self.native = _native.Engine(
             {
                 "device": device,
@@ -99,7 +101,9 @@ class Engine:
         inversions."""
         folders = [os.fspath(folder) for folder in embeddings]
         calls = _callbacks(progress)
-        encoded = self.native.encode_text(text.native, list(prompts), folders, calls)
+        encoded = self._counted(
+            lambda: self.native.encode_text(text.native, list(prompts), folders, calls)
+        )
         return [Conditioning(native) for native in encoded]
 
     def sample(
@@ -154,8 +158,8 @@ class Engine:
             "preview_every": None if preview is None else preview_every,
         }
         show = None if preview is None else lambda native: preview(arrays.like(native, latent))
-        made, denoised, report = self.native.sample(
-            model.native, given, _callbacks(progress, show)
+        made, denoised, report = self._counted(
+            lambda: self.native.sample(model.native, given, _callbacks(progress, show))
         )
         return Sampled(arrays.like(made, latent), arrays.like(denoised, latent), report)
 
@@ -176,9 +180,12 @@ class Engine:
         ``tile``, pixels of a tile and of its overlap, asks for overlapped tiles, which are not
         exact. ``chunk`` is latent frames at a time, ``format`` the latent space of a tiny VAE."""
         options = _decode_options(precision, tile, chunk, format, budget)
-        native, report = self.native.decode(
-            vae.native, arrays.floats(latent), options, _callbacks(progress)
+        native, report = self._counted(
+            lambda: self.native.decode(
+                vae.native, arrays.floats(latent), options, _callbacks(progress)
+            )
         )
+        self._statistics.heard(report, native.shape[0])
         return Decoded(arrays.like(native, latent), report)
 
     def encode(
@@ -193,8 +200,10 @@ class Engine:
         """Encodes pictures ``[n, height, width, 3]`` in 0..1, whose sides are multiples of the
         VAE's scale; they are the frames of one clip where the VAE is one for clips."""
         options = {"precision": precision, "format": format}
-        native, report = self.native.encode(
-            vae.native, arrays.floats(images), options, _callbacks(progress)
+        native, report = self._counted(
+            lambda: self.native.encode(
+                vae.native, arrays.floats(images), options, _callbacks(progress)
+            )
         )
         return Encoded(arrays.like(native, images), report)
 
@@ -226,6 +235,13 @@ class Engine:
     def usage(self) -> dict[str, int]:
         """Bytes of weights and arenas on the device, the peak of both, and loads so far."""
         return self.native.usage()
+
+    def statistics(self) -> dict[str, float | int | None]:
+        """What the calls so far came to; ``ninodes.statistics`` says what each number means."""
+        return self._statistics.summary()
+
+    def _counted(self, run: Callable[[], Any]) -> Any:
+        return self._statistics.watch(run, lambda: self.native.usage()["loads"])
 
     def reset_peak(self) -> None:
         """Counts the peak anew."""

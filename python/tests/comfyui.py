@@ -266,6 +266,7 @@ def graphs():
         print("ok   an interrupt stops the decode")
     finally:
         vae_nodes.host.progress = real
+    gives_up(vae)
     model = tiny_unet("sd15").clone()
     model.set_model_sampler_cfg_function(lambda args: args["cond"])
     inputs = {"seed": 1, "cfg": 5.0, "sampler_name": "euler", "scheduler": "normal", "steps": 2}
@@ -275,6 +276,25 @@ def graphs():
     error = nmse(ours["samples"], theirs["samples"])
     check("a model changed by a node goes to ComfyUI's sampler, NMSE", error, 0, at_least=False)
     monitors(vae, tiny_unet("sd15"))
+
+
+def gives_up(vae):
+    """What the engine keeps goes when ComfyUI unloads, and when it needs more than is free."""
+    cpu, manager = torch.device("cpu"), comfy.model_management
+    asks = {
+        "unload_all_models": manager.unload_all_models,
+        "free_memory of too much": lambda: manager.free_memory(1e30, cpu),
+    }
+    for what, ask in asks.items():
+        decode_with("ROCMOptimizedVAEDecode", vae, torch.zeros(1, 4, 8, 8))
+        manager.free_memory(1.0, cpu)
+        kept = host.engine().usage()["weight_bytes"]
+        ask()
+        left = host.engine().usage()["weight_bytes"]
+        holds = kept > 0 and left == 0
+        print(f"{'ok  ' if holds else 'FAIL'} {what}: {kept} bytes of the engine's, then {left}")
+        if not holds:
+            failed.append(what)
 
 
 def monitors(vae, model):

@@ -80,6 +80,27 @@ class Stages(unittest.TestCase):
         )
         np.testing.assert_array_equal(again.latent, sampled.latent)
 
+    def test_calls_are_counted_by_what_they_came_to(self):
+        engine = ninodes.Engine("cpu", threads=2)
+        self.assertEqual(engine.statistics()["total_executions"], 0)
+        self.assertIsNone(engine.statistics()["cache_hit_rate"])
+        side = self.model.diffusion.defaults.size // 8
+        one = np.zeros((1, self.model.diffusion.latent_channels, side, side), dtype=np.float32)
+        for latent in (one, one, np.repeat(one, 2, axis=0)):
+            engine.decode(self.model.vae, latent, precision="f32")
+        engine.decode(self.model.vae, one, precision="f16")
+        found = engine.statistics()
+        self.assertEqual(found["total_executions"], 4)
+        self.assertGreater(found["average_execution_time"], 0)
+        # The first call loads; whether another precision does is the device's affair.
+        self.assertIn(found["cache_hit_rate"], (0.5, 0.75))
+        self.assertEqual(found["total_memory_saves"], 0)
+        self.assertEqual(found["memory_efficiency"], 1.0)
+        self.assertEqual(found["total_precision_optimizations"], 1)
+        self.assertEqual(found["precision_efficiency"], 1.0)
+        self.assertEqual(found["total_batch_optimizations"], 1)
+        self.assertGreater(found["batch_efficiency"], 0)
+
     def test_given_noise_is_the_noise_of_the_seed_or_another(self):
         texts = self.engine.encode_text(self.model.text, ["a star", ""])
         side = self.model.diffusion.defaults.size // 8

@@ -27,9 +27,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub(crate) use files::{ConvertArgs, InspectArgs};
 pub(crate) use generate::{
-    ControlArgs, FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, ModelArgs, OutpaintArg,
-    PredictionArg, PreprocessArg, PreviewArgs, QuantizeArg, SamplingArgs, StartArgs, StyleArgs,
-    StyleTypeArg, UpscaleArg,
+    BatchArg, ControlArgs, FillArg, GenerateArgs, HiresArg, HiresArgs, LoraArg, MAX_BATCH,
+    ModelArgs, OutpaintArg, PredictionArg, PreprocessArg, PreviewArgs, QuantizeArg, SamplingArgs,
+    StartArgs, StyleArgs, StyleTypeArg, UpscaleArg,
 };
 pub(crate) use grammar::{VerbFlags, grammar, parse};
 pub(crate) use models::{ListArgs, ListKind, PullArgs, RmArgs};
@@ -46,7 +46,7 @@ pub(crate) use vae::{
     ChunkArg, DecodeArgs, EncodeArgs, HowArgs, PlanDecodeArgs, PlanEncodeArgs, PrecisionArg,
     TileArg,
 };
-pub(crate) use video::{PlanVideoArgs, VideoArgs, VideoModelArgs, VideoSamplingArgs};
+pub(crate) use video::{CameraArg, PlanVideoArgs, VideoArgs, VideoModelArgs, VideoSamplingArgs};
 
 #[derive(Debug, Parser)]
 #[command(

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         early = Some(opened);
     }
     let model = model::open(&args.model, &choice, env)?;
-    let jobs = jobs::read(args, model, &choice, &flags, env)?;
+    let mut jobs = jobs::read(args, model, &choice, &flags, env)?;
     let (first, count) = (&jobs[0], args.count as usize);
     let model_hash = ModelHash::start(&first.model.path, env.cache_dir.as_deref());
     let tips = tips::tips(&first.request, &first.model, args);
@@ -83,7 +83,9 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
     let total = jobs.len() * count;
     // Weights that fit beside each other stay for the next picture.
     let store = device::store(&opened, text.as_ref(), total);
+    jobs::fill_batch(args, &mut jobs, &store)?;
     jobs::plan(&jobs, &store, preview.as_ref())?;
+    let first = &jobs[0];
     let maker = Maker {
         args,
         outputs: &outputs,

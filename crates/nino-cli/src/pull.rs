@@ -70,21 +70,27 @@ pub(crate) fn short_names() -> Vec<(String, String)> {
 pub(crate) struct PartFiles {
     pub(crate) clip: Vec<PathBuf>,
     pub(crate) vae: Option<PathBuf>,
+    pub(crate) clip_vision: Option<PathBuf>,
+    /// The expert for low noise.
+    pub(crate) low_noise: Option<PathBuf>,
 }
 
-/// The other files of a short name: those in folders of text encoders and VAEs. None of any other
-/// name.
+/// The other files of a short name, by the folders they are in. None of any other name.
 pub(crate) fn parts_of(name: &str) -> PartFiles {
     let mut parts = PartFiles::default();
     let Some(alias) = Alias::find(name).filter(|alias| alias.runs) else {
         return parts;
     };
-    for file in alias.files.iter().skip(1) {
-        let full = PathBuf::from(format!("{}/{file}", alias.repo));
+    for (repo, file) in alias.all_files().skip(1) {
+        let full = PathBuf::from(format!("{repo}/{file}"));
         if file.contains("text_encoders/") {
             parts.clip.push(full);
         } else if file.contains("vae/") {
             parts.vae = Some(full);
+        } else if file.contains("clip_vision/") {
+            parts.clip_vision = Some(full);
+        } else if file.contains("diffusion_models/") {
+            parts.low_noise = Some(full);
         }
     }
     parts

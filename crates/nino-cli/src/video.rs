@@ -98,7 +98,9 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
         (frames, masks, f.strength.to_bits())
     });
     format!(
-        "{weights} {followed:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {:?} {:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        request.camera,
+        model.high.skipped_layers(),
         model.high.cfg_zero_star,
         request.prompt,
         request.negative,

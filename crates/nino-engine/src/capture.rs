@@ -10,7 +10,7 @@ mod replay;
 mod tests;
 
 use crate::sample::{Noise, SampleRequest, Sampled};
-use crate::{Conditioning, DiffusionModel, EngineError, Latent, VaeFile};
+use crate::{Conditioning, DiffusionModel, EngineError, Latent, Store, TextEncoders, VaeFile};
 use nino_dtype::DType;
 use nino_weights::safetensors::{NewTensor, Writer};
 pub use replay::{Replayed, replay};
@@ -29,9 +29,9 @@ pub fn to(folder: &Path) {
     FOLDER.get_or_init(|| folder.to_owned());
 }
 
-/// Whether stages are captured.
-pub(crate) fn is_on() -> bool {
-    FOLDER.get().is_some()
+/// Whether stages that run in a store are captured.
+pub(crate) fn is_on(store: &Store) -> bool {
+    FOLDER.get().is_some() && !store.rehearses()
 }
 
 /// A stage on its way to a file.
@@ -69,16 +69,17 @@ impl Captured {
         self.add(name, &latent.file_shape(), latent.planes());
     }
 
-    fn add_prompts(&mut self, side: &str, prompts: &[Conditioning]) {
+    /// Encoded prompts, the first as `name.0`.
+    fn add_prompts(&mut self, name: &str, prompts: &[Conditioning]) {
         for (i, prompt) in prompts.iter().enumerate() {
             let shape = [prompt.tokens(), prompt.width];
-            self.add(&format!("in.{side}.{i}"), &shape, prompt.context.clone());
+            self.add(&format!("{name}.{i}"), &shape, prompt.context.clone());
             if !prompt.pooled.is_empty() {
-                let name = format!("in.{side}.{i}.pooled");
+                let name = format!("{name}.{i}.pooled");
                 self.add(&name, &[prompt.pooled.len()], prompt.pooled.clone());
             }
             if let Some(guidance) = prompt.guidance {
-                self.say(&format!("{side}.{i}.guidance"), &guidance);
+                self.say(&format!("{name}.{i}.guidance"), &guidance);
             }
         }
     }
@@ -111,6 +112,43 @@ impl Captured {
         }
         Ok(writer.finish()?)
     }
+}
+
+/// Keeps prompts and what they were encoded to; `alone` where nothing but the encoders' files was
+/// needed for that.
+pub(crate) fn text(text: &TextEncoders, prompts: &[&str], encoded: &[Conditioning], alone: bool) {
+    let mut captured = Captured::new("text", text.path());
+    captured.say("family", &text.family.name());
+    for (i, path) in text.paths().enumerate() {
+        captured.say(&format!("file.{i}"), &path.display());
+    }
+    for (i, prompt) in prompts.iter().enumerate() {
+        captured.say(&format!("prompt.{i}"), prompt);
+    }
+    if !(alone && text.is_as_opened()) {
+        captured.say(
+            "only",
+            &"to look at: it has LoRAs, inversions or other layers",
+        );
+    }
+    captured.add_prompts("out", encoded);
+    captured.write();
+}
+
+/// Keeps the encode of a picture: its values `[1, h, w, 3]` and the latent they became.
+pub(crate) fn encode(
+    vae: &VaeFile,
+    (width, height): (usize, usize),
+    values: Vec<f32>,
+    latent: &Latent,
+) {
+    let mut captured = Captured::new("encode", vae.path());
+    if let Some(format) = latent.format {
+        captured.say("format", &format.name);
+    }
+    captured.add("in.images", &[1, height, width, 3], values);
+    captured.add_latent("out.latent", latent);
+    captured.write();
 }
 
 /// Keeps a decode: the latent and the pictures `[n, h, w, 3]` it became.
@@ -147,9 +185,6 @@ pub(crate) struct Pictures {
 
 /// Keeps a sampling run.
 pub(crate) fn sample(model: &DiffusionModel, request: &SampleRequest<'_>, sampled: &Sampled) {
-    if !is_on() {
-        return;
-    }
     let mut captured = Captured::new("sample", model.origin_path());
     captured.say("sampler", &request.sampler.name);
     captured.say("seed", &request.seed.value);
@@ -170,8 +205,8 @@ pub(crate) fn sample(model: &DiffusionModel, request: &SampleRequest<'_>, sample
         request.sigmas.to_vec(),
     );
     captured.add_latent("in.latent", request.latent);
-    captured.add_prompts("positive", request.positive);
-    captured.add_prompts("negative", request.negative);
+    captured.add_prompts("in.positive", request.positive);
+    captured.add_prompts("in.negative", request.negative);
     captured.add_latent("out.latent", &sampled.latent);
     captured.write();
 }

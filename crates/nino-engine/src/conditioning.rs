@@ -3,8 +3,10 @@
 //! Sizes are never part of the encoded text. They are added when a latent of some size is sampled,
 //! so one encoded prompt serves pictures of every size.
 
+mod camera;
 mod clip;
 
+pub use camera::{CameraMove, CameraPath, Lens};
 pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
 
 use crate::sample::{LatentShape, SampleRequest};

@@ -81,6 +81,10 @@ pub enum EngineError {
     NoPictureInput { model: String },
     #[error("{model} follows no clip: VACE and Fun control models do")]
     NoClipInput { model: String },
+    #[error("{model} takes no camera's path")]
+    NoCameraInput { model: String },
+    #[error("{model} has no layers that can be skipped: only Wan's are")]
+    NoSkippedLayers { model: String },
     #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
     OtherJournal { path: PathBuf },
     #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
@@ -383,6 +387,8 @@ impl EngineError {
             | EngineError::ImageWidth { .. }
             | EngineError::NoPictureInput { .. }
             | EngineError::NoClipInput { .. }
+            | EngineError::NoCameraInput { .. }
+            | EngineError::NoSkippedLayers { .. }
             | EngineError::FrameMask { .. }
             | EngineError::FramesForPictures { .. }
             | EngineError::FormatChannels { .. }

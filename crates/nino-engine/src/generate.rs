@@ -19,7 +19,7 @@ use crate::{
 };
 use nino_text::IMAGE;
 use passes::Passes;
-pub use plan::{GeneratePlan, Residency, StagePlan, plan_generate, plan_work};
+pub use plan::{GeneratePlan, Residency, StagePlan, largest_batch, plan_generate, plan_work};
 pub use request::{Fill, GenerateRequest, Hires, Inpaint, Start};
 use start::Canvas;
 use std::time::{Duration, Instant};

@@ -42,7 +42,8 @@ mod vision;
 
 pub use builtin::{BUILTIN, builtin_model, is_builtin};
 pub use conditioning::{
-    Area, ClipHints, Conditioning, Followed, ImageStates, Region, Seen, SeenFrames, SizeHint,
+    Area, CameraMove, CameraPath, ClipHints, Conditioning, Followed, ImageStates, Lens, Region,
+    Seen, SeenFrames, SizeHint,
 };
 pub use control::{Control, Event, Stage};
 pub use decode::{
@@ -57,14 +58,15 @@ pub use encode::{
 pub use error::{EngineError, ErrorKind, encoder_names};
 pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
-    Residency, StagePlan, Start, Stopped, generate, plan_generate, plan_work,
+    Residency, StagePlan, Start, Stopped, generate, largest_batch, plan_generate, plan_work,
 };
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Follows, Hint, HintImage,
-    LoraSpec, MODEL_SPECS, ModelFiles, TextEncoders, UNION_MODES, apply_lora, lora_family,
+    LoraSpec, MODEL_SPECS, ModelFiles, SkipLayers, SkipWay, TextEncoders, UNION_MODES, apply_lora,
+    lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};

@@ -15,6 +15,7 @@ mod steer;
 
 use crate::decode::Precision;
 use crate::model::remade;
+use crate::model::skip::SkipLayers;
 use crate::store::{Lease, Network};
 use crate::{Control, DiffusionModel, EngineError, Event, Latent, Stage, Store, capture};
 use denoise::{Prompted, Whole};
@@ -87,7 +88,10 @@ pub fn sample(
         }
         done => done,
     };
-    sampled.inspect(|sampled| capture::sample(model, request, sampled))
+    if let (Ok(sampled), true) = (&sampled, capture::is_on(store)) {
+        capture::sample(model, request, sampled);
+    }
+    sampled
 }
 
 fn sample_once(
@@ -204,6 +208,8 @@ fn plan(
         steering: model.steering().controlled(),
         image_tokens: clip.map_or(0, |c| c.image_tokens(model)),
         controls: clip.map_or(0, |c| c.n_controls(model)),
+        camera: clip.is_some_and(|c| c.sees_camera(model)),
+        skipped: Vec::new(),
         biased: request
             .positive
             .first()
@@ -254,6 +260,9 @@ impl Run<'_> {
         }
         if model.cfg_zero_star {
             guided = guided.with_zero_star(shape.item_len());
+        }
+        if let Some(skipped) = model.skipped_layers().and_then(SkipLayers::guidance) {
+            guided = guided.with_skipped_layers(skipped);
         }
         let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {

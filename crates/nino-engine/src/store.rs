@@ -38,6 +38,7 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     device: Arc<dyn Device>,
     keeps: bool,
+    rehearses: bool,
     state: Mutex<State>,
     /// Held while weights are loaded, so that two requests do not load the same ones at once.
     loading: Mutex<()>,
@@ -99,24 +100,30 @@ pub(crate) struct Network<'a> {
 impl Store {
     /// A store that keeps what fits the device's budget.
     pub fn new(device: Arc<dyn Device>) -> Store {
-        Store::make(device, true)
+        Store::make(device, true, false)
     }
 
     /// A store that gives everything back as soon as a stage is done: for one picture in the least
     /// memory.
     pub fn keeping_nothing(device: Arc<dyn Device>) -> Store {
-        Store::make(device, false)
+        Store::make(device, false, false)
     }
 
     /// The store for so many pictures of one request: nothing is kept for the only one.
     pub fn for_pictures(device: Arc<dyn Device>, pictures: usize) -> Store {
-        Store::make(device, pictures > 1)
+        Store::make(device, pictures > 1, false)
     }
 
-    pub(crate) fn make(device: Arc<dyn Device>, keeps: bool) -> Store {
+    /// A store for planning, whose device computes nothing.
+    pub(crate) fn rehearsal(device: Arc<dyn Device>, keeps: bool) -> Store {
+        Store::make(device, keeps, true)
+    }
+
+    fn make(device: Arc<dyn Device>, keeps: bool, rehearses: bool) -> Store {
         Store(Arc::new(Inner {
             device,
             keeps,
+            rehearses,
             state: Mutex::new(State {
                 plans: Cache::new(PLANS),
                 texts: Cache::new(TEXTS),
@@ -133,7 +140,7 @@ impl Store {
     pub fn encode_text_on(&self, device: Arc<dyn Device>) {
         self.0
             .text
-            .get_or_init(|| Store::make(device, self.0.keeps));
+            .get_or_init(|| Store::make(device, self.0.keeps, self.0.rehearses));
     }
 
     /// The store of the device for text encoders, where that is another one.
@@ -144,6 +151,11 @@ impl Store {
     /// The store that text encoders use.
     pub(crate) fn for_text(&self) -> &Store {
         self.other_for_text().unwrap_or(self)
+    }
+
+    /// Whether what its device gives means nothing.
+    pub(crate) fn rehearses(&self) -> bool {
+        self.0.rehearses
     }
 
     pub fn device(&self) -> &dyn Device {

@@ -5,7 +5,9 @@ mod inversion;
 mod seen;
 
 use crate::store::TextKey;
-use crate::{Conditioning, Control, Encoder, EngineError, Family, Stage, Store, TextEncoders};
+use crate::{
+    Conditioning, Control, Encoder, EngineError, Family, Stage, Store, TextEncoders, capture,
+};
 use inversion::Inversions;
 pub use inversion::embedding_size;
 use nino_models::llm;
@@ -94,7 +96,12 @@ pub(crate) fn encode_beside(
         let at = missing.iter().position(|m| m == prompt);
         known.or_else(|| at.map(|i| made[i].clone()))
     });
-    Ok(encoded.flatten().collect())
+    let encoded: Vec<Conditioning> = encoded.flatten().collect();
+    if capture::is_on(store) {
+        let alone = prompts.iter().all(|p| !p.contains("embedding:"));
+        capture::text(text, prompts, &encoded, alone);
+    }
+    Ok(encoded)
 }
 
 /// What an encoded prompt is remembered by.

@@ -127,14 +127,22 @@ impl Hub {
                 repo,
                 revision: own,
                 files,
-                ..
+                alias,
             } => {
                 let revision = revision.or(own.as_ref()).cloned();
                 let revision = match revision {
                     Some(revision) => revision,
                     None => Revision::new("main")?,
                 };
-                self.plan_repo(repo, revision, files, choice, watcher)
+                let mut plan = self.plan_repo(repo, revision, files, choice, watcher)?;
+                for (repo, files) in alias.map_or(&[][..], |alias| alias.beside) {
+                    let (repo, main) = (RepoName::new(repo)?, Revision::new("main")?);
+                    let files = files.iter().map(|file| FileName::new(file));
+                    let files = Files::Named(files.collect::<Result<_, _>>()?);
+                    let other = self.plan_repo(&repo, main, &files, choice, watcher)?;
+                    plan.files.extend(other.files);
+                }
+                Ok(plan)
             }
         }
     }

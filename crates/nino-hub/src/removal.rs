@@ -152,7 +152,8 @@ impl Removal {
                 let last = file.rsplit('/').next().unwrap_or(file);
                 let stem = last.rsplit_once('.').map_or(last, |(stem, _)| stem);
                 let is_alias = alias.is_some_and(|alias| {
-                    same(alias.repo, download.repo.as_str()) && alias.files.contains(&file)
+                    let mut files = alias.all_files();
+                    files.any(|(repo, name)| same(repo, download.repo.as_str()) && name == file)
                 });
                 let is_meant = same(&full, &name.replacen(':', "/", 1))
                     || [file, last, stem].iter().any(|n| same(n, name))

@@ -56,6 +56,11 @@ pub struct DenoiserShape {
     pub unguided: bool,
     /// Where the latents to look at are; where the model has them of itself when `None`.
     pub places: Option<flux::Places>,
+    /// Whether it is told a camera's path; only of models that take one ([`Wants::camera`]).
+    pub camera: bool,
+    /// Blocks that are left out; only of models that can do without
+    /// ([`Denoiser::skippable_blocks`]).
+    pub skipped: Vec<usize>,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -80,6 +85,8 @@ pub struct Wants {
     pub image: Option<usize>,
     /// Channels of clips to follow (VACE); it needs at least one.
     pub control: Option<usize>,
+    /// Channels that say how a camera sees the pixels under a latent pixel, which it may be told.
+    pub camera: Option<usize>,
 }
 
 impl Wants {
@@ -95,6 +102,7 @@ impl Wants {
             frame_times: false,
             image: None,
             control: None,
+            camera: None,
         }
     }
 }
@@ -137,6 +145,7 @@ impl Denoiser {
                 frame_times: false,
                 image: None,
                 control: None,
+                camera: None,
             },
             Denoiser::Flux(c) => Wants {
                 channels: c.out_channels,
@@ -152,6 +161,7 @@ impl Denoiser {
                 frame_times: false,
                 image: None,
                 control: None,
+                camera: None,
             },
             Denoiser::Flux2(c) => Wants {
                 guidance: if c.guidance {
@@ -174,6 +184,7 @@ impl Denoiser {
                 frame_times: c.has_frame_times(),
                 image: c.image.map(|i| i.width),
                 control: c.vace.map(|v| v.in_channels),
+                camera: c.camera,
             },
             Denoiser::ZImage(c) => Wants::plain(c.channels, c.cap_dim),
         }
@@ -234,6 +245,20 @@ impl Denoiser {
             | Denoiser::QwenImage(_)
             | Denoiser::Wan(_)
             | Denoiser::ZImage(_) => true,
+        }
+    }
+
+    /// Blocks that can be left out one by one; 0 where there is no such choice.
+    pub fn skippable_blocks(&self) -> usize {
+        match self {
+            Denoiser::Wan(c) => c.n_layers,
+            Denoiser::Anima(_)
+            | Denoiser::Unet(_)
+            | Denoiser::Flux(_)
+            | Denoiser::Flux2(_)
+            | Denoiser::Krea2(_)
+            | Denoiser::QwenImage(_)
+            | Denoiser::ZImage(_) => 0,
         }
     }
 

@@ -192,6 +192,8 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         biased: Vec::new(),
         unguided: false,
         places: None,
+        camera: true,
+        skipped: Vec::new(),
     };
     let params = Params::uniform(DType::F16);
     Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)

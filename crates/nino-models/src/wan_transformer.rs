@@ -1,5 +1,5 @@
 //! The video transformer of Wan 2.1 and 2.2: text to video, image to video with and without CLIP's
-//! view of the picture, first and last frame, Fun's inpainting and control, VACE.
+//! view of the picture, first and last frame, Fun's inpainting, control and camera, VACE.
 //! Behaviour: <https://github.com/Wan-Video/Wan2.1> `wan/modules/model.py`, whose names are
 //! canonical, and ComfyUI's `comfy/ldm/wan/model.py` where it adds to that.
 //! Latent `[b, t, h, w, c]`, timestep `[b]` or `[b·t]`, text `[b, n, d]` → velocity of the latent's
@@ -14,6 +14,7 @@
 //! With VACE, a second row of blocks sees the frames to follow and adds to the main one.
 
 mod block;
+mod camera;
 mod config;
 mod positions;
 
@@ -46,6 +47,11 @@ pub struct Inputs<'a> {
     pub reference: Option<Node>,
     /// What a VACE model follows. It needs at least one.
     pub controls: &'a [Control],
+    /// How the camera sees every pixel, `[b, t, h, w, camera]`; only models with
+    /// [`Config::camera`] take it.
+    pub camera: Option<Node>,
+    /// Blocks that are left out, for guidance away from what the network makes without them.
+    pub skipped: &'a [usize],
 }
 
 /// Frames for VACE to follow.
@@ -62,6 +68,10 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     let [b, t, h, w] = [0, 1, 2, 3].map(|axis| g.shape(inputs.x)[axis]);
     let [rows, columns] = [h, w].map(|n| n.div_ceil(PATCH));
     let mut x = patches(g, p, c, "patch_embedding", inputs.x);
+    if let Some(seen) = inputs.camera.filter(|_| c.camera.is_some()) {
+        let seen = camera::tokens(g, &p.at("control_adapter"), c, seen);
+        x = g.add(x, seen);
+    }
     let reference = inputs.reference.filter(|_| c.reference.is_some());
     let n_reference = reference.map_or(0, |reference| {
         let reference = even(g, reference, [1, 2]);
@@ -99,7 +109,9 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     }
     let start = x;
     for i in 0..c.n_layers {
-        x = block(g, &p.at(format_args!("blocks.{i}")), c, x, &attended);
+        if !inputs.skipped.contains(&i) {
+            x = block(g, &p.at(format_args!("blocks.{i}")), c, x, &attended);
+        }
         let Some(at) = c.vace.and_then(|v| v.block_after(i, c.n_layers)) else {
             continue;
         };

@@ -16,6 +16,10 @@ pub trait Network {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop>;
+
+    /// Runs a network that does without some of its layers, for the positive prompt. Asked for
+    /// only by [`Guided::with_skipped_layers`].
+    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop>;
 }
 
 /// A network made into a denoiser.
@@ -26,8 +30,11 @@ pub struct Guided<'a, N> {
     rescale: Option<Rescale>,
     /// Values per picture or clip, where CFG-Zero* is on.
     zero_star: Option<usize>,
+    skipped: Option<SkippedLayers>,
     input: Vec<f32>,
     negative: Vec<f32>,
+    positive: Vec<f32>,
+    weaker: Vec<f32>,
 }
 
 /// CFG rescale (Lin et al. 2023, section 3.4): brings the guided v-prediction's deviation back to
@@ -40,6 +47,26 @@ pub struct Rescale {
     pub image_len: usize,
 }
 
+/// Skip-layer guidance: away from what the network makes without some of its layers. Behaviour:
+/// ComfyUI's `SkipLayerGuidanceDiT`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SkippedLayers {
+    /// How far away; 0 is off.
+    pub scale: f32,
+    /// Noise levels between which it counts: from the first down to the second.
+    pub sigmas: (f64, f64),
+    /// Share of the correction that brings the result's deviation back to the positive's.
+    pub rescale: f32,
+}
+
+impl SkippedLayers {
+    /// Whether it counts at a noise level.
+    pub fn counts_at(&self, sigma: f32) -> bool {
+        let (start, end) = self.sigmas;
+        self.scale > 0.0 && (end..=start).contains(&f64::from(sigma))
+    }
+}
+
 impl<'a, N: Network> Guided<'a, N> {
     pub fn new(network: N, model: &'a ModelSampling, cfg: f32) -> Self {
         Self {
@@ -48,8 +75,11 @@ impl<'a, N: Network> Guided<'a, N> {
             cfg,
             rescale: None,
             zero_star: None,
+            skipped: None,
             input: Vec::new(),
             negative: Vec::new(),
+            positive: Vec::new(),
+            weaker: Vec::new(),
         }
     }
 
@@ -66,10 +96,61 @@ impl<'a, N: Network> Guided<'a, N> {
         self.zero_star = Some(image_len);
         self
     }
+
+    #[must_use]
+    pub fn with_skipped_layers(mut self, skipped: SkippedLayers) -> Self {
+        self.skipped = Some(skipped);
+        self
+    }
 }
 
 impl<N: Network> Denoise for Guided<'_, N> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
+        let Some(skipped) = self.skipped.filter(|s| s.counts_at(sigma)) else {
+            return self.guided(x, sigma, out, None);
+        };
+        let mut positive = std::mem::take(&mut self.positive);
+        positive.resize(x.len(), 0.0);
+        let Output {
+            denoised,
+            uncond,
+            force_uncond,
+        } = out;
+        let guided = Output {
+            denoised: &mut *denoised,
+            uncond,
+            force_uncond,
+        };
+        self.guided(x, sigma, guided, Some(&mut positive))?;
+        let timestep = self.model.timestep(sigma);
+        self.weaker.resize(x.len(), 0.0);
+        self.network
+            .weaker(&self.input, timestep, &mut self.weaker)?;
+        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
+        prediction.denoised(sigma, data, timestep, x, &mut self.weaker);
+        for ((out, p), w) in denoised.iter_mut().zip(&positive).zip(&self.weaker) {
+            *out += (p - w) * skipped.scale;
+        }
+        if skipped.rescale != 0.0 {
+            let wanted = deviation(positive.iter().copied());
+            let factor = wanted / deviation(denoised.iter().copied());
+            let factor = skipped.rescale * factor + (1.0 - skipped.rescale);
+            denoised.iter_mut().for_each(|v| *v *= factor);
+        }
+        self.positive = positive;
+        Ok(())
+    }
+}
+
+impl<N: Network> Guided<'_, N> {
+    /// Both prompts' predictions combined; the positive one alone goes to `positive`, too.
+    fn guided(
+        &mut self,
+        x: &[f32],
+        sigma: f32,
+        out: Output<'_>,
+        positive: Option<&mut [f32]>,
+    ) -> Result<(), Stop> {
         let (model, timestep) = (self.model, self.model.timestep(sigma));
         let to_x0 = |v: &mut [f32]| {
             model
@@ -84,6 +165,9 @@ impl<N: Network> Denoise for Guided<'_, N> {
             self.network
                 .forward(&self.input, timestep, out.denoised, None)?;
             to_x0(out.denoised);
+            if let Some(positive) = positive {
+                positive.copy_from_slice(out.denoised);
+            }
             if let Some(uncond) = out.uncond {
                 uncond.copy_from_slice(out.denoised);
             }
@@ -95,6 +179,9 @@ impl<N: Network> Denoise for Guided<'_, N> {
             .forward(&self.input, timestep, out.denoised, Some(negative))?;
         to_x0(out.denoised);
         to_x0(negative);
+        if let Some(positive) = positive {
+            positive.copy_from_slice(out.denoised);
+        }
         let scales = self
             .zero_star
             .map(|len| zero_star_scales(x, out.denoised, negative, len.max(1)));

@@ -26,7 +26,9 @@ pub mod schedule;
 
 pub use brownian::BrownianTree;
 pub use error::{Error, Stop};
-pub use guidance::{Guided, Network, Rescale, combine, combine_rescaled, needs_negative};
+pub use guidance::{
+    Guided, Network, Rescale, SkippedLayers, combine, combine_rescaled, needs_negative,
+};
 pub use inpaint::Inpaint;
 pub use model::ModelSampling;
 pub use names::{Labelled, Name, SAMPLER_NAMES, SCHEDULER_NAMES};

@@ -25,6 +25,7 @@ mod rocm;
 mod sampler;
 mod samplers;
 mod sigmas;
+mod skip;
 mod text;
 mod upscale;
 mod vae;
@@ -35,7 +36,7 @@ mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 30] = [
+static FAMILIES: [&[NodeDef]; 32] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -63,6 +64,8 @@ static FAMILIES: [&[NodeDef]; 30] = [
     vision::NODES,
     upscale::NODES,
     wan::NODES,
+    wan::camera::NODES,
+    skip::NODES,
     values::NODES,
     pass::NODES,
     rocm::NODES,

@@ -18,6 +18,8 @@ pub enum Socket {
     Guider,
     ClipVision,
     ClipVisionOutput,
+    /// A camera's path.
+    Camera,
     StyleModel,
     UpscaleModel,
     Video,
@@ -51,6 +53,7 @@ impl Socket {
             Socket::Guider => "GUIDER",
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
+            Socket::Camera => "WAN_CAMERA_EMBEDDING",
             Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",

@@ -3,8 +3,9 @@
 use crate::types::Socket;
 use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
-    Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask,
-    Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, UpscaleModel, VaeFile,
+    CameraPath, Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
+    Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, UpscaleModel,
+    VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub enum Value {
     Guider(Arc<Guider>),
     ClipVision(Arc<ImageEncoder>),
     ClipVisionOutput(Arc<ImageStates>),
+    Camera(Arc<CameraPath>),
     StyleModel(Arc<StyleModel>),
     UpscaleModel(Arc<UpscaleModel>),
     Video(Arc<Clip>),
@@ -147,6 +149,7 @@ impl Value {
             Value::Guider(_) => Socket::Guider,
             Value::ClipVision(_) => Socket::ClipVision,
             Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
+            Value::Camera(_) => Socket::Camera,
             Value::StyleModel(_) => Socket::StyleModel,
             Value::UpscaleModel(_) => Socket::UpscaleModel,
             Value::Video(_) => Socket::Video,

@@ -15,6 +15,9 @@ import ninodes
 log = logging.getLogger("ninodes")
 T = TypeVar("T")
 
+#: ComfyUI's own, which asks its models alone.
+_free = comfy.model_management.free_memory
+
 PRECISIONS = {"auto": "auto", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "mixed": "auto"}
 
 
@@ -33,15 +36,24 @@ def ours_or_stock(what: str, ours: Callable[[], T], stock: Callable[[], T]) -> T
 
 @functools.cache
 def engine() -> ninodes.Engine:
-    """The engine of all nodes. ComfyUI's "unload models" unloads it, too."""
+    """The engine of all nodes. ComfyUI's "unload models" unloads it, too, and where giving up
+    models of its own does not free what ComfyUI needs, what the engine keeps is given up."""
     made = ninodes.default_engine()
-    stock = comfy.model_management.unload_all_models
+    manager = comfy.model_management
+    unload = manager.unload_all_models
 
     def unload_all_models(*args: Any, **kwargs: Any) -> Any:
         made.clear()
-        return stock(*args, **kwargs)
+        return unload(*args, **kwargs)
 
-    comfy.model_management.unload_all_models = unload_all_models
+    def free_memory(memory_required: float, device: Any, *args: Any, **kwargs: Any) -> Any:
+        freed = _free(memory_required, device, *args, **kwargs)
+        shared = device is not None and (device.type == "cpu") == (made.device == "cpu")
+        if shared and manager.get_free_memory(device) < memory_required:
+            made.clear()
+        return freed
+
+    manager.unload_all_models, manager.free_memory = unload_all_models, free_memory
     log.info("ninodes runs on %s (%s)", made.device, made.device_model)
     return made
 
@@ -50,7 +62,7 @@ def make_room(needed: Callable[[], int]) -> None:
     """Lets ComfyUI give up models of its own, where both use a GPU's memory."""
     device = comfy.model_management.get_torch_device()
     if engine().device != "cpu" and device.type != "cpu":
-        comfy.model_management.free_memory(needed(), device)
+        _free(needed(), device)
 
 
 def progress(steps: int | None = None, preview: Any = None) -> Callable[[str, float, int], None]:

@@ -74,9 +74,10 @@ pub(crate) struct GenerateArgs {
     /// So many pictures, one after the other; each has the next seed
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100_000))]
     pub(crate) count: u32,
-    /// Pictures made at a time from one seed, as ComfyUI's batch_size
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
-    pub(crate) batch: u16,
+    /// Pictures made at a time from one seed, as ComfyUI's batch_size; max is as many as are made
+    /// with everything on the device
+    #[arg(long, value_name = "N|max", default_value = "1", value_parser = batch)]
+    pub(crate) batch: BatchArg,
     /// How activations are stored in the UNet and the VAE [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
@@ -181,3 +182,24 @@ Examples:
 A sampled latent is written beside the picture before it is decoded and removed afterwards: if \
 the decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, \
 and says what to type to look at it and to go on.";
+
+/// Pictures at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchArg {
+    Count(usize),
+    Max,
+}
+
+/// The largest batch.
+pub(crate) const MAX_BATCH: usize = 64;
+
+fn batch(text: &str) -> Result<BatchArg, String> {
+    let count = text.trim().parse().ok();
+    match count.filter(|n| (1..=MAX_BATCH).contains(n)) {
+        Some(n) => Ok(BatchArg::Count(n)),
+        None if text == "max" => Ok(BatchArg::Max),
+        None => Err(format!(
+            "a whole number from 1 to {MAX_BATCH} or max is wanted"
+        )),
+    }
+}

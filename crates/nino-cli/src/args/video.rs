@@ -5,8 +5,8 @@ use super::{
     TextDeviceArgs, number, seed, whole,
 };
 use crate::size::Size;
-use clap::Args;
 use clap::builder::Resettable;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -44,6 +44,17 @@ pub(crate) struct VideoArgs {
     /// How closely VACE follows them [default: 1]
     #[arg(long, value_name = "N", value_parser = number(0.0..=1000.0), requires = "model")]
     pub(crate) video_strength: Option<f64>,
+    /// How the camera moves, for Fun camera models
+    #[arg(
+        long,
+        value_name = "MOVE",
+        requires = "model",
+        conflicts_with = "last_image"
+    )]
+    pub(crate) camera: Option<CameraArg>,
+    /// How fast it does [default: 1]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "camera")]
+    pub(crate) camera_speed: Option<f64>,
     /// Without a video model: what the last picture shows
     #[arg(long, value_name = "PROMPT", conflicts_with = "model")]
     pub(crate) then: Option<String>,
@@ -148,6 +159,19 @@ pub(crate) struct VideoSamplingArgs {
     /// Scale the negative prompt's part to what of it the prompt's has, as ComfyUI's CFGZeroStar
     #[arg(long)]
     pub(crate) cfg_zero_star: bool,
+    /// Guide away from what the model makes without these blocks (such as 9,10), which takes half
+    /// as long again a step, as ComfyUI's SkipLayerGuidanceDiT
+    #[arg(long, value_name = "N,N", value_parser = layers)]
+    pub(crate) skip_layers: Option<Layers>,
+    /// How far away [default: 3]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "skip_layers")]
+    pub(crate) skip_scale: Option<f64>,
+    /// The share of the sampling after which that begins [default: 0.01]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=1.0), requires = "skip_layers")]
+    pub(crate) skip_start: Option<f64>,
+    /// The share of the sampling after which it ends [default: 0.15]
+    #[arg(long, value_name = "N", value_parser = number(0.0..=1.0), requires = "skip_layers")]
+    pub(crate) skip_end: Option<f64>,
     /// Where most steps are spent: larger is at more noise, as ComfyUI's ModelSamplingSD3
     /// [default: 8]
     #[arg(long, value_name = "N", value_parser = number(0.01..=100.0))]
@@ -159,6 +183,32 @@ pub(crate) struct VideoSamplingArgs {
     /// Scheduler, by the same names [default: simple]
     #[arg(long, value_name = "NAME")]
     pub(crate) scheduler: Option<String>,
+}
+
+/// How a camera moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CameraArg {
+    Static,
+    PanUp,
+    PanDown,
+    PanLeft,
+    PanRight,
+    ZoomIn,
+    ZoomOut,
+    Anticlockwise,
+    Clockwise,
+}
+
+/// Blocks of a network, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layers(pub(crate) Vec<usize>);
+
+fn layers(text: &str) -> Result<Layers, String> {
+    let numbers = text.split(',').map(|n| n.trim().parse().ok());
+    let numbers: Option<Vec<usize>> = numbers.collect();
+    numbers
+        .map(Layers)
+        .ok_or_else(|| "numbers with commas between them are wanted, such as 9,10".to_owned())
 }
 
 /// All that `video` takes. What it says of files to write is not looked at.
@@ -190,6 +240,8 @@ Examples:
   nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
   # A clip that moves as another one does
   nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4
+  # A picture that the camera moves through
+  nino video \"a street\" -m fun_camera_high --image a.png --camera zoom-in
   # The same again with another seed: a clip knows how it was made
   nino video --from fox.mp4 --seed 8
   # What was stopped, or killed, goes on where it was

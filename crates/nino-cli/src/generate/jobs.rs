@@ -2,13 +2,16 @@
 
 use super::from::Flags;
 use super::{model, prompts, request};
-use crate::args::{GenerateArgs, LoraArg};
+use crate::args::{BatchArg, GenerateArgs, LoraArg, MAX_BATCH};
 use crate::device::Choice;
 use crate::env::Env;
 use crate::overwrite::Guard;
+use crate::plural::count;
+use crate::printer;
 use anyhow::Result;
 use nino_engine::{
-    Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, Store, plan_generate,
+    Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, Store, largest_batch,
+    plan_generate,
 };
 
 /// One prompt, with the model as its LoRAs make it.
@@ -50,6 +53,25 @@ pub(super) fn read(
         });
     }
     Ok(jobs)
+}
+
+/// Makes as many pictures at a time as stay on the device, where the flags ask for that, and says
+/// how many. The longest prompt decides, which takes the most memory.
+pub(super) fn fill_batch(args: &GenerateArgs, jobs: &mut [Job], store: &Store) -> Result<()> {
+    let longest = jobs.iter().max_by_key(|job| job.request.prompt.len());
+    let Some(longest) = longest.filter(|_| args.batch == BatchArg::Max) else {
+        return Ok(());
+    };
+    let most = largest_batch(store, &longest.model, &longest.request, MAX_BATCH)?;
+    printer::note(&format!(
+        "--batch max: {} at a time",
+        count(most, "picture")
+    ));
+    for job in jobs {
+        job.request.batch = most;
+        job.flags.set("batch", most);
+    }
+    Ok(())
 }
 
 /// An error where the run does not fit; else the store knows its plans. The longest prompt is

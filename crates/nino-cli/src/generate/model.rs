@@ -43,7 +43,7 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
     let find = |kind, name: &Path| library.resolve(&[kind], name);
     let name = name_of(args, choice);
     let path = path_of(args, choice, env)?;
-    let PartFiles { clip, vae } = parts(args, name);
+    let PartFiles { clip, vae, .. } = parts(args, name);
     let clip: Result<Vec<_>, _> = clip
         .iter()
         .map(|c| find(ModelKind::TextEncoder, c))
@@ -91,6 +91,7 @@ pub(super) fn parts(args: &ModelArgs, model: &Path) -> PartFiles {
             args.clip.clone()
         },
         vae: args.vae.clone().or(own.vae),
+        ..own
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where pictures go, and where the sampled latent is kept until they are there.
 
-use crate::args::GenerateArgs;
+use crate::args::{BatchArg, GenerateArgs};
 use crate::failure::Usage;
 use crate::naming::{
     Template, Words, is_folder, make_folder, make_folder_of, numbered, unused_picture,
@@ -103,7 +103,7 @@ impl<'a> Outputs<'a> {
     }
 
     fn check_stdout(&self, json: bool) -> Result<(), Usage> {
-        if self.pictures() > 1 || self.args.batch > 1 {
+        if self.pictures() > 1 || self.args.batch != BatchArg::Count(1) {
             let text = "-o - writes one picture to standard output, and this run makes several";
             return Err(Usage(text.to_owned()));
         }

@@ -5,7 +5,7 @@ use super::from::{self, Wanted};
 use super::graph::{self, PlannedGraph};
 use super::jobs::{self, Job};
 use super::model;
-use crate::args::GenerateArgs;
+use crate::args::{BatchArg, GenerateArgs};
 use crate::device::Choice;
 use crate::env::Env;
 use anyhow::Result;
@@ -19,6 +19,8 @@ pub(crate) enum Work {
         request: Box<GenerateRequest>,
         /// Pictures one after the other.
         count: usize,
+        /// Whether as many are made at a time as stay on the device.
+        fill: bool,
     },
     Graph(PlannedGraph),
 }
@@ -55,5 +57,6 @@ pub(crate) fn work(
         model: Box::new(model),
         request: Box::new(request),
         count,
+        fill: args.batch == BatchArg::Max,
     })
 }

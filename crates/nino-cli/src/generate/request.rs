@@ -2,7 +2,7 @@
 
 use super::{control, names, start, style};
 use crate::args::{
-    GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg, whole,
+    BatchArg, GenerateArgs, HiresArg, HiresArgs, PreviewArgs, SamplingArgs, UpscaleArg, whole,
 };
 use crate::decode::{picture_limits, precision_of, tile_of};
 use crate::env::Env;
@@ -28,7 +28,11 @@ pub(super) fn request(
 ) -> Result<GenerateRequest> {
     let mut request = GenerateRequest::new(model, prompt);
     request.negative.clone_from(&args.negative);
-    request.batch = usize::from(args.batch);
+    request.batch = match args.batch {
+        BatchArg::Count(n) => n,
+        // Known when the device is.
+        BatchArg::Max => 1,
+    };
     request.clip_skip = args.model.clip_skip;
     request.zero_negative = args.zero_negative;
     request.size_hint = SizeHint {

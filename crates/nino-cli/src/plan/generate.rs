@@ -2,7 +2,7 @@
 
 use super::stages::{About, Report};
 use super::{Site, fitted};
-use crate::args::PlanGenerateArgs;
+use crate::args::{MAX_BATCH, PlanGenerateArgs};
 use crate::device;
 use crate::env::Env;
 use crate::generate::planned::{Work, graph_plan, work};
@@ -10,7 +10,7 @@ use crate::plural::count;
 use crate::printer::Printer;
 use anyhow::Result;
 use nino_engine::device::Card;
-use nino_engine::{Checkpoint, GenerateRequest, plan_generate};
+use nino_engine::{Checkpoint, GenerateRequest, largest_batch, plan_generate};
 use serde_json::json;
 
 pub(super) fn run(
@@ -27,10 +27,14 @@ pub(super) fn run(
     let (plan, about) = match work {
         Work::Request {
             model,
-            request,
+            mut request,
             count,
+            fill,
         } => {
             let store = device::store(&opened, text.as_ref(), count);
+            if fill {
+                request.batch = largest_batch(&store, &model, &request, MAX_BATCH)?;
+            }
             let plan = plan_generate(&store, &model, &request);
             (
                 fitted(plan, &opened)?,

@@ -60,6 +60,7 @@ struct AliasRow {
     about: &'static str,
     repo: &'static str,
     files: &'static [&'static str],
+    beside: Vec<String>,
     /// About.
     bytes: u64,
     flag: &'static str,
@@ -171,6 +172,11 @@ pub(super) fn aliases(printer: Printer) -> Result<()> {
         about: alias.about,
         repo: alias.repo,
         files: alias.files,
+        beside: alias
+            .all_files()
+            .skip(alias.files.len())
+            .map(|(repo, file)| format!("{repo}/{file}"))
+            .collect(),
         bytes: alias.size,
         flag: match alias.use_as {
             UseAs::Model => "--model",

@@ -1,6 +1,7 @@
 //! What a clip says of how it was made: under `nino` the flags that repeat it, and for ComfyUI the
 //! same as a graph of its nodes.
 
+use super::model::{SKIP_PART, SKIP_SCALE};
 use super::request::Wanted;
 use crate::args::{LoraArg, VideoArgs};
 use crate::generate::{Flags, Graph, Input, Link, at, value, workflow};
@@ -121,7 +122,28 @@ fn expert(g: &mut Graph, model: &DiffusionModel, loras: &[LoraArg], args: &Video
     }
     let shift = args.sampling.shift.unwrap_or(SHIFT);
     let inputs = vec![("model", Input::Link(at_last)), ("shift", value(shift))];
-    at(g.add("ModelSamplingSD3", inputs), 0)
+    at_last = at(g.add("ModelSamplingSD3", inputs), 0);
+    let sampling = &args.sampling;
+    if sampling.cfg_zero_star {
+        let inputs = vec![("model", Input::Link(at_last))];
+        at_last = at(g.add("CFGZeroStar", inputs), 0);
+    }
+    if let Some(layers) = &sampling.skip_layers {
+        let list: Vec<String> = layers.0.iter().map(usize::to_string).collect();
+        let start = sampling.skip_start.unwrap_or(SKIP_PART.0);
+        let end = sampling.skip_end.unwrap_or(SKIP_PART.1);
+        let inputs = vec![
+            ("model", Input::Link(at_last)),
+            ("double_layers", value(list.join(", "))),
+            ("single_layers", value("")),
+            ("scale", value(sampling.skip_scale.unwrap_or(SKIP_SCALE))),
+            ("start_percent", value(start)),
+            ("end_percent", value(end)),
+            ("rescaling_scale", value(0.0)),
+        ];
+        at_last = at(g.add("SkipLayerGuidanceDiT", inputs), 0);
+    }
+    at_last
 }
 
 /// The latent to start from; prompts that see pictures become others.
@@ -154,7 +176,7 @@ fn start(
             node.map(|inputs| (name, at(g.add("LoadImage", inputs), 0)))
         })
         .collect();
-    if pictures.is_empty() {
+    if pictures.is_empty() && wanted.request.camera.is_none() {
         let class = if model.high.family == Family::Wan5B {
             let mut inputs = vec![("vae", Input::Link(vae))];
             inputs.extend(sides());
@@ -201,10 +223,18 @@ fn start(
             });
         }
     }
-    let class = if both {
-        "WanFirstLastFrameToVideo"
-    } else {
-        "WanImageToVideo"
+    let follows_camera = model.high.net().wants().camera.is_some();
+    if let Some((motion, speed)) = wanted.request.camera {
+        let mut told = vec![("camera_pose", value(motion.name))];
+        told.extend(sides().into_iter().take(3));
+        told.push(("speed", value(speed)));
+        let path = at(g.add("WanCameraEmbedding", told), 0);
+        inputs.push(("camera_conditions", Input::Link(path)));
+    }
+    let class = match (both, follows_camera) {
+        (true, _) => "WanFirstLastFrameToVideo",
+        (false, true) => "WanCameraImageToVideo",
+        (false, false) => "WanImageToVideo",
     };
     let node = g.add(class, inputs);
     *prompts = [at(node, 0), at(node, 1)];

@@ -5,10 +5,11 @@ use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::{Usage, UsageWithHint};
 use crate::generate::model::{file_of, tell};
+use crate::pull::parts_of;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Checkpoint, DiffusionModel, Family, ImageEncoder, LoraSpec, ModelKind, ModelSampling,
+    Checkpoint, DiffusionModel, Family, ImageEncoder, LoraSpec, ModelKind, ModelSampling, SkipWay,
     TextEncoders, VaeFile, VideoModel, apply_lora,
 };
 use std::path::{Path, PathBuf};
@@ -41,9 +42,11 @@ pub(super) fn open(
 ) -> Result<VideoModel> {
     let name = args.model.as_deref().unwrap_or(Path::new(""));
     let path = file_of(ModelKind::MODELS, name, env)?;
-    let low = match &args.low_noise {
+    // What belongs to a short name.
+    let own = parts_of(&name.to_string_lossy());
+    let low = match args.low_noise.as_ref().or(own.low_noise.as_ref()) {
+        _ if args.one_expert => None,
         Some(name) => Some(file_of(ModelKind::MODELS, name, env)?),
-        None if args.one_expert => None,
         None => partner(&path),
     };
     let high = expert(&path, &args.lora, sampling, env)?;
@@ -55,35 +58,28 @@ pub(super) fn open(
     } else {
         WAN_VAE
     };
-    let vae = found(ModelKind::Vae, args.vae.as_deref(), usual, "--vae", env)?;
+    let vae = args.vae.as_deref().or(own.vae.as_deref());
+    let vae = found(ModelKind::Vae, vae, usual, "--vae", env)?;
     let text = found(
         ModelKind::TextEncoder,
-        args.clip.as_deref(),
+        args.clip.as_deref().or(own.clip.first().map(|p| &**p)),
         UMT5,
         "--clip",
         env,
     )?;
     let looks = high.net().wants().image.is_some();
-    let vision = match (&args.clip_vision, looks) {
-        (given @ Some(_), _) => {
-            let given = given.as_deref();
-            Some(found(
+    let given = args.clip_vision.as_deref().or(own.clip_vision.as_deref());
+    let vision = (looks || given.is_some())
+        .then(|| {
+            found(
                 ModelKind::ClipVision,
                 given,
                 CLIP_VISION,
                 "--clip-vision",
                 env,
-            )?)
-        }
-        (None, true) => Some(found(
-            ModelKind::ClipVision,
-            None,
-            CLIP_VISION,
-            "--clip-vision",
-            env,
-        )?),
-        (None, false) => None,
-    };
+            )
+        })
+        .transpose()?;
     let text = TextEncoders::open(&[text])?;
     if text.family.encoders() != high.family.encoders() {
         let text = "the text encoder is not UMT5, which Wan was trained with".to_owned();
@@ -113,8 +109,10 @@ pub(crate) fn spec(
     let low = low.then(|| Checkpoint::spec(name)).transpose()?;
     let looks = described.diffusion.net().wants().image.is_some();
     let model = VideoModel {
-        high: sampled(described.diffusion, sampling),
-        low: low.map(|low| sampled(low.diffusion, sampling)),
+        high: sampled(described.diffusion, sampling)?,
+        low: low
+            .map(|low| sampled(low.diffusion, sampling))
+            .transpose()?,
         text: described.text,
         vae: described.vae,
         vision: looks.then(ImageEncoder::spec).transpose()?,
@@ -165,16 +163,31 @@ fn expert(
         model = with.diffusion.unwrap_or(model);
         tell(&lora.file, &with.applied);
     }
-    Ok(sampled(model, sampling))
+    sampled(model, sampling)
 }
 
+/// How layers are skipped where flags do not say it, as ComfyUI's node has it.
+pub(super) const SKIP_SCALE: f64 = 3.0;
+pub(super) const SKIP_PART: (f64, f64) = (0.01, 0.15);
+
 /// The model sampled as the flags say.
-fn sampled(mut model: DiffusionModel, args: &VideoSamplingArgs) -> DiffusionModel {
+fn sampled(mut model: DiffusionModel, args: &VideoSamplingArgs) -> Result<DiffusionModel> {
     if let Some(shift) = args.shift {
         model = model.with_sampling(ModelSampling::flow(shift, 1000.0));
     }
     model.cfg_zero_star = args.cfg_zero_star;
-    model
+    if let Some(layers) = &args.skip_layers {
+        let part = (
+            args.skip_start.unwrap_or(SKIP_PART.0),
+            args.skip_end.unwrap_or(SKIP_PART.1),
+        );
+        let way = SkipWay::Apart {
+            scale: args.skip_scale.unwrap_or(SKIP_SCALE) as f32,
+            rescale: 0.0,
+        };
+        model = model.with_skipped_layers(&layers.0, way, part)?;
+    }
+    Ok(model)
 }
 
 /// The file for low noise beside one for high noise.

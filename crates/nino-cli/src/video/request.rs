@@ -1,7 +1,7 @@
 //! From the command line to a request for a clip.
 
 use super::follow;
-use crate::args::{PreviewArgs, VideoArgs};
+use crate::args::{CameraArg, PreviewArgs, VideoArgs};
 use crate::decode::{picture_limits, precision_of};
 use crate::device::Choice;
 use crate::env::Env;
@@ -11,8 +11,8 @@ use crate::printer;
 use anyhow::Result;
 use nino_engine::media::load_picture;
 use nino_engine::{
-    ClipSize, DecodeOptions, Family, Image, Preview, Rng, SamplerInfo, Scheduler, Seed, VideoModel,
-    VideoRequest,
+    CameraMove, ClipSize, DecodeOptions, Family, Image, Preview, Rng, SamplerInfo, Scheduler, Seed,
+    VideoModel, VideoRequest,
 };
 use std::path::Path;
 
@@ -44,7 +44,12 @@ pub(crate) fn wanted(
     let end = args.last_image.as_deref().map(load).transpose()?;
     let frames = whole_frames(args.frames.unwrap_or(if is_5b { 121 } else { 81 }));
     let follow = follow::wanted(args, model, frames, &limits, env)?;
-    if model.high.sees_frames() && start.is_none() && end.is_none() && follow.is_none() {
+    let camera = args.camera.map(|camera| {
+        let speed = args.camera_speed.unwrap_or(1.0);
+        (motion(camera), speed)
+    });
+    let is_shown = start.is_some() || end.is_some() || follow.is_some() || camera.is_some();
+    if model.high.sees_frames() && !is_shown {
         return Err(UsageWithHint {
             sentence: format!("{} begins with a picture", model.high.name),
             hint: "name one with --image".to_owned(),
@@ -96,6 +101,7 @@ pub(crate) fn wanted(
         start,
         end,
         follow,
+        camera,
         precision,
         preview: None,
         decode: DecodeOptions {
@@ -105,6 +111,12 @@ pub(crate) fn wanted(
     };
     let fps = args.fps.unwrap_or(if is_5b { 24.0 } else { 16.0 });
     Ok(Wanted { request, fps })
+}
+
+/// The move that a flag names.
+fn motion(camera: CameraArg) -> CameraMove {
+    // In the order of the moves.
+    CameraMove::ALL[camera as usize]
 }
 
 /// Previews, if anyone sees them.

@@ -322,3 +322,26 @@ fn encode_and_decode_are_planned() {
     let plan = planned(&args);
     assert_eq!((&plan["width"], &plan["height"]), (&48.into(), &32.into()));
 }
+
+/// As many pictures at a time as stay on the device: more memory, more pictures.
+#[test]
+fn the_largest_batch_is_found() {
+    let batch = |budget: &str| {
+        let flags = [
+            "plan", "generate", "--batch", "max", "--size", "64x64", "--device", "cpu", "--json",
+        ];
+        let said = nino(&[&flags[..], &["--budget", budget]].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.json()["batch"].as_u64().unwrap()
+    };
+    let found = ["110MiB", "150MiB", "200MiB", "250MiB", "1GiB"].map(batch);
+    assert!(found.is_sorted(), "{found:?}");
+    assert!(found.iter().any(|n| (2..64).contains(n)), "{found:?}");
+    assert_eq!(found[4], 64);
+    let said = nino(&["generate", "a", "sun", "--batch", "65"]);
+    assert!(
+        said.code == 2 && said.err.contains("or max"),
+        "{}",
+        said.err
+    );
+}

@@ -201,11 +201,24 @@ fn the_graph_in_a_clip_makes_the_same_frames() {
     } else {
         "webp"
     };
+    let guided = [
+        "--cfg-zero-star",
+        "--skip-layers",
+        "1",
+        "--skip-start",
+        "0",
+        "--skip-end",
+        "0.9",
+    ];
+    let plain = same_by_graph(&folder, extension, &[]);
+    assert!(plain != same_by_graph(&folder, extension, &guided));
+}
+
+/// The frames of a clip, which its graph makes, too.
+fn same_by_graph(folder: &Folder, extension: &str, more: &[&str]) -> Vec<nino_engine::Picture> {
     let out = folder.at(&format!("fox.{extension}"));
-    let said = nino(&with(
-        &flags(&folder, &out),
-        &["--frames", "5", "--steps", "2"],
-    ));
+    let clip = ["--frames", "5", "--steps", "2", "--cfg", "4"];
+    let said = nino(&with(&flags(folder, &out), &[&clip[..], more].concat()));
     assert_eq!(said.code, 0, "{}", said.err);
     let limits = nino_engine::media::Limits::default();
     let text = nino_engine::media::read_text(Path::new(&out), &["prompt"], &limits).unwrap();
@@ -223,6 +236,66 @@ fn the_graph_in_a_clip_makes_the_same_frames() {
     let (first, second) = (frames(&out), frames(&again));
     assert_eq!(first.len(), 5);
     assert!(first == second);
+    first
+}
+
+/// A camera's path changes the clip, is kept with it, and is refused by models that take none.
+#[test]
+fn a_camera_moves_through_a_clip() {
+    let folder = models();
+    let adapter = "model.diffusion_model.control_adapter";
+    let conv = |name: &str, shape: &str| {
+        format!("{adapter}.{name}.bias 256\n{adapter}.{name}.weight 256x{shape}\n")
+    };
+    let list = [
+        made::list("tiny_wan22_i2v"),
+        conv("conv", "1536x2x2"),
+        conv("residual_blocks.0.conv1", "256x3x3"),
+        conv("residual_blocks.0.conv2", "256x3x3"),
+    ];
+    let camera = folder.at("tiny_camera.safetensors");
+    made::write_list(&list.concat(), Path::new(&camera));
+    let high = folder.at("tiny_high.safetensors");
+    let sun = made::goldens().join("../emoji/sun.png");
+    let sun = sun.to_str().unwrap();
+    let made = |name: &str, more: &[&str]| {
+        let out = folder.at(name);
+        let verb = ["video", "a fox", "-m", &camera, "--vae", &high, "--clip"];
+        let clip = [
+            &high, "--frames", "5", "--steps", "2", "--seed", "5", "--size", "64x48",
+        ];
+        let said = nino(&[&verb[..], &clip, &["--device", "cpu", "-o", &out], more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        frames(&out)
+    };
+    let zoom = ["--image", sun, "--camera", "zoom-in"];
+    let all = [
+        made("still.apng", &["--image", sun, "--camera", "static"]),
+        made("zoom.apng", &zoom),
+        made("fast.apng", &[&zoom[..], &["--camera-speed", "3"]].concat()),
+        made("words.apng", &["--camera", "zoom-in"]),
+    ];
+    for (i, clip) in all.iter().enumerate() {
+        assert_eq!(clip.len(), 5);
+        assert!(all[..i].iter().all(|other| other != clip), "clip {i}");
+    }
+    let limits = nino_engine::media::Limits::default();
+    let zoomed = folder.at("zoom.apng");
+    let text = nino_engine::media::read_text(Path::new(&zoomed), &["prompt"], &limits).unwrap();
+    for class in ["WanCameraEmbedding", "WanCameraImageToVideo", "Zoom In"] {
+        assert!(text.found[0].1.contains(class), "{class}");
+    }
+    let again = folder.at("again.apng");
+    let said = nino(&["video", "--from", &zoomed, "-o", &again, "--device", "cpu"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(frames(&again) == all[1]);
+    let out = folder.at("none.apng");
+    let said = nino(&with(&flags(&folder, &out), &["--camera", "zoom-in"]));
+    assert!(
+        said.code != 0 && said.err.contains("takes no camera's path"),
+        "{}",
+        said.err
+    );
 }
 
 /// VACE follows a clip, changes it where a mask is white, and looks at a picture.

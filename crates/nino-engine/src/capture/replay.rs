@@ -3,11 +3,12 @@
 use crate::decode::{DecodeOptions, Precision, decode_images};
 use crate::sample::{self, Noise, SampleRequest};
 use crate::{
-    Conditioning, Control, DiffusionModel, EngineError, Latent, LatentFormat, Store, VaeFile,
+    Checkpoint, Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, Image, Latent,
+    LatentFormat, Store, TextEncoders, VaeFile, encode_image, encode_texts,
 };
 use nino_sample::{Options, Rng, Sampler, Seed};
 use nino_weights::{TensorReader, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a captured stage compares with itself run again.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,9 @@ pub(super) fn can_repeat(model: &DiffusionModel, request: &SampleRequest<'_>) ->
         && request.frame_mask.is_empty()
         && !matches!(request.noise, Noise::SeededAt(_))
         && model.is_as_opened()
+        && model.cfg_rescale == 0.0
+        && !model.cfg_zero_star
+        && model.skipped_layers().is_none()
         && prompts.into_iter().all(plain)
 }
 
@@ -56,6 +60,8 @@ pub fn replay(
     let (want, made) = match stage {
         "decode" => file.decode(Path::new(model), store, control)?,
         "sample" => file.sample(Path::new(model), store, control)?,
+        "text" => file.encode_text(Path::new(model), store, control)?,
+        "encode" => file.encode(Path::new(model), store, control)?,
         _ => return Err(file.cannot("its stage is unknown")),
     };
     let (nmse, largest) = difference(&want, &made);
@@ -135,9 +141,7 @@ impl Captured<'_> {
         store: &Store,
         control: &mut Control<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
-        if self.text("only").is_some() {
-            return Err(self.cannot("it has masks, regions, LoRAs or pictures beside"));
-        }
+        self.check_whole()?;
         let model = DiffusionModel::open(model)?;
         let (latent, sigmas) = (self.latent("in.latent")?, self.values("in.sigmas")?.1);
         let given = match self.said("noise")? {
@@ -150,8 +154,8 @@ impl Captured<'_> {
             _ => Noise::Seeded,
         };
         let request = SampleRequest {
-            positive: &self.prompts("positive")?,
-            negative: &self.prompts("negative")?,
+            positive: &self.prompts("in.positive")?,
+            negative: &self.prompts("in.negative")?,
             latent: &latent,
             noise,
             mask: None,
@@ -173,15 +177,75 @@ impl Captured<'_> {
         Ok((self.values("out.latent")?.1, sampled.latent.planes()))
     }
 
-    fn prompts(&self, side: &str) -> Result<Vec<Conditioning>, EngineError> {
+    fn check_whole(&self) -> Result<(), EngineError> {
+        match self.text("only") {
+            None => Ok(()),
+            Some(_) => Err(self.cannot("it was told more than its file holds: its `only` says")),
+        }
+    }
+
+    fn encode_text(
+        &self,
+        file: &Path,
+        store: &Store,
+        control: &mut Control<'_>,
+    ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
+        self.check_whole()?;
+        let each = |name: &str| -> Vec<&str> {
+            let numbered = (0..).map_while(|i| self.text(&format!("{name}.{i}")));
+            numbered.collect()
+        };
+        let encoders = match Checkpoint::open(file, None) {
+            Ok(whole) => whole.text,
+            Err(_) => {
+                let files: Vec<PathBuf> = each("file").into_iter().map(PathBuf::from).collect();
+                TextEncoders::open(&files)?
+            }
+        };
+        if encoders.family.name() != self.said("family")? {
+            return Err(self.cannot("its encoders were used for another family of models"));
+        }
+        let made = encode_texts(store, &encoders, &each("prompt"), &[], control)?;
+        let values = |prompts: &[Conditioning]| -> Vec<f32> {
+            let both = prompts.iter().flat_map(|p| [&p.context, &p.pooled]);
+            both.flatten().copied().collect()
+        };
+        Ok((values(&self.prompts("out")?), values(&made)))
+    }
+
+    fn encode(
+        &self,
+        vae: &Path,
+        store: &Store,
+        control: &mut Control<'_>,
+    ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
+        let vae = VaeFile::open(vae)?;
+        let (shape, values) = self.values("in.images")?;
+        let &[_, height, width, _] = &shape[..] else {
+            return Err(self.cannot("its picture has another shape"));
+        };
+        let image = Image {
+            width,
+            height,
+            values,
+        };
+        let options = EncodeOptions {
+            format: self.text("format").and_then(LatentFormat::by_name),
+            ..EncodeOptions::default()
+        };
+        let encoded = encode_image(store, &vae, &image, &options, control)?;
+        Ok((self.values("out.latent")?.1, encoded.latent.planes()))
+    }
+
+    fn prompts(&self, name: &str) -> Result<Vec<Conditioning>, EngineError> {
         let mut prompts = Vec::new();
         while let Some(entry) = self
             .reader
             .index()
-            .get(&format!("in.{side}.{}", prompts.len()))
+            .get(&format!("{name}.{}", prompts.len()))
         {
             let i = prompts.len();
-            let pooled = format!("in.{side}.{i}.pooled");
+            let pooled = format!("{name}.{i}.pooled");
             let (shape, context) = self.values(&entry.name)?;
             prompts.push(Conditioning {
                 context,
@@ -192,7 +256,7 @@ impl Captured<'_> {
                     Vec::new()
                 },
                 guidance: self
-                    .text(&format!("{side}.{i}.guidance"))
+                    .text(&format!("{name}.{i}.guidance"))
                     .and_then(|g| g.parse().ok()),
                 ..Conditioning::default()
             });

@@ -2,10 +2,11 @@
 
 use super::{is_on, replay, to};
 use crate::device::{self, DeviceChoice};
+use crate::tests::made;
 use crate::{
-    Checkpoint, Control, DecodeOptions, DeviceName, Latent, LatentSize, Noise, Precision, Rng,
-    SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, decode_images, encode_text,
-    sample, sigmas, timeline,
+    Checkpoint, Control, DecodeOptions, DeviceName, EncodeOptions, Latent, LatentSize, Noise,
+    Precision, Rng, SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, VaeFile,
+    decode_images, encode_image, encode_text, sample, sigmas, timeline,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -64,17 +65,29 @@ fn captured_stages_come_out_the_same_again() {
     };
     let made = sample(&store, &model.diffusion, &request, &mut control).unwrap();
     let options = DecodeOptions::default();
-    decode_images(&store, &model.vae, &made.latent, &options, &mut control).unwrap();
+    let (images, _) =
+        decode_images(&store, &model.vae, &made.latent, &options, &mut control).unwrap();
+    // The built-in model has no encoder.
+    let other = dir.path().join("tiny.safetensors");
+    made::write_list(&made::list("tiny_sd1"), &other);
+    let (vae, told) = (VaeFile::open(&other).unwrap(), EncodeOptions::default());
+    encode_image(&store, &vae, &images[0], &told, &mut control).unwrap();
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
-    assert_eq!(files.len(), 2, "{files:?}");
+    // Two prompts, the sampling, the decode, the encode.
+    assert_eq!(files.len(), 5, "{files:?}");
     for path in files {
         let again = replay(&store, &path, &mut control).unwrap();
         assert!(again.nmse < 1e-12, "{again:?}");
-        assert!(again.file.contains("nino-emoji"), "{again:?}");
+        let file = if again.stage == "encode" {
+            "tiny"
+        } else {
+            "nino-emoji"
+        };
+        assert!(again.file.contains(file), "{again:?}");
     }
     // Another seed is not the same.
     let other = SampleRequest {
@@ -97,9 +110,10 @@ fn what_nobody_asked_for_costs_nanoseconds() {
     let cpu: Arc<dyn nino_graph::Device> = Arc::new(cpu);
     let same = timeline::recorded(Arc::clone(&cpu));
     assert!(Arc::ptr_eq(&cpu, &same), "nothing is around it");
+    let store = Store::new(same);
     let started = Instant::now();
     for _ in 0..CALLS {
-        black_box(is_on());
+        black_box(is_on(&store));
         timeline::begin_stage(black_box(crate::Stage::Sample));
     }
     let nanoseconds = started.elapsed().as_nanos() as f64 / f64::from(CALLS);

@@ -1,7 +1,9 @@
 //! What a video model is shown beside the prompt: frames that are given, pictures as CLIP sees
-//! them, clips to follow. ComfyUI's `WanImageToVideo`, `WanFirstLastFrameToVideo`,
-//! `WanFunControlToVideo` and `WanVaceToVideo` put these into the conditioning.
+//! them, clips to follow, a camera's path. ComfyUI's `WanImageToVideo`,
+//! `WanFirstLastFrameToVideo`, `WanFunControlToVideo`, `WanVaceToVideo` and
+//! `WanCameraImageToVideo` put these into the conditioning.
 
+use super::CameraPath;
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Latent, LatentSize, Upscale};
 use nino_models::Denoiser;
@@ -17,6 +19,8 @@ pub struct ClipHints {
     pub frames: Option<Arc<SeenFrames>>,
     /// Clips that VACE follows.
     pub controls: Vec<Arc<Followed>>,
+    /// How the camera moves (Fun camera).
+    pub camera: Option<Arc<CameraPath>>,
 }
 
 /// CLIP's hidden states of one or more pictures, one picture after the other. ComfyUI's
@@ -95,17 +99,20 @@ impl ClipHints {
                 found: image.width,
             });
         }
-        let of_size = |what, seen: &Latent| {
+        let of_size = |what, found: LatentSize| {
             let fits = |s: LatentSize| (s.frames, s.height, s.width);
-            if fits(seen.size()) == fits(latent.size()) {
+            if fits(found) == fits(latent.size()) {
                 return Ok(());
             }
             Err(EngineError::SeenSize {
                 what,
                 expected: latent.size(),
-                found: seen.size(),
+                found,
             })
         };
+        if let Some(camera) = self.camera.as_ref().filter(|_| wants.camera.is_some()) {
+            of_size("the camera's path", camera.latent())?;
+        }
         if let (Some(seen), Denoiser::Wan(_)) = (&self.frames, model.net())
             && wants.extra > 0
         {
@@ -114,7 +121,7 @@ impl ClipHints {
                 width: latent.width,
                 ..seen.latent.without_values()
             };
-            of_size("the frames to see", &resized)?;
+            of_size("the frames to see", resized.size())?;
             if kept_channels(model, seen.latent.channels).is_none() {
                 return Err(EngineError::SeenChannels {
                     model: model.name.clone(),
@@ -124,8 +131,8 @@ impl ClipHints {
             }
         }
         for control in self.controls.iter().filter(|_| wants.control.is_some()) {
-            of_size("the clip to follow", &control.frames)?;
-            of_size("the mask of the clip to follow", &control.mask)?;
+            of_size("the clip to follow", control.frames.size())?;
+            of_size("the mask of the clip to follow", control.mask.size())?;
             let found = control.frames.channels + control.mask.channels;
             if Some(found) != wants.control {
                 return Err(EngineError::SeenChannels {

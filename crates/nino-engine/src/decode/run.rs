@@ -108,7 +108,7 @@ fn decode_bands(
     control: &mut Control<'_>,
     on_band: &mut OnBand<'_>,
 ) -> Result<Decoded, EngineError> {
-    if !capture::is_on() {
+    if !capture::is_on(store) {
         return decode_all(store, vae, latent, options, control, on_band);
     }
     let mut pictures = Pictures::default();

@@ -10,7 +10,7 @@ use crate::decode::part::strategy;
 use crate::fit::whole_request;
 use crate::model::identity::NetId;
 use crate::{Checkpoint, Control, EngineError, Stage, Store, Strategy};
-use nino_graph::{Device, Load, Plan};
+use nino_graph::{Device, Load, Plan, PlanError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::subscriber::{NoSubscriber, with_default};
@@ -96,6 +96,11 @@ impl GeneratePlan {
         let each = self.stages.iter();
         each.map(|s| s.plan.streamed().in_runs(s.runs)).sum()
     }
+
+    /// Whether every stage has all its values and weights on the device while it runs.
+    pub fn is_on_device(&self) -> bool {
+        self.stages.iter().all(|s| s.plan.is_on_device())
+    }
 }
 
 /// Plans a request for a store, which uses the plans when the request runs. An error that a budget
@@ -113,6 +118,45 @@ pub fn plan_generate(
         };
         super::rehearse(store, model, request, &mut control)
     })
+}
+
+/// The most pictures, up to `most`, that can be made at a time with everything on the device; 1
+/// where not even one picture can.
+pub fn largest_batch(
+    store: &Store,
+    model: &Checkpoint,
+    request: &GenerateRequest,
+    most: usize,
+) -> Result<usize, EngineError> {
+    let fits = |batch: usize| {
+        let request = GenerateRequest {
+            batch,
+            ..request.clone()
+        };
+        match plan_generate(store, model, &request) {
+            Ok(plan) => Ok(plan.is_on_device()),
+            Err(EngineError::Plan(PlanError::OverBudget { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    // Doubled until it does not fit, then halved in between.
+    let (mut least, mut over) = (1, most + 1);
+    while 2 * least < over {
+        if fits(2 * least)? {
+            least *= 2;
+        } else {
+            over = 2 * least;
+        }
+    }
+    while over - least > 1 {
+        let middle = least.midpoint(over);
+        if fits(middle)? {
+            least = middle;
+        } else {
+            over = middle;
+        }
+    }
+    Ok(least)
 }
 
 /// Plans work of any kind for a store, which uses the plans when the work is done. `work` goes
@@ -140,7 +184,7 @@ fn rehearse(
     work: &mut dyn FnMut(&Store) -> Result<(), EngineError>,
 ) -> Result<(GeneratePlan, Store), EngineError> {
     let dry = Arc::new(Dry::new(device));
-    let store = Store::make(dry.clone(), keeps);
+    let store = Store::rehearsal(dry.clone(), keeps);
     let dry_text = text.map(|device| Arc::new(Dry::new(device)));
     if let Some(dry) = &dry_text {
         store.encode_text_on(dry.clone());

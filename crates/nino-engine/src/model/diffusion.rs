@@ -5,6 +5,7 @@ use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
 use super::lora::{Loras, Source};
+use super::skip::SkipLayers;
 use crate::decode::Precision;
 use crate::{Conditioning, EngineError};
 use nino_dtype::DType;
@@ -30,6 +31,7 @@ pub struct DiffusionModel {
     /// Whether the negative prompt's part is scaled to what of it the prompt's has. ComfyUI's
     /// `CFGZeroStar`.
     pub cfg_zero_star: bool,
+    pub(super) skip: Option<SkipLayers>,
     pub(super) net: Denoiser,
     pub(super) weights: FileParams,
     pub(super) loras: Arc<Loras>,

@@ -336,6 +336,17 @@ impl TextEncoders {
         self.encoders.first()?.origin.path()
     }
 
+    /// The files of all encoders.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.encoders.iter().filter_map(|e| e.origin.path())
+    }
+
+    /// Whether they are what their files have, used as their family uses them.
+    pub(crate) fn is_as_opened(&self) -> bool {
+        let plain = |id: &NetId| id.loras.is_empty() && id.quantize.is_none();
+        self.clip_skip.is_none() && self.ids().iter().all(plain)
+    }
+
     pub(crate) fn ids(&self) -> Vec<NetId> {
         (0..self.encoders.len()).map(|i| self.id(i)).collect()
     }

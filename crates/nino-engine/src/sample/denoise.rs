@@ -238,6 +238,13 @@ impl DenoiserPlan {
             });
             fixed.push(encoded(node, &states)?);
         }
+        if let Some(node) = nodes.camera {
+            let seen = prompts.iter().flat_map(|p| {
+                let values = p.conditioning.clip.camera_values(whole);
+                p.rect.cut(values, whole)
+            });
+            fixed.push(encoded(node, &seen.collect::<Vec<f32>>())?);
+        }
         if let Some(node) = nodes.bias {
             let biases = each(&|p| p.conditioning.bias_values());
             fixed.push(encoded(node, &biases)?);
@@ -305,6 +312,10 @@ impl Network for &mut Whole<'_> {
             self.error = Some(error);
             Stop
         })
+    }
+
+    fn weaker(&mut self, _input: &[f32], _timestep: f32, _out: &mut [f32]) -> Result<(), Stop> {
+        unreachable!("a request that leaves out layers is not plain")
     }
 }
 

@@ -34,6 +34,10 @@ pub(super) struct PlanSpec {
     pub(super) image_tokens: usize,
     /// Clips that it follows.
     pub(super) controls: usize,
+    /// Whether it is told a camera's path.
+    pub(super) camera: bool,
+    /// Blocks that it goes without.
+    pub(super) skipped: Vec<usize>,
     /// Stretches of the prompt that it heeds more or less.
     pub(super) biased: Vec<Range<usize>>,
     /// Whether it is told nothing of the guidance.
@@ -127,6 +131,8 @@ impl<'a> Recorded<'a> {
             references: spec.references.clone(),
             image_tokens: spec.image_tokens,
             controls: spec.controls,
+            camera: spec.camera,
+            skipped: spec.skipped.clone(),
             steering: spec.steering.clone(),
             biased: spec.biased.clone(),
             unguided: spec.unguided,

@@ -7,6 +7,7 @@ use super::areas::{Placed, place};
 use super::denoise::{Prompt, Prompted, Rect};
 use super::planned::{self, DenoiserPlan, PlanSpec};
 use super::{LatentShape, SampleRequest, open};
+use crate::model::skip::SkipLayers;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
 use nino_sample::{ModelSampling, Network, Stop};
@@ -27,7 +28,17 @@ struct Part {
     weights: Vec<f32>,
     /// Noise levels between which it counts: from the first down to the second.
     sigmas: (f32, f32),
-    negative: bool,
+    side: Side,
+    skipping: Option<bool>,
+}
+
+/// What a prediction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Positive,
+    Negative,
+    /// The positive prompt as a network without some of its layers sees it.
+    Weaker,
 }
 
 /// The networks of all prompts: one for each size and length, which run by turns in one arena.
@@ -38,6 +49,7 @@ pub(super) struct Regions<'a> {
     parts: Vec<Part>,
     shape: LatentShape,
     sampling: ModelSampling,
+    skip: Option<SkipLayers>,
     /// The noise level of the call that runs.
     sigma: Rc<Cell<f32>>,
     crop: Vec<f32>,
@@ -58,7 +70,13 @@ impl<'a> Regions<'a> {
         let turns = Turns::plan(store, model, request)?;
         let mut prompts: Vec<Vec<Prompt<'_>>> = vec![Vec::new(); turns.plans.len()];
         let mut parts = Vec::new();
-        for (placed, rect, network) in &turns.placed {
+        for turn in &turns.all {
+            let Turn {
+                placed,
+                rect,
+                network,
+                ..
+            } = turn;
             let (rect, network) = (*rect, *network);
             prompts[network].push(Prompt {
                 conditioning: placed.prompt,
@@ -73,7 +91,8 @@ impl<'a> Regions<'a> {
                 rect,
                 weights: placed.weights(rect, shape),
                 sigmas: (level(start), level(end)),
-                negative: placed.negative,
+                side: turn.side,
+                skipping: turn.skipping,
             });
         }
         let sigma = Rc::default();
@@ -91,6 +110,7 @@ impl<'a> Regions<'a> {
             parts,
             shape,
             sampling: model.sampling.clone(),
+            skip: model.skipped_layers().cloned(),
             sigma,
             crop: Vec::new(),
             out: Vec::new(),
@@ -117,7 +137,7 @@ impl<'a> Regions<'a> {
     /// The average of what the prompts of one side predict.
     fn side(
         &mut self,
-        negative: bool,
+        side: Side,
         input: &[f32],
         timestep: f32,
         out: &mut [f32],
@@ -127,10 +147,15 @@ impl<'a> Regions<'a> {
         self.counts
             .resize(self.shape.height * self.shape.width, NOTHING);
         let sigma = self.sigma.get();
-        let counts_now = |p: &Part| sigma <= p.sigmas.0 && sigma >= p.sigmas.1;
+        let skips_now = self.skip.as_ref().is_some_and(|s| s.counts_at(sigma));
+        let counts_now = |p: &Part| {
+            sigma <= p.sigmas.0
+                && sigma >= p.sigmas.1
+                && p.skipping.is_none_or(|skipping| skipping == skips_now)
+        };
         for i in 0..self.parts.len() {
             let part = &self.parts[i];
-            if part.negative != negative || !counts_now(part) {
+            if part.side != side || !counts_now(part) {
                 continue;
             }
             let (network, prompt) = (part.network, part.prompt);
@@ -227,23 +252,43 @@ impl Network for &mut Regions<'_> {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop> {
-        let mut ran = self.side(false, input, timestep, positive);
+        let mut ran = self.side(Side::Positive, input, timestep, positive);
         if let (Ok(()), Some(negative)) = (&ran, negative) {
-            ran = self.side(true, input, timestep, negative);
+            ran = self.side(Side::Negative, input, timestep, negative);
         }
         ran.map_err(|error| {
             self.error = Some(error);
             Stop
         })
     }
+
+    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
+        self.side(Side::Weaker, input, timestep, out)
+            .map_err(|error| {
+                self.error = Some(error);
+                Stop
+            })
+    }
 }
 
 /// The prompts of a request, and the plans that they take turns with.
 pub(super) struct Turns<'r> {
-    /// Each prompt that counts, its part of the picture, and which of the plans is for it.
-    pub(super) placed: Vec<(Placed<'r>, Rect, usize)>,
+    pub(super) all: Vec<Turn<'r>>,
     /// One for every size of region and length of prompt, all in one arena.
     pub(super) plans: Arc<Vec<Arc<DenoiserPlan>>>,
+}
+
+/// A prompt that counts.
+pub(super) struct Turn<'r> {
+    placed: Placed<'r>,
+    /// Its part of the picture.
+    rect: Rect,
+    /// Which of the plans is for it.
+    pub(super) network: usize,
+    pub(super) side: Side,
+    /// Whether it counts only while layers are left out, or only while none are; always when
+    /// `None`.
+    pub(super) skipping: Option<bool>,
 }
 
 impl<'r> Turns<'r> {
@@ -260,18 +305,47 @@ impl<'r> Turns<'r> {
                 continue;
             }
             let rect = placed.rect(LatentShape::of(request.latent))?;
-            let spec = spec(store, model, request, placed.prompt, rect);
-            let known = specs.iter().position(|s| *s == spec);
-            let network = known.unwrap_or_else(|| {
-                specs.push(spec);
-                specs.len() - 1
-            });
-            all.push((placed, rect, network));
+            let whole = spec(store, model, request, placed.prompt, rect);
+            for (side, skipping, skipped) in sides(model.skipped_layers(), placed.negative) {
+                let spec = PlanSpec {
+                    skipped: skipped.to_vec(),
+                    ..whole.clone()
+                };
+                let known = specs.iter().position(|s| *s == spec);
+                let network = known.unwrap_or_else(|| {
+                    specs.push(spec);
+                    specs.len() - 1
+                });
+                all.push(Turn {
+                    placed: placed.clone(),
+                    rect,
+                    network,
+                    side,
+                    skipping,
+                });
+            }
         }
         let plans = store.plan(&model.id(), model.plan_key(&specs), || {
             planned::plan_turns(store.device(), model, &specs)
         })?;
-        Ok(Turns { placed: all, plans })
+        Ok(Turns { all, plans })
+    }
+}
+
+/// What a prompt is run for: on which side, whether only while layers are left out or only while
+/// none are, and which layers are left out.
+fn sides(skip: Option<&SkipLayers>, negative: bool) -> Vec<(Side, Option<bool>, &[usize])> {
+    match (skip, negative) {
+        (Some(skip), true) if skip.is_negative() => vec![
+            (Side::Negative, Some(false), &[]),
+            (Side::Negative, Some(true), skip.blocks()),
+        ],
+        (Some(skip), false) if !skip.is_negative() => vec![
+            (Side::Positive, None, &[]),
+            (Side::Weaker, None, skip.blocks()),
+        ],
+        (_, true) => vec![(Side::Negative, None, &[])],
+        (_, false) => vec![(Side::Positive, None, &[])],
     }
 }
 
@@ -298,6 +372,8 @@ fn spec(
         steering: model.steering().controlled(),
         image_tokens: prompt.clip.image_tokens(model),
         controls: prompt.clip.n_controls(model),
+        camera: prompt.clip.sees_camera(model),
+        skipped: Vec::new(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
         places: prompt.places,

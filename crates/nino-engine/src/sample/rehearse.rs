@@ -3,7 +3,7 @@
 //! network depends on its noise levels and not on the size of the picture.
 
 use super::preview::Previews;
-use super::regions::Turns;
+use super::regions::{Side, Turns};
 use super::steer::Steered;
 use super::{Noise, Run, SampleRequest, open, plan};
 use crate::store::Lease;
@@ -29,16 +29,18 @@ pub(crate) fn rehearse(
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
         let lease = open(store, model, std::slice::from_ref(&planned))?;
-        let sides: &[bool] = if planned.takes_both() {
-            &[false]
+        let sides: &[Side] = if planned.takes_both() {
+            &[Side::Positive]
         } else {
-            &[false, true]
+            &[Side::Positive, Side::Negative]
         };
-        (lease, sides.iter().map(|&negative| (0, negative)).collect())
+        (lease, sides.iter().map(|&side| (0, side)).collect())
     } else {
         let turns = Turns::plan(store, model, request)?;
         control.stage(Stage::Load)?;
-        let order = turns.placed.iter().map(|p| (p.2, p.0.negative)).collect();
+        // A run with all layers stands for those with fewer, which take less time.
+        let turned = turns.all.iter().filter(|t| t.skipping != Some(true));
+        let order = turned.map(|t| (t.network, t.side)).collect();
         (open(store, model, &turns.plans)?, order)
     };
     let previews = Previews::open(store, model, request, control);
@@ -68,8 +70,8 @@ pub(crate) fn rehearse(
 /// Runs sessions as [`super::denoise::Whole`] and [`super::regions::Regions`] do, without values.
 struct Rehearsed<'a> {
     lease: &'a mut Lease,
-    /// The session of each run, and whether that run is for the negative side alone.
-    turns: Vec<(usize, bool)>,
+    /// The session of each run, and what that run is for.
+    turns: Vec<(usize, Side)>,
     cancel: &'a AtomicBool,
 }
 
@@ -81,18 +83,34 @@ impl Network for Rehearsed<'_> {
         positive: &mut [f32],
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop> {
-        let wanted = |turn: &&(usize, bool)| !turn.1 || negative.is_some();
-        for &(session, _) in self.turns.iter().filter(wanted) {
+        self.run(Side::Positive)?;
+        if negative.is_some() {
+            self.run(Side::Negative)?;
+        }
+        positive.fill(0.0);
+        if let Some(negative) = negative {
+            negative.fill(0.0);
+        }
+        Ok(())
+    }
+
+    fn weaker(&mut self, _input: &[f32], _timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
+        self.run(Side::Weaker)?;
+        out.fill(0.0);
+        Ok(())
+    }
+}
+
+impl Rehearsed<'_> {
+    /// Runs the sessions of one side.
+    fn run(&mut self, side: Side) -> Result<(), Stop> {
+        for &(session, _) in self.turns.iter().filter(|turn| turn.1 == side) {
             let options = RunOptions {
                 cancel: Some(self.cancel),
                 ..RunOptions::default()
             };
             let session = &mut self.lease.sessions()[session];
             session.run(options).map_err(|_| Stop)?;
-        }
-        positive.fill(0.0);
-        if let Some(negative) = negative {
-            negative.fill(0.0);
         }
         Ok(())
     }

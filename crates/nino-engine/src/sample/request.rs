@@ -80,7 +80,7 @@ impl<'a> SampleRequest<'a> {
     }
 
     /// Whether there is one prompt for each side, both are for the whole picture and all the time,
-    /// and both can be brought to one length. A negative prompt that is not looked at must have no
+    /// both can be brought to one length, and the network has all its layers for both. A negative prompt that is not looked at must have no
     /// area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
@@ -88,12 +88,17 @@ impl<'a> SampleRequest<'a> {
         sides.iter().all(|s| s.len() <= 1 && s.iter().all(whole))
             && self.negative.iter().all(|c| !c.region.has_area())
             && (!model.net().counts_tokens() || self.has_one_length(model))
+            && model.skipped_layers().is_none()
     }
 
     /// Whether all prompts have as many tokens, of text and of latents to look at.
     pub(super) fn has_one_length(&self, model: &DiffusionModel) -> bool {
         let length = |p: &Conditioning| {
-            let clip = (p.clip.image_tokens(model), p.clip.n_controls(model));
+            let clip = (
+                p.clip.image_tokens(model),
+                p.clip.n_controls(model),
+                p.clip.sees_camera(model),
+            );
             (
                 (p.tokens_for(model), p.queries_for(model)),
                 p.reference_sizes(model),
@@ -123,11 +128,14 @@ impl<'a> SampleRequest<'a> {
 
     /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
     /// its own; the others are the start in both units, its noise, the predictions of both sides,
-    /// the last step, and what goes to the device and comes back.
+    /// the last step, and what goes to the device and comes back. A camera's path is larger.
     pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
-        let latent = LatentShape::of(self.latent).len() * size_of::<f32>();
-        VECTORS * latent + self.sampler.noise_bytes(latent) + self.beside
+        let shape = LatentShape::of(self.latent);
+        let latent = shape.len() * size_of::<f32>();
+        let prompts = self.positive.iter().chain(self.negative);
+        let cameras: usize = prompts.map(|p| p.clip.camera_bytes(shape)).sum();
+        VECTORS * latent + self.sampler.noise_bytes(latent) + cameras + self.beside
     }
 
     /// The mask for every value of the latent, `[b, c, t, h, w]`; `None` where all is to be made.

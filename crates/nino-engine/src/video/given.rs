@@ -104,28 +104,50 @@ impl Given<'_> {
         masked: bool,
         control: &mut Control<'_>,
     ) -> Result<SeenFrames, EngineError> {
-        let size = self.size.latent(self.vae);
+        let latents = [self.alone(clip, control)?, self.alone(start, control)?];
         let channels = self.vae.kind.latent_channels();
-        let mut latents = Vec::new();
-        for images in [clip, start] {
-            let mut latent = self.zero(channels, size);
-            if !images.is_empty() {
-                let n = images.len().min(self.size.frames);
-                let made = self.encode(n, &|i| self.fitted(&images[i]), control)?;
-                let len = made.values.len().min(latent.values.len());
-                latent.values[..len].copy_from_slice(&made.values[..len]);
-            }
-            latents.push(latent);
+        Ok(SeenFrames {
+            latent: beside(&latents[0], &latents[1]),
+            mask: masked.then(|| self.mask_of_first(start)),
+            mask_at: if masked { channels } else { 0 },
+        })
+    }
+
+    /// Frames at the beginning of a clip whose camera's path is given. ComfyUI's
+    /// `WanCameraImageToVideo`.
+    pub fn before_camera(
+        &self,
+        start: &[Image],
+        control: &mut Control<'_>,
+    ) -> Result<SeenFrames, EngineError> {
+        Ok(SeenFrames {
+            latent: self.alone(start, control)?,
+            mask: Some(self.mask_of_first(start)),
+            mask_at: 0,
+        })
+    }
+
+    /// The clip with nothing after the frames that are given.
+    fn alone(&self, images: &[Image], control: &mut Control<'_>) -> Result<Latent, EngineError> {
+        let channels = self.vae.kind.latent_channels();
+        let mut latent = self.zero(channels, self.size.latent(self.vae));
+        if !images.is_empty() {
+            let n = images.len().min(self.size.frames);
+            let made = self.encode(n, &|i| self.fitted(&images[i]), control)?;
+            let len = made.values.len().min(latent.values.len());
+            latent.values[..len].copy_from_slice(&made.values[..len]);
         }
+        Ok(latent)
+    }
+
+    /// A mask of every frame that is 0 in the first ones.
+    fn mask_of_first(&self, start: &[Image]) -> Latent {
+        // The first frame stands for the four places of its latent frame.
         let known = match start.len().min(self.size.frames) {
             0 => 0,
             n => n + TIME - 1,
         };
-        Ok(SeenFrames {
-            latent: beside(&latents[0], &latents[1]),
-            mask: masked.then(|| self.mask(TIME, |frame, sub| frame * TIME + sub < known)),
-            mask_at: if masked { channels } else { 0 },
-        })
+        self.mask(TIME, |frame, sub| frame * TIME + sub < known)
     }
 
     /// A clip for VACE: frames, where they are to be changed, and a picture to look at, which takes

@@ -9,8 +9,9 @@ use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
 use crate::text::encode_beside;
 use crate::vision::{ImageEncoder, Square, encode_for_clip};
 use crate::{
-    ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family, Follows,
-    GeneratePlan, Image, Latent, Mask, Store, TextEncoders, VaeFile, plan_work,
+    CameraMove, CameraPath, ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event,
+    Family, Follows, GeneratePlan, Image, Latent, Lens, Mask, Store, TextEncoders, VaeFile,
+    plan_work,
 };
 use nino_sample::{Options, Sampler, Scheduler, Seed};
 use std::ops::RangeInclusive;
@@ -50,6 +51,8 @@ pub struct VideoRequest {
     pub end: Option<Image>,
     /// For VACE and for models that are trained with a clip to follow.
     pub follow: Option<Follow>,
+    /// How the camera moves and how fast, for models that were trained with that.
+    pub camera: Option<(CameraMove, f64)>,
     pub precision: Precision,
     pub preview: Option<Preview>,
     pub decode: DecodeOptions,
@@ -139,6 +142,11 @@ impl VideoRequest {
             };
             if self.follow.is_some() && expert.follows().is_none() {
                 return Err(EngineError::NoClipInput {
+                    model: expert.name.clone(),
+                });
+            }
+            if self.camera.is_some() && expert.net().wants().camera.is_none() {
+                return Err(EngineError::NoCameraInput {
                     model: expert.name.clone(),
                 });
             }
@@ -382,6 +390,14 @@ fn show(
         }
         _ => {}
     }
+    clip.camera = request.camera.map(|(motion, speed)| {
+        Arc::new(CameraPath {
+            motion,
+            size: request.size,
+            speed,
+            lens: Lens::default(),
+        })
+    });
     size.frames += trim;
     let channels = model.high.net().wants().channels;
     let mut latent = Latent::empty(1, channels, size);
@@ -392,7 +408,10 @@ fn show(
         if model.high.family == Family::Wan5B {
             (latent, frame_mask) = frames_of.fixed_frames(start, control)?;
         } else {
-            clip.frames = Some(Arc::new(if end.is_empty() {
+            let follows_camera = model.high.net().wants().camera.is_some();
+            clip.frames = Some(Arc::new(if end.is_empty() && follows_camera {
+                frames_of.before_camera(start, control)?
+            } else if end.is_empty() {
                 frames_of.first_frames(start, control)?
             } else {
                 frames_of.first_and_last(start, end, control)?

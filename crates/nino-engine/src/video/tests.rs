@@ -2,14 +2,15 @@
 //! them.
 
 mod files;
+mod wide;
 
 use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan_video};
 use crate::generate::tests::comfy::{NEGATIVE, PROMPT, control, planes, store};
-use crate::tests::made;
+use crate::tests::{lists, made};
 use crate::{
-    Checkpoint, ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event, Family,
-    Image, ImageStates, Latent, LatentSize, Mask, ModelSampling, Noise, Precision, SampleRequest,
-    Store, encode_texts, sample, sigmas,
+    CameraMove, CameraPath, Checkpoint, ClipHints, Conditioning, Control, DiffusionModel,
+    EngineError, Event, Family, Image, ImageStates, Latent, LatentSize, Lens, Mask, ModelSampling,
+    Noise, Precision, SampleRequest, SkipWay, Store, encode_texts, sample, sigmas,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
@@ -26,6 +27,8 @@ const SIZE: ClipSize = ClipSize {
 struct Case {
     model: Checkpoint,
     golden: TensorReader,
+    /// The small models' golden, which has the pictures.
+    pictures: TensorReader,
     store: Store,
     folder: tempfile::TempDir,
     /// The prompt and the negative prompt.
@@ -48,20 +51,30 @@ struct Told<'a> {
 
 impl Case {
     fn new() -> Case {
+        Case::of("tiny_wan", &made::list("tiny_wan"))
+    }
+
+    /// The case of a golden, with its model's list of tensors.
+    fn of(name: &str, list: &str) -> Case {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tiny_wan.safetensors");
-        made::write_list(&made::list("tiny_wan"), &path);
+        let path = folder.path().join(format!("{name}.safetensors"));
+        made::write_list(list, &path);
         let vocabulary = made::goldens().join("../text/small/spiece.model");
         std::fs::copy(vocabulary, folder.path().join("spiece.model")).unwrap();
         let model = Checkpoint::open(&path, None).unwrap();
         assert_eq!(model.family(), Family::Wan);
         let store = store();
+        let open = |name: &str| {
+            let path = made::goldens().join(format!("{name}.safetensors"));
+            nino_weights::open(path).unwrap()
+        };
         let (mut sides, _) =
             control(|c| encode_texts(&store, &model.text, &[PROMPT, NEGATIVE], &[], c));
         let negative = sides.pop().unwrap();
         Case {
             sides: [sides.pop().unwrap(), negative],
-            golden: nino_weights::open(made::goldens().join("tiny_wan.safetensors")).unwrap(),
+            golden: open(name),
+            pictures: open("tiny_wan"),
             model,
             store,
             folder,
@@ -70,15 +83,22 @@ impl Case {
 
     /// A diffusion model alone in a file.
     fn other(&self, name: &str) -> DiffusionModel {
+        self.other_of(name, &made::list(name))
+    }
+
+    /// The same by its list of tensors.
+    fn other_of(&self, name: &str, list: &str) -> DiffusionModel {
         let path = self.folder.path().join(format!("{name}.safetensors"));
-        made::write_list(&made::list(name), &path);
+        made::write_list(list, &path);
         DiffusionModel::open(&path).unwrap()
     }
 
     fn golden(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
-        let entry = self.golden.entry(key).unwrap();
+        let files = [&self.golden, &self.pictures];
+        let found = files.iter().find_map(|f| Some((f, f.entry(key).ok()?)));
+        let (file, entry) = found.unwrap();
         let mut values = vec![0.0; entry.n_values()];
-        self.golden.read_f32(entry, &mut values).unwrap();
+        file.read_f32(entry, &mut values).unwrap();
         (entry.shape.clone(), values)
     }
 
@@ -183,13 +203,7 @@ fn close(key: &str, found: &[f32], expected: &[f32]) {
 #[test]
 fn text_to_video_makes_what_comfyui_makes() {
     let case = Case::new();
-    for (name, side) in ["prompt", "negative"].iter().zip(&case.sides) {
-        let (_, shape) = case.golden(&format!("text/{name}/shape"));
-        let found = [side.tokens(), side.width];
-        assert_eq!(found, [shape[0] as usize, shape[1] as usize]);
-        let thin: Vec<f32> = side.context.iter().copied().step_by(13).collect();
-        case.close(&format!("text/{name}/context"), &thin);
-    }
+    check_text(&case, 13);
     for (sampler, scheduler, shift, cfg) in [
         ("uni_pc", "simple", "usual", "6.0"),
         ("euler", "simple", "5.0", "1.0"),
@@ -218,11 +232,112 @@ fn text_to_video_makes_what_comfyui_makes() {
 }
 
 #[test]
+fn guidance_without_some_layers_is_comfyuis() {
+    let case = Case::new();
+    let model = &case.model.diffusion;
+    let apart = |scale, rescale| SkipWay::Apart { scale, rescale };
+    let told = Told {
+        cfg: 5.0,
+        ..case.told()
+    };
+    for (name, way, part) in [
+        ("apart", apart(3.0, 0.0), (0.0, 0.7)),
+        ("rescaled", apart(2.0, 0.6), (0.1, 1.0)),
+        ("simple", SkipWay::Negative, (0.2, 0.9)),
+    ] {
+        let guided = model.with_skipped_layers(&[1], way, part).unwrap();
+        let found = planes(&case.sampled(&guided, &told));
+        case.close(&format!("skip/{name}"), &found);
+    }
+    // Blocks that are not there, and nothing to go away from, change nothing.
+    for (blocks, scale) in [(7, 3.0), (1, 0.0)] {
+        let same = model.with_skipped_layers(&[blocks], apart(scale, 0.0), (0.0, 1.0));
+        assert!(same.unwrap().skipped_layers().is_none());
+    }
+    let unet = Checkpoint::spec("sd15").unwrap().diffusion;
+    let none = unet.with_skipped_layers(&[1], apart(3.0, 0.0), (0.0, 1.0));
+    assert!(matches!(none, Err(EngineError::NoSkippedLayers { .. })));
+}
+
+/// The rays of a camera's path as `WanCameraEmbedding` has them, `[24, t, h, w]`, every 97th.
+fn rays(path: &CameraPath) -> Vec<f32> {
+    let clip = ClipHints {
+        camera: Some(Arc::new(path.clone())),
+        ..ClipHints::default()
+    };
+    let (t, h, w) = (3, 4, 6);
+    let shape = crate::sample::LatentShape::of(&Latent::empty(1, 16, path.latent()));
+    let values = clip.camera_values(shape);
+    assert_eq!(values.len(), t * h * w * 1536);
+    let at = |i: usize| {
+        let (x, y) = (i % (8 * w), i / (8 * w) % (8 * h));
+        let (t, c) = (i / (64 * w * h) % t, i / (64 * w * h) / t);
+        let pixel = (t * h + y / 8) * w + x / 8;
+        values[pixel * 1536 + c * 64 + y % 8 * 8 + x % 8]
+    };
+    (0..values.len()).step_by(97).map(at).collect()
+}
+
+fn check_camera(case: &Case, model: &DiffusionModel, path: CameraPath, key: &str) {
+    let start = case.images("image/start");
+    let (frames, _) = control(|c| case.given().before_camera(&start, c));
+    let clip = ClipHints {
+        frames: Some(Arc::new(frames)),
+        camera: Some(Arc::new(path)),
+        ..ClipHints::default()
+    };
+    case.close(key, &planes(&case.sampled(model, &case.showing(&clip))));
+}
+
+#[test]
+fn a_camera_moves_as_in_comfyui() {
+    let case = Case::new();
+    let model = case.other_of("tiny_wan_camera", &lists::with_camera("tiny_wan22_i2v"));
+    assert_eq!(model.net().wants().camera, Some(1536));
+    for (name, speed) in [
+        ("Zoom In", 1.0),
+        ("Pan Left", 0.7),
+        ("ClockWise (CW)", 2.0),
+        ("Static", 1.0),
+    ] {
+        let path = CameraPath {
+            motion: CameraMove::find(name).unwrap(),
+            size: SIZE,
+            speed,
+            lens: Lens::default(),
+        };
+        case.close(&format!("camera/{name}"), &rays(&path));
+        check_camera(
+            &case,
+            &model,
+            path,
+            &format!("WanCameraImageToVideo/{name}"),
+        );
+    }
+    let blind = case.sampled(&model, &case.told());
+    case.close("blind/tiny_wan_camera", &planes(&blind));
+}
+
+/// Both prompts as they are encoded, every so many numbers of them.
+fn check_text(case: &Case, every: usize) {
+    for (name, side) in ["prompt", "negative"].iter().zip(&case.sides) {
+        let (_, shape) = case.golden(&format!("text/{name}/shape"));
+        let found = [side.tokens(), side.width];
+        assert_eq!(found, [shape[0] as usize, shape[1] as usize]);
+        let thin: Vec<f32> = side.context.iter().copied().step_by(every).collect();
+        case.close(&format!("text/{name}/context"), &thin);
+    }
+}
+
+#[test]
 fn two_experts_hand_over_as_in_comfyui() {
     let case = Case::new();
+    check_experts(&case, &case.other("tiny_wan_low"));
+}
+
+fn check_experts(case: &Case, low: &DiffusionModel) {
     let shifted = |m: &DiffusionModel| m.with_sampling(ModelSampling::flow(5.0, 1000.0));
-    let high = shifted(&case.model.diffusion);
-    let low = shifted(&case.other("tiny_wan_low"));
+    let (high, low) = (shifted(&case.model.diffusion), shifted(low));
     let first = Told {
         cfg: 3.5,
         steps: 4,
@@ -241,26 +356,11 @@ fn two_experts_hand_over_as_in_comfyui() {
 #[test]
 fn image_to_video_makes_what_comfyui_makes() {
     let case = Case::new();
-    let (start, end) = (case.images("image/start"), case.images("image/end"));
     for (name, sees_clip) in [("tiny_wan_i2v", true), ("tiny_wan22_i2v", false)] {
         let model = case.other(name);
         assert!(model.sees_frames());
-        let (frames, _) = control(|c| case.given().first_frames(&start, c));
-        let clip = ClipHints {
-            image: sees_clip.then(|| case.states(1)),
-            frames: Some(Arc::new(frames)),
-            ..ClipHints::default()
-        };
-        let key = format!("WanImageToVideo/{name}");
-        case.close(&key, &planes(&case.sampled(&model, &case.showing(&clip))));
-        let (frames, _) = control(|c| case.given().first_and_last(&start, &end, c));
-        let clip = ClipHints {
-            image: sees_clip.then(|| case.states(2)),
-            frames: Some(Arc::new(frames)),
-            ..ClipHints::default()
-        };
-        let key = format!("WanFirstLastFrameToVideo/{name}");
-        case.close(&key, &planes(&case.sampled(&model, &case.showing(&clip))));
+        check_first(&case, &model, name);
+        check_first_and_last(&case, &model, name);
         if sees_clip {
             let latent = case.sampled(&model, &case.told());
             case.close("blind/tiny_wan_i2v", &planes(&latent));
@@ -268,10 +368,42 @@ fn image_to_video_makes_what_comfyui_makes() {
     }
 }
 
+fn check_first(case: &Case, model: &DiffusionModel, name: &str) {
+    let start = case.images("image/start");
+    let (frames, _) = control(|c| case.given().first_frames(&start, c));
+    let sees_clip = model.net().wants().image.is_some();
+    let clip = ClipHints {
+        image: sees_clip.then(|| case.states(1)),
+        frames: Some(Arc::new(frames)),
+        ..ClipHints::default()
+    };
+    let key = format!("WanImageToVideo/{name}");
+    case.close(&key, &planes(&case.sampled(model, &case.showing(&clip))));
+}
+
+fn check_first_and_last(case: &Case, model: &DiffusionModel, name: &str) {
+    let (start, end) = (case.images("image/start"), case.images("image/end"));
+    let (frames, _) = control(|c| case.given().first_and_last(&start, &end, c));
+    let sees_clip = model.net().wants().image.is_some();
+    let clip = ClipHints {
+        image: sees_clip.then(|| case.states(2)),
+        frames: Some(Arc::new(frames)),
+        ..ClipHints::default()
+    };
+    let key = format!("WanFirstLastFrameToVideo/{name}");
+    case.close(&key, &planes(&case.sampled(model, &case.showing(&clip))));
+}
+
 #[test]
 fn vace_makes_what_comfyui_makes() {
     let case = Case::new();
     let model = case.other("tiny_wan_vace");
+    check_vace(&case, &model, "WanVaceToVideo/tiny_wan_vace");
+    let blind = case.sampled(&model, &case.told());
+    case.close("blind/tiny_wan_vace", &planes(&blind));
+}
+
+fn check_vace(case: &Case, model: &DiffusionModel, key: &str) {
     let (clip, start) = (case.images("image/clip"), case.images("image/start"));
     let (shape, values) = case.golden("image/mask");
     let masks = values.chunks_exact(shape[1] * shape[2]).map(|values| Mask {
@@ -291,17 +423,17 @@ fn vace_makes_what_comfyui_makes() {
     let mut size = SIZE.latent(&case.model.vae);
     size.frames += trim;
     told.latent = Latent::empty(1, 16, size);
-    let latent = case.sampled(&model, &told);
-    case.close("WanVaceToVideo/tiny_wan_vace", &planes(&latent));
-    let blind = case.sampled(&model, &case.told());
-    case.close("blind/tiny_wan_vace", &planes(&blind));
+    case.close(key, &planes(&case.sampled(model, &told)));
 }
 
 /// The first frame is given clean, and told to be.
 #[test]
 fn the_5b_model_goes_on_from_a_frame_as_in_comfyui() {
     let case = Case::new();
-    let model = case.other("tiny_wan_5b");
+    check_5b(&case, &case.other("tiny_wan_5b"));
+}
+
+fn check_5b(case: &Case, model: &DiffusionModel) {
     assert_eq!(model.family, Family::Wan5B);
     let (shape, first) = case.golden("first");
     let first = Latent::from_planes(&shape, &first, std::path::Path::new("golden")).unwrap();
@@ -320,7 +452,7 @@ fn the_5b_model_goes_on_from_a_frame_as_in_comfyui() {
         cfg: 5.0,
         ..case.told()
     };
-    let made = case.sampled(&model, &told);
+    let made = case.sampled(model, &told);
     // The frame that was given is left as it was, where uni_pc in ComfyUI leaves a trace of noise.
     close("first", &made.values[..first.values.len()], &first.values);
     let (shape, expected) = case.golden("5b");
@@ -371,6 +503,7 @@ fn clip(case: &Case) -> (VideoModel, VideoRequest) {
     };
     let request = VideoRequest {
         follow: None,
+        camera: None,
         prompt: "a red fox".to_owned(),
         negative: "blurry".to_owned(),
         seed: Seed {

@@ -37,6 +37,9 @@ pub struct DenoiserGraph {
     /// Clips to follow: frames of the latent's shape with [`Wants::control`] channels, and how much
     /// each counts, `[1]`.
     pub controls: Vec<wan_transformer::Control>,
+    /// How a camera sees the pixels under every latent pixel: of the latent's shape with
+    /// [`Wants::camera`] channels.
+    pub camera: Option<Node>,
     /// What is added to the scores of the prompt's tokens, `[rows, stretches, 1, tokens]`:
     /// [`flux::Bias`].
     pub bias: Option<Node>,
@@ -47,7 +50,14 @@ pub struct DenoiserGraph {
 impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
-        let optional = [self.label, self.guidance, self.extra, self.image, self.bias];
+        let optional = [
+            self.label,
+            self.guidance,
+            self.extra,
+            self.image,
+            self.camera,
+            self.bias,
+        ];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
         let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
@@ -99,6 +109,7 @@ impl Denoiser {
             frame_times,
             image,
             control,
+            camera,
         } = self.wants();
         let rows = shape.rows;
         let latent = |channels: usize| match (frames, shape.frames, shape.height, shape.width) {
@@ -141,6 +152,8 @@ impl Denoiser {
                 strength: g.input(&format!("strength {i}"), [1], dtype),
             })
             .collect();
+        let camera = camera.filter(|_| shape.camera);
+        let camera = camera.map(|channels| g.input("camera", latent(channels), dtype));
         let stretches = &shape.biased;
         let bias = (self.takes_bias() && !stretches.is_empty())
             .then(|| g.input("bias", [rows, stretches.len(), 1, shape.tokens], DType::F32));
@@ -235,6 +248,8 @@ impl Denoiser {
                     image,
                     reference: references.last().copied(),
                     controls: &controls,
+                    camera,
+                    skipped: &shape.skipped,
                 };
                 wan_transformer::transformer(g, params, config, inputs)
             }
@@ -268,6 +283,7 @@ impl Denoiser {
             steering,
             image,
             controls,
+            camera,
             bias,
             out,
         }

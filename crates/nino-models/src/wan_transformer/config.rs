@@ -24,6 +24,8 @@ pub struct Config {
     pub vace: Option<Vace>,
     /// Channels of a frame to look at, whose tokens stand before the clip's (Wan 2.2 Fun control).
     pub reference: Option<usize>,
+    /// Channels that say how a camera sees the pixels under a latent pixel (Fun camera).
+    pub camera: Option<usize>,
 }
 
 /// The layers that take CLIP's view of a picture.
@@ -46,6 +48,8 @@ pub struct Vace {
 const HEAD: usize = 128;
 /// Width of the tokens of CLIP-H's view of a picture.
 const CLIP: usize = 1280;
+/// Channels that say how a camera sees: six for each of 8×8 pixels in four frames.
+const CAMERA: usize = 6 * 4 * 64;
 /// Channels that VACE follows: frames to keep, frames to change, and a mask of 8×8 pixels.
 const VACE_CHANNELS: usize = 96;
 
@@ -64,6 +68,7 @@ impl Config {
             image: None,
             vace: None,
             reference: None,
+            camera: None,
         }
     }
 
@@ -128,6 +133,15 @@ impl Config {
         }
     }
 
+    /// The same with a camera's path.
+    #[must_use]
+    pub fn with_camera(self) -> Config {
+        Config {
+            camera: Some(CAMERA),
+            ..self
+        }
+    }
+
     pub(super) fn head(&self) -> usize {
         self.hidden / self.heads.max(1)
     }
@@ -145,7 +159,7 @@ impl Config {
     }
 
     /// Reads sizes from tensor shapes alone; `None` when this is no Wan transformer, or one of a
-    /// kind that is not written: with audio, a face, a pose or a camera.
+    /// kind that is not written: with audio, a face or a pose.
     pub fn detect(find: &Find) -> Option<Config> {
         let dim = |name: &str, axis: usize| find(name).and_then(|(s, _)| s.get(axis).copied());
         let count = |name: &dyn Fn(usize) -> String| {
@@ -177,6 +191,7 @@ impl Config {
             image,
             vace,
             reference: dim("ref_conv.weight", 1),
+            camera: dim("control_adapter.conv.weight", 1),
         };
         let sizes = config.hidden.is_multiple_of(config.heads)
             && config.axes().iter().all(|a| a.is_multiple_of(2))
@@ -188,9 +203,8 @@ impl Config {
     }
 }
 
-/// Names that only transformers with further inputs have: a camera's path, speech, a face, a pose.
-const UNWRITTEN: [&str; 7] = [
-    "control_adapter.conv.weight",
+/// Names that only transformers with further inputs have: speech, a face, a pose.
+const UNWRITTEN: [&str; 6] = [
     "casual_audio_encoder.encoder.final_linear.weight",
     "audio_proj.audio_proj_glob_1.layer.bias",
     "face_adapter.fuser_blocks.0.k_norm.weight",

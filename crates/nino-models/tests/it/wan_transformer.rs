@@ -18,6 +18,17 @@ struct Recorded {
 
 /// The golden's model and inputs; without CLIP's view of the picture when `blind`.
 fn recorded(golden: &Golden, c: &Config, dtype: DType, blind: bool) -> Recorded {
+    recorded_without(golden, c, dtype, blind, &[])
+}
+
+/// The same without some blocks.
+fn recorded_without(
+    golden: &Golden,
+    c: &Config,
+    dtype: DType,
+    blind: bool,
+    skipped: &[usize],
+) -> Recorded {
     let mut g = Graph::new();
     let mut inputs = BTreeMap::new();
     let mut get = |g: &mut Graph, name: &str, dtype| {
@@ -41,6 +52,8 @@ fn recorded(golden: &Golden, c: &Config, dtype: DType, blind: bool) -> Recorded 
         image: image.map(|_| get(&mut g, "image", dtype)),
         reference: c.reference.map(|_| get(&mut g, "reference", dtype)),
         controls: &controls,
+        camera: c.camera.map(|_| get(&mut g, "camera", dtype)),
+        skipped,
     };
     let out = transformer(&mut g, &golden.params(), c, nodes);
     g.output(out);
@@ -87,6 +100,10 @@ fn config(golden: &Golden) -> Config {
             n_layers: 4,
             ..tiny
         },
+        "wan_camera" => Config {
+            camera: Some(3 * 64),
+            ..tiny.with_inputs(36)
+        },
         _ => Config {
             reference: Some(16),
             ..tiny.with_inputs(52)
@@ -96,8 +113,14 @@ fn config(golden: &Golden) -> Config {
     Config { heads: 2, ..found }
 }
 
-const GOLDENS: [&str; 6] = [
-    "wan_t2v", "wan_i2v", "wan_flf", "wan_5b", "wan_vace", "wan_fun",
+const GOLDENS: [&str; 7] = [
+    "wan_t2v",
+    "wan_i2v",
+    "wan_flf",
+    "wan_5b",
+    "wan_vace",
+    "wan_camera",
+    "wan_fun",
 ];
 
 #[test]
@@ -109,6 +132,14 @@ fn wan_transformers() {
         let r = recorded(&golden, &c, DType::F32, false);
         let values = golden.run(&r.graph, &r.inputs, true);
         golden.close("out.x", &values[&r.out], &golden.tensor("out.x"));
+        if name == "wan_t2v" {
+            // There is no eighth block to leave out.
+            let r = recorded_without(&golden, &c, DType::F32, false, &[1, 7]);
+            let values = golden.run(&r.graph, &r.inputs, false);
+            let expected = golden.tensor("out.skipped");
+            golden.close("out.skipped", &values[&r.out], &expected);
+            assert!(r.graph.params().all(|(_, p)| !p.name.contains("blocks.1.")));
+        }
         if c.image.is_some() {
             let r = recorded(&golden, &c, DType::F32, true);
             let values = golden.run(&r.graph, &r.inputs, false);

@@ -173,6 +173,7 @@ fn names_are_comfyuis_and_near_ones_are_offered() {
 struct Counting {
     positive: usize,
     negative: usize,
+    weaker: usize,
 }
 
 impl Network for &mut Counting {
@@ -197,6 +198,14 @@ impl Network for &mut Counting {
         }
         Ok(())
     }
+
+    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
+        self.weaker += 1;
+        out.iter_mut()
+            .zip(input)
+            .for_each(|(p, i)| *p = i + timestep * 5e-4);
+        Ok(())
+    }
 }
 
 #[test]
@@ -213,6 +222,7 @@ fn the_negative_is_skipped_at_cfg_1_unless_forced() {
         let mut network = Counting {
             positive: 0,
             negative: 0,
+            weaker: 0,
         };
         let (mut denoised, mut uncond) = (vec![0.0; 8], vec![0.0; 8]);
         let out = Output {

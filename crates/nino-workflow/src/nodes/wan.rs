@@ -1,5 +1,7 @@
 //! What Wan is shown: pictures to begin and end with, clips to follow, empty latents of clips.
 
+pub(super) mod camera;
+
 use crate::NodeError;
 use crate::node::table::{MAX_SIDE, float, int, link, named, optional, out};
 use crate::node::{InputDef, NodeDef, OutputDef};
@@ -262,6 +264,9 @@ fn with(prompt: &Conditioning, hints: &ClipHints) -> Conditioning {
     }
     if hints.frames.is_some() {
         clip.frames.clone_from(&hints.frames);
+    }
+    if hints.camera.is_some() {
+        clip.camera.clone_from(&hints.camera);
     }
     clip.controls.extend(hints.controls.iter().cloned());
     prompt.with_clip(clip)

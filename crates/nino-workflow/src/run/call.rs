@@ -7,8 +7,8 @@ use crate::node::NodeDef;
 use crate::types::Socket;
 use crate::value::{Clip, Guider, Latents, Noise, Sampler, Value};
 use nino_engine::{
-    Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
-    Latent, Mask, Reached, Store, StyleModel, TextEncoders, UpscaleModel, VaeFile,
+    CameraPath, Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder,
+    ImageStates, Latent, Mask, Reached, Store, StyleModel, TextEncoders, UpscaleModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -176,6 +176,13 @@ impl Call<'_, '_> {
     pub(crate) fn clip_states(&self, input: &'static str) -> Result<Arc<ImageStates>, NodeError> {
         self.typed(input, Socket::ClipVisionOutput, |v| match v {
             Value::ClipVisionOutput(states) => Some(states),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn camera(&self, input: &'static str) -> Result<Arc<CameraPath>, NodeError> {
+        self.typed(input, Socket::Camera, |v| match v {
+            Value::Camera(path) => Some(path),
             _ => None,
         })
     }

@@ -198,6 +198,8 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         biased: Vec::new(),
         unguided: false,
         places: None,
+        camera: false,
+        skipped: Vec::new(),
     }
 }
 

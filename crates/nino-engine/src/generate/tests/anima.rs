@@ -62,6 +62,8 @@ fn check_inside(case: &Case) {
         biased: Vec::new(),
         unguided: false,
         places: None,
+        camera: false,
+        skipped: Vec::new(),
     };
     let model = &case.model.diffusion;
     let source = model.source();
