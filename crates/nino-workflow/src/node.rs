@@ -232,9 +232,7 @@ impl NodeDef {
             "has_intermediate_output": false,
             "search_aliases": [],
         });
-        if let Some(template) = matched {
-            info["output_matchtypes"] = json!([template]);
-        }
+        dynamic::flags(self.class, &mut info);
         info
     }
 }

@@ -30,6 +30,8 @@ pub struct DiffusionModel {
     /// Whether the negative prompt's part is scaled to what of it the prompt's has. ComfyUI's
     /// `CFGZeroStar`.
     pub cfg_zero_star: bool,
+    /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
+    pub gradual_mask: Option<f32>,
     pub(super) net: Denoiser,
     pub(super) weights: FileParams,
     pub(super) loras: Arc<Loras>,

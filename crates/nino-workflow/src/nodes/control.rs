@@ -80,7 +80,7 @@ pub(super) static NODES: &[NodeDef] = &[
     },
     NodeDef {
         class: "ControlNetApplySD3",
-        display_name: "Apply Controlnet with VAE (DEPRECATED)",
+        display_name: "Apply Controlnet with VAE",
         category: CONTROL,
         inputs: &[
             link("positive", Socket::Conditioning),

@@ -9,6 +9,42 @@ pub(crate) const MATCHED: &str = "COMFY_MATCHTYPE_V3";
 const GROWN: &str = "COMFY_AUTOGROW_V3";
 const CHOICE: &str = "COMFY_DYNAMICCOMBO_V3";
 
+/// Classes that ComfyUI warns of, because others have taken their place.
+const DEPRECATED: [&str; 5] = [
+    "ControlNetApply",
+    "ControlNetApplySD3",
+    "ImageBatch",
+    "ImageCrop",
+    "LatentBatch",
+];
+/// Classes that ComfyUI may change.
+const EXPERIMENTAL: [&str; 9] = [
+    "ComfySwitchNode",
+    "DifferentialDiffusion",
+    "FluxKontextMultiReferenceLatentMethod",
+    "ImageCompare",
+    "ManualSigmas",
+    "ModelPatchLoader",
+    "QwenImageDiffsynthControlnet",
+    "SaveWEBM",
+    "ZImageFunControlnet",
+];
+
+/// What else `/object_info` says of a class.
+pub(crate) fn flags(class: &str, info: &mut Json) {
+    for (flag, classes) in [
+        ("deprecated", &DEPRECATED[..]),
+        ("experimental", &EXPERIMENTAL),
+    ] {
+        if classes.contains(&class) {
+            info[flag] = json!(true);
+        }
+    }
+    if let Some(template) = matched(class) {
+        info["output_matchtypes"] = json!([template]);
+    }
+}
+
 /// The description of an input; `None` of one that never changes.
 pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
     Some(match (class, input) {

@@ -99,7 +99,7 @@ pub(super) static NODES: &[NodeDef] = &[
     },
     NodeDef {
         class: "ImageInvert",
-        display_name: "Invert Image",
+        display_name: "Invert Image Colors",
         category: "image/color",
         inputs: &[IMAGE],
         outputs: &[out(Socket::Image)],

@@ -109,7 +109,7 @@ pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
         class: "SaveAnimatedWEBP",
         display_name: "Save Animated WEBP",
-        category: "image/animation",
+        category: "image",
         inputs: &[
             link("images", Socket::Image),
             text("filename_prefix", "ComfyUI"),
@@ -125,7 +125,7 @@ pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
         class: "SaveAnimatedPNG",
         display_name: "Save Animated PNG",
-        category: "image/animation",
+        category: "image",
         inputs: &[
             link("images", Socket::Image),
             text("filename_prefix", "ComfyUI"),

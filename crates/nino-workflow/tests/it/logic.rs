@@ -1,6 +1,6 @@
 //! Switches, formulas, and what is shown instead of kept.
 
-use crate::host::{Folders, executor, graph, run};
+use crate::host::{Folders, executor, graph, run, sd1};
 use nino_engine::Picture;
 use nino_engine::media::{ClipFormat, Stop, create_video};
 use nino_workflow::{Executor, Folder, Limits, Made, Progress, check};
@@ -102,6 +102,38 @@ fn pairs_and_masks_are_shown() {
     run(&mut executor(), &graph(nodes), &mut host);
     assert_eq!(host.pictures("2").len(), 1);
     assert_eq!(host.pictures("4")[0].rgb[0], 127);
+}
+
+/// What is grey in a mask is painted later, which makes another picture.
+#[test]
+fn grey_masks_can_be_painted_later() {
+    let nodes = |model: &str| {
+        json!({
+            "1": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "m" } },
+            "2": { "class_type": "CLIPTextEncode", "inputs": { "text": "a fox", "clip": ["1", 1] } },
+            "3": { "class_type": "DifferentialDiffusion", "inputs": { "model": ["1", 0] } },
+            "4": empty(0x80_4020),
+            "5": { "class_type": "ImageScale", "inputs": { "image": ["4", 0], "width": 64,
+                   "height": 64, "upscale_method": "bilinear", "crop": "disabled" } },
+            "6": { "class_type": "VAEEncode", "inputs": { "pixels": ["5", 0], "vae": ["1", 2] } },
+            "7": { "class_type": "SolidMask", "inputs": { "value": 0.5, "width": 64, "height": 64 } },
+            "8": { "class_type": "SetLatentNoiseMask",
+                   "inputs": { "samples": ["6", 0], "mask": ["7", 0] } },
+            "9": { "class_type": "KSampler", "inputs": {
+                "model": [model, 0], "positive": ["2", 0], "negative": ["2", 0],
+                "latent_image": ["8", 0], "seed": 1, "steps": 3, "cfg": 1.0,
+                "sampler_name": "euler", "scheduler": "normal", "denoise": 1.0 } },
+            "10": { "class_type": "SaveLatent",
+                    "inputs": { "samples": ["9", 0], "filename_prefix": "x" } },
+        })
+    };
+    let mut made = Vec::new();
+    for model in ["1", "3"] {
+        let mut host = Folders::default().with(Folder::Checkpoints, "m", &sd1());
+        run(&mut executor(), &graph(nodes(model)), &mut host);
+        made.push(host.latent("10").values);
+    }
+    assert!(made[0] != made[1], "the mask is taken as it is");
 }
 
 #[test]
