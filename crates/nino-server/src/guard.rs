@@ -17,6 +17,8 @@ use axum::http::uri::Authority;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -213,7 +215,7 @@ fn pass(token: &str) -> String {
         .chain_update("nino cookie ")
         .chain_update(token);
     let digest = digest.finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    URL_SAFE_NO_PAD.encode(digest)
 }
 
 /// Compares digests, so that the time it takes says nothing of where the texts differ.

@@ -46,7 +46,7 @@ fn several_devices_take_jobs() {
     for id in &ids {
         wait_until("it ends", || {
             server.post(&format!("/api/jobs/{id}/cancel"), &json!({}));
-            server.json(&format!("/api/jobs?status=in_progress,pending"))["jobs"]
+            server.json("/api/jobs?status=in_progress,pending")["jobs"]
                 .as_array()
                 .unwrap()
                 .iter()

@@ -342,7 +342,7 @@ fn write_lora(path: &Path) {
         shape: shape.to_vec(),
     };
     let tensors = [tensor("lora_down", [1, 256]), tensor("lora_up", [256, 1])];
-    let mut writer = Writer::create(path, &tensors, &Default::default()).unwrap();
+    let mut writer = Writer::create(path, &tensors, &std::collections::BTreeMap::new()).unwrap();
     for i in 0..512u16 {
         let value = (f32::from(i) * 0.37).sin();
         writer.write(&value.to_le_bytes()).unwrap();

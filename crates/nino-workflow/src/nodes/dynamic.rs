@@ -61,7 +61,7 @@ pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
         }
         ("BatchImagesNode", "images") => grows("image", "IMAGE"),
         ("ResizeImageMaskNode", "input") => matched_input("input_type", "IMAGE,MASK"),
-        ("ResizeImageMaskNode", "resize_type") => choice(resize::ways()),
+        ("ResizeImageMaskNode", "resize_type") => choice(&resize::ways()),
         ("ResizeImageMaskNode", "scale_method") => {
             json!([resize::METHODS, { "default": "area" }])
         }
@@ -70,7 +70,7 @@ pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
                 |value: &str| json!(["COMBO", { "default": value, "options": [value] }]);
             let below = json!({ "bit_depth": choice_of("8-bit"),
                                 "input_color_space": choice_of("sRGB") });
-            choice(json!([{ "key": "png", "inputs": { "required": below } }]))
+            choice(&json!([{ "key": "png", "inputs": { "required": below } }]))
         }
         ("ImageCompare", "compare_view") => json!(["IMAGECOMPARE", { "socketless": true }]),
         _ => return None,
@@ -95,6 +95,6 @@ fn grows(name: &str, kind: &str) -> Json {
     json!([GROWN, { "template": { "input": input, "prefix": name, "min": 1, "max": 50 } }])
 }
 
-fn choice(options: Json) -> Json {
+fn choice(options: &Json) -> Json {
     json!([CHOICE, { "options": options }])
 }

@@ -1,6 +1,7 @@
 //! Numbers out of formulas and out of the shape of a picture, and a choice between two values.
 
 mod expression;
+mod numbers;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,7 @@ use crate::node::{InputDef, NodeDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use expression::Number;
+use numbers::Number;
 
 /// The names that numbers of a formula have, with the inputs that give them.
 macro_rules! letters {

@@ -315,10 +315,9 @@ fn stitched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let color = COLORS.iter().find(|(known, _)| *known == &*name);
     let color = color.map_or([1.0; 3], |(_, color)| *color);
     // Only white and black fill the edges of a smaller picture.
-    let fill = if color[1] == color[0] && color[2] == color[0] {
-        color
-    } else {
-        [0.0; 3]
+    let fill = match &*name {
+        "white" | "black" => color,
+        _ => [0.0; 3],
     };
     let no_picture = || NodeError::Input("a batch has no picture".to_owned());
     let (a, b) = (

@@ -11,7 +11,7 @@ fn empty(color: u32) -> Value {
             "inputs": { "width": 8, "height": 8, "batch_size": 1, "color": color } })
 }
 
-fn switched(switch: Value) -> Value {
+fn switched(switch: &Value) -> Value {
     json!({
         "1": empty(0xFF_0000),
         "2": empty(0x00_00FF),
@@ -34,16 +34,16 @@ fn a_switch_runs_the_side_that_it_takes() {
     let mut host = Folders::default();
     let mut executor = executor();
     for (switch, side, red) in [(false, "1", 255), (true, "2", 0)] {
-        let ran = started(&mut executor, &switched(json!(switch)), &mut host);
+        let ran = started(&mut executor, &switched(&json!(switch)), &mut host);
         assert_eq!(ran, [side, "3", "4"]);
         assert_eq!(host.pictures("4").last().unwrap().rgb[0], red);
     }
     // A side that is not taken may change.
-    let mut nodes = switched(json!(true));
+    let mut nodes = switched(&json!(true));
     nodes["1"] = empty(0x12_3456);
     assert!(started(&mut executor, &nodes, &mut host).is_empty());
     // What says which side is a node of its own, and runs first.
-    let mut nodes = switched(json!(["5", 0]));
+    let mut nodes = switched(&json!(["5", 0]));
     nodes["5"] = json!({ "class_type": "PrimitiveBoolean", "inputs": { "value": true } });
     let ran = started(&mut executor, &nodes, &mut host);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Formulas have the values that Python gives them.
 
-use super::expression::Number::{Bool, Float, Int};
 use super::expression::value;
+use super::numbers::Number::{Bool, Float, Int};
 
 #[test]
 fn formulas_are_pythons() {
