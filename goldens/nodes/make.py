@@ -19,6 +19,7 @@ KEPT = ["default", "min", "max", "step", "round", "multiline", "control_after_ge
 
 def info(cls):
     """The entry of /object_info, as far as it is kept."""
+    given = None
     if hasattr(cls, "GET_NODE_INFO_V1"):
         given = cls.GET_NODE_INFO_V1()
         inputs, outputs = given["input"], given["output"]
@@ -29,7 +30,17 @@ def info(cls):
     kept = {}
     for need in ["required", "optional"]:
         kept[need] = [entry(name, given) for name, given in inputs.get(need, {}).items()]
-    return {**kept, "output": list(outputs), "output_name": list(names)}
+    return {**kept, "output": list(outputs), "output_name": list(names), **about(cls, given)}
+
+
+def about(cls, given):
+    """Where a page lists it, and what it warns of."""
+    if given:
+        found = {key: given.get(key) for key in ["category", "deprecated", "experimental", "output_node"]}
+    else:
+        names = {"category": "CATEGORY", "deprecated": "DEPRECATED", "experimental": "EXPERIMENTAL", "output_node": "OUTPUT_NODE"}
+        found = {key: getattr(cls, name, None) for key, name in names.items()}
+    return {key: value for key, value in found.items() if value}
 
 
 def entry(name, given):

@@ -69,6 +69,33 @@ CASES = {
     "blur": [node("ImageBlur", image=A, blur_radius=3, sigma=0.7)],
     "sharpen": [node("ImageSharpen", image=A, sharpen_radius=2, sigma=1.3, alpha=0.4)],
 }  # fmt: skip
+WAYS = {
+    "dimensions": {"width": 23, "height": 11, "crop": "center"},
+    "width": {"width": 29},
+    "height": {"height": 30},
+    "by multiplier": {"multiplier": 1.6},
+    "longer dimension": {"longer_size": 25},
+    "shorter dimension": {"shorter_size": 10},
+    "to multiple": {"multiple": 8},
+}
+for way, below in WAYS.items():
+    for method in ["area", "lanczos"]:
+        inputs = {"resize_type": f"scale {way}"} | {f"resize_type.{k}": v for k, v in below.items()}
+        CASES[f"resize_{way}_{method}"] = [node("ResizeImageMaskNode", input=A, scale_method=method, **inputs)]
+pixels = {"resize_type": "scale total pixels", "resize_type.megapixels": 0.01}
+CASES["resize_pixels"] = [node("ResizeImageMaskNode", input=M, scale_method="bicubic", **pixels), node("CropMask", mask=["1", 0], x=3, y=5, width=20, height=20)]
+match = {"resize_type": "match size", "resize_type.match": B, "resize_type.crop": "disabled"}
+CASES["resize_match"] = [node("ResizeImageMaskNode", input=A, scale_method="bicubic", **match)]
+by = {"resize_type": "scale by multiplier", "resize_type.multiplier": 0.7}
+for method in ["bilinear", "lanczos"]:
+    CASES[f"resize_mask_{method}"] = [node("ResizeImageMaskNode", input=M, scale_method=method, **by), node("MaskToImage", mask=["1", 0])]
+CASES["max_dimension"] = [node("ImageScaleToMaxDimension", image=A, upscale_method="bilinear", largest_size=31)]
+CASES["batch_of_three"] = [node("BatchImagesNode", **{"images.image0": B, "images.image1": A, "images.image2": ["two", 0]})]
+for direction in ["right", "down", "left", "up"]:
+    for match, gap, color in [(True, 0, "white"), (False, 4, "black"), (False, 2, "red")]:
+        name = f"stitch_{direction}_{color}"
+        CASES[name] = [node("ImageStitch", image1=A, direction=direction, match_image_size=match, spacing_width=gap, spacing_color=color, image2=B)]
+CASES["stitch_batch"] = [node("RepeatImageBatch", image=B, amount=2), node("ImageStitch", image1=A, direction="down", match_image_size=True, spacing_width=0, spacing_color="white", image2=["1", 0])]
 for operation in ["multiply", "add", "subtract", "and", "or", "xor"]:
     CASES[f"masks_{operation}"] = [node("MaskComposite", destination=M, source=N, x=3, y=2, operation=operation)]
 for mode in ["normal", "multiply", "screen", "overlay", "soft_light", "difference"]:
@@ -103,12 +130,27 @@ def run(graph, name, loaded, known):
     else:
         cls = nodes.NODE_CLASS_MAPPINGS[kind]
         ready = {k: run(graph, v[0], loaded, known)[v[1]] if isinstance(v, list) else v for k, v in inputs.items()}
+        ready = nested(ready)
         if hasattr(cls, "execute"):
             made = tuple(cls.execute(**ready).args)
         else:
             made = getattr(cls(), cls.FUNCTION)(**ready)
     known[name] = made
     return made
+
+
+def nested(inputs):
+    """Inputs that stand below another, as nodes take them: `a.b` is `b` of `a`."""
+    out = {}
+    for name, value in inputs.items():
+        above, _, below = name.partition(".")
+        if below:
+            found = out.get(above, {})
+            found = found if isinstance(found, dict) else {above: found}
+            out[above] = found | {below: value}
+        else:
+            out[name] = value
+    return out
 
 
 async def main():

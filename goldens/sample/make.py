@@ -15,6 +15,7 @@ sigmas.safetensors    model tables, every scheduler on every model, KSampler's c
                       timesteps those levels stand for, under the discrete models.
 paths.safetensors     for each sampler and model: every input the denoiser was given (the sigma, then the latent),
                       and the result.
+gradual.safetensors   the results of runs under a mask whose grey parts are painted later.
 
 The denoiser is the exact posterior mean of a mixture of two Gaussians, in f64, so both sides see the same function.
 """
@@ -230,13 +231,13 @@ def cfgpp_ud10_ab(model, x, sigmas, extra_args=None, callback=None, disable=None
     return x
 
 
-def run(model, name, sigmas, latent, mask=None, **options):
+def run(model, name, sigmas, latent, mask=None, told=None, **options):
     sampler = cs.KSAMPLER(cfgpp_ud10_ab) if name == "cfgpp_ud10_ab" else cs.sampler_object(name)
     if options:
         sampler.extra_options = options
     denoiser = Denoiser(model)
     noise = comfy.sample.prepare_noise(latent, SEED)
-    extra = {"model_options": {}, "seed": SEED}
+    extra = {"model_options": told or {}, "seed": SEED}
     result = sampler.sample(denoiser, sigmas.clone(), extra, None, noise, latent, mask, True)
     return np.stack(denoiser.seen), result
 
@@ -279,6 +280,30 @@ def paths():
     save("paths", out)
 
 
+def gradual():
+    """Runs under a mask whose grey parts are painted later (`DifferentialDiffusion`)."""
+    from comfy_extras.nodes_differential_diffusion import DifferentialDiffusion
+
+    out = {}
+    empty = torch.zeros(SHAPE)
+    image = torch.linspace(-1, 1, empty.numel()).reshape(SHAPE)
+    mask = (torch.arange(empty.numel()) % 5 / 4.0).reshape(SHAPE)
+    for kind, model in models().items():
+        if kind not in ["eps", "flow_3"]:
+            continue
+        seen = SimpleNamespace(inner_model=SimpleNamespace(model_sampling=model))
+        for strength in [1.0, 0.6]:
+
+            def function(sigma, denoise_mask, extra_options, strength=strength, seen=seen):
+                return DifferentialDiffusion.forward(sigma, denoise_mask, extra_options | {"model": seen}, strength)
+
+            for name in ["euler", "dpmpp_2m_sde", "uni_pc"]:
+                sigmas = ksampler_sigmas(model, name, "normal", 6, 0.6)
+                told = {"denoise_mask_function": function}
+                out[f"{name}/{kind}/{strength}"] = run(model, name, sigmas, image, mask, told=told)[1]
+    save("gradual", out)
+
+
 def rescaled(cond, uncond):
     from comfy_extras.nodes_model_advanced import RescaleCFG
 
@@ -314,3 +339,4 @@ if __name__ == "__main__":
     noise()
     sigmas()
     paths()
+    gradual()

@@ -114,7 +114,8 @@ fn run(cli: &Cli) -> Result<()> {
     let printer = Printer::new(&cli.output);
     // Verbs that do not call it work where the environment or the config file is broken.
     let prepared = |env: Env| {
-        log::install(cli.output.verbose, &env)?;
+        let as_json = cli.output.json && matches!(cli.verb, Verb::Serve(_));
+        log::install(cli.output.verbose, as_json, &env)?;
         device::try_matrices(&env);
         interrupt::install();
         allocator::install();

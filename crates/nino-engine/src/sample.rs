@@ -23,7 +23,9 @@ use nino_dtype::DType;
 use nino_graph::Plan;
 use nino_models::Family;
 use nino_sample::ksampler::{self, Job};
-use nino_sample::{Denoise, Guided, Output, Rescale, Sampler, Step, Stop, noise};
+use nino_sample::{
+    Denoise, Guided, Options as SamplerOptions, Output, Rescale, Sampler, Step, Stop, noise,
+};
 use planned::{DenoiserPlan, PlanSpec};
 pub use preview::Preview;
 use preview::Previews;
@@ -289,12 +291,16 @@ impl Run<'_> {
             Noise::None => vec![0.0; shape.len()],
             Noise::Given(noise) => noise.to_vec(),
         };
+        let options = SamplerOptions {
+            gradual: model.gradual_mask.or(request.options.gradual),
+            ..request.options.clone()
+        };
         let job = Job {
             model: &model.sampling,
             sampler: request.sampler,
             sigmas: request.sigmas,
             seed: request.seed,
-            options: request.options,
+            options: &options,
             latent: &latent,
             noise: &noise,
             mask: mask.as_deref(),

@@ -94,6 +94,36 @@ impl FrameSource for Frames {
         }
         frame
     }
+
+    fn fps(&self) -> Option<f64> {
+        rate(&self.path, self.options.stop.clone())
+    }
+}
+
+/// Frames a second, which stand in the first line of a clip as Y4M.
+fn rate(path: &Path, stop: Stop) -> Option<f64> {
+    let mut input = OsString::from("file:");
+    input.push(path);
+    let mut ffmpeg = command();
+    ffmpeg.arg("-i").arg(input);
+    ffmpeg.args([
+        "-frames:v",
+        "1",
+        "-vf",
+        "scale=16:16",
+        "-pix_fmt",
+        "yuv420p",
+    ]);
+    ffmpeg.args(["-f", "yuv4mpegpipe", "-"]);
+    let pipes = Pipes {
+        input: false,
+        output: true,
+    };
+    let mut child = Child::start(ffmpeg, pipes, stop).ok()?;
+    let mut said = Vec::new();
+    (&mut child).take(1024).read_to_end(&mut said).ok()?;
+    let line = said.split(|b| *b == b'\n').next()?;
+    crate::y4m::rate(&String::from_utf8_lossy(line))
 }
 
 /// A binary PPM of 8 bits; `None` at the end.

@@ -19,6 +19,10 @@ pub trait FrameSource {
     fn n_frames(&self) -> Option<usize> {
         None
     }
+    /// Frames a second, where the file says; an animation says it with its first frame.
+    fn fps(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// How clips are read.
@@ -90,6 +94,10 @@ impl FrameSource for Bounded {
     fn n_frames(&self) -> Option<usize> {
         self.source.n_frames()
     }
+
+    fn fps(&self) -> Option<f64> {
+        self.source.fps()
+    }
 }
 
 /// Pictures of a folder in the order of their names.
@@ -158,6 +166,7 @@ fn open_animation(
         let animation: Box<dyn FrameSource> = Box::new(Animation {
             path: path.to_owned(),
             frames,
+            delay: None,
         });
         Ok(Some(animation))
     };
@@ -198,6 +207,8 @@ fn open_animation(
 struct Animation {
     path: PathBuf,
     frames: image::Frames<'static>,
+    /// How long the first frame is shown, in milliseconds.
+    delay: Option<f64>,
 }
 
 impl FrameSource for Animation {
@@ -209,6 +220,9 @@ impl FrameSource for Animation {
             path: self.path.clone(),
             source,
         })?;
+        let (above, below) = frame.delay().numer_denom_ms();
+        let delay = f64::from(above) / f64::from(below.max(1));
+        self.delay.get_or_insert(delay);
         let rgba = frame.into_buffer();
         let (width, height) = (rgba.width() as usize, rgba.height() as usize);
         let pixels = rgba.as_raw().as_chunks::<4>().0.iter();
@@ -217,5 +231,9 @@ impl FrameSource for Animation {
             height,
             rgb: pixels.flat_map(|&[r, g, b, _]| [r, g, b]).collect(),
         }))
+    }
+
+    fn fps(&self) -> Option<f64> {
+        self.delay.filter(|ms| *ms > 0.0).map(|ms| 1000.0 / ms)
     }
 }

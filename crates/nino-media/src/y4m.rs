@@ -66,6 +66,15 @@ pub(super) struct Reader {
     height: usize,
     /// Pixels that share a color, across and down; `None` for gray.
     shared: Option<(usize, usize)>,
+    fps: Option<f64>,
+}
+
+/// Frames a second, out of the fields of a header.
+pub(super) fn rate(header: &str) -> Option<f64> {
+    let mut fields = header.trim_end().split(' ').skip(1);
+    let (above, below) = fields.find_map(|f| f.strip_prefix('F'))?.split_once(':')?;
+    let (above, below): (f64, f64) = (above.parse().ok()?, below.parse().ok()?);
+    Some(above / below).filter(|fps| fps.is_finite() && *fps > 0.0)
 }
 
 impl Reader {
@@ -110,6 +119,7 @@ impl Reader {
             width,
             height,
             shared,
+            fps: rate(&line),
         };
         // The planes of a frame, and its picture.
         reader.guard().size(width as u64, height as u64, 3 + 3)?;
@@ -152,6 +162,10 @@ impl FrameSource for Reader {
             .map_err(io_error(&self.path, "read a whole frame"))?;
         self.file.get_ref().check_unchanged()?;
         self.to_rgb(&planes, color).map(Some)
+    }
+
+    fn fps(&self) -> Option<f64> {
+        self.fps
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::error::Stop;
+use crate::model::ModelSampling;
 use crate::prediction::Prediction;
 use crate::sampler::{Denoise, Output};
 
@@ -15,7 +16,36 @@ pub struct Inpaint<'a> {
     noise: &'a [f32],
     /// What is outside the mask is seen as it is.
     pub(crate) clean: bool,
+    pub(crate) gradual: Option<Gradual<'a>>,
     input: Vec<f32>,
+}
+
+/// A mask whose grey parts are painted later than its white ones.
+pub(crate) struct Gradual<'a> {
+    pub(crate) model: &'a ModelSampling,
+    /// The levels that the run goes through.
+    pub(crate) sigmas: &'a [f32],
+    /// The share of the mask that is taken so; the rest blends as ever.
+    pub(crate) strength: f32,
+}
+
+impl Gradual<'_> {
+    /// How bright a mask has to be to be painted at this level.
+    fn threshold(&self, sigma: f32) -> f32 {
+        let last = self.sigmas.last().copied().unwrap_or(0.0);
+        let least = self.model.sigma_min().max(last);
+        let first = self.sigmas.first().copied().unwrap_or(sigma);
+        let [from, to, now] = [first, least, sigma].map(|s| self.model.timestep(s));
+        (now - to) / (from - to)
+    }
+
+    fn at(&self, threshold: f32, mask: f32) -> f32 {
+        let painted = f32::from(u8::from(mask >= threshold));
+        if self.strength > 0.0 && self.strength < 1.0 {
+            return self.strength * painted + (1.0 - self.strength) * mask;
+        }
+        painted
+    }
 }
 
 impl<'a> Inpaint<'a> {
@@ -44,6 +74,7 @@ impl<'a> Inpaint<'a> {
             latent,
             noise,
             clean: false,
+            gradual: None,
             input,
         })
     }
@@ -56,9 +87,13 @@ impl Denoise for Inpaint<'_> {
         } else {
             self.prediction.noise_scales(sigma, false)
         };
+        let gradual = self.gradual.as_ref();
+        let gradual = gradual.map(|gradual| (gradual, gradual.threshold(sigma)));
+        let mask = |mask: f32| gradual.map_or(mask, |(gradual, from)| gradual.at(from, mask));
         for (i, input) in self.input.iter_mut().enumerate() {
             let original = noise_scale * self.noise[i] + latent_scale * self.latent[i];
-            *input = x[i] * self.mask[i] + original * (1.0 - self.mask[i]);
+            let paint = mask(self.mask[i]);
+            *input = x[i] * paint + original * (1.0 - paint);
         }
         let Output {
             denoised,
@@ -72,7 +107,8 @@ impl Denoise for Inpaint<'_> {
         };
         self.inner.denoise(&self.input, sigma, inner)?;
         for (i, d) in denoised.iter_mut().enumerate() {
-            *d = *d * self.mask[i] + self.latent[i] * (1.0 - self.mask[i]);
+            let paint = mask(self.mask[i]);
+            *d = *d * paint + self.latent[i] * (1.0 - paint);
         }
         Ok(())
     }

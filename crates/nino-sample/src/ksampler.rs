@@ -2,7 +2,7 @@
 //! to its noise levels, and from a latent and noise to the sampled latent.
 
 use crate::error::{Error, Stop};
-use crate::inpaint::Inpaint;
+use crate::inpaint::{Gradual, Inpaint};
 use crate::model::ModelSampling;
 use crate::noise::{Seed, initial};
 use crate::registry::{Sampler, StepNoiseKind};
@@ -146,6 +146,11 @@ pub fn sample(
             let noise = fresh.as_deref().unwrap_or(noise);
             inpaint = Inpaint::new(denoiser, model.prediction, mask, latent, noise)?;
             inpaint.clean = clean;
+            inpaint.gradual = options.gradual.map(|strength| Gradual {
+                model,
+                sigmas,
+                strength,
+            });
             &mut inpaint
         }
         None => denoiser,

@@ -77,6 +77,9 @@ pub struct Options {
     pub noise_clip_std: f32,
     pub adaptive: Adaptive,
     pub adams: Adams,
+    /// With a mask: what is grey in it is painted from the step on that its brightness says, and so
+    /// much of the mask is taken in this way. ComfyUI's `DifferentialDiffusion`.
+    pub gradual: Option<f32>,
 }
 
 /// Error control of `dpm_adaptive`.
@@ -119,6 +122,7 @@ impl Default for Options {
             noise_clip_std: 0.0,
             adaptive: Adaptive::default(),
             adams: Adams::default(),
+            gradual: None,
         }
     }
 }

@@ -15,7 +15,7 @@ let about = null;      // of the chosen model
 let loras = [];
 let folders = new Map(); // of models that are no checkpoints
 let base = 512;        // the side that the model likes
-const mine = new Map(); // jobs of this page: what they make
+const mine = new Map(); // jobs of this page: what they make, and with which others
 let running = null;
 let visit = [];        // pictures of this visit
 let preview = null;
@@ -25,13 +25,19 @@ let preview = null;
 const value = (id) => $(id).value;
 const number = (id) => Number($(id).value);
 
+// The seed of a picture so many behind the first. Seeds are wider than JavaScript's numbers are
+// exact; the server takes texts for numbers, too.
+function seedOf(behind) {
+  const seed = BigInt.asUintN(64, BigInt(value("seed") || 0) + BigInt(behind));
+  return seed <= Number.MAX_SAFE_INTEGER ? Number(seed) : String(seed);
+}
+
 function settings() {
   return {
     prompt: value("prompt"), negative: value("negative"), model: value("model"),
     width: number("width"), height: number("height"), count: number("count"),
     steps: number("steps"), cfg: number("cfg"), sampler: value("sampler"), scheduler: value("scheduler"),
-    // Seeds are wider than JavaScript's numbers are exact.
-    seed: Math.min(Number(value("seed") || 0), Number.MAX_SAFE_INTEGER),
+    seed: seedOf(0),
     loras, denoise: number("denoise"), upscaler: value("upscaler"),
     parts: parts(), side: about?.side ?? 8, references: [],
     video: about?.video ?? false, frames: number("frames"), fps: number("fps"),
@@ -213,8 +219,7 @@ async function plan() {
   const asked = ++planned;
   let text = "", tooMuch = false, share = 0;
   try {
-    const chosen = settings();
-    if (references.count() && !$("reference-box").hidden) chosen.references = await references.sent();
+    const chosen = await withPictures(settings());
     const answer = await post("/nino/plan", { prompt: graphOf(chosen) });
     const best = answer.devices.find((device) => device.fits) ?? answer.devices[0];
     if (best.fits) {
@@ -236,22 +241,37 @@ async function plan() {
 
 // --- making ---
 
+// The settings with the pictures that belong to them, which the server has then. A picture that did
+// not change is not sent again.
+let sent = {};
+async function withPictures(chosen) {
+  if (references.count() && !$("reference-box").hidden) chosen.references = await references.sent();
+  if (!paint.hasPicture() || $("drop").hidden) return chosen;
+  const key = [paint.revision(), chosen.width, chosen.height].join();
+  if (sent.key !== key) {
+    const { start, mask } = await paint.exported(chosen.width, chosen.height);
+    const name = crypto.getRandomValues(new Uint32Array(1))[0].toString(16);
+    sent = { key, start: await upload(start, `${name}.png`), mask: mask && (await upload(mask, `${name}-mask.png`)) };
+  }
+  return { ...chosen, start: sent.start, mask: !chosen.video && sent.mask };
+}
+
+// Every picture is a job of its own with a seed of its own, so that each can be made again.
 async function make() {
   problem(null);
   if ($("random").checked) dice();
-  const chosen = settings();
   try {
-    if (references.count() && !$("reference-box").hidden) chosen.references = await references.sent();
-    if (paint.hasPicture() && !$("drop").hidden) {
-      const { start, mask } = await paint.exported(chosen.width, chosen.height);
-      chosen.start = await upload(start, "start.png");
-      chosen.mask = mask && !chosen.video && (await upload(mask, "mask.png"));
-    }
+    const chosen = await withPictures(settings());
     keep();
     const preview_method = $("set-preview").checked ? "auto" : "none";
-    const body = { prompt: graphOf(chosen), client_id: client, extra_data: { preview_method } };
-    const { prompt_id } = await post("/prompt", body);
-    mine.set(prompt_id, chosen);
+    const together = [];
+    for (let i = 0; i < Math.max(1, chosen.count); i++) {
+      const one = { ...chosen, seed: seedOf(i), together };
+      const body = { prompt: graphOf(one), client_id: client, extra_data: { preview_method } };
+      const { prompt_id } = await post("/prompt", body);
+      together.push(prompt_id);
+      mine.set(prompt_id, one);
+    }
     await drawQueue();
   } catch (error) {
     problem(error instanceof Failed ? error.message : `The server does not answer: ${error.message}`);
@@ -403,7 +423,10 @@ async function start() {
     drawLoras();
     changed();
   });
-  $("cancel").addEventListener("click", () => running && post("/interrupt", { prompt_id: running.id }));
+  // What was asked for together is stopped together.
+  $("cancel").addEventListener("click", () => {
+    if (running) post("/api/jobs/cancel", { job_ids: mine.get(running.id)?.together ?? [running.id] });
+  });
   $("free").addEventListener("click", () => post("/free", { unload_models: true, free_memory: true }).then(showView));
   $("set-notify").addEventListener("change", () => Notification.requestPermission?.());
   document.addEventListener("keydown", (e) => {

@@ -9,6 +9,7 @@ const FIRST = ["prompt", "negative", "size", "seed", "steps", "cfg", "sampler", 
 let pictures = [];
 let total = 0;
 let shown = -1;
+let current = null; // the picture that is looked at
 let picked = null;
 let comparing = false;
 let use = () => {};
@@ -91,6 +92,8 @@ function open(i) {
 
 // Looks at a picture, or at two of them with a line between.
 export async function show(a, b) {
+  current = a;
+  shown = pictures.findIndex((p) => p.filename === a.filename && p.subfolder === (a.subfolder ?? ""));
   $("view-a").src = fileUrl(a);
   $("view-b").hidden = $("slider").hidden = !b;
   if (b) { $("view-b").src = fileUrl(b); slide(); }
@@ -125,9 +128,9 @@ function slide() {
 }
 
 async function remove() {
-  const picture = pictures[shown];
+  const picture = current;
   if (!picture || !confirm(`Delete ${picture.filename} for good?`)) return;
-  await post("/nino/delete", { filename: picture.filename, subfolder: picture.subfolder });
+  await post("/nino/delete", { filename: picture.filename, subfolder: picture.subfolder ?? "" });
   $("viewer").close();
   await refresh();
 }

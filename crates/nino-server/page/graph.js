@@ -81,13 +81,9 @@ export function graphOf(s) {
       graph["23"] = node("SetLatentNoiseMask", { samples: latent, mask: ["22", 0] });
       latent = ["23", 0];
     }
-    if (s.count > 1) {
-      graph["24"] = node("RepeatLatentBatch", { samples: latent, amount: s.count });
-      latent = ["24", 0];
-    }
   } else {
     const empty = s.side === 16 ? "EmptyFlux2LatentImage" : "EmptyLatentImage";
-    graph["5"] = node(empty, { width: s.width, height: s.height, batch_size: s.count });
+    graph["5"] = node(empty, { width: s.width, height: s.height, batch_size: 1 });
   }
   const sampler = (latent_image, steps, denoise) => node("KSampler", {
     model, positive, negative, latent_image, seed: s.seed, steps, cfg: s.cfg,

@@ -4,11 +4,15 @@ const mask = document.createElement("canvas");
 let picture = null;
 let erasing = false;
 let last = null;
+let changes = 0;
 
 const $ = (id) => document.getElementById(id);
 const canvas = () => $("paint");
 
 export const hasPicture = () => picture !== null;
+
+// Another number whenever the picture or its mask is another.
+export const revision = () => changes;
 
 export function setUp(changed) {
   const drop = $("drop");
@@ -39,6 +43,7 @@ export function setUp(changed) {
   });
   $("clear-mask").addEventListener("click", () => {
     mask.getContext("2d").clearRect(0, 0, mask.width, mask.height);
+    changes++;
     draw();
   });
   $("drop-picture").addEventListener("click", () => { remove(); changed(); });
@@ -47,6 +52,7 @@ export function setUp(changed) {
 export async function load(file, changed) {
   if (!file) return;
   picture = await createImageBitmap(file);
+  changes++;
   mask.width = picture.width;
   mask.height = picture.height;
   canvas().width = picture.width;
@@ -80,6 +86,7 @@ function stroke(event) {
   pen.lineTo(at[0] + 0.01, at[1]);
   pen.stroke();
   last = at;
+  changes++;
   draw();
 }
 

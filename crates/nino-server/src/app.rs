@@ -29,6 +29,8 @@ pub(crate) struct App {
     pub(crate) naming: Mutex<()>,
     pub(crate) needs: Needs,
     pub(crate) words: Words,
+    /// Room for the bodies of requests.
+    pub(crate) bodies: tokio::sync::Semaphore,
     /// How far the job is that told last.
     pub(crate) progress: Mutex<Progress>,
 }

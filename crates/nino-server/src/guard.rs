@@ -7,7 +7,7 @@
 
 use crate::app::App;
 use crate::error::Refused;
-use axum::extract::{Request, State};
+use axum::extract::{Query, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -17,18 +17,41 @@ use axum::http::uri::Authority;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 const COOKIE_NAME: &str = "nino_token";
 
+/// What an address may carry.
+#[derive(Deserialize)]
+struct Given {
+    token: Option<String>,
+}
+
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     app.counts.requests.fetch_add(1, Ordering::Relaxed);
+    let since = Instant::now();
+    // Without its query, which may have the token.
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = answered(&app, request, next).await;
+    let (status, took) = (
+        response.status().as_u16(),
+        since.elapsed().as_millis() as u64,
+    );
+    tracing::debug!(%method, path, status, took_ms = took, "request");
+    response
+}
+
+async fn answered(app: &Arc<App>, request: Request, next: Next) -> Response {
     let origin = request.headers().get(ORIGIN).cloned();
-    let allowed = origin.filter(|origin| is_listed(&app, origin));
-    let mut response = match admitted(&app, &request, allowed.is_some()) {
+    let allowed = origin.filter(|origin| is_listed(app, origin));
+    let mut response = match admitted(app, &request, allowed.is_some()) {
         Err(refused) => refused.into_response(),
         Ok(_) if request.method() == Method::OPTIONS && allowed.is_some() => {
             StatusCode::NO_CONTENT.into_response()
@@ -168,23 +191,31 @@ fn authorized(token: &str, headers: &HeaderMap, uri: &Uri) -> Result<Option<Head
         .filter_map(|value| value.to_str().ok());
     let mut cookies = cookies.flat_map(|value| value.split(';')).map(str::trim);
     let cookie = cookies.find_map(|c| c.strip_prefix(COOKIE_NAME)?.strip_prefix('='));
-    if [bearer, cookie]
-        .into_iter()
-        .flatten()
-        .any(|given| is_same(given, token))
+    let pass = pass(token);
+    if bearer.is_some_and(|given| is_same(given, token))
+        || cookie.is_some_and(|given| is_same(given, &pass))
     {
         return Ok(None);
     }
-    let mut query = uri.query().unwrap_or_default().split('&');
-    let given = query.find_map(|pair| pair.strip_prefix("token="));
-    if given.is_some_and(|given| is_same(given, token)) {
-        let cookie = format!("{COOKIE_NAME}={token}; HttpOnly; SameSite=Strict; Path=/");
+    let given = Query::<Given>::try_from_uri(uri);
+    let given = given.ok().and_then(|Query(given)| given.token);
+    if given.is_some_and(|given| is_same(&given, token)) {
+        let cookie = format!("{COOKIE_NAME}={pass}; HttpOnly; SameSite=Strict; Path=/");
         return Ok(HeaderValue::from_str(&cookie).ok());
     }
     Err(Refused::new(
         StatusCode::UNAUTHORIZED,
         "this server wants its token: add ?token=... to the address, or send it as a Bearer token",
     ))
+}
+
+/// What a browser keeps: a token may have characters that no cookie has.
+fn pass(token: &str) -> String {
+    let digest = Sha256::new()
+        .chain_update("nino cookie ")
+        .chain_update(token);
+    let digest = digest.finalize();
+    URL_SAFE_NO_PAD.encode(digest)
 }
 
 /// Compares digests, so that the time it takes says nothing of where the texts differ.

@@ -136,6 +136,16 @@ impl Name {
     }
 }
 
+/// Whether a file's name says that it is a clip.
+fn is_clip(name: &str) -> bool {
+    let extension = name.rsplit('.').next().unwrap_or_default();
+    let extension = extension.to_ascii_lowercase();
+    [
+        "mp4", "webm", "mkv", "mov", "avi", "m4v", "gif", "webp", "apng", "y4m",
+    ]
+    .contains(&&*extension)
+}
+
 /// One more than the highest number that a file of this stem has.
 fn next_number(folder: &Path, stem: &str) -> std::io::Result<u64> {
     let mut highest = 0;
@@ -145,7 +155,7 @@ fn next_number(folder: &Path, stem: &str) -> std::io::Result<u64> {
         let rest = name
             .strip_prefix(stem)
             .and_then(|rest| rest.strip_prefix('_'));
-        let digits = rest.and_then(|rest| rest.split('_').next());
+        let digits = rest.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         highest = highest.max(digits.and_then(|d| d.parse().ok()).unwrap_or(0));
     }
     Ok(highest + 1)
@@ -200,6 +210,7 @@ impl Host for ServerHost<'_> {
         // ComfyUI's words.
         let what = match folder {
             Folder::InputLatents => "latent",
+            Folder::InputVideos => "video",
             _ => "image",
         };
         found.map_err(|_| HostError::new(format!("Invalid {what} file: {name}")))
@@ -209,20 +220,15 @@ impl Host for ServerHost<'_> {
         if !folder.is_input() {
             return Some(self.app.models.names(folder.name()).unwrap_or_default());
         }
-        let is_latent = folder == Folder::InputLatents;
         let entries = std::fs::read_dir(&self.app.folders.input)
             .into_iter()
             .flatten();
         let files = entries.flatten().filter(|entry| entry.path().is_file());
         let names = files.filter_map(|entry| entry.file_name().into_string().ok());
-        let wanted = |name: &String| {
-            let kind = pictures::content_type(name);
-            let is_latent_file = name.ends_with(".latent") || name.ends_with(".safetensors");
-            if is_latent {
-                is_latent_file
-            } else {
-                kind.starts_with("image/")
-            }
+        let wanted = |name: &String| match folder {
+            Folder::InputLatents => name.ends_with(".latent") || name.ends_with(".safetensors"),
+            Folder::InputVideos => is_clip(name),
+            _ => pictures::content_type(name).starts_with("image/"),
         };
         let mut names: Vec<String> = names.filter(wanted).collect();
         names.sort_unstable();

@@ -125,7 +125,7 @@ fn without_seeds(prompt: &Value) -> String {
                 .get_mut("inputs")
                 .and_then(|inputs| inputs.get_mut(seed));
             seed.into_iter()
-                .filter(|seed| seed.is_number())
+                .filter(|seed| seed.is_number() || seed.is_string())
                 .for_each(|seed| *seed = json!(0));
         }
     }

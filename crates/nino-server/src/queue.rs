@@ -266,6 +266,9 @@ impl Queue {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 impl Seat {
     pub(crate) fn new(device: usize) -> Seat {
         Seat {

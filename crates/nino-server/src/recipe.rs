@@ -65,71 +65,88 @@ pub(crate) struct Made {
 /// The node of a graph for [`run`] that saves its pictures.
 pub(crate) const SAVES: &str = "9";
 
-/// Makes a picture and waits for it. A client that goes away meanwhile stops it.
+/// Makes pictures and waits for them. A client that goes away meanwhile stops them. Each picture is
+/// a job of its own with a seed of its own, so that each can be made again by what it says of
+/// itself.
 pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused> {
     let own = Arc::clone(app);
-    let (prompt, mut made) = blocking(move || graph(&own, &recipe)).await?;
-    made.files = run(app, prompt).await?;
+    let (prompts, mut made) = blocking(move || {
+        let random = || uuid::Uuid::new_v4().as_u128() as u64 >> 11;
+        let first = recipe.seed.unwrap_or_else(random);
+        let (prompt, made) = graph(&own, &recipe, first)?;
+        let mut prompts = vec![prompt];
+        for i in 1..recipe.count.max(1) as u64 {
+            prompts.push(graph(&own, &recipe, first.wrapping_add(i))?.0);
+        }
+        Ok((prompts, made))
+    })
+    .await?;
+    made.files = run(app, prompts).await?;
     Ok(made)
 }
 
-/// Runs a graph, waits for it, and gives the files of node [`SAVES`] as history has them. A client
-/// that goes away meanwhile stops it.
-pub(crate) async fn run(app: &Arc<App>, prompt: Value) -> Result<Vec<Value>, Refused> {
+/// Runs graphs, waits for them, and gives the files of their nodes [`SAVES`] as history has them. A
+/// client that goes away meanwhile stops them, and so does an interruption of one of them: then
+/// what is done is given.
+pub(crate) async fn run(app: &Arc<App>, prompts: Vec<Value>) -> Result<Vec<Value>, Refused> {
     let mut ended = app.queue.ended();
-    let item = blocking({
+    let jobs = blocking({
         let app = Arc::clone(app);
         move || {
-            let mut extra = Map::new();
-            extra.insert("preview_method".to_owned(), json!("kept"));
-            let queued = submit(
-                &app,
-                Submission {
+            let mut jobs = Vec::new();
+            for prompt in prompts {
+                let mut extra = Map::new();
+                extra.insert("preview_method".to_owned(), json!("kept"));
+                let submission = Submission {
                     prompt,
                     id: None,
                     client: None,
                     place: QueuePlace::Behind,
                     extra,
                     targets: None,
-                },
-            )?;
-            Ok(queued.item)
+                };
+                let id = submit(&app, submission)?.item.id.clone();
+                let app = Arc::clone(&app);
+                jobs.push(StopWhenDropped { app, id });
+            }
+            Ok(jobs)
         }
     })
     .await?;
-    let guard = StopWhenDropped {
-        app: Arc::clone(app),
-        id: item.id.clone(),
-    };
-    while app.queue.is_active(&item.id) {
-        if ended.changed().await.is_err() {
+    let mut files = Vec::new();
+    for job in jobs {
+        while app.queue.is_active(&job.id) {
+            if ended.changed().await.is_err() {
+                break;
+            }
+        }
+        let made = files_of(app, job.id.clone()).await?;
+        if made.is_empty() {
             break;
         }
+        files.extend(made);
     }
-    drop(guard);
-    let id = item.id.clone();
-    let journal = Arc::clone(app);
-    let history = blocking(move || Ok(journal.queue.journal.history_of(&id)?)).await?;
-    let entry = &history[&item.id];
-    let failed = |text: String| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text);
+    if files.is_empty() {
+        let text = "the job was stopped before its picture was done";
+        return Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+    }
+    Ok(files)
+}
+
+/// The files that an ended job saved; none where it was stopped.
+async fn files_of(app: &Arc<App>, id: String) -> Result<Vec<Value>, Refused> {
+    let (journal, own) = (Arc::clone(app), id.clone());
+    let history = blocking(move || Ok(journal.queue.journal.history_of(&own)?)).await?;
+    let entry = &history[&id];
     let messages = entry["status"]["messages"].as_array().into_iter().flatten();
     for message in messages {
         if message[0] == "execution_error" {
             let text = message[1]["exception_message"].as_str().unwrap_or_default();
-            return Err(failed(text.to_owned()));
+            return Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text));
         }
     }
-    let files = entry["outputs"][SAVES]["images"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    // A1111 gives back what an interrupted job had come to, and there is nothing here.
-    if files.is_empty() {
-        return Err(failed(
-            "the job was stopped before its picture was done".to_owned(),
-        ));
-    }
-    Ok(files)
+    let files = entry["outputs"][SAVES]["images"].as_array();
+    Ok(files.cloned().unwrap_or_default())
 }
 
 /// Stops a job that nobody waits for any more.
@@ -196,8 +213,8 @@ fn defaults(app: &App, model: &str) -> Result<Defaults, Refused> {
     Ok(opened.map_err(|e| Refused::bad(e.to_string()))?.defaults())
 }
 
-/// The graph of a recipe, and what was decided for it.
-fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
+/// The graph of one picture of a recipe, and what was decided for it.
+fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused> {
     let name = model(app, recipe.model.as_deref());
     let defaults = defaults(app, &name)?;
     let (width, height) = recipe.size.unwrap_or((defaults.size, defaults.size));
@@ -211,8 +228,6 @@ fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
         .scheduler
         .clone()
         .unwrap_or_else(|| defaults.scheduler.to_owned());
-    let random = || uuid::Uuid::new_v4().as_u128() as u64 >> 11;
-    let seed = recipe.seed.unwrap_or_else(random);
     let mut nodes = Map::new();
     let mut node = |id: &str, class: &str, inputs: Value| {
         nodes.insert(
@@ -250,10 +265,9 @@ fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
     );
     let negative = json!({ "text": recipe.negative, "clip": clip });
     let negative = node("7", "CLIPTextEncode", negative);
-    let count = recipe.count.max(1);
     let mut latent = match &recipe.start {
         None => {
-            let size = json!({ "width": width, "height": height, "batch_size": count });
+            let size = json!({ "width": width, "height": height, "batch_size": 1 });
             node("5", "EmptyLatentImage", size)
         }
         Some(start) => {
@@ -263,12 +277,7 @@ fn graph(app: &App, recipe: &Recipe) -> Result<(Value, Made), Refused> {
                 "crop": "center",
             });
             let image = node("21", "ImageScale", scaled);
-            let latent = node("22", "VAEEncode", json!({ "pixels": image, "vae": vae }));
-            node(
-                "23",
-                "RepeatLatentBatch",
-                json!({ "samples": latent, "amount": count }),
-            )
+            node("22", "VAEEncode", json!({ "pixels": image, "vae": vae }))
         }
     };
     let mask = recipe.start.as_ref().and_then(|start| start.mask.as_ref());

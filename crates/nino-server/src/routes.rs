@@ -4,6 +4,7 @@
 //! page looks for them when it is served from there.
 
 pub(crate) mod a1111;
+pub(crate) mod bodies;
 pub(crate) mod downloads;
 pub(crate) mod files;
 pub(crate) mod front;
@@ -26,12 +27,16 @@ use crate::{guard, socket};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, patch, post};
 use serde_json::Value;
 use std::sync::Arc;
 
 type Routes = Router<Arc<App>>;
+
+/// Values in the JSON of a request.
+const MOST_VALUES: usize = 1 << 20;
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let comfy = comfy().nest("/api", comfy().merge(jobs()));
@@ -47,6 +52,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(openapi::routes())
         .route("/metrics", get(metrics::metrics))
         .layer(DefaultBodyLimit::max(app.config.max_upload))
+        .layer(from_fn_with_state(Arc::clone(&app), bodies::hold))
         .layer(from_fn_with_state(Arc::clone(&app), guard::check))
         .with_state(app)
 }
@@ -94,7 +100,7 @@ fn comfy() -> Routes {
         .route("/global_subgraphs", get(info::empty_object))
         .route("/global_subgraphs/{id}", get(info::empty_object))
         .route("/node_replacements", get(info::empty_object))
-        .route("/internal/logs", get(info::empty_list))
+        .route("/internal/logs", get(info::empty_text))
         .route("/internal/logs/raw", get(info::no_logs))
         .route("/internal/logs/subscribe", patch(info::accepted))
         .route("/internal/folder_paths", get(files::folder_paths))
@@ -121,6 +127,14 @@ fn jobs() -> Routes {
 pub(crate) fn json(body: &Bytes) -> Result<Value, Refused> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Object(serde_json::Map::new()));
+    }
+    // A number of two bytes takes forty times as much when it is read.
+    let values = body.iter().filter(|b| matches!(b, b',' | b'[' | b'{'));
+    if values.count() > MOST_VALUES {
+        return Err(Refused::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body has more than {MOST_VALUES} values"),
+        ));
     }
     let parsed = serde_json::from_slice(body).or_else(|error| {
         // Python writes NaN, which JSON does not have.

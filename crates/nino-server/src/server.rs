@@ -69,6 +69,7 @@ impl Server {
             naming: std::sync::Mutex::default(),
             needs: Needs::default(),
             words: Words::default(),
+            bodies: tokio::sync::Semaphore::new(routes::bodies::pieces(config.max_upload)),
             progress: std::sync::Mutex::default(),
             folders,
             config,

@@ -48,6 +48,7 @@ fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &AtomicBool) {
         vae: None,
     }));
     app.tell_status();
+    tracing::info!(job = %item.id, "started");
     let mut teller = Teller::new(app, Arc::clone(item));
     teller.start(&executor.cached(&job.graph));
     let mut host = ServerHost::to_run(app, item);
@@ -77,13 +78,13 @@ fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &AtomicBool) {
             teller.panicked()
         }
     };
-    count(app, &outcome, started);
+    count(app, &item.id, &outcome, started);
     app.queue.done(item, Some(&outcome));
     app.tell_status();
     teller.end();
 }
 
-fn count(app: &App, outcome: &Outcome, started: Instant) {
+fn count(app: &App, id: &str, outcome: &Outcome, started: Instant) {
     let counts = &app.counts;
     let count = match outcome.ended {
         Ended::Completed => &counts.completed,
@@ -92,6 +93,12 @@ fn count(app: &App, outcome: &Outcome, started: Instant) {
     };
     count.fetch_add(1, Ordering::Relaxed);
     let took = started.elapsed().as_millis() as u64;
+    tracing::info!(
+        job = id,
+        ended = outcome.ended.name(),
+        took_ms = took,
+        "ended"
+    );
     counts.busy_ms.fetch_add(took, Ordering::Relaxed);
 }
 

@@ -6,6 +6,7 @@
 
 mod coerce;
 mod problem;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -64,7 +65,7 @@ pub fn check_outputs(
     let missing: Vec<MissingNode> = graph
         .iter()
         .filter(|(_, node)| class(node).is_none())
-        .map(|(id, node)| MissingNode::new(id, node))
+        .map(|(id, node)| MissingNode::new(id, node, serve::would_serve(graph, id, node)))
         .collect();
     if !missing.is_empty() {
         return Err(PromptError::MissingNodes(missing));
@@ -262,7 +263,7 @@ impl<'a> Checker<'a> {
         let mut inputs = Vec::new();
         let mut problems = Vec::new();
         let mut right = true;
-        for def in visit.def.inputs {
+        for def in visit.def.inputs.iter().filter(|i| i.need != Need::Grown) {
             let Some(given) = visit.node.inputs.get(def.name) else {
                 if def.need == Need::Required {
                     problems.push(Problem::Missing { input: def });

@@ -20,6 +20,8 @@ pub enum Folder {
     UpscaleModels,
     /// Pictures and masks to start from.
     InputImages,
+    /// Clips to start from.
+    InputVideos,
     /// Latents to start from.
     InputLatents,
 }
@@ -38,7 +40,7 @@ impl Folder {
             Folder::ClipVision => "clip_vision",
             Folder::StyleModels => "style_models",
             Folder::UpscaleModels => "upscale_models",
-            Folder::InputImages | Folder::InputLatents => "input",
+            Folder::InputImages | Folder::InputVideos | Folder::InputLatents => "input",
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a class of nodes is: its inputs and outputs, and what it does.
 
 use crate::host::Folder;
+use crate::nodes::dynamic;
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -34,8 +35,10 @@ pub struct InputDef {
 pub enum Need {
     Required,
     Optional,
-    /// Optional and of this program only: ComfyUI does not look at it, and no list shows it.
+    /// Optional, and no list shows it: it is of this program only, or stands below another input.
     Hidden,
+    /// Shown like a required one, but given by inputs below it, such as `images.image0`.
+    Grown,
 }
 
 /// What an input takes. All but sockets may be given as values.
@@ -162,11 +165,11 @@ impl NodeDef {
     /// themselves, prompts have choices in braces, pictures can be brought, and numbers that
     /// samplers are told are not rounded.
     fn describe(&self, input: &InputDef, host: &dyn Host) -> Json {
-        if (self.class, input.name) == ("SaveVideo", "codec") {
-            return crate::nodes::video::codecs();
+        if let Some(described) = dynamic::describe(self.class, input.name) {
+            return described;
         }
         let mut described = input.kind.describe(host);
-        let of_sampler = ["/samplers", "/schedulers"]
+        let of_sampler = ["/samplers", "/schedulers", "/sigmas"]
             .iter()
             .any(|end| self.category.ends_with(end));
         // Shares of a schedule are rounded like any number.
@@ -179,8 +182,12 @@ impl NodeDef {
             InputKind::Float { .. } if of_sampler && !is_share => ("round", json!(false)),
             InputKind::Text {
                 multiline: true, ..
-            } => ("dynamicPrompts", json!(true)),
+            } if self.class.contains("TextEncode") => ("dynamicPrompts", json!(true)),
+            InputKind::Int { .. } if (self.class, input.name) == ("EmptyImage", "color") => {
+                ("display", json!("color"))
+            }
             InputKind::File(Folder::InputImages) => ("image_upload", json!(true)),
+            InputKind::File(Folder::InputVideos) => ("video_upload", json!(true)),
             _ => return described,
         };
         described[1][more.0] = more.1;
@@ -189,13 +196,21 @@ impl NodeDef {
 
     /// The entry of ComfyUI's `/object_info` for this class.
     pub fn object_info(&self, host: &dyn Host) -> Json {
-        let of = |need: Need| self.inputs.iter().filter(move |input| input.need == need);
+        let of = |need: Need| {
+            let is_shown = move |i: &&InputDef| {
+                i.need == need || need == Need::Required && i.need == Need::Grown
+            };
+            self.inputs.iter().filter(is_shown)
+        };
         let described = |need: Need| -> Json {
             let inputs = of(need).map(|i| (i.name.to_owned(), self.describe(i, host)));
             Json::Object(inputs.collect())
         };
         let order = |need: Need| of(need).map(|i| i.name).collect::<Vec<_>>();
-        json!({
+        let matched = dynamic::matched(self.class);
+        let types = self.outputs.iter();
+        let types = types.map(|o| matched.map_or(o.socket.name(), |_| dynamic::MATCHED));
+        let mut info = json!({
             "input": {
                 "required": described(Need::Required),
                 "optional": described(Need::Optional),
@@ -205,7 +220,7 @@ impl NodeDef {
                 "optional": order(Need::Optional),
             },
             "is_input_list": false,
-            "output": self.outputs.iter().map(|o| o.socket.name()).collect::<Vec<_>>(),
+            "output": types.collect::<Vec<_>>(),
             "output_is_list": vec![false; self.outputs.len()],
             "output_name": self.outputs.iter().map(|o| o.name).collect::<Vec<_>>(),
             "name": self.class,
@@ -214,7 +229,11 @@ impl NodeDef {
             "python_module": "nodes",
             "category": self.category,
             "output_node": self.is_output,
-        })
+            "has_intermediate_output": false,
+            "search_aliases": [],
+        });
+        dynamic::flags(self.class, &mut info);
+        info
     }
 }
 
@@ -299,10 +318,23 @@ pub(crate) mod table {
         int(name, 0, (0, MAX_SEED), 1)
     }
 
+    /// An input that is given by others below it.
+    pub(crate) const fn grown(name: &'static str) -> InputDef {
+        InputDef {
+            need: Need::Grown,
+            ..link(name, Socket::Any)
+        }
+    }
+
     /// A prompt.
     pub(crate) const fn prompt(name: &'static str) -> InputDef {
+        prompt_of(name, "")
+    }
+
+    /// A text of several lines.
+    pub(crate) const fn prompt_of(name: &'static str, default: &'static str) -> InputDef {
         let kind = InputKind::Text {
-            default: "",
+            default,
             multiline: true,
         };
         required(name, kind)

@@ -6,6 +6,7 @@ mod composite;
 mod conditioning;
 mod control;
 mod custom;
+pub(crate) mod dynamic;
 mod filters;
 mod flux;
 mod flux2;
@@ -17,26 +18,29 @@ mod latent_math;
 mod loaders;
 mod mask;
 mod mask_image;
+mod math;
 mod model;
 mod output;
 mod pass;
 mod qwen;
+mod resize;
 mod rocm;
 mod sampler;
 mod samplers;
+mod shown;
 mod sigmas;
 mod skip;
 mod text;
 mod upscale;
 mod vae;
 mod values;
-pub(crate) mod video;
+mod video;
 mod vision;
 mod wan;
 
 use crate::node::NodeDef;
 
-static FAMILIES: [&[NodeDef]; 32] = [
+static FAMILIES: [&[NodeDef]; 35] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -67,6 +71,9 @@ static FAMILIES: [&[NodeDef]; 32] = [
     wan::camera::NODES,
     skip::NODES,
     values::NODES,
+    math::NODES,
+    resize::NODES,
+    shown::NODES,
     pass::NODES,
     rocm::NODES,
 ];

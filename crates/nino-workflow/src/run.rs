@@ -113,7 +113,8 @@ impl Executor {
         };
         let mut cached = Vec::new();
         for output in &graph.outputs {
-            for id in run.order(output) {
+            let mut walk = Walk::to(output);
+            while let Some(id) = walk.next(&run) {
                 let key = run.executor.keys.of(&graph.nodes[id], &run.keys);
                 run.keys.insert(id, key);
                 if run.executor.results.contains_key(&key) {
@@ -158,6 +159,9 @@ impl Executor {
     }
 }
 
+/// The class of nodes that take one of two sides.
+const SWITCH: &str = "ComfySwitchNode";
+
 /// One run of a graph.
 struct Run<'a> {
     executor: &'a mut Executor,
@@ -170,7 +174,8 @@ impl<'a> Run<'a> {
     fn outputs(&mut self, host: &mut dyn Host, watch: &mut Watch<'_>) -> Result<Ran, RunError> {
         let mut ran = Ran::default();
         for output in &self.graph.outputs {
-            for id in self.order(output) {
+            let mut walk = Walk::to(output);
+            while let Some(id) = walk.next(self) {
                 self.node(id, host, watch)?;
             }
             let key = self.keys.get(output.as_str());
@@ -182,32 +187,28 @@ impl<'a> Run<'a> {
         Ok(ran)
     }
 
-    /// The nodes that an output needs and that were not reached yet, each after those it needs.
-    fn order(&self, output: &'a str) -> Vec<&'a str> {
-        let mut order = Vec::new();
-        let mut seen: HashSet<&'a str> = self.keys.keys().copied().collect();
-        // A node is on the stack once to look at what it needs, and once more to be put in order.
-        let mut stack = vec![(output, false)];
-        while let Some((id, ready)) = stack.pop() {
-            if ready {
-                order.push(id);
-                continue;
-            }
-            if !seen.insert(id) {
-                continue;
-            }
-            let Some(node) = self.graph.nodes.get(id) else {
-                continue;
-            };
-            stack.push((id, true));
-            let links = node
-                .inputs
-                .iter()
-                .rev()
-                .filter_map(|(_, bound)| link(bound));
-            stack.extend(links.map(|link| (link.node.as_str(), false)));
+    fn has(&self, id: &str) -> bool {
+        self.graph.nodes.contains_key(id)
+    }
+
+    /// The nodes that a node is linked to and needs. A switch needs only the side that it takes, and
+    /// first of all the node that says which, until that has run.
+    fn needs(&self, node: &'a CheckedNode) -> Vec<&'a str> {
+        let linked = |name: &str| {
+            let found = node.inputs.iter().find(|(input, _)| *input == name);
+            found.and_then(|(_, bound)| link(bound))
+        };
+        if node.def.class != SWITCH {
+            let links = node.inputs.iter().filter_map(|(_, bound)| link(bound));
+            return links.map(|link| link.node.as_str()).collect();
         }
-        order
+        let side = match self.inputs(node).into_iter().find(|(n, _)| *n == "switch") {
+            Some((_, Value::Boolean(true))) => linked("on_true"),
+            Some((_, Value::Boolean(false))) => linked("on_false"),
+            _ => None,
+        };
+        let needed = linked("switch").into_iter().chain(side);
+        needed.map(|link| link.node.as_str()).collect()
     }
 
     fn node(
@@ -305,6 +306,43 @@ impl<'a> Run<'a> {
         inputs
             .filter_map(|(name, bound)| Some((*name, value(bound)?)))
             .collect()
+    }
+}
+
+/// The way to an output: every node after those that it needs. What a node needs may depend on what
+/// another gave, so it is asked for as late as possible.
+struct Walk<'a> {
+    /// Nodes to come to; a node that is reached is passed over.
+    stack: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn to(output: &'a str) -> Walk<'a> {
+        Walk {
+            stack: vec![output],
+        }
+    }
+
+    /// The next node to run: all that it needs has a key.
+    fn next(&mut self, run: &Run<'a>) -> Option<&'a str> {
+        while let Some(&id) = self.stack.last() {
+            let node = run.graph.nodes.get(id);
+            let Some(node) = node.filter(|_| !run.keys.contains_key(id)) else {
+                self.stack.pop();
+                continue;
+            };
+            let needs = run.needs(node).into_iter();
+            let mut open = needs.filter(|id| !run.keys.contains_key(id) && run.has(id));
+            let before = self.stack.len();
+            self.stack.extend(open.by_ref());
+            if self.stack.len() == before {
+                self.stack.pop();
+                return Some(id);
+            }
+            // What is first among the inputs runs first.
+            self.stack[before..].reverse();
+        }
+        None
     }
 }
 

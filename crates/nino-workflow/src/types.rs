@@ -29,6 +29,8 @@ pub enum Socket {
     Float,
     String,
     Boolean,
+    /// A number of any of the three kinds.
+    Number,
     /// One of a list of texts.
     Combo,
     /// Whatever is connected.
@@ -62,6 +64,7 @@ impl Socket {
             Socket::Float => "FLOAT",
             Socket::String => "STRING",
             Socket::Boolean => "BOOLEAN",
+            Socket::Number => "FLOAT,INT,BOOLEAN",
             Socket::Combo => "COMBO",
             Socket::Any => "*",
         }
@@ -69,7 +72,11 @@ impl Socket {
 
     /// Whether an output of this type may be linked to an input of type `input`.
     pub(crate) fn fits(self, input: Socket) -> bool {
-        self == input || self == Socket::Any || input == Socket::Any
+        let is_number = matches!(self, Socket::Int | Socket::Float | Socket::Boolean);
+        self == input
+            || self == Socket::Any
+            || input == Socket::Any
+            || input == Socket::Number && is_number
     }
 }
 

@@ -32,6 +32,8 @@ pub struct DiffusionModel {
     /// `CFGZeroStar`.
     pub cfg_zero_star: bool,
     pub(super) skip: Option<SkipLayers>,
+    /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
+    pub gradual_mask: Option<f32>,
     pub(super) net: Denoiser,
     pub(super) weights: FileParams,
     pub(super) loras: Arc<Loras>,

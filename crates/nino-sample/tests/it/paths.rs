@@ -158,6 +158,38 @@ fn partial_and_masked_runs_are_comfyuis() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// What is grey in a mask is painted later.
+#[test]
+fn gradual_masks_are_comfyuis() {
+    let golden = read("gradual");
+    let mut failures = Vec::new();
+    let latent: Vec<f32> = (0..LEN)
+        .map(|i| -1.0 + 2.0 * i as f32 / (LEN - 1) as f32)
+        .collect();
+    let mask: Vec<f32> = (0..LEN).map(|i| (i % 5) as f32 / 4.0).collect();
+    assert_eq!(golden.len(), 12);
+    for (key, wanted) in &golden {
+        let parts: Vec<&str> = key.split('/').collect();
+        let (model, sampler) = (model(parts[1]), Sampler::find(parts[0]).unwrap());
+        let case = Case {
+            model: &model,
+            sampler,
+            sigmas: &ksampler::sigmas(&model, sampler, Scheduler::Normal, 6, 0.6).unwrap(),
+            options: Options {
+                gradual: Some(parts[2].parse().unwrap()),
+                ..Options::default()
+            },
+            latent: latent.clone(),
+            mask: Some(mask.clone()),
+        };
+        let e = error(&case.run().1, wanted);
+        if e > TOLERANCE {
+            failures.push(format!("{key}: {e:.1e}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 #[test]
 fn options_act_as_comfyuis() {
     let golden = read("paths");

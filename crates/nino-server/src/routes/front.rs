@@ -23,7 +23,7 @@ pub(crate) fn own() -> Routes {
 }
 
 /// The files of our own page.
-const PAGE: [(&str, &[u8]); 10] = [
+const PAGE: [(&str, &[u8]); 12] = [
     ("index.html", include_bytes!("../../page/index.html")),
     ("style.css", include_bytes!("../../page/style.css")),
     ("icon.svg", include_bytes!("../../page/icon.svg")),
@@ -32,6 +32,8 @@ const PAGE: [(&str, &[u8]); 10] = [
     ("gallery.js", include_bytes!("../../page/gallery.js")),
     ("graph.js", include_bytes!("../../page/graph.js")),
     ("models.js", include_bytes!("../../page/models.js")),
+    ("openapi.html", include_bytes!("../../page/openapi.html")),
+    ("openapi.js", include_bytes!("../../page/openapi.js")),
     ("paint.js", include_bytes!("../../page/paint.js")),
     ("references.js", include_bytes!("../../page/references.js")),
 ];
@@ -42,6 +44,11 @@ const POLICY: &str = "default-src 'self'; img-src 'self' blob: data:; connect-sr
 
 async fn home() -> Result<Response<Body>, Refused> {
     own_file(Path("index.html".to_owned())).await
+}
+
+/// The page of all routes.
+pub(crate) async fn openapi() -> Result<Response<Body>, Refused> {
+    own_file(Path("openapi.html".to_owned())).await
 }
 
 async fn own_file(Path(name): Path<String>) -> Result<Response<Body>, Refused> {

@@ -101,6 +101,10 @@ pub(crate) async fn empty_object() -> Json<Value> {
     Json(json!({}))
 }
 
+pub(crate) async fn empty_text() -> Json<Value> {
+    Json(json!(""))
+}
+
 pub(crate) async fn no_logs() -> Json<Value> {
     Json(json!({ "entries": [], "size": { "cols": 80, "rows": 24 } }))
 }

@@ -1,5 +1,6 @@
 //! Jobs of every state, in the form that ComfyUI's page reads now.
 
+use super::prompt::prompt_id;
 use super::queue::ids;
 use super::{blocking, json};
 use crate::app::App;
@@ -49,34 +50,46 @@ pub(crate) async fn list(
 ) -> Result<Json<Value>, Refused> {
     let mut statuses = STATUSES.to_vec();
     if let Some(given) = asked.status.as_deref().filter(|s| !s.is_empty()) {
-        let given: Vec<&str> = given.split(',').map(str::trim).collect();
-        if given.iter().any(|status| !STATUSES.contains(status)) {
+        let given = given.split(',').map(|s| s.trim().to_lowercase());
+        let given: Vec<String> = given.filter(|s| !s.is_empty()).collect();
+        let is_wrong = |status: &&String| !STATUSES.contains(&status.as_str());
+        let wrong: Vec<&str> = given.iter().filter(is_wrong).map(String::as_str).collect();
+        if !wrong.is_empty() {
             return Err(bad(&format!(
-                "Invalid status value(s); valid: {}",
+                "Invalid status value(s): {}. Valid values: {}",
+                wrong.join(", "),
                 STATUSES.join(", ")
             )));
         }
-        statuses.retain(|status| given.contains(status));
+        statuses.retain(|status| given.iter().any(|given| given == status));
     }
-    let by_duration = match asked.sort_by.as_deref() {
+    let lower = |text: Option<String>| text.map(|text| text.to_lowercase());
+    let by_duration = match lower(asked.sort_by).as_deref() {
         None | Some("created_at") => false,
         Some("execution_duration") => true,
-        Some(_) => return Err(bad("sort_by must be created_at or execution_duration")),
+        Some(_) => return Err(bad("sort_by must be 'created_at' or 'execution_duration'")),
     };
-    let ascending = match asked.sort_order.as_deref() {
+    let ascending = match lower(asked.sort_order).as_deref() {
         None | Some("desc") => false,
         Some("asc") => true,
-        Some(_) => return Err(bad("sort_order must be asc or desc")),
+        Some(_) => return Err(bad("sort_order must be 'asc' or 'desc'")),
     };
     let number = |text: &Option<String>, what: &str| match text.as_deref() {
         None => Ok(None),
-        Some(text) => match text.parse::<usize>() {
+        Some(text) => match text.parse::<i64>() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(bad(&format!("{what} must be a whole number of at least 0"))),
+            Err(_) => Err(bad(&format!("{what} must be an integer"))),
         },
     };
-    let limit = number(&asked.limit, "limit")?.unwrap_or(MOST).min(MOST);
+    let limit = match number(&asked.limit, "limit")? {
+        None => MOST,
+        Some(limit) => match usize::try_from(limit) {
+            Ok(limit) if limit > 0 => limit.min(MOST),
+            _ => return Err(bad("limit must be a positive integer")),
+        },
+    };
     let offset = number(&asked.offset, "offset")?.unwrap_or(0);
+    let offset = usize::try_from(offset).unwrap_or(0);
     let wanted = Wanted {
         statuses,
         workflow: asked.workflow_id,
@@ -164,11 +177,8 @@ pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refused> {
-    let cancelled = blocking(move || {
-        let cancelled = stop(&app, &id);
-        let is_known = cancelled || app.queue.journal.summary(&id)?.is_some();
-        is_known.then_some(cancelled).ok_or_else(not_found)
-    });
+    // One that has ended, or that nobody knows, is no error.
+    let cancelled = blocking(move || Ok(stop(&app, &id)));
     Ok(Json(json!({ "cancelled": cancelled.await? })))
 }
 
@@ -178,8 +188,17 @@ pub(crate) async fn cancel_many(
 ) -> Result<Json<Value>, Refused> {
     let body = json(&body)?;
     let Some(ids) = ids(&body["job_ids"]) else {
-        return Err(bad("job_ids must be a list of ids"));
+        return Err(bad("job_ids must be a list"));
     };
+    let all = body["job_ids"].as_array().into_iter().flatten();
+    let wrong: Vec<&Value> = all.filter(|id| prompt_id(id).is_err()).collect();
+    if !wrong.is_empty() {
+        let text = "job_ids contains invalid id(s)";
+        return Err(Refused {
+            status: StatusCode::BAD_REQUEST,
+            body: Body::Json(json!({ "error": text, "invalid_ids": wrong })),
+        });
+    }
     let cancelled = blocking(move || {
         let stopped = ids.iter().filter(|id| stop(&app, id)).count();
         Ok(stopped > 0)

@@ -94,13 +94,14 @@ fn read(mut body: Value) -> Result<Submission, Refused> {
 }
 
 /// An id as ComfyUI wants it: it is compared as text everywhere.
-fn prompt_id(id: &Value) -> Result<String, Refused> {
+pub(super) fn prompt_id(id: &Value) -> Result<String, Refused> {
     let refused = || {
-        let details = "a prompt_id is a UUID in its lower-case form with hyphens";
+        let details = "prompt_id must be a UUID string in canonical lowercase hyphenated form; \
+                       omit it to let the server generate one";
         Refused::prompt(
             StatusCode::BAD_REQUEST,
             "invalid_prompt_id",
-            "Invalid prompt_id",
+            "prompt_id must be a valid UUID",
             details,
         )
     };
@@ -167,10 +168,12 @@ pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refuse
         models: models(&graph),
         fits,
     };
+    let (id, nodes) = (item.id.clone(), graph.iter().count());
     app.queue.put(job).map_err(|_| {
         let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the queue is full");
         Refused::prompt(status, "queue_full", text, text)
     })?;
+    tracing::info!(job = %id, nodes, waiting = app.queue.remaining(), "queued");
     app.tell_status();
     Ok(Queued { item, problems })
 }

@@ -81,16 +81,23 @@ pub(crate) async fn view(
 fn find(app: &App, asked: &Asked) -> Result<PathBuf, Refused> {
     let name = asked.filename.as_deref().unwrap_or_default();
     let (name, annotated) = Folders::annotated(name);
+    // Names by hash are those of assets, of which there are none.
+    if asked.filename.is_none() || name.starts_with("blake3:") {
+        return Err(Refused::not_found("there is no such file"));
+    }
     if name.is_empty() || name.starts_with('/') || name.contains("..") {
         return Err(Refused::bad("no file is named"));
     }
     let kind = annotated.or(asked.kind.as_deref()).unwrap_or("output");
     let base = app.folders.of_type(kind);
     let base = base.ok_or_else(|| Refused::bad("the type is input, output or temp"))?;
-    folders::file(
-        base,
-        &[asked.subfolder.as_deref().unwrap_or_default(), name],
-    )
+    let subfolder = asked.subfolder.as_deref().unwrap_or_default();
+    let outside = |refused: Refused| Refused {
+        status: StatusCode::FORBIDDEN,
+        ..refused
+    };
+    folders::below(base, &[subfolder]).map_err(outside)?;
+    folders::file(base, &[subfolder, name])
 }
 
 /// The bytes of a file as history names it.

@@ -55,6 +55,8 @@ fn swarmui() {
         ("UnetLoaderGGUF", "unet_name"),
         ("LoraLoader", "lora_name"),
         ("VAELoader", "vae_name"),
+        ("ControlNetLoader", "control_net_name"),
+        ("CLIPVisionLoader", "clip_name"),
     ];
     for (class, input) in lists {
         assert!(
@@ -67,8 +69,23 @@ fn swarmui() {
     let id = server.prompt(&graph(3, 1), "swarm");
     let (_, frames) = socket.until_done(&id);
     // Event 1 and a format, then the picture.
+    assert!(!frames.is_empty());
     assert!(frames.iter().all(|frame| frame[..4] == [0, 0, 0, 1]));
-    assert_eq!(server.get(&format!("/history/{id}")).status, 200);
+    let history = server.json(&format!("/history/{id}"));
+    let image = &history[&id]["outputs"]["9"]["images"][0];
+    let (name, kind) = (
+        image["filename"].as_str().unwrap(),
+        image["type"].as_str().unwrap(),
+    );
+    let seen = server.get(&format!("/view?filename={name}&type={kind}&subfolder="));
+    assert_eq!((seen.status, &*seen.kind), (200, "image/png"));
+    let up = server.upload(
+        "/upload/image",
+        "swarm.png",
+        &seen.bytes,
+        &[("overwrite", "true")],
+    );
+    assert_eq!(up.json()["name"], "swarm.png");
     server.post("/history", &json!({ "delete": [id] }));
     assert_eq!(server.json(&format!("/history/{id}")), json!({}));
     assert_eq!(
@@ -97,7 +114,27 @@ fn stability_matrix() {
     let id = server.prompt(&graph, "sm");
     let (texts, frames) = socket.until_done(&id);
     assert!(frames.iter().all(|frame| frame[8..10] == [0xff, 0xd8]));
-    assert!(texts.iter().any(|text| text["type"] == "progress"));
+    let kinds: Vec<&str> = texts
+        .iter()
+        .filter_map(|text| text["type"].as_str())
+        .collect();
+    for kind in ["status", "executing", "progress"] {
+        assert!(kinds.contains(&kind), "{kind}");
+    }
+    let history = server.json(&format!("/history/{id}"));
+    let name = history[&id]["outputs"]["9"]["images"][0]["filename"]
+        .as_str()
+        .unwrap();
+    assert_eq!(
+        server
+            .get(&format!("/view?filename={name}&type=output"))
+            .status,
+        200
+    );
+    assert_eq!(
+        server.upload("/upload/image", "sm.png", b"x", &[]).status,
+        200
+    );
     assert_eq!(server.send("/interrupt", "text/plain", b"").status, 200);
 }
 
@@ -106,6 +143,8 @@ fn stability_matrix() {
 fn runpod() {
     let server = start();
     assert_eq!(server.get("/").status, 200);
+    let known = server.json("/object_info");
+    assert!(known["CheckpointLoaderSimple"]["input"]["required"]["ckpt_name"][0].is_array());
     let up = server.upload("/upload/image", "in.png", b"png", &[("overwrite", "true")]);
     assert_eq!(up.status, 200);
     let mut absent = graph(1, 1);
@@ -119,7 +158,10 @@ fn runpod() {
     let id = server.prompt(&graph(1, 1), "rp");
     socket.until_done(&id);
     let entry = server.json(&format!("/history/{id}"));
-    assert!(entry[&id]["outputs"]["9"]["images"].is_array());
+    let image = &entry[&id]["outputs"]["9"]["images"][0];
+    let name = image["filename"].as_str().unwrap();
+    let seen = server.get(&format!("/view?filename={name}&subfolder=&type=output"));
+    assert_eq!(seen.bytes[1..4], *b"PNG");
 }
 
 /// SillyTavern and others have no socket: they ask for the history until it is there.
@@ -130,6 +172,18 @@ fn sillytavern() {
         .post("/prompt", &json!({ "prompt": graph(9, 1) }))
         .json();
     let id = id["prompt_id"].as_str().unwrap();
+    // It looks for samplers and models first.
+    let info = server.json("/object_info");
+    assert!(info["KSampler"]["input"]["required"]["sampler_name"][0].is_array());
+    assert!(info["KSampler"]["input"]["required"]["scheduler"][0].is_array());
     let entry: Value = server.wait(id);
     assert_eq!(entry["status"]["completed"], true);
+    let image = &entry["outputs"]["9"]["images"][0];
+    let name = image["filename"].as_str().unwrap();
+    assert_eq!(
+        server
+            .get(&format!("/view?filename={name}&subfolder=&type=output"))
+            .kind,
+        "image/png"
+    );
 }

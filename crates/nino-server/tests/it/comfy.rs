@@ -140,6 +140,12 @@ fn what_is_wrong_is_told_as_comfyui_does() {
     let error = refused(json!({ "prompt": unknown }));
     assert_eq!(error["error"]["type"], "missing_node_type");
     assert_eq!(error["error"]["extra_info"]["class_type"], "OddLoader");
+    let missing = &error["error"]["extra_info"]["missing_nodes"][0];
+    assert_eq!(missing["node_id"], "4");
+    assert_eq!(
+        missing["would_serve"][0], "CheckpointLoaderSimple",
+        "{error}"
+    );
     assert_eq!(error["node_errors"], json!({}));
     let mut absent = graph(1, 1);
     absent["4"]["inputs"]["ckpt_name"] = json!("none.safetensors");
@@ -233,6 +239,43 @@ fn the_queue_is_listed_changed_and_interrupted() {
     let gone = server.post(&format!("/api/jobs/{second}/cancel"), &json!({}));
     assert_eq!(gone.json()["cancelled"], false);
     assert_eq!(server.get("/api/jobs/none").status, 404);
+    // To cancel what is not there is no error.
+    let unknown = "7b1c3c50-0000-4000-8000-000000000000";
+    let gone = server.post(&format!("/api/jobs/{unknown}/cancel"), &json!({}));
+    assert_eq!(
+        (gone.status, gone.json()),
+        (200, json!({ "cancelled": false }))
+    );
+    let gone = server.post("/api/jobs/cancel", &json!({ "job_ids": [unknown] }));
+    assert_eq!(
+        (gone.status, gone.json()),
+        (200, json!({ "cancelled": false }))
+    );
+    let wrong = server.post("/api/jobs/cancel", &json!({ "job_ids": ["none", 5] }));
+    assert_eq!(wrong.status, 400);
+    assert_eq!(wrong.json()["invalid_ids"], json!(["none", 5]));
+    for wrong in [
+        "limit=0",
+        "limit=x",
+        "offset=x",
+        "status=done",
+        "sort_by=x",
+        "sort_order=x",
+    ] {
+        assert_eq!(
+            server.get(&format!("/api/jobs?{wrong}")).status,
+            400,
+            "{wrong}"
+        );
+    }
+    let all = server.json("/api/jobs?offset=-3&status=Completed,&limit=1");
+    assert_eq!(
+        (
+            all["jobs"].as_array().unwrap().len(),
+            &all["pagination"]["has_more"]
+        ),
+        (1, &json!(true))
+    );
     server.post("/history", &json!({ "delete": [long] }));
     assert_eq!(server.json("/history").as_object().unwrap().len(), 2);
     assert_eq!(

@@ -103,6 +103,18 @@ fn a1111_makes_pictures() {
         line.contains("Sampler: DPM++ 2M, Schedule type: Karras"),
         "{line}"
     );
+    // Each picture has a seed of its own, which makes it again.
+    assert_eq!(info["all_seeds"], json!([7, 8]));
+    let mut second = body.clone();
+    (second["seed"], second["batch_size"]) = (json!(8), json!(1));
+    let again = server.post("/sdapi/v1/txt2img", &second).json();
+    assert_eq!(
+        again["images"][0], made["images"][1],
+        "seed 8 is the second picture"
+    );
+    let second = json!({ "image": made["images"][1] });
+    let about = server.post("/sdapi/v1/png-info", &second).json();
+    assert_eq!(about["parameters"]["seed"], json!(["8"]));
     let picture = &made["images"][0];
     let about = server
         .post("/sdapi/v1/png-info", &json!({ "image": picture }))
@@ -181,11 +193,13 @@ fn a1111_lists_and_interrupts() {
         server.post("/sdapi/v1/interrupt", &json!({}));
         assert_eq!(asked.join().unwrap().status, 500);
     });
+    assert_eq!(server.get("/openapi").kind, "text/html; charset=utf-8");
     let document = server.json("/openapi.json");
     assert_eq!(document["openapi"], "3.1.0");
     for (path, methods) in document["paths"].as_object().unwrap() {
         // Every route that is told is there.
         let wants_more = [
+            "/userdata",
             "/ws",
             "/view",
             "/nino/model",
@@ -271,6 +285,96 @@ fn a1111_makes_pictures_larger() {
         .as_str()
         .map(|i| BASE64.decode(i).unwrap());
     assert_eq!(size(&made.unwrap()), (96, 96));
+}
+
+/// Both dialects apply LoRAs that a prompt names.
+#[test]
+fn prompts_apply_loras() {
+    let data = tempfile::tempdir().unwrap();
+    let place = data.path().join("models/loras");
+    std::fs::create_dir_all(&place).unwrap();
+    write_lora(&place.join("ink.safetensors"));
+    let server = start_with(data, |_| {});
+    let a1111 = |prompt: &str| {
+        let body = json!({ "prompt": prompt, "seed": 5, "steps": 2, "width": 64, "height": 64 });
+        let made = server.post("/sdapi/v1/txt2img", &body).json();
+        made["images"][0]
+            .as_str()
+            .unwrap_or_else(|| panic!("{made}"))
+            .to_owned()
+    };
+    let openai = |prompt: &str| {
+        let body = json!({ "prompt": prompt, "seed": 5, "steps": 2, "size": "64x64" });
+        let made = server.post("/v1/images/generations", &body).json();
+        made["data"][0]["b64_json"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{made}"))
+            .to_owned()
+    };
+    for draw in [&a1111 as &dyn Fn(&str) -> String, &openai] {
+        let pixels = |prompt: &str| {
+            let bytes = BASE64.decode(draw(prompt)).unwrap();
+            let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
+                .read_info()
+                .unwrap();
+            let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+            reader.next_frame(&mut pixels).unwrap();
+            pixels
+        };
+        let (plain, full) = (pixels("a fox"), pixels("a fox <lora:ink:0.9>"));
+        assert!(plain != full, "the LoRA changes nothing");
+        assert!(full == pixels("a fox <lora:INK:0.9>"), "names have no case");
+        assert!(
+            full != pixels("a fox <lora:ink:0.4>"),
+            "its strength changes nothing"
+        );
+    }
+    assert_eq!(server.json("/sdapi/v1/loras")[0]["name"], "ink");
+}
+
+/// A LoRA of rank 1 for a layer of the built-in model's text encoder.
+fn write_lora(path: &Path) {
+    use nino_weights::safetensors::{NewTensor, Writer};
+    let layer = "lora_te_text_model_encoder_layers_0_self_attn_v_proj";
+    let tensor = |name: &str, shape: [usize; 2]| NewTensor {
+        name: format!("{layer}.{name}.weight"),
+        dtype: nino_dtype::DType::F32,
+        shape: shape.to_vec(),
+    };
+    let tensors = [tensor("lora_down", [1, 256]), tensor("lora_up", [256, 1])];
+    let mut writer = Writer::create(path, &tensors, &std::collections::BTreeMap::new()).unwrap();
+    for i in 0..512u16 {
+        let value = (f32::from(i) * 0.37).sin();
+        writer.write(&value.to_le_bytes()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// A client that goes away stops its picture, one that waits and one that runs.
+#[test]
+fn who_goes_away_stops_the_work() {
+    use std::io::Write;
+    let server = start();
+    let body = json!({ "prompt": "x", "steps": 5000, "width": 64, "height": 64, "batch_size": 3 });
+    let body = body.to_string();
+    let mut client = std::net::TcpStream::connect(server.address).unwrap();
+    let head = format!(
+        "POST /sdapi/v1/txt2img HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
+        server.address,
+        body.len()
+    );
+    client.write_all(head.as_bytes()).unwrap();
+    client.write_all(body.as_bytes()).unwrap();
+    let remaining = || server.json("/prompt")["exec_info"]["queue_remaining"].clone();
+    let since = std::time::Instant::now();
+    while remaining() != 3 {
+        assert!(since.elapsed().as_secs() < 20);
+    }
+    drop(client);
+    while remaining() != 0 {
+        assert!(since.elapsed().as_secs() < 40, "the work goes on");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 /// Width and height of a PNG.

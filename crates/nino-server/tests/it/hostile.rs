@@ -54,7 +54,8 @@ fn other_names_and_other_sites_are_refused() {
 #[test]
 fn a_token_is_wanted() {
     let server = start_with(tempfile::tempdir().unwrap(), |config| {
-        config.token = Some("secret".to_owned());
+        // Whatever a user may choose, in an address and in a cookie.
+        config.token = Some("a secret; +ü".to_owned());
         config.origins = vec!["http://friend.example".to_owned()];
     });
     let own = server.address;
@@ -69,21 +70,21 @@ fn a_token_is_wanted() {
         status(&ask("/queue", "Authorization: Bearer wrong\r\n")),
         401
     );
+    assert_eq!(status(&ask("/?token=secret", "")), 401);
+    assert_eq!(status(&ask("/queue", "Cookie: nino_token=secret\r\n")), 401);
+    let first = ask("/?a=b&token=a%20secret%3B%20%2B%C3%BC", "");
+    let cookie = first
+        .split("set-cookie: ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{first}"));
+    let (cookie, rest) = cookie.split_once("; ").unwrap();
+    assert!(rest.starts_with("HttpOnly; SameSite=Strict"), "{first}");
     assert_eq!(
-        status(&ask("/queue", "Authorization: Bearer secret\r\n")),
+        status(&ask("/queue", &format!("Cookie: a=b; {cookie}\r\n"))),
         200
     );
-    assert_eq!(
-        status(&ask("/queue", "Cookie: a=b; nino_token=secret\r\n")),
-        200
-    );
-    let first = ask("/?token=secret", "");
-    assert!(
-        first.contains("nino_token=secret; HttpOnly; SameSite=Strict"),
-        "{first}"
-    );
-    let friend = "Origin: http://friend.example\r\nAuthorization: Bearer secret\r\n";
-    let answer = ask("/queue", friend);
+    let friend = format!("Origin: http://friend.example\r\nCookie: {cookie}\r\n");
+    let answer = ask("/queue", &friend);
     assert!(
         answer.contains("access-control-allow-origin: http://friend.example"),
         "{answer}"
@@ -163,6 +164,15 @@ fn what_is_too_large_or_too_deep_is_refused() {
     let deep = format!("{{\"prompt\": {}1{}}}", "[".repeat(5000), "]".repeat(5000));
     let answer = server.send("/prompt", "application/json", deep.as_bytes());
     assert_eq!(answer.status, 400);
+    // Small in bytes, large once it is read.
+    let many = format!("[{}0]", "0,".repeat(600_000));
+    let server_with_room = start_with(tempfile::tempdir().unwrap(), |config| {
+        config.max_upload = 8 << 20;
+    });
+    let many = format!("[{many},{many}]");
+    let answer = server_with_room.send("/prompt", "application/json", many.as_bytes());
+    assert_eq!(answer.status, 413);
+    drop(server_with_room);
     let big = vec![b'x'; (1 << 20) + 1];
     assert_eq!(server.send("/userdata/big", "text/plain", &big).status, 413);
     assert_eq!(

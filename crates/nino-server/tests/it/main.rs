@@ -2,6 +2,7 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod admission;
 mod client;
 mod clients;
 mod comfy;

@@ -15,7 +15,7 @@ import pathlib
 import urllib.request
 
 from playwright.sync_api import sync_playwright
-from serving import Serving
+from serving import FLAGS, Serving
 
 SLOW = 120_000
 GRAPH = {
@@ -68,7 +68,7 @@ def main():
         args.shots.mkdir(parents=True, exist_ok=True)
     package = importlib.util.find_spec("comfyui_frontend_package").submodule_search_locations[0]
     with Serving(args.nino, "--front-end-root", f"{package}/static") as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=args.chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=args.chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1500, "height": 950})
         page.set_default_timeout(SLOW)
         page.goto(f"{server.url}comfy/")

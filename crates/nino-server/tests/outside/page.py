@@ -14,7 +14,7 @@ import shutil
 import time
 
 from playwright.sync_api import expect, sync_playwright
-from serving import FILE, ROOT, Serving, hub, in_parts
+from serving import FILE, FLAGS, ROOT, Serving, hub, in_parts
 
 SLOW = 120_000
 
@@ -29,7 +29,7 @@ def main():
         args.shots.mkdir(parents=True, exist_ok=True)
     env = {"HF_ENDPOINT": hub(), "HF_HUB_OFFLINE": "0"}
     with Serving(args.nino, env=env, models=models) as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=args.chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=args.chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1360, "height": 900})
         faults = watch(page, server.url)
 
@@ -40,7 +40,7 @@ def main():
         page.set_default_timeout(SLOW)
         expect.set_options(timeout=SLOW)
         for part in [makes, previews_and_cancels, enlarges, shows_the_gallery, downloads, keeps_settings, looks_at_pictures,
-                     makes_clips, fits_a_phone]:
+                     paints, makes_clips, keeps_wide_seeds, makes_several, lists_routes, fits_a_phone]:
             part(page, server.url, shot)
             print(f"{part.__name__.replace('_', ' ')}: seen")
         assert not faults, faults
@@ -188,6 +188,76 @@ def looks_at_pictures(page, url, shot):
     shot("reference")
     page.locator("#make").click()
     assert made(page) == [128, 128]
+
+
+def paints(page, url, shot):
+    """A picture to start from, and a mask painted over it with the mouse."""
+    page.locator("#start-box summary").click()
+    page.locator("#file").set_input_files(ROOT / "docs/sun.png")
+    expect(page.locator("#paint")).to_be_visible()
+    page.locator("#paint").scroll_into_view_if_needed()
+    box = page.locator("#paint").bounding_box()
+    at = lambda x, y: (box["x"] + box["width"] * x, box["y"] + box["height"] * y)
+    page.mouse.move(*at(0.3, 0.3))
+    page.mouse.down()
+    for x in [0.4, 0.5, 0.6, 0.7]:
+        page.mouse.move(*at(x, 0.4))
+    page.mouse.up()
+    shot("brush")
+    with page.expect_request("**/prompt") as asked:
+        page.locator("#make").click()
+    nodes = [node["class_type"] for node in asked.value.post_data_json["prompt"].values()]
+    assert "SetLatentNoiseMask" in nodes and "VAEEncode" in nodes, nodes
+    assert made(page) == [128, 128]
+    page.locator("#drop-picture").click()
+    page.locator("#start-box summary").click()
+
+
+def keeps_wide_seeds(page, url, shot):
+    """A seed that JavaScript's numbers do not hold makes the same picture again."""
+    page.locator("#model").select_option("nino-emoji")
+    page.locator("#random").uncheck()
+    fill(page, prompt="a star", width=64, height=64, steps=1, seed="18446744073709551557")
+    with page.expect_request("**/prompt") as asked:
+        page.locator("#make").click()
+    assert asked.value.post_data_json["prompt"]["3"]["inputs"]["seed"] == "18446744073709551557"
+    made(page)
+    page.locator("#show-settings").click()
+    expect(page.locator("#view-facts")).to_contain_text("18446744073709551557")
+    page.locator("#use").click()
+    expect(page.locator("#seed")).to_have_value("18446744073709551557")
+
+
+def makes_several(page, url, shot):
+    """Several pictures are jobs with seeds of their own, and are stopped together."""
+    before = page.locator("#strip img").count()
+    fill(page, count=3, seed="7", steps=1)
+    page.locator("#make").click()
+    expect(page.locator("#strip img")).to_have_count(before + 3)
+    page.locator("#strip img").nth(0).click()
+    page.locator("#show-settings").click()
+    expect(page.locator("#view-facts")).to_contain_text("9")
+    page.locator("#viewer .close").click()
+    fill(page, steps=900)
+    page.locator("#make").click()
+    expect(page.locator("#queue-list li")).to_have_count(3)
+    expect(page.locator("#progress-text")).to_contain_text("to go")
+    shot("queue")
+    page.keyboard.press("Escape")
+    expect(page.locator("#queue")).to_be_hidden()
+    expect(page.locator("#cancel")).to_be_disabled()
+    fill(page, steps=4, count=1)
+
+
+def lists_routes(page, url, shot):
+    page.goto(f"{url}openapi")
+    expect(page.locator(".route").first).to_be_visible()
+    page.locator("#search").fill("txt2img")
+    expect(page.locator(".route:visible")).to_have_count(1)
+    page.locator(".route:visible summary").click()
+    expect(page.locator(".route:visible")).to_contain_text("sampler_name")
+    shot("routes")
+    page.goto(url)
 
 
 def makes_clips(page, url, shot):

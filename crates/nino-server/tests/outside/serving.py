@@ -14,6 +14,16 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 FILE = "model.safetensors"
+# A browser that asks nobody but the server.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def in_parts(folder, model, parts):

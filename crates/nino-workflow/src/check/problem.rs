@@ -33,6 +33,8 @@ pub struct MissingNode {
     /// `None` where the graph does not say.
     pub class: Option<String>,
     pub title: Option<String>,
+    /// Classes that are known and take and give what it does, the likeliest first.
+    pub would_serve: Vec<&'static str>,
 }
 
 /// What is wrong with the inputs of a node.
@@ -297,11 +299,12 @@ impl fmt::Display for Problem {
 }
 
 impl MissingNode {
-    pub(super) fn new(id: &str, node: &Node) -> MissingNode {
+    pub(super) fn new(id: &str, node: &Node, would_serve: Vec<&'static str>) -> MissingNode {
         MissingNode {
             node: id.to_owned(),
             class: node.class.clone(),
             title: node.title.clone(),
+            would_serve,
         }
     }
 
@@ -335,7 +338,7 @@ impl PromptError {
     }
 
     /// What ComfyUI's server answers: `error` and `node_errors`. All missing nodes are in
-    /// `extra_info`, not only the first.
+    /// `extra_info`, not only the first, each with what would serve in its place.
     pub fn to_json(&self) -> Json {
         let (message, details, extra, nodes) = match self {
             PromptError::MissingNodes(missing) => {
@@ -350,7 +353,14 @@ impl PromptError {
                 {
                     extra["node_title"] = json!(class);
                 }
-                extra["missing_nodes"] = missing.iter().map(all).collect();
+                extra["missing_nodes"] = missing
+                    .iter()
+                    .map(|node| {
+                        let mut told = all(node);
+                        told["would_serve"] = json!(node.would_serve);
+                        told
+                    })
+                    .collect();
                 let details = first.map(|m| format!("Node ID '#{}'", m.node));
                 let message = first.map(MissingNode::message);
                 (
@@ -405,14 +415,20 @@ pub(super) fn problems_json(problems: &BTreeMap<String, NodeProblems>) -> Json {
 
 /// Every class once, with the nodes that have it.
 fn missing_nodes(missing: &[MissingNode]) -> String {
-    let mut by_class: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut by_class: BTreeMap<&str, (Vec<&str>, &[&str])> = BTreeMap::new();
     for node in missing {
         let class = node.class.as_deref().unwrap_or("without a class");
-        by_class.entry(class).or_default().push(&node.node);
+        let entry = by_class.entry(class);
+        let entry = entry.or_insert((Vec::new(), &node.would_serve));
+        entry.0.push(&node.node);
     }
-    let classes = by_class.iter().map(|(class, ids)| {
+    let classes = by_class.iter().map(|(class, (ids, serve))| {
         let nodes = if ids.len() == 1 { "node" } else { "nodes" };
-        format!("{class} ({nodes} {})", ids.join(", "))
+        let serve = match serve {
+            [] => String::new(),
+            serve => format!("; {} would serve", serve.join(" or ")),
+        };
+        format!("{class} ({nodes} {}{serve})", ids.join(", "))
     });
     let classes: Vec<String> = classes.collect();
     format!(

@@ -33,7 +33,7 @@ pub(super) use image;
 pub(super) static NODES: &[NodeDef] = &[
     image!(
         "EmptyImage",
-        "EmptyImage",
+        "Empty Image",
         "image",
         [
             int("width", 512, SIDE, 1),
@@ -114,7 +114,7 @@ pub(super) static NODES: &[NodeDef] = &[
     ),
     image!(
         "ImageBatch",
-        "Batch Images",
+        "Batch Images (DEPRECATED)",
         BATCH,
         [link("image1", Socket::Image), link("image2", Socket::Image)],
         batch

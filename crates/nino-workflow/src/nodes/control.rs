@@ -79,6 +79,27 @@ pub(super) static NODES: &[NodeDef] = &[
         run: apply_advanced,
     },
     NodeDef {
+        class: "ControlNetApplySD3",
+        display_name: "Apply Controlnet with VAE",
+        category: CONTROL,
+        inputs: &[
+            link("positive", Socket::Conditioning),
+            link("negative", Socket::Conditioning),
+            link("control_net", Socket::ControlNet),
+            link("vae", Socket::Vae),
+            link("image", Socket::Image),
+            float("strength", 1.0, STRENGTH, 0.01),
+            float("start_percent", 0.0, PERCENT, 0.001),
+            float("end_percent", 1.0, PERCENT, 0.001),
+        ],
+        outputs: &[
+            named("positive", Socket::Conditioning),
+            named("negative", Socket::Conditioning),
+        ],
+        is_output: false,
+        run: apply_advanced,
+    },
+    NodeDef {
         class: "ModelPatchLoader",
         display_name: "Load Model Patch",
         category: "model/loaders",

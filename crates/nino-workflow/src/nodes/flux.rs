@@ -72,7 +72,7 @@ pub(super) static NODES: &[NodeDef] = &[
     },
     NodeDef {
         class: "ReferenceLatent",
-        display_name: "ReferenceLatent",
+        display_name: "Set Reference Latent",
         category: "model/conditioning",
         inputs: &[
             link("conditioning", Socket::Conditioning),

@@ -99,7 +99,7 @@ pub(super) static NODES: &[NodeDef] = &[
     },
     NodeDef {
         class: "ImageInvert",
-        display_name: "Invert Image",
+        display_name: "Invert Image Colors",
         category: "image/color",
         inputs: &[IMAGE],
         outputs: &[out(Socket::Image)],
@@ -208,16 +208,27 @@ fn resized(
     height: usize,
     center: bool,
 ) -> Result<Vec<Value>, NodeError> {
+    let method = call.text("upscale_method")?;
+    let made = scaled(call, images, (width, height), &method, center)?;
+    Ok(vec![Value::from(made)])
+}
+
+/// Pictures in another size, by one of ComfyUI's methods.
+pub(super) fn scaled(
+    call: &Call<'_, '_>,
+    images: &[Image],
+    (width, height): (usize, usize),
+    method: &str,
+    center: bool,
+) -> Result<Vec<Image>, NodeError> {
     if width == 0 || height == 0 {
         let text = format!("a picture of {width}x{height} has no pixels");
         return Err(NodeError::Input(text));
     }
     call.room_for("a batch of pictures", &[images.len(), width, height, 3])?;
-    let lanczos = &*call.text("upscale_method")? == LANCZOS;
-    let method = if lanczos {
-        None
-    } else {
-        Some(super::latent::method(call)?)
+    let method = match method {
+        LANCZOS => None,
+        other => Some(super::latent::method_of(other)?),
     };
     let scaled = images.iter().map(|image| {
         let part = if center {
@@ -235,7 +246,7 @@ fn resized(
             values: resize(&part.values, size, (height, width), how),
         }
     });
-    Ok(vec![Value::from(scaled.collect::<Vec<_>>())])
+    Ok(scaled.collect())
 }
 
 /// The largest part of that aspect ratio in the middle, as ComfyUI cuts it.

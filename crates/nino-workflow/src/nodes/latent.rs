@@ -137,8 +137,12 @@ fn methods() -> Vec<&'static str> {
 
 /// How values between others are found, by its name.
 pub(super) fn method(call: &Call<'_, '_>) -> Result<Upscale, NodeError> {
-    let name = call.text("upscale_method")?;
-    let found = Upscale::ALL.into_iter().find(|how| how.name() == &*name);
+    method_of(&call.text("upscale_method")?)
+}
+
+/// The way to resize that ComfyUI calls by this name.
+pub(super) fn method_of(name: &str) -> Result<Upscale, NodeError> {
+    let found = Upscale::ALL.into_iter().find(|how| how.name() == name);
     found.ok_or_else(|| NodeError::Input(format!("nothing is resized by {name}")))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{boolean, combo, float, link, named, out};
+use crate::node::table::{boolean, combo, float, link, named, optional, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -59,6 +59,23 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Model)],
         is_output: false,
         run: rescale,
+    },
+    NodeDef {
+        class: "DifferentialDiffusion",
+        display_name: "Differential Diffusion",
+        category: "experimental",
+        inputs: &[
+            link("model", Socket::Model),
+            optional(float("strength", 1.0, (0.0, 1.0), 0.01)),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: |call| {
+            let mut model = DiffusionModel::clone(&*call.model("model")?);
+            let strength = call.get("strength").map(|_| call.float("strength"));
+            model.gradual_mask = Some(strength.transpose()?.unwrap_or(1.0) as f32);
+            Ok(vec![Value::from(model)])
+        },
     },
     NodeDef {
         class: "CFGZeroStar",

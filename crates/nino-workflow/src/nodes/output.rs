@@ -3,7 +3,7 @@
 use crate::NodeError;
 use crate::host::Made;
 use crate::node::NodeDef;
-use crate::node::table::{link, named, text};
+use crate::node::table::{combo, hidden, link, named, text};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -18,6 +18,24 @@ pub(super) static NODES: &[NodeDef] = &[
         inputs: &[
             link("images", Socket::Image),
             text("filename_prefix", "ComfyUI"),
+        ],
+        outputs: &[named("images", Socket::Image)],
+        is_output: true,
+        run: |call| {
+            let prefix = call.text("filename_prefix")?;
+            told(call, Made::Images, prefix)
+        },
+    },
+    NodeDef {
+        class: "SaveImageAdvanced",
+        display_name: "Save Image (Advanced)",
+        category: "image",
+        inputs: &[
+            link("images", Socket::Image),
+            text("filename_prefix", "ComfyUI"),
+            combo("format", || vec!["png"]),
+            hidden(combo("format.bit_depth", || vec!["8-bit"])),
+            hidden(combo("format.input_color_space", || vec!["sRGB"])),
         ],
         outputs: &[named("images", Socket::Image)],
         is_output: true,

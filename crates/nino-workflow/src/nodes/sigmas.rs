@@ -2,7 +2,7 @@
 
 use super::sampler::{scheduler, scheduler_names};
 use crate::NodeError;
-use crate::node::table::{combo, float, int, link, named, out};
+use crate::node::table::{combo, float, int, link, named, out, text};
 use crate::node::{InputDef, NodeDef, OutputDef};
 use crate::run::Call;
 use crate::types::Socket;
@@ -48,6 +48,39 @@ pub(super) static NODES: &[NodeDef] = &[
         [MODEL, combo("scheduler", scheduler_names), STEPS, DENOISE],
         ONE,
         basic
+    ),
+    levels!(
+        "SetFirstSigma",
+        SIGMAS,
+        [LEVELS, float("sigma", 136.0, (0.0, 20_000.0), 0.001)],
+        ONE,
+        |call| {
+            let mut sigmas = call.sigmas("sigmas")?.to_vec();
+            let sigma = call.float("sigma")? as f32;
+            sigmas
+                .first_mut()
+                .into_iter()
+                .for_each(|first| *first = sigma);
+            finite(sigmas)
+        }
+    ),
+    levels!(
+        "ManualSigmas",
+        SIGMAS,
+        [text("sigmas", "1, 0.5")],
+        ONE,
+        |call| {
+            let text = call.text("sigmas")?;
+            // Whatever stands between numbers parts them.
+            let in_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
+            let numbers = text
+                .split(|c: char| !in_number(c))
+                .filter(|n| !n.is_empty());
+            let numbers = numbers.map(|n| n.parse::<f32>().map_err(|_| n));
+            let numbers: Result<Vec<f32>, &str> = numbers.collect();
+            let wrong = |n: &str| NodeError::Input(format!("{n} is no noise level"));
+            finite(numbers.map_err(wrong)?)
+        }
     ),
     levels!(
         "KarrasScheduler",

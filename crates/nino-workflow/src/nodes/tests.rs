@@ -108,6 +108,19 @@ fn nodes_are_comfyuis() {
                 ours["output"], theirs["output"]
             ));
         }
+        for key in [
+            "output_name",
+            "category",
+            "deprecated",
+            "experimental",
+            "output_node",
+        ] {
+            let (found, wanted) = (&ours[key], &theirs[key]);
+            let same = found == wanted || wanted.is_null() && *found == false;
+            if !same {
+                wrong.push(format!("{class}: {key} {found} for {wanted}"));
+            }
+        }
         for need in ["required", "optional"] {
             let theirs = theirs[need].as_array().unwrap();
             let names: Vec<&Value> = theirs.iter().map(|input| &input[0]).collect();

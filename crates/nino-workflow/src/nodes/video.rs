@@ -1,16 +1,22 @@
 //! Clips that are kept.
 
-use crate::NodeError;
-use crate::host::Made;
+use crate::host::{Folder, Made};
 use crate::node::NodeDef;
-use crate::node::table::{boolean, combo, float, hidden, int, link, named, optional, out, text};
+use crate::node::table::{
+    boolean, combo, file, float, hidden, int, link, named, optional, out, text,
+};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
+use crate::{HostError, NodeError};
+use nino_engine::Image;
+use nino_engine::media::{MediaError, ReadOptions, Stop, open_video};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
 const FPS: (f64, f64) = (0.01, 1000.0);
+/// Frames a second of a clip that does not say.
+const FPS_UNKNOWN: f64 = 24.0;
 const CRF: (f64, f64) = (0.0, 51.0);
 
 pub(super) static NODES: &[NodeDef] = &[
@@ -28,6 +34,37 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Video)],
         is_output: false,
         run: |call| Ok(vec![Value::Video(clip(call)?)]),
+    },
+    NodeDef {
+        class: "LoadVideo",
+        display_name: "Load Video",
+        category: "video",
+        inputs: &[file("file", Folder::InputVideos)],
+        outputs: &[out(Socket::Video)],
+        is_output: false,
+        run: load,
+    },
+    NodeDef {
+        class: "GetVideoComponents",
+        display_name: "Get Video Components",
+        category: "video",
+        inputs: &[link("video", Socket::Video)],
+        outputs: &[
+            named("images", Socket::Image),
+            named("audio", Socket::Audio),
+            named("fps", Socket::Float),
+            named("bit_depth", Socket::Int),
+        ],
+        is_output: false,
+        run: |call| {
+            let clip = call.video("video")?;
+            Ok(vec![
+                Value::Image(Arc::clone(&clip.images)),
+                Value::Missing("the sound of clips is not read".into()),
+                Value::Float(clip.fps),
+                Value::Int(8),
+            ])
+        },
     },
     NodeDef {
         class: "SaveVideo",
@@ -72,7 +109,7 @@ pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
         class: "SaveAnimatedWEBP",
         display_name: "Save Animated WEBP",
-        category: "image/animation",
+        category: "image",
         inputs: &[
             link("images", Socket::Image),
             text("filename_prefix", "ComfyUI"),
@@ -88,7 +125,7 @@ pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
         class: "SaveAnimatedPNG",
         display_name: "Save Animated PNG",
-        category: "image/animation",
+        category: "image",
         inputs: &[
             link("images", Socket::Image),
             text("filename_prefix", "ComfyUI"),
@@ -102,7 +139,7 @@ pub(super) static NODES: &[NodeDef] = &[
 ];
 
 /// What `/object_info` says of `SaveVideo`'s codec: a choice with inputs of its own below it.
-pub(crate) fn codecs() -> Json {
+pub(super) fn codecs() -> Json {
     let crf = json!(["FLOAT", { "default": 23.0, "min": CRF.0, "max": CRF.1, "step": 1.0 }]);
     let encodings = json!([
         { "key": "auto", "inputs": { "required": {} } },
@@ -116,6 +153,31 @@ pub(crate) fn codecs() -> Json {
         { "key": "auto", "inputs": { "required": {} } },
         { "key": "h264", "inputs": below },
     ] }])
+}
+
+/// The frames of a clip's file, all of them.
+fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let path = call.file("file")?;
+    let unreadable = |e: MediaError| NodeError::Host(HostError::new(e));
+    let options = ReadOptions {
+        limits: nino_engine::media::Limits::default(),
+        stop: Stop::never(),
+    };
+    let source = open_video(&path, &options).map_err(unreadable)?;
+    let still = || NodeError::Input(format!("{} is no clip", path.display()));
+    let mut source = source.ok_or_else(still)?;
+    let mut images: Vec<Image> = Vec::new();
+    while let Some(frame) = source.next_frame().map_err(unreadable)? {
+        let sizes = [images.len() + 1, frame.width, frame.height, 3];
+        call.room_for("a clip", &sizes)?;
+        images.push(Image::from(&frame));
+    }
+    let fps = source.fps().unwrap_or(FPS_UNKNOWN);
+    Ok(vec![Value::Video(Arc::new(Clip {
+        images: Arc::new(images),
+        fps,
+        crf: None,
+    }))])
 }
 
 fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {

@@ -172,7 +172,7 @@ pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
         class: "EmptyHunyuanLatentVideo",
         display_name: "Empty HunyuanVideo 1.0 Latent",
-        category: "model/latent/hunyuan",
+        category: "model/latent/hunyuan video",
         inputs: &[
             int("width", 848, (16, MAX_SIDE), 16),
             int("height", 480, (16, MAX_SIDE), 16),

@@ -282,4 +282,14 @@ impl Call<'_, '_> {
         self.told = Some(self.host.output(&output)?);
         Ok(())
     }
+
+    /// What the host called the last output, which then counts as not told.
+    pub(crate) fn take_told(&mut self) -> serde_json::Value {
+        self.told.take().unwrap_or_default()
+    }
+
+    /// Tells of the node's results in the node's own words.
+    pub(crate) fn tell(&mut self, told: serde_json::Value) {
+        self.told = Some(told);
+    }
 }

@@ -6,6 +6,7 @@ mod cache;
 mod examples;
 mod host;
 mod limits;
+mod logic;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
 mod pictures;

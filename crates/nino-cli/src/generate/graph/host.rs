@@ -166,6 +166,7 @@ impl<'a> CliHost<'a> {
 pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
     let kinds = match folder {
         Folder::InputImages => return find_start(env, name, "--image"),
+        Folder::InputVideos => return find_start(env, name, "--video"),
         Folder::InputLatents => return find_start(env, name, "--latent"),
         Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
         Folder::TextEncoders => &[ModelKind::TextEncoder],

@@ -56,7 +56,7 @@ async fn enlarged(app: Arc<App>, body: &Bytes) -> Result<Value, Refused> {
     let body = parsed(body)?;
     let own = Arc::clone(&app);
     let graph = blocking(move || graph(&own, &body)).await?;
-    let files = recipe::run(&app, graph).await?;
+    let files = recipe::run(&app, vec![graph]).await?;
     blocking(move || {
         let file = files
             .first()

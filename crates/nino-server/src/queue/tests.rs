@@ -1,0 +1,93 @@
+//! Who runs next.
+
+use super::*;
+use nino_workflow::{Folder, Graph, Host, HostError, Limits, Output, check};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+struct Nothing;
+
+impl Host for Nothing {
+    fn find(&self, _: Folder, name: &str) -> Result<PathBuf, HostError> {
+        Ok(PathBuf::from(name))
+    }
+
+    fn list(&self, _: Folder) -> Option<Vec<String>> {
+        None
+    }
+
+    fn embeddings(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn output(&mut self, _: &Output<'_>) -> Result<Value, HostError> {
+        Ok(Value::Null)
+    }
+}
+
+fn job(number: f64, models: &str, fits: &[bool]) -> Job {
+    let prompt = json!({
+        "1": { "class_type": "EmptyImage",
+               "inputs": { "width": 8, "height": 8, "batch_size": 1, "color": 0 } },
+        "2": { "class_type": "PreviewImage", "inputs": { "images": ["1", 0] } },
+    });
+    let graph = Graph::from_value(prompt.clone(), &Limits::default()).unwrap();
+    Job {
+        graph: check(&graph, &Nothing, &Limits::default()).unwrap(),
+        models: models.to_owned(),
+        fits: fits.to_vec(),
+        item: Arc::new(Item {
+            id: number.to_string(),
+            number,
+            prompt,
+            extra: Value::Null,
+            outputs: Vec::new(),
+            client: None,
+        }),
+    }
+}
+
+/// The numbers of the jobs in the order in which a device takes them.
+fn taken(seat: &mut Seat, mut pending: Vec<Job>) -> Vec<f64> {
+    let mut order = Vec::new();
+    while let Some(place) = seat.choose(&pending) {
+        order.push(pending.remove(place).item.number);
+    }
+    order
+}
+
+#[test]
+fn jobs_of_one_model_run_together_and_nobody_waits_for_ever() {
+    let jobs = |models: &str| {
+        let each = models.chars().enumerate();
+        each.map(|(i, model)| job(i as f64, &model.to_string(), &[true]))
+            .collect::<Vec<_>>()
+    };
+    let order = |models: &str| taken(&mut Seat::new(0), jobs(models));
+    assert_eq!(order("ababab"), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+    assert_eq!(order("aaa"), [0.0, 1.0, 2.0]);
+    // Four may overtake, then it is the turn of the one that waits.
+    let wanted = [0.0, 2.0, 3.0, 4.0, 5.0, 1.0, 6.0, 7.0];
+    assert_eq!(order("abaaaaaa"), wanted);
+}
+
+#[test]
+fn who_asked_to_be_first_is_first() {
+    let mut seat = Seat::new(0);
+    seat.models = "a".to_owned();
+    let pending = vec![job(-3.0, "b", &[true]), job(1.0, "a", &[true])];
+    assert_eq!(taken(&mut seat, pending), [-3.0, 1.0]);
+}
+
+#[test]
+fn a_device_takes_what_fits_it() {
+    let pending = || {
+        vec![
+            job(0.0, "large", &[false, true]),
+            job(1.0, "small", &[true, true]),
+            job(2.0, "large", &[false, true]),
+        ]
+    };
+    assert_eq!(taken(&mut Seat::new(0), pending()), [1.0]);
+    assert_eq!(taken(&mut Seat::new(1), pending()), [0.0, 2.0, 1.0]);
+}

@@ -1,0 +1,100 @@
+//! What `/object_info` says of inputs that change with others: choices with inputs below them, lists
+//! that grow, and inputs that take whatever their twins take.
+
+use super::{resize, video};
+use serde_json::{Value as Json, json};
+
+/// The type of an input or output that is whatever the others of its template are.
+pub(crate) const MATCHED: &str = "COMFY_MATCHTYPE_V3";
+const GROWN: &str = "COMFY_AUTOGROW_V3";
+const CHOICE: &str = "COMFY_DYNAMICCOMBO_V3";
+
+/// Classes that ComfyUI warns of, because others have taken their place.
+const DEPRECATED: [&str; 5] = [
+    "ControlNetApply",
+    "ControlNetApplySD3",
+    "ImageBatch",
+    "ImageCrop",
+    "LatentBatch",
+];
+/// Classes that ComfyUI may change.
+const EXPERIMENTAL: [&str; 9] = [
+    "ComfySwitchNode",
+    "DifferentialDiffusion",
+    "FluxKontextMultiReferenceLatentMethod",
+    "ImageCompare",
+    "ManualSigmas",
+    "ModelPatchLoader",
+    "QwenImageDiffsynthControlnet",
+    "SaveWEBM",
+    "ZImageFunControlnet",
+];
+
+/// What else `/object_info` says of a class.
+pub(crate) fn flags(class: &str, info: &mut Json) {
+    for (flag, classes) in [
+        ("deprecated", &DEPRECATED[..]),
+        ("experimental", &EXPERIMENTAL),
+    ] {
+        if classes.contains(&class) {
+            info[flag] = json!(true);
+        }
+    }
+    if let Some(template) = matched(class) {
+        info["output_matchtypes"] = json!([template]);
+    }
+}
+
+/// The description of an input; `None` of one that never changes.
+pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
+    Some(match (class, input) {
+        ("SaveVideo", "codec") => video::codecs(),
+        ("ComfySwitchNode", "on_false" | "on_true") => {
+            let mut described = matched_input("switch", "*");
+            described[1]["lazy"] = json!(true);
+            described
+        }
+        ("ComfyMathExpression", "values") => {
+            let letters: Vec<String> = ('a'..='z').map(String::from).collect();
+            let input = json!({ "required": { "value": ["FLOAT,INT,BOOLEAN", {}] } });
+            json!([GROWN, { "template": { "input": input, "names": letters, "min": 1 } }])
+        }
+        ("BatchImagesNode", "images") => grows("image", "IMAGE"),
+        ("ResizeImageMaskNode", "input") => matched_input("input_type", "IMAGE,MASK"),
+        ("ResizeImageMaskNode", "resize_type") => choice(&resize::ways()),
+        ("ResizeImageMaskNode", "scale_method") => {
+            json!([resize::METHODS, { "default": "area" }])
+        }
+        ("SaveImageAdvanced", "format") => {
+            let choice_of =
+                |value: &str| json!(["COMBO", { "default": value, "options": [value] }]);
+            let below = json!({ "bit_depth": choice_of("8-bit"),
+                                "input_color_space": choice_of("sRGB") });
+            choice(&json!([{ "key": "png", "inputs": { "required": below } }]))
+        }
+        ("ImageCompare", "compare_view") => json!(["IMAGECOMPARE", { "socketless": true }]),
+        _ => return None,
+    })
+}
+
+/// The template that the output of a class has in common with its inputs.
+pub(crate) fn matched(class: &str) -> Option<&'static str> {
+    match class {
+        "ComfySwitchNode" => Some("switch"),
+        "ResizeImageMaskNode" => Some("input_type"),
+        _ => None,
+    }
+}
+
+fn matched_input(template: &str, allowed: &str) -> Json {
+    json!([MATCHED, { "template": { "template_id": template, "allowed_types": allowed } }])
+}
+
+fn grows(name: &str, kind: &str) -> Json {
+    let input = json!({ "required": { name: [kind, {}] } });
+    json!([GROWN, { "template": { "input": input, "prefix": name, "min": 1, "max": 50 } }])
+}
+
+fn choice(options: &Json) -> Json {
+    json!([CHOICE, { "options": options }])
+}
