@@ -119,7 +119,7 @@ impl Captured {
 pub(crate) fn text(text: &TextEncoders, prompts: &[&str], encoded: &[Conditioning], alone: bool) {
     let mut captured = Captured::new("text", text.path());
     captured.say("family", &text.family.name());
-    for (i, path) in text.paths().enumerate() {
+    for (i, path) in text.each_path().enumerate() {
         captured.say(&format!("file.{i}"), &path.display());
     }
     for (i, prompt) in prompts.iter().enumerate() {

@@ -330,14 +330,13 @@ impl TextEncoders {
         }
     }
 
-    /// What the weights of encoder `i` are kept by.
     /// The first encoder's file.
     pub fn path(&self) -> Option<&Path> {
         self.encoders.first()?.origin.path()
     }
 
-    /// The files of all encoders.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// The file of each encoder.
+    pub(crate) fn each_path(&self) -> impl Iterator<Item = &Path> {
         self.encoders.iter().filter_map(|e| e.origin.path())
     }
 
@@ -351,6 +350,7 @@ impl TextEncoders {
         (0..self.encoders.len()).map(|i| self.id(i)).collect()
     }
 
+    /// What the weights of encoder `i` are kept by.
     pub(crate) fn id(&self, i: usize) -> NetId {
         NetId {
             origin: self.encoders[i].origin.clone(),
