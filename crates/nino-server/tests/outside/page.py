@@ -218,6 +218,7 @@ def paints(page, url, shot):
 def keeps_wide_seeds(page, url, shot):
     """A seed that JavaScript's numbers do not hold makes the same picture again."""
     page.locator("#model").select_option("nino-emoji")
+    expect(page.locator("#model-about")).to_contain_text("256")
     page.locator("#random").uncheck()
     fill(page, prompt="a star", width=64, height=64, steps=1, seed="18446744073709551557")
     before = page.locator("#strip img").count()
@@ -227,8 +228,10 @@ def keeps_wide_seeds(page, url, shot):
     expect(page.locator("#strip img")).to_have_count(before + 1)
     page.locator("#show-settings").click()
     expect(page.locator("#view-facts")).to_contain_text("18446744073709551557")
+    page.locator("#seed").evaluate("(seed) => { seed.value = '1'; }")
     page.locator("#use").click()
     expect(page.locator("#seed")).to_have_value("18446744073709551557")
+    expect(page.locator("#width")).to_have_value("64")
 
 
 def makes_several(page, url, shot):
@@ -239,7 +242,7 @@ def makes_several(page, url, shot):
     expect(page.locator("#strip img")).to_have_count(before + 3)
     page.locator("#strip img").nth(0).click()
     page.locator("#show-settings").click()
-    expect(page.locator("#view-facts")).to_contain_text("9")
+    expect(page.locator("#view-facts dt:text-is('seed') + dd")).to_have_text("9")
     page.locator("#viewer .close").click()
     fill(page, steps=900)
     page.locator("#make").click()
