@@ -81,8 +81,8 @@ impl Clip {
         }
     }
 
-    /// Writes it in the format that the path's extension says, with texts of how it was made. `stop`
-    /// ends an ffmpeg that writes.
+    /// Writes it in the format that the path's extension says, with texts of how it was made.
+    /// `stop` ends an ffmpeg that writes.
     pub fn write(
         &self,
         path: &Path,
