@@ -128,11 +128,19 @@ function shape(w, h) {
   $("height").value = Math.max(grain, Math.round((h * scale) / grain) * grain);
 }
 
+// Inputs that were changed while the server was asked about a model: they stay as they are.
+const touched = new Set();
+
 async function chooseModel(withDefaults) {
   about = null;
+  touched.clear();
+  const name = value("model");
   try {
-    const query = { name: value("model"), folder: folders.get(value("model")) ?? "checkpoints" };
-    about = await get("/nino/model?" + new URLSearchParams(query));
+    const query = { name, folder: folders.get(name) ?? "checkpoints" };
+    const answer = await get("/nino/model?" + new URLSearchParams(query));
+    // Another model was chosen meanwhile.
+    if (value("model") !== name) return;
+    about = answer;
     $("model-about").textContent = `${about.family}, best at ${about.size} × ${about.size}`;
   } catch (error) {
     $("model-about").textContent = error.message;
@@ -157,11 +165,9 @@ async function chooseModel(withDefaults) {
   $("told-box").hidden = about.guidance == null;
   $("told").value = about.guidance ?? "";
   if (!withDefaults) return;
-  $("width").value = $("height").value = about.size;
-  $("steps").value = about.steps;
-  $("cfg").value = about.cfg;
-  $("sampler").value = about.sampler;
-  $("scheduler").value = about.scheduler;
+  const { size, steps, cfg, sampler, scheduler } = about;
+  const best = { width: size, height: size, steps, cfg, sampler, scheduler };
+  for (const [id, value] of Object.entries(best)) if (!touched.has(id)) $(id).value = value;
 }
 
 function dice() {
@@ -410,7 +416,7 @@ async function start() {
   setTheme(localStorage.getItem("theme") ?? (light ? "light" : "dark"));
   $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   $("form").addEventListener("submit", (e) => { e.preventDefault(); make(); });
-  $("form").addEventListener("input", changed);
+  $("form").addEventListener("input", (e) => { touched.add(e.target.id); changed(); });
   $("model").addEventListener("change", async () => { await chooseModel(true); changed(); });
   $("swap").addEventListener("click", () => {
     [$("width").value, $("height").value] = [value("height"), value("width")];

@@ -53,9 +53,9 @@ const show = ({ paths }) => {
       (groups[operation.tags[0]] ??= []).push(row(path, method, operation));
     }
   }
-  for (const [tag, rows] of Object.entries(groups)) {
+  for (const [tag, title] of Object.entries(titles)) {
     const section = make("section");
-    section.append(make("h2", titles[tag] ?? tag), ...rows);
+    section.append(make("h2", title), ...(groups[tag] ?? []));
     place.append(section);
   }
 };
@@ -64,6 +64,9 @@ document.getElementById("search").addEventListener("input", (event) => {
   const words = event.target.value.toLowerCase().split(/\s+/);
   for (const route of document.querySelectorAll(".route")) {
     route.hidden = !words.every((word) => route.dataset.words.includes(word));
+  }
+  for (const section of document.querySelectorAll("#routes section")) {
+    section.hidden = !section.querySelector(".route:not([hidden])");
   }
 });
 

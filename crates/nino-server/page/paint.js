@@ -1,6 +1,7 @@
 // A picture to start from, and a mask painted over it.
 
 const mask = document.createElement("canvas");
+const tint = document.createElement("canvas");
 let picture = null;
 let erasing = false;
 let last = null;
@@ -90,12 +91,20 @@ function stroke(event) {
   draw();
 }
 
+// The mask is shown in a color, since white is not seen on what is white.
 function draw() {
+  tint.width = mask.width;
+  tint.height = mask.height;
+  const color = tint.getContext("2d");
+  color.drawImage(mask, 0, 0);
+  color.globalCompositeOperation = "source-in";
+  color.fillStyle = "#e0218a";
+  color.fillRect(0, 0, tint.width, tint.height);
   const pen = canvas().getContext("2d");
   pen.globalAlpha = 1;
   pen.drawImage(picture, 0, 0);
-  pen.globalAlpha = 0.55;
-  pen.drawImage(mask, 0, 0);
+  pen.globalAlpha = 0.6;
+  pen.drawImage(tint, 0, 0);
 }
 
 function isPainted() {

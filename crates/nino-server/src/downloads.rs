@@ -8,7 +8,7 @@ use nino_hub::{Alias, Choice, Event, Hub, HubOptions, Plan, Target, Watcher};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Downloads that may wait or run.
 const MOST_ACTIVE: usize = 8;
@@ -22,8 +22,8 @@ pub(crate) struct Downloads {
     /// Where from and where to; `None` where there is no place for downloads.
     options: Option<HubOptions>,
     list: Mutex<VecDeque<Arc<Download>>>,
-    /// Held by the one that runs.
-    turn: Mutex<()>,
+    /// Told whenever one has ended or is to stop: they run in the order in which they came.
+    turn: Condvar,
     next: AtomicU64,
 }
 
@@ -117,7 +117,7 @@ impl Downloads {
         Downloads {
             options,
             list: Mutex::default(),
-            turn: Mutex::default(),
+            turn: Condvar::new(),
             next: AtomicU64::new(1),
         }
     }
@@ -189,7 +189,24 @@ impl Downloads {
         let found =
             found.ok_or_else(|| Refused::not_found(format!("there is no download {id}")))?;
         found.stop.store(true, Ordering::Relaxed);
+        self.next_turn();
         Ok(())
+    }
+
+    /// Lets those that wait look whether it is their turn. Whoever looks has the list, so that
+    /// nobody misses it.
+    fn next_turn(&self) {
+        drop(self.list());
+        self.turn.notify_all();
+    }
+
+    /// Waits until no download that came before is left, or until this one is to stop.
+    fn wait(&self, download: &Download) {
+        let is_before = |d: &Arc<Download>| d.id < download.id && d.state().phase.is_active();
+        let mut list = self.list();
+        while !download.stop.load(Ordering::Relaxed) && list.iter().any(is_before) {
+            list = self.turn.wait(list).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Stops all of them, when the server ends.
@@ -197,10 +214,12 @@ impl Downloads {
         let list = self.list();
         list.iter()
             .for_each(|d| d.stop.store(true, Ordering::Relaxed));
+        drop(list);
+        self.turn.notify_all();
     }
 
     fn run(&self, download: &Download, hub: &Hub, target: &Target) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wait(download);
         let done = if download.stop.load(Ordering::Relaxed) {
             Ok(())
         } else {
@@ -215,6 +234,8 @@ impl Downloads {
             Err(error) => (Phase::Failed, error.to_string()),
         };
         tracing::info!("download of {}: {}", download.what, state.phase.name());
+        drop(state);
+        self.next_turn();
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> ServerHost<'a> {
         let _naming = naming.unwrap_or_else(PoisonError::into_inner);
         let extension = Clip::extension(output.class);
         let name = self.name("output", &output.prefix, size, extension)?;
-        let written = clip.write(&name.path, Stop::never());
+        let written = clip.write(&name.path, self.text(), Stop::never());
         written.map_err(HostError::new)?;
         self.app.counts.pictures.fetch_add(1, Ordering::Relaxed);
         Ok(json!({ "images": [name.to_json("output")], "animated": [true] }))

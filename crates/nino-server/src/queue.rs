@@ -171,6 +171,8 @@ impl Queue {
     /// A job ended. With an outcome it goes to the history, without one it is as if it had never
     /// been started.
     pub(crate) fn done(&self, item: &Item, outcome: Option<&Outcome>) {
+        // Who has seen it in the history does not see it run any more.
+        let mut state = self.state();
         let kept = match outcome {
             Some(outcome) => self.journal.end(item, outcome),
             None => self.journal.put_back(&item.id),
@@ -178,9 +180,8 @@ impl Queue {
         if let Err(e) = kept {
             tracing::warn!("what became of job {} is not kept: {e}", item.id);
         }
-        self.state()
-            .running
-            .retain(|running| running.item.id != item.id);
+        state.running.retain(|running| running.item.id != item.id);
+        drop(state);
         self.ended.send_modify(|ended| *ended += 1);
     }
 

@@ -191,8 +191,8 @@ impl<'a> Run<'a> {
         self.graph.nodes.contains_key(id)
     }
 
-    /// The nodes that a node is linked to and needs. A switch needs only the side that it takes, and
-    /// first of all the node that says which, until that has run.
+    /// The nodes that a node is linked to and needs. A switch needs only the side that it takes,
+    /// and first of all the node that says which, until that has run.
     fn needs(&self, node: &'a CheckedNode) -> Vec<&'a str> {
         let linked = |name: &str| {
             let found = node.inputs.iter().find(|(input, _)| *input == name);

@@ -83,8 +83,14 @@ impl Clip {
         }
     }
 
-    /// Writes it in the format that the path's extension says. `stop` ends an ffmpeg that writes.
-    pub fn write(&self, path: &Path, stop: Stop) -> Result<(), MediaError> {
+    /// Writes it in the format that the path's extension says, with texts of how it was made.
+    /// `stop` ends an ffmpeg that writes.
+    pub fn write(
+        &self,
+        path: &Path,
+        text: Vec<(String, String)>,
+        stop: Stop,
+    ) -> Result<(), MediaError> {
         let Some(first) = self.images.first() else {
             return Ok(());
         };
@@ -93,7 +99,7 @@ impl Clip {
             height: first.height,
             n_frames: self.images.len(),
             fps: self.fps,
-            text: Vec::new(),
+            text,
             crf: self.crf,
             stop,
         };

@@ -229,7 +229,13 @@ fn models_in_parts_have_their_files_found() {
             .as_str()
             .unwrap();
         assert!(name.ends_with(end), "{name}");
-        // The gallery shows clips, too.
+        // The gallery shows clips, too, and what they were made with.
+        let about = server.json(&format!("/nino/picture?filename={name}"));
+        assert_eq!(
+            about["settings"]["prompt"],
+            json!(["a boat"]),
+            "{name}: {about}"
+        );
         let thumb = server.get(&format!("/nino/thumb?filename={name}&side=32"));
         assert_eq!((thumb.status, &*thumb.kind), (200, "image/jpeg"), "{name}");
     }

@@ -204,10 +204,12 @@ def paints(page, url, shot):
         page.mouse.move(*at(x, 0.4))
     page.mouse.up()
     shot("brush")
+    before = page.locator("#strip img").count()
     with page.expect_request("**/prompt") as asked:
         page.locator("#make").click()
     nodes = [node["class_type"] for node in asked.value.post_data_json["prompt"].values()]
     assert "SetLatentNoiseMask" in nodes and "VAEEncode" in nodes, nodes
+    expect(page.locator("#strip img")).to_have_count(before + 1)
     assert made(page) == [128, 128]
     page.locator("#drop-picture").click()
     page.locator("#start-box summary").click()
@@ -216,16 +218,20 @@ def paints(page, url, shot):
 def keeps_wide_seeds(page, url, shot):
     """A seed that JavaScript's numbers do not hold makes the same picture again."""
     page.locator("#model").select_option("nino-emoji")
+    expect(page.locator("#model-about")).to_contain_text("256")
     page.locator("#random").uncheck()
     fill(page, prompt="a star", width=64, height=64, steps=1, seed="18446744073709551557")
+    before = page.locator("#strip img").count()
     with page.expect_request("**/prompt") as asked:
         page.locator("#make").click()
     assert asked.value.post_data_json["prompt"]["3"]["inputs"]["seed"] == "18446744073709551557"
-    made(page)
+    expect(page.locator("#strip img")).to_have_count(before + 1)
     page.locator("#show-settings").click()
     expect(page.locator("#view-facts")).to_contain_text("18446744073709551557")
+    page.locator("#seed").evaluate("(seed) => { seed.value = '1'; }")
     page.locator("#use").click()
     expect(page.locator("#seed")).to_have_value("18446744073709551557")
+    expect(page.locator("#width")).to_have_value("64")
 
 
 def makes_several(page, url, shot):
@@ -236,7 +242,7 @@ def makes_several(page, url, shot):
     expect(page.locator("#strip img")).to_have_count(before + 3)
     page.locator("#strip img").nth(0).click()
     page.locator("#show-settings").click()
-    expect(page.locator("#view-facts")).to_contain_text("9")
+    expect(page.locator("#view-facts dt:text-is('seed') + dd")).to_have_text("9")
     page.locator("#viewer .close").click()
     fill(page, steps=900)
     page.locator("#make").click()
@@ -271,6 +277,9 @@ def makes_clips(page, url, shot):
     assert made(page) == [64, 48]
     assert ".webp" in page.locator("#picture").get_attribute("src")
     shot("clip")
+    page.locator("#show-settings").click()
+    expect(page.locator("#view-facts")).to_contain_text("a boat")
+    page.locator("#viewer .close").click()
     page.locator("#model").select_option("nino-emoji")
 
 

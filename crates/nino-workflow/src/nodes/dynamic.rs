@@ -1,5 +1,5 @@
-//! What `/object_info` says of inputs that change with others: choices with inputs below them, lists
-//! that grow, and inputs that take whatever their twins take.
+//! What `/object_info` says of inputs that change with others: choices with inputs below them,
+//! lists that grow, and inputs that take whatever their twins take.
 
 use super::{resize, video};
 use serde_json::{Value as Json, json};

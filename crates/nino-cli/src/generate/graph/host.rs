@@ -144,7 +144,8 @@ impl<'a> CliHost<'a> {
             1 => path,
             _ => numbered(&path, self.run.pictures),
         };
-        let written = clip.write(&path, interrupt::stop());
+        let text = self.about().into_iter().collect();
+        let written = clip.write(&path, text, interrupt::stop());
         written.map_err(|e| HostError::new(e.to_string()))?;
         self.run.pictures += 1;
         self.files.push(path);
