@@ -86,7 +86,8 @@ pub struct Turn {
     pub most: f32,
 }
 
-/// GLoRA: `scale · (W · a1 · a2 + b1 · b2)`, or with the factors of each product in the other order.
+/// GLoRA: `scale · (W · a1 · a2 + b1 · b2)`, or with the factors of each product in the other
+/// order.
 #[derive(Clone, Debug)]
 pub struct General {
     /// `a1`, `a2`, `b1`, `b2`.

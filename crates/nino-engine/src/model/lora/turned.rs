@@ -1,5 +1,5 @@
-//! Updates that are made of the weight itself: rows turned by orthogonal blocks (OFT, BOFT), and the
-//! sizes of GLoRA's matrices. Results are ComfyUI's, which multiplies by the strength twice.
+//! Updates that are made of the weight itself: rows turned by orthogonal blocks (OFT, BOFT), and
+//! the sizes of GLoRA's matrices. Results are ComfyUI's, which multiplies by the strength twice.
 
 use super::delta::tensor;
 use crate::EngineError;
@@ -84,8 +84,8 @@ fn places(rows: usize, b: usize, stage: Option<usize>) -> Vec<usize> {
     pairs.collect()
 }
 
-/// Cayley's orthogonal matrices `(I + q) / (I - q)` of blocks `q - qᵀ`, whose norm is at most `most`
-/// where that is not 0.
+/// Cayley's orthogonal matrices `(I + q) / (I - q)` of blocks `q - qᵀ`, whose norm is at most
+/// `most` where that is not 0.
 fn turns(blocks: &[f32], b: usize, most: f32) -> Vec<f32> {
     let skew = |block: &[f32]| -> Vec<f64> {
         let at = |i: usize, j: usize| f64::from(block[i * b + j]);
