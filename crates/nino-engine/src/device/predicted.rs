@@ -23,8 +23,8 @@ const PLAIN: f64 = 0.4;
 /// with Flux on a 7900 XT (comfyanonymous/ComfyUI#7223) and 0.41 on a 9070 XT (ROCm#4443).
 const MATRIX: f64 = 0.3;
 
-/// How many times as fast products of bytes are: 2.6 by AMD's compiler on RDNA 2 (docs/amd.md), less
-/// what it does not tell.
+/// How many times as fast products of bytes are: 2.6 by AMD's compiler on RDNA 2 (docs/amd.md),
+/// less what it does not tell.
 const BYTES: f64 = 2.0;
 
 /// The share of a rate that somebody measured for arithmetic or memory alone.
