@@ -2,9 +2,9 @@
 //!
 //! All are `#[inline(always)]` and free of intrinsics: inlined into a function that enables AVX2 or
 //! AVX-512 the compiler vectorizes them for it, and every build gives the same bits, because Rust
-//! never contracts a multiply and an add. Layouts are ggml's, or, of types that are stored in several
-//! tensors, ours (`packed`); results are bit-exact with the reference of each for any bytes, except
-//! that which NaN a NaN scale gives is not specified.
+//! never contracts a multiply and an add. Layouts are ggml's, or, of types that are stored in
+//! several tensors, ours (`packed`); results are bit-exact with the reference of each for any
+//! bytes, except that which NaN a NaN scale gives is not specified.
 
 mod iq4;
 mod kquant;

@@ -1,7 +1,7 @@
 // The same product as gemm.wgsl of bytes: X is rounded by round8.wgsl, with a factor S for each 32
-// values of a row, and W is Q8_0. A step of K is one such block, whose sums are integers; packed dot
-// products make them four values at a time. A lane holds UM x UN blocks of 4 x 4 sums, and brings half
-// of a block of a row at a time.
+// values of a row, and W is Q8_0. A step of K is one such block, whose sums are integers; packed
+// dot products make them four values at a time. A lane holds UM x UN blocks of 4 x 4 sums, and
+// brings half of a block of a row at a time.
 #define TX BM/(UM*4)
 #define TN BN/(UN*4)
 #define NT TX*TN

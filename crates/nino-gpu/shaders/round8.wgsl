@@ -1,5 +1,5 @@
-// Rows rounded to 8 bits for gemm_int8.wgsl: each 32 values become signed bytes, four to a word of Q,
-// and the factor S that takes them back. A lane makes one block.
+// Rows rounded to 8 bits for gemm_int8.wgsl: each 32 values become signed bytes, four to a word of
+// Q, and the factor S that takes them back. A lane makes one block.
 struct P { blocks: u32, q_off: u32, s_off: u32, x_off: u32 }
 #params
 #include io

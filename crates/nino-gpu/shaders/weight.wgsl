@@ -1,6 +1,6 @@
-// Decodes four neighbours of a weight row, w4(element index), for every storage type (WT).
-// Block types keep the byte layout of `nino-dtype`; blocks of 18, 22, 34, 110 and 210 bytes start at
-// any two-byte boundary and those of 33 at any byte, hence the unaligned reads.
+// Decodes four neighbours of a weight row, w4(element index), for every storage type (WT). Block
+// types keep the byte layout of `nino-dtype`; blocks of 18, 22, 34, 110 and 210 bytes start at any
+// two-byte boundary and those of 33 at any byte, hence the unaligned reads.
 fn wb_u32(byte: u32) -> u32 {
   let i = byte >> 2u;
   let s = (byte & 3u) * 8u;

@@ -17,8 +17,8 @@ pub struct Use {
     pub bytes: Range<usize>,
 }
 
-/// Rows of a product's input rounded to 8 bits in scratch: a byte for each value, then an f32 factor
-/// for each 32 of a row. Where the input has more rows, they take turns.
+/// Rows of a product's input rounded to 8 bits in scratch: a byte for each value, then an f32
+/// factor for each 32 of a row. Where the input has more rows, they take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounded {
     pub rows: usize,

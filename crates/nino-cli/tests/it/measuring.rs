@@ -54,7 +54,7 @@ fn captured_stages_are_the_same_again_and_differ_where_changed() {
     assert_eq!(said.code, 0, "{}\n{}", said.out, said.err);
     let json = said.json();
     let stages = json["stages"].as_array().unwrap();
-    assert_eq!(stages.len(), 2, "{json}");
+    assert_eq!(stages.len(), 3, "{json}");
     assert!(stages.iter().all(|s| s["same"] == true), "{json}");
     // Nothing is as near as that.
     let said = nino(&["replay", &folder, "--device", "cpu", "--limit=-1"]);

@@ -28,6 +28,10 @@ const MATRIX: f64 = 0.3;
 /// measured, and caches, clocks and banks are not in those numbers.
 const OF_COMPILED: f64 = 0.67;
 
+/// How many times as fast products of bytes are: 2.6 by AMD's compiler on RDNA 2 (docs/amd.md),
+/// less what it does not tell.
+const BYTES: f64 = 2.0;
+
 /// The share of a rate that somebody measured for arithmetic or memory alone.
 const OF_MEASURED: f64 = 0.7;
 
@@ -92,11 +96,18 @@ impl Predicted {
         // Kernels of a card with matrix units were not looked at where these are not used.
         let compiled = share.filter(|_| self.card.matrix_flops.is_none() || matrix.is_some());
         let figure = matrix.unwrap_or(self.card.f32_flops);
-        match (compiled, matrix) {
-            (Some(share), _) => figure.per_second * share * OF_COMPILED,
-            (None, Some(_)) => reached(figure, MATRIX),
-            (None, None) => reached(figure, PLAIN),
-        }
+        let of_bytes = matches!(kind, Kind::Linear { w: DType::Q8_0, .. });
+        let times = if of_bytes && self.caps.limits().int8 {
+            BYTES
+        } else {
+            1.0
+        };
+        times
+            * match (compiled, matrix) {
+                (Some(share), _) => figure.per_second * share * OF_COMPILED,
+                (None, Some(_)) => reached(figure, MATRIX),
+                (None, None) => reached(figure, PLAIN),
+            }
     }
 
     fn absent(&self) -> ExecError {
@@ -147,5 +158,24 @@ impl Device for Predicted {
 
     fn sessions(&self, _: &[Arc<Plan>], _: &Weights) -> Result<Vec<Box<dyn Session>>, ExecError> {
         Err(self.absent())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_multiplied_faster_where_that_is_an_instruction() {
+        let kind = |w| Kind::Linear { x: DType::F16, w };
+        for (name, gain) in [("rx6600", BYTES), ("rx5700xt", 1.0), ("rx580-8gb", 1.0)] {
+            let card = Card::find(name).unwrap();
+            let card = Predicted::new(card, card.tier);
+            let [bytes, halves] = [DType::Q8_0, DType::F16].map(|w| card.flops(kind(w)));
+            assert!(
+                (bytes / halves - gain).abs() < 1e-9,
+                "{name}: {bytes} {halves}"
+            );
+        }
     }
 }

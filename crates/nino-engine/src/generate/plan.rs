@@ -227,15 +227,14 @@ fn rehearse(
         most.peak_bytes_with_host = most.peak_bytes_with_host.max(second.peak_bytes_with_host);
     }
     for (net, stage) in &mut stages {
-        stage.residency = if !stage.plan.fetches().is_empty() {
-            Residency::Streamed
-        } else if (if stage.elsewhere {
+        let own = if stage.elsewhere {
             store.for_text()
         } else {
             &store
-        })
-        .holds(net)
-        {
+        };
+        stage.residency = if !stage.plan.fetches().is_empty() {
+            Residency::Streamed
+        } else if own.holds(net) {
             Residency::Resident
         } else {
             Residency::InTurn

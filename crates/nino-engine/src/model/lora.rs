@@ -9,6 +9,7 @@
 mod delta;
 #[cfg(test)]
 mod tests;
+mod turned;
 
 use super::diffusion::DiffusionModel;
 use super::identity::FileId;

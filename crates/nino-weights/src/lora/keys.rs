@@ -18,6 +18,12 @@ pub(super) enum Role {
     Magnitude,
     Hada(Factor),
     Kron(Factor),
+    /// Blocks that turn rows (OFT, BOFT).
+    Blocks,
+    /// Factors of the turned rows.
+    Rescale,
+    /// One of GLoRA's four matrices.
+    General(usize),
     Refused(LoraFormat),
 }
 
@@ -71,10 +77,13 @@ const ENDS: &[(&str, Role)] = &[
     (".dora_scale", Role::Magnitude),
     (".lora_magnitude_vector", Role::Magnitude),
     (".lora_magnitude_vector.weight", Role::Magnitude),
-    (".oft_blocks", Role::Refused(LoraFormat::Oft)),
+    (".oft_blocks", Role::Blocks),
+    (".rescale", Role::Rescale),
     (".oft_diag", Role::Refused(LoraFormat::Oft)),
-    (".a1.weight", Role::Refused(LoraFormat::Glora)),
-    (".b1.weight", Role::Refused(LoraFormat::Glora)),
+    (".a1.weight", Role::General(0)),
+    (".a2.weight", Role::General(1)),
+    (".b1.weight", Role::General(2)),
+    (".b2.weight", Role::General(3)),
     (".on_input", Role::Refused(LoraFormat::Ia3)),
 ];
 
@@ -110,6 +119,10 @@ pub(super) fn spelling(name: &str) -> LoraFormat {
         LoraFormat::LoHa
     } else if name.contains(".lokr_") {
         LoraFormat::LoKr
+    } else if name.ends_with(".oft_blocks") {
+        LoraFormat::Oft
+    } else if matches!(split(name), Some((_, Role::General(_)))) {
+        LoraFormat::Glora
     } else if name.contains(".lora_A") || name.contains(".lora_B") {
         LoraFormat::Peft
     } else {

@@ -75,6 +75,26 @@ pub struct Pair {
     pub scale: f32,
 }
 
+/// OFT, with blocks `[n, b, b]`: each turns `b` rows of the weight. BOFT, with `[m, n, b, b]`: `m`
+/// times so, each time of other rows.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub blocks: Entry,
+    /// Factors of the rows once they are turned.
+    pub rescale: Option<Entry>,
+    /// The most that the blocks' norm may be; 0 for any.
+    pub most: f32,
+}
+
+/// GLoRA: `scale · (W · a1 · a2 + b1 · b2)`, or with the factors of each product in the other
+/// order.
+#[derive(Clone, Debug)]
+pub struct General {
+    /// `a1`, `a2`, `b1`, `b2`.
+    pub factors: [Entry; 4],
+    pub alpha: Option<f32>,
+}
+
 #[derive(Clone, Debug)]
 pub enum Delta {
     LowRank(Box<LowRank>),
@@ -82,6 +102,8 @@ pub enum Delta {
     Hadamard(Box<Pair>),
     /// LoKr.
     Kronecker(Box<Pair>),
+    Turned(Box<Turn>),
+    General(Box<General>),
     /// The whole difference.
     Full(Entry),
     /// The whole weight, whatever the strength.
@@ -137,7 +159,12 @@ pub fn recognize(index: &Index) -> Option<LoraFormat> {
             Some((_, keys::Role::Refused(format))) => return Some(format),
             Some((
                 _,
-                keys::Role::Down | keys::Role::Up | keys::Role::Hada(_) | keys::Role::Kron(_),
+                keys::Role::Down
+                | keys::Role::Up
+                | keys::Role::Hada(_)
+                | keys::Role::Kron(_)
+                | keys::Role::Blocks
+                | keys::Role::General(_),
             )) if found.is_none() => {
                 found = Some(keys::spelling(&entry.name));
             }

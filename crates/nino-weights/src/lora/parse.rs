@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::keys::{self, Role, spelling, split};
 use super::target::Resolver;
-use super::{Delta, Factor, Lora, LoraFormat, LowRank, Pair, Problem, Update};
+use super::{Delta, Factor, General, Lora, LoraFormat, LowRank, Pair, Problem, Turn, Update};
 use crate::{Entry, Error, Result, TensorReader};
 
 #[derive(Default)]
@@ -22,6 +22,9 @@ struct Module<'a> {
     grows: bool,
     hada: [Pieces<'a>; 2],
     kron: [Pieces<'a>; 2],
+    blocks: Option<&'a Entry>,
+    rescale: Option<&'a Entry>,
+    general: [Option<&'a Entry>; 4],
 }
 
 /// What a file has of one factor.
@@ -61,6 +64,9 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
             Role::Magnitude => &mut module.magnitude,
             Role::Hada(factor) => slot_of(&mut module.hada, factor),
             Role::Kron(factor) => slot_of(&mut module.kron, factor),
+            Role::Blocks => &mut module.blocks,
+            Role::Rescale => &mut module.rescale,
+            Role::General(i) => &mut module.general[i],
             Role::Refused(format) => {
                 return Err(fail(Problem::Unsupported {
                     format,
@@ -69,7 +75,11 @@ pub fn parse(reader: &TensorReader) -> Result<Lora> {
             }
         };
         *slot = Some(entry);
-        if matches!(role, Role::Down | Role::Up | Role::Hada(_) | Role::Kron(_)) {
+        let changes = matches!(
+            role,
+            Role::Down | Role::Up | Role::Hada(_) | Role::Kron(_) | Role::Blocks | Role::General(_)
+        );
+        if changes {
             format.get_or_insert_with(|| spelling(&entry.name));
         }
     }
@@ -186,6 +196,33 @@ fn deltas(
             "weight",
             Delta::Kronecker(Box::new(Pair { factors, scale })),
         ));
+    }
+    let of_weight = module
+        .blocks
+        .or(module.general.into_iter().flatten().next());
+    if let Some(entry) = of_weight.filter(|_| module.magnitude.is_some()) {
+        return Err(fail(Problem::Unsupported {
+            format: spelling(&entry.name),
+            tensor: format!("{} with DoRA's magnitudes", entry.name),
+        }));
+    }
+    let alpha = module.alpha.map(|entry| read_scalar(reader, entry));
+    if let Some(blocks) = module.blocks {
+        let turn = Turn {
+            blocks: blocks.clone(),
+            rescale: module.rescale.cloned(),
+            most: alpha.transpose()?.unwrap_or(0.0),
+        };
+        deltas.push(("weight", Delta::Turned(Box::new(turn))));
+    } else if module.general.iter().any(Option::is_some) {
+        let [Some(a1), Some(a2), Some(b1), Some(b2)] = module.general else {
+            return Err(half("one of a1, a2, b1, b2"));
+        };
+        let general = General {
+            factors: [a1, a2, b1, b2].map(Clone::clone),
+            alpha: alpha.transpose()?,
+        };
+        deltas.push(("weight", Delta::General(Box::new(general))));
     }
     deltas.extend(module.diff.map(|e| ("weight", Delta::Full(e.clone()))));
     deltas.extend(module.diff_bias.map(|e| ("bias", Delta::Full(e.clone()))));

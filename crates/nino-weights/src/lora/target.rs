@@ -260,8 +260,8 @@ fn of_krea2(name: &str) -> Option<String> {
     Some(layer.map_or(name.clone(), |(old, new)| name.replace(old, new)))
 }
 
-/// The ends of XLabs' names of Flux's layers, without the processor, and the canonical ones. Those of
-/// single blocks are the first rows of a layer, or all of one.
+/// The ends of XLabs' names of Flux's layers, without the processor, and the canonical ones. Those
+/// of single blocks are the first rows of a layer, or all of one.
 const XLABS: [(&str, &str, &str); 6] = [
     (
         "double_blocks.",

@@ -25,7 +25,9 @@ pub(super) fn would_serve(graph: &Graph, id: &str, node: &Node) -> Vec<&'static 
     let listed = nodes::all().filter(|def| def.is_listed());
     let likely = listed.filter_map(|def| Some((around.likeness(def)?, def.class)));
     let mut likely: Vec<(i32, &str)> = likely.collect();
-    likely.sort_by_key(|(likeness, class)| (-likeness, *class));
+    // Of equals, ComfyUI's own before those of node packs.
+    let of_pack = |class: &str| class.starts_with("ROCM");
+    likely.sort_by_key(|(likeness, class)| (-likeness, of_pack(class), *class));
     let best = likely.first().map_or(0, |(likeness, _)| *likeness);
     // What is much less like it than the best would only be in the way.
     let near = likely
@@ -74,11 +76,16 @@ impl<'g> Around<'g> {
         if !self.gives.iter().all(gives) || self.is_last != def.is_output {
             return None;
         }
+        let shared = |name: &str| self.node.inputs.contains_key(name);
+        // A word of its name alone says too little.
+        let alone = self.gives.is_empty() && self.takes.is_empty();
+        if alone && !def.inputs.iter().any(|input| shared(input.name)) {
+            return None;
+        }
         let mut left = self.takes.clone();
         let mut likeness = 0;
         for input in def.inputs {
-            let shared = self.node.inputs.contains_key(input.name);
-            likeness += 2 * i32::from(shared);
+            likeness += 2 * i32::from(shared(input.name));
             let InputKind::Socket(socket) = input.kind else {
                 continue;
             };
@@ -148,13 +155,17 @@ mod tests {
             "5": { "class_type": "VAEDecode", "inputs": { "samples": ["4", 0], "vae": ["1", 2] } },
             "6": { "class_type": "Image Save", "inputs": {
                 "images": ["5", 0], "filename_prefix": "x" } },
-            "7": { "class_type": "Nothing Like It", "inputs": {} },
+            "7": { "class_type": "Image Of Nothing", "inputs": {} },
+            "8": { "class_type": "FancyDecoder", "inputs": {
+                "samples": ["4", 0], "vae": ["1", 2] } },
+            "9": { "class_type": "PreviewImage", "inputs": { "images": ["8", 0] } },
         });
         let graph = Graph::from_value(graph, &Limits::default()).unwrap();
         let served = |id: &str| would_serve(&graph, id, graph.get(id).unwrap());
         assert_eq!(served("1")[0], "CheckpointLoaderSimple");
         assert_eq!(served("4")[0], "KSampler");
         assert_eq!(served("6")[0], "SaveImage");
+        assert_eq!(served("8")[0], "VAEDecode");
         assert!(served("7").is_empty(), "{:?}", served("7"));
     }
 }

@@ -2,13 +2,14 @@
 //! ComfyUI's results. Differences are computed in the layout of the original weight,
 //! `[out, in, taps..]`, and moved to the graph's, channels last, at the end.
 
+use super::turned;
 use crate::EngineError;
 use crate::fit::fit;
 use crate::values::{read, write};
 use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
 use nino_graph::{Device, ExecError, Graph, ParamError, ParamSource, ParamSpec, RunOptions, Shape};
-use nino_weights::lora::{Delta, Factor, LowRank, Pair, Rows, Update};
+use nino_weights::lora::{Delta, Factor, General, LowRank, Pair, Rows, Update};
 use nino_weights::{Entry, TensorReader};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +31,10 @@ pub(super) fn fits(update: &Update, shape: &[usize]) -> bool {
             }
             Delta::Hadamard(pair) => pair.factors.iter().all(|f| factor_len(f) == len),
             Delta::Kronecker(pair) => pair.factors.iter().map(factor_len).product::<usize>() == len,
+            Delta::Turned(turn) => update.rows.is_none() && turned::fits(turn, rows),
+            Delta::General(general) => {
+                update.rows.is_none() && turned::order(general, shape).is_some()
+            }
             Delta::Full(entry) => update.rows.is_some() || entry.n_values() == len,
             Delta::Set(entry) => update.rows.is_none() && entry.n_values() == len,
         }
@@ -125,6 +130,12 @@ impl Deltas {
             let weight = &mut weight[start * columns..];
             return self.merge_bands((&up, &down, low.rank), strength * low.scale, shape, weight);
         }
+        if let Delta::Turned(turn) = &update.delta {
+            return turned::merge(reader, turn, strength, shape[0], weight);
+        }
+        if let Delta::General(general) = &update.delta {
+            return self.merge_general(reader, general, strength, shape, weight);
+        }
         let (delta, scale) = self.delta(reader, update)?;
         let columns = weight.len() / shape[0].max(1);
         let mut piece = shape;
@@ -205,7 +216,33 @@ impl Deltas {
                 Ok((kronecker(&a, rows[0], &b, rows[1]), pair.scale))
             }
             Delta::Full(entry) | Delta::Set(entry) => Ok((tensor(reader, entry)?, 1.0)),
+            Delta::Turned(_) | Delta::General(_) => {
+                unreachable!("these are made of the weight itself")
+            }
         }
+    }
+
+    /// GLoRA, for the weight of a linear layer.
+    fn merge_general(
+        &self,
+        reader: &TensorReader,
+        general: &General,
+        strength: f32,
+        shape: Shape,
+        weight: &mut [f32],
+    ) -> Result<(), EngineError> {
+        let Some((order, rank)) = turned::order(general, &shape) else {
+            return Ok(());
+        };
+        let [[left, right], [up, down]] = order.map(|pair| pair.map(|i| &general.factors[i]));
+        let [left, right, up, down] = [left, right, up, down].map(|e| tensor(reader, e));
+        let of_weight = self.product(&self.product(weight, &left?, shape[1])?, &right?, rank)?;
+        let own = self.product(&up?, &down?, rank)?;
+        let scale = strength * general.alpha.map_or(1.0, |alpha| alpha / rank as f32);
+        for ((w, a), b) in weight.iter_mut().zip(&of_weight).zip(&own) {
+            *w += scale * (a + b);
+        }
+        Ok(())
     }
 
     fn factors(&self, reader: &TensorReader, pair: &Pair) -> Result<[Vec<f32>; 2], EngineError> {
@@ -270,7 +307,7 @@ impl ParamSource for NoParams {
     }
 }
 
-fn tensor(reader: &TensorReader, entry: &Entry) -> Result<Vec<f32>, EngineError> {
+pub(super) fn tensor(reader: &TensorReader, entry: &Entry) -> Result<Vec<f32>, EngineError> {
     let mut values = vec![0.0; entry.n_values()];
     reader.read_f32(entry, &mut values)?;
     Ok(values)

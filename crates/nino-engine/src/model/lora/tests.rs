@@ -235,3 +235,32 @@ fn a_real_lora_says_whom_it_is_for() {
     let lora = nino_weights::lora::parse(&nino_weights::open(&path).unwrap()).unwrap();
     assert_eq!(lora_family(&lora), Some("SD 1.x"));
 }
+
+/// OFT, BOFT and GLoRA in both orders.
+#[test]
+fn updates_made_of_the_weight_give_comfyuis_weights() {
+    let reader = nino_weights::open(golden("turned")).unwrap();
+    let lora = nino_weights::lora::parse(&reader).unwrap();
+    assert_eq!(lora.updates.len(), 5);
+    let values = |name: &str| {
+        let entry = reader.entry(name).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values).unwrap();
+        (entry.shape.clone(), values)
+    };
+    for update in &lora.updates {
+        let target = update.target.strip_prefix("double_blocks.0.").unwrap();
+        let layer = target.strip_suffix(".weight").unwrap().replace('.', "_");
+        let (shape, mut weight) = values(&format!("base.{layer}"));
+        let (_, expected) = values(&format!("expected.{layer}"));
+        assert!(delta::fits(update, &shape), "{layer}");
+        let deltas = delta::Deltas::default();
+        let shape = Shape::new(&shape);
+        deltas
+            .merge(&reader, update, 0.75, shape, &mut weight)
+            .unwrap();
+        let error = nmse(&weight, &expected);
+        println!("{layer}: NMSE {error:.1e}");
+        assert!(error <= 1e-12, "{layer}: NMSE {error:.1e}");
+    }
+}

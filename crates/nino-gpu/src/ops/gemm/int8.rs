@@ -9,8 +9,8 @@ use crate::kernel::{Launch, View, dtype_code, grid};
 use crate::shader::KernelKey;
 use crate::{Caps, GpuError};
 
-/// Shape of a kernel; see `gemm_int8.wgsl`. Its lanes, one for `um` x `un` blocks of 4 x 4 sums, are
-/// at most twice as many as the rows, and as the columns, of the tile.
+/// Shape of a kernel; see `gemm_int8.wgsl`. Its lanes, one for `um` x `un` blocks of 4 x 4 sums,
+/// are at most twice as many as the rows, and as the columns, of the tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Int8Tile {
     pub bm: u32,
@@ -97,8 +97,8 @@ impl<'a> Gemm<'a> {
         Ok(launch)
     }
 
-    /// By the compiler's numbers for RDNA 2 (`cargo xtask amd --tiles int8`): sums as integers and as
-    /// floats leave the large tile two waves, which is enough where there is much to do.
+    /// By the compiler's numbers for RDNA 2 (`cargo xtask amd --tiles int8`): sums as integers and
+    /// as floats leave the large tile two waves, which is enough where there is much to do.
     fn int8_tile(&self) -> Int8Tile {
         let tile = |bm, bn, um, un| Int8Tile { bm, bn, um, un };
         let tiles = |side: u32| self.m.div_ceil(side) * self.n.div_ceil(side);
