@@ -55,7 +55,7 @@ pub(crate) struct VideoArgs {
     /// How fast it does [default: 1]
     #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "camera")]
     pub(crate) camera_speed: Option<f64>,
-    /// Without a video model: what the last picture shows
+    /// Without a video model: what the last picture shows [default: the same, drawn flat]
     #[arg(long, value_name = "PROMPT", conflicts_with = "model")]
     pub(crate) then: Option<String>,
     /// Frames of the clip: 1 and a multiple of 4 [default: 81; Wan 2.2 5B 121]

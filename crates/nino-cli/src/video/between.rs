@@ -36,9 +36,12 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
     }
     let prompt = args.prompt.join(" ");
     let checkpoint = model::open(&ModelArgs::default(), choice, env)?;
+    // Other noise alone gives the same picture nearly; the other style does not.
+    let then = args.then.clone();
+    let then = then.unwrap_or_else(|| format!("{prompt}, flat"));
     printer::note(&format!(
-        "no video model is named: these are pictures by {} that become one another, and nothing \
-         in them moves",
+        "no video model is named: these are pictures by {} that become {then:?}, and nothing in \
+         them moves; --then says what else they become",
         checkpoint.name()
     ));
     let defaults = checkpoint.defaults();
@@ -50,10 +53,7 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
     let n_frames = args.frames.unwrap_or(FRAMES);
     let n_pictures = n_frames.div_ceil(2).max(1);
     let request = Between {
-        prompts: [
-            prompt.clone(),
-            args.then.clone().unwrap_or_else(|| prompt.clone()),
-        ],
+        prompts: [prompt.clone(), then],
         negative: args.negative.clone(),
         seed: Seed {
             value: seed.unwrap_or_else(pictures::new_seed),

@@ -130,9 +130,12 @@ fn answer(stream: &TcpStream, content: &Content) {
                 .as_bytes(),
         );
     }
+    // Repositories that short names know have the same files.
+    let is_known = |repo: &str| repo == "/org/repo" || repo.starts_with("/Comfy-Org/");
     let Some(file) = path
-        .strip_prefix("/org/repo/resolve/main/")
-        .map(|f| f.replace("%20", " "))
+        .split_once("/resolve/main/")
+        .filter(|(repo, _)| is_known(repo))
+        .map(|(_, f)| f.replace("%20", " "))
         .filter(|f| content.files.contains_key(f))
     else {
         return reply("404 Not Found", "", b"");
@@ -494,6 +497,38 @@ fn short_names_are_listed() {
             .iter()
             .any(|a| a["name"] == "sd15" && a["flag"] == "--model")
     );
+}
+
+#[test]
+fn parts_in_another_repository_come_with_a_short_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [
+        "diffusion_models/wan2.2_ti2v_5B_fp16",
+        "vae/wan2.2_vae",
+        "text_encoders/umt5_xxl_fp8_e4m3fn_scaled",
+    ]
+    .map(|part| format!("split_files/{part}.safetensors"));
+    let server = serve(content(&[
+        (&parts[0], 3000),
+        (&parts[1], 2000),
+        (&parts[2], 1000),
+    ]));
+    let said = pull(&server, dir.path(), "wan2.2-ti2v-5b", &[]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json = said.json();
+    let repos = [
+        "Wan_2.2_ComfyUI_Repackaged",
+        "Wan_2.2_ComfyUI_Repackaged",
+        "Wan_2.1_ComfyUI_repackaged",
+    ];
+    for (i, (part, repo)) in parts.iter().zip(repos).enumerate() {
+        let path = json["files"][i]["path"].as_str().unwrap();
+        assert!(
+            path.contains(&format!("models--Comfy-Org--{repo}/")),
+            "{path}"
+        );
+        assert!(path.ends_with(part) && std::path::Path::new(path).is_file());
+    }
 }
 
 #[test]

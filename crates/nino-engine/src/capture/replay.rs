@@ -195,12 +195,11 @@ impl Captured<'_> {
             let numbered = (0..).map_while(|i| self.text(&format!("{name}.{i}")));
             numbered.collect()
         };
-        let encoders = match Checkpoint::open(file, None) {
-            Ok(whole) => whole.text,
-            Err(_) => {
-                let files: Vec<PathBuf> = each("file").into_iter().map(PathBuf::from).collect();
-                TextEncoders::open(&files)?
-            }
+        let encoders = if let Ok(whole) = Checkpoint::open(file, None) {
+            whole.text
+        } else {
+            let files: Vec<PathBuf> = each("file").into_iter().map(PathBuf::from).collect();
+            TextEncoders::open(&files)?
         };
         if encoders.family.name() != self.said("family")? {
             return Err(self.cannot("its encoders were used for another family of models"));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 /// What a denoiser is planned for.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // each is an input or a way of running of its own
 pub(super) struct PlanSpec {
     pub(super) shape: LatentShape,
     /// Tokens of each prompt.

@@ -80,8 +80,8 @@ impl<'a> SampleRequest<'a> {
     }
 
     /// Whether there is one prompt for each side, both are for the whole picture and all the time,
-    /// both can be brought to one length, and the network has all its layers for both. A negative prompt that is not looked at must have no
-    /// area, since areas count for both sides.
+    /// both can be brought to one length, and the network has all its layers for both. A negative
+    /// prompt that is not looked at must have no area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
