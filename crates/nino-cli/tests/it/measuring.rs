@@ -62,7 +62,7 @@ fn captured_stages_are_the_same_again_and_differ_where_changed() {
     // Nothing is captured where nobody asked.
     let quiet = nino_in(dir.path(), &args);
     assert_eq!(quiet.code, 0, "{}", quiet.err);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
 }
 
 #[test]
