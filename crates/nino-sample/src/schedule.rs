@@ -2,6 +2,9 @@
 //! 0. Names, rounding and off-by-one habits are ComfyUI's, since they decide the picture.
 
 mod beta;
+mod found;
+
+pub use found::{ALIGNED, FoundLevels, OPTIMAL};
 
 use crate::Error;
 use crate::exact::{Exact, linspace, pow_all};
@@ -85,6 +88,12 @@ impl Scheduler {
             Self::KlOptimal => kl_optimal(min, max, steps),
         })
     }
+}
+
+/// `BetaSamplingScheduler`: the `beta` schedule of another distribution, whose two numbers are above
+/// 0.
+pub fn beta(model: &ModelSampling, steps: usize, alpha: f64, beta: f64) -> Vec<f32> {
+    beta::sigmas(model.sigmas(), steps, alpha, beta)
 }
 
 /// `SDTurboScheduler`: the ten timesteps SD Turbo and SDXL Turbo were distilled at, from the

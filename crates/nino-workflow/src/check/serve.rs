@@ -157,7 +157,8 @@ mod tests {
                 "images": ["5", 0], "filename_prefix": "x" } },
             "7": { "class_type": "Image Of Nothing", "inputs": {} },
             "8": { "class_type": "FancyDecoder", "inputs": {
-                "samples": ["4", 0], "vae": ["1", 2] } },
+                "samples": ["3", 0], "vae": ["10", 0] } },
+            "10": { "class_type": "VAELoader", "inputs": { "vae_name": "v" } },
             "9": { "class_type": "PreviewImage", "inputs": { "images": ["8", 0] } },
         });
         let graph = Graph::from_value(graph, &Limits::default()).unwrap();

@@ -18,7 +18,7 @@ const DEPRECATED: [&str; 5] = [
     "LatentBatch",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 9] = [
+const EXPERIMENTAL: [&str; 11] = [
     "ComfySwitchNode",
     "DifferentialDiffusion",
     "FluxKontextMultiReferenceLatentMethod",
@@ -28,6 +28,8 @@ const EXPERIMENTAL: [&str; 9] = [
     "QwenImageDiffsynthControlnet",
     "SaveWEBM",
     "ZImageFunControlnet",
+    "SkipLayerGuidanceDiT",
+    "SkipLayerGuidanceDiTSimple",
 ];
 
 /// What else `/object_info` says of a class.

@@ -7,6 +7,7 @@ use crate::node::{InputDef, NodeDef, OutputDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
+use nino_engine::schedule::FoundLevels;
 use nino_engine::{EngineError, schedule};
 
 const SCHEDULERS: &str = "model/sampling/schedulers";
@@ -115,6 +116,48 @@ pub(super) static NODES: &[NodeDef] = &[
         }
     ),
     levels!(
+        "OptimalStepsScheduler",
+        SCHEDULERS,
+        [
+            combo("model_type", || names(&schedule::OPTIMAL)),
+            int("steps", 20, (3, 1000), 1),
+            DENOISE
+        ],
+        ONE,
+        |call| found(call, &schedule::OPTIMAL)
+    ),
+    levels!(
+        "AlignYourStepsScheduler",
+        SCHEDULERS,
+        [
+            combo("model_type", || names(&schedule::ALIGNED)),
+            int("steps", 10, (1, 10_000), 1),
+            DENOISE
+        ],
+        ONE,
+        |call| found(call, &schedule::ALIGNED)
+    ),
+    levels!(
+        "BetaSamplingScheduler",
+        SCHEDULERS,
+        [
+            MODEL,
+            STEPS,
+            float("alpha", 0.6, (0.0, 50.0), 0.01),
+            float("beta", 0.6, (0.0, 50.0), 0.01)
+        ],
+        ONE,
+        |call| {
+            let (model, steps) = (call.model("model")?, call.size("steps")?);
+            let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
+            if alpha <= 0.0 || beta <= 0.0 {
+                let why = format!("alpha ({alpha}) and beta ({beta}) are more than 0");
+                return Err(NodeError::Input(why));
+            }
+            finite(schedule::beta(&model.sampling, steps, alpha, beta))
+        }
+    ),
+    levels!(
         "SplitSigmas",
         SIGMAS,
         [LEVELS, int("step", 0, (0, 10_000), 1)],
@@ -158,6 +201,19 @@ fn basic(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let all = all.map_err(EngineError::from)?;
     let last = all.len().saturating_sub(steps + 1);
     Ok(vec![Value::from(all[last..].to_vec())])
+}
+
+fn names(tables: &[FoundLevels]) -> Vec<&'static str> {
+    tables.iter().map(|table| table.name).collect()
+}
+
+/// The levels that were searched for a model.
+fn found(call: &Call<'_, '_>, tables: &[FoundLevels]) -> Result<Vec<Value>, NodeError> {
+    let (name, steps) = (call.text("model_type")?, call.size("steps")?);
+    let table = tables.iter().find(|table| table.name == &*name);
+    let table = table.ok_or_else(|| NodeError::Input(format!("no levels are known for {name}")))?;
+    let sigmas = table.sigmas(steps, call.float("denoise")?);
+    Ok(vec![Value::from(sigmas)])
 }
 
 fn range(call: &Call<'_, '_>) -> Result<(f32, f32), NodeError> {
