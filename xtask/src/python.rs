@@ -8,6 +8,10 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Pythons that are looked at for numpy, in this order: packages of the system's are not those of
+/// one that somebody put before it.
+const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
+
 /// Builds a wheel into `target/wheels`; further arguments go to maturin.
 pub(crate) fn wheel(args: &[&str]) -> Result<()> {
     let maturin = ["maturin", "python3 -m maturin", "python -m maturin"]
@@ -35,19 +39,21 @@ pub(crate) fn wheel(args: &[&str]) -> Result<()> {
 /// Builds the module and runs python/tests. `--if-there` says so and is content where there is no
 /// Python with numpy.
 pub(crate) fn tests(args: &[&str]) -> Result<()> {
-    let (python, if_there) = match args {
-        [] => ("python3", false),
-        ["--if-there"] => ("python3", true),
-        ["--python", python] => (*python, false),
+    let (pythons, if_there) = match args {
+        [] => (&PYTHONS[..], false),
+        ["--if-there"] => (&PYTHONS[..], true),
+        ["--python", python] => (&[*python][..], false),
         _ => bail!("usage: cargo xtask python [--if-there | --python PYTHON]"),
     };
-    if !answers(&[python, "-c", "import numpy"], "") {
+    let has_numpy = |python: &&&str| answers(&[python, "-c", "import numpy"], "");
+    let Some(python) = pythons.iter().find(has_numpy) else {
+        let named = pythons.join(" or ");
         if if_there {
-            println!("the Python package was not tested: there is no {python} with numpy");
+            println!("the Python package was not tested: there is no {named} with numpy");
             return Ok(());
         }
-        bail!("{python} has no numpy: `pip install numpy`, then run this again");
-    }
+        bail!("{named} has no numpy: `pip install numpy`, then run this again");
+    };
     let folder = build()?;
     let status = Command::new(python)
         .args(["-m", "unittest", "discover", "-s"])

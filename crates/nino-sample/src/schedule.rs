@@ -90,8 +90,7 @@ impl Scheduler {
     }
 }
 
-/// `BetaSamplingScheduler`: the `beta` schedule of another distribution, whose two numbers are above
-/// 0.
+/// `BetaSamplingScheduler`: the `beta` schedule of another distribution. Both numbers are above 0.
 pub fn beta(model: &ModelSampling, steps: usize, alpha: f64, beta: f64) -> Vec<f32> {
     beta::sigmas(model.sigmas(), steps, alpha, beta)
 }
