@@ -20,33 +20,13 @@ var<workgroup> St: array<vec4<f32>, ${16*TS*CH}>;
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
         @builtin(subgroup_id) sg: u32) {
   let n0 = wg.x * ${P}u;
-  let tiles_x = (p.ow + ${2*PX-1}u) / ${2*PX}u;
-  let x0 = (wg.y % tiles_x) * ${2*PX}u;
-  // From p.first on, the first row of the image to make; but squares begin at even rows, so that
-  // a picture made in parts is the same.
-  let y0 = p.first / 2u * 2u + (wg.y / tiles_x) * ${2*PY}u;
-  let image = p.ot + wg.z;
   let of_input = t < ${NT/2}u;
   let who = t % ${NT/2}u / ${CH}u; // square or output channel
+#include winograd_square
   let quad = t % ${CH}u * 4u;
   let at_work = who < ${P}u;
   let put = who * ${LD}u + t % ${CH}u;
-#if KT > 1
-  // p.t frames make p.rows_per.
-  let source = image / p.rows_per * (p.t - p.rows_per) + image;
-#else
-  let source = image;
-#endif
-  let row_size = (p.w / ${UP}u) * p.c;
-  let frame_size = (p.h / ${UP}u) * row_size;
-  let top = i32(y0 + who / ${PX}u * 2u) - p.ph;
-  let left = i32(x0 + who % ${PX}u * 2u) - p.pw;
-  // Rows of the input that what is stored depends on; others need not be bound.
-  let lowest = max(i32(p.first) - p.ph, 0);
-  let highest = min(i32(p.m) + 1 - p.ph, i32(p.h) - 1);
 #for i 0 4
-  let yo${i} = u32(clamp(top + ${i}, lowest, highest)) / ${UP}u * row_size;
-  let xo${i} = u32(clamp(left + ${i}, 0, i32(p.w) - 1)) / ${UP}u * p.c;
   let my${i} = vec4<f16>(select(0.0h, 0.5h, top + ${i} >= 0 && top + ${i} < i32(p.h)));
   let mx${i} = vec4<f16>(select(0.0h, 0.5h, left + ${i} >= 0 && left + ${i} < i32(p.w)));
 #endfor
