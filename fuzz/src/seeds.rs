@@ -104,6 +104,7 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
         fps: 8.0,
         crf: None,
         text: vec![("nino".to_owned(), "{\"flags\": {}}".to_owned())],
+        has_opacity: false,
         stop: Stop::never(),
     };
     let mut sink = create_video(&path, &format).ok()?;

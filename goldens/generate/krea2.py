@@ -9,8 +9,11 @@ A model is `tiny_krea2` or `wide_krea2`, which has the published widths, two blo
 In `<model>.safetensors`, all f32:
 
 text/<case>/context    of the tiny model: every 13th number of the conditioning, and `shape`
+seen/context           of the tiny model: the same of a prompt about two pictures, `seen/<i>`, as
+                       TextEncodeQwenImageEditPlus words it
 context                of the wide model: what stands for a prompt
 latent/<width>/<cfg>/<sampler>/<scheduler>    after 8 steps at 48 pixels height
+references/<method>/<n>    the path with one or two latents to look at, `reference/<i>` in the VAE's units
 """
 
 import tempfile
@@ -22,12 +25,11 @@ import comfy.supported_models as supported
 import comfy.text_encoders.qwen3vl as qwen3vl
 import torch
 from make import CASES, HERE, text
-from qwen_image import sampled
+from qwen_image import references, sampled, seen
 from safetensors.torch import save_file
 
 TEXT = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 36}
-# Nothing here is seen.
-qwen3vl.QWEN3VL_VISION["qwen3vl_4b"]["depth"] = 1
+SIGHT = {"hidden_size": 256, "intermediate_size": 96, "depth": 18}
 
 
 class Tiny(supported.Krea2):
@@ -41,6 +43,7 @@ def make(name, folder):
     wide = name.startswith("wide_")
     if not wide:
         supported.models.insert(0, Tiny)
+        qwen3vl.QWEN3VL_VISION["qwen3vl_4b"].update(SIGHT)
     path = Path(folder) / f"{name}.safetensors"
     weights.write(name, path)
     model, clip, _ = oracle.load(path, [], {"qwen3vl_4b_model_config": TEXT}, vae=False)
@@ -51,6 +54,7 @@ def make(name, folder):
     else:
         for case in ("prompt", "negative", "empty"):
             text(out, clip, case, CASES[case])
+        seen(out, clip)
         positive, negative = oracle.encode(clip, oracle.PROMPT), oracle.encode(clip, oracle.NEGATIVE)
 
     def run(sampler, scheduler, cfg, width=64):
@@ -62,6 +66,7 @@ def make(name, folder):
     if not wide:
         run("euler", "simple", 4.0, width=72)
         run("dpmpp_2m", "beta", 1.0)
+    references(out, model, positive, (2,) if wide else (1, 2))
     save_file({k: v.float().contiguous() for k, v in out.items()}, HERE / f"{name}.safetensors")
 
 

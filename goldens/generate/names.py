@@ -14,6 +14,7 @@ import comfy.clip_model  # noqa: E402
 import comfy.ops  # noqa: E402
 import torch  # noqa: E402
 import comfy.text_encoders.llama  # noqa: E402
+import comfy.text_encoders.qwen3vl  # noqa: E402
 import comfy.text_encoders.qwen_vl  # noqa: E402
 import comfy.text_encoders.t5  # noqa: E402
 from comfy.ldm.chroma.model import Chroma  # noqa: E402
@@ -86,6 +87,12 @@ def qwen3(prefix, **sizes):
     return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
 
 
+def llm(kind, vocab=512):
+    """A language model of full width with two layers and few words, under its own names."""
+    m = getattr(comfy.text_encoders.llama, kind)(dict(num_hidden_layers=2, vocab_size=vocab), None, "meta", OPS)
+    return {k: v.shape for k, v in m.state_dict().items() if "lm_head." not in k}
+
+
 def z_image(dim, heads, context, layers):
     m = NextDiT(in_channels=16, dim=dim, n_heads=heads, n_layers=layers, cap_feat_dim=context, axes_dims=[32, 48, 48],
                 ffn_dim_multiplier=8.0 / 3.0, qk_norm=True, z_image_modulation=True, pad_tokens_multiple=32,
@@ -119,6 +126,13 @@ def llama(prefix, kind, vision=None, **sizes):
         tower = comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer(device="meta", ops=OPS, **vision)
     comfy.text_encoders.llama.qwen_vl.Qwen2VLVisionTransformer = lambda **_: tower
     m = getattr(comfy.text_encoders.llama, kind)(sizes, None, "meta", OPS)
+    return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
+
+
+def qwen3_vision(prefix, **sizes):
+    """The half of Qwen3-VL that sees."""
+    config = comfy.text_encoders.qwen3vl.QWEN3VL_VISION_COMMON | sizes
+    m = comfy.text_encoders.qwen3vl.Qwen3VLVisionModel(config, device="meta", ops=OPS)
     return {f"{prefix}{k}": v.shape for k, v in m.state_dict().items()}
 
 
@@ -163,10 +177,13 @@ SMALL_VAE = vae(32, [1, 2, 4, 4])
 FLUX_VAE = vae(32, [1, 2, 4, 4], 16, "vae.")
 T5_TEXT = "text_encoders.t5xxl.transformer."
 QWEN3_TEXT = "text_encoders.qwen3_4b.transformer."
+QWEN3_VL_TEXT = "text_encoders.qwen3vl_4b.transformer."
 QWEN25_TEXT = "text_encoders.qwen25_7b.transformer."
 # Heads of the half that sees are 80 wide, and the eighth layer is the first to see the whole
 # picture.
 SMALL_VISION = dict(hidden_size=160, output_hidden_size=64, intermediate_size=96, num_heads=2, num_layers=8)
+# Of Qwen3-VL's, the sixth, twelfth and eighteenth layer are shown to the half that reads, too.
+SMALL_SIGHT = dict(hidden_size=256, intermediate_size=96, out_hidden_size=64, depth=18, deepstack_visual_indexes=[5, 11, 17])
 WIDE_VISION = dict(hidden_size=1280, output_hidden_size=3584, num_layers=8)
 # The layers that klein looks at are fixed: 9, 18 and 27.
 SMALL_QWEN3 = dict(hidden_size=64, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1)
@@ -195,10 +212,12 @@ MODELS = {
     | FLUX2_VAE | llama("text_encoders.mistral3_24b.transformer.", "Mistral3Small24B", num_hidden_layers=30,
                         vocab_size=2000, final_norm=False, **SMALL_QWEN3),
     "wide_flux2": klein(6144, 48, 15360, (1, 1), guidance=True),
-    # Of the half that sees, one tensor tells that it is there.
     "tiny_krea2": krea2(256, 2, 1, 2, 64, 2)
-    | wan_vae(8) | {k.replace("qwen3_4b", "qwen3vl_4b"): v for k, v in qwen3(QWEN3_TEXT, num_hidden_layers=36, **SMALL_QWEN3).items()}
-    | {f"{QWEN3_TEXT.replace('qwen3_4b', 'qwen3vl_4b')}visual.deepstack_merger_list.0.norm.weight": (4096,)},
+    | wan_vae(8) | qwen3(QWEN3_VL_TEXT, num_hidden_layers=36, **SMALL_QWEN3) | qwen3_vision(f"{QWEN3_VL_TEXT}visual.", **SMALL_SIGHT),
+    # Encoders alone: see `encoders.py`.
+    "wide_qwen3_8b": llm("Qwen3_8B"),
+    "wide_mistral3": llm("Mistral3Small24B"),
+    "wide_qwen3_vl": qwen3_vision("", **comfy.text_encoders.qwen3vl.QWEN3VL_VISION["qwen3vl_4b"], out_hidden_size=2560),
     "wide_krea2": krea2(6144, 48, 12, 2, 2560, 20),
     "tiny_wan": wan() | wan_vae(8) | t5("text_encoders.umt5xxl.transformer.", "umt5", 512),
     "tiny_wan_low": wan(layers=3),

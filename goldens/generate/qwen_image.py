@@ -61,13 +61,42 @@ def sampled(model, positive, negative, *, sampler, scheduler, size, cfg):
     return out[:, :, 0]
 
 
-def make(name, folder):
-    wide = name.startswith("wide_")
+def seen(out, clip, every=13):
+    """A prompt about two pictures."""
+    pictures = [torch.rand(1, h, w, 3, generator=torch.Generator().manual_seed(h)) for h, w in ((150, 200), (100, 61))]
+    for i, picture in enumerate(pictures):
+        # Bytes keep the file small.
+        pictures[i] = out[f"seen/{i}"] = (picture * 16).round() / 16
+    tokens = clip.tokenize(PICTURES + oracle.NEGATIVE, images=pictures, llama_template=EDIT)
+    context = clip.encode_from_tokens_scheduled(tokens)[0][0]
+    out["seen/shape"] = torch.tensor(context.shape[1:]).float()
+    out["seen/context"] = context.flatten()[::every]
+
+
+def references(out, model, positive, counts):
+    """Paths with latents to look at."""
+    given = [noise(3, 1, 16, 1, 6, 4), noise(4, 1, 16, 1, 4, 10)]
+    for i, latent in enumerate(given):
+        out[f"reference/{i}"] = latent[:, :, 0]
+    for method in ("index", "index_timestep_zero"):
+        for n in counts:
+            more = {"reference_latents": given[:n], "reference_latents_method": method}
+            side = [[c, {**own, **more}] for c, own in positive]
+            out[f"references/{method}/{n}"] = sampled(model, side, side, sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
+
+
+def register(wide):
+    """Makes ComfyUI take checkpoints with few layers, and small ones."""
     if not wide:
         supported.models.insert(0, Tiny)
     vision = llama.qwen_vl.Qwen2VLVisionTransformer
     sizes = {"num_layers": 8} if wide else SEEN
     llama.qwen_vl.Qwen2VLVisionTransformer = lambda **given: vision(**(given | sizes))
+
+
+def make(name, folder):
+    wide = name.startswith("wide_")
+    register(wide)
     path = Path(folder) / f"{name}.safetensors"
     weights.write(name, path)
     config = {"num_hidden_layers": 2} if wide else TEXT
@@ -79,14 +108,7 @@ def make(name, folder):
         other = clip.clone()
         other.clip_layer(layer)
         text(out, other, f"skip{layer}", oracle.NEGATIVE)
-    pictures = [torch.rand(1, h, w, 3, generator=torch.Generator().manual_seed(h)) for h, w in ((150, 200), (100, 61))]
-    for i, picture in enumerate(pictures):
-        # Bytes keep the file small.
-        pictures[i] = out[f"seen/{i}"] = (picture * 16).round() / 16
-    tokens = clip.tokenize(PICTURES + oracle.NEGATIVE, images=pictures, llama_template=EDIT)
-    context = clip.encode_from_tokens_scheduled(tokens)[0][0]
-    out["seen/shape"] = torch.tensor(context.shape[1:]).float()
-    out["seen/context"] = context.flatten()[::every]
+    seen(out, clip, every)
     positive, negative = oracle.encode(clip, oracle.PROMPT), oracle.encode(clip, oracle.NEGATIVE)
 
     def run(sampler, scheduler, cfg, width=64):
@@ -98,14 +120,7 @@ def make(name, folder):
     if not wide:
         run("euler", "simple", 1.0, width=72)
         run("dpmpp_2m", "beta", 2.5)
-    given = [noise(3, 1, 16, 1, 6, 4), noise(4, 1, 16, 1, 4, 10)]
-    for i, latent in enumerate(given):
-        out[f"reference/{i}"] = latent[:, :, 0]
-    for method in ("index", "index_timestep_zero"):
-        for n in (2,) if wide else (1, 2):
-            more = {"reference_latents": given[:n], "reference_latents_method": method}
-            side = [[c, {**own, **more}] for c, own in positive]
-            out[f"references/{method}/{n}"] = sampled(model, side, side, sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
+    references(out, model, positive, (2,) if wide else (1, 2))
     save_file({k: v.float().contiguous() for k, v in out.items()}, HERE / f"{name}.safetensors")
 
 

@@ -32,6 +32,8 @@ GUIDANCE = ["in_layer.bias", "in_layer.weight", "out_layer.bias", "out_layer.wei
 ADAPTER = "model.diffusion_model.control_adapter."
 CAMERA = {f"{ADAPTER}conv.bias": [256], f"{ADAPTER}conv.weight": [256, 1536, 2, 2]}
 CAMERA |= {f"{ADAPTER}residual_blocks.0.conv{i}.{k}": s for i in (1, 2) for k, s in (("bias", [256]), ("weight", [256, 256, 3, 3]))}
+LABEL = "model.diffusion_model.label_emb.0."
+LOTUS = {f"{LABEL}0.weight": [256, 4], f"{LABEL}0.bias": [256], f"{LABEL}2.weight": [256, 256], f"{LABEL}2.bias": [256]}
 # Models that differ from another's list in a few tensors.
 KIN = {
     "tiny_edit": ("tiny_sd1", {"model.diffusion_model.input_blocks.0.0.weight": [32, 8, 3, 3]}),
@@ -41,6 +43,7 @@ KIN = {
     "wide_schnell": ("wide_flux", {f"model.diffusion_model.guidance_in.{k}": None for k in GUIDANCE}),
     "wide_control": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 128]}),
     "wide_fill": ("wide_flux", {"model.diffusion_model.img_in.weight": [3072, 384]}),
+    "tiny_lotus": ("tiny_sd2", LOTUS),
     "tiny_wan_camera": ("tiny_wan22_i2v", CAMERA),
     "tiny_playground": ("tiny_sdxl", {"edm_mean": [1, 4, 1, 1], "edm_std": [1, 4, 1, 1]}),
 }
@@ -100,6 +103,8 @@ def tensors(model):
         return narrow(model)
     if model in WAN:
         return wide_wan(model)
+    if model == "siglip_deep":
+        return deep_siglip()
     model, changed = KIN.get(model, (model, {}))
     out = {}
     # As many layers as the published one has.
@@ -109,6 +114,13 @@ def tensors(model):
         shape = [] if shape == "scalar" else [int(n) for n in shape.split("x")]
         out |= {n: shape for n in expand(name)}
     return {name: shape for name, shape in (out | changed).items() if shape is not None}
+
+
+def deep_siglip():
+    """As many layers as USO looks back."""
+    small = tensors("siglip")
+    layer = {n: shape for n, shape in small.items() if ".layers.1." in n}
+    return small | {n.replace(".layers.1.", f".layers.{i}."): shape for n, shape in layer.items() for i in range(2, 21)}
 
 
 def pool():

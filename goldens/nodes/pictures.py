@@ -4,18 +4,20 @@
 
 Written with ComfyUI 0.30.0. `pictures.json` has the graphs, and `pictures.safetensors` what its
 nodes `LoadImage` and `LoadLatent` load and what the last node of each graph gives: pictures
-`[b, h, w, 3]`, masks `[b, h, w]`, latents `[b, h, w, c]`.
+`[b, h, w, 3]`, masks `[b, h, w]`, latents `[b, h, w, c]`, of clips `[b, t, h, w, c]`.
 """
 
 import asyncio
 import json
 import os
 import sys
+import tempfile
 import types
 from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 
 HERE = Path(__file__).parent
@@ -25,16 +27,20 @@ def node(kind, **inputs):
     return {"class_type": kind, "inputs": inputs}
 
 
-A, B, X, Y = ["a", 0], ["b", 0], ["x", 0], ["y", 0]
+A, B, X, Y, V = ["a", 0], ["b", 0], ["x", 0], ["y", 0], ["v", 0]
 M, N = ["m", 0], ["n", 0]
 FIRST = {
     "a": node("LoadImage", image="a.png"),
     "b": node("LoadImage", image="b.png"),
     "x": node("LoadLatent", latent="x.latent"),
     "y": node("LoadLatent", latent="y.latent"),
+    "v": node("LoadLatent", latent="v.latent"),
     "m": node("ImageToMask", image=A, channel="red"),
     "n": node("ImageToMask", image=B, channel="green"),
     "two": node("ImageBatch", image1=A, image2=B),
+    # Of bytes, which levels and Pillow tell apart.
+    "i": node("ImageInvert", image=A),
+    "pair": node("ImageBatch", image1=A, image2=["i", 0]),
 }
 
 CASES = {
@@ -104,6 +110,34 @@ for degrees in [90, 180, 270]:
     CASES[f"rotate_{degrees}"] = [node("LatentRotate", samples=X, rotation=f"{degrees} degrees")]
     CASES[f"rotate_image_{degrees}"] = [node("ImageRotate", image=A, rotation=f"{degrees} degrees")]
 
+CASES["join_mask"] = [node("JoinImageWithAlpha", image=A, alpha=N), node("SplitImageWithAlpha", image=["1", 0]), node("InvertMask", mask=["2", 1])]
+CASES["join_picture"] = [node("JoinImageWithAlpha", image=A, alpha=N), node("SplitImageWithAlpha", image=["1", 0])]
+CASES["split_opaque"] = [node("SplitImageWithAlpha", image=A), node("InvertMask", mask=["1", 1])]
+CASES["longer_edge"] = [node("ResizeImagesByLongerEdge", images=A, longer_edge=23)]
+for color, method in [("white", "area"), ("black", "lanczos"), ("white", "bicubic")]:
+    CASES[f"padded_{method}"] = [node("ResizeAndPadImage", image=["pair", 0], target_width=31, target_height=15, padding_color=color, interpolation=method)]
+for of, name in [(X, "x"), (V, "v")]:
+    for dim in ["x", "y"] + (["t"] if name == "v" else []):
+        CASES[f"cut_{name}_{dim}"] = [node("LatentCut", samples=of, dim=dim, index=2, amount=3)]
+        CASES[f"cut_{name}_{dim}_end"] = [node("LatentCut", samples=of, dim=dim, index=-2, amount=30)]
+        CASES[f"pieces_{name}_{dim}"] = [node("LatentCutToBatch", samples=of, dim=dim, slice_size=2)]
+        CASES[f"concat_{name}_{dim}"] = [node("LatentCut", samples=of, dim=dim, index=0, amount=1), node("LatentConcat", samples1=of, samples2=["1", 0], dim=dim)]
+        CASES[f"concat_{name}_{dim}_before"] = [node("LatentCut", samples=of, dim=dim, index=1, amount=1), node("LatentConcat", samples1=of, samples2=["1", 0], dim=f"-{dim}")]
+CASES["pieces_x_t"] = [node("LatentCutToBatch", samples=X, dim="t", slice_size=1)]
+for of, name in [(X, "x"), (V, "v")]:
+    CASES[f"tonemap_{name}"] = [node("LatentOperationTonemapReinhard", multiplier=0.7), node("LatentApplyOperation", samples=of, operation=["1", 0])]
+CASES["latent_sharpen"] = [node("LatentOperationSharpen", sharpen_radius=3, sigma=0.8, alpha=0.3), node("LatentApplyOperation", samples=X, operation=["1", 0])]
+for method in ["reinhard_lab", "mkl_lab", "histogram"]:
+    for source, more in [("per_frame", {}), ("uniform", {}), ("target_frame", {"source_stats.target_index": 1})]:
+        strength = 1.0 if source != "uniform" else 0.6
+        CASES[f"color_{method}_{source}"] = [node("ColorTransfer", image_target=["pair", 0], image_ref=B, method=method, source_stats=source, strength=strength, **more)]
+
+# What a page brings of a brush: of another size than the picture, and of the same.
+CASES["painted"] = [node("Painter", mask="c.png", width=512, height=512, bg_color="#000000", image=A)]
+CASES["painted_mask"] = [node("Painter", mask="c.png", width=512, height=512, bg_color="#000000", image=A), node("InvertMask", mask=["1", 1])]
+CASES["painted_alike"] = [node("Painter", mask="c.png", width=512, height=512, bg_color="#000000", image=B)]
+CASES["painted_nothing"] = [node("Painter", mask="", width=64, height=128, bg_color="#40a0ff"), node("ImageCrop", image=["1", 0], width=3, height=2, x=60, y=100)]
+
 
 def given():
     """Pictures in bytes, and latents."""
@@ -112,8 +146,10 @@ def given():
     return {
         "a": torch.from_numpy(g.integers(0, 256, (14, 17, 3), dtype=np.uint8)),
         "b": torch.from_numpy(g.integers(0, 256, (9, 12, 3), dtype=np.uint8)),
+        "c": torch.from_numpy(g.integers(0, 256, (9, 12, 4), dtype=np.uint8)),
         "x": torch.randn((2, 4, 10, 12), generator=small),
         "y": torch.randn((1, 4, 7, 6), generator=small),
+        "v": torch.randn((2, 3, 5, 6, 7), generator=small),
     }
 
 
@@ -131,8 +167,11 @@ def run(graph, name, loaded, known):
         cls = nodes.NODE_CLASS_MAPPINGS[kind]
         ready = {k: run(graph, v[0], loaded, known)[v[1]] if isinstance(v, list) else v for k, v in inputs.items()}
         ready = nested(ready)
+        if kind == "ColorTransfer" and not isinstance(ready["source_stats"], dict):
+            ready["source_stats"] = {"source_stats": ready["source_stats"]}
         if hasattr(cls, "execute"):
-            made = tuple(cls.execute(**ready).args)
+            with torch.no_grad():
+                made = tuple(cls.execute(**ready).args)
         else:
             made = getattr(cls(), cls.FUNCTION)(**ready)
     known[name] = made
@@ -165,6 +204,12 @@ async def main():
 
     await nodes.init_extra_nodes(init_custom_nodes=False, init_api_nodes=False)
     loaded, graphs, out = given(), {}, {}
+    folder = tempfile.mkdtemp()
+    import folder_paths
+
+    folder_paths.set_input_directory(folder)
+    folder_paths.set_temp_directory(folder)
+    Image.fromarray(loaded["c"].numpy()).save(Path(folder) / "c.png")
     for name, steps in CASES.items():
         graph = FIRST | {str(i + 1): step for i, step in enumerate(steps)}
         last = str(len(steps))
@@ -173,7 +218,7 @@ async def main():
             made = made["samples"].movedim(1, -1)
         graphs[name] = {k: v for k, v in graph.items() if k in needed(graph, last)}
         out[f"out.{name}"] = made.float().contiguous()
-    out |= {f"in.{k}": (v if k in "ab" else v.movedim(1, -1)).float().contiguous() for k, v in loaded.items()}
+    out |= {f"in.{k}": (v if k in "abc" else v.movedim(1, -1)).float().contiguous() for k, v in loaded.items()}
     lines = [f"{json.dumps(name)}: {json.dumps(graph)}" for name, graph in graphs.items()]
     (HERE / "pictures.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
     save_file(out, HERE / "pictures.safetensors")

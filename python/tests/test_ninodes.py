@@ -135,6 +135,19 @@ class Stages(unittest.TestCase):
         self.assertLessEqual(small["peak_bytes"], large["peak_bytes"] // 2)
         self.assertEqual(self.engine.usage()["loads"], loads)
 
+    def test_plans_that_favor_memory_are_small_and_the_picture_is_the_same(self):
+        vae = ninodes.Vae.made_up("sd-vae")
+        quick, small = (
+            self.engine.plan_decode(vae, (512, 512), favor=favor)["peak_bytes"]
+            for favor in ("time", "memory")
+        )
+        self.assertLess(small, quick / 2)
+        latent = np.random.default_rng(1).standard_normal((1, 4, 8, 8)).astype(np.float32)
+        pictures = [self.engine.decode(vae, latent, favor=f).images for f in ("time", "memory")]
+        np.testing.assert_array_equal(*pictures)
+        with self.assertRaises(ValueError):
+            self.engine.plan_decode(vae, (64, 64), favor="speed")
+
     def test_errors_have_a_kind(self):
         with self.assertRaises(ninodes.NinoError) as caught:
             ninodes.Vae.open("/no/such/file.safetensors")

@@ -103,7 +103,7 @@ fn tried(
     bar.inc(1);
     bar.set_message("what was kept, together".to_owned());
     let alone = kept.clone();
-    let best = combined(kept, args.min_psnr, |settings| {
+    let best = combined(&base, kept, args.min_psnr, |settings| {
         bench.run(settings, Some(&base), &mut control)
     })?;
     let Some((settings, tried)) = best else {

@@ -98,10 +98,10 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
         (frames, masks, f.strength.to_bits())
     });
     format!(
-        "{weights} {followed:?} {:?} {:?} {} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
         request.camera,
         model.high.skipped_layers(),
-        model.high.cfg_zero_star,
+        model.high.corrections,
         request.prompt,
         request.negative,
         request.seed,

@@ -69,6 +69,16 @@ impl Captured {
         self.add(name, &latent.file_shape(), latent.planes());
     }
 
+    fn add_pictures(&mut self, name: &str, pictures: Pictures) {
+        let Pictures {
+            width,
+            height,
+            values,
+        } = pictures;
+        let n = values.len() / (width * height * 3).max(1);
+        self.add(name, &[n, height, width, 3], values);
+    }
+
     /// Encoded prompts, the first as `name.0`.
     fn add_prompts(&mut self, name: &str, prompts: &[Conditioning]) {
         for (i, prompt) in prompts.iter().enumerate() {
@@ -135,18 +145,14 @@ pub(crate) fn text(text: &TextEncoders, prompts: &[&str], encoded: &[Conditionin
     captured.write();
 }
 
-/// Keeps the encode of a picture: its values `[1, h, w, 3]` and the latent they became.
-pub(crate) fn encode(
-    vae: &VaeFile,
-    (width, height): (usize, usize),
-    values: Vec<f32>,
-    latent: &Latent,
-) {
+/// Keeps the encode of a picture, or of a clip: its frames `[n, h, w, 3]` as the encoder took them,
+/// and the latent they became.
+pub(crate) fn encode(vae: &VaeFile, frames: Pictures, latent: &Latent) {
     let mut captured = Captured::new("encode", vae.path());
     if let Some(format) = latent.format {
         captured.say("format", &format.name);
     }
-    captured.add("in.images", &[1, height, width, 3], values);
+    captured.add_pictures("in.images", frames);
     captured.add_latent("out.latent", latent);
     captured.write();
 }
@@ -165,13 +171,7 @@ pub(crate) fn decode(
         captured.say("format", &format);
     }
     captured.add_latent("in.latent", latent);
-    let Pictures {
-        width,
-        height,
-        values,
-    } = pictures;
-    let n = values.len() / (width * height * 3).max(1);
-    captured.add("out.images", &[n, height, width, 3], values);
+    captured.add_pictures("out.images", pictures);
     captured.write();
 }
 

@@ -5,14 +5,18 @@
 
 mod camera;
 mod clip;
+mod lotus;
+mod unclip;
 
 pub use camera::{CameraMove, CameraPath, Lens};
 pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
+pub use unclip::Unclip;
 
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Hint, Latent, Mask, Upscale};
 use nino_models::flux::Places;
 use nino_models::{Denoiser, Family, Label};
+use nino_sample::Seed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +32,8 @@ pub struct Conditioning {
     pub queries: Vec<(u32, f32)>,
     /// The prompt as one vector; empty for families that have none.
     pub pooled: Vec<f32>,
+    /// Pictures whose vectors stand in the place of SDXL's pooled one.
+    pub unclip: Vec<Unclip>,
     /// What SDXL is told of the picture's size.
     pub size: SizeHint,
     /// What Flux is told of the guidance; its own when `None`. ComfyUI's `FluxGuidance`.
@@ -204,10 +210,11 @@ impl Conditioning {
     }
 
     /// The latents that a model looks at: all of them, or of Wan the last, whose first frame
-    /// counts.
+    /// counts. Krea 2 looks at none unless it is told where they are.
     pub(crate) fn looked_at(&self, model: &DiffusionModel) -> &[Arc<Latent>] {
         match model.net() {
             net if !net.takes_references() => &[],
+            Denoiser::Krea2(_) if self.places.is_none() => &[],
             Denoiser::Wan(_) => {
                 let last = self.references.len().saturating_sub(1);
                 &self.references[last..]
@@ -296,15 +303,32 @@ impl Conditioning {
         context.repeat(tokens / self.tokens_for(model).max(1))
     }
 
-    /// The label vector of a family for a picture of `pixels` (width and height); empty where it
-    /// has none.
-    pub(crate) fn label(&self, family: Family, pixels: (usize, usize), negative: bool) -> Vec<f32> {
-        if family.label() == Label::None {
-            return Vec::new();
-        }
+    /// The label vector of a family for a picture of `pixels` (width and height) that is sampled
+    /// with a seed; empty where it has none.
+    pub(crate) fn label(
+        &self,
+        family: Family,
+        pixels: (usize, usize),
+        negative: bool,
+        seed: Seed,
+    ) -> Vec<f32> {
+        let pictures = match family.label() {
+            Label::None => return Vec::new(),
+            Label::Pooled => &[],
+            Label::Sizes | Label::Score => &self.unclip[..],
+        };
+        let pooled = unclip::vector(pictures, seed).unwrap_or_else(|| self.pooled.clone());
         let sizes = self.size.numbers(family, pixels, negative);
         let embedded = sizes.into_iter().flat_map(sinusoids);
-        self.pooled.iter().copied().chain(embedded).collect()
+        pooled.into_iter().chain(embedded).collect()
+    }
+
+    /// The same prompt with one more picture that says what to make.
+    #[must_use]
+    pub fn with_unclip(&self, picture: Unclip) -> Conditioning {
+        let mut prompt = self.clone();
+        prompt.unclip.push(picture);
+        prompt
     }
 
     /// The same prompt for a model that sees a picture beside the noise.
@@ -407,6 +431,14 @@ impl Conditioning {
         {
             let pooled = label.saturating_sub(256 * numbers);
             return Err(expected("a pooled vector", pooled, self.pooled.len()));
+        }
+        let vectors = self.unclip.iter().flat_map(|picture| &picture.image.whole);
+        if let (Some(vector), true) = (
+            vectors.into_iter().find(|v| v.len() != self.pooled.len()),
+            numbers > 0,
+        ) {
+            let found = vector.len();
+            return Err(expected("a picture's vector", self.pooled.len(), found));
         }
         let values = self.context.iter().chain(&self.pooled);
         let bad = values.filter(|v| !v.is_finite()).count();

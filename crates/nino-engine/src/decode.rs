@@ -62,6 +62,17 @@ pub enum Tile {
     Fast(Tiling),
 }
 
+/// Which plan is taken where several fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Favor {
+    /// The quickest.
+    #[default]
+    Time,
+    /// The one with the least memory of those that take at most a quarter longer, by nominal rates:
+    /// for a host that wants the memory for models of its own.
+    Memory,
+}
+
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecodeOptions {
@@ -72,6 +83,7 @@ pub struct DecodeOptions {
     pub format: Option<&'static LatentFormat>,
     /// The most bytes on the device, where the device's own budget is not less.
     pub budget: Option<usize>,
+    pub favor: Favor,
     /// Bytes of host memory that the caller holds meanwhile, such as pictures that are done.
     pub beside: usize,
 }

@@ -8,7 +8,7 @@ pub use clip::{FloatFrames, encode_clip};
 
 use crate::decode::{MAX_RECOVERIES, Precision, Strategy};
 use crate::media::{FrameSource, MediaError};
-use crate::{Control, EngineError, Image, Latent, Picture, Stage, Store, VaeFile, capture};
+use crate::{Control, EngineError, Image, Latent, Picture, Stage, Store, VaeFile};
 use encoder::{Chunks, Encoder, Input};
 use fitting::Fitting;
 use nino_dtype::DType;
@@ -97,7 +97,7 @@ fn encode_with(
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
-    let encoded = until_done(store, "picture", options, control, |options, control| {
+    until_done(store, "picture", options, control, |options, control| {
         let input = Input {
             width: size.0,
             height: size.1,
@@ -112,11 +112,7 @@ fn encode_with(
         encoder.step(&frames, control)?;
         control.progress(1, 1)?;
         encoder.finish(options.format, control)
-    })?;
-    if capture::is_on(store) {
-        capture::encode(vae, size, values(), &encoded.latent);
-    }
-    Ok(encoded)
+    })
 }
 
 /// Encodes a clip frame by frame: memory does not grow with it. Wan's encoders take 1 + 4k frames,

@@ -1,5 +1,6 @@
-//! What can go wrong with a request, in sentences with numbers, and as kinds that a host can match
-//! on.
+//! What can go wrong with a request, in sentences with numbers. `kind.rs` has what each is about.
+
+mod kind;
 
 use crate::device::DeviceError;
 use crate::media::MediaError;
@@ -8,6 +9,8 @@ use nino_graph::{ExecError, GraphError, PlanError};
 use nino_models::latent::LatentFormat;
 use nino_models::{Encoder, llm};
 use std::path::PathBuf;
+
+pub use kind::ErrorKind;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -85,6 +88,25 @@ pub enum EngineError {
     NoCameraInput { model: String },
     #[error("{model} has no layers that can be skipped: only Wan's are")]
     NoSkippedLayers { model: String },
+    #[error(
+        "USO looks at three layers of SigLIP's view of one picture, of {expected} values each; \
+         found {found}: choose an image encoder such as sigclip_vision_patch14_384"
+    )]
+    UsoStates { expected: usize, found: usize },
+    #[error("{model}: a style by USO and one with a strength by attn_bias do not go together")]
+    StyleBias { model: String },
+    #[error(
+        "{model}: what a model saw of other latents stays between steps only in Flux.2, with one \
+         prompt a side, both of one length and for the whole picture"
+    )]
+    KeptReferences { model: String },
+    #[error("{model}: its places cannot be scaled: only Wan's can")]
+    NoStretch { model: String },
+    #[error(
+        "tracks have 120 frames behind the first, which do not fall on the {frames} of this clip: \
+         choose another length, such as 81"
+    )]
+    TrackFrames { frames: usize },
     #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
     OtherJournal { path: PathBuf },
     #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
@@ -220,6 +242,14 @@ pub enum EngineError {
     MaskAlone,
     #[error("{model} looks at no other pictures, and {given} were given")]
     NoReferences { model: String, given: usize },
+    #[error(
+        "{model} cannot have latents to look at placed by the method {method}: leave the method \
+         out, and it has them where it was trained to"
+    )]
+    ReferencePlaces {
+        model: &'static str,
+        method: &'static str,
+    },
     #[error("the latent holds {found} pictures, {wanted} are asked for")]
     LatentBatch { found: usize, wanted: usize },
     #[error(
@@ -294,161 +324,6 @@ pub enum EngineError {
     Sigmas { first: f32, then: f32 },
     #[error("the network gave NaN or infinity in {dtype}: its weights or its input are broken")]
     NotFinite { dtype: DType },
-}
-
-/// What an error is about, for hosts that act on it. The names are stable: a server sends them,
-/// Python has an exception for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The caller asked to stop.
-    Cancelled,
-    /// A file cannot be read, or is not what it has to be.
-    File,
-    /// A file is not the one the model was opened from.
-    FileChanged,
-    /// Parts that do not belong together: a VAE, LoRA, text encoder or conditioning of another
-    /// model.
-    Mismatch,
-    /// The request itself cannot be meant: sizes, numbers, values.
-    Request,
-    /// No plan fits the budget.
-    OverBudget,
-    /// It does not fit beside what other requests are using now.
-    Busy,
-    /// The device or the host ran out of memory or disk.
-    OutOfMemory,
-    /// The driver gave the device up.
-    DeviceLost,
-    /// A device cannot be opened or measured.
-    Device,
-    /// The device cannot compute this.
-    Unsupported,
-    /// NaN or infinity came out of a network.
-    NotFinite,
-    /// Something that should not have happened.
-    Internal,
-}
-
-impl ErrorKind {
-    /// The name that JSON and other programs see.
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::File => "file",
-            ErrorKind::FileChanged => "file-changed",
-            ErrorKind::Mismatch => "mismatch",
-            ErrorKind::Request => "request",
-            ErrorKind::OverBudget => "over-budget",
-            ErrorKind::Busy => "busy",
-            ErrorKind::OutOfMemory => "out-of-memory",
-            ErrorKind::DeviceLost => "device-lost",
-            ErrorKind::Device => "device",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::NotFinite => "not-finite",
-            ErrorKind::Internal => "internal",
-        }
-    }
-}
-
-impl EngineError {
-    /// What the error is about. Words about what to type are the host's.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            EngineError::Cancelled => ErrorKind::Cancelled,
-            EngineError::Weights(_)
-            | EngineError::CannotReplay { .. }
-            | EngineError::NotAVae { .. }
-            | EngineError::NoLatent { .. }
-            | EngineError::LatentShape { .. }
-            | EngineError::LatentTooLarge { .. }
-            | EngineError::LatentNotFinite { .. }
-            | EngineError::Misfits { .. }
-            | EngineError::NoUnet { .. }
-            | EngineError::NotAnEncoder { .. }
-            | EngineError::NoVocabulary { .. }
-            | EngineError::Blind { .. }
-            | EngineError::NotAnImageEncoder { .. }
-            | EngineError::NotAnUpscaler { .. }
-            | EngineError::NotAStyleModel { .. }
-            | EngineError::OtherJournal { .. }
-            | EngineError::Journal { .. }
-            | EngineError::File(_)
-            | EngineError::MissingVae { .. }
-            | EngineError::UnknownFamily { .. }
-            | EngineError::NoPart { .. }
-            | EngineError::Media(_)
-            | EngineError::Text(_) => ErrorKind::File,
-            EngineError::FileChanged { .. } => ErrorKind::FileChanged,
-            EngineError::Channels { .. }
-            | EngineError::VideoLatent { .. }
-            | EngineError::VideoFrames { .. }
-            | EngineError::SeenSize { .. }
-            | EngineError::SeenChannels { .. }
-            | EngineError::ImageWidth { .. }
-            | EngineError::NoPictureInput { .. }
-            | EngineError::NoClipInput { .. }
-            | EngineError::NoCameraInput { .. }
-            | EngineError::NoSkippedLayers { .. }
-            | EngineError::FrameMask { .. }
-            | EngineError::FramesForPictures { .. }
-            | EngineError::FormatChannels { .. }
-            | EngineError::Encoders { .. }
-            | EngineError::EncoderWidth { .. }
-            | EngineError::VaeMismatch { .. }
-            | EngineError::VaeFormat { .. }
-            | EngineError::LoraFamily { .. }
-            | EngineError::NoControlNet { .. }
-            | EngineError::StyleStates { .. }
-            | EngineError::NeedsGuidance { .. }
-            | EngineError::StyleWidth { .. }
-            | EngineError::ControlNetFamily { .. }
-            | EngineError::ControlNetMode { .. }
-            | EngineError::ConditioningWidth { .. } => ErrorKind::Mismatch,
-            EngineError::UnknownSpec { .. }
-            | EngineError::NoFrames
-            | EngineError::FrameSize { .. }
-            | EngineError::NoWeights { .. }
-            | EngineError::NoFormat { .. }
-            | EngineError::StartSize { .. }
-            | EngineError::UpscaledSize { .. }
-            | EngineError::ControlNetVae { .. }
-            | EngineError::ControlNetArea { .. }
-            | EngineError::MaskAlone
-            | EngineError::NoReferences { .. }
-            | EngineError::LatentBatch { .. }
-            | EngineError::EditMask { .. }
-            | EngineError::ConditioningLength { .. }
-            | EngineError::InputNotFinite { .. }
-            | EngineError::NoNegative { .. }
-            | EngineError::NoPrompt
-            | EngineError::AreaOutside { .. }
-            | EngineError::PromptLength { .. }
-            | EngineError::PromptChunks { .. }
-            | EngineError::PromptTokens { .. }
-            | EngineError::NoiseLength { .. }
-            | EngineError::Sigmas { .. }
-            | EngineError::Sample(_)
-            | EngineError::Vae(_) => ErrorKind::Request,
-            EngineError::Plan(PlanError::OverBudget { .. }) => ErrorKind::OverBudget,
-            EngineError::Busy { .. } => ErrorKind::Busy,
-            EngineError::Exec(
-                ExecError::OutOfMemory { .. }
-                | ExecError::HostMemory { .. }
-                | ExecError::Disk { .. },
-            ) => ErrorKind::OutOfMemory,
-            EngineError::Exec(ExecError::DeviceLost { .. }) => ErrorKind::DeviceLost,
-            EngineError::Plan(_)
-            | EngineError::Exec(ExecError::Unsupported { .. })
-            | EngineError::InputChannels { .. } => ErrorKind::Unsupported,
-            EngineError::Exec(ExecError::Param(_)) => ErrorKind::File,
-            EngineError::Device(_) => ErrorKind::Device,
-            EngineError::NotFinite { .. } => ErrorKind::NotFinite,
-            EngineError::Exec(_)
-            | EngineError::Graph(_)
-            | EngineError::Describe(_)
-            | EngineError::Codec(_) => ErrorKind::Internal,
-        }
-    }
 }
 
 impl From<MediaError> for EngineError {

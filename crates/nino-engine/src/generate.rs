@@ -15,7 +15,8 @@ use crate::ahead::ReadAhead;
 use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::{encode_beside, encode_seen, pictures_before};
 use crate::{
-    Checkpoint, Conditioning, Control, EngineError, Family, Image, Latent, Mask, Picture, Store,
+    Checkpoint, Conditioning, Control, EngineError, Family, Image, Latent, Mask, Picture,
+    ReferencePlaces, Store,
 };
 use nino_text::IMAGE;
 use passes::Passes;
@@ -151,6 +152,10 @@ fn with_plans<T>(
     let references = start::references(store, model, request, control)?;
     for prompt in [&mut prompts.positive, &mut prompts.negative] {
         prompt.references.clone_from(&references);
+        if model.family() == Family::Krea2 {
+            // It was not trained to look at pictures. LoRAs teach it to, at pictures without noise.
+            prompt.places = Some(ReferencePlaces::Clean);
+        }
     }
 
     let ready = Ready {
@@ -178,7 +183,8 @@ fn encode_prompts(
     let text = model.text.with_clip_skip(request.clip_skip);
     let prompts = [&request.prompt[..], &request.negative];
     let (embeddings, held) = (&request.embeddings, request.held_bytes());
-    let encoded = if model.family() == Family::QwenImage && !request.references.is_empty() {
+    let speaks = matches!(model.family(), Family::QwenImage | Family::Krea2);
+    let encoded = if speaks && !request.references.is_empty() {
         seen_prompts(store, model, request, control)?
     } else {
         encode_beside(store, &text, &prompts, embeddings, held, control)?

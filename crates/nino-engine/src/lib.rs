@@ -35,6 +35,7 @@ mod text;
 pub mod timeline;
 mod units;
 mod upscale;
+mod uso;
 mod vae;
 mod values;
 mod video;
@@ -43,12 +44,12 @@ mod vision;
 pub use builtin::{BUILTIN, builtin_model, is_builtin};
 pub use conditioning::{
     Area, CameraMove, CameraPath, ClipHints, Conditioning, Followed, ImageStates, Lens, Region,
-    Seen, SeenFrames, SizeHint,
+    Seen, SeenFrames, SizeHint, Unclip,
 };
 pub use control::{Control, Event, Stage};
 pub use decode::{
-    Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, LatentSize, OnBand, OnPicture,
-    Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
+    Band, Chunking, DecodeOptions, DecodePlan, Decoded, Decoder, Favor, LatentSize, OnBand,
+    OnPicture, Precision, Strategy, Tile, Tiling, decode, decode_images, plan_decode,
 };
 pub use device::{DeviceChoice, DeviceError, DeviceName, Open, Reopening, Tier};
 pub use encode::{
@@ -65,8 +66,8 @@ pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Follows, Hint, HintImage,
-    LoraSpec, MODEL_SPECS, ModelFiles, SkipLayers, SkipWay, TextEncoders, UNION_MODES, apply_lora,
-    lora_family,
+    LoraSpec, MODEL_SPECS, ModelFiles, SkipLayers, SkipWay, T5Padding, TextEncoders, UNION_MODES,
+    apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
@@ -79,9 +80,9 @@ pub use nino_sample::ksampler::Window;
 pub use nino_sample::model::{flux_mu, flux2_mu};
 pub use nino_sample::schedule;
 pub use nino_sample::{
-    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Error as SampleError, Labelled,
-    ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES, SAMPLERS,
-    SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Blend, Correction, Error as SampleError,
+    Labelled, ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES,
+    SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
 };
 /// What stands for a picture in a prompt for [`encode_seen`].
 pub use nino_text::IMAGE as PICTURE;
@@ -98,9 +99,10 @@ pub use text::{
     MAX_PROMPT_BYTES, embedding_size, encode_seen, encode_text, encode_texts, pictures_before,
 };
 pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
+pub use uso::UsoModel;
 pub use vae::VaeFile;
 pub use video::{
-    Between, ClipSize, Follow, Given, Journal, MadeVideo, VideoModel, VideoRequest, blank_frame,
-    make_between, make_video, plan_between, plan_video,
+    Between, ClipSize, Follow, Given, Journal, MadeVideo, Pace, Spread, TrackWay, Tracks,
+    VideoModel, VideoRequest, blank_frame, make_between, make_video, plan_between, plan_video,
 };
 pub use vision::{ImageEncoder, Square, encode_for_clip};

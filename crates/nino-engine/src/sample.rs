@@ -3,6 +3,7 @@
 //! values.
 
 mod areas;
+mod cached;
 mod denoise;
 mod planned;
 mod preview;
@@ -15,16 +16,16 @@ mod steer;
 
 use crate::decode::Precision;
 use crate::model::remade;
-use crate::model::skip::SkipLayers;
 use crate::store::{Lease, Network};
 use crate::{Control, DiffusionModel, EngineError, Event, Latent, Stage, Store, capture};
+use cached::Cached;
 use denoise::{Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
-use nino_models::Family;
+use nino_models::{Family, Kept};
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
-    Denoise, Guided, Options as SamplerOptions, Output, Rescale, Sampler, Step, Stop, noise,
+    Denoise, Guided, Items, Options as SamplerOptions, Output, Sampler, Step, Stop, noise,
 };
 use planned::{DenoiserPlan, PlanSpec};
 pub use preview::Preview;
@@ -111,6 +112,16 @@ fn sample_once(
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
     let run = Run { model, request };
+    if let Some(plans) = cached::plan(store, model, request)? {
+        control.stage(Stage::Load)?;
+        let mut network = Cached::open(store, model, request, plans, control)?;
+        let previews = Previews::open(store, model, request, control);
+        let (load_time, sigma) = (started.elapsed(), network.sigma());
+        let sampled = run.sample(&mut network, Some(&sigma), previews, load_time, control);
+        let sampled = blame(sampled, network.error())?;
+        network.finish();
+        return Ok(sampled);
+    }
     if request.is_plain(model) {
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
@@ -182,6 +193,9 @@ pub(crate) fn check_fits(
     let steered = Steered::of(model, request)?;
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
+    if cached::plan(store, model, request)?.is_some() {
+        return Ok(());
+    }
     if request.is_plain(model) {
         return plan(store, model, request).map(|_| ());
     }
@@ -194,8 +208,13 @@ fn plan(
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<Arc<DenoiserPlan>, EngineError> {
+    plan_for(store, model, &spec(store, model, request))
+}
+
+/// What a run over the whole picture is planned for.
+fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> PlanSpec {
     let clip = request.positive.first().map(|p| &p.clip);
-    let spec = PlanSpec {
+    PlanSpec {
         shape: LatentShape::of(request.latent),
         tokens: request.tokens(model),
         queries: request.positive.first().map_or(0, |p| p.queries_for(model)),
@@ -217,10 +236,11 @@ fn plan(
             .first()
             .map_or_else(Vec::new, |p| p.stretches(model)),
         unguided: request.positive.first().is_some_and(|p| p.unguided),
+        style: model.style_tokens(),
+        kept: Kept::No,
         places: request.positive.first().and_then(|p| p.places),
         host_bytes: request.host_bytes(),
-    };
-    plan_for(store, model, &spec)
+    }
 }
 
 fn plan_for(
@@ -253,19 +273,15 @@ impl Run<'_> {
         let started = Instant::now();
         let (model, request) = (self.model, self.request);
         let shape = LatentShape::of(request.latent);
-        let mut guided = Guided::new(network, &model.sampling, self.cfg());
-        if model.cfg_rescale > 0.0 {
-            guided = guided.with_rescale(Rescale {
-                multiplier: model.cfg_rescale,
-                image_len: shape.item_len(),
-            });
-        }
-        if model.cfg_zero_star {
-            guided = guided.with_zero_star(shape.item_len());
-        }
-        if let Some(skipped) = model.skipped_layers().and_then(SkipLayers::guidance) {
-            guided = guided.with_skipped_layers(skipped);
-        }
+        let items = Items {
+            len: shape.item_len(),
+            channels: shape.channels,
+        };
+        let mut guided = Guided::new(network, &model.sampling, self.cfg()).corrected(
+            items,
+            model.blend,
+            &model.corrections,
+        );
         let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
             if let Some(sigma) = sigma {

@@ -108,8 +108,8 @@ pub(crate) fn encode_beside(
 fn key(text: &TextEncoders, prompt: &str) -> TextKey {
     let ids = (0..text.encoders().len()).map(|i| text.id(i)).collect();
     // Families prompt one encoder differently.
-    let (family, skip) = (text.family, text.clip_skip);
-    (ids, format!("{family:?} {skip:?} {prompt}"))
+    let (family, skip, padding) = (text.family, text.clip_skip, text.t5_padding);
+    (ids, format!("{family:?} {skip:?} {padding:?} {prompt}"))
 }
 
 fn encode(

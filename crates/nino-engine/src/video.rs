@@ -10,8 +10,12 @@ mod journal;
 mod request;
 #[cfg(test)]
 mod tests;
+mod track_way;
+mod tracks;
 
 pub use between::{Between, make_between, plan_between};
 pub use given::{ClipSize, Given, blank_frame};
 pub use journal::Journal;
 pub use request::{Follow, MadeVideo, VideoModel, VideoRequest, make_video, plan_video};
+pub use track_way::{Pace, TrackWay};
+pub use tracks::{Spread, Tracks};

@@ -1,5 +1,5 @@
 //! Pictures as CLIP sees them, which Wan 2.1 image to video looks at, and as SigLIP does, for Flux
-//! Redux. ComfyUI's `CLIPVisionLoader` and `CLIPVisionEncode`.
+//! Redux and USO. ComfyUI's `CLIPVisionLoader` and `CLIPVisionEncode`.
 
 use crate::fit::fit;
 use crate::model::identity::{NetId, Origin, Part};
@@ -36,8 +36,12 @@ pub enum Square {
 struct Recorded {
     plan: Arc<Plan>,
     pixels: Node,
-    states: Node,
+    states: Vec<Node>,
+    whole: Option<Node>,
 }
+
+/// Layers of SigLIP, counted from the last, that USO looks at.
+const DEEPER: [usize; 3] = [20, 11, 2];
 
 impl ImageEncoder {
     /// Reads the image encoder of a file.
@@ -66,18 +70,26 @@ impl ImageEncoder {
         })
     }
 
-    /// The layer that is looked at, counted from the last, which is 1: Wan looks at the one before
-    /// the last of CLIP, Redux at the last of SigLIP.
-    fn layer(&self) -> usize {
+    /// The layers that are looked at, counted from the last, which is 1: Wan looks at the one
+    /// before the last of CLIP, Redux at the last of SigLIP, and USO at some before it.
+    fn layers(&self) -> Vec<usize> {
         match self.config.tower {
-            Tower::Clip => 2,
-            Tower::Siglip => 1,
+            Tower::Clip => vec![2],
+            Tower::Siglip => {
+                let deeper = DEEPER.into_iter().filter(|&n| n <= self.config.n_layers);
+                std::iter::once(1).chain(deeper).collect()
+            }
         }
     }
 
     /// Whether style models look at what it sees, rather than video models.
     pub fn is_for_styles(&self) -> bool {
         self.config.tower == Tower::Siglip
+    }
+
+    /// Whether it makes one vector of a whole picture.
+    pub fn sees_whole(&self) -> bool {
+        self.config.projection.is_some()
     }
 
     /// Tokens of one picture.
@@ -100,12 +112,17 @@ impl ImageEncoder {
         let pixels = g.input("pixels", [1, side, side, 3], DType::F32);
         let params = Params::new(|name| self.weights.dtype(name))
             .with_scaled(|name| self.weights.scaled(name));
-        let states = clip_vision::encoder(&mut g, &params, &self.config, pixels, self.layer());
-        g.output(states);
+        let layers = self.layers();
+        let view = clip_vision::view(&mut g, &params, &self.config, pixels, &layers, true);
+        view.states
+            .iter()
+            .chain(&view.whole)
+            .for_each(|&n| g.output(n));
         Ok(Recorded {
             plan: fit(store.device(), &g.finish()?, 1)?,
             pixels,
-            states,
+            states: view.states,
+            whole: view.whole,
         })
     }
 }
@@ -139,11 +156,17 @@ pub fn encode_for_clip(
         cancel: Some(control.cancel),
         ..RunOptions::default()
     })?;
-    let values = read(session, graph, recorded.states)?;
+    let states = recorded.states.iter();
+    let states = states.map(|&node| read(session, graph, node));
+    let mut states = states.collect::<Result<Vec<_>, _>>()?;
+    let whole = recorded.whole.map(|node| read(session, graph, node));
+    let whole = whole.transpose()?;
     lease.finish();
     Ok(ImageStates {
-        values,
+        values: states.remove(0),
         width: encoder.config.width,
+        deeper: states,
+        whole: whole.into_iter().collect(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Animated pictures: GIF, APNG and lossless WebP.
 
+use crate::deflate::Pixels;
 use crate::{ClipFormat, FrameSink, MediaError, Picture, deflate, exif, io_error};
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::codecs::webp::WebPEncoder;
@@ -110,7 +111,11 @@ impl Apng {
         let (width, height) = (clip.width, clip.height);
         let writer = (|| {
             let mut encoder = png::Encoder::new(BufWriter::new(file), width as u32, height as u32);
-            encoder.set_color(png::ColorType::Rgb);
+            encoder.set_color(if clip.has_opacity {
+                png::ColorType::Rgba
+            } else {
+                png::ColorType::Rgb
+            });
             encoder.set_depth(png::BitDepth::Eight);
             encoder.set_animated(clip.n_frames as u32, 0)?;
             for (keyword, text) in &clip.text {
@@ -134,15 +139,15 @@ impl Apng {
         self.writer.write_chunk(name, &data)
     }
 
-    fn write(&mut self, picture: &Picture) -> Result<(), png::EncodingError> {
+    fn write(&mut self, pixels: Pixels<'_>) -> Result<(), png::EncodingError> {
         let first = self.sequence == 0;
-        let size = [picture.width as u32, picture.height as u32];
+        let size = [pixels.width as u32, pixels.height as u32];
         let mut control = size.map(u32::to_be_bytes).concat();
         control.extend([0; 8]); // at the top left
         control.extend([100, self.rate].map(u16::to_be_bytes).concat());
         control.extend([0; 2]); // neither cleared nor blended
         self.numbered(chunk::fcTL, &control)?;
-        deflate::zlib(picture, |piece| {
+        deflate::zlib(pixels, |piece| {
             if first {
                 self.writer.write_chunk(chunk::IDAT, piece)
             } else {
@@ -150,19 +155,31 @@ impl Apng {
             }
         })
     }
-}
 
-impl FrameSink for Apng {
-    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
-        let ((w, h), (width, height)) = ((picture.width, picture.height), self.size);
+    fn take(&mut self, pixels: Pixels<'_>) -> Result<(), MediaError> {
+        let ((w, h), (width, height)) = ((pixels.width, pixels.height), self.size);
         if (w, h) != (width, height) {
             return Err(MediaError::Encode {
                 path: self.pending.target().to_owned(),
                 what: format!("a frame of {w} x {h} in an animation of {width} x {height}"),
             });
         }
-        self.write(picture)
+        self.write(pixels)
             .map_err(|e| encode(self.pending.target(), &e))
+    }
+}
+
+impl FrameSink for Apng {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        self.take(Pixels::from(picture))
+    }
+
+    fn frame_with(&mut self, picture: &Picture, opacity: &[u8]) -> Result<(), MediaError> {
+        self.take(Pixels {
+            channels: 4,
+            bytes: &picture.with_opacity(opacity),
+            ..Pixels::from(picture)
+        })
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
@@ -200,13 +217,15 @@ impl WebP {
             exif: exif::write_texts(&clip.text),
         };
         let has_exif = if webp.exif.is_some() { 0b1000 } else { 0 };
-        let mut extended = vec![0b10 | has_exif, 0, 0, 0];
+        let has_alpha = if clip.has_opacity { 0b1_0000 } else { 0 };
+        let mut extended = vec![0b10 | has_exif | has_alpha, 0, 0, 0];
         extended.extend(u24(size.0 - 1));
         extended.extend(u24(size.1 - 1));
         webp.write(b"RIFF\0\0\0\0WEBP")?;
         webp.chunk(*b"VP8X", &extended)?;
-        // Opaque black behind, repeated for ever.
-        webp.chunk(*b"ANIM", &[0, 0, 0, 255, 0, 0])?;
+        // Black behind, repeated for ever.
+        let behind = if clip.has_opacity { 0 } else { 255 };
+        webp.chunk(*b"ANIM", &[0, 0, 0, behind, 0, 0])?;
         Ok(webp)
     }
 
@@ -225,18 +244,16 @@ impl WebP {
         self.body += 8 + data.len().next_multiple_of(2) as u32;
         Ok(())
     }
-}
 
-impl FrameSink for WebP {
-    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+    fn take(&mut self, pixels: Pixels<'_>) -> Result<(), MediaError> {
         let mut still = Vec::new();
+        let color = match pixels.channels {
+            4 => ExtendedColorType::Rgba8,
+            _ => ExtendedColorType::Rgb8,
+        };
+        let (width, height) = (pixels.width as u32, pixels.height as u32);
         WebPEncoder::new_lossless(&mut still)
-            .write_image(
-                &picture.rgb,
-                picture.width as u32,
-                picture.height as u32,
-                ExtendedColorType::Rgb8,
-            )
+            .write_image(pixels.bytes, width, height, color)
             .map_err(|source| MediaError::Image {
                 path: self.file.target().to_owned(),
                 source,
@@ -249,6 +266,20 @@ impl FrameSink for WebP {
         frame.push(0b10);
         frame.extend(&still[12..]);
         self.chunk(*b"ANMF", &frame)
+    }
+}
+
+impl FrameSink for WebP {
+    fn frame(&mut self, picture: &Picture) -> Result<(), MediaError> {
+        self.take(Pixels::from(picture))
+    }
+
+    fn frame_with(&mut self, picture: &Picture, opacity: &[u8]) -> Result<(), MediaError> {
+        self.take(Pixels {
+            channels: 4,
+            bytes: &picture.with_opacity(opacity),
+            ..Pixels::from(picture)
+        })
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {

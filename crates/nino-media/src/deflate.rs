@@ -1,6 +1,6 @@
 //! The pixels of a PNG as its zlib stream, made on all cores: the rows are cut into bands, each
 //! filtered and deflated by itself up to a whole byte, as pigz does with files. The stream is the
-//! same whatever the number of threads. `[height, width, 3]` in, pieces of the stream out.
+//! same whatever the number of threads. `[height, width, c]` in, pieces of the stream out.
 //!
 //! PNG Specification (Third Edition), sections 9 and 10; RFC 1950 and 1951.
 
@@ -17,31 +17,49 @@ const BAND_BYTES: usize = 128 << 10;
 /// How far back deflate looks.
 const WINDOW: usize = 32 << 10;
 
-const PIXEL: usize = 3;
+/// Rows of pixels with so many bytes each.
+#[derive(Clone, Copy)]
+pub(crate) struct Pixels<'a> {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) channels: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> From<&'a Picture> for Pixels<'a> {
+    fn from(picture: &'a Picture) -> Pixels<'a> {
+        Pixels {
+            width: picture.width,
+            height: picture.height,
+            channels: 3,
+            bytes: &picture.rgb,
+        }
+    }
+}
 
 /// Memory for the bands being made, beside the stream: a band as filtered, and deflate's tables.
 pub fn work_bytes() -> usize {
     pool::threads() * (BAND_BYTES + (384 << 10))
 }
 
-/// Gives the zlib stream of `picture` piece by piece; stops at the first error of `take`.
+/// Gives the zlib stream of pixels piece by piece; stops at the first error of `take`.
 pub(crate) fn zlib<E: From<io::Error>>(
-    picture: &Picture,
+    pixels: Pixels<'_>,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (width, height, n_bytes) = (picture.width, picture.height, picture.rgb.len());
-    if n_bytes != width * height * PIXEL {
+    let (width, height, n_bytes) = (pixels.width, pixels.height, pixels.bytes.len());
+    if n_bytes != width * height * pixels.channels {
         let what = format!("a picture of {width} x {height} cannot have {n_bytes} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what).into());
     }
-    let n_rows = (BAND_BYTES / (width * PIXEL + 1)).max(1);
+    let n_rows = (BAND_BYTES / (width * pixels.channels + 1)).max(1);
     let starts: Vec<usize> = (0..height).step_by(n_rows).collect();
     // Few enough that the stream is never whole in memory, enough that no core waits for long.
     let at_once = 4 * pool::threads();
     let mut checksum = 1;
     for starts in starts.chunks(at_once) {
         let bands = pool::map(starts.to_vec(), |y| {
-            Band::new(picture, y..height.min(y + n_rows))
+            Band::new(pixels, y..height.min(y + n_rows))
         });
         for (y, mut band) in starts.iter().zip(bands) {
             checksum = adler32_combine(checksum, band.checksum, band.n_filtered as u64);
@@ -61,15 +79,15 @@ struct Band {
 }
 
 impl Band {
-    fn new(picture: &Picture, rows: Range<usize>) -> Band {
-        let last = rows.end == picture.height;
-        let filtered = filter(picture, rows.clone());
+    fn new(pixels: Pixels<'_>, rows: Range<usize>) -> Band {
+        let last = rows.end == pixels.height;
+        let filtered = filter(pixels, rows.clone());
         // What the filters leave of a photo hardly repeats: to look for more than runs costs most
         // of the time, and the many short matches it finds make the file larger.
         let mut deflated = deflate(&filtered, &[], (Strategy::Rle, 4), last);
         if deflated.len() < filtered.len() / 5 {
-            let n_before = WINDOW.div_ceil(picture.width * PIXEL + 1);
-            let before = filter(picture, rows.start.saturating_sub(n_before)..rows.start);
+            let n_before = WINDOW.div_ceil(pixels.width * pixels.channels + 1);
+            let before = filter(pixels, rows.start.saturating_sub(n_before)..rows.start);
             let drawing = deflate(&filtered, &before, (Strategy::Default, 6), last);
             if drawing.len() < deflated.len() {
                 deflated = drawing;
@@ -121,13 +139,14 @@ fn deflate(bytes: &[u8], before: &[u8], effort: (Strategy, i32), last: bool) -> 
 
 /// The rows, each behind the number of its filter: the one that leaves the smallest sum of absolute
 /// differences.
-fn filter(picture: &Picture, rows: Range<usize>) -> Vec<u8> {
-    let n = picture.width * PIXEL;
+fn filter(pixels: Pixels<'_>, rows: Range<usize>) -> Vec<u8> {
+    let pixel = pixels.channels;
+    let n = pixels.width * pixel;
     // With a pixel of zeros at the left, as the specification has it outside the picture.
     let padded = |row: &mut [u8], y: usize| {
-        row[PIXEL..].copy_from_slice(&picture.rgb[y * n..(y + 1) * n]);
+        row[pixel..].copy_from_slice(&pixels.bytes[y * n..(y + 1) * n]);
     };
-    let (mut above, mut row) = (vec![0; PIXEL + n], vec![0; PIXEL + n]);
+    let (mut above, mut row) = (vec![0; pixel + n], vec![0; pixel + n]);
     if rows.start > 0 {
         padded(&mut above, rows.start - 1);
     }
@@ -137,8 +156,8 @@ fn filter(picture: &Picture, rows: Range<usize>) -> Vec<u8> {
         padded(&mut row, y);
         let mut least = (u64::MAX, 0);
         for kind in [2, 1, 3, 4] {
-            let (a, b, c) = (&row[..n], &above[PIXEL..], &above[..n]);
-            let x = &row[PIXEL..];
+            let (a, b, c) = (&row[..n], &above[pixel..], &above[..n]);
+            let x = &row[pixel..];
             match kind {
                 1 => apply(&mut trial, x, (a, b, c), |a, _, _| a),
                 2 => apply(&mut trial, x, (a, b, c), |_, b, _| b),

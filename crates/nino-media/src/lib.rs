@@ -125,6 +125,11 @@ pub const VIDEOS: [&str; 6] = ["mp4", "y4m", "gif", "apng", "png", "webp"];
 /// Takes frames as they are ready. Dropped before `finish`, it leaves nothing behind.
 pub trait FrameSink: Send {
     fn frame(&mut self, picture: &Picture) -> Result<(), MediaError>;
+    /// A frame with how opaque each of its pixels is, of a clip that has
+    /// [`ClipFormat::has_opacity`].
+    fn frame_with(&mut self, picture: &Picture, _opacity: &[u8]) -> Result<(), MediaError> {
+        self.frame(picture)
+    }
     fn finish(self: Box<Self>) -> Result<(), MediaError>;
 }
 
@@ -138,6 +143,8 @@ pub struct ClipFormat {
     pub fps: f64,
     /// How the clip was made, by keyword. GIF, Y4M and folders of frames carry no text.
     pub text: Vec<(String, String)>,
+    /// Whether parts of its frames are clear, which APNG and WebP keep.
+    pub has_opacity: bool,
     /// How much an MP4 may lose, as ffmpeg's `-crf`: 0 is nothing, 51 the most. Little when `None`.
     pub crf: Option<f64>,
     /// Ends an `ffmpeg` that writes, wherever it is.
@@ -146,7 +153,14 @@ pub struct ClipFormat {
 
 /// A video file, its format by extension; without one, a folder of frames.
 pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>, MediaError> {
-    Ok(match extension(path).as_str() {
+    let extension = extension(path);
+    if clip.has_opacity && !["apng", "png", "webp"].contains(&&*extension) {
+        return Err(MediaError::Encode {
+            path: path.to_owned(),
+            what: "clips of this format keep no transparency; apng and webp do".to_owned(),
+        });
+    }
+    Ok(match extension.as_str() {
         "" => Box::new(still::Folder::create(path, clip.n_frames)?),
         "y4m" => Box::new(y4m::Y4m::create(path, clip)?),
         "gif" => Box::new(animation::Gif::create(path, clip)?),

@@ -32,6 +32,12 @@ impl Mask {
         self.values.iter().all(|&v| v == 0.0)
     }
 
+    /// In bytes, cut off as ComfyUI does it to the channels of a picture.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.values.iter();
+        bytes.map(|v| (v * 255.0).clamp(0.0, 255.0) as u8).collect()
+    }
+
     /// Stretched to another size, as ComfyUI does it to masks.
     pub fn resized(&self, width: usize, height: usize) -> Mask {
         if (self.width, self.height) == (width, height) {

@@ -44,6 +44,13 @@ impl Picture {
         });
     }
 
+    /// Its pixels with how opaque each is: `[h, w, 4]`.
+    pub(crate) fn with_opacity(&self, opacity: &[u8]) -> Vec<u8> {
+        let pixels = self.rgb.as_chunks::<3>().0.iter().zip(opacity);
+        let pixels = pixels.flat_map(|(&[r, g, b], &a)| [r, g, b, a]);
+        pixels.collect()
+    }
+
     /// How white it is, as a mask of what is to be painted.
     pub fn bright(&self) -> Mask {
         let pixels = self.rgb.chunks_exact(3);

@@ -2,6 +2,7 @@
 
 use super::{FrameSink, MediaError, PICTURES, can_write, deflate, exif, extension, io_error};
 use crate::Picture;
+use crate::deflate::Pixels;
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
 use image::{ExtendedColorType, ImageEncoder};
@@ -36,6 +37,8 @@ pub struct PictureOptions<'a> {
     pub text: &'a [(&'a str, String)],
     /// Of a JPEG, 1 to 100; the other formats lose nothing.
     pub quality: u8,
+    /// How opaque each pixel is, 255 being the most; all of them when `None`. JPEGs cannot keep it.
+    pub opacity: Option<&'a [u8]>,
 }
 
 impl Default for PictureOptions<'_> {
@@ -43,6 +46,7 @@ impl Default for PictureOptions<'_> {
         PictureOptions {
             text: &[],
             quality: 95,
+            opacity: None,
         }
     }
 }
@@ -86,17 +90,21 @@ pub fn encode_picture(
     let parameters = text.iter().find(|(keyword, _)| *keyword == "parameters");
     let comment = parameters.map(|(_, text)| exif::write(text));
     match extension(path).as_str() {
-        "png" => write_png(file, picture, text).map_err(|e| MediaError::Encode {
+        "png" => write_png(file, picture, options).map_err(|e| MediaError::Encode {
             path: path.to_owned(),
             what: e.to_string(),
         }),
+        "jpg" | "jpeg" if options.opacity.is_some() => Err(MediaError::Encode {
+            path: path.to_owned(),
+            what: "a JPEG keeps no transparency; png and webp do".to_owned(),
+        }),
         "jpg" | "jpeg" => {
             let encoder = JpegEncoder::new_with_quality(file, options.quality.clamp(1, 100));
-            write_with(encoder, picture, comment).map_err(image)
+            write_with(encoder, picture, None, comment).map_err(image)
         }
         "webp" => {
             let encoder = WebPEncoder::new_lossless(file);
-            write_with(encoder, picture, comment).map_err(image)
+            write_with(encoder, picture, options.opacity, comment).map_err(image)
         }
         found => Err(not_a_picture(path, found)),
     }
@@ -106,6 +114,7 @@ pub fn encode_picture(
 fn write_with(
     mut encoder: impl ImageEncoder,
     picture: &Picture,
+    opacity: Option<&[u8]>,
     comment: Option<Vec<u8>>,
 ) -> image::ImageResult<()> {
     const MOST: usize = 65_000; // a segment of a JPEG
@@ -115,18 +124,30 @@ fn write_with(
             .map_err(image::ImageError::Unsupported)?;
     }
     let (w, h) = (picture.width as u32, picture.height as u32);
-    encoder.write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8)
+    match opacity {
+        None => encoder.write_image(&picture.rgb, w, h, ExtendedColorType::Rgb8),
+        Some(opacity) => {
+            let rgba = picture.with_opacity(opacity);
+            encoder.write_image(&rgba, w, h, ExtendedColorType::Rgba8)
+        }
+    }
 }
 
 pub(crate) fn write_png(
     file: impl Write,
     picture: &Picture,
-    text: &[(&str, String)],
+    options: &PictureOptions<'_>,
 ) -> Result<(), png::EncodingError> {
+    let rgba = options.opacity.map(|opacity| picture.with_opacity(opacity));
+    let mut pixels = Pixels::from(picture);
     let mut encoder = png::Encoder::new(file, picture.width as u32, picture.height as u32);
     encoder.set_color(png::ColorType::Rgb);
+    if let Some(rgba) = &rgba {
+        (pixels.channels, pixels.bytes) = (4, rgba);
+        encoder.set_color(png::ColorType::Rgba);
+    }
     encoder.set_depth(png::BitDepth::Eight);
-    for (keyword, value) in text {
+    for (keyword, value) in options.text {
         if value.is_ascii() {
             encoder.add_text_chunk((*keyword).to_owned(), value.clone())?;
         } else {
@@ -134,7 +155,7 @@ pub(crate) fn write_png(
         }
     }
     let mut writer = encoder.write_header()?;
-    deflate::zlib(picture, |piece| writer.write_chunk(chunk::IDAT, piece))?;
+    deflate::zlib(pixels, |piece| writer.write_chunk(chunk::IDAT, piece))?;
     writer.finish()
 }
 
@@ -142,7 +163,7 @@ pub(crate) fn write_png(
 pub fn png(picture: &Picture) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Writing to memory fails only for sizes no picture has; then there is nothing to show.
-    let _ = write_png(&mut bytes, picture, &[]);
+    let _ = write_png(&mut bytes, picture, &PictureOptions::default());
     bytes
 }
 

@@ -5,8 +5,9 @@ mod hostile;
 use crate::ffmpeg::read_ppm;
 use crate::limits::Guard;
 use crate::{
-    ClipFormat, FrameSource, Limits, MediaError, Picture, ReadOptions, can_write_picture,
-    can_write_video, create_video, has_room, read_text, write_picture,
+    ClipFormat, FrameSource, Limits, MediaError, Picture, PictureOptions, ReadOptions,
+    can_write_picture, can_write_video, create_video, has_room, load_with_alpha, read_text,
+    write_picture, write_picture_with,
 };
 use image::AnimationDecoder;
 use nino_files::Stop;
@@ -29,6 +30,7 @@ fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
         n_frames,
         fps,
         text: Vec::new(),
+        has_opacity: false,
         crf: None,
         stop: Stop::never(),
     }
@@ -464,4 +466,62 @@ fn a_frame_beyond_the_picture_of_a_gif_is_refused() {
     let mut clip = open_video(&path).unwrap().unwrap();
     let error = clip.next_frame().unwrap_err();
     assert!(error.to_string().contains("limit"), "{error}");
+}
+
+/// What is clear in a picture is clear in its file, of every format that can keep it.
+#[test]
+fn transparency_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = gradient(40, 30, 2);
+    let opacity: Vec<u8> = (0..40 * 30).map(|i| (i * 7 % 256) as u8).collect();
+    let options = PictureOptions {
+        opacity: Some(&opacity),
+        ..PictureOptions::default()
+    };
+    let read = |path: &Path| {
+        let (picture, clear) = load_with_alpha(path, &Limits::default()).unwrap();
+        let clear = clear.unwrap().values;
+        let opaque = clear.iter().map(|c| ((1.0 - c) * 255.0).round() as u8);
+        (picture, opaque.collect::<Vec<_>>())
+    };
+    for name in ["a.png", "a.webp"] {
+        let path = folder.path().join(name);
+        write_picture_with(&path, &picture, &options).unwrap();
+        let (found, opaque) = read(&path);
+        assert_eq!(opaque, opacity, "{name}");
+        let shown = found.rgb.chunks(3).zip(picture.rgb.chunks(3)).zip(&opacity);
+        // Formats may leave out the color of what is not seen.
+        assert!(shown.clone().all(|((a, b), &o)| a == b || o == 0), "{name}");
+    }
+    let told = write_picture_with(&folder.path().join("a.jpg"), &picture, &options).unwrap_err();
+    assert!(told.to_string().contains("png and webp do"), "{told}");
+
+    let format = ClipFormat {
+        has_opacity: true,
+        ..clip(40, 30, 2, 10.0)
+    };
+    for name in ["b.apng", "b.webp"] {
+        let path = folder.path().join(name);
+        let mut sink = create_video(&path, &format).unwrap();
+        for shift in [2, 3] {
+            sink.frame_with(&gradient(40, 30, shift), &opacity).unwrap();
+        }
+        sink.finish().unwrap();
+        let bytes = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
+        let frames = if name == "b.apng" {
+            let decoder = image::codecs::png::PngDecoder::new(bytes).unwrap();
+            decoder.apng().unwrap().into_frames()
+        } else {
+            image::codecs::webp::WebPDecoder::new(bytes)
+                .unwrap()
+                .into_frames()
+        };
+        let frames = frames.collect_frames().unwrap();
+        assert_eq!(frames.len(), 2, "{name}");
+        for frame in frames {
+            let found: Vec<u8> = frame.buffer().pixels().map(|p| p.0[3]).collect();
+            assert_eq!(found, opacity, "{name}");
+        }
+    }
+    assert!(create_video(&folder.path().join("b.gif"), &format).is_err());
 }

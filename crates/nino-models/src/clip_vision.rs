@@ -28,11 +28,15 @@ pub struct Config {
     pub heads: usize,
     pub n_layers: usize,
     pub act: Act,
+    /// Values of the vector that CLIP makes of a whole picture, where its file can make one.
+    pub projection: Option<usize>,
 }
 
 const PATCHES: &str = "vision_model.embeddings.patch_embedding";
 const POSITIONS: &str = "vision_model.embeddings.position_embedding.weight";
 const LAYERS: &str = "vision_model.encoder.layers";
+const LAST_NORM: &str = "vision_model.post_layernorm";
+const PROJECTION: &str = "visual_projection";
 const EPS: f32 = 1e-5;
 
 /// What CLIP was trained on: means and deviations of red, green and blue.
@@ -61,6 +65,7 @@ impl Config {
             heads: 16,
             n_layers: 27,
             act: Act::GeluTanh,
+            projection: None,
         }
     }
 
@@ -75,6 +80,7 @@ impl Config {
             heads: 16,
             n_layers: 32,
             act: Act::Gelu,
+            projection: None,
         }
     }
 
@@ -115,8 +121,14 @@ impl Config {
                 heads: (width / 72).max(1),
                 n_layers,
                 act: Act::GeluTanh,
+                projection: None,
             });
         }
+        let projection = shape(&format!("{PROJECTION}.weight"));
+        let projection = projection.and_then(|s| match *s {
+            [out, from] if from == width => Some(out),
+            _ => None,
+        });
         let side = tokens.saturating_sub(1).isqrt();
         (side * side + 1 == tokens && side > 0).then_some(Config {
             tower,
@@ -124,11 +136,10 @@ impl Config {
             patch,
             width,
             mlp,
-            // ViT-H has wider heads than the others.
-            heads: if width == 1280 {
-                16
-            } else {
-                (width / 64).max(1)
+            // ViT-H and bigG have wider heads than the others.
+            heads: match width {
+                1280 | 1664 => 16,
+                _ => (width / 64).max(1),
             },
             n_layers,
             // Only OpenAI's own models, the narrower ones, have the quick form.
@@ -137,13 +148,36 @@ impl Config {
             } else {
                 Act::Gelu
             },
+            projection: projection.filter(|_| shape(&format!("{LAST_NORM}.weight")).is_some()),
         })
     }
+}
+
+/// What is seen of a picture.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Hidden states `[b, n, d]`, as many as were asked for.
+    pub states: Vec<Node>,
+    /// The whole picture as one vector, `[b, projection]`.
+    pub whole: Option<Node>,
 }
 
 /// Hidden states `[b, n, d]` after all layers but the last `skip - 1`; SigLIP's last are
 /// normalized.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize) -> Node {
+    view(g, p, c, pixels, &[skip], false).states[0]
+}
+
+/// The hidden states after all layers but the last `skip - 1`, for each of `skips`, and where it is
+/// asked for and there is one, the whole picture's vector.
+pub fn view(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    pixels: Node,
+    skips: &[usize],
+    whole: bool,
+) -> View {
     let b = g.shape(pixels)[0];
     let patches = ConvShape {
         cout: c.width,
@@ -165,14 +199,28 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize)
     if c.tower == Tower::Clip {
         x = p.layer_norm(g, "vision_model.pre_layrnorm", x, EPS);
     }
-    let stop = c.n_layers + 1 - skip.clamp(1, c.n_layers.max(1));
-    for i in 0..stop {
+    let stop = |skip: usize| c.n_layers + 1 - skip.clamp(1, c.n_layers.max(1));
+    let projection = c.projection.filter(|_| whole);
+    let last = if projection.is_some() { Some(1) } else { None };
+    let deepest = skips.iter().copied().chain(last).map(stop).max();
+    let mut states = vec![x; skips.len()];
+    for i in 0..deepest.unwrap_or(0) {
         x = layer(g, &p.at(format_args!("{LAYERS}.{i}")), c, x);
+        let mut seen = x;
+        if c.tower == Tower::Siglip && i + 1 == c.n_layers {
+            seen = p.layer_norm(g, LAST_NORM, x, EPS);
+        }
+        for (state, _) in states.iter_mut().zip(skips).filter(|s| stop(*s.1) == i + 1) {
+            *state = seen;
+        }
     }
-    if c.tower == Tower::Siglip && stop == c.n_layers {
-        x = p.layer_norm(g, "vision_model.post_layernorm", x, EPS);
-    }
-    x
+    let whole = projection.map(|projection| {
+        let first = g.slice(x, 1, 0, 1);
+        let first = g.reshape(first, [b, c.width]);
+        let first = p.layer_norm(g, LAST_NORM, first, EPS);
+        p.linear_no_bias(g, PROJECTION, first, projection)
+    });
+    View { states, whole }
 }
 
 /// The whole picture's token before the others `[b, n, d]`.

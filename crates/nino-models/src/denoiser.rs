@@ -5,6 +5,7 @@
 //! golden; `docs/adding-a-model.md` walks through it.
 
 use crate::control::Controlled;
+use crate::flux::Places;
 use crate::{Find, anima, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image};
 use std::ops::Range;
 
@@ -43,6 +44,9 @@ pub struct DenoiserShape {
     /// Rows and columns of the latents to look at beside the one that is denoised; only of models
     /// that take them ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
+    /// What becomes of them between runs; only of models that can keep them
+    /// ([`Denoiser::kept_blocks`]).
+    pub kept: Kept,
     /// `ControlNet`s that steer it.
     pub steering: Vec<Controlled>,
     /// Tokens of CLIP's view of pictures; only of models that look at it ([`Wants::image`]).
@@ -54,13 +58,28 @@ pub struct DenoiserShape {
     pub biased: Vec<Range<usize>>,
     /// Whether a model that takes guidance as a number is told none.
     pub unguided: bool,
+    /// Tokens of pictures' styles before those of the prompt; only of models that take them
+    /// ([`Denoiser::style_width`]).
+    pub style: usize,
     /// Where the latents to look at are; where the model has them of itself when `None`.
-    pub places: Option<flux::Places>,
+    pub places: Option<Places>,
     /// Whether it is told a camera's path; only of models that take one ([`Wants::camera`]).
     pub camera: bool,
     /// Blocks that are left out; only of models that can do without
     /// ([`Denoiser::skippable_blocks`]).
     pub skipped: Vec<usize>,
+}
+
+/// Whether keys and values of latents to look at stay from one run to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kept {
+    /// No: they are made anew in every run.
+    #[default]
+    No,
+    /// This run gives them. The latents are told that they have no noise.
+    Made,
+    /// This run is given them, and the latents are not looked at again.
+    Given,
 }
 
 /// What a denoiser's inputs are, beside the noisy latent and the timestep.
@@ -139,7 +158,7 @@ impl Denoiser {
                 channels: c.out_channels,
                 frames: false,
                 context: c.context_dim,
-                label: c.adm_in,
+                label: c.label(),
                 guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
                 extra: c.in_channels.saturating_sub(c.out_channels),
                 frame_times: false,
@@ -205,12 +224,25 @@ impl Denoiser {
     /// size.
     pub fn takes_references(&self) -> bool {
         match self {
-            Denoiser::Anima(_) | Denoiser::Unet(_) | Denoiser::Krea2(_) | Denoiser::ZImage(_) => {
-                false
-            }
-            Denoiser::Flux2(_) | Denoiser::QwenImage(_) => true,
+            Denoiser::Anima(_) | Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
+            Denoiser::Flux2(_) | Denoiser::Krea2(_) | Denoiser::QwenImage(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
             Denoiser::Wan(c) => c.reference.is_some(),
+        }
+    }
+
+    /// Whether latents to look at can be had there. Krea 2 has them in pictures of their own,
+    /// whatever it is told.
+    pub fn takes_places(&self, places: Places) -> bool {
+        match self {
+            Denoiser::Flux(_) => places != Places::Clean,
+            Denoiser::Flux2(_) => places == Places::Index,
+            Denoiser::QwenImage(_) => matches!(places, Places::Index | Places::Clean),
+            Denoiser::Anima(_)
+            | Denoiser::Unet(_)
+            | Denoiser::Krea2(_)
+            | Denoiser::Wan(_)
+            | Denoiser::ZImage(_) => true,
         }
     }
 
@@ -225,6 +257,31 @@ impl Denoiser {
             | Denoiser::QwenImage(_)
             | Denoiser::Wan(_)
             | Denoiser::ZImage(_) => false,
+        }
+    }
+
+    /// Width of the tokens of pictures' styles that it takes before those of a prompt (USO); `None`
+    /// where it takes none.
+    pub fn style_width(&self) -> Option<usize> {
+        match self {
+            Denoiser::Flux(c) => c.vec_in().map(|_| c.hidden),
+            _ => None,
+        }
+    }
+
+    /// Blocks whose keys and values of latents to look at can stay between runs; 0 where none can.
+    pub fn kept_blocks(&self) -> usize {
+        match self {
+            Denoiser::Flux2(c) => c.depth + c.depth_single,
+            _ => 0,
+        }
+    }
+
+    /// Width of those keys and of those values.
+    pub fn kept_width(&self) -> usize {
+        match self {
+            Denoiser::Flux2(c) => c.hidden,
+            _ => 0,
         }
     }
 

@@ -3,9 +3,9 @@
 //! lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Params, Storage, Upscaler, Vae,
-    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, redux, t2i_adapter, t5, unet,
-    upscaler, z_image,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Kept, Params, Storage, Upscaler, Vae,
+    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, qwen3_vision, redux, t2i_adapter, t5,
+    unet, upscaler, uso, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -20,7 +20,9 @@ pub enum Network {
     ClipText(clip::Config),
     ClipVision(clip_vision::Config),
     QwenVision(qwen_vision::Config),
+    Qwen3Vision(qwen3_vision::Config),
     Redux(redux::Config),
+    Uso(uso::Config),
     T5(t5::Config),
     Llm(llm::Config),
     Vae(Vae),
@@ -63,7 +65,8 @@ impl Network {
         match net {
             Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => true,
             Net::Anima => true,
-            Net::ClipText | Net::ClipVision | Net::QwenVision | Net::T5 | Net::Llm => true,
+            Net::ClipText | Net::ClipVision | Net::T5 | Net::Llm => true,
+            Net::QwenVision | Net::Qwen3Vision => true,
             Net::Redux => true,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet | Net::T2iAdapter => true,
@@ -90,7 +93,11 @@ impl Network {
             }
             Net::ClipVision => clip_vision::Config::detect(find).map(Network::ClipVision),
             Net::QwenVision => qwen_vision::Config::detect(find).map(Network::QwenVision),
-            Net::Redux => redux::Config::detect(find).map(Network::Redux),
+            Net::Qwen3Vision => qwen3_vision::Config::detect(find).map(Network::Qwen3Vision),
+            Net::Redux => {
+                let redux = redux::Config::detect(find).map(Network::Redux);
+                redux.or_else(|| uso::Config::detect(find).map(Network::Uso))
+            }
             Net::ControlNet | Net::T2iAdapter => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
         }
@@ -112,7 +119,9 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         }
         Network::ClipVision(c) => Ok(parameters(&clip_vision_graph(c)?, Need::Always).collect()),
         Network::QwenVision(c) => Ok(parameters(&qwen_vision_graph(c)?, Need::Always).collect()),
+        Network::Qwen3Vision(c) => Ok(parameters(&qwen3_vision_graph(c)?, Need::Always).collect()),
         Network::Redux(c) => Ok(parameters(&redux_graph(c)?, Need::Always).collect()),
+        Network::Uso(c) => Ok(parameters(&uso_graph(c)?, Need::Always).collect()),
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Llm(c) => {
             let mut tensors: Vec<_> = parameters(&llm_graph(c)?, Need::Always).collect();
@@ -191,6 +200,8 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         steering: Vec::new(),
         biased: Vec::new(),
         unguided: false,
+        style: 0,
+        kept: Kept::No,
         places: None,
         camera: true,
         skipped: Vec::new(),
@@ -228,6 +239,7 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
         ControlNet::Flux(c) => {
             let b = &c.blocks;
             let inputs = flux::Inputs {
+                style: None,
                 x: g.input("x", [1, SIDE, SIDE, b.in_channels], DType::F32),
                 t,
                 context: g.input("context", [1, 1, b.context_dim], DType::F32),
@@ -289,7 +301,7 @@ fn clip_vision_graph(c: &clip_vision::Config) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
     let pixels = g.input("pixels", [1, c.image, c.image, 3], DType::F32);
-    clip_vision::encoder(&mut g, &p, c, pixels, 1);
+    clip_vision::view(&mut g, &p, c, pixels, &[1], true);
     g.finish()
 }
 
@@ -302,11 +314,31 @@ fn qwen_vision_graph(c: &qwen_vision::Config) -> Result<Graph, GraphError> {
     g.finish()
 }
 
+fn qwen3_vision_graph(c: &qwen3_vision::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let pixels = g.input(
+        "pixels",
+        [1, qwen3_vision::SIDE, qwen3_vision::SIDE, 3],
+        DType::F32,
+    );
+    qwen3_vision::encoder(&mut g, &p, c, pixels);
+    g.finish()
+}
+
 fn redux_graph(c: &redux::Config) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
     let states = g.input("states", [1, 1, c.redux_dim], DType::F32);
     redux::redux(&mut g, &p, c, states);
+    g.finish()
+}
+
+fn uso_graph(c: &uso::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let states = g.input("states", [1, c.tokens, c.siglip], DType::F32);
+    uso::projector(&mut g, &p, c, [states; 3]);
     g.finish()
 }
 
@@ -343,6 +375,7 @@ fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
         taps: &[c.n_layers],
         mask,
         places: None,
+        deep: &[],
     };
     let x = llm::encoder(&mut g, &p, c, x, &last);
     llm::final_norm(&mut g, &p, c, x);

@@ -41,19 +41,20 @@ impl Extra {
 
 /// Tensors that may be there without being a fault, each with its reason. Schedules and averages
 /// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
-const EXTRAS: [Extra; 13] = [
+const EXTRAS: [Extra; 14] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
     Extra::of(Net::ClipText, "attn_mask"),
     // Positions 0, 1, 2 and so on, a constant saved as a buffer.
     Extra::of(Net::ClipText, "text_model.embeddings.position_ids"),
-    // They make one vector of a picture, for which nothing here has a use.
+    // They make one vector of a picture, for which most models have no use.
     Extra::of(Net::ClipVision, "vision_model.post_layernorm."),
     Extra::of(Net::ClipVision, "visual_projection."),
     Extra::of(Net::ClipVision, "vision_model.head."),
     // It makes the next word out of the last states, for which nothing here has a use.
     Extra::of(Net::Llm, "lm_head.weight"),
+    Extra::of(Net::Llm, "model.lm_head.weight"),
     // The half that sees of models that do, which prompts of text alone go without.
     Extra::of(Net::Llm, "model.visual."),
     Extra::of(Net::Llm, "visual."),

@@ -52,6 +52,8 @@ pub struct Inputs<'a> {
     /// Where they are.
     pub places: Places,
     pub bias: Option<Bias<'a>>,
+    /// Tokens before the text's, `[b, n, hidden]` (USO). They go with no bias.
+    pub style: Option<Node>,
 }
 
 /// Tokens of the text that attention heeds more or less than others.
@@ -75,7 +77,6 @@ pub fn flux(
     added: &[Residuals],
 ) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
-    let n_txt = g.shape(inputs.context)[1];
     let (x, [rows, columns]) = patches(g, inputs.x);
     let mut tokens = vec![x];
     let mut grids = vec![Grid::first([rows, columns])];
@@ -90,6 +91,10 @@ pub fn flux(
 
     let mut img = p.linear(g, "img_in", x, c.hidden);
     let mut txt = p.linear(g, "txt_in", inputs.context, c.hidden);
+    if let Some(style) = inputs.style {
+        txt = g.concat(&[style, txt], 1);
+    }
+    let n_txt = g.shape(txt)[1];
     // Of all blocks at first: so many small products that do not wait for each other keep a device
     // busy, one at a time would not.
     let modulations = Modulations::record(g, p, c, inputs);

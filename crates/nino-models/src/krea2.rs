@@ -8,13 +8,16 @@
 //!   states of 12 layers ─ txtfusion (over layers, then over words) ─ txtmlp ─┘
 //! ```
 //! All blocks are of one kind: gated attention with grouped keys, and a gated MLP. Those of the
-//! picture share one modulation, to which each adds a vector of its own.
+//! picture share one modulation, to which each adds a vector of its own. Latents to look at follow
+//! the picture, and may be told to have no noise.
 
 mod block;
 
 use crate::flux::patches;
+use crate::mods::Mods;
 use crate::{Find, Params};
 use block::{Heads, Mod, block};
+use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,13 +42,17 @@ pub struct Config {
 
 /// What the network sees.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs {
+pub struct Inputs<'a> {
     /// `[b, h, w, channels]`
     pub x: Node,
     /// Noise levels from 0 to 1, `[b]`, f32.
     pub t: Node,
     /// States of some layers of the text encoder side by side, `[b, n, txt_layers · txt_dim]`.
     pub context: Node,
+    /// Latents to look at, `[b, h, w, channels]` each.
+    pub references: &'a [Node],
+    /// Whether it is told that they have no noise.
+    pub clean: bool,
 }
 
 /// Pixels of the latent along one side of a token.
@@ -115,20 +122,24 @@ impl Config {
 }
 
 /// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let dtype = g.dtype(inputs.x);
     let (x, [rows, columns]) = patches(g, inputs.x);
+    let (mut tokens, mut sizes) = (vec![x], vec![[rows, columns]]);
+    for &reference in inputs.references {
+        let (x, size) = patches(g, reference);
+        tokens.push(x);
+        sizes.push(size);
+    }
+    let x = g.concat(&tokens, 1); // [b, n_img, c·2·2]
     let img = p.linear(g, "first", x, c.dim);
 
-    let t = g.affine(inputs.t, THOUSAND, 0.0);
-    let t = g.timestep_embed(t, SINUSOIDS);
-    let t = g.cast(t, dtype);
-    let t = p.linear(g, "tmlp.0", t, c.dim);
-    let t = g.act(t, Act::GeluTanh);
-    let t = p.linear(g, "tmlp.2", t, c.dim); // [b, d]
-    let shared = g.act(t, Act::GeluTanh);
-    let shared = p.linear(g, "tproj.1", shared, 6 * c.dim);
+    let (t, shared) = embedded(g, p, c, inputs.t, dtype);
+    let clean = (inputs.clean && !inputs.references.is_empty()).then(|| {
+        let zero = g.affine(inputs.t, 0.0, 0.0);
+        embedded(g, p, c, zero, dtype).1
+    });
 
     let txt = fused(g, &p.at("txtfusion"), c, inputs.context);
     let txt = block::norm(g, &p.at("txtmlp"), "0", txt, c.txt_dim, None);
@@ -143,20 +154,27 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Nod
         head: c.head,
         kv_heads: c.kv_heads,
         mlp: c.mlp,
-        table: Some(table(g, c, n_txt, [rows, columns])),
+        table: Some(table(g, c, n_txt, &sizes)),
     };
     for i in 0..c.n_layers {
         let p = &p.at(format_args!("blocks.{i}"));
         let own = p.small(g, "mod.lin", [1, 6 * c.dim]);
         let own = g.cast(own, dtype);
-        let all = g.add(shared, own);
-        let parts = g.split(all, 1, 6);
-        let of = |at: usize| Mod {
-            scale: parts[at],
-            shift: parts[at + 1],
-            gate: parts[at + 2],
+        let mut of = |shared: Node| {
+            let all = g.add(shared, own);
+            let parts = g.split(all, 1, 6);
+            [0, 3].map(|at| Mod {
+                scale: parts[at],
+                shift: parts[at + 1],
+                gate: parts[at + 2],
+            })
         };
-        x = block(g, p, &heads, x, Some([of(0), of(3)]));
+        let mods = Mods {
+            noisy: of(shared),
+            clean: clean.map(of),
+            n_noisy: n_txt + rows * columns,
+        };
+        x = block(g, p, &heads, x, Some(mods));
     }
 
     let img = g.slice(x, 1, n_txt, n_txt + rows * columns);
@@ -174,6 +192,18 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Nod
     let x = g.pixel_shuffle(x, PATCH); // [b, h, w, c]
     let x = g.slice(x, 1, 0, h);
     g.slice(x, 2, 0, w)
+}
+
+/// The embedding `[b, d]` of noise levels, and what all blocks are modulated by, `[b, 6 · d]`.
+fn embedded(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> (Node, Node) {
+    let t = g.affine(t, THOUSAND, 0.0);
+    let t = g.timestep_embed(t, SINUSOIDS);
+    let t = g.cast(t, dtype);
+    let t = p.linear(g, "tmlp.0", t, c.dim);
+    let t = g.act(t, Act::GeluTanh);
+    let t = p.linear(g, "tmlp.2", t, c.dim);
+    let shared = g.act(t, Act::GeluTanh);
+    (t, p.linear(g, "tproj.1", shared, 6 * c.dim))
 }
 
 /// The states of several layers `[b, n, layers · d]` to one for every word, `[b, n, d]`.
@@ -202,14 +232,18 @@ fn fused(g: &mut Graph, p: &Params, c: &Config, context: Node) -> Node {
 }
 
 /// Where tokens are: `[n, head/2, 2]` of cosine and sine, computed in f64. Text is at (0, 0, 0), a
-/// token of the picture at (0, row, column).
-fn table(g: &mut Graph, c: &Config, n_txt: usize, [rows, columns]: [usize; 2]) -> Node {
+/// token of the picture at (0, row, column), one of the first, second, … latent to look at at
+/// (1, row, column), (2, …), and so on. `sizes` are rows and columns, the picture's first.
+fn table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
     let each = 6 * (c.head / 16);
     let axes = [c.head - 2 * each, each, each];
     let text = std::iter::repeat_n([0, 0, 0], n_txt);
-    let picture = (0..rows * columns).map(|i| [0, i / columns, i % columns]);
-    let mut values = Vec::new();
-    for place in text.chain(picture) {
+    let pictures = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
+        (0..rows * columns).map(move |at| [i, at / columns, at % columns])
+    });
+    let (mut values, mut n) = (Vec::new(), 0);
+    for place in text.chain(pictures) {
+        n += 1;
         for (at, axis) in place.into_iter().zip(axes) {
             for pair in 0..axis / 2 {
                 let angle = at as f64 / THETA.powf(2.0 * pair as f64 / axis as f64);
@@ -217,9 +251,8 @@ fn table(g: &mut Graph, c: &Config, n_txt: usize, [rows, columns]: [usize; 2]) -
             }
         }
     }
-    let n = n_txt + rows * columns;
     let name = format!(
-        "rotations of {n_txt} words and {rows}x{columns}, heads of {}",
+        "rotations of {n_txt} words and {sizes:?}, heads of {}",
         c.head
     );
     g.constant(&name, [n, c.head / 2, 2], &values)

@@ -52,6 +52,9 @@ pub struct Want<'a> {
     pub mask: Node,
     /// Frame, row and column of every token; 0, 1, 2 and so on of all three where there are none.
     pub places: Option<&'a [[u32; 3]]>,
+    /// `[b, n, d]` each, added to the states behind the first, second, … layer: what Qwen3-VL's
+    /// half that sees shows beside its tokens.
+    pub deep: &'a [Node],
 }
 
 /// The embedding table. Its rows are gathered by id, so it is never held in blocks of rows.
@@ -224,6 +227,7 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) 
         }
         if i < last.min(c.n_layers) {
             h = block(g, &p.at(format_args!("model.layers.{i}")), c, h, attended);
+            h = want.deep.get(i).map_or(h, |&deep| g.add(h, deep));
         }
     }
     match tapped[..] {
@@ -317,6 +321,9 @@ fn scores(g: &mut Graph, n: usize, mask: Node) -> Node {
 
 /// How many of a head's frequencies turn by frame, by row and by column.
 const SECTIONS: [usize; 3] = [16, 24, 24];
+/// Of Qwen3-VL's, so many take turns: by frame, by row, by column, by frame, and so on. The rest
+/// turns by frame.
+const TURNS: usize = 60;
 
 /// `[n, hd/2, 2]` of cosine and sine. Angles are products in f32, as the models were trained with.
 fn rotations(g: &mut Graph, c: &Config, n: usize, places: Option<&[[u32; 3]]>) -> Node {
@@ -328,6 +335,7 @@ fn rotations(g: &mut Graph, c: &Config, n: usize, places: Option<&[[u32; 3]]>) -
     };
     let frequencies: Vec<f32> = (0..half).map(frequency).collect();
     let axis = |i: usize| match i {
+        _ if c.kind == Kind::Qwen3Vl => [0, 1, 2][if i < TURNS { i % 3 } else { 0 }],
         _ if i < SECTIONS[0] => 0,
         _ if i < SECTIONS[0] + SECTIONS[1] => 1,
         _ => 2,

@@ -111,7 +111,9 @@ pub fn open_vae(
         | Network::ClipText(_)
         | Network::ClipVision(_)
         | Network::QwenVision(_)
+        | Network::Qwen3Vision(_)
         | Network::Redux(_)
+        | Network::Uso(_)
         | Network::T5(_)
         | Network::Llm(_)
         | Network::Upscaler(_) => None,
@@ -171,7 +173,7 @@ fn name(net: Net) -> &'static str {
         }
         Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => "VAE",
         Net::ClipText | Net::T5 | Net::Llm => "text encoder",
-        Net::ClipVision | Net::QwenVision => "image encoder",
+        Net::ClipVision | Net::QwenVision | Net::Qwen3Vision => "image encoder",
         Net::Redux => "style model",
         Net::Rrdb | Net::Srvgg => "upscaler",
     }

@@ -14,8 +14,9 @@ mod block;
 mod positions;
 
 use crate::flux::{modulated, patches};
+use crate::mods::Mods;
 use crate::{Find, Params};
-use block::{Mods, Told, block};
+use block::{Mod, Told, block};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
 
@@ -31,8 +32,8 @@ pub struct Config {
     /// Width of the text's tokens.
     pub context_dim: usize,
     pub n_layers: usize,
-    /// Whether it is told that pictures to look at have no noise. No weight says so: files have an
-    /// empty tensor for it, [`CLEAN`].
+    /// Whether it is told that pictures to look at have no noise, unless a prompt says otherwise.
+    /// No weight says so: files have an empty tensor for it, [`CLEAN`].
     pub clean_references: bool,
 }
 
@@ -47,6 +48,8 @@ pub struct Inputs<'a> {
     pub context: Node,
     /// Latents to look at, `[b, h, w, channels]` each.
     pub references: &'a [Node],
+    /// Whether it is told that they have no noise.
+    pub clean: bool,
 }
 
 /// An empty tensor in files of models that are told so ([`Config::clean_references`]).
@@ -133,14 +136,14 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
 
     let dtype = g.dtype(inputs.x);
     let t = embedded(g, p, c, inputs.t, dtype);
-    let clean = (c.clean_references && !inputs.references.is_empty()).then(|| {
+    let clean = (inputs.clean && !inputs.references.is_empty()).then(|| {
         let zero = g.affine(inputs.t, 0.0, 0.0);
         embedded(g, p, c, zero, dtype)
     });
     let table = positions::table(g, c, n_txt, &sizes);
     let at = |i: usize| p.at(format_args!("transformer_blocks.{i}"));
     // Of all blocks at first, as in Flux.1: many small products keep a device busy.
-    let mods: Vec<[Mods; 2]> = (0..c.n_layers)
+    let mods: Vec<[Mods<Mod>; 2]> = (0..c.n_layers)
         .map(|i| {
             let mut of = |stream: &str, t: Node, clean: Option<Node>| Mods {
                 noisy: block::mods(g, &at(i), c, stream, t),

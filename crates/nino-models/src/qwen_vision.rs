@@ -72,28 +72,12 @@ impl Config {
 
 /// Tokens of a picture whose sides are multiples of two patches, by rows.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
-    let [h, w] = [1, 2].map(|axis| g.shape(pixels)[axis]);
-    let grid = [h / PATCH, w / PATCH];
+    let (x, grid) = merged_patches(g, p, pixels, (PATCH, c.width), false);
     let (n, order) = (grid[0] * grid[1], Windows::of(grid));
     let unit = MERGE * MERGE;
-    let frame = g.reshape(pixels, [1, 1, h, w, 3]);
-    let frames = g.concat(&[frame; FRAMES], 1); // [1, 2, h, w, 3]
-    let kernel = [FRAMES, PATCH, PATCH];
-    let patches = ConvShape {
-        cout: c.width,
-        kernel,
-        stride: kernel,
-        pad: [0; 4],
-        bias: false,
-    };
-    let x = p.conv_with(g, "patch_embed.proj", frames, patches); // [1, 1, rows, columns, d]
-    let tokens = grid.map(|patches| patches / MERGE);
-    let x = g.reshape(x, [tokens[0], MERGE, tokens[1], MERGE, c.width]);
-    let x = g.permute(x, &[0, 2, 1, 3, 4]); // [rows/2, columns/2, 2, 2, d]
-    let x = g.reshape(x, [n / unit, unit * c.width]);
     let x = Windows::sorted(g, x, "windows", &order.tokens);
     let mut x = g.reshape(x, [1, n, c.width]);
-    let table = order.rotations(g, c, grid);
+    let table = rotations(g, c.head, grid, &order.tokens);
     for i in 0..c.n_layers {
         let windows = if (i + 1).is_multiple_of(WHOLE) {
             vec![n]
@@ -110,6 +94,60 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
     let x = g.reshape(x, [n / unit, c.out]);
     let x = Windows::sorted(g, x, "picture", &order.inverse());
     g.reshape(x, [1, n / unit, c.out])
+}
+
+/// The patches of a picture, of `patch` pixels along a side and `width` values, with the four of a
+/// square side by side: `[n/4, 4·width]`, and how many patches there are down and across.
+pub(crate) fn merged_patches(
+    g: &mut Graph,
+    p: &Params,
+    pixels: Node,
+    (patch, width): (usize, usize),
+    bias: bool,
+) -> (Node, [usize; 2]) {
+    let [h, w] = [1, 2].map(|axis| g.shape(pixels)[axis]);
+    let grid = [h / patch, w / patch];
+    let frame = g.reshape(pixels, [1, 1, h, w, 3]);
+    let frames = g.concat(&[frame; FRAMES], 1); // [1, 2, h, w, 3]
+    let kernel = [FRAMES, patch, patch];
+    let patches = ConvShape {
+        cout: width,
+        kernel,
+        stride: kernel,
+        pad: [0; 4],
+        bias,
+    };
+    let x = p.conv_with(g, "patch_embed.proj", frames, patches); // [1, 1, rows, columns, d]
+    let tokens = grid.map(|patches| patches / MERGE);
+    let x = g.reshape(x, [tokens[0], MERGE, tokens[1], MERGE, width]);
+    let x = g.permute(x, &[0, 2, 1, 3, 4]); // [rows/2, columns/2, 2, 2, d]
+    let unit = MERGE * MERGE;
+    let x = g.reshape(x, [tokens[0] * tokens[1], unit * width]);
+    (x, grid)
+}
+
+/// `[n, head/2, 2]` of cosine and sine of patches, square by square in the order `tokens`: half of
+/// the frequencies turn by row, half by column.
+pub(crate) fn rotations(g: &mut Graph, head: usize, grid: [usize; 2], tokens: &[usize]) -> Node {
+    let columns = grid[1] / MERGE;
+    let quarter = head / 4;
+    let mut values = Vec::new();
+    for &token in tokens {
+        for patch in 0..MERGE * MERGE {
+            let y = token / columns * MERGE + patch / MERGE;
+            let x = token % columns * MERGE + patch % MERGE;
+            for at in [y, x] {
+                for i in 0..quarter {
+                    let exponent = (2 * i) as f32 / (head / 2) as f32;
+                    let frequency = 1.0 / THETA.powf(f64::from(exponent)) as f32;
+                    let angle = f64::from(at as f32 * frequency);
+                    values.extend([angle.cos() as f32, angle.sin() as f32]);
+                }
+            }
+        }
+    }
+    let name = format!("rotations of {grid:?} patches, heads of {head}");
+    g.constant(&name, [grid[0] * grid[1], head / 2, 2], &values)
 }
 
 fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node {
@@ -226,29 +264,5 @@ impl Windows {
         let ids = g.constant_ids(&format!("{name}: {ids:?}"), [1, ids.len()], &ids);
         let dtype = g.dtype(x);
         g.gather(x, ids, dtype)
-    }
-
-    /// `[n, hd/2, 2]` of cosine and sine of the patches in this order: half of the frequencies turn
-    /// by row, half by column.
-    fn rotations(&self, g: &mut Graph, c: &Config, grid: [usize; 2]) -> Node {
-        let columns = grid[1] / MERGE;
-        let quarter = c.head / 4;
-        let mut values = Vec::new();
-        for &token in &self.tokens {
-            for patch in 0..MERGE * MERGE {
-                let y = token / columns * MERGE + patch / MERGE;
-                let x = token % columns * MERGE + patch % MERGE;
-                for at in [y, x] {
-                    for i in 0..quarter {
-                        let exponent = (2 * i) as f32 / (c.head / 2) as f32;
-                        let frequency = 1.0 / THETA.powf(f64::from(exponent)) as f32;
-                        let angle = f64::from(at as f32 * frequency);
-                        values.extend([angle.cos() as f32, angle.sin() as f32]);
-                    }
-                }
-            }
-        }
-        let name = format!("rotations of {grid:?} patches, heads of {}", c.head);
-        g.constant(&name, [grid[0] * grid[1], c.head / 2, 2], &values)
     }
 }

@@ -18,7 +18,7 @@ mod camera;
 mod config;
 mod positions;
 
-pub use config::{Config, ImageEmbedding, Vace};
+pub use config::{Config, ImageEmbedding, Stretch, Vace};
 
 use crate::flux::even;
 use crate::{ConvShape, Params};

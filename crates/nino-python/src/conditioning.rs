@@ -52,7 +52,11 @@ impl Args<'_> {
         let image = match &self.image {
             Some(image) => {
                 let (values, width) = tokens(image)?;
-                Some(Arc::new(ImageStates { values, width }))
+                Some(Arc::new(ImageStates {
+                    values,
+                    width,
+                    ..ImageStates::default()
+                }))
             }
             None => None,
         };

@@ -124,6 +124,7 @@ impl Engine {
         report.set_item("precision", decoded.plan.dtype.to_string())?;
         report.set_item("planned_bytes", decoded.plan.peak_bytes())?;
         report.set_item("peak_bytes", decoded.measured_peak)?;
+        report.set_item("host_bytes", decoded.plan.host_bytes())?;
         report.set_item("tiles", decoded.plan.n_tiles)?;
         report.set_item("retries", decoded.retries)?;
         report.set_item("recoveries", decoded.recoveries)?;

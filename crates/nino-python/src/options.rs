@@ -3,7 +3,8 @@
 use crate::array::Input;
 use crate::error::{raise, value};
 use nino_engine::{
-    Chunking, DecodeOptions, EncodeOptions, Latent, LatentFormat, Mask, Precision, Tile, Tiling,
+    Chunking, DecodeOptions, EncodeOptions, Favor, Latent, LatentFormat, Mask, Precision, Tile,
+    Tiling,
 };
 use pyo3::prelude::*;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub(crate) struct DecodeArgs {
     chunk: Option<usize>,
     format: Option<String>,
     budget: Option<usize>,
+    /// `time` or `memory`.
+    favor: String,
 }
 
 impl DecodeArgs {
@@ -32,6 +35,7 @@ impl DecodeArgs {
             chunking: self.chunk.map_or(Chunking::Auto, Chunking::Frames),
             format: format(self.format.as_deref())?,
             budget: self.budget,
+            favor: favor(&self.favor)?,
             beside: 0,
         })
     }
@@ -64,6 +68,14 @@ pub(crate) fn precision(name: &str) -> PyResult<Precision> {
         _ => Err(value(format!(
             "precision is auto, f32, f16 or bf16, not {name:?}"
         ))),
+    }
+}
+
+fn favor(name: &str) -> PyResult<Favor> {
+    match name {
+        "time" => Ok(Favor::Time),
+        "memory" => Ok(Favor::Memory),
+        _ => Err(value(format!("favor is time or memory, not {name:?}"))),
     }
 }
 

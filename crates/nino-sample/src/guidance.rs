@@ -1,9 +1,13 @@
 //! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the
 //! positive and, where it counts, the negative prompt, and combines the two predictions of x0.
 
+mod corrections;
+
 use crate::error::Stop;
 use crate::model::ModelSampling;
 use crate::sampler::{Denoise, Output};
+pub use corrections::{Correction, Items, SkippedLayers, combine_normed};
+use corrections::{deviation, shortened, zero_star};
 
 /// A network with its prompts. Whether the two prompts share a batch is its own affair.
 pub trait Network {
@@ -18,7 +22,7 @@ pub trait Network {
     ) -> Result<(), Stop>;
 
     /// Runs a network that does without some of its layers, for the positive prompt. Asked for
-    /// only by [`Guided::with_skipped_layers`].
+    /// only by [`Correction::SkippedLayers`].
     fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop>;
 }
 
@@ -27,14 +31,35 @@ pub struct Guided<'a, N> {
     network: N,
     model: &'a ModelSampling,
     cfg: f32,
-    rescale: Option<Rescale>,
-    /// Values per picture or clip, where CFG-Zero* is on.
-    zero_star: Option<usize>,
-    skipped: Option<SkippedLayers>,
+    blend: Blend,
+    corrections: Vec<Correction>,
+    items: Items,
     input: Vec<f32>,
     negative: Vec<f32>,
     positive: Vec<f32>,
     weaker: Vec<f32>,
+}
+
+/// How the two prompts' predictions become one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Blend {
+    #[default]
+    Plain,
+    /// CFG rescale; see [`Rescale`].
+    Rescaled(f32),
+    /// See [`combine_normed`].
+    Normed(f32),
+}
+
+impl Blend {
+    /// CFG rescale, of which 0 is none.
+    pub fn rescaled(multiplier: f32) -> Blend {
+        if multiplier > 0.0 {
+            Blend::Rescaled(multiplier)
+        } else {
+            Blend::Plain
+        }
+    }
 }
 
 /// CFG rescale (Lin et al. 2023, section 3.4): brings the guided v-prediction's deviation back to
@@ -47,35 +72,18 @@ pub struct Rescale {
     pub image_len: usize,
 }
 
-/// Skip-layer guidance: away from what the network makes without some of its layers. Behaviour:
-/// ComfyUI's `SkipLayerGuidanceDiT`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SkippedLayers {
-    /// How far away; 0 is off.
-    pub scale: f32,
-    /// Noise levels between which it counts: from the first down to the second.
-    pub sigmas: (f64, f64),
-    /// Share of the correction that brings the result's deviation back to the positive's.
-    pub rescale: f32,
-}
-
-impl SkippedLayers {
-    /// Whether it counts at a noise level.
-    pub fn counts_at(&self, sigma: f32) -> bool {
-        let (start, end) = self.sigmas;
-        self.scale > 0.0 && (end..=start).contains(&f64::from(sigma))
-    }
-}
-
 impl<'a, N: Network> Guided<'a, N> {
     pub fn new(network: N, model: &'a ModelSampling, cfg: f32) -> Self {
         Self {
             network,
             model,
             cfg,
-            rescale: None,
-            zero_star: None,
-            skipped: None,
+            blend: Blend::Plain,
+            corrections: Vec::new(),
+            items: Items {
+                len: 0,
+                channels: 1,
+            },
             input: Vec::new(),
             negative: Vec::new(),
             positive: Vec::new(),
@@ -83,73 +91,66 @@ impl<'a, N: Network> Guided<'a, N> {
         }
     }
 
+    /// Latents of these sizes, blended and then corrected in these ways.
     #[must_use]
-    pub fn with_rescale(mut self, rescale: Rescale) -> Self {
-        self.rescale = Some(rescale);
-        self
-    }
-
-    /// With CFG-Zero* (Fan et al. 2025): the negative's part is scaled to what of it the positive
-    /// has. `image_len` are the values per picture or clip.
-    #[must_use]
-    pub fn with_zero_star(mut self, image_len: usize) -> Self {
-        self.zero_star = Some(image_len);
-        self
-    }
-
-    #[must_use]
-    pub fn with_skipped_layers(mut self, skipped: SkippedLayers) -> Self {
-        self.skipped = Some(skipped);
+    pub fn corrected(mut self, items: Items, blend: Blend, corrections: &[Correction]) -> Self {
+        (self.items, self.blend) = (items, blend);
+        self.corrections = corrections.to_vec();
         self
     }
 }
 
 impl<N: Network> Denoise for Guided<'_, N> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
-        let Some(skipped) = self.skipped.filter(|s| s.counts_at(sigma)) else {
-            return self.guided(x, sigma, out, None);
-        };
-        let mut positive = std::mem::take(&mut self.positive);
-        positive.resize(x.len(), 0.0);
         let Output {
             denoised,
             uncond,
             force_uncond,
         } = out;
-        let guided = Output {
-            denoised: &mut *denoised,
-            uncond,
-            force_uncond,
-        };
-        self.guided(x, sigma, guided, Some(&mut positive))?;
-        let timestep = self.model.timestep(sigma);
-        self.weaker.resize(x.len(), 0.0);
-        self.network
-            .weaker(&self.input, timestep, &mut self.weaker)?;
-        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
-        prediction.denoised(sigma, data, timestep, x, &mut self.weaker);
-        for ((out, p), w) in denoised.iter_mut().zip(&positive).zip(&self.weaker) {
-            *out += (p - w) * skipped.scale;
+        let needed = needs_negative(self.cfg) || force_uncond;
+        let mut own = std::mem::take(&mut self.negative);
+        let mut positive = std::mem::take(&mut self.positive);
+        if needed && uncond.is_none() {
+            own.resize(x.len(), 0.0);
         }
-        if skipped.rescale != 0.0 {
-            let wanted = deviation(positive.iter().copied());
-            let factor = wanted / deviation(denoised.iter().copied());
-            let factor = skipped.rescale * factor + (1.0 - skipped.rescale);
-            denoised.iter_mut().for_each(|v| *v *= factor);
+        let negative = uncond.unwrap_or(&mut own);
+        let given = needed.then_some(&mut *negative);
+        self.guided(x, sigma, denoised, given, &mut positive)?;
+        if !needed && !negative.is_empty() {
+            negative.copy_from_slice(denoised);
         }
-        self.positive = positive;
+        for i in 0..self.corrections.len() {
+            match self.corrections[i] {
+                Correction::ZeroStar if needs_negative(self.cfg) => {
+                    zero_star(x, self.cfg, self.items, denoised, &positive, negative);
+                }
+                // There is no negative's part.
+                Correction::ZeroStar => {}
+                Correction::Norm(strength) => {
+                    shortened(strength, self.items, denoised, &positive);
+                }
+                Correction::SkippedLayers(skipped) if skipped.counts_at(sigma) => {
+                    self.weaken(x, sigma)?;
+                    skipped.apply(denoised, &positive, &self.weaker);
+                }
+                Correction::SkippedLayers(_) => {}
+            }
+        }
+        (self.negative, self.positive) = (own, positive);
         Ok(())
     }
 }
 
 impl<N: Network> Guided<'_, N> {
-    /// Both prompts' predictions combined; the positive one alone goes to `positive`, too.
+    /// Both prompts' predictions combined; where there are corrections, the positive one alone goes
+    /// to `positive`, too.
     fn guided(
         &mut self,
         x: &[f32],
         sigma: f32,
-        out: Output<'_>,
-        positive: Option<&mut [f32]>,
+        denoised: &mut [f32],
+        mut negative: Option<&mut [f32]>,
+        positive: &mut Vec<f32>,
     ) -> Result<(), Stop> {
         let (model, timestep) = (self.model, self.model.timestep(sigma));
         let to_x0 = |v: &mut [f32]| {
@@ -161,62 +162,43 @@ impl<N: Network> Guided<'_, N> {
         model
             .prediction
             .input(sigma, model.sigma_data, x, &mut self.input);
-        if !needs_negative(self.cfg) && !out.force_uncond {
-            self.network
-                .forward(&self.input, timestep, out.denoised, None)?;
-            to_x0(out.denoised);
-            if let Some(positive) = positive {
-                positive.copy_from_slice(out.denoised);
-            }
-            if let Some(uncond) = out.uncond {
-                uncond.copy_from_slice(out.denoised);
-            }
-            return Ok(());
-        }
-        self.negative.resize(x.len(), 0.0);
-        let negative = out.uncond.unwrap_or(&mut self.negative);
         self.network
-            .forward(&self.input, timestep, out.denoised, Some(negative))?;
-        to_x0(out.denoised);
+            .forward(&self.input, timestep, denoised, negative.as_deref_mut())?;
+        to_x0(denoised);
+        if !self.corrections.is_empty() {
+            positive.clear();
+            positive.extend_from_slice(denoised);
+        }
+        let Some(negative) = negative else {
+            return Ok(());
+        };
         to_x0(negative);
-        if let Some(positive) = positive {
-            positive.copy_from_slice(out.denoised);
-        }
-        let scales = self
-            .zero_star
-            .map(|len| zero_star_scales(x, out.denoised, negative, len.max(1)));
-        match self.rescale {
-            Some(rescale) => combine_rescaled(x, sigma, self.cfg, rescale, out.denoised, negative),
-            None => combine(self.cfg, out.denoised, negative),
-        }
-        if let (Some(scales), Some(len)) = (scales, self.zero_star) {
-            let images = out.denoised.chunks_mut(len.max(1));
-            for ((guided, negative), scale) in images.zip(negative.chunks(len.max(1))).zip(scales) {
-                let more = (1.0 - scale) * (self.cfg - 1.0);
-                let pairs = guided.iter_mut().zip(negative);
-                pairs.for_each(|(g, n)| *g += n * more);
+        match self.blend {
+            Blend::Plain => combine(self.cfg, denoised, negative),
+            Blend::Rescaled(multiplier) => {
+                let rescale = Rescale {
+                    multiplier,
+                    image_len: self.items.len,
+                };
+                combine_rescaled(x, sigma, self.cfg, rescale, denoised, negative);
+            }
+            Blend::Normed(strength) => {
+                combine_normed(x, self.cfg, strength, self.items, denoised, negative);
             }
         }
         Ok(())
     }
-}
 
-/// How much of the negative's way from x0 to `x` the positive's has, for each picture or clip.
-fn zero_star_scales(x: &[f32], positive: &[f32], negative: &[f32], len: usize) -> Vec<f32> {
-    let images = x
-        .chunks(len)
-        .zip(positive.chunks(len))
-        .zip(negative.chunks(len));
-    let scale = |((x, p), n): ((&[f32], &[f32]), &[f32])| {
-        let ways = x.iter().zip(p).zip(n).map(|((x, p), n)| (x - p, x - n));
-        let (mut dot, mut square) = (0.0, 0.0);
-        for (p, n) in ways {
-            dot += f64::from(p) * f64::from(n);
-            square += f64::from(n) * f64::from(n);
-        }
-        (dot / (square + 1e-8)) as f32
-    };
-    images.map(scale).collect()
+    /// The prediction of a network without some of its layers, from the input of the last call.
+    fn weaken(&mut self, x: &[f32], sigma: f32) -> Result<(), Stop> {
+        let timestep = self.model.timestep(sigma);
+        self.weaker.resize(x.len(), 0.0);
+        self.network
+            .weaker(&self.input, timestep, &mut self.weaker)?;
+        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
+        prediction.denoised(sigma, data, timestep, x, &mut self.weaker);
+        Ok(())
+    }
 }
 
 /// Whether guidance by `cfg` looks at the negative prompt at all.
@@ -265,11 +247,4 @@ pub fn combine_rescaled(
             positive[i] = x[i] / square - v * sigma / root;
         }
     }
-}
-
-fn deviation(values: impl Iterator<Item = f32> + Clone) -> f32 {
-    let n = values.clone().count() as f64;
-    let mean = values.clone().map(f64::from).sum::<f64>() / n;
-    let sum: f64 = values.map(|v| (f64::from(v) - mean).powi(2)).sum();
-    (sum / (n - 1.0)).sqrt() as f32
 }

@@ -8,6 +8,8 @@ pub enum Prediction {
     Eps,
     V,
     X0,
+    /// X0 over an input that is not scaled: a picture becomes another one (Lotus).
+    Translated,
     Edm,
     /// Epsilon with the boundary conditions of latent consistency models.
     Lcm,
@@ -36,7 +38,7 @@ impl Prediction {
     /// What to multiply the noisy latent by before the network sees it.
     pub fn input_scale(self, sigma: f32, sigma_data: f32) -> f32 {
         match self {
-            Self::Flow { .. } | Self::VUnscaled => 1.0,
+            Self::Flow { .. } | Self::VUnscaled | Self::Translated => 1.0,
             _ => 1.0 / (sigma * sigma + sigma_data * sigma_data).sqrt(),
         }
     }
@@ -51,7 +53,7 @@ impl Prediction {
             Self::Eps | Self::Flow { .. } => (1.0, -sigma),
             Self::V => (skip, -out),
             Self::Edm => (skip, out),
-            Self::X0 => (0.0, 1.0),
+            Self::X0 | Self::Translated => (0.0, 1.0),
             Self::VUnscaled => {
                 let root = (sigma * sigma + 1.0).sqrt();
                 (1.0 / root, -sigma / root)

@@ -4,8 +4,8 @@ use crate::app::App;
 use crate::folders::{self, Folders};
 use crate::job::Item;
 use crate::pictures;
-use nino_engine::Image;
-use nino_engine::media::{Stop, write_picture};
+use nino_engine::media::{PictureOptions, Stop, write_picture_with};
+use nino_engine::{Image, Mask};
 use nino_workflow::{Clip, Folder, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -40,15 +40,27 @@ impl<'a> ServerHost<'a> {
     }
 
     /// Writes pictures with what made them, and says where they are.
-    fn pictures(&self, images: &[Image], kind: &str, prefix: &str) -> Result<Value, HostError> {
+    fn pictures(
+        &self,
+        images: &[Image],
+        opacity: Option<&[Mask]>,
+        kind: &str,
+        prefix: &str,
+    ) -> Result<Value, HostError> {
         let text = self.text();
         let text: Vec<(&str, String)> = text.iter().map(|(k, v)| (&**k, v.clone())).collect();
         let mut files = Vec::new();
-        for image in images {
+        for (i, image) in images.iter().enumerate() {
             let naming = self.app.naming.lock();
             let _naming = naming.unwrap_or_else(PoisonError::into_inner);
             let name = self.name(kind, prefix, (image.width, image.height), "png")?;
-            let written = write_picture(&name.path, &image.to_picture(), &text);
+            let opacity = opacity.and_then(|all| all.get(i)).map(Mask::to_bytes);
+            let options = PictureOptions {
+                text: &text,
+                opacity: opacity.as_deref(),
+                ..PictureOptions::default()
+            };
+            let written = write_picture_with(&name.path, &image.to_picture(), &options);
             written.map_err(HostError::new)?;
             files.push(name.to_json(kind));
         }
@@ -62,7 +74,7 @@ impl<'a> ServerHost<'a> {
         let size = clip.images.first().map_or((0, 0), |i| (i.width, i.height));
         let naming = self.app.naming.lock();
         let _naming = naming.unwrap_or_else(PoisonError::into_inner);
-        let extension = Clip::extension(output.class);
+        let extension = clip.extension(output.class);
         let name = self.name("output", &output.prefix, size, extension)?;
         let written = clip.write(&name.path, self.text(), Stop::never());
         written.map_err(HostError::new)?;
@@ -245,16 +257,23 @@ impl Host for ServerHost<'_> {
             // A plan makes nothing.
             return Ok(json!({}));
         }
+        let opacity = output.opacity.as_deref().map(Vec::as_slice);
         match &output.made {
-            Made::Images(images) => self.pictures(images, "output", &output.prefix),
+            Made::Images(images) => self.pictures(images, opacity, "output", &output.prefix),
             Made::Previews(images) => {
                 let prefix = format!("{}_temp_{}", output.prefix, output.node);
-                self.pictures(images, "temp", &prefix.replace([':', '/'], "_"))
+                self.pictures(images, opacity, "temp", &prefix.replace([':', '/'], "_"))
             }
             Made::Sent(images) => {
                 let client = self.item.as_ref().and_then(|item| item.client.as_deref());
-                for image in images.iter() {
-                    let png = nino_engine::media::png(&image.to_picture());
+                for (i, image) in images.iter().enumerate() {
+                    let opacity = opacity.and_then(|all| all.get(i)).map(Mask::to_bytes);
+                    let options = PictureOptions {
+                        opacity: opacity.as_deref(),
+                        ..PictureOptions::default()
+                    };
+                    let png = pictures::encode_with(&image.to_picture(), "png", &options);
+                    let png = png.map_err(HostError::new)?;
                     self.app.hub.picture(client, &png);
                 }
                 Ok(json!({}))

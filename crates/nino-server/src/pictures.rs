@@ -10,10 +10,22 @@ pub(crate) fn encode(
     extension: &str,
     quality: u8,
 ) -> Result<Vec<u8>, MediaError> {
+    let options = PictureOptions {
+        quality,
+        ..PictureOptions::default()
+    };
+    encode_with(picture, extension, &options)
+}
+
+/// The same with all that a file may have.
+pub(crate) fn encode_with(
+    picture: &Picture,
+    extension: &str,
+    options: &PictureOptions<'_>,
+) -> Result<Vec<u8>, MediaError> {
     let mut bytes = Vec::new();
-    let options = PictureOptions { text: &[], quality };
     let name = format!("picture.{extension}");
-    encode_picture(&mut bytes, Path::new(&name), picture, &options)?;
+    encode_picture(&mut bytes, Path::new(&name), picture, options)?;
     Ok(bytes)
 }
 
@@ -42,28 +54,11 @@ pub(crate) fn resized(picture: &Picture, width: usize, height: usize) -> Picture
     Picture::from_unit(width, height, &unit)
 }
 
-/// A PNG with transparency: clear where the mask is 1.
-pub(crate) fn png_with_alpha(
-    picture: &Picture,
-    mask: &Mask,
-    text: &[(String, String)],
-) -> Result<Vec<u8>, png::EncodingError> {
-    let mask = mask.resized(picture.width, picture.height);
-    let pixels = picture.rgb.chunks_exact(3).zip(&mask.values);
-    let alpha = |clear: f32| ((1.0 - clear) * 255.0).round().clamp(0.0, 255.0) as u8;
-    let rgba = pixels.flat_map(|(rgb, clear)| [rgb[0], rgb[1], rgb[2], alpha(*clear)]);
-    let rgba: Vec<u8> = rgba.collect();
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, picture.width as u32, picture.height as u32);
-    encoder.set_color(png::ColorType::Rgba);
-    encoder.set_depth(png::BitDepth::Eight);
-    for (keyword, value) in text {
-        encoder.add_itxt_chunk(keyword.clone(), value.clone())?;
-    }
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(&rgba)?;
-    writer.finish()?;
-    Ok(bytes)
+/// How opaque the pixels of a picture are that is clear where the mask is 1.
+pub(crate) fn opacity(picture: &Picture, clear: &Mask) -> Vec<u8> {
+    let clear = clear.resized(picture.width, picture.height);
+    let opaque = |clear: &f32| ((1.0 - clear) * 255.0).round().clamp(0.0, 255.0) as u8;
+    clear.values.iter().map(opaque).collect()
 }
 
 /// The type of a file by its name, as far as browsers may show it.

@@ -57,6 +57,8 @@ pub struct Layout {
     /// The tokens of a chunk, start and end included; `None` for one chunk of any length, where
     /// `BREAK` is a word like others. Fewer than 3 leave no room, and count as 3.
     pub max_length: Option<usize>,
+    /// Padding that a chunk has whatever its length; 0 where chunks have a largest one.
+    pub min_padding: usize,
     /// Chunks are filled up to so many tokens.
     pub min_length: usize,
     /// Whether the empty prompt that weights are measured from has an end.
@@ -117,6 +119,7 @@ impl Layout {
             end: Some(bpe.end()),
             pad: bpe.end(),
             max_length: Some(max_length),
+            min_padding: 0,
             min_length: max_length.max(3),
             empty_ends: true,
             chat: None,
@@ -130,6 +133,7 @@ impl Layout {
             end: Some(49407),
             pad: 49407,
             max_length: Some(77),
+            min_padding: 0,
             min_length: 77,
             empty_ends: true,
             chat: None,
@@ -156,6 +160,7 @@ impl Layout {
             end: Some(1),
             pad: 0,
             max_length: None,
+            min_padding: 0,
             min_length: 256,
             empty_ends: true,
             chat: None,
@@ -186,6 +191,7 @@ impl Layout {
             end: None,
             pad: 151_643,
             max_length: None,
+            min_padding: 0,
             min_length: 1,
             empty_ends: false,
             chat: Some(Chat {
@@ -406,7 +412,8 @@ impl<'a> Filler<'a> {
         let start = self.layout.start.map(Layout::token).into_iter().collect();
         let mut tokens: Vec<Token> = std::mem::replace(&mut self.open, start);
         tokens.extend(self.layout.end.map(Layout::token));
-        let filled = tokens.len().max(self.layout.min_length);
+        let padded = tokens.len() + self.layout.min_padding;
+        let filled = padded.max(self.layout.min_length);
         tokens.resize(filled, Layout::token(self.layout.pad));
         let place = |id: u32| tokens.iter().position(|t| t.piece == Piece::Id(id));
         let end = match self.layout.end {

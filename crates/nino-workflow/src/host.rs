@@ -1,7 +1,7 @@
 //! What a graph needs of the program it runs in: files by name, and a place for what it makes.
 
 use crate::value::{Clip, Latents};
-use nino_engine::{Image, Latent, Reached};
+use nino_engine::{Image, Latent, Mask, Reached};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -100,6 +100,8 @@ pub struct Output<'a> {
     pub node: &'a str,
     pub class: &'static str,
     pub made: Made,
+    /// How opaque the pictures are, one for each; all of them when `None`.
+    pub opacity: Option<Arc<Vec<Mask>>>,
     /// What its user wants the files to be called.
     pub prefix: Arc<str>,
 }

@@ -34,4 +34,4 @@ pub use host::{Folder, Host, HostError, Made, Output, SampledLatent};
 pub use node::{InputDef, InputKind, Need, NodeDef, OutputDef};
 pub use run::{Executor, NodeEvent, Progress, Ran, Settings, Watch};
 pub use types::Socket;
-pub use value::{Clip, Guider, Latents, Noise, Sampler, Value};
+pub use value::{ClearImages, Clip, Guider, LatentOperation, Latents, Noise, Sampler, Value};

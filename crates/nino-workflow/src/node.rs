@@ -172,6 +172,8 @@ impl NodeDef {
         let of_sampler = ["/samplers", "/schedulers", "/sigmas"]
             .iter()
             .any(|end| self.category.ends_with(end));
+        // The latest of them leaves it to the page.
+        let of_sampler = of_sampler && self.class != "SamplerLCM";
         // Shares of a schedule are rounded like any number.
         let is_share = input.name == "denoise" || input.name.ends_with("_percent");
         let more = match input.kind {
@@ -378,6 +380,7 @@ pub(crate) mod table {
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
             Socket::ControlNet => "CONTROL_NET",
             Socket::ModelPatch => "MODEL_PATCH",
+            Socket::Tracks => "TRACKS",
             Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",

@@ -1,28 +1,36 @@
 //! The classes of nodes, a file for each family of them. Names, inputs, defaults and ranges are
 //! ComfyUI's.
 
+mod alpha;
+mod attention;
 mod batch;
+mod color_transfer;
 mod composite;
 mod conditioning;
 mod control;
 mod custom;
 pub(crate) mod dynamic;
 mod filters;
+mod fit;
 mod flux;
 mod flux2;
 mod image;
 mod inpaint;
 mod lanczos;
 mod latent;
+mod latent_cut;
 mod latent_math;
+pub(crate) mod latent_operation;
 mod loaders;
 mod mask;
 mod mask_image;
 mod math;
 mod model;
 mod output;
+mod painter;
 mod pass;
 mod qwen;
+mod rebatch;
 mod resize;
 mod rocm;
 mod sampler;
@@ -30,7 +38,9 @@ mod samplers;
 mod shown;
 mod sigmas;
 mod skip;
+mod strings;
 mod text;
+mod trim;
 mod upscale;
 mod vae;
 mod values;
@@ -39,8 +49,9 @@ mod vision;
 mod wan;
 
 use crate::node::NodeDef;
+pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 35] = [
+static FAMILIES: [&[NodeDef]; 46] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -52,6 +63,8 @@ static FAMILIES: [&[NodeDef]; 35] = [
     inpaint::NODES,
     latent::NODES,
     latent_math::NODES,
+    latent_cut::NODES,
+    latent_operation::NODES,
     vae::NODES,
     sampler::NODES,
     custom::NODES,
@@ -59,21 +72,30 @@ static FAMILIES: [&[NodeDef]; 35] = [
     sigmas::NODES,
     image::NODES,
     batch::NODES,
+    rebatch::NODES,
     filters::NODES,
+    color_transfer::NODES,
     mask::NODES,
     mask_image::NODES,
     composite::NODES,
+    alpha::NODES,
     output::NODES,
     video::NODES,
+    trim::NODES,
     vision::NODES,
     upscale::NODES,
     wan::NODES,
     wan::camera::NODES,
+    wan::tracks::NODES,
     skip::NODES,
+    attention::NODES,
     values::NODES,
+    strings::NODES,
     math::NODES,
     resize::NODES,
+    fit::NODES,
     shown::NODES,
+    painter::NODES,
     pass::NODES,
     rocm::NODES,
 ];

@@ -12,6 +12,7 @@ mod tests;
 
 use crate::graph::{Graph, Input, Node};
 use crate::node::{InputDef, InputKind, Need, NodeDef};
+use crate::nodes::dynamic;
 use crate::{GraphError, Limits, fill_defaults, nodes};
 use parts::{Parts, Source};
 use serde_json::Value;
@@ -123,19 +124,20 @@ fn named(class: &str, values: &[Value]) -> Vec<(String, Value)> {
 }
 
 /// The values of widgets are in the order of the inputs that are no sockets: first those that have
-/// to be given.
-fn in_order(def: &NodeDef, values: &[Value]) -> Vec<(String, Value)> {
+/// to be given, each with those that stand below it.
+fn in_order(def: &'static NodeDef, values: &[Value]) -> Vec<(String, Value)> {
     let mut values = values.iter().peekable();
     let mut named = Vec::new();
-    let widgets = |need: Need| {
-        let is_widget = move |input: &&InputDef| {
-            input.need == need && !matches!(input.kind, InputKind::Socket(_))
-        };
-        def.inputs.iter().filter(is_widget)
-    };
-    for input in widgets(Need::Required).chain(widgets(Need::Optional)) {
-        let Some(value) = values.next() else { break };
+    let is_widget = |input: &&InputDef| !matches!(input.kind, InputKind::Socket(_));
+    let of = |need: Need| def.inputs.iter().filter(move |input| input.need == need);
+    // The next one is at the end.
+    let mut inputs: Vec<&InputDef> = of(Need::Required).chain(of(Need::Optional)).collect();
+    inputs.retain(is_widget);
+    inputs.reverse();
+    while let (Some(input), Some(value)) = (inputs.pop(), values.next()) {
         named.push((input.name.to_owned(), value.clone()));
+        let below = dynamic::below(def, input.name, value).into_iter();
+        inputs.extend(below.filter(is_widget).rev());
         if matches!(input.name, "seed" | "noise_seed") {
             values.next_if(|v| match v {
                 Value::Bool(_) => true,

@@ -3,13 +3,15 @@
 
 mod call;
 mod key;
+mod lists;
 
 use crate::check::{Bound, Checked, CheckedNode};
 use crate::graph::Link;
 use crate::host::Host;
+use crate::nodes::is_of_lists;
 use crate::value::Value;
 use crate::{Limits, NodeError, RunError};
-pub(crate) use call::Call;
+pub(crate) use call::{Call, is_clear};
 use key::Keys;
 use nino_engine::{Control, DType, EngineError, Event, Precision, Preview, Store};
 use serde_json::Value as Json;
@@ -134,7 +136,7 @@ impl Executor {
     /// Bytes of the pictures, masks and latents that are kept. What several nodes gave counts once.
     fn held_bytes(&self) -> usize {
         let values = self.results.values().flat_map(|kept| kept.outputs.iter());
-        let held: HashMap<usize, usize> = values.filter_map(Value::held).collect();
+        let held: HashMap<usize, usize> = values.flat_map(Value::held).collect();
         held.values().sum()
     }
 
@@ -265,29 +267,44 @@ impl<'a> Run<'a> {
             return Err(EngineError::Cancelled.into());
         }
         let mut on_event = |event: Event| tell(Progress::Engine(event));
-        let mut call = Call {
-            node: id,
-            def: node.def,
-            inputs: self.inputs(node),
-            store: &self.executor.store,
-            settings: &self.executor.settings,
-            host,
-            control: Control {
-                cancel,
-                on_event: &mut on_event,
-            },
-            told: None,
-            held_bytes: self.executor.held_bytes(),
+        let inputs = self.inputs(node);
+        let calls = if is_of_lists(node.def.class) {
+            vec![inputs]
+        } else {
+            lists::each(inputs)
         };
-        let outputs = (node.def.run)(&mut call)?;
-        let expected = node.def.outputs.len();
-        if outputs.len() != expected {
-            let found = outputs.len();
-            return Err(NodeError::Outputs { expected, found });
+        let mut held_bytes = self.executor.held_bytes();
+        let mut runs = Vec::new();
+        let mut told = None;
+        for inputs in calls {
+            let mut call = Call {
+                node: id,
+                def: node.def,
+                inputs,
+                store: &self.executor.store,
+                settings: &self.executor.settings,
+                host,
+                control: Control {
+                    cancel,
+                    on_event: &mut on_event,
+                },
+                told: None,
+                held_bytes,
+            };
+            let outputs = (node.def.run)(&mut call)?;
+            let expected = node.def.outputs.len();
+            if outputs.len() != expected {
+                let found = outputs.len();
+                return Err(NodeError::Outputs { expected, found });
+            }
+            told = lists::told(told, call.told);
+            let made = outputs.iter().flat_map(Value::held);
+            held_bytes += made.map(|(_, bytes)| bytes).sum::<usize>();
+            runs.push(outputs);
         }
         Ok(Kept {
-            outputs: outputs.into(),
-            told: call.told,
+            outputs: lists::joined(runs, node.def.outputs.len()).into(),
+            told,
         })
     }
 

@@ -20,9 +20,12 @@ pub enum Socket {
     ClipVisionOutput,
     /// A camera's path.
     Camera,
+    /// Points that move through a clip.
+    Tracks,
     StyleModel,
     UpscaleModel,
     Video,
+    LatentOperation,
     /// Sound, which no node here makes.
     Audio,
     Int,
@@ -31,6 +34,8 @@ pub enum Socket {
     Boolean,
     /// A number of any of the three kinds.
     Number,
+    /// A number of any of the three kinds, or a text.
+    Scalar,
     /// One of a list of texts.
     Combo,
     /// Whatever is connected.
@@ -56,15 +61,18 @@ impl Socket {
             Socket::ClipVision => "CLIP_VISION",
             Socket::ClipVisionOutput => "CLIP_VISION_OUTPUT",
             Socket::Camera => "WAN_CAMERA_EMBEDDING",
+            Socket::Tracks => "TRACKS",
             Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",
+            Socket::LatentOperation => "LATENT_OPERATION",
             Socket::Audio => "AUDIO",
             Socket::Int => "INT",
             Socket::Float => "FLOAT",
             Socket::String => "STRING",
             Socket::Boolean => "BOOLEAN",
             Socket::Number => "FLOAT,INT,BOOLEAN",
+            Socket::Scalar => "INT,FLOAT,STRING,BOOLEAN",
             Socket::Combo => "COMBO",
             Socket::Any => "*",
         }
@@ -77,6 +85,7 @@ impl Socket {
             || self == Socket::Any
             || input == Socket::Any
             || input == Socket::Number && is_number
+            || input == Socket::Scalar && (is_number || self == Socket::String)
     }
 }
 

@@ -1,11 +1,12 @@
 //! What flows between nodes. Cloning a value is cheap: what is large is shared.
 
+pub use crate::nodes::latent_operation::LatentOperation;
 use crate::types::Socket;
 use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
     CameraPath, Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
-    Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, UpscaleModel,
-    VaeFile,
+    Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, Tracks, UpscaleModel,
+    UsoModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +18,15 @@ pub enum Value {
     Clip(Arc<TextEncoders>),
     Vae(Arc<VaeFile>),
     ControlNet(Arc<ControlNetFile>),
-    /// One that steers a model, whatever its prompts.
-    ModelPatch(Arc<ControlNetFile>),
+    /// What changes a model, whatever its prompts.
+    ModelPatch(Arc<ModelPatch>),
     /// Prompts that share a picture by their regions.
     Conditioning(Arc<Vec<Conditioning>>),
     Latent(Arc<Latents>),
     /// A batch of pictures of one size.
     Image(Arc<Vec<Image>>),
+    /// A batch of pictures of which parts are clear: an IMAGE of four channels.
+    ClearImage(Arc<ClearImages>),
     /// A batch of masks of one size.
     Mask(Arc<Vec<Mask>>),
     /// Noise levels.
@@ -34,9 +37,11 @@ pub enum Value {
     ClipVision(Arc<ImageEncoder>),
     ClipVisionOutput(Arc<ImageStates>),
     Camera(Arc<CameraPath>),
+    Tracks(Arc<Tracks>),
     StyleModel(Arc<StyleModel>),
     UpscaleModel(Arc<UpscaleModel>),
     Video(Arc<Clip>),
+    LatentOperation(LatentOperation),
     /// Wide enough for every seed and for what is out of range.
     Int(i128),
     Float(f64),
@@ -45,8 +50,19 @@ pub enum Value {
     Boolean(bool),
     /// A file that a name was found to mean.
     File(Arc<Path>),
+    /// Several values, of which each is run by itself further on; never of one alone.
+    List(Arc<Vec<Value>>),
     /// What a file does not hold, and why that is: an error only where it is used.
     Missing(Arc<str>),
+}
+
+/// ComfyUI's `MODEL_PATCH`.
+#[derive(Clone)]
+pub enum ModelPatch {
+    /// One that steers a model by a picture.
+    ControlNet(ControlNetFile),
+    /// One that gives it the style of a picture.
+    Uso(UsoModel),
 }
 
 /// ComfyUI's LATENT.
@@ -61,10 +77,20 @@ pub struct Latents {
     pub batch_index: Option<Vec<usize>>,
 }
 
+/// Pictures with how opaque they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClearImages {
+    pub images: Arc<Vec<Image>>,
+    /// 1 where a picture is opaque; one for each, of its size.
+    pub opacity: Arc<Vec<Mask>>,
+}
+
 /// Frames with how fast they are shown. ComfyUI's VIDEO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clip {
     pub images: Arc<Vec<Image>>,
+    /// How opaque its frames are, one for each; all of them when `None`.
+    pub opacity: Option<Arc<Vec<Mask>>>,
     /// Frames a second.
     pub fps: f64,
     /// How much an MP4 of it may lose; little when `None`.
@@ -74,10 +100,11 @@ pub struct Clip {
 impl Clip {
     /// The extension of the file that a node of this class keeps a clip in: its own format, or one
     /// that can be written here.
-    pub fn extension(class: &str) -> &'static str {
+    pub fn extension(&self, class: &str) -> &'static str {
         match class {
             "SaveAnimatedWEBP" => "webp",
             "SaveAnimatedPNG" => "apng",
+            _ if self.opacity.is_some() => "webp",
             _ if can_write_video(Path::new("clip.mp4")).is_ok() => "mp4",
             _ => "webp",
         }
@@ -100,12 +127,17 @@ impl Clip {
             n_frames: self.images.len(),
             fps: self.fps,
             text,
+            has_opacity: self.opacity.is_some(),
             crf: self.crf,
             stop,
         };
         let mut sink = create_video(path, &format)?;
-        for image in self.images.iter() {
-            sink.frame(&image.to_picture())?;
+        for (i, image) in self.images.iter().enumerate() {
+            let opacity = self.opacity.as_ref().and_then(|all| all.get(i));
+            match opacity {
+                Some(opacity) => sink.frame_with(&image.to_picture(), &opacity.to_bytes())?,
+                None => sink.frame(&image.to_picture())?,
+            }
         }
         sink.finish()
     }
@@ -147,7 +179,7 @@ impl Value {
             Value::ModelPatch(_) => Socket::ModelPatch,
             Value::Conditioning(_) => Socket::Conditioning,
             Value::Latent(_) => Socket::Latent,
-            Value::Image(_) => Socket::Image,
+            Value::Image(_) | Value::ClearImage(_) => Socket::Image,
             Value::Mask(_) => Socket::Mask,
             Value::Sigmas(_) => Socket::Sigmas,
             Value::Sampler(_) => Socket::Sampler,
@@ -156,21 +188,24 @@ impl Value {
             Value::ClipVision(_) => Socket::ClipVision,
             Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
             Value::Camera(_) => Socket::Camera,
+            Value::Tracks(_) => Socket::Tracks,
             Value::StyleModel(_) => Socket::StyleModel,
             Value::UpscaleModel(_) => Socket::UpscaleModel,
             Value::Video(_) => Socket::Video,
+            Value::LatentOperation(_) => Socket::LatentOperation,
             Value::Int(_) => Socket::Int,
             Value::Float(_) => Socket::Float,
             Value::Text(_) => Socket::String,
             Value::Boolean(_) => Socket::Boolean,
             Value::File(_) => Socket::Combo,
+            Value::List(all) => return all.first().and_then(Value::socket),
             Value::Missing(_) => return None,
         })
     }
 
-    /// The bytes of its pictures, masks or latents, with the address that tells them from another
-    /// value's; `None` of values that are small or that the store counts.
-    pub(crate) fn held(&self) -> Option<(usize, usize)> {
+    /// The bytes of its pictures, masks or latents, each with the address that tells them from
+    /// another value's; nothing of values that are small or that the store counts.
+    pub(crate) fn held(&self) -> Vec<(usize, usize)> {
         let images = |images: &Arc<Vec<Image>>| {
             let bytes = images.iter().map(|image| size_of_val(&image.values[..]));
             (Arc::as_ptr(images).addr(), bytes.sum())
@@ -180,15 +215,20 @@ impl Value {
             (Arc::as_ptr(masks).addr(), bytes.sum())
         };
         match self {
-            Value::Image(all) => Some(images(all)),
-            Value::Video(clip) => Some(images(&clip.images)),
-            Value::Mask(all) => Some(masks(all)),
+            Value::Image(all) => vec![images(all)],
+            Value::ClearImage(all) => vec![images(&all.images), masks(&all.opacity)],
+            Value::Video(clip) => {
+                let opacity = clip.opacity.iter().map(masks);
+                opacity.chain([images(&clip.images)]).collect()
+            }
+            Value::Mask(all) => vec![masks(all)],
             Value::Latent(latents) => {
                 let masks = latents.noise_mask.as_ref().map_or(0, |m| masks(m).1);
                 let bytes = size_of_val(&latents.latent.values[..]) + masks;
-                Some((Arc::as_ptr(latents).addr(), bytes))
+                vec![(Arc::as_ptr(latents).addr(), bytes)]
             }
-            _ => None,
+            Value::List(all) => all.iter().flat_map(Value::held).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -217,6 +257,12 @@ impl From<Vec<Conditioning>> for Value {
 impl From<Vec<Image>> for Value {
     fn from(images: Vec<Image>) -> Value {
         Value::Image(Arc::new(images))
+    }
+}
+
+impl From<ClearImages> for Value {
+    fn from(images: ClearImages) -> Value {
+        Value::ClearImage(Arc::new(images))
     }
 }
 
@@ -256,8 +302,8 @@ mod tests {
             values: vec![0.0; side * side * 3],
         };
         let images = Value::from(vec![image(2), image(2)]);
-        let bytes = |value: &Value| value.held().map(|(_, bytes)| bytes);
-        assert_eq!(bytes(&images), Some(2 * 2 * 2 * 3 * 4));
+        let bytes = |value: &Value| value.held().iter().map(|(_, bytes)| bytes).sum::<usize>();
+        assert_eq!(bytes(&images), 2 * 2 * 2 * 3 * 4);
         // What two nodes share has one address.
         assert_eq!(images.held(), images.clone().held());
         assert_ne!(images.held(), Value::from(vec![image(2), image(2)]).held());
@@ -266,7 +312,17 @@ mod tests {
             height: 1,
             values: vec![1.0; 4],
         };
-        assert_eq!(bytes(&Value::from(vec![mask.clone()])), Some(16));
+        assert_eq!(bytes(&Value::from(vec![mask.clone()])), 16);
+        // Pictures that two values share are held once.
+        let Value::Image(shared) = &images else {
+            panic!("no picture")
+        };
+        let clear = Value::ClearImage(Arc::new(ClearImages {
+            images: Arc::clone(shared),
+            opacity: Arc::new(vec![mask.clone()]),
+        }));
+        assert_eq!(bytes(&clear), 2 * 2 * 2 * 3 * 4 + 16);
+        assert!(clear.held().contains(&images.held()[0]));
         let size = nino_engine::LatentSize::picture(2, 3);
         let latents = Latents {
             latent: Latent::empty(1, 4, size),
@@ -274,7 +330,7 @@ mod tests {
             frame_mask: Vec::new(),
             batch_index: None,
         };
-        assert_eq!(bytes(&Value::from(latents)), Some(2 * 3 * 4 * 4 + 16));
-        assert_eq!(Value::Int(3).held(), None);
+        assert_eq!(bytes(&Value::from(latents)), 2 * 3 * 4 * 4 + 16);
+        assert!(Value::Int(3).held().is_empty());
     }
 }

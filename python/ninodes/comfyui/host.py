@@ -58,6 +58,12 @@ def engine() -> ninodes.Engine:
     return made
 
 
+def favor() -> str:
+    """What decodes are planned for. A CPU's memory is where ComfyUI has its models: there it is
+    worth some time."""
+    return "memory" if engine().device == "cpu" else "time"
+
+
 def make_room(needed: Callable[[], int]) -> None:
     """Lets ComfyUI give up models of its own, where both use a GPU's memory."""
     device = comfy.model_management.get_torch_device()

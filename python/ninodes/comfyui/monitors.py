@@ -86,8 +86,8 @@ class VAEMonitor:
         latent = torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
         def decode(precision: str) -> ninodes.Decoded:
-            tell = host.progress()
-            return engine.decode(known, latent, precision=precision, format=form, progress=tell)
+            how = {"precision": precision, "format": form, "favor": host.favor()}
+            return engine.decode(known, latent, progress=host.progress(), **how)
 
         exact = decode("f32").images
         rows, lines, best = [], [], None
@@ -109,7 +109,8 @@ class VAEMonitor:
             if quality >= 40 and (best is None or series.median < best[1]):
                 best = (precision, series.median, peak)
         title = f"{known.name} at {test_resolution}²"
-        plan = engine.plan_decode(known, (test_resolution, test_resolution))
+        size = (test_resolution, test_resolution)
+        plan = engine.plan_decode(known, size, favor=host.favor())
         tips = [
             *lines,
             f"planned {plan['peak_bytes'] // MIB} MiB, {plan['strategy']}; "

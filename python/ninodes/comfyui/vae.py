@@ -23,7 +23,7 @@ def decode(vae: Any, samples: Any, *, precision: str, tile: Any = None, chunk: i
         raise ValueError(f"a latent has 4 or 5 dimensions, this one has {latent.ndim}")
     frames = latent.shape[2] if latent.ndim == 5 else 1
     size = (latent.shape[-1] * known.scale, latent.shape[-2] * known.scale)
-    how = {"precision": precision, "tile": tile, "chunk": chunk}
+    how = {"precision": precision, "tile": tile, "chunk": chunk, "favor": host.favor()}
     host.make_room(lambda: engine.plan_decode(known, size, frames=frames, **how)["peak_bytes"])
     form = weights.format_of(vae)
     decoded = engine.decode(known, latent, format=form, progress=host.progress(), **how)

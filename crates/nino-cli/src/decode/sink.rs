@@ -84,6 +84,7 @@ impl Sink {
                 n_frames: self.n_frames,
                 fps: self.fps,
                 text: Vec::new(),
+                has_opacity: false,
                 crf: None,
                 stop: interrupt::stop(),
             };

@@ -10,7 +10,7 @@ use crate::plural::count;
 use crate::printer;
 use anyhow::Result;
 use nino_engine::{
-    Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, Store, largest_batch,
+    Blend, Checkpoint, EngineError, GenerateRequest, ModelKind, Preview, Store, largest_batch,
     plan_generate,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn read(
     env: &Env,
 ) -> Result<Vec<Job>> {
     let prompts = prompts::read(args)?;
-    model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
+    model.diffusion.blend = Blend::rescaled(args.sampling.cfg_rescale as f32);
     let embeddings = env.library().folders(ModelKind::Embedding)?;
     let mut jobs: Vec<Job> = Vec::new();
     for prompt in prompts {

@@ -202,21 +202,24 @@ impl<'a> Outputs<'a> {
             } else {
                 numbered(output, i)
             };
-            self.write_one(&path, picture, text)?;
+            self.write_one(&path, picture, None, text)?;
             files.push(path);
         }
         Ok(files)
     }
 
-    /// Writes one picture to `path`, or to standard output where that is asked for.
+    /// Writes one picture to `path`, with how opaque its pixels are, or to standard output where
+    /// that is asked for.
     pub(super) fn write_one(
         &self,
         path: &Path,
         picture: &Picture,
+        opacity: Option<&[u8]>,
         text: &[(&str, String)],
     ) -> Result<()> {
         let mut options = PictureOptions {
             text: if self.args.no_metadata { &[] } else { text },
+            opacity,
             ..PictureOptions::default()
         };
         options.quality = self.args.quality.unwrap_or(options.quality);

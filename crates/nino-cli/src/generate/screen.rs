@@ -155,6 +155,7 @@ impl Screen {
             height: first.height,
             n_frames: frames.len(),
             fps: PREVIEW_FPS,
+            has_opacity: false,
             crf: None,
             text: Vec::new(),
             stop: interrupt::stop(),

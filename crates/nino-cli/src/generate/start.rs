@@ -82,7 +82,7 @@ pub(super) fn start(
 fn reference(path: &Path, context: Context<'_>) -> Result<Picture> {
     let path = &context.env.library().find_input(path);
     let (picture, _) = load_with_alpha(path, context.limits)?;
-    if context.model.family() == Family::QwenImage {
+    if matches!(context.model.family(), Family::QwenImage | Family::Krea2) {
         // It was trained on pictures of this many pixels, also where they were smaller.
         let seen = Image::from(&picture).of_pixels(REFERENCE_PIXELS as usize, 8);
         return Ok(picture.fitted(seen.width, seen.height));

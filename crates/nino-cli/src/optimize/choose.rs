@@ -49,14 +49,46 @@ pub(super) fn why(base: &Tried, tried: &Tried) -> String {
     )
 }
 
-/// The fastest of each kind that was kept, together; what cost most likeness goes until the picture
-/// is like enough. One way alone is not tried again, and wins where it is faster than all together.
-/// `None` where nothing is left.
+/// The fastest of each kind that was kept, together; where the picture is not like enough, what
+/// costs least to do without goes until it is. One way alone is not tried again, and wins where it
+/// is faster than those together. `None` where nothing was kept.
 pub(super) fn combined(
+    base: &Tried,
     kept: Vec<Tried>,
     min_psnr: f64,
     mut run: impl FnMut(&[Setting]) -> Result<Tried, EngineError>,
 ) -> Result<Option<(Vec<Setting>, Tried)>, EngineError> {
+    let alone = fastest_of_each_kind(kept);
+    let mut left: Vec<&Tried> = alone.iter().collect();
+    let mut together = None;
+    while left.len() > 1 {
+        let settings: Vec<Setting> = left.iter().filter_map(|t| t.setting.clone()).collect();
+        let tried = run(&settings)?;
+        if tried.psnr >= min_psnr {
+            together = Some((settings, tried));
+            break;
+        }
+        let missing = min_psnr - tried.psnr;
+        let costs = (0..left.len()).map(|i| cost_without(base, &left, i, min_psnr, missing));
+        let least = costs.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+        left.remove(least.map_or(0, |(i, _)| i));
+    }
+    let fastest = alone.iter().min_by_key(|t| t.median());
+    match (together, fastest) {
+        (Some((settings, tried)), Some(one)) if !is_faster(one, &tried) => {
+            Ok(Some((settings, tried)))
+        }
+        (_, one) => {
+            Ok(one.map(|tried| (tried.setting.clone().into_iter().collect(), tried.clone())))
+        }
+    }
+}
+
+fn is_faster(one: &Tried, other: &Tried) -> bool {
+    one.median() < other.median().mul_f64(FASTER)
+}
+
+fn fastest_of_each_kind(kept: Vec<Tried>) -> Vec<Tried> {
     let mut best: Vec<Tried> = Vec::new();
     for tried in kept {
         let Some(setting) = &tried.setting else {
@@ -69,24 +101,19 @@ pub(super) fn combined(
             None => best.push(tried),
         }
     }
-    best.sort_by(|a, b| b.psnr.total_cmp(&a.psnr));
-    while best.len() > 1 {
-        let settings: Vec<Setting> = best.iter().filter_map(|t| t.setting.clone()).collect();
-        let tried = run(&settings)?;
-        if tried.psnr >= min_psnr {
-            let limit = tried.median().mul_f64(FASTER);
-            best.retain(|alone| alone.median() < limit);
-            best.sort_by_key(|alone| std::cmp::Reverse(alone.median()));
-            if best.is_empty() {
-                return Ok(Some((settings, tried)));
-            }
-            break;
-        }
-        best.pop();
-    }
-    Ok(best
-        .pop()
-        .map(|tried| (tried.setting.clone().into_iter().collect(), tried)))
+    best
+}
+
+/// What it costs to do without the `i`-th way, in time for each dB of the `missing` ones that this
+/// gives back. Times multiply and errors add up, about; more likeness than is missing is of no use.
+fn cost_without(base: &Tried, ways: &[&Tried], i: usize, min_psnr: f64, missing: f64) -> f64 {
+    /// So little likeness is none.
+    const LEAST: f64 = 1e-3;
+    let lost = -shares(base, ways[i]).time.ln();
+    let others = ways.iter().enumerate().filter(|(j, _)| *j != i);
+    let error: f64 = others.map(|(_, way)| 10f64.powf(-way.psnr / 10.0)).sum();
+    let gained = missing - (min_psnr + 10.0 * error.log10()).max(0.0);
+    lost.max(0.0) / gained.max(LEAST)
 }
 
 #[cfg(test)]
@@ -117,27 +144,60 @@ mod tests {
         assert!(!worth_it(&base, &tried(99, 1000, 60.0), 40.0));
     }
 
-    #[test]
-    fn what_costs_most_goes_until_it_is_like_enough() {
-        let kept = vec![
+    fn ways() -> [Tried; 4] {
+        [
             tried(50, 900, 41.0).of(Setting::Quantize(DType::Q4_K)),
             tried(60, 900, 55.0).of(Setting::Quantize(DType::Q8_0)),
             tried(70, 900, 60.0).of(Setting::Precision("fp16")),
-        ];
-        let one = combined(kept[2..].to_vec(), 40.0, |_| panic!("it was tried"));
+            tried(95, 900, 42.0).of(Setting::Steps(6)),
+        ]
+    }
+
+    #[test]
+    fn one_way_is_not_tried_again_and_wins_where_it_is_faster() {
+        let base = tried(100, 1000, f64::INFINITY);
+        let [q4, q8, half, _] = ways();
+        let one = combined(&base, vec![half.clone()], 40.0, |_| panic!("it was tried"));
         assert_eq!(one.unwrap().unwrap().0, [Setting::Precision("fp16")]);
-        let slow = combined(kept.clone(), 40.0, |_| Ok(tried(90, 800, 45.0)));
+        let slow = combined(&base, vec![q4, q8, half], 40.0, |settings| {
+            // Of quantizations the faster is tried.
+            assert_eq!(settings.len(), 2);
+            assert!(settings.contains(&Setting::Quantize(DType::Q4_K)));
+            Ok(tried(90, 800, 45.0))
+        });
         let fastest = slow.unwrap().unwrap().0;
         assert_eq!(fastest, [Setting::Quantize(DType::Q4_K)]);
+        assert!(
+            combined(&base, vec![], 40.0, |_| panic!())
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    /// Of what is least like the picture in f32, the fastest stays: fewer steps gain little time,
+    /// and doing without them is enough.
+    #[test]
+    fn what_costs_least_time_for_its_likeness_goes() {
+        let base = tried(100, 1000, f64::INFINITY);
+        let [q4, _, half, steps] = ways();
         let mut asked = Vec::new();
-        let best = combined(kept, 40.0, |settings| {
+        let best = combined(&base, vec![q4, half, steps], 40.0, |settings| {
             asked.push(settings.to_vec());
-            Ok(tried(40, 800, if settings.len() > 1 { 38.0 } else { 60.0 }))
+            let all = settings.len() == 3;
+            Ok(tried(40, 800, if all { 38.4 } else { 40.9 }))
         });
         let (settings, _) = best.unwrap().unwrap();
-        assert_eq!(settings, [Setting::Precision("fp16")]);
-        // Of quantizations the faster was tried first.
-        assert_eq!(asked[0].len(), 2);
-        assert!(asked[0].contains(&Setting::Quantize(DType::Q4_K)));
+        let both = [Setting::Quantize(DType::Q4_K), Setting::Precision("fp16")];
+        assert_eq!(settings, both);
+        assert_eq!(asked.len(), 2);
+    }
+
+    #[test]
+    fn where_two_together_are_not_like_enough_the_faster_stays() {
+        let base = tried(100, 1000, f64::INFINITY);
+        let [q4, _, half, _] = ways();
+        let best = combined(&base, vec![half, q4], 40.0, |_| Ok(tried(40, 800, 38.0)));
+        let (settings, _) = best.unwrap().unwrap();
+        assert_eq!(settings, [Setting::Quantize(DType::Q4_K)]);
     }
 }

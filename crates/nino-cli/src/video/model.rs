@@ -9,8 +9,8 @@ use crate::pull::parts_of;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Checkpoint, DiffusionModel, Family, ImageEncoder, LoraSpec, ModelKind, ModelSampling, SkipWay,
-    TextEncoders, VaeFile, VideoModel, apply_lora,
+    Checkpoint, Correction, DiffusionModel, Family, ImageEncoder, LoraSpec, ModelKind,
+    ModelSampling, SkipWay, TextEncoders, VaeFile, VideoModel, apply_lora,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -175,7 +175,9 @@ fn sampled(mut model: DiffusionModel, args: &VideoSamplingArgs) -> Result<Diffus
     if let Some(shift) = args.shift {
         model = model.with_sampling(ModelSampling::flow(shift, 1000.0));
     }
-    model.cfg_zero_star = args.cfg_zero_star;
+    if args.cfg_zero_star {
+        model = model.with_correction(Correction::ZeroStar);
+    }
     if let Some(layers) = &args.skip_layers {
         let part = (
             args.skip_start.unwrap_or(SKIP_PART.0),

@@ -133,6 +133,7 @@ impl Clip {
                 n_frames: self.n_frames,
                 fps: self.fps,
                 text: std::mem::take(&mut self.text),
+                has_opacity: false,
                 crf: None,
                 stop: interrupt::stop(),
             };

@@ -3,10 +3,11 @@
 use crate::decode::{DecodeOptions, Precision, decode_images};
 use crate::sample::{self, Noise, SampleRequest};
 use crate::{
-    Checkpoint, Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, Image, Latent,
-    LatentFormat, Store, TextEncoders, VaeFile, encode_image, encode_texts,
+    Checkpoint, Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, FloatFrames,
+    Image, Latent, LatentFormat, Store, TextEncoders, VaeFile, encode_clip, encode_image,
+    encode_texts,
 };
-use nino_sample::{Options, Rng, Sampler, Seed};
+use nino_sample::{Blend, Options, Rng, Sampler, Seed};
 use nino_weights::{TensorReader, Value};
 use std::path::{Path, PathBuf};
 
@@ -39,8 +40,8 @@ pub(super) fn can_repeat(model: &DiffusionModel, request: &SampleRequest<'_>) ->
         && request.frame_mask.is_empty()
         && !matches!(request.noise, Noise::SeededAt(_))
         && model.is_as_opened()
-        && model.cfg_rescale == 0.0
-        && !model.cfg_zero_star
+        && model.blend == Blend::Plain
+        && model.corrections.is_empty()
         && model.skipped_layers().is_none()
         && prompts.into_iter().all(plain)
 }
@@ -220,19 +221,30 @@ impl Captured<'_> {
     ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
         let vae = VaeFile::open(vae)?;
         let (shape, values) = self.values("in.images")?;
-        let &[_, height, width, _] = &shape[..] else {
-            return Err(self.cannot("its picture has another shape"));
-        };
-        let image = Image {
-            width,
-            height,
-            values,
+        let &[n_frames, height, width, _] = &shape[..] else {
+            return Err(self.cannot("its pictures have another shape"));
         };
         let options = EncodeOptions {
             format: self.text("format").and_then(LatentFormat::by_name),
             ..EncodeOptions::default()
         };
-        let encoded = encode_image(store, &vae, &image, &options, control)?;
+        let encoded = if vae.kind.time_scale().is_some() {
+            let each = height * width * 3;
+            let clip = FloatFrames {
+                width,
+                height,
+                n_frames,
+                frame: &|i| values[i * each..(i + 1) * each].to_vec(),
+            };
+            encode_clip(store, &vae, &clip, &options, control)?
+        } else {
+            let image = Image {
+                width,
+                height,
+                values,
+            };
+            encode_image(store, &vae, &image, &options, control)?
+        };
         Ok((self.values("out.latent")?.1, encoded.latent.planes()))
     }
 

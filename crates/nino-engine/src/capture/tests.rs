@@ -4,11 +4,12 @@ use super::{is_on, replay, to};
 use crate::device::{self, DeviceChoice};
 use crate::tests::made;
 use crate::{
-    Checkpoint, Control, DecodeOptions, DeviceName, EncodeOptions, Latent, LatentSize, Noise,
-    Precision, Rng, SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store, VaeFile,
-    decode_images, encode_image, encode_text, sample, sigmas, timeline,
+    Checkpoint, Control, DecodeOptions, DeviceName, EncodeOptions, FloatFrames, Latent, LatentSize,
+    Noise, Precision, Rng, SampleRequest, SamplerInfo, SamplerOptions, Scheduler, Seed, Store,
+    VaeFile, decode_images, encode_clip, encode_image, encode_text, sample, sigmas, timeline,
 };
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -72,21 +73,30 @@ fn captured_stages_come_out_the_same_again() {
     made::write_list(&made::list("tiny_sd1"), &other);
     let (vae, told) = (VaeFile::open(&other).unwrap(), EncodeOptions::default());
     encode_image(&store, &vae, &images[0], &told, &mut control).unwrap();
+    // Of eight frames a Wan takes five: the first, and four.
+    let wan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/models/wan21.safetensors");
+    let clip = FloatFrames {
+        width: 16,
+        height: 16,
+        n_frames: 8,
+        frame: &|i| vec![i as f32 / 8.0; 16 * 16 * 3],
+    };
+    let wan = VaeFile::open(&wan).unwrap();
+    encode_clip(&store, &wan, &clip, &told, &mut control).unwrap();
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
-    // Two prompts, the sampling, the decode, the encode.
-    assert_eq!(files.len(), 5, "{files:?}");
-    for path in files {
+    // Two prompts, the sampling, the decode, the two encodes.
+    let of = ["nino-emoji"; 4].into_iter().chain(["tiny", "wan21"]);
+    assert_eq!(files.len(), 6, "{files:?}");
+    let frames = nino_weights::open(&files[5]).unwrap();
+    let frames = frames.entry("in.images").unwrap();
+    assert_eq!(frames.shape, [5, 16, 16, 3]);
+    for (path, file) in files.into_iter().zip(of) {
         let again = replay(&store, &path, &mut control).unwrap();
         assert!(again.nmse < 1e-12, "{again:?}");
-        let file = if again.stage == "encode" {
-            "tiny"
-        } else {
-            "nino-emoji"
-        };
         assert!(again.file.contains(file), "{again:?}");
     }
     // Another seed is not the same.

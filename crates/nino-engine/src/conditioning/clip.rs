@@ -25,11 +25,15 @@ pub struct ClipHints {
 
 /// CLIP's hidden states of one or more pictures, one picture after the other. ComfyUI's
 /// `CLIP_VISION_OUTPUT`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImageStates {
     /// `[tokens, width]`
     pub values: Vec<f32>,
     pub width: usize,
+    /// Of SigLIP: the states of layers before the last, the deepest first, as USO looks at them.
+    pub deeper: Vec<Vec<f32>>,
+    /// Of CLIP: the vector of each whole picture.
+    pub whole: Vec<Vec<f32>>,
 }
 
 /// Encoded frames that a model sees beside the noise.
@@ -66,10 +70,13 @@ impl ImageStates {
     /// These pictures, then others.
     #[must_use]
     pub fn followed_by(&self, other: &ImageStates) -> ImageStates {
-        ImageStates {
-            values: [&self.values[..], &other.values].concat(),
-            width: self.width,
+        let mut all = self.clone();
+        all.values.extend_from_slice(&other.values);
+        for (layer, more) in all.deeper.iter_mut().zip(&other.deeper) {
+            layer.extend_from_slice(more);
         }
+        all.whole.extend_from_slice(&other.whole);
+        all
     }
 }
 

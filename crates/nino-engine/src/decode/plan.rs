@@ -4,7 +4,7 @@
 
 use super::carry::share;
 use super::part::{self, Part};
-use super::{DecodeOptions, DecodePlan, LatentSize, Strategy, Tile, output};
+use super::{DecodeOptions, DecodePlan, Favor, LatentSize, Strategy, Tile, output};
 use crate::fit::{Room, fit_turns};
 use crate::{EngineError, VaeFile};
 use nino_dtype::DType;
@@ -20,6 +20,17 @@ pub enum Chunking {
     Auto,
     Frames(usize),
 }
+
+/// How much longer plans that favor memory may take than the quickest ones.
+const LONGER: f64 = 1.25;
+
+/// What they may keep outside the device's memory: about as much as a system holds in its cache.
+/// More would be written to a disk, which takes longer than any nominal rate says.
+const MOST_OUTSIDE: usize = 1 << 30;
+
+/// They are looked for down to this share of the quickest plans' memory, in steps of a smaller one.
+const LEAST_SHARE: usize = 8;
+const STEP_SHARE: usize = 32;
 
 /// A latent of which some frames are done.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +58,7 @@ pub(super) fn plan(
     let n_frames = vae.kind.n_frames(size.frames);
     let pixels = width * height * scale * scale;
     let beside = output::picture_bytes(pixels, tiling.map(|_| n_frames)) + options.beside;
-    let parts = Recorder {
+    let recorder = Recorder {
         device,
         vae,
         size: LatentSize {
@@ -62,8 +73,11 @@ pub(super) fn plan(
             beside,
             allow_host: true,
         },
-    }
-    .parts(options.chunking)?;
+    };
+    let parts = match options.favor {
+        Favor::Time => recorder.parts(options.chunking)?,
+        Favor::Memory => recorder.smallest(options.chunking)?,
+    };
     Ok(DecodePlan {
         strategy: match tiling {
             Some(_) => Strategy::FastTiles,
@@ -96,6 +110,33 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
+    /// The parts with the least memory that take little longer than the quickest.
+    fn smallest(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
+        let rates = self.device.rates();
+        let seconds = |parts: &[Part]| rates.seconds(&part::load(parts));
+        let outside = |parts: &[Part]| parts.iter().map(|p| p.plan.host_bytes()).max();
+        let mut best = self.parts(chunking)?;
+        let (longest, all) = (seconds(&best) * LONGER, part::peak_bytes(&best));
+        // The most that is known to be too little.
+        let mut under = all / LEAST_SHARE;
+        while part::peak_bytes(&best).saturating_sub(under) > all / STEP_SHARE {
+            let cap = under.midpoint(part::peak_bytes(&best));
+            let room = Room {
+                cap: Some(cap),
+                ..self.room
+            };
+            match (Recorder { room, ..*self }).parts(chunking) {
+                Ok(parts)
+                    if seconds(&parts) <= longest && outside(&parts) <= Some(MOST_OUTSIDE) =>
+                {
+                    best = parts;
+                }
+                _ => under = cap,
+            }
+        }
+        Ok(best)
+    }
+
     fn parts(&self, chunking: Chunking) -> Result<Vec<Part>, EngineError> {
         if self.vae.kind.time_scale().is_none() {
             // A picture has no frames to take apart: that would only be the same plan again.

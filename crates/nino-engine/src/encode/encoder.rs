@@ -1,6 +1,7 @@
 //! One encoder on its way through a picture or a clip, chunk by chunk.
 
 use super::{EncodeOptions, Encoded};
+use crate::capture::{self, Pictures};
 use crate::decode::carry::carry;
 use crate::decode::part::{self, Part};
 use crate::decode::plan::{Graphs, Runs};
@@ -68,6 +69,8 @@ pub(super) struct Encoder<'a> {
     started: Instant,
     /// `[t, h, w, c]`
     values: Vec<f32>,
+    /// All frames so far, where they are captured.
+    frames: Option<Pictures>,
 }
 
 impl<'a> Encoder<'a> {
@@ -137,6 +140,11 @@ impl<'a> Encoder<'a> {
             dtype,
             started: Instant::now(),
             values: Vec::new(),
+            frames: capture::is_on(store).then(|| Pictures {
+                width,
+                height,
+                values: Vec::new(),
+            }),
         })
     }
 
@@ -155,6 +163,9 @@ impl<'a> Encoder<'a> {
         part.run(session, frames, None, control)?;
         let graph = part.plan.graph();
         self.values.extend(read(session, graph, part.output)?);
+        if let Some(kept) = &mut self.frames {
+            kept.values.extend_from_slice(frames);
+        }
         self.n_runs += 1;
         Ok(())
     }
@@ -179,8 +190,12 @@ impl<'a> Encoder<'a> {
             is_video: self.vae.kind.time_scale().is_some(),
             format: None,
         };
+        let latent = from_encoder(self.vae, latent, format, control)?;
+        if let Some(frames) = self.frames {
+            capture::encode(self.vae, frames, &latent);
+        }
         Ok(Encoded {
-            latent: from_encoder(self.vae, latent, format, control)?,
+            latent,
             strategy: part::strategy(self.parts.iter().map(|p| &*p.plan)),
             dtype: self.dtype,
             predicted_peak: part::peak_bytes(&self.parts),

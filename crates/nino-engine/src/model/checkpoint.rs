@@ -11,7 +11,7 @@ use crate::{BUILTIN, Defaults, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
 use nino_models::{Denoiser, Encoder, Family, Network, qwen_image, unet};
-use nino_sample::Prediction;
+use nino_sample::{Blend, Prediction};
 use nino_text::Bpe;
 use nino_weights::names::{self, Net};
 use nino_weights::{Entry, TensorReader, names::Component};
@@ -122,8 +122,8 @@ impl Checkpoint {
                 family: found.family,
                 weights: found.net_params()?,
                 sampling: found.sampling,
-                cfg_rescale: 0.0,
-                cfg_zero_star: false,
+                blend: Blend::default(),
+                corrections: Vec::new(),
                 skip: None,
                 gradual_mask: None,
                 net: found.net,
@@ -133,6 +133,8 @@ impl Checkpoint {
                 latent: found.family.latent_format(),
                 steering: Steering::default(),
                 hints: Vec::new(),
+                styles: Vec::new(),
+                keep_references: false,
             },
             text: TextEncoders::new(found.family, encoders, Bpe::clip()),
             vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
@@ -331,8 +333,8 @@ impl Opened {
             name,
             family,
             sampling: levels::detect(family, &self.reader, &weights, &net)?,
-            cfg_rescale: 0.0,
-            cfg_zero_star: false,
+            blend: Blend::default(),
+            corrections: Vec::new(),
             skip: None,
             gradual_mask: None,
             net,
@@ -343,6 +345,8 @@ impl Opened {
             latent,
             steering: Steering::default(),
             hints: Vec::new(),
+            styles: Vec::new(),
+            keep_references: false,
         })
     }
 

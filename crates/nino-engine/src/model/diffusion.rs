@@ -7,12 +7,13 @@ use super::levels;
 use super::lora::{Loras, Source};
 use super::skip::SkipLayers;
 use crate::decode::Precision;
-use crate::{Conditioning, EngineError};
+use crate::{Conditioning, EngineError, StyleTokens};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
+use nino_models::wan_transformer::Stretch;
 use nino_models::{Denoiser, Family, FileParams, Guidance, Label};
-use nino_sample::{ModelSampling, Prediction};
+use nino_sample::{Blend, Correction, ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
 use std::fmt;
 use std::path::Path;
@@ -26,11 +27,10 @@ pub struct DiffusionModel {
     pub family: Family,
     /// How the network's output becomes a prediction, and over which noise levels.
     pub sampling: ModelSampling,
-    /// Share of the correction that brings guided predictions back to their own contrast; 0 is off.
-    pub cfg_rescale: f32,
-    /// Whether the negative prompt's part is scaled to what of it the prompt's has. ComfyUI's
-    /// `CFGZeroStar`.
-    pub cfg_zero_star: bool,
+    /// How the two prompts' predictions become one. ComfyUI's `RescaleCFG`.
+    pub blend: Blend,
+    /// What is done to that one, in this order. ComfyUI's `CFGZeroStar` and `CFGNorm`.
+    pub corrections: Vec<Correction>,
     pub(super) skip: Option<SkipLayers>,
     /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
     pub gradual_mask: Option<f32>,
@@ -44,6 +44,10 @@ pub struct DiffusionModel {
     pub(super) steering: Steering,
     /// Pictures that steer every prompt.
     pub(super) hints: Vec<Arc<Hint>>,
+    /// Whether latents to look at are looked at once, and told that they have no noise.
+    pub(super) keep_references: bool,
+    /// Styles that stand before every prompt.
+    pub(super) styles: Vec<Arc<StyleTokens>>,
 }
 
 /// Channels of a mask of frames: those under one latent frame.
@@ -97,15 +101,46 @@ impl DiffusionModel {
         }
     }
 
-    /// The same model, told that latents to look at have no noise, where it can be told. ComfyUI's
-    /// `FluxKontextMultiReferenceLatentMethod` with `index_timestep_zero`.
-    #[must_use]
-    pub fn with_clean_references(&self) -> DiffusionModel {
-        let mut model = self.clone();
-        if let Denoiser::QwenImage(config) = &mut model.net {
-            config.clean_references = true;
+    /// The same model, which looks at other latents in the first step only, as ones without noise,
+    /// and keeps what it saw. ComfyUI's `FluxKVCache`.
+    pub fn with_kept_references(&self) -> Result<DiffusionModel, EngineError> {
+        if self.net.kept_blocks() == 0 {
+            return Err(EngineError::KeptReferences {
+                model: self.name.clone(),
+            });
         }
-        model
+        Ok(DiffusionModel {
+            keep_references: true,
+            ..self.clone()
+        })
+    }
+
+    pub(crate) fn keeps_references(&self) -> bool {
+        self.keep_references
+    }
+
+    /// The same model that is told other places of frames, rows and columns: multiplied by `scale`,
+    /// then moved by `shift`. Models that count no places so stay as they are. ComfyUI's
+    /// `ScaleROPE`.
+    pub fn with_stretched_places(
+        &self,
+        scale: [f32; 3],
+        shift: [f32; 3],
+    ) -> Result<DiffusionModel, EngineError> {
+        let mut model = self.clone();
+        match &mut model.net {
+            Denoiser::Wan(config) => config.stretch = Some(Stretch::new(scale, shift)),
+            Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_) => {
+                return Err(EngineError::NoStretch {
+                    model: self.name.clone(),
+                });
+            }
+            Denoiser::Anima(_)
+            | Denoiser::Krea2(_)
+            | Denoiser::QwenImage(_)
+            | Denoiser::Unet(_) => {}
+        }
+        Ok(model)
     }
 
     /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
@@ -152,6 +187,14 @@ impl DiffusionModel {
             sampling,
             ..self.clone()
         }
+    }
+
+    /// The same model, whose guided predictions are corrected in one more way.
+    #[must_use]
+    pub fn with_correction(&self, correction: Correction) -> DiffusionModel {
+        let mut model = self.clone();
+        model.corrections.push(correction);
+        model
     }
 
     /// Whether the network takes a mask and the picture under it.
@@ -247,7 +290,8 @@ impl DiffusionModel {
     /// Whether it is what its file has: no LoRA, no quantization, nothing that steers it.
     pub(crate) fn is_as_opened(&self) -> bool {
         let id = self.id();
-        id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
+        let bare = self.hints.is_empty() && self.styles.is_empty() && !self.keep_references;
+        bare && id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
     }
 
     /// What its weights are kept by.
@@ -288,6 +332,36 @@ impl DiffusionModel {
         model
     }
 
+    /// The same model, before every prompt of which a picture's style stands. ComfyUI's
+    /// `USOStyleReference`.
+    pub fn with_style(&self, style: Arc<StyleTokens>) -> Result<DiffusionModel, EngineError> {
+        let expected = self.net.style_width().unwrap_or(0);
+        if style.width != expected {
+            return Err(EngineError::StyleStates {
+                expected,
+                found: style.width,
+            });
+        }
+        let mut model = self.clone();
+        // The last one stands first.
+        model.styles.insert(0, style);
+        Ok(model)
+    }
+
+    /// Tokens of all its styles.
+    pub(crate) fn style_tokens(&self) -> usize {
+        let each = self.styles.iter();
+        each.map(|s| s.values.len() / s.width.max(1)).sum()
+    }
+
+    /// The values of all its styles, one after the other.
+    pub(crate) fn style_values(&self) -> Vec<f32> {
+        self.styles
+            .iter()
+            .flat_map(|s| s.values.iter().copied())
+            .collect()
+    }
+
     /// The pictures that steer every prompt.
     pub(crate) fn hints(&self) -> &[Arc<Hint>] {
         &self.hints
@@ -306,7 +380,11 @@ impl DiffusionModel {
     /// What a plan for `spec` is kept by: with what no weight of the model says.
     pub(crate) fn plan_key(&self, spec: &impl fmt::Debug) -> String {
         let clean = matches!(&self.net, Denoiser::QwenImage(c) if c.clean_references);
-        format!("{spec:?}, clean references: {clean}")
+        let stretch = match &self.net {
+            Denoiser::Wan(config) => config.stretch,
+            _ => None,
+        };
+        format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}")
     }
 
     /// The type that its activations are stored in. Those of Qwen-Image exceed f16. A CPU that

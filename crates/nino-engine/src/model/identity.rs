@@ -90,13 +90,31 @@ pub(crate) enum Part {
     Upscaler,
 }
 
+/// A change of a network's weights.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    /// A LoRA with the bits of its strength.
+    Lora(FileId, u32),
+    /// Tensors with the bits of what they are multiplied by.
+    Factors(Arc<[(String, u32)]>),
+}
+
+impl Change {
+    fn file(&self) -> Option<&FileId> {
+        match self {
+            Change::Lora(file, _) => Some(file),
+            Change::Factors(_) => None,
+        }
+    }
+}
+
 /// A network with everything that decides its weights' values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NetId {
     pub(crate) origin: Origin,
     pub(crate) part: Part,
-    /// LoRA files with the bits of their strength, in the order they are applied.
-    pub(crate) loras: Arc<[(FileId, u32)]>,
+    /// What its weights are changed by, in order.
+    pub(crate) loras: Arc<[Change]>,
     pub(crate) quantize: Option<DType>,
     /// `ControlNet`s whose weights are beside its own.
     pub(crate) controls: Arc<[Origin]>,
@@ -121,7 +139,7 @@ impl NetId {
             Origin::Files(files) => &files[..],
             Origin::Unique(_) => &[],
         });
-        let mut all = files.chain(self.loras.iter().map(|(file, _)| file));
+        let mut all = files.chain(self.loras.iter().filter_map(Change::file));
         all.try_for_each(FileId::check_unchanged)
     }
 }

@@ -49,6 +49,9 @@ pub(super) fn detect(
     };
     Ok(match family {
         Family::Emoji => ModelSampling::flow(1.0, 1000.0),
+        _ if matches!(net, Denoiser::Unet(c) if c.is_lotus()) => {
+            ModelSampling::stable_diffusion(Prediction::Translated)
+        }
         // An inpainting UNet of SD 2.x always predicts noise; the others' files do not say, but one
         // late bias tells them apart.
         Family::Sd2 if net.wants().extra == 0 && is_v(reader, params)? => {

@@ -1,4 +1,4 @@
-//! LoRAs at run time: which updates go where, and weights read with them applied.
+//! LoRAs at run time: which updates go where. `source.rs` reads weights with them applied.
 //!
 //! Updates of weights that are held as plain numbers are added while loading, in f32, as ComfyUI
 //! does, and cost nothing afterwards. A weight that is stored and held quantized stays as it is: a
@@ -7,24 +7,25 @@
 //! is one that grows (Flux's control LoRAs).
 
 mod delta;
+mod source;
 #[cfg(test)]
 mod tests;
 mod turned;
 
 use super::diffusion::DiffusionModel;
-use super::identity::FileId;
+use super::identity::{Change, FileId};
 use super::text_encoders::TextEncoders;
 use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
-use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
-use nino_models::{Branch, CONTROL, Denoiser, FileParams, Params, Scaled};
+use nino_models::Denoiser;
 use nino_weights::lora::{Delta, Lora, LoraPart, Update};
 use nino_weights::{Entry, Index, TensorReader};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub(crate) use source::Source;
 
 /// A LoRA and how strongly to apply it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,10 +49,21 @@ pub struct Applied {
 #[derive(Clone, Default)]
 pub(super) struct Loras {
     files: Vec<LoraFile>,
+    /// What was done, in order.
+    changes: Vec<Changed>,
     targets: HashMap<(LoraPart, String), Vec<Placed>>,
     deltas: Arc<Deltas>,
     /// Tensors that have another size than in the model's file.
     grown: HashMap<(LoraPart, String), [usize; 2]>,
+}
+
+/// A change of many tensors.
+#[derive(Clone)]
+enum Changed {
+    /// By the updates of a file.
+    File(usize),
+    /// Tensors of a part, and the bits of what they are multiplied by.
+    Factors(LoraPart, Arc<[(String, u32)]>),
 }
 
 /// One LoRA file.
@@ -64,12 +76,27 @@ struct LoraFile {
     clip: f32,
 }
 
+/// What is done to one tensor.
+#[derive(Clone)]
+enum Placed {
+    Update(Box<PlacedUpdate>),
+    /// All its values are multiplied.
+    Factor(f32),
+}
+
 /// An update of one tensor.
 #[derive(Clone)]
-struct Placed {
+struct PlacedUpdate {
     file: usize,
     strength: f32,
     update: Update,
+}
+
+impl Placed {
+    /// Whether it can run as two small layers.
+    fn is_branch(&self) -> bool {
+        matches!(self, Placed::Update(p) if is_branch(&p.update))
+    }
 }
 
 /// Weights are merged unless they are quantized both in the file and in memory.
@@ -234,14 +261,30 @@ impl Loras {
                 if let Some(size) = delta::grown(update) {
                     loras.grown.insert(key.clone(), size);
                 }
-                loras.targets.entry(key).or_default().push(Placed {
+                let placed = Placed::Update(Box::new(PlacedUpdate {
                     file,
                     strength,
                     update: update.clone(),
-                });
+                }));
+                loras.targets.entry(key).or_default().push(placed);
             }
         }
         loras.files.push(fitted.file.clone());
+        loras.changes.push(Changed::File(file));
+        loras
+    }
+
+    /// These, and then some tensors of `part` multiplied.
+    pub(super) fn multiplied(&self, part: LoraPart, factors: Vec<(String, f32)>) -> Loras {
+        let mut loras = self.clone();
+        for (name, factor) in &factors {
+            let key = (part, name.clone());
+            let placed = loras.targets.entry(key).or_default();
+            placed.push(Placed::Factor(*factor));
+        }
+        let bits = factors.into_iter().map(|(name, f)| (name, f.to_bits()));
+        let factors = Changed::Factors(part, bits.collect());
+        loras.changes.push(factors);
         loras
     }
 
@@ -259,12 +302,18 @@ impl Loras {
         self.files.iter().map(|f| f.name.as_str())
     }
 
-    /// The files that change a part's weights, with the bits of their strength there.
-    pub(super) fn ids(&self, part: LoraPart) -> Arc<[(FileId, u32)]> {
-        let files = self.files.iter().filter(|f| f.strength(part) != 0.0);
-        files
-            .map(|f| (f.id.clone(), f.strength(part).to_bits()))
-            .collect()
+    /// What changes a part's weights, in order.
+    pub(super) fn ids(&self, part: LoraPart) -> Arc<[Change]> {
+        let change = |changed: &Changed| match changed {
+            Changed::File(i) => {
+                let (file, strength) = (&self.files[*i], self.files[*i].strength(part));
+                (strength != 0.0).then(|| Change::Lora(file.id.clone(), strength.to_bits()))
+            }
+            Changed::Factors(of, factors) => {
+                (*of == part).then(|| Change::Factors(Arc::clone(factors)))
+            }
+        };
+        self.changes.iter().filter_map(change).collect()
     }
 
     fn placed(&self, part: LoraPart, name: &str) -> &[Placed] {
@@ -299,189 +348,6 @@ pub fn lora_family(lora: &Lora) -> Option<&'static str> {
         _ if has("blocks.") => Some("Wan"),
         _ if second() => Some("SDXL"),
         _ => None,
-    }
-}
-
-/// One part's weights with the LoRAs applied.
-#[derive(Clone)]
-pub(crate) struct Source {
-    pub(super) file: FileParams,
-    pub(super) part: LoraPart,
-    pub(super) loras: Arc<Loras>,
-    /// Weights of `ControlNet`s, whose names begin with [`CONTROL`] and their number.
-    pub(super) controls: Vec<FileParams>,
-}
-
-impl Source {
-    /// The `ControlNet` that a parameter belongs to, and its name there.
-    fn control<'n>(&self, name: &'n str) -> Option<(&FileParams, &'n str)> {
-        let (i, rest) = name
-            .strip_prefix(CONTROL)?
-            .strip_prefix('.')?
-            .split_once('.')?;
-        Some((self.controls.get(i.parse::<usize>().ok()?)?, rest))
-    }
-
-    /// The same parameter under its `ControlNet`'s own name.
-    fn control_param(&self, param: &ParamSpec) -> Option<(&FileParams, ParamSpec)> {
-        let (file, name) = self.control(&param.name)?;
-        let name = name.to_owned();
-        let param = ParamSpec {
-            name,
-            ..param.clone()
-        };
-        Some((file, param))
-    }
-
-    /// Parameters of a graph; `held` says how a weight stored so is held in memory.
-    pub(crate) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
-        let dtype = move |name: &str| {
-            if let Some((file, name)) = self.control(name) {
-                return file.dtype(name);
-            }
-            let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
-            let placed = self.loras.placed(self.part, name);
-            if merges(stored, held) || placed.iter().all(|p| is_branch(&p.update)) {
-                held
-            } else {
-                DType::F16
-            }
-        };
-        Params::new(dtype)
-            .with_branches(|name, held| self.branches(name, held))
-            .with_scaled(|name| self.scaled(name))
-    }
-
-    /// How a weight is held whose factors are apart in the file. A LoRA that cannot run beside the
-    /// weight is merged into its values, which then have no factors.
-    fn scaled(&self, name: &str) -> Option<Scaled> {
-        if let Some((file, name)) = self.control(name) {
-            return file.scaled(name);
-        }
-        let placed = self.loras.placed(self.part, name);
-        let beside = placed.iter().all(|p| is_branch(&p.update));
-        self.file.scaled(name).filter(|_| beside)
-    }
-
-    /// Whether a parameter has to be made of what the files hold.
-    pub(super) fn makes(&self, param: &ParamSpec) -> bool {
-        if let Some((file, param)) = self.control_param(param) {
-            return !file.has_as_wanted(&param);
-        }
-        !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_as_wanted(param)
-    }
-
-    /// How the file has a weight, whatever it becomes while it is loaded.
-    fn stored(&self, name: &str) -> DType {
-        self.file.find(name).map_or(DType::F32, |(_, dtype)| dtype)
-    }
-
-    fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
-        let placed = self.loras.placed(self.part, name);
-        if placed.is_empty() || (self.scaled(name).is_none() && merges(self.stored(name), held)) {
-            return Vec::new();
-        }
-        let branch = |(i, p): (usize, &Placed)| match &p.update.delta {
-            Delta::LowRank(low) => Some(Branch {
-                name: format!("{name}.lora{i}"),
-                rank: low.rank,
-                dtype: match low.down.dtype {
-                    d @ (DType::F16 | DType::BF16) => d,
-                    _ => DType::F32,
-                },
-            }),
-            _ => None,
-        };
-        placed.iter().enumerate().filter_map(branch).collect()
-    }
-
-    /// The branch that a parameter of the graph belongs to, and whether it is the upper half.
-    fn branch_of(&self, name: &str) -> Option<(&Placed, bool)> {
-        let (rest, is_up) = match name.strip_suffix(".up") {
-            Some(rest) => (rest, true),
-            None => (name.strip_suffix(".down")?, false),
-        };
-        let (target, i) = rest.rsplit_once(".lora")?;
-        let placed = self.loras.placed(self.part, target);
-        Some((placed.get(i.parse::<usize>().ok()?)?, is_up))
-    }
-
-    /// Values of a parameter of the graph with all updates added.
-    fn merged(&self, param: &ParamSpec, placed: &[Placed]) -> Result<Vec<f32>, EngineError> {
-        let key = (self.part, param.name.clone());
-        let mut shape = param.shape;
-        if self.loras.grown.contains_key(&key)
-            && let Some((stored, _)) = self.file.find(&param.name)
-        {
-            shape = stored;
-        }
-        let plain = ParamSpec {
-            dtype: DType::F32,
-            shape,
-            ..param.clone()
-        };
-        // Read into place: the largest weights are hundreds of megabytes in f32.
-        let mut values = vec![0.0f32; shape.numel()];
-        self.file
-            .read(&plain, bytemuck::cast_slice_mut(&mut values))
-            .map_err(nino_graph::ExecError::Param)?;
-        for p in placed {
-            let reader = &self.loras.files[p.file].reader;
-            if let Some(size) = delta::grown(&p.update) {
-                values = delta::grow(&values, [shape[0], shape[1]], size);
-                shape = Shape::from(size);
-            }
-            self.loras
-                .deltas
-                .merge(reader, &p.update, p.strength, shape, &mut values)?;
-        }
-        Ok(values)
-    }
-}
-
-impl ParamSource for Source {
-    fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
-        if let Some((file, param)) = self.control_param(param) {
-            return file.stored_rows(&param);
-        }
-        let is_made = self.branch_of(&param.name).is_some() || self.makes(param);
-        (!is_made).then(|| self.file.stored_rows(param)).flatten()
-    }
-
-    fn read_rows(
-        &self,
-        param: &ParamSpec,
-        rows: Range<usize>,
-        dst: &mut [u8],
-    ) -> Result<(), ParamError> {
-        match self.control_param(param) {
-            Some((file, param)) => file.read_rows(&param, rows, dst),
-            None => self.file.read_rows(param, rows, dst),
-        }
-    }
-
-    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
-        if let Some((file, param)) = self.control_param(param) {
-            return file.read(&param, dst);
-        }
-        let fail = |what: String| ParamError {
-            name: param.name.clone(),
-            what,
-        };
-        let values = if let Some((placed, is_up)) = self.branch_of(&param.name) {
-            let reader = &self.loras.files[placed.file].reader;
-            let factor = if is_up { placed.strength } else { 1.0 };
-            delta::half(reader, &placed.update, is_up, factor, param.shape)
-        } else {
-            let placed = self.loras.placed(self.part, &param.name);
-            let is_beside = self.scaled(&param.name).is_some();
-            if placed.is_empty() || is_beside || !merges(self.stored(&param.name), param.dtype) {
-                return self.file.read(param, dst);
-            }
-            self.merged(param, placed)
-        };
-        let values = values.map_err(|e| fail(e.to_string()))?;
-        nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! `SkipLayerGuidanceDiT` and `SkipLayerGuidanceDiTSimple`.
 
 use crate::{DiffusionModel, EngineError};
-use nino_sample::SkippedLayers;
+use nino_sample::{Correction, SkippedLayers};
 
 /// Blocks that are left out, and what for.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,13 +41,13 @@ impl SkipLayers {
     }
 
     /// The guidance by a third prediction.
-    pub(crate) fn guidance(&self) -> Option<SkippedLayers> {
+    fn guidance(&self) -> Option<Correction> {
         match self.way {
-            SkipWay::Apart { scale, rescale } => Some(SkippedLayers {
+            SkipWay::Apart { scale, rescale } => Some(Correction::SkippedLayers(SkippedLayers {
                 scale,
                 sigmas: self.sigmas,
                 rescale,
-            }),
+            })),
             SkipWay::Negative => None,
         }
     }
@@ -80,6 +80,8 @@ impl DiffusionModel {
             ),
             way,
         });
+        let guidance = model.skip.as_ref().and_then(SkipLayers::guidance);
+        model.corrections.extend(guidance);
         Ok(model)
     }
 

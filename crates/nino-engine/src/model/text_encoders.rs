@@ -7,7 +7,7 @@ use super::vocabulary::{self, Vocabulary};
 use crate::EngineError;
 use nino_dtype::DType;
 use nino_graph::{Device, RopeLayout};
-use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, t5};
+use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, qwen3_vision, t5};
 use nino_text::{Bpe, ByteBpe, Layout, Piece, Tokenizer, Unigram, tokenize};
 use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
@@ -22,10 +22,35 @@ pub struct TextEncoders {
     /// Layer to stop at, counted from the last, which is 1; the family's own when `None`. What
     /// ComfyUI's `CLIPSetLastLayer` counts as -1, -2, …
     pub clip_skip: Option<usize>,
+    /// How T5's tokens are padded; as the family was trained when `None`. ComfyUI's
+    /// `T5TokenizerOptions`.
+    pub t5_padding: Option<T5Padding>,
     pub(super) encoders: Vec<TextEncoder>,
     pub(super) bpe: Arc<Bpe>,
     pub(super) loras: Arc<Loras>,
     pub(super) quantize: Option<DType>,
+}
+
+/// Padding behind a prompt in T5's vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct T5Padding {
+    /// So many tokens of it, whatever the prompt's length.
+    pub min_padding: usize,
+    /// It goes on up to so many tokens of the whole.
+    pub min_length: usize,
+}
+
+impl T5Padding {
+    fn of(padding: Option<T5Padding>, layout: Layout) -> Layout {
+        let Some(padding) = padding else {
+            return layout;
+        };
+        Layout {
+            min_padding: padding.min_padding,
+            min_length: padding.min_length,
+            ..layout
+        }
+    }
 }
 
 /// One of them.
@@ -43,12 +68,19 @@ pub(crate) struct TextEncoder {
 /// What turns pictures into tokens of a language model.
 #[derive(Clone)]
 pub(crate) struct Sight {
-    pub(crate) config: qwen_vision::Config,
+    pub(crate) config: SightConfig,
     pub(crate) weights: FileParams,
     pub(crate) origin: Origin,
 }
 
 /// Its network.
+#[derive(Clone, Debug)]
+pub(crate) enum SightConfig {
+    Qwen25(qwen_vision::Config),
+    Qwen3(qwen3_vision::Config),
+}
+
+/// The network of a text encoder.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EncoderConfig {
     Clip(clip::Config),
@@ -95,7 +127,9 @@ impl EncoderConfig {
             | Network::ControlNet(_)
             | Network::ClipVision(_)
             | Network::QwenVision(_)
+            | Network::Qwen3Vision(_)
             | Network::Redux(_)
+            | Network::Uso(_)
             | Network::Vae(_)
             | Network::Upscaler(_) => None,
         }
@@ -170,6 +204,7 @@ impl TextEncoders {
         TextEncoders {
             family,
             clip_skip: None,
+            t5_padding: None,
             encoders,
             bpe: Arc::new(bpe),
             loras: Arc::default(),
@@ -274,6 +309,14 @@ impl TextEncoders {
 
     /// How encoder `i` lays out its tokens.
     pub(crate) fn layout(&self, i: usize) -> Layout {
+        let layout = self.trained_layout(i);
+        match self.encoders[i].config {
+            EncoderConfig::T5(_) => T5Padding::of(self.t5_padding, layout),
+            EncoderConfig::Clip(_) | EncoderConfig::Llm(_) => layout,
+        }
+    }
+
+    fn trained_layout(&self, i: usize) -> Layout {
         match (self.family, &self.encoders[i].config) {
             (Family::Chroma, EncoderConfig::T5(_)) => Layout::t5_chroma(),
             (_, EncoderConfig::T5(_)) => match self.encoders[i].config.kind() {
@@ -300,7 +343,8 @@ impl TextEncoders {
         if self.family != Family::Anima {
             return Ok(Vec::new());
         }
-        let words = tokenize(&*T5, &Layout::t5_anima(), prompt, &|_| None)?;
+        let layout = T5Padding::of(self.t5_padding, Layout::t5_anima());
+        let words = tokenize(&*T5, &layout, prompt, &|_| None)?;
         let tokens = words.chunks.into_iter().flat_map(|c| c.tokens);
         let words = tokens.filter_map(|token| match token.piece {
             Piece::Id(id) => Some((id, token.weight)),
@@ -343,7 +387,8 @@ impl TextEncoders {
     /// Whether they are what their files have, used as their family uses them.
     pub(crate) fn is_as_opened(&self) -> bool {
         let plain = |id: &NetId| id.loras.is_empty() && id.quantize.is_none();
-        self.clip_skip.is_none() && self.ids().iter().all(plain)
+        let as_trained = self.clip_skip.is_none() && self.t5_padding.is_none();
+        as_trained && self.ids().iter().all(plain)
     }
 
     pub(crate) fn ids(&self) -> Vec<NetId> {
@@ -429,7 +474,10 @@ pub(super) fn among(
             {
                 c.rope = RopeLayout::Interleaved;
             }
-            let sees = config.kind() == Encoder::Llm(llm::Kind::Qwen25Vl);
+            let sees = matches!(
+                config.kind(),
+                Encoder::Llm(llm::Kind::Qwen25Vl | llm::Kind::Qwen3Vl)
+            );
             found.push(TextEncoder {
                 vocabulary,
                 sight: sight.clone().filter(|_| sees),
@@ -448,16 +496,21 @@ fn sight(
     components: &[Component],
     origin: &Origin,
 ) -> Result<Option<Sight>, EngineError> {
-    let Some(component) = components.iter().find(|c| c.net == Net::QwenVision) else {
+    let sees = |c: &&Component| matches!(c.net, Net::QwenVision | Net::Qwen3Vision);
+    let Some(component) = components.iter().find(sees) else {
         return Ok(None);
     };
-    let opened = nino_models::open(reader, component.clone())?;
-    Ok(opened.and_then(|opened| match opened.network {
-        Network::QwenVision(config) => Some(Sight {
-            config,
-            weights: opened.params,
-            origin: origin.clone(),
-        }),
-        _ => None,
+    let Some(opened) = nino_models::open(reader, component.clone())? else {
+        return Ok(None);
+    };
+    let config = match opened.network {
+        Network::QwenVision(config) => SightConfig::Qwen25(config),
+        Network::Qwen3Vision(config) => SightConfig::Qwen3(config),
+        _ => return Ok(None),
+    };
+    Ok(Some(Sight {
+        config,
+        weights: opened.params,
+        origin: origin.clone(),
     }))
 }

@@ -124,6 +124,11 @@ impl<'a> Prompted<'a> {
         Rc::clone(&self.sigma)
     }
 
+    /// One more value that stays over the steps, for the first set of prompts.
+    pub(super) fn tell(&mut self, node: Node, bytes: Vec<u8>) {
+        self.fixed[0].push((node, bytes));
+    }
+
     /// The same place for several networks.
     pub(super) fn hear(&mut self, sigma: &Rc<Cell<f32>>) {
         self.sigma = Rc::clone(sigma);
@@ -191,7 +196,10 @@ impl DenoiserPlan {
         if let Some(node) = nodes.label {
             // Models are told the size of the whole picture, whatever part of it they see.
             let pixels = model.pixels(whole);
-            let labels = each(&|p| p.conditioning.label(model.family, pixels, p.negative));
+            let labels = each(&|p| {
+                let prompt = p.conditioning;
+                prompt.label(model.family, pixels, p.negative, request.seed)
+            });
             fixed.push(encoded(node, &labels)?);
         }
         if let Some(node) = nodes.guidance {
@@ -248,6 +256,9 @@ impl DenoiserPlan {
         if let Some(node) = nodes.bias {
             let biases = each(&|p| p.conditioning.bias_values());
             fixed.push(encoded(node, &biases)?);
+        }
+        if let Some(node) = nodes.style {
+            fixed.push(encoded(node, &model.style_values().repeat(self.rows))?);
         }
         let mut controls = vec![(Vec::new(), 1.0); nodes.controls.len()];
         for prompt in prompts {

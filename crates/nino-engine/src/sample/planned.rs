@@ -6,7 +6,7 @@ use crate::{DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Plan, PlanError};
 use nino_models::flux::Places;
-use nino_models::{Controlled, DenoiserGraph, DenoiserShape};
+use nino_models::{Controlled, DenoiserGraph, DenoiserShape, Kept};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(super) struct PlanSpec {
     pub(super) preview_bytes: usize,
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
+    /// What becomes of those between runs.
+    pub(super) kept: Kept,
     /// `ControlNet`s beside it.
     pub(super) steering: Vec<Controlled>,
     /// Tokens of the pictures that it looks at.
@@ -43,6 +45,8 @@ pub(super) struct PlanSpec {
     pub(super) biased: Vec<Range<usize>>,
     /// Whether it is told nothing of the guidance.
     pub(super) unguided: bool,
+    /// Tokens of pictures' styles.
+    pub(super) style: usize,
     /// Where the latents that it looks at are.
     pub(super) places: Option<Places>,
     /// Bytes of host memory that the sampler holds beside it.
@@ -105,6 +109,21 @@ pub(super) fn plan_turns(
     Ok(plans.into_iter().map(Arc::new).collect())
 }
 
+/// Plans of one network that run in one arena with all prompts: the first run's, then that of the
+/// others.
+pub(super) fn plan_cached(
+    device: &dyn Device,
+    model: &DiffusionModel,
+    specs: &[PlanSpec],
+) -> Result<Vec<Arc<DenoiserPlan>>, EngineError> {
+    let recorded = specs.iter().map(|spec| {
+        let prompts = if spec.guided { 2 } else { 1 };
+        Recorded::new(device, model, spec, prompts)
+    });
+    let plans = fitted(device, recorded.collect::<Result<_, _>>()?)?;
+    Ok(plans.into_iter().map(Arc::new).collect())
+}
+
 /// A denoiser's graph for runs of some prompts, not planned yet.
 struct Recorded<'a> {
     spec: &'a PlanSpec,
@@ -130,6 +149,7 @@ impl<'a> Recorded<'a> {
             tokens: spec.tokens,
             queries: spec.queries,
             references: spec.references.clone(),
+            kept: spec.kept,
             image_tokens: spec.image_tokens,
             controls: spec.controls,
             camera: spec.camera,
@@ -137,6 +157,7 @@ impl<'a> Recorded<'a> {
             steering: spec.steering.clone(),
             biased: spec.biased.clone(),
             unguided: spec.unguided,
+            style: spec.style,
             places: spec.places,
         };
         let source = model.source();

@@ -10,6 +10,7 @@ use super::{LatentShape, SampleRequest, open};
 use crate::model::skip::SkipLayers;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
+use nino_models::Kept;
 use nino_sample::{ModelSampling, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -376,6 +377,8 @@ fn spec(
         skipped: Vec::new(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
+        style: model.style_tokens(),
+        kept: Kept::No,
         places: prompt.places,
         host_bytes: request.host_bytes(),
     }

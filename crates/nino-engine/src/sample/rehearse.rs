@@ -2,6 +2,7 @@
 //! sampler asks. The sampler itself moves a latent of one pixel, because how often it calls the
 //! network depends on its noise levels and not on the size of the picture.
 
+use super::cached;
 use super::preview::Previews;
 use super::regions::{Side, Turns};
 use super::steer::Steered;
@@ -25,7 +26,11 @@ pub(crate) fn rehearse(
     let steered = Steered::of(model, request)?;
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
-    let (mut lease, turns) = if request.is_plain(model) {
+    let (mut lease, turns) = if let Some(plans) = cached::plan(store, model, request)? {
+        control.stage(Stage::Load)?;
+        // The first run takes longer; both prompts are in every one.
+        (open(store, model, &plans)?, vec![(1, Side::Positive)])
+    } else if request.is_plain(model) {
         let planned = plan(store, model, request)?;
         control.stage(Stage::Load)?;
         let lease = open(store, model, std::slice::from_ref(&planned))?;

@@ -33,6 +33,8 @@ struct Row {
     end: usize,
     /// Frame, row and column of every place, where pictures are among them.
     places: Option<Vec<[u32; 3]>>,
+    /// `[places, width]` each: what is added behind the first, second, … layer.
+    deep: Vec<Vec<f32>>,
 }
 
 /// Encodes prompts with encoder `i` of `text`, chunk by chunk, with one session for each length of
@@ -52,16 +54,17 @@ pub(super) fn run(
         chunks.map(|c| row(c, &layout, width, inversions)).collect()
     };
     let all: Vec<Vec<Row>> = prompts.iter().map(rows).collect();
-    let shape = |row: &Row| (row.ids.len(), row.places.clone());
+    let shape = |row: &Row| (row.ids.len(), row.places.clone(), row.deep.len());
     let mut shapes: Vec<_> = all.iter().flatten().map(shape).collect();
     shapes.sort_unstable();
     shapes.dedup();
     let mut made: Vec<Vec<Output>> = all.iter().map(|_| Vec::new()).collect();
-    for (n, places) in shapes {
-        let of_shape = |row: &Row| row.ids.len() == n && row.places == places;
+    for (n, places, deep) in shapes {
+        let of_shape = |row: &Row| shape(row) == (n, places.clone(), deep);
         let wants = Wants {
             tokens: n,
             places: places.clone(),
+            deep,
             states: text.states(i),
             vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
             beside,
@@ -117,6 +120,7 @@ impl Row {
             vectors: Vec::new(),
             end: layout.start.iter().len().min(n - 1),
             places: None,
+            deep: Vec::new(),
         }
     }
 }
@@ -126,6 +130,7 @@ impl Row {
 fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>) -> Row {
     let mut ids = Vec::new();
     let mut vectors = Vec::new();
+    let mut deep: Vec<Vec<f32>> = Vec::new();
     let mut end = chunk.end;
     for (at, token) in chunk.tokens.iter().enumerate() {
         match &token.piece {
@@ -133,6 +138,13 @@ fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>
             Piece::Embedding { name, index } => match inversions.get(name) {
                 Some(found) if found.width == width => {
                     vectors.push((ids.len(), found.row(*index).to_vec()));
+                    deep.resize_with(deep.len().max(found.deep.len()), || {
+                        vec![0.0; chunk.tokens.len() * width]
+                    });
+                    for (to, from) in deep.iter_mut().zip(&found.deep) {
+                        to[ids.len() * width..][..width]
+                            .copy_from_slice(&from[index * width..][..width]);
+                    }
                     ids.push(layout.pad);
                 }
                 _ => end -= usize::from(at < chunk.end),
@@ -145,6 +157,7 @@ fn row(chunk: &Chunk, layout: &Layout, width: usize, inversions: &Inversions<'_>
         ids,
         vectors,
         end,
+        deep,
     }
 }
 
@@ -179,6 +192,8 @@ fn places(chunk: &Chunk, inversions: &Inversions<'_>) -> Option<Vec<[u32; 3]>> {
 struct Wants {
     tokens: usize,
     places: Option<Vec<[u32; 3]>>,
+    /// Layers behind which something is added.
+    deep: usize,
     states: States,
     /// Some places hold vectors of textual inversions instead of tokens.
     vectors: bool,
@@ -197,6 +212,8 @@ struct Recorded {
     counts: Option<Node>,
     /// Vectors to add and, at every place, whether the token's own counts.
     vectors: Option<(Node, Node)>,
+    /// What is added behind the first, second, … layer.
+    deep: Vec<Node>,
     hidden: Node,
     pooled: Option<Node>,
 }
@@ -228,6 +245,9 @@ impl Recorded {
             x = g.add(x, given);
             (given, keep)
         });
+        let deep: Vec<Node> = (0..wants.deep)
+            .map(|i| g.input(&format!("seen behind layer {i}"), [1, n, width], DType::F32))
+            .collect();
         let (mut mask, mut counts) = (None, None);
         let (hidden, pooled, end) = match &wants.states {
             States::Clip { config, want } => {
@@ -256,6 +276,7 @@ impl Recorded {
                     taps,
                     mask: seen,
                     places: wants.places.as_deref(),
+                    deep: &deep,
                 };
                 let mut states = llm::encoder(&mut g, &params, config, x, &want);
                 if *norm {
@@ -279,6 +300,7 @@ impl Recorded {
             mask,
             counts,
             vectors,
+            deep,
             hidden,
             pooled,
         })
@@ -317,6 +339,9 @@ impl Recorded {
             }
             write(session, graph, given, &values)?;
             write(session, graph, keep, &tokens)?;
+        }
+        for (&node, values) in self.deep.iter().zip(&row.deep) {
+            write(session, graph, node, values)?;
         }
         session.run(RunOptions {
             cancel: Some(cancel),

@@ -27,6 +27,9 @@ pub(super) struct Vectors {
     pub(super) values: Vec<f32>,
     /// Rows and columns of a picture's tokens.
     pub(super) grid: Option<[usize; 2]>,
+    /// What is added to a picture's tokens behind the first, second, … layer, as `values` are laid
+    /// out.
+    pub(super) deep: Vec<Vec<f32>>,
 }
 
 impl<'a> Inversions<'a> {
@@ -150,6 +153,7 @@ fn vectors(reader: &TensorReader, key: &str) -> Option<Vectors> {
     (width > 0 && !values.is_empty()).then_some(Vectors {
         width,
         values,
+        deep: Vec::new(),
         grid: None,
     })
 }

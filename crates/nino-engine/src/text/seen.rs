@@ -4,21 +4,19 @@
 use super::inversion::{Inversions, Vectors};
 use super::{check_length, encoder, inversion_key, key};
 use crate::fit::fit;
-use crate::model::Sight;
 use crate::model::identity::{NetId, Part};
+use crate::model::{Sight, SightConfig};
 use crate::store::Network;
 use crate::values::{read, write};
 use crate::{Conditioning, Control, EngineError, Family, Image, Stage, Store, TextEncoders};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
-use nino_models::{Params, clip_vision, qwen_vision};
+use nino_models::{Params, clip_vision, qwen_vision, qwen3_vision};
 use nino_text::{Chunk, IMAGE, IMAGE_ID, Layout, Piece, Token, tokenize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sides of pictures that are seen are multiples of this.
-const SIDE: usize = qwen_vision::PATCH * qwen_vision::MERGE;
 /// Pixels of a picture that is seen.
 const MIN_PIXELS: usize = 56 * 56;
 const MAX_PIXELS: usize = 12_845_056;
@@ -29,7 +27,7 @@ pub fn pictures_before(n: usize) -> String {
     pictures.concat()
 }
 
-/// Encodes a prompt for Qwen-Image-Edit in which every [`IMAGE`](nino_text::IMAGE) is one of
+/// Encodes a prompt for Qwen-Image-Edit or Krea 2 in which every [`IMAGE`](nino_text::IMAGE) is one of
 /// `images`, in their order.
 pub fn encode_seen(
     store: &Store,
@@ -42,10 +40,10 @@ pub fn encode_seen(
     let blind = || EngineError::Blind {
         family: text.family.name(),
     };
-    let sight = text.sight().filter(|_| text.family == Family::QwenImage);
-    let sight = match sight {
+    let speaks = matches!(text.family, Family::QwenImage | Family::Krea2);
+    let sight = match text.sight().filter(|_| speaks) {
         Some(sight) => Some(sight),
-        None if images.is_empty() && text.family == Family::QwenImage => None,
+        None if images.is_empty() && speaks => None,
         None => return Err(blind()),
     };
     let store = store.for_text();
@@ -127,6 +125,7 @@ struct Recorded {
     plan: Arc<Plan>,
     pixels: Node,
     tokens: Node,
+    deep: Vec<Node>,
 }
 
 /// The tokens of a picture.
@@ -136,7 +135,8 @@ fn look(
     image: &Image,
     control: &mut Control<'_>,
 ) -> Result<Vectors, EngineError> {
-    let (height, width) = seen_size(image.height, image.width);
+    let side = sight.side();
+    let (height, width) = seen_size(image.height, image.width, side);
     let net = NetId::plain(sight.origin.clone(), Part::Image);
     net.check_unchanged()?;
     let recorded = store.plan(&net, format!("tokens of {width}x{height}"), || {
@@ -144,12 +144,22 @@ fn look(
         let pixels = g.input("pixels", [1, height, width, 3], DType::F32);
         let params = Params::new(|name| sight.weights.dtype(name))
             .with_scaled(|name| sight.weights.scaled(name));
-        let tokens = qwen_vision::encoder(&mut g, &params, &sight.config, pixels);
+        let (tokens, deep) = match &sight.config {
+            SightConfig::Qwen25(c) => {
+                (qwen_vision::encoder(&mut g, &params, c, pixels), Vec::new())
+            }
+            SightConfig::Qwen3(c) => {
+                let seen = qwen3_vision::encoder(&mut g, &params, c, pixels);
+                (seen.tokens, seen.deep)
+            }
+        };
         g.output(tokens);
+        deep.iter().for_each(|&node| g.output(node));
         Ok::<_, EngineError>(Recorded {
             plan: fit(store.device(), &g.finish()?, 1)?,
             pixels,
             tokens,
+            deep,
         })
     })?;
     let mut lease = store.open(&Network {
@@ -165,49 +175,74 @@ fn look(
         session,
         graph,
         recorded.pixels,
-        &normalized(image, height, width),
+        &sight.normalized(image, height, width),
     )?;
     session.run(RunOptions {
         cancel: Some(control.cancel),
         ..RunOptions::default()
     })?;
     let values = read(session, graph, recorded.tokens)?;
+    let deep = recorded.deep.iter().map(|&node| read(session, graph, node));
+    let deep = deep.collect::<Result<_, _>>()?;
     lease.finish();
     Ok(Vectors {
-        width: sight.config.out,
+        width: sight.width(),
         values,
-        grid: Some([height / SIDE, width / SIDE]),
+        grid: Some([height / side, width / side]),
+        deep,
     })
 }
 
-/// Height and width that a picture is seen with.
-fn seen_size(height: usize, width: usize) -> (usize, usize) {
-    let side = |pixels: f64| pixels as usize * SIDE;
-    let nearest = |n: usize| side((n as f64 / SIDE as f64).round_ties_even());
+impl Sight {
+    /// Sides of pictures that are seen are multiples of this.
+    fn side(&self) -> usize {
+        match &self.config {
+            SightConfig::Qwen25(_) => qwen_vision::PATCH * qwen_vision::MERGE,
+            SightConfig::Qwen3(_) => qwen3_vision::SIDE,
+        }
+    }
+
+    /// Width of the tokens of a picture.
+    fn width(&self) -> usize {
+        match &self.config {
+            SightConfig::Qwen25(c) => c.out,
+            SightConfig::Qwen3(c) => c.out,
+        }
+    }
+
+    /// `[height, width, 3]` of a picture in the units of the half that sees.
+    fn normalized(&self, image: &Image, height: usize, width: usize) -> Vec<f32> {
+        let (mean, deviation) = match &self.config {
+            SightConfig::Qwen25(_) => (clip_vision::MEAN, clip_vision::DEVIATION),
+            SightConfig::Qwen3(_) => ([0.5; 3], [0.5; 3]),
+        };
+        let from = (image.height, image.width, 3);
+        let how = nino_media::Upscale::Bilinear;
+        let mut values = nino_media::resize(&image.values, from, (height, width), how);
+        for (i, v) in values.iter_mut().enumerate() {
+            *v = (*v - mean[i % 3]) / deviation[i % 3];
+        }
+        values
+    }
+}
+
+/// Height and width that a picture is seen with, multiples of `unit`.
+fn seen_size(height: usize, width: usize, unit: usize) -> (usize, usize) {
+    let side = |pixels: f64| pixels as usize * unit;
+    let nearest = |n: usize| side((n as f64 / unit as f64).round_ties_even());
     let pixels = nearest(height) * nearest(width);
     let ratio = (height * width).max(1) as f64;
     if pixels > MAX_PIXELS {
         let less = (ratio / MAX_PIXELS as f64).sqrt();
-        let floor = |n: usize| side((n as f64 / less / SIDE as f64).floor()).max(SIDE);
+        let floor = |n: usize| side((n as f64 / less / unit as f64).floor()).max(unit);
         return (floor(height), floor(width));
     }
     if pixels < MIN_PIXELS {
         let more = (MIN_PIXELS as f64 / ratio).sqrt();
-        let ceil = |n: usize| side((n as f64 * more / SIDE as f64).ceil()).max(SIDE);
+        let ceil = |n: usize| side((n as f64 * more / unit as f64).ceil()).max(unit);
         return (ceil(height), ceil(width));
     }
     (nearest(height), nearest(width))
-}
-
-/// `[height, width, 3]` in the units of the half that sees.
-fn normalized(image: &Image, height: usize, width: usize) -> Vec<f32> {
-    let from = (image.height, image.width, 3);
-    let how = nino_media::Upscale::Bilinear;
-    let mut values = nino_media::resize(&image.values, from, (height, width), how);
-    for (i, v) in values.iter_mut().enumerate() {
-        *v = (*v - clip_vision::MEAN[i % 3]) / clip_vision::DEVIATION[i % 3];
-    }
-    values
 }
 
 #[cfg(test)]
@@ -216,13 +251,15 @@ mod tests {
 
     #[test]
     fn sizes_are_those_that_qwen_sees() {
-        for (size, wanted) in [
-            ((384, 384), (392, 392)),
-            ((42, 70), (56, 56)),
-            ((300, 20), (308, 28)),
-            ((8000, 4000), (5068, 2520)),
+        for (size, unit, wanted) in [
+            ((384, 384), 28, (392, 392)),
+            ((42, 70), 28, (56, 56)),
+            ((300, 20), 28, (308, 28)),
+            ((8000, 4000), 28, (5068, 2520)),
+            ((384, 400), 32, (384, 384)),
+            ((20, 40), 32, (64, 96)),
         ] {
-            assert_eq!(seen_size(size.0, size.1), wanted, "{size:?}");
+            assert_eq!(seen_size(size.0, size.1, unit), wanted, "{size:?}");
         }
     }
 }

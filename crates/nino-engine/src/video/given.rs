@@ -224,7 +224,7 @@ impl Given<'_> {
     }
 
     /// The clip with gray frames between those that are given.
-    fn encode_between(
+    pub(super) fn encode_between(
         &self,
         start: &[Image],
         end: &[Image],

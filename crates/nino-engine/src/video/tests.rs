@@ -10,10 +10,11 @@ use crate::tests::{lists, made};
 use crate::{
     CameraMove, CameraPath, Checkpoint, ClipHints, Conditioning, Control, DiffusionModel,
     EngineError, Event, Family, Image, ImageStates, Latent, LatentSize, Lens, Mask, ModelSampling,
-    Noise, Precision, SampleRequest, SkipWay, Store, encode_texts, sample, sigmas,
+    Noise, Pace, Precision, SampleRequest, SkipWay, Spread, Store, TrackWay, Tracks, encode_texts,
+    sample, sigmas,
 };
 use nino_cpu::{Cpu, CpuOptions};
-use nino_sample::{Options, Rng, Sampler, Scheduler, Seed};
+use nino_sample::{Correction, Options, Rng, Sampler, Scheduler, Seed};
 use nino_weights::TensorReader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,8 @@ struct Case {
     golden: TensorReader,
     /// The small models' golden, which has the pictures.
     pictures: TensorReader,
+    /// That of models that nodes have changed, and of tracks.
+    patches: TensorReader,
     store: Store,
     folder: tempfile::TempDir,
     /// The prompt and the negative prompt.
@@ -75,6 +78,7 @@ impl Case {
             sides: [sides.pop().unwrap(), negative],
             golden: open(name),
             pictures: open("tiny_wan"),
+            patches: open("patches"),
             model,
             store,
             folder,
@@ -94,7 +98,7 @@ impl Case {
     }
 
     fn golden(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
-        let files = [&self.golden, &self.pictures];
+        let files = [&self.golden, &self.pictures, &self.patches];
         let found = files.iter().find_map(|f| Some((f, f.entry(key).ok()?)));
         let (file, entry) = found.unwrap();
         let mut values = vec![0.0; entry.n_values()];
@@ -180,6 +184,7 @@ impl Case {
         Arc::new(ImageStates {
             values: values.repeat(times),
             width: 1280,
+            ..ImageStates::default()
         })
     }
 
@@ -222,8 +227,8 @@ fn text_to_video_makes_what_comfyui_makes() {
         let key = format!("t2v/{sampler}/{scheduler}/{shift}/{cfg}");
         case.close(&key, &planes(&case.sampled(&model, &told)));
     }
-    let mut model = case.model.diffusion.clone();
-    model.cfg_zero_star = true;
+    let model = case.model.diffusion.clone();
+    let model = model.with_correction(Correction::ZeroStar);
     let told = Told {
         cfg: 5.0,
         ..case.told()
@@ -257,6 +262,99 @@ fn guidance_without_some_layers_is_comfyuis() {
     let unet = Checkpoint::spec("sd15").unwrap().diffusion;
     let none = unet.with_skipped_layers(&[1], apart(3.0, 0.0), (0.0, 1.0));
     assert!(matches!(none, Err(EngineError::NoSkippedLayers { .. })));
+}
+
+#[test]
+fn places_are_scaled_as_in_comfyui() {
+    let case = Case::new();
+    let model = &case.model.diffusion;
+    // ComfyUI's order is columns, rows, frames.
+    for (name, scale, shift) in [
+        ("time", [7.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+        ("all", [2.0, 0.8, 1.5], [4.0, -3.0, 0.5]),
+    ] {
+        let model = model.with_stretched_places(scale, shift).unwrap();
+        let found = planes(&case.sampled(&model, &case.told()));
+        case.close(&format!("rope/{name}"), &found);
+    }
+    let flux = Checkpoint::spec("flux1-dev").unwrap().diffusion;
+    let none = flux.with_stretched_places([2.0; 3], [0.0; 3]);
+    assert!(matches!(none, Err(EngineError::NoStretch { .. })));
+}
+
+#[test]
+fn tracks_go_where_comfyuis_go() {
+    let case = Case::new();
+    let (start, end) = ([4.8, 6.4], [43.2, 25.6]);
+    let way = |mid, tracks, apart, pace| TrackWay {
+        start,
+        mid,
+        end,
+        frames: 9,
+        tracks,
+        apart: apart * 40.0,
+        pace,
+    };
+    for (name, way) in [
+        ("one", way(None, 1, 0.0, Pace::Faster)),
+        ("line", way(None, 4, 0.05, Pace::Slower)),
+        ("curve", way(Some([33.6, 3.2]), 3, 0.02, Pace::Smooth)),
+    ] {
+        let found: Vec<f32> = way.path().concat().concat();
+        close(name, &found, &case.golden(&format!("tracks/path/{name}")).1);
+    }
+}
+
+#[test]
+fn parts_of_a_picture_follow_tracks_as_in_comfyui() {
+    let case = Case::new();
+    let model = case.other("tiny_wan_i2v");
+    let start = case.images("image/start");
+    let tracks: [Vec<[f32; 2]>; 2] = [
+        (0..121)
+            .map(|i| i as f32)
+            .map(|i| [8.0 + i / 4.0, 20.0 - i / 9.0])
+            .collect(),
+        (0..70)
+            .map(|i| i as f32)
+            .map(|i| [40.0 - i / 2.0, 5.0 + i / 5.0])
+            .collect(),
+    ];
+    let spread = Spread {
+        temperature: 40.0,
+        most: 2,
+    };
+    let (ati, _) = control(|c| case.given().moved(&start[0], &tracks, spread, c));
+    let (shape, path) = case.golden("tracks/path/one");
+    assert_eq!(shape, [9, 1, 2]);
+    let path = path.chunks_exact(2).map(|p| vec![[p[0], p[1]]]);
+    let point = Tracks::seen(path.collect());
+    let (dragged, _) = control(|c| case.given().dragged(&start, &point, 0.8, c));
+    for (name, frames) in [("ati", ati), ("move", dragged)] {
+        let clip = ClipHints {
+            frames: Some(Arc::new(frames)),
+            ..ClipHints::default()
+        };
+        let found = planes(&case.sampled(&model, &case.showing(&clip)));
+        case.close(&format!("tracks/{name}"), &found);
+    }
+    let long = Given {
+        size: ClipSize {
+            frames: 121,
+            ..SIZE
+        },
+        ..case.given()
+    };
+    let cancel = AtomicBool::new(false);
+    let mut control = Control {
+        cancel: &cancel,
+        on_event: &mut |_| {},
+    };
+    let wrong = long.moved(&start[0], &tracks, spread, &mut control);
+    assert!(matches!(
+        wrong,
+        Err(EngineError::TrackFrames { frames: 121 })
+    ));
 }
 
 /// The rays of a camera's path as `WanCameraEmbedding` has them, `[24, t, h, w]`, every 97th.

@@ -5,8 +5,8 @@ use super::watched::watched;
 use super::{TestVae, cpu, root, store, with_control};
 use nino_dtype::DType;
 use nino_engine::{
-    Chunking, Control, DecodeOptions, EngineError, ErrorKind, Event, Latent, LatentSize, Picture,
-    Precision, Store, Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
+    Chunking, Control, DecodeOptions, EngineError, ErrorKind, Event, Favor, Latent, LatentSize,
+    Picture, Precision, Store, Strategy, Tile, Tiling, VaeFile, decode, plan_decode,
 };
 use nino_graph::{
     Around, Budget, Device, ExecError, ParamSpec, Plan, PlanError, Search, Session, Weights,
@@ -374,6 +374,46 @@ fn plans_keep_the_promised_budgets() {
     let budget = 2048 * MIB;
     let large = plan("wan21-vae", (3840, 2160, 3), Some(budget), Precision::F32);
     assert!(large.peak_bytes() <= budget);
+}
+
+/// Less than half of the memory for little more time, and no files that a disk would have to take.
+#[test]
+fn plans_that_favor_memory_take_little_longer() {
+    let device = store(cpu());
+    let plan = |spec: &str, frames, side: usize, favor| {
+        let vae = VaeFile::spec(spec).unwrap();
+        let size = LatentSize {
+            frames,
+            height: side / 8,
+            width: side / 8,
+        };
+        let options = DecodeOptions {
+            favor,
+            ..DecodeOptions::default()
+        };
+        let plan = plan_decode(&device, &vae, size, &options).unwrap();
+        let seconds = device.device().rates().seconds(&plan.load());
+        (plan, seconds)
+    };
+    for (spec, frames, side) in [
+        ("sd-vae", 1, 64),
+        ("sd-vae", 1, 512),
+        ("sd-vae", 1, 2048),
+        ("taesd", 1, 512),
+        ("wan21-vae", 2, 256),
+    ] {
+        let [(quick, least), (small, longer)] =
+            [Favor::Time, Favor::Memory].map(|favor| plan(spec, frames, side, favor));
+        let (all, some) = (quick.peak_bytes(), small.peak_bytes());
+        let told = format!("{spec} {side}: {some} of {all} bytes, {longer} for {least} s");
+        assert!(some <= all, "{told}");
+        assert!(longer <= least * 1.25, "{told}");
+        assert!(small.host_bytes() <= 1 << 30, "{told}");
+        if (spec, side) == ("sd-vae", 512) {
+            assert!(some * 2 <= all, "{told}");
+        }
+        println!("{told}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Streams are read back by the `png` crate, through the files they are for.
 
 use super::*;
+use crate::PictureOptions;
 use crate::still::write_png;
 use std::io::{Cursor, Write};
 
@@ -38,7 +39,7 @@ fn gradient(x: usize, y: usize) -> [u8; 3] {
 
 fn file(picture: &Picture) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write_png(&mut bytes, picture, &[]).unwrap();
+    write_png(&mut bytes, picture, &PictureOptions::default()).unwrap();
     bytes
 }
 
@@ -125,18 +126,20 @@ fn what_fails_is_said() {
     let whole = picture(700, 500, noise);
     let n = file(&whole).len();
     for room in [0, 20, 60, n / 2, n - 1] {
-        let error = write_png(Full(room), &whole, &[]).unwrap_err();
+        let error = write_png(Full(room), &whole, &PictureOptions::default()).unwrap_err();
         let png::EncodingError::IoError(error) = error else {
             panic!("{room}: {error}");
         };
         assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{room}");
     }
-    write_png(Full(n), &whole, &[]).unwrap();
+    write_png(Full(n), &whole, &PictureOptions::default()).unwrap();
     let part = Picture {
         rgb: vec![0; 17],
         ..picture(3, 2, noise)
     };
-    let error = write_png(Vec::new(), &part, &[]).unwrap_err().to_string();
+    let error = write_png(Vec::new(), &part, &PictureOptions::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("3 x 2") && error.contains("17"), "{error}");
-    assert!(write_png(Vec::new(), &Picture::new(0, 5), &[]).is_err());
+    assert!(write_png(Vec::new(), &Picture::new(0, 5), &PictureOptions::default()).is_err());
 }

@@ -1,6 +1,6 @@
 //! The graph of a diffusion model: its inputs, those of what steers it, and its output.
 
-use super::{Denoiser, DenoiserShape, Guidance, Wants};
+use super::{Denoiser, DenoiserShape, Guidance, Kept, Wants};
 use crate::control::{ControlInputs, Controlled};
 use crate::{
     ControlNet, Params, anima, flux, flux2, krea2, qwen_image, t2i_adapter, unet, wan_transformer,
@@ -43,6 +43,11 @@ pub struct DenoiserGraph {
     /// What is added to the scores of the prompt's tokens, `[rows, stretches, 1, tokens]`:
     /// [`flux::Bias`].
     pub bias: Option<Node>,
+    /// Styles of pictures, `[rows, n, style_width]`.
+    pub style: Option<Node>,
+    /// Keys and values of latents to look at in every block, `[rows, n, heads, hd]` each: outputs
+    /// or inputs, as [`Kept`] says.
+    pub kept: Vec<[Node; 2]>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -57,6 +62,7 @@ impl DenoiserGraph {
             self.image,
             self.camera,
             self.bias,
+            self.style,
         ];
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
@@ -85,8 +91,15 @@ impl Denoiser {
         let mut graph = Graph::new();
         let mut recorded = self.record_into(&mut graph, params, shape, dtype);
         graph.output(recorded.out);
+        let kept = recorded.kept.iter().flatten();
+        if shape.kept == Kept::Made {
+            kept.clone().for_each(|&node| graph.output(node));
+        }
         if keep {
             recorded.fixed().for_each(|n| graph.keep(n));
+        }
+        if keep && shape.kept == Kept::Given {
+            kept.for_each(|&node| graph.keep(node));
         }
         recorded.graph = graph.finish()?;
         Ok(recorded)
@@ -136,10 +149,20 @@ impl Denoiser {
             Guidance::Number(_) if shape.unguided && self.goes_unguided() => None,
             Guidance::Number(_) => Some(g.input("guidance", [rows], DType::F32)),
         };
+        let is_given = shape.kept == Kept::Given;
         let looked_at = shape.references.iter().enumerate();
+        let looked_at = looked_at.filter(|_| !is_given);
         let references: Vec<Node> = looked_at
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
             .collect();
+        let mut kept = Vec::new();
+        if let (Denoiser::Flux2(c), true) = (self, is_given) {
+            let n = shape.references.iter().map(|[h, w]| h * w).sum();
+            let size = [rows, n, c.heads(), c.head];
+            kept.extend((0..self.kept_blocks()).map(|block| {
+                ["keys", "values"].map(|what| g.input(&format!("{what} {block}"), size, dtype))
+            }));
+        }
         let steering: Vec<ControlInputs> = control_inputs(g, shape, dtype);
         let image = image.filter(|_| shape.image_tokens > 0);
         let image = image.map(|width| g.input("image", [rows, shape.image_tokens, width], dtype));
@@ -157,6 +180,8 @@ impl Denoiser {
         let stretches = &shape.biased;
         let bias = (self.takes_bias() && !stretches.is_empty())
             .then(|| g.input("bias", [rows, stretches.len(), 1, shape.tokens], DType::F32));
+        let style = self.style_width().filter(|_| shape.style > 0);
+        let style = style.map(|width| g.input("style", [rows, shape.style, width], dtype));
         let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
@@ -191,12 +216,14 @@ impl Denoiser {
                     references: &references,
                     places: shape.places.unwrap_or_default(),
                     bias: bias.map(|values| flux::Bias { values, stretches }),
+                    style,
                 };
                 let latent = flux::Inputs {
                     x,
                     references: &[],
                     places: flux::Places::default(),
                     bias: None,
+                    style: None,
                     ..inputs
                 };
                 let mut added = Vec::new();
@@ -215,8 +242,14 @@ impl Denoiser {
                     context,
                     guidance,
                     references: &references,
+                    clean: shape.kept == Kept::Made,
+                    kept: &kept,
                 };
-                flux2::transformer(g, params, config, inputs)
+                let (out, made) = flux2::transformer(g, params, config, inputs);
+                if shape.kept == Kept::Made {
+                    kept = made;
+                }
+                out
             }
             Denoiser::Anima(config) => {
                 let inputs = anima::Inputs {
@@ -228,15 +261,23 @@ impl Denoiser {
                 anima::transformer(g, params, config, inputs)
             }
             Denoiser::Krea2(config) => {
-                let inputs = krea2::Inputs { x, t, context };
+                let inputs = krea2::Inputs {
+                    x,
+                    t,
+                    context,
+                    references: &references,
+                    clean: shape.places == Some(flux::Places::Clean),
+                };
                 krea2::transformer(g, params, config, inputs)
             }
             Denoiser::QwenImage(config) => {
+                let clean = |places| places == flux::Places::Clean;
                 let inputs = qwen_image::Inputs {
                     x,
                     t,
                     context,
                     references: &references,
+                    clean: shape.places.map_or(config.clean_references, clean),
                 };
                 qwen_image::transformer(g, params, config, inputs)
             }
@@ -285,6 +326,8 @@ impl Denoiser {
             controls,
             camera,
             bias,
+            style,
+            kept,
             out,
         }
     }

@@ -13,11 +13,13 @@ use crate::krea2::Config as Krea2;
 use crate::llm::Config as Llm;
 use crate::qwen_image::Config as QwenImage;
 use crate::qwen_vision::Config as QwenVision;
+use crate::qwen3_vision::Config as Qwen3Vision;
 use crate::redux::Config as Redux;
 use crate::t5::Config as T5;
 use crate::taehv::Config as Taehv;
 use crate::unet::Config as Unet;
 use crate::upscaler::{rrdb::Config as Rrdb, srvgg::Config as Srvgg};
+use crate::uso::Config as Uso;
 use crate::wan::Config as WanVae;
 use crate::wan_transformer::Config as Wan;
 use crate::z_image::Config as ZImage;
@@ -76,6 +78,7 @@ kinds! {
     Sd1Edit, Unet, "Stable Diffusion 1.x InstructPix2Pix", unet(Unet::sd15().with_inputs(8));
     Sd2, Unet, "Stable Diffusion 2.x", unet(Unet::sd21());
     Sd2Inpaint, Unet, "Stable Diffusion 2.x inpainting", unet(Unet::sd21().with_inputs(9));
+    LotusD, Unet, "Lotus-D (depth of pictures)", unet(Unet::lotus());
     Sd2Depth, Unet, "Stable Diffusion 2.x depth", unet(Unet::sd21().with_inputs(5));
     BkSdmBase, Unet, "BK-SDM base (distilled SD 1.x)", unet(Unet::bk_sdm_base());
     BkSdmSmall, Unet, "BK-SDM small (distilled SD 1.x)", unet(Unet::bk_sdm_small());
@@ -144,6 +147,7 @@ kinds! {
     ClipVisionH, ClipVision, "CLIP-H vision encoder (open_clip)", clip_vision(ClipVision::clip_h());
     Siglip, ClipVision, "SigLIP so400m vision encoder", clip_vision(ClipVision::siglip());
     FluxRedux, Redux, "Flux.1 Redux dev", redux(Redux::dev());
+    FluxUso, Redux, "USO's style of pictures for Flux.1 dev", written(&Network::Uso(Uso::dev()));
     T5Xxl, T5, "T5 v1.1 XXL encoder", t5(T5::xxl());
     T5Xl, T5, "T5 v1.1 XL encoder", t5(T5::xl());
     T5Large, T5, "T5 v1.1 large encoder", t5(T5::large());
@@ -158,6 +162,8 @@ kinds! {
     Mistral24B, Llm, "Mistral Small 3 24B text encoder", llm(Llm::mistral3_24b());
     MistralPruned, Llm, "Mistral Small 3 24B text encoder, 30 layers", llm(Llm { n_layers: 30, ..Llm::mistral3_24b() });
     Qwen25VlVision, QwenVision, "Qwen2.5-VL image encoder", qwen_vision(QwenVision::published());
+    Qwen3VlVision, Qwen3Vision, "Qwen3-VL 4B image encoder", qwen3_vision(Qwen3Vision::published_4b());
+    Qwen3VlVisionLarge, Qwen3Vision, "Qwen3-VL 8B image encoder", qwen3_vision(Qwen3Vision::published_8b());
     Esrgan, Rrdb, "ESRGAN", Vec::new();
     EsrganX4, Rrdb, "ESRGAN x4", rrdb(Rrdb::x4());
     EsrganX8, Rrdb, "ESRGAN x8", rrdb(Rrdb::x4().with_doublings(3));
@@ -187,7 +193,7 @@ impl Kind {
             Net::ControlNet | Net::T2iAdapter => Part::ControlNet,
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => Part::Vae,
             Net::ClipText | Net::T5 | Net::Llm => Part::TextEncoder,
-            Net::ClipVision | Net::QwenVision => Part::ImageEncoder,
+            Net::ClipVision | Net::QwenVision | Net::Qwen3Vision => Part::ImageEncoder,
             Net::Redux => Part::Style,
             Net::Rrdb | Net::Srvgg => Part::Upscaler,
         }
@@ -249,6 +255,10 @@ fn krea2(config: Krea2) -> Lists {
 
 fn qwen_image(config: QwenImage) -> Lists {
     written(&Network::Denoiser(Denoiser::QwenImage(config)))
+}
+
+fn qwen3_vision(config: Qwen3Vision) -> Lists {
+    written(&Network::Qwen3Vision(config))
 }
 
 fn qwen_vision(config: QwenVision) -> Lists {

@@ -182,6 +182,8 @@ pub(super) fn prediction(kind: Kind, hint: &str, index: &Index) -> Option<Predic
                 _ => Prediction::Eps,
             })
         }
+        // It makes a picture out of a picture.
+        K::LotusD => None,
         _ if kind.part() == super::Part::Diffusion => Some(Prediction::Flow),
         _ => None,
     }

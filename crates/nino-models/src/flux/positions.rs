@@ -43,8 +43,22 @@ pub enum Places {
     Offset,
     /// Each in a picture of its own.
     Index,
+    /// As [`Places::Index`], and the model is told that they have no noise.
+    Clean,
     /// In the picture that is made, on from its lower right corner.
     Uxo,
+}
+
+impl Places {
+    /// What ComfyUI calls the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Places::Offset => "offset",
+            Places::Index => "index",
+            Places::Clean => "index_timestep_zero",
+            Places::Uxo => "uxo/uno",
+        }
+    }
 }
 
 /// The places of latents to look at, by their rows and columns, beside a picture of `made` rows and
@@ -55,12 +69,12 @@ pub(super) fn beside(places: Places, made: [usize; 2], sizes: &[[usize; 2]]) -> 
         let (picture, [y, x]) = match places {
             Places::Offset if h + height > w + width => (1, [0, width]),
             Places::Offset => (1, [height, 0]),
-            Places::Index => (i + 1, [0, 0]),
+            Places::Index | Places::Clean => (i + 1, [0, 0]),
             Places::Uxo => (0, [made[0] * PATCH + height, made[1] * PATCH + width]),
         };
         (height, width) = match places {
             Places::Offset => (height.max(h + y), width.max(w + x)),
-            Places::Index | Places::Uxo => (height + h, width + w),
+            Places::Index | Places::Clean | Places::Uxo => (height + h, width + w),
         };
         Grid {
             picture,

@@ -7,29 +7,80 @@ use nino_graph::{Act, Graph, Node, RopeLayout};
 
 /// Shift, scale and gate of one half of a block, `[b, d]` each.
 #[derive(Clone, Copy)]
-pub(super) struct Mod {
+struct Mod {
     shift: Node,
     scale: Node,
     gate: Node,
 }
 
-impl Mod {
-    pub(super) fn of(parts: &[Node]) -> Mod {
-        Mod {
+/// How tokens are modulated.
+#[derive(Clone, Copy)]
+pub(super) struct Mods {
+    now: Mod,
+    /// Of so many tokens at the end, which are told that they have no noise.
+    clean: Option<(Mod, usize)>,
+}
+
+impl Mods {
+    /// Shift, scale and gate; those of clean tokens, and how many there are.
+    pub(super) fn of(now: &[Node], clean: Option<(&[Node], usize)>) -> Mods {
+        let of = |parts: &[Node]| Mod {
             shift: parts[0],
             scale: parts[1],
             gate: parts[2],
+        };
+        Mods {
+            now: of(now),
+            clean: clean.map(|(parts, n)| (of(parts), n)),
         }
     }
+
+    /// `f` of the tokens of some values and of their modulation.
+    fn each<const N: usize>(
+        self,
+        g: &mut Graph,
+        values: [Node; N],
+        f: impl Fn(&mut Graph, [Node; N], Mod) -> Node,
+    ) -> Node {
+        let Some((clean, n)) = self.clean else {
+            return f(g, values, self.now);
+        };
+        let all = g.shape(values[0])[1];
+        let noisy = values.map(|x| g.slice(x, 1, 0, all - n));
+        let rest = values.map(|x| g.slice(x, 1, all - n, all));
+        let parts = [f(g, noisy, self.now), f(g, rest, clean)];
+        g.concat(&parts, 1)
+    }
+
+    fn modulated(self, g: &mut Graph, x: Node) -> Node {
+        self.each(g, [x], |g, [x], m| modulated(g, x, m.shift, m.scale))
+    }
+
+    fn gated_add(self, g: &mut Graph, x: Node, h: Node) -> Node {
+        self.each(g, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate))
+    }
+}
+
+/// Keys and values of tokens that are looked at, `[b, n, heads, hd]` each.
+pub(crate) type Looked = [Node; 2];
+
+/// What attention looks at beside the tokens themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Attended {
+    /// Rotations of the tokens, `[n, hd/2, 2]`.
+    pub(super) table: Node,
+    /// Tokens that are not in the sequence.
+    pub(super) kept: Option<Looked>,
+    /// Tokens at the end of it whose keys and values are wanted.
+    pub(super) wanted: usize,
 }
 
 /// The inputs of every double block beside its tokens.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     /// Of the picture and of the text, before attention and before the MLP.
-    pub(super) mods: [[Mod; 2]; 2],
-    /// Rotations of the tokens, `[n, hd/2, 2]`.
-    pub(super) table: Node,
+    pub(super) mods: [[Mods; 2]; 2],
+    pub(super) attended: Attended,
 }
 
 /// Queries, keys and values, `[b, n, heads, hd]` each.
@@ -45,19 +96,20 @@ pub(super) fn double_block(
     c: &Config,
     [img, txt]: [Node; 2],
     told: Told,
-) -> (Node, Node) {
+) -> ([Node; 2], Looked) {
     let n_txt = g.shape(txt)[1];
     let [of_img, of_txt] = told.mods;
     let img_qkv = stream_qkv(g, &p.at("img_attn"), c, img, of_img[0]);
     let txt_qkv = stream_qkv(g, &p.at("txt_attn"), c, txt, of_txt[0]);
     let qkv = [0, 1, 2].map(|i| g.concat(&[txt_qkv[i], img_qkv[i]], 1));
-    let y = attention(g, c, qkv, told.table); // [b, n_txt + n_img, d]
+    let (y, looked) = attention(g, c, qkv, told.attended); // [b, n_txt + n_img, d]
     let n = g.shape(y)[1];
     let txt_y = g.slice(y, 1, 0, n_txt);
     let img_y = g.slice(y, 1, n_txt, n);
     let img = stream_rest(g, p, c, "img", [img, img_y], of_img);
     let txt = stream_rest(g, p, c, "txt", [txt, txt_y], of_txt);
-    (p.at("img").label(g, img), p.at("txt").label(g, txt))
+    let streams = [p.at("img").label(g, img), p.at("txt").label(g, txt)];
+    (streams, looked)
 }
 
 /// Text and picture as one sequence `[b, n, d]` to the same.
@@ -66,26 +118,26 @@ pub(super) fn single_block(
     p: &Params,
     c: &Config,
     x: Node,
-    mods: Mod,
-    table: Node,
-) -> Node {
+    mods: Mods,
+    attended: Attended,
+) -> (Node, Looked) {
     let d = c.hidden;
-    let h = modulated(g, x, mods.shift, mods.scale);
+    let h = mods.modulated(g, x);
     let both = p.linear_no_bias(g, "linear1", h, 3 * d + 2 * c.mlp);
     let qkv = g.slice(both, 2, 0, 3 * d);
     let qkv = normed_qkv(g, p, c, qkv);
-    let y = attention(g, c, qkv, table);
+    let (y, looked) = attention(g, c, qkv, attended);
     let mlp = g.slice(both, 2, 3 * d, 3 * d + 2 * c.mlp);
     let mlp = gated(g, mlp);
     let h = g.concat(&[y, mlp], 2);
     let h = p.linear_no_bias(g, "linear2", h, d);
-    let y = gated_add(g, x, h, mods.gate);
-    p.label(g, y)
+    let y = mods.gated_add(g, x, h);
+    (p.label(g, y), looked)
 }
 
 /// Queries, keys and values of one stream of a double block.
-fn stream_qkv(g: &mut Graph, p: &Params, c: &Config, x: Node, mods: Mod) -> Qkv {
-    let h = modulated(g, x, mods.shift, mods.scale);
+fn stream_qkv(g: &mut Graph, p: &Params, c: &Config, x: Node, mods: Mods) -> Qkv {
+    let h = mods.modulated(g, x);
     let qkv = p.linear_no_bias(g, "qkv", h, 3 * c.hidden);
     normed_qkv(g, p, c, qkv)
 }
@@ -97,15 +149,15 @@ fn stream_rest(
     c: &Config,
     stream: &str,
     [x, attended]: [Node; 2],
-    [first, second]: [Mod; 2],
+    [first, second]: [Mods; 2],
 ) -> Node {
     let h = p.linear_no_bias(g, &format!("{stream}_attn.proj"), attended, c.hidden);
-    let x = gated_add(g, x, h, first.gate);
-    let h = modulated(g, x, second.shift, second.scale);
+    let x = first.gated_add(g, x, h);
+    let h = second.modulated(g, x);
     let h = p.linear_no_bias(g, &format!("{stream}_mlp.0"), h, 2 * c.mlp);
     let h = gated(g, h);
     let h = p.linear_no_bias(g, &format!("{stream}_mlp.2"), h, c.hidden);
-    gated_add(g, x, h, second.gate)
+    second.gated_add(g, x, h)
 }
 
 /// The second half of `[b, n, 2·mlp]` times the activated first.
@@ -133,10 +185,20 @@ fn normed_qkv(g: &mut Graph, p: &Params, c: &Config, qkv: Node) -> Qkv {
     ]
 }
 
-/// Attention over all tokens, with their places: `[b, n, d]`.
-fn attention(g: &mut Graph, c: &Config, [q, k, v]: Qkv, table: Node) -> Node {
+/// Attention over all tokens, with their places: `[b, n, d]`, and the keys and values of those at
+/// the end that are wanted.
+fn attention(g: &mut Graph, c: &Config, [q, k, v]: Qkv, attended: Attended) -> (Node, Looked) {
     let (b, n) = (g.shape(q)[0], g.shape(q)[1]);
-    let [q, k] = [q, k].map(|x| g.rope(x, table, RopeLayout::Interleaved));
+    let [q, mut k] = [q, k].map(|x| g.rope(x, attended.table, RopeLayout::Interleaved));
+    let mut v = v;
+    let looked = match attended.wanted {
+        0 => [k, v],
+        wanted => [k, v].map(|x| g.slice(x, 1, n - wanted, n)),
+    };
+    if let Some(kept) = attended.kept {
+        k = g.concat(&[k, kept[0]], 1);
+        v = g.concat(&[v, kept[1]], 1);
+    }
     let y = g.attention(q, k, v, None);
-    g.reshape(y, [b, n, c.hidden])
+    (g.reshape(y, [b, n, c.hidden]), looked)
 }

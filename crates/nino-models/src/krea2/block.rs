@@ -3,6 +3,7 @@
 use crate::Params;
 use crate::flux::gated_add;
 use crate::llm::repeated;
+use crate::mods::Mods;
 use nino_graph::{Act, Graph, Node, NormKind, RopeLayout, RowNorm};
 
 /// Modulation of one half of a block, `[b, d]` each.
@@ -33,21 +34,29 @@ pub(super) fn block(
     p: &Params,
     heads: &Heads,
     x: Node,
-    mods: Option<[Mod; 2]>,
+    mods: Option<Mods<Mod>>,
 ) -> Node {
-    let [first, second] = mods.map_or([None; 2], |mods| mods.map(Some));
-    let told = |m: Option<Mod>| m.map(|m| [m.scale, m.shift]);
-    let h = norm(g, p, "prenorm", x, heads.width, told(first));
+    let normed = |g: &mut Graph, name: &str, half: usize, x: Node| match mods {
+        None => norm(g, p, name, x, heads.width, None),
+        Some(mods) => mods.each(g, half, [x], |g, [x], m| {
+            norm(g, p, name, x, heads.width, Some([m.scale, m.shift]))
+        }),
+    };
+    let added = |g: &mut Graph, half: usize, x: Node, h: Node| match mods {
+        None => g.add(x, h),
+        Some(mods) => mods.each(g, half, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate)),
+    };
+    let h = normed(g, "prenorm", 0, x);
     let h = attention(g, &p.at("attn"), heads, h);
-    let x = added(g, x, h, first);
-    let h = norm(g, p, "postnorm", x, heads.width, told(second));
+    let x = added(g, 0, x, h);
+    let h = normed(g, "postnorm", 1, x);
     let p_mlp = p.at("mlp");
     let gate = p_mlp.linear_no_bias(g, "gate", h, heads.mlp);
     let gate = g.silu(gate);
     let h = p_mlp.linear_no_bias(g, "up", h, heads.mlp);
     let h = g.mul(gate, h);
     let h = p_mlp.linear_no_bias(g, "down", h, heads.width);
-    let y = added(g, x, h, second);
+    let y = added(g, 1, x, h);
     p.label(g, y)
 }
 
@@ -72,14 +81,6 @@ pub(super) fn norm(
         shift: told.map(|[_, shift]| shift),
         act: None,
     })
-}
-
-/// `x + h`, or `x + h · gate`.
-fn added(g: &mut Graph, x: Node, h: Node, mods: Option<Mod>) -> Node {
-    match mods {
-        Some(m) => gated_add(g, x, h, m.gate),
-        None => g.add(x, h),
-    }
 }
 
 fn attention(g: &mut Graph, p: &Params, heads: &Heads, x: Node) -> Node {

@@ -3,6 +3,7 @@
 use super::{Config, EPS};
 use crate::Params;
 use crate::flux::{gated_add, modulated};
+use crate::mods::Mods;
 use nino_graph::{Act, Graph, Node, RopeLayout};
 
 /// Shift, scale and gate of one half of a block, `[b, d]` each.
@@ -13,21 +14,11 @@ pub(super) struct Mod {
     gate: Node,
 }
 
-/// Modulation of one stream, before attention and before the MLP.
-#[derive(Clone, Copy)]
-pub(super) struct Mods {
-    /// Of the first tokens.
-    pub(super) noisy: [Mod; 2],
-    /// Of the tokens behind them, where it differs: pictures to look at without noise.
-    pub(super) clean: Option<[Mod; 2]>,
-    pub(super) n_noisy: usize,
-}
-
 /// The inputs of a block beside its tokens.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     /// Of the pictures and of the text.
-    pub(super) mods: [Mods; 2],
+    pub(super) mods: [Mods<Mod>; 2],
     /// Rotations of the tokens, `[n, hd/2, 2]`.
     pub(super) table: Node,
 }
@@ -93,9 +84,16 @@ pub(super) fn block(
 }
 
 /// Queries, keys and values of one stream; the first two are normalized by head.
-fn stream_qkv(g: &mut Graph, p: &Params, c: &Config, names: &Names, x: Node, mods: Mods) -> Qkv {
+fn stream_qkv(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    names: &Names,
+    x: Node,
+    mods: Mods<Mod>,
+) -> Qkv {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
-    let h = mods.normed(g, 0, x);
+    let h = normed(g, mods, 0, x);
     [0, 1, 2].map(|i| {
         let y = p.linear(g, names.qkv[i], h, c.dim);
         let y = g.reshape(y, [b, n, c.heads(), c.head]); // [b, n, heads, hd]
@@ -108,44 +106,21 @@ fn stream_qkv(g: &mut Graph, p: &Params, c: &Config, names: &Names, x: Node, mod
 }
 
 /// A stream with what attention gave added, and its MLP.
-fn rest(g: &mut Graph, p: &Params, c: &Config, [x, y]: [Node; 2], mods: Mods) -> Node {
-    let x = mods.added(g, 0, x, y);
-    let h = mods.normed(g, 1, x);
+fn rest(g: &mut Graph, p: &Params, c: &Config, [x, y]: [Node; 2], mods: Mods<Mod>) -> Node {
+    let x = added(g, mods, 0, x, y);
+    let h = normed(g, mods, 1, x);
     let h = p.linear(g, "net.0.proj", h, c.mlp);
     let h = g.act(h, Act::GeluTanh);
     let h = p.linear(g, "net.2", h, c.dim);
-    mods.added(g, 1, x, h)
+    added(g, mods, 1, x, h)
 }
 
-impl Mods {
-    /// `norm(x) · (1 + scale) + shift`
-    fn normed(self, g: &mut Graph, half: usize, x: Node) -> Node {
-        self.each(g, half, [x, x], |g, [x, _], m| {
-            modulated(g, x, m.shift, m.scale)
-        })
-    }
+/// `norm(x) · (1 + scale) + shift`
+fn normed(g: &mut Graph, mods: Mods<Mod>, half: usize, x: Node) -> Node {
+    mods.each(g, half, [x], |g, [x], m| modulated(g, x, m.shift, m.scale))
+}
 
-    /// `x + h · gate`
-    fn added(self, g: &mut Graph, half: usize, x: Node, h: Node) -> Node {
-        self.each(g, half, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate))
-    }
-
-    /// Both kinds of tokens with the modulation of each.
-    fn each(
-        self,
-        g: &mut Graph,
-        half: usize,
-        both: [Node; 2],
-        with: impl Fn(&mut Graph, [Node; 2], Mod) -> Node,
-    ) -> Node {
-        let Some(clean) = self.clean else {
-            return with(g, both, self.noisy[half]);
-        };
-        let n = g.shape(both[0])[1];
-        let first = both.map(|x| g.slice(x, 1, 0, self.n_noisy));
-        let first = with(g, first, self.noisy[half]);
-        let second = both.map(|x| g.slice(x, 1, self.n_noisy, n));
-        let second = with(g, second, clean[half]);
-        g.concat(&[first, second], 1)
-    }
+/// `x + h · gate`
+fn added(g: &mut Graph, mods: Mods<Mod>, half: usize, x: Node, h: Node) -> Node {
+    mods.each(g, half, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate))
 }

@@ -65,7 +65,27 @@ impl Heads {
     }
 }
 
+/// What Lotus is told to make, where its label says it: depth, of depth and normals.
+const TASK: [f32; 2] = [1.0, 0.0];
+
 impl Config {
+    /// The label of a model that has but one (Lotus): sines and cosines of its task.
+    pub(super) fn task(&self) -> Option<[f32; 4]> {
+        let [a, b] = TASK;
+        let task = [a.sin(), b.sin(), a.cos(), b.cos()];
+        self.is_lotus().then_some(task)
+    }
+
+    /// Whether it makes a picture of depths out of a picture, in one step.
+    pub fn is_lotus(&self) -> bool {
+        self.adm_in == Some(2 * TASK.len()) && self.in_channels == self.out_channels
+    }
+
+    /// Length of the label that it has to be told.
+    pub fn label(&self) -> Option<usize> {
+        self.adm_in.filter(|_| !self.is_lotus())
+    }
+
     /// `find` looks below the UNet's place; `None` when there is no UNet.
     pub fn detect(find: &Find) -> Option<Config> {
         let (out, _) = find("out.2.weight")?;

@@ -47,6 +47,14 @@ impl Config {
         Config::sd15().like_sd2()
     }
 
+    /// Lotus-D, which makes depths out of pictures.
+    pub fn lotus() -> Config {
+        Config {
+            adm_in: Some(4),
+            ..Config::sd21()
+        }
+    }
+
     /// Stable Diffusion XL base.
     pub fn sdxl() -> Config {
         let levels = Levels {

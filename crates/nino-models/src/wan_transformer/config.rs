@@ -26,6 +26,31 @@ pub struct Config {
     pub reference: Option<usize>,
     /// Channels that say how a camera sees the pixels under a latent pixel (Fun camera).
     pub camera: Option<usize>,
+    /// How places are told where they are not counted as usual; no file says it.
+    pub stretch: Option<Stretch>,
+}
+
+/// Places that are multiplied and moved: of frames, rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stretch {
+    // Bits, so that what is recorded can be compared.
+    scale: [u32; 3],
+    shift: [u32; 3],
+}
+
+impl Stretch {
+    pub fn new(scale: [f32; 3], shift: [f32; 3]) -> Stretch {
+        Stretch {
+            scale: scale.map(f32::to_bits),
+            shift: shift.map(f32::to_bits),
+        }
+    }
+
+    /// Where something at `place` along an axis is told to be.
+    pub(super) fn at(self, axis: usize, place: usize) -> f64 {
+        let [scale, shift] = [self.scale[axis], self.shift[axis]].map(f32::from_bits);
+        place as f64 * f64::from(scale) + f64::from(shift)
+    }
 }
 
 /// The layers that take CLIP's view of a picture.
@@ -69,6 +94,7 @@ impl Config {
             vace: None,
             reference: None,
             camera: None,
+            stretch: None,
         }
     }
 
@@ -192,6 +218,7 @@ impl Config {
             vace,
             reference: dim("ref_conv.weight", 1),
             camera: dim("control_adapter.conv.weight", 1),
+            stretch: None,
         };
         let sizes = config.hidden.is_multiple_of(config.heads)
             && config.axes().iter().all(|a| a.is_multiple_of(2))

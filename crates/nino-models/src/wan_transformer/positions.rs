@@ -13,8 +13,9 @@ pub(super) fn table(g: &mut Graph, c: &Config, grid: [usize; 3]) -> Node {
     let turns = |axis: usize, n: usize| -> Vec<Vec<f32>> {
         let width = axes[axis];
         let at = |place: usize| {
+            let place = c.stretch.map_or(place as f64, |s| s.at(axis, place));
             let pairs = (0..width / 2).flat_map(|pair| {
-                let angle = place as f64 / THETA.powf(2.0 * pair as f64 / width as f64);
+                let angle = place / THETA.powf(2.0 * pair as f64 / width as f64);
                 [angle.cos() as f32, angle.sin() as f32]
             });
             pairs.collect()
@@ -35,8 +36,9 @@ pub(super) fn table(g: &mut Graph, c: &Config, grid: [usize; 3]) -> Node {
         }
     }
     let name = format!(
-        "rotations of {frames}×{rows}×{columns} tokens, heads of {}",
-        c.head()
+        "rotations of {frames}×{rows}×{columns} tokens, heads of {}, stretched by {:?}",
+        c.head(),
+        c.stretch
     );
     g.constant(&name, [n, c.head() / 2, 2], &values)
 }

@@ -151,6 +151,7 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
     let mut inputs = BTreeMap::new();
     let mut get = |g: &mut Graph, n: &str, dtype| input(g, &mut inputs, golden, n, dtype);
     let nodes = flux::Inputs {
+        style: None,
         x: get(&mut g, "in.x", dtype),
         t: get(&mut g, "in.t", DType::F32),
         context: get(&mut g, "in.context", dtype),

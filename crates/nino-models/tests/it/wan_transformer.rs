@@ -160,6 +160,7 @@ fn vision(golden: &Golden, skip: usize) -> Recorded {
         heads: 1,
         n_layers: 3,
         act: Act::QuickGelu,
+        projection: Some(24),
     };
     assert_eq!(found, expected);
     // Heads and activation are told by the width, which a tiny model has not.

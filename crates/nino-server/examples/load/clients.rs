@@ -1,21 +1,24 @@
 //! Clients by WebSocket, some of which never read, and a queue of jobs, while `GET /queue` is
 //! timed.
 
+use crate::child::Child;
 use crate::{get, graph, post, read, send};
-use nino_engine::device::resident_bytes;
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tungstenite::stream::MaybeTlsStream;
 
 /// `GET /queue` is to be answered within this time, for 99 of 100.
 const LATE: Duration = Duration::from_millis(50);
-/// What the process may take beyond the plans of its jobs.
+/// What the process may take beyond the plan of its larger job.
 const MORE: usize = 100_000_000;
 
-pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize) {
+pub(crate) fn load(data: &Path, clients: usize, slow: usize, jobs: usize) {
+    let server = Child::serving(data);
+    let address = server.address;
     let sockets: Vec<TcpStream> = (0..clients).map(|i| connect(address, i)).collect();
     println!("{clients} clients are connected, {slow} of them do not read");
     let done = AtomicBool::new(false);
@@ -24,15 +27,14 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
         threads.spawn(|| read_all(&sockets[slow.min(clients)..], &done, &heard));
         let ids: Vec<String> = (0..jobs).map(|i| send(address, i, clients)).collect();
         println!("{jobs} jobs are queued");
-        let (mut times, mut most, mut planned) = (Vec::new(), 0, 0);
+        let (mut times, mut held) = (Vec::new(), 0);
         let agent = ureq::Agent::new_with_defaults();
         let url = format!("http://{address}/queue");
         loop {
             let since = Instant::now();
             let queue: Value = read(&mut agent.get(&url).call().unwrap());
             times.push(since.elapsed());
-            most = most.max(resident_bytes().unwrap_or(0));
-            planned = planned.max(held(address));
+            held = held.max(plans(address));
             let count = |key: &str| queue[key].as_array().unwrap().len();
             if count("queue_running") + count("queue_pending") == 0 {
                 break;
@@ -55,12 +57,13 @@ pub(crate) fn load(address: SocketAddr, clients: usize, slow: usize, jobs: usize
             "every job is done; clients read {} bytes",
             heard.load(Ordering::Relaxed)
         );
+        let (most, planned) = (server.peak(), job(address));
         println!(
             "memory of the process: {} MB at most; {} MB planned for the larger job, {} MB with \
              what is kept for the other",
             most / 1_000_000,
-            job(address) / 1_000_000,
-            planned / 1_000_000
+            planned / 1_000_000,
+            held / 1_000_000
         );
         assert!(p99 <= LATE, "GET /queue took {p99:?}");
         assert!(most <= planned + MORE, "{most} bytes, {planned} planned");
@@ -76,7 +79,7 @@ fn job(address: SocketAddr) -> usize {
 }
 
 /// What the device holds now by its plans: weights, and arenas of both sizes of pictures.
-fn held(address: SocketAddr) -> usize {
+fn plans(address: SocketAddr) -> usize {
     let mut response = ureq::get(format!("http://{address}/metrics"))
         .call()
         .unwrap();

@@ -10,6 +10,7 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod child;
 mod clients;
 mod kill;
 mod second;
@@ -31,16 +32,18 @@ fn main() {
     };
     let data = tempfile::tempdir().unwrap();
     match args.first().map(String::as_str) {
-        // What `kill` starts.
-        Some("serve") => return kill::serve(Path::new(&args[1])),
+        // What the parts start that have the server in a process of its own.
+        Some("serve") => return child::serve(Path::new(&args[1])),
         Some("kill") => return kill::kill(data.path(), number(1, 20)),
-        _ => {}
+        Some("soak" | "second") => {}
+        _ => {
+            return clients::load(data.path(), number(0, 1000), number(1, 200), number(2, 100));
+        }
     }
     let (address, stop, thread) = start(data.path());
     match args.first().map(String::as_str) {
         Some("soak") => soak::soak(address, number(1, 500)),
-        Some("second") => second::second(address, data.path(), number(1, 20)),
-        _ => clients::load(address, number(0, 1000), number(1, 200), number(2, 100)),
+        _ => second::second(address, data.path(), number(1, 20)),
     }
     stop.stop();
     thread.join().unwrap();

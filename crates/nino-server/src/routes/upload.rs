@@ -9,7 +9,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Multipart, State};
 use axum::http::StatusCode;
-use nino_engine::media::{Limits, load_with_alpha, read_text};
+use nino_engine::media::{Limits, PictureOptions, load_with_alpha, read_text};
 use nino_files::AtomicFile;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -168,5 +168,11 @@ fn masked(app: &App, form: &Form) -> Result<Vec<u8>, Refused> {
     let mask = mask.ok_or_else(|| Refused::bad("the mask has no transparency"))?;
     let keywords = ["prompt", "workflow", "parameters"];
     let texts = read_text(&path, &keywords, &limits).map_or(Vec::new(), |text| text.found);
-    pictures::png_with_alpha(&picture, &mask, &texts).map_err(|e| unreadable(&e))
+    let texts: Vec<(&str, String)> = texts.iter().map(|(k, v)| (&**k, v.clone())).collect();
+    let options = PictureOptions {
+        text: &texts,
+        opacity: Some(&pictures::opacity(&picture, &mask)),
+        ..PictureOptions::default()
+    };
+    pictures::encode_with(&picture, "png", &options).map_err(|e| unreadable(&e))
 }

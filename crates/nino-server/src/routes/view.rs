@@ -13,7 +13,7 @@ use axum::http::header::{
     ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
 };
 use axum::http::{Response, StatusCode};
-use nino_engine::media::{Limits, load_with_alpha};
+use nino_engine::media::{Limits, PictureOptions, load_with_alpha};
 use nino_engine::{Mask, Picture};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -121,12 +121,20 @@ fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, R
     if let Some(preview) = &asked.preview {
         let (format, quality) = preview.split_once(';').unwrap_or((preview, "90"));
         let quality = quality.parse().unwrap_or(90);
-        let (picture, _) = load()?;
+        let (picture, clear) = load()?;
         let (kind, extension) = match format {
             "jpeg" | "jpg" => ("image/jpeg", "jpg"),
             _ => ("image/webp", "webp"),
         };
-        let bytes = pictures::encode(&picture, extension, quality);
+        let keeps = extension == "webp" && asked.channel.as_deref() != Some("rgb");
+        let clear = clear.filter(|_| keeps);
+        let opacity = clear.map(|clear| pictures::opacity(&picture, &clear));
+        let options = PictureOptions {
+            quality,
+            opacity: opacity.as_deref(),
+            ..PictureOptions::default()
+        };
+        let bytes = pictures::encode_with(&picture, extension, &options);
         return Ok(Some((kind, bytes.map_err(failed)?)));
     }
     let clear = |picture: &Picture| Mask {
@@ -143,9 +151,12 @@ fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, R
             let (picture, alpha) = load()?;
             let alpha = alpha.unwrap_or_else(|| clear(&picture));
             let black = Picture::new(picture.width, picture.height);
-            let png = pictures::png_with_alpha(&black, &alpha, &[]);
-            let png = png.map_err(|_| Refused::bad("the transparency cannot be written"))?;
-            Ok(Some(("image/png", png)))
+            let options = PictureOptions {
+                opacity: Some(&pictures::opacity(&black, &alpha)),
+                ..PictureOptions::default()
+            };
+            let png = pictures::encode_with(&black, "png", &options);
+            Ok(Some(("image/png", png.map_err(failed)?)))
         }
         _ => Ok(None),
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod admission;
+mod alpha;
 mod client;
 mod clients;
 mod comfy;

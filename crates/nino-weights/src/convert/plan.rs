@@ -120,7 +120,7 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::ControlNet | Net::T2iAdapter, _) => "control_model.",
             (Net::T5, _) => "text_encoders.t5xxl.transformer.",
             (Net::Llm, _) => "text_encoders.llm.transformer.",
-            (Net::QwenVision, _) => "text_encoders.llm.transformer.visual.",
+            (Net::QwenVision | Net::Qwen3Vision, _) => "text_encoders.llm.transformer.visual.",
             (Net::ClipVision, _) => "clip_vision.",
             (Net::ClipText, "text_encoder_2.") => "text_encoders.clip_g.transformer.",
             (Net::ClipText, _) => "cond_stage_model.transformer.",

@@ -90,6 +90,7 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ("txtfusion.projector.weight", Net::Krea2, Dialect::Original),
     ("llm_adapter.embed.weight", Net::Anima, Dialect::Original),
     ("merger.ln_q.weight", Net::QwenVision, Dialect::Original),
+    (SIGHT, Net::Qwen3Vision, Dialect::Original),
     (
         "decoder.mid.block_1.norm1.weight",
         Net::KlVae,
@@ -163,6 +164,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
     ("redux_down.weight", Net::Redux, Dialect::Original),
+    (
+        "high_embedding_linear.0.weight",
+        Net::Redux,
+        Dialect::Original,
+    ),
     ("body.0.rdb1.conv1.weight", Net::Rrdb, Dialect::Original),
     ("RRDB_trunk.0.RDB1.conv1.weight", Net::Rrdb, Dialect::Esrgan),
     (
@@ -200,6 +206,10 @@ const CONTROL: [&str; 2] = [
     "input_hint_block.0.weight",
     "controlnet_cond_embedding.conv_in.weight",
 ];
+
+/// A tensor of the half of Qwen3-VL that sees. The half that reads has it, too: nothing else tells
+/// it from Qwen3.
+const SIGHT: &str = "deepstack_merger_list.0.norm.weight";
 
 /// A layer that a `ControlNet` of Flux has for every block.
 const FLUX_CONTROL: &str = "controlnet_blocks.0.weight";
@@ -282,6 +292,11 @@ pub fn discover(index: &Index) -> Discovered {
             }
             _ if bookkeeping => {}
             _ => rest.push(entry.name.clone()),
+        }
+        if ends_with(&entry.name, SIGHT).is_some() {
+            let reads = |c: &&mut Found| c.net == Net::Llm && entry.name.starts_with(&c.prefix);
+            let reader = components.iter_mut().find(reads);
+            reader.into_iter().for_each(|c| c.members.push(i));
         }
     }
     components.sort_by(|a, b| (a.net, &a.prefix).cmp(&(b.net, &b.prefix)));

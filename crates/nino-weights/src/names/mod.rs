@@ -49,6 +49,8 @@ pub enum Net {
     ClipVision,
     /// The half of Qwen2.5-VL that sees.
     QwenVision,
+    /// The half of Qwen3-VL that sees.
+    Qwen3Vision,
     /// What makes a prompt's tokens of a picture.
     Redux,
     T5,

@@ -149,7 +149,7 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         is_output: false,
         run: |call| {
-            let images = call.images("image")?;
+            let (images, _) = call.clear_images("image")?;
             let (width, height) = images.first().map_or((0, 0), |i| (i.width, i.height));
             let sizes = [width, height, images.len()];
             Ok(sizes.map(|n| Value::Int(n as i128)).to_vec())

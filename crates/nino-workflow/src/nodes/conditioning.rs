@@ -2,7 +2,7 @@
 
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{MAX_SIDE, combo, float, int, link, out};
+use crate::node::table::{MAX_SIDE, combo, float, int, link, named, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -35,6 +35,15 @@ const TO: crate::node::InputDef = link("conditioning_to", Socket::Conditioning);
 const FROM: crate::node::InputDef = link("conditioning_from", Socket::Conditioning);
 
 pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "LotusConditioning",
+        display_name: "LotusConditioning",
+        category: "model/conditioning/lotus",
+        inputs: &[],
+        outputs: &[named("conditioning", Socket::Conditioning)],
+        is_output: false,
+        run: |_| Ok(vec![Value::from(vec![Conditioning::lotus()])]),
+    },
     transform!(
         "ConditioningCombine",
         "Conditioning (Combine)",

@@ -6,9 +6,9 @@ use crate::node::NodeDef;
 use crate::node::table::{combo, file, float, link, named, optional, out};
 use crate::run::Call;
 use crate::types::Socket;
-use crate::value::Value;
+use crate::value::{ModelPatch, Value};
 use nino_engine::media::canny;
-use nino_engine::{Conditioning, ControlNetFile, Hint, HintImage, Image, UNION_MODES};
+use nino_engine::{Conditioning, ControlNetFile, Hint, HintImage, Image, UNION_MODES, UsoModel};
 use std::sync::Arc;
 
 const CONTROL: &str = "model/conditioning/controlnet";
@@ -107,8 +107,12 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::ModelPatch)],
         is_output: false,
         run: |call| {
-            let net = ControlNetFile::open(&call.file("name")?)?;
-            Ok(vec![Value::ModelPatch(Arc::new(net))])
+            let path = call.file("name")?;
+            let patch = match UsoModel::open(&path)? {
+                Some(model) => ModelPatch::Uso(model),
+                None => ModelPatch::ControlNet(ControlNetFile::open(&path)?),
+            };
+            Ok(vec![Value::ModelPatch(Arc::new(patch))])
         },
     },
     NodeDef {
@@ -143,6 +147,19 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Model)],
         is_output: false,
         run: patched,
+    },
+    NodeDef {
+        class: "USOStyleReference",
+        display_name: "Apply USO Style Reference",
+        category: "model/patch/flux",
+        inputs: &[
+            link("model", Socket::Model),
+            link("model_patch", Socket::ModelPatch),
+            link("clip_vision_output", Socket::ClipVisionOutput),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: styled,
     },
     NodeDef {
         class: "Canny",
@@ -182,8 +199,28 @@ fn patched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         }
     }
     let model = call.model("model")?;
-    let hint = hint(call, &*call.model_patch("model_patch")?)?;
+    let patch = call.model_patch("model_patch")?;
+    let ModelPatch::ControlNet(net) = &*patch else {
+        let text = "model_patch: it gives the style of a picture, for USOStyleReference";
+        return Err(NodeError::Input(text.to_owned()));
+    };
+    let hint = hint(call, net)?;
     Ok(vec![Value::from(model.with_hint(Arc::new(hint)))])
+}
+
+/// A model that makes everything in the style of a picture.
+fn styled(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let patch = call.model_patch("model_patch")?;
+    let ModelPatch::Uso(uso) = &*patch else {
+        let text = "model_patch: it steers by a picture, and gives no style";
+        return Err(NodeError::Input(text.to_owned()));
+    };
+    let (model, states) = (
+        call.model("model")?,
+        call.clip_states("clip_vision_output")?,
+    );
+    let style = uso.tokens(call.store, &states, &mut call.control)?;
+    Ok(vec![Value::from(model.with_style(Arc::new(style))?)])
 }
 
 /// The picture of a node that steers prompts through a network.

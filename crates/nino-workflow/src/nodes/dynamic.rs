@@ -1,7 +1,8 @@
 //! What `/object_info` says of inputs that change with others: choices with inputs below them,
 //! lists that grow, and inputs that take whatever their twins take.
 
-use super::{resize, video};
+use super::{color_transfer, is_of_lists, resize, video};
+use crate::node::{InputDef, NodeDef};
 use serde_json::{Value as Json, json};
 
 /// The type of an input or output that is whatever the others of its template are.
@@ -18,18 +19,32 @@ const DEPRECATED: [&str; 5] = [
     "LatentBatch",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 11] = [
+const EXPERIMENTAL: [&str; 25] = [
+    "CFGNorm",
+    "CLIPAttentionMultiply",
     "ComfySwitchNode",
+    "CustomCombo",
     "DifferentialDiffusion",
+    "FluxKVCache",
     "FluxKontextMultiReferenceLatentMethod",
     "ImageCompare",
+    "LatentApplyOperation",
+    "LatentOperationSharpen",
+    "LatentOperationTonemapReinhard",
     "ManualSigmas",
     "ModelPatchLoader",
     "QwenImageDiffsynthControlnet",
+    "ResizeImagesByLongerEdge",
     "SaveWEBM",
+    "ScaleROPE",
     "ZImageFunControlnet",
     "SkipLayerGuidanceDiT",
     "SkipLayerGuidanceDiTSimple",
+    "T5TokenizerOptions",
+    "UNetCrossAttentionMultiply",
+    "UNetSelfAttentionMultiply",
+    "UNetTemporalAttentionMultiply",
+    "USOStyleReference",
 ];
 
 /// What else `/object_info` says of a class.
@@ -42,6 +57,10 @@ pub(crate) fn flags(class: &str, info: &mut Json) {
             info[flag] = json!(true);
         }
     }
+    if is_of_lists(class) {
+        info["is_input_list"] = json!(true);
+        info["output_is_list"] = json!([true]);
+    }
     if let Some(template) = matched(class) {
         info["output_matchtypes"] = json!([template]);
     }
@@ -51,6 +70,10 @@ pub(crate) fn flags(class: &str, info: &mut Json) {
 pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
     Some(match (class, input) {
         ("SaveVideo", "codec") => video::codecs(),
+        ("ColorTransfer", "source_stats") => choice(&color_transfer::sources()),
+        ("Video Slice", "duration") => {
+            json!(["FLOAT", { "default": 0.0, "min": 0.0, "step": 0.001 }])
+        }
         ("ComfySwitchNode", "on_false" | "on_true") => {
             let mut described = matched_input("switch", "*");
             described[1]["lazy"] = json!(true);
@@ -74,9 +97,32 @@ pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
                                 "input_color_space": choice_of("sRGB") });
             choice(&json!([{ "key": "png", "inputs": { "required": below } }]))
         }
+        // ComfyUI names no limits.
+        ("StringSubstring", "start" | "end") => json!(["INT", {}]),
+        ("Painter", "bg_color") => json!(["COLOR", { "default": "#000000" }]),
+        ("CustomCombo", "choice") => json!([[], {}]),
         ("ImageCompare", "compare_view") => json!(["IMAGECOMPARE", { "socketless": true }]),
         _ => return None,
     })
+}
+
+/// The inputs of a class that a page shows below another once that has a value, in their order.
+pub(crate) fn below(def: &NodeDef, input: &str, value: &Json) -> Vec<&'static InputDef> {
+    let described = describe(def.class, input).unwrap_or_default();
+    let options = described[1]["options"].as_array();
+    let chosen = options.and_then(|all| all.iter().find(|option| option["key"] == *value));
+    let is_shown = |below: &&InputDef| match (def.class, below.name) {
+        ("CustomCombo", "index") => input == "choice",
+        (_, name) => {
+            let name = name.strip_prefix(input).and_then(|n| n.strip_prefix('.'));
+            name.is_some_and(|name| {
+                let inputs = chosen.map(|option| &option["inputs"]);
+                let has = |need: &str| inputs.is_some_and(|all| all[need].get(name).is_some());
+                has("required") || has("optional")
+            })
+        }
+    };
+    def.inputs.iter().filter(is_shown).collect()
 }
 
 /// The template that the output of a class has in common with its inputs.

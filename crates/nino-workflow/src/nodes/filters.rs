@@ -132,7 +132,7 @@ fn soft_light(a: f32, b: f32) -> f32 {
 }
 
 /// Weights of the neighbours along one axis: of a bell that spans -1 to 1.
-fn bell(radius: usize, sigma: f64) -> Vec<f32> {
+pub(super) fn bell(radius: usize, sigma: f64) -> Vec<f32> {
     let at = |i: usize| (i as f64 - radius as f64) / radius as f64;
     let weights = (0..=2 * radius).map(|i| (-at(i) * at(i) / (2.0 * sigma * sigma)).exp());
     let weights: Vec<f64> = weights.collect();
@@ -148,7 +148,20 @@ fn blurred(image: &Image, radius: usize, sigma: f64) -> Result<Image, NodeError>
             "a radius of {radius} is too large for a picture of {w}x{h}"
         )));
     }
-    let weights = bell(radius, sigma);
+    Ok(Image {
+        values: softened(&image.values, (w, h, 3), &bell(radius, sigma)),
+        ..*image
+    })
+}
+
+/// Rows of pixels of which each is the weighted mean of its neighbours: an odd number of them along
+/// each side, of which the picture has more.
+pub(super) fn softened(
+    values: &[f32],
+    (w, h, channels): (usize, usize, usize),
+    weights: &[f32],
+) -> Vec<f32> {
+    let radius = weights.len() / 2;
     // The place of neighbour `k` of place `i` on a side of `n` pixels.
     let neighbour = |i: usize, k: usize, n: usize| {
         let at = (i + k).abs_diff(radius);
@@ -158,7 +171,7 @@ fn blurred(image: &Image, radius: usize, sigma: f64) -> Result<Image, NodeError>
         let mut out = vec![0.0; values.len()];
         for line in 0..sizes[1] {
             for i in 0..sizes[0] {
-                for c in 0..3 {
+                for c in 0..channels {
                     let value =
                         |k: usize| values[neighbour(i, k, sizes[0]) * step[0] + line * step[1] + c];
                     let sum = weights.iter().enumerate().map(|(k, w)| w * value(k)).sum();
@@ -168,11 +181,8 @@ fn blurred(image: &Image, radius: usize, sigma: f64) -> Result<Image, NodeError>
         }
         out
     };
-    let across = along(&image.values, [w, h], [3, 3 * w]);
-    Ok(Image {
-        values: along(&across, [h, w], [3 * w, 3]),
-        ..*image
-    })
+    let across = along(values, [w, h], [channels, channels * w]);
+    along(&across, [h, w], [channels * w, channels])
 }
 
 fn sharpened(image: &Image, radius: usize, sigma: f64, alpha: f64) -> Result<Image, NodeError> {

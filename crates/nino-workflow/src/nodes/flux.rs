@@ -136,17 +136,12 @@ const INDEX: &str = "index";
 const UXO: &str = "uxo/uno";
 const TIMESTEP_ZERO: &str = "index_timestep_zero";
 
-/// Where Flux.1 has the latents that it looks at.
+/// Where a model has the latents that it looks at. One that cannot is told so when it samples.
 fn places(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let places = match &*call.text("reference_latents_method")? {
         INDEX => ReferencePlaces::Index,
         UXO => ReferencePlaces::Uxo,
-        TIMESTEP_ZERO => {
-            return Err(NodeError::Input(format!(
-                "{TIMESTEP_ZERO} needs a noise level of its own for every token, which no model \
-                 here has; {INDEX} has the same places"
-            )));
-        }
+        TIMESTEP_ZERO => ReferencePlaces::Clean,
         _ => ReferencePlaces::Offset,
     };
     let prompts = call.prompts("conditioning")?;

@@ -2,7 +2,7 @@
 
 use crate::NodeError;
 use crate::node::NodeDef;
-use crate::node::table::{MAX_SIDE, int, out};
+use crate::node::table::{MAX_SIDE, int, link, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
@@ -13,6 +13,18 @@ const CHANNELS: usize = 128;
 const SCALE: usize = 16;
 
 pub(super) static NODES: &[NodeDef] = &[
+    NodeDef {
+        class: "FluxKVCache",
+        display_name: "Flux KV Cache",
+        category: "experimental",
+        inputs: &[link("model", Socket::Model)],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: |call| {
+            let model = call.model("model")?.with_kept_references()?;
+            Ok(vec![Value::from(model)])
+        },
+    },
     NodeDef {
         class: "EmptyFlux2LatentImage",
         display_name: "Empty Flux 2 Latent",

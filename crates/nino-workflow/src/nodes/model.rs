@@ -6,9 +6,11 @@ use crate::node::table::{boolean, combo, float, link, named, optional, out};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{DiffusionModel, ModelSampling, Prediction};
+use nino_engine::{Blend, Correction, DiffusionModel, ModelSampling, Prediction};
 
 const SHIFT: (f64, f64) = (0.0, 100.0);
+const SCALE: (f64, f64) = (0.0, 100.0);
+const MOVE: (f64, f64) = (-256.0, 256.0);
 
 pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
@@ -84,7 +86,42 @@ pub(super) static NODES: &[NodeDef] = &[
         inputs: &[link("model", Socket::Model)],
         outputs: &[named("patched_model", Socket::Model)],
         is_output: false,
-        run: zero_star,
+        run: |call| {
+            let model = call.model("model")?;
+            Ok(vec![Value::from(
+                model.with_correction(Correction::ZeroStar),
+            )])
+        },
+    },
+    NodeDef {
+        class: "ScaleROPE",
+        display_name: "ScaleROPE",
+        category: "model/patch",
+        inputs: &[
+            link("model", Socket::Model),
+            float("scale_x", 1.0, SCALE, 0.1),
+            float("shift_x", 0.0, MOVE, 0.1),
+            float("scale_y", 1.0, SCALE, 0.1),
+            float("shift_y", 0.0, MOVE, 0.1),
+            float("scale_t", 1.0, SCALE, 0.1),
+            float("shift_t", 0.0, MOVE, 0.1),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: stretched,
+    },
+    NodeDef {
+        class: "CFGNorm",
+        display_name: "CFGNorm",
+        category: "advanced/guidance",
+        inputs: &[
+            link("model", Socket::Model),
+            float("strength", 1.0, (0.0, 100.0), 0.01),
+            optional(boolean("pre_cfg", false)),
+        ],
+        outputs: &[named("patched_model", Socket::Model)],
+        is_output: false,
+        run: norm,
     },
 ];
 
@@ -112,14 +149,41 @@ fn shifted(call: &mut Call<'_, '_>, multiplier: f32) -> Result<Vec<Value>, NodeE
     Ok(vec![Value::from(model)])
 }
 
-fn zero_star(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+/// Other places of frames, rows and columns.
+#[expect(
+    clippy::float_cmp,
+    reason = "the values of the inputs that change nothing"
+)]
+fn stretched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let each = |inputs: [&'static str; 3]| -> Result<[f32; 3], NodeError> {
+        let [t, y, x] = inputs.map(|input| call.float(input));
+        Ok([t? as f32, y? as f32, x? as f32])
+    };
+    let scale = each(["scale_t", "scale_y", "scale_x"])?;
+    let shift = each(["shift_t", "shift_y", "shift_x"])?;
+    let model = call.model("model")?;
+    if scale == [1.0; 3] && shift == [0.0; 3] {
+        return Ok(vec![Value::Model(model)]);
+    }
+    Ok(vec![Value::from(
+        model.with_stretched_places(scale, shift)?,
+    )])
+}
+
+/// Guidance that lengthens no prediction, or that keeps their lengths.
+fn norm(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let mut model = DiffusionModel::clone(&*call.model("model")?);
-    model.cfg_zero_star = true;
+    let strength = call.float("strength")? as f32;
+    if call.get("pre_cfg").is_some() && call.boolean("pre_cfg")? {
+        model.blend = Blend::Normed(strength);
+    } else {
+        model = model.with_correction(Correction::Norm(strength));
+    }
     Ok(vec![Value::from(model)])
 }
 
 fn rescale(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let mut model = DiffusionModel::clone(&*call.model("model")?);
-    model.cfg_rescale = call.float("multiplier")? as f32;
+    model.blend = Blend::rescaled(call.float("multiplier")? as f32);
     Ok(vec![Value::from(model)])
 }

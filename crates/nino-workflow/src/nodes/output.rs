@@ -61,8 +61,8 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[],
         is_output: true,
         run: |call| {
-            let images = call.images("images")?;
-            call.output(Made::Sent(images), "ComfyUI".into())?;
+            let (images, opacity) = call.clear_images("images")?;
+            call.output_with(Made::Sent(images), opacity, "ComfyUI".into())?;
             Ok(Vec::new())
         },
     },
@@ -73,7 +73,7 @@ fn told(
     made: fn(Arc<Vec<Image>>) -> Made,
     prefix: Arc<str>,
 ) -> Result<Vec<Value>, NodeError> {
-    let images = call.images("images")?;
-    call.output(made(Arc::clone(&images)), prefix)?;
-    Ok(vec![Value::Image(images)])
+    let (images, opacity) = call.clear_images("images")?;
+    call.output_with(made(images), opacity, prefix)?;
+    Ok(vec![call.any("images")?])
 }

@@ -51,6 +51,23 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         |call| made("euler_ancestral_cfg_pp", noisy(call)?)
     ),
+    sampler!(
+        "SamplerLCM",
+        [
+            float("s_noise", 1.0, (0.0, 64.0), 0.01),
+            float("s_noise_end", 1.0, (0.0, 64.0), 0.01),
+            float("noise_clip_std", 0.0, (0.0, 10.0), 0.01),
+        ],
+        |call| {
+            let options = SamplerOptions {
+                s_noise: call.float("s_noise")? as f32,
+                s_noise_end: Some(call.float("s_noise_end")? as f32),
+                noise_clip_std: call.float("noise_clip_std")? as f32,
+                ..SamplerOptions::default()
+            };
+            made("lcm", options)
+        }
+    ),
     sampler!("SamplerDPMPP_2S_Ancestral", [ETA, S_NOISE], |call| {
         made("dpmpp_2s_ancestral", noisy(call)?)
     }),

@@ -1,5 +1,6 @@
 //! Values, masks and pairs of pictures to look at.
 
+use super::strings::float_in_words;
 use crate::NodeError;
 use crate::host::Made;
 use crate::node::NodeDef;
@@ -72,8 +73,7 @@ fn in_words(value: &Value) -> String {
     match value {
         Value::Text(text) => text.to_string(),
         Value::Int(n) => n.to_string(),
-        Value::Float(n) if n.fract() == 0.0 && n.abs() < 1e16 => format!("{n:.1}"),
-        Value::Float(n) => n.to_string(),
+        Value::Float(n) => float_in_words(*n),
         Value::Boolean(true) => "True".to_owned(),
         Value::Boolean(false) => "False".to_owned(),
         Value::Image(images) => {
@@ -95,9 +95,10 @@ fn in_words(value: &Value) -> String {
 fn compare(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let mut told = json!({ "a_images": [], "b_images": [] });
     for (input, side) in [("image_a", "a"), ("image_b", "b")] {
-        if let Some(Value::Image(images)) = call.get(input) {
+        if call.get(input).is_some() {
+            let (images, opacity) = call.clear_images(input)?;
             let prefix = format!("comfy.compare.{side}");
-            call.output(Made::Previews(images), prefix.into())?;
+            call.output_with(Made::Previews(images), opacity, prefix.into())?;
             told[format!("{side}_images")] = call.take_told()["images"].take();
         }
     }

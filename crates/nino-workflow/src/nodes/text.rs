@@ -7,10 +7,11 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    Conditioning, Encoder, Family, SizeHint, TextEncoders, encode_text, encode_texts,
+    Conditioning, Encoder, Family, SizeHint, T5Padding, TextEncoders, encode_text, encode_texts,
 };
 
 const SIDE: (i128, i128) = (0, MAX_SIDE);
+const T5_LENGTH: (i128, i128) = (0, 10_000);
 
 pub(super) static NODES: &[NodeDef] = &[
     NodeDef {
@@ -67,6 +68,19 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Clip)],
         is_output: false,
         run: last_layer,
+    },
+    NodeDef {
+        class: "T5TokenizerOptions",
+        display_name: "T5 Tokenizer Options",
+        category: "model/conditioning",
+        inputs: &[
+            link("clip", Socket::Clip),
+            int("min_padding", 0, T5_LENGTH, 1),
+            int("min_length", 0, T5_LENGTH, 1),
+        ],
+        outputs: &[out(Socket::Clip)],
+        is_output: false,
+        run: padding,
     },
 ];
 
@@ -143,5 +157,15 @@ fn refiner(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 fn last_layer(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let layer = call.int("stop_at_clip_layer")?.unsigned_abs() as usize;
     let clip = call.clip("clip")?.with_clip_skip(Some(layer));
+    Ok(vec![Value::from(clip)])
+}
+
+/// How prompts are filled up for T5.
+fn padding(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let mut clip = TextEncoders::clone(&*call.clip("clip")?);
+    clip.t5_padding = Some(T5Padding {
+        min_padding: call.size("min_padding")?,
+        min_length: call.size("min_length")?,
+    });
     Ok(vec![Value::from(clip)])
 }

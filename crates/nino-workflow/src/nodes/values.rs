@@ -3,7 +3,6 @@
 use crate::node::NodeDef;
 use crate::node::table::{boolean, float, int, named, prompt, text};
 use crate::types::Socket;
-use crate::value::Value;
 
 const PRIMITIVE: &str = "utilities/primitive";
 /// ComfyUI's limits of a number that may be anything.
@@ -60,22 +59,4 @@ pub(super) static NODES: &[NodeDef] = &[
         "BOOLEAN",
         Socket::Boolean
     ),
-    NodeDef {
-        class: "StringConcatenate",
-        display_name: "Concatenate Text",
-        category: "text",
-        inputs: &[
-            prompt("string_a"),
-            prompt("string_b"),
-            text("delimiter", ""),
-        ],
-        outputs: &[named("STRING", Socket::String)],
-        is_output: false,
-        run: |call| {
-            let parts = ["string_a", "delimiter", "string_b"].map(|input| call.text(input));
-            let [a, between, b] = parts;
-            let joined = format!("{}{}{}", a?, between?, b?);
-            Ok(vec![Value::Text(joined.into())])
-        },
-    },
 ];

@@ -33,7 +33,11 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         outputs: &[out(Socket::Video)],
         is_output: false,
-        run: |call| Ok(vec![Value::Video(clip(call)?)]),
+        run: |call| {
+            // Clips that are to be cut and read again have three channels.
+            call.images("images")?;
+            Ok(vec![Value::Video(clip(call)?)])
+        },
     },
     NodeDef {
         class: "LoadVideo",
@@ -175,14 +179,17 @@ fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let fps = source.fps().unwrap_or(FPS_UNKNOWN);
     Ok(vec![Value::Video(Arc::new(Clip {
         images: Arc::new(images),
+        opacity: None,
         fps,
         crf: None,
     }))])
 }
 
 fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {
+    let (images, opacity) = call.clear_images("images")?;
     Ok(Arc::new(Clip {
-        images: call.images("images")?,
+        images,
+        opacity,
         fps: call.float("fps")?,
         crf: None,
     }))
@@ -190,7 +197,6 @@ fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {
 
 fn save(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (clip, prefix) = (clip(call)?, call.text("filename_prefix")?);
-    let images = Arc::clone(&clip.images);
     call.output(Made::Clip(clip), prefix)?;
-    Ok(vec![Value::Image(images)])
+    Ok(vec![call.any("images")?])
 }

@@ -8,7 +8,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    ImageEncoder, ImageStates, Square, StyleModel, StyleStrength, encode_for_clip, style_tokens,
+    ImageEncoder, ImageStates, Square, StyleModel, StyleStrength, Unclip, encode_for_clip,
+    style_tokens,
 };
 use std::sync::Arc;
 
@@ -65,6 +66,20 @@ pub(super) static NODES: &[NodeDef] = &[
         is_output: false,
         run: style,
     },
+    NodeDef {
+        class: "unCLIPConditioning",
+        display_name: "unCLIPConditioning",
+        category: "model/conditioning",
+        inputs: &[
+            link("conditioning", Socket::Conditioning),
+            link("clip_vision_output", Socket::ClipVisionOutput),
+            float("strength", 1.0, (-10.0, 10.0), 0.01),
+            float("noise_augmentation", 0.0, (0.0, 1.0), 0.01),
+        ],
+        outputs: &[out(Socket::Conditioning)],
+        is_output: false,
+        run: unclip,
+    },
 ];
 
 fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
@@ -74,8 +89,8 @@ fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         _ => Square::Cut,
     };
     let mut states: Option<ImageStates> = None;
-    // Video models look at one picture, style models at all of them.
-    let many = if encoder.is_for_styles() {
+    // Video models look at one picture, others at all of them.
+    let many = if encoder.is_for_styles() || encoder.sees_whole() {
         images.len()
     } else {
         1
@@ -84,11 +99,31 @@ fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         let more = encode_for_clip(call.store, &encoder, image, square, &mut call.control)?;
         match &mut states {
             None => states = Some(more),
-            Some(states) => states.values.extend(more.values),
+            Some(states) if encoder.is_for_styles() => *states = states.followed_by(&more),
+            Some(states) => states.whole.extend(more.whole),
         }
     }
     let states = states.ok_or_else(|| NodeError::Input("its batch has no picture".to_owned()))?;
     Ok(vec![Value::ClipVisionOutput(Arc::new(states))])
+}
+
+/// The prompts with a picture in the place of their pooled vector.
+fn unclip(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let prompts = call.prompts("conditioning")?;
+    let picture = Unclip {
+        image: call.clip_states("clip_vision_output")?,
+        strength: call.float("strength")? as f32,
+        noise: call.float("noise_augmentation")?,
+    };
+    if picture.strength == 0.0 {
+        return Ok(vec![Value::Conditioning(prompts)]);
+    }
+    if picture.image.whole.is_empty() {
+        let text = "the image encoder's file has no layer that makes one vector of a picture";
+        return Err(NodeError::Input(text.to_owned()));
+    }
+    let told = prompts.iter().map(|p| p.with_unclip(picture.clone()));
+    Ok(vec![Value::from(told.collect::<Vec<_>>())])
 }
 
 /// The prompts with the style of a picture behind them.

@@ -25,6 +25,9 @@ const RUNS: u64 = 0;
 const FROM_OUTSIDE: &str = "-10";
 const TO_OUTSIDE: &str = "-20";
 
+/// The types of inputs that have widgets.
+const WIDGETS: [&str; 5] = ["INT", "FLOAT", "STRING", "BOOLEAN", "COMBO"];
+
 /// How deep subgraphs may be in each other.
 const MAX_DEPTH: usize = 16;
 
@@ -131,6 +134,35 @@ impl<'a> Parts<'a> {
         })
     }
 
+    /// The input of a subgraph's node that its subgraph has at a place. The node may have fewer of
+    /// them, or others first: their names say which is which.
+    fn given(&self, node: &'a Value, slot: usize) -> Option<&'a Value> {
+        let inputs = node["inputs"].as_array()?;
+        match self.subgraph(node)?["inputs"][slot]["name"].as_str() {
+            Some(name) => inputs.iter().find(|input| input["name"] == name),
+            None => inputs.get(slot),
+        }
+    }
+
+    /// The value that a subgraph's node itself has for an input of its subgraph: its widgets stand
+    /// for the inputs that are no sockets. A node with a list of which widgets it shows has the
+    /// values of those, which are the inner nodes' own.
+    fn set(&self, node: &Value, slot: usize) -> Option<Value> {
+        let inputs = self.subgraph(node)?["inputs"].as_array()?;
+        let values = node["widgets_values"].as_array()?;
+        let is_widget = |input: &&Value| {
+            let kind = input["type"].as_str();
+            kind.is_some_and(|kind| WIDGETS.contains(&kind))
+        };
+        let shows = node["properties"]["proxyWidgets"].as_array();
+        let is_list = shows.is_some_and(|shown| !shown.is_empty());
+        let n = inputs.iter().filter(is_widget).count();
+        let at = inputs.iter().take(slot).filter(is_widget).count();
+        let fits = n == values.len() && !is_list;
+        inputs.get(slot).filter(is_widget).filter(|_| fits)?;
+        values.get(at).filter(|value| !value.is_null()).cloned()
+    }
+
     /// The id of a node as the page sends it.
     pub(super) fn id(&self, part: usize, node: &Value) -> String {
         format!("{}{}", self.parts[part].prefix, text(&node["id"]))
@@ -147,7 +179,11 @@ impl<'a> Parts<'a> {
             let ends = here.links.get(&link)?;
             if ends.from == FROM_OUTSIDE {
                 let (outside, node) = here.around?;
-                link = node["inputs"][ends.slot]["link"].as_u64()?;
+                let given = self.given(node, ends.slot).and_then(|i| i["link"].as_u64());
+                let Some(outer) = given else {
+                    return self.set(node, ends.slot).map(Source::Value);
+                };
+                link = outer;
                 part = outside;
                 continue;
             }

@@ -157,3 +157,73 @@ fn either_format_is_read() {
     let [api, page] = [api, page].map(|text| read_either(text, &limits).unwrap());
     assert_eq!(api, page);
 }
+
+#[test]
+fn values_below_a_choice_follow_it() {
+    let page = json!({
+        "nodes": [
+            { "id": 1, "type": "ResizeImageMaskNode",
+              "widgets_values": ["scale dimensions", 640, 360, "center", "nearest-exact"] },
+            { "id": 2, "type": "ResizeImageMaskNode",
+              "widgets_values": ["scale total pixels", 1.5, "lanczos"] },
+            { "id": 3, "type": "SaveImageAdvanced",
+              "widgets_values": ["fox", "png", "8-bit", "sRGB"] },
+            { "id": 4, "type": "CustomCombo",
+              "widgets_values": ["9:16", 1, "16:9", "9:16", ""] },
+        ],
+        "links": [],
+    });
+    let graph = graph(&page);
+    let value = |id: &str, name: &str| graph.get(id).unwrap().value(name).cloned();
+    assert_eq!(value("1", "resize_type.width"), Some(json!(640)));
+    assert_eq!(value("1", "resize_type.height"), Some(json!(360)));
+    assert_eq!(value("1", "resize_type.crop"), Some(json!("center")));
+    assert_eq!(value("1", "scale_method"), Some(json!("nearest-exact")));
+    assert_eq!(value("2", "resize_type.megapixels"), Some(json!(1.5)));
+    assert_eq!(value("2", "scale_method"), Some(json!("lanczos")));
+    assert_eq!(value("2", "resize_type.width"), None);
+    assert_eq!(value("3", "format.input_color_space"), Some(json!("sRGB")));
+    assert_eq!(value("4", "choice"), Some(json!("9:16")));
+    assert_eq!(value("4", "index"), Some(json!(1)));
+}
+
+/// The node of a subgraph has fewer inputs than the subgraph, and values of its own.
+#[test]
+fn inputs_of_subgraphs_go_by_their_names() {
+    let subgraph = json!({ "id": "abc",
+        "inputs": [
+            { "name": "text", "type": "STRING" }, { "name": "clip", "type": "CLIP" },
+            { "name": "vae_name", "type": "COMBO" }],
+        "nodes": [
+            { "id": 8, "type": "CLIPTextEncode", "widgets_values": ["inside"], "inputs": [
+                { "name": "clip", "type": "CLIP", "link": 1 },
+                { "name": "text", "type": "STRING", "link": 2 }] },
+            { "id": 9, "type": "VAELoader", "widgets_values": ["v.pt"], "inputs": [
+                { "name": "vae_name", "type": "COMBO", "link": 3 }] }],
+        "links": [
+            { "id": 1, "origin_id": -10, "origin_slot": 1, "target_id": 8, "target_slot": 0 },
+            { "id": 2, "origin_id": -10, "origin_slot": 0, "target_id": 8, "target_slot": 1 },
+            { "id": 3, "origin_id": -10, "origin_slot": 2, "target_id": 9, "target_slot": 0 }] });
+    let mut page = json!({
+        "nodes": [
+            { "id": 1, "type": "CLIPLoader", "widgets_values": ["c", "flux"] },
+            { "id": 2, "type": "abc", "widgets_values": ["outside", null],
+              "inputs": [{ "name": "clip", "type": "CLIP", "link": 5 }] },
+        ],
+        "links": [[5, 1, 0, 2, 0, "CLIP"]],
+        "definitions": { "subgraphs": [subgraph] },
+    });
+    let found = graph(&page);
+    let inside = found.get("2:8").unwrap();
+    assert_eq!(inside.link("clip").unwrap().node, "1");
+    assert_eq!(inside.value("text"), Some(&json!("outside")));
+    assert_eq!(
+        found.get("2:9").unwrap().value("vae_name"),
+        Some(&json!("v.pt"))
+    );
+    // Values of widgets that are shown, not of inputs.
+    page["nodes"][1]["properties"] = json!({ "proxyWidgets": [["8", "text"], ["9", "vae_name"]] });
+    let inside = graph(&page);
+    let inside = inside.get("2:8").unwrap();
+    assert_eq!(inside.value("text"), Some(&json!("inside")));
+}

@@ -5,10 +5,11 @@ use crate::NodeError;
 use crate::host::{Host, Made, Output, SampledLatent};
 use crate::node::NodeDef;
 use crate::types::Socket;
-use crate::value::{Clip, Guider, Latents, Noise, Sampler, Value};
+use crate::value::{Clip, Guider, LatentOperation, Latents, ModelPatch, Noise, Sampler, Value};
 use nino_engine::{
     CameraPath, Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder,
-    ImageStates, Latent, Mask, Reached, Store, StyleModel, TextEncoders, UpscaleModel, VaeFile,
+    ImageStates, Latent, Mask, Reached, Store, StyleModel, TextEncoders, Tracks, UpscaleModel,
+    VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -69,6 +70,14 @@ impl Call<'_, '_> {
         })
     }
 
+    /// All entries of a list, or the one value that is none.
+    pub(crate) fn list(&self, input: &'static str) -> Result<Vec<Value>, NodeError> {
+        Ok(match self.any(input)? {
+            Value::List(all) => all.to_vec(),
+            value => vec![value],
+        })
+    }
+
     pub(crate) fn model(&self, input: &'static str) -> Result<Arc<DiffusionModel>, NodeError> {
         self.typed(input, Socket::Model, |v| match v {
             Value::Model(model) => Some(model),
@@ -100,10 +109,7 @@ impl Call<'_, '_> {
         })
     }
 
-    pub(crate) fn model_patch(
-        &self,
-        input: &'static str,
-    ) -> Result<Arc<ControlNetFile>, NodeError> {
+    pub(crate) fn model_patch(&self, input: &'static str) -> Result<Arc<ModelPatch>, NodeError> {
         self.typed(input, Socket::ModelPatch, |v| match v {
             Value::ModelPatch(net) => Some(net),
             _ => None,
@@ -124,9 +130,26 @@ impl Call<'_, '_> {
         })
     }
 
+    /// Pictures of which no part is clear: an error where some is, since it would be lost.
     pub(crate) fn images(&self, input: &'static str) -> Result<Arc<Vec<Image>>, NodeError> {
+        if let Some(Value::ClearImage(_)) = self.get(input) {
+            return Err(is_clear(input));
+        }
         self.typed(input, Socket::Image, |v| match v {
             Value::Image(images) => Some(images),
+            _ => None,
+        })
+    }
+
+    /// Pictures, and how opaque they are; `None` where all of them is.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn clear_images(
+        &self,
+        input: &'static str,
+    ) -> Result<(Arc<Vec<Image>>, Option<Arc<Vec<Mask>>>), NodeError> {
+        self.typed(input, Socket::Image, |v| match v {
+            Value::Image(images) => Some((images, None)),
+            Value::ClearImage(clear) => Some((clear.images.clone(), Some(clear.opacity.clone()))),
             _ => None,
         })
     }
@@ -180,6 +203,13 @@ impl Call<'_, '_> {
         })
     }
 
+    pub(crate) fn tracks(&self, input: &'static str) -> Result<Arc<Tracks>, NodeError> {
+        self.typed(input, Socket::Tracks, |v| match v {
+            Value::Tracks(tracks) => Some(tracks),
+            _ => None,
+        })
+    }
+
     pub(crate) fn camera(&self, input: &'static str) -> Result<Arc<CameraPath>, NodeError> {
         self.typed(input, Socket::Camera, |v| match v {
             Value::Camera(path) => Some(path),
@@ -207,6 +237,16 @@ impl Call<'_, '_> {
     pub(crate) fn video(&self, input: &'static str) -> Result<Arc<Clip>, NodeError> {
         self.typed(input, Socket::Video, |v| match v {
             Value::Video(clip) => Some(clip),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn latent_operation(
+        &self,
+        input: &'static str,
+    ) -> Result<LatentOperation, NodeError> {
+        self.typed(input, Socket::LatentOperation, |v| match v {
+            Value::LatentOperation(operation) => Some(operation),
             _ => None,
         })
     }
@@ -273,10 +313,21 @@ impl Call<'_, '_> {
 
     /// Hands the node's result to the host.
     pub(crate) fn output(&mut self, made: Made, prefix: Arc<str>) -> Result<(), NodeError> {
+        self.output_with(made, None, prefix)
+    }
+
+    /// Hands pictures to the host, with how opaque they are.
+    pub(crate) fn output_with(
+        &mut self,
+        made: Made,
+        opacity: Option<Arc<Vec<Mask>>>,
+        prefix: Arc<str>,
+    ) -> Result<(), NodeError> {
         let output = Output {
             node: self.node,
             class: self.def.class,
             made,
+            opacity,
             prefix,
         };
         self.told = Some(self.host.output(&output)?);
@@ -292,4 +343,12 @@ impl Call<'_, '_> {
     pub(crate) fn tell(&mut self, told: serde_json::Value) {
         self.told = Some(told);
     }
+}
+
+/// Why a node does not take pictures with transparency.
+pub(crate) fn is_clear(input: &'static str) -> NodeError {
+    NodeError::Input(format!(
+        "its {input} has transparency, which this node does not keep: part it from the picture \
+         with SplitImageWithAlpha, and put it back with JoinImageWithAlpha"
+    ))
 }

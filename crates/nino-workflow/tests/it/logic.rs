@@ -3,7 +3,7 @@
 use crate::host::{Folders, executor, graph, run, sd1};
 use nino_engine::Picture;
 use nino_engine::media::{ClipFormat, Stop, create_video};
-use nino_workflow::{Executor, Folder, Limits, Made, Progress, check};
+use nino_workflow::{Executor, Folder, Limits, Made, Progress, Watch, check};
 use serde_json::{Value, json};
 
 fn empty(color: u32) -> Value {
@@ -136,21 +136,20 @@ fn grey_masks_can_be_painted_later() {
     assert!(made[0] != made[1], "the mask is taken as it is");
 }
 
-#[test]
-fn clips_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("clip.y4m");
+/// A clip of 16x8 with frames of 12.5 a second, each brighter than the one before.
+fn clip(path: &std::path::Path, brightness: &[u8]) {
     let format = ClipFormat {
         width: 16,
         height: 8,
-        n_frames: 3,
+        n_frames: brightness.len(),
         fps: 12.5,
         text: Vec::new(),
+        has_opacity: false,
         crf: None,
         stop: Stop::never(),
     };
-    let mut sink = create_video(&path, &format).unwrap();
-    for brightness in [16, 128, 235] {
+    let mut sink = create_video(path, &format).unwrap();
+    for &brightness in brightness {
         let rgb = vec![brightness; 16 * 8 * 3];
         sink.frame(&Picture {
             width: 16,
@@ -160,6 +159,61 @@ fn clips_are_read() {
         .unwrap();
     }
     sink.finish().unwrap();
+}
+
+#[test]
+fn clips_are_cut_by_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.y4m");
+    clip(&path, &[20, 60, 100, 140, 180]);
+    let frames = |start: f64, duration: f64, strict: bool| {
+        let nodes = json!({
+            "1": { "class_type": "LoadVideo", "inputs": { "file": "c" } },
+            "2": { "class_type": "Video Slice", "inputs": { "video": ["1", 0],
+                   "start_time": start, "duration": duration, "strict_duration": strict } },
+            "3": { "class_type": "GetVideoComponents", "inputs": { "video": ["2", 0] } },
+            "4": { "class_type": "PreviewImage", "inputs": { "images": ["3", 0] } },
+        });
+        let mut host = Folders::default().with(Folder::InputVideos, "c", &path);
+        let checked = check(&graph(nodes), &host, &Limits::default()).unwrap();
+        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let mut watch = Watch {
+            cancel: &cancel,
+            on_event: &mut |_| {},
+        };
+        let ran = executor().run(&checked, &mut host, &mut watch);
+        ran.map_err(|e| e.to_string())?;
+        let near = |picture: &Picture| (f32::from(picture.rgb[0]) / 40.0).round() as u8;
+        Ok::<_, String>(host.pictures("4").iter().map(near).collect::<Vec<_>>())
+    };
+    // Frames are 0.08 seconds apart, and 20 and 60 round to 1 and 2.
+    assert_eq!(frames(0.0, 0.0, false).unwrap().len(), 5);
+    assert_eq!(
+        frames(0.08, 0.16, false).unwrap(),
+        frames(0.0, 0.0, false).unwrap()[1..3]
+    );
+    assert_eq!(
+        frames(0.09, 0.16, false).unwrap(),
+        frames(0.0, 0.0, false).unwrap()[2..4]
+    );
+    assert_eq!(
+        frames(-0.16, 0.0, false).unwrap(),
+        frames(0.0, 0.0, false).unwrap()[3..]
+    );
+    assert_eq!(frames(0.24, 5.0, false).unwrap().len(), 2);
+    let told = frames(0.24, 5.0, true).unwrap_err();
+    assert!(
+        told.contains("of 0.400 seconds has no 5 seconds from 0.24 on"),
+        "{told}"
+    );
+    assert!(frames(3.0, 0.0, false).is_err());
+}
+
+#[test]
+fn clips_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.y4m");
+    clip(&path, &[16, 128, 235]);
     let nodes = json!({
         "1": { "class_type": "LoadVideo", "inputs": { "file": "c" } },
         "2": { "class_type": "GetVideoComponents", "inputs": { "video": ["1", 0] } },

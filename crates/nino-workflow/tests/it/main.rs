@@ -6,6 +6,7 @@ mod cache;
 mod examples;
 mod host;
 mod limits;
+mod lists;
 mod logic;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
@@ -14,5 +15,6 @@ mod regions;
 mod rocm;
 mod same;
 mod steered;
+mod texts;
 mod upscale;
 mod workflows;

@@ -12,8 +12,8 @@ pub(crate) struct StartArgs {
     /// Picture to start from; how much of it changes, --strength says
     #[arg(long, alias = "init-img", value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
-    /// Picture for a model that edits to look at: Flux.2, Qwen-Image-Edit, Flux.1 Kontext; may be
-    /// repeated. One of more than 1024x1024 pixels is made smaller
+    /// Picture for a model that edits to look at: Flux.2, Qwen-Image-Edit, Flux.1 Kontext, Krea 2
+    /// with a LoRA for it; may be repeated. One of more than 1024x1024 pixels is made smaller
     #[arg(long, value_name = "FILE")]
     pub(crate) reference: Vec<PathBuf>,
     /// Repaint only where this picture is white; `alpha` repaints where --image is transparent

@@ -197,6 +197,8 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         steering: Vec::new(),
         biased: Vec::new(),
         unguided: false,
+        style: 0,
+        kept: nino_models::Kept::No,
         places: None,
         camera: false,
         skipped: Vec::new(),
@@ -264,10 +266,12 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
                 | Denoiser::ZImage(_),
             )
             | nino_models::Network::QwenVision(_)
+            | nino_models::Network::Qwen3Vision(_)
             | nino_models::Network::Llm(_)
             | nino_models::Network::ClipVision(_)
             | nino_models::Network::ControlNet(_)
             | nino_models::Network::Redux(_)
+            | nino_models::Network::Uso(_)
             | nino_models::Network::Upscaler(_)
             | nino_models::Network::Vae(_) => continue,
         };

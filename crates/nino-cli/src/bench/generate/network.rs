@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What to record.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "a benchmark has a few of them")]
 pub(super) enum Kind {
     Text {
         config: clip::Config,

@@ -9,7 +9,7 @@ use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
 use crate::interrupt;
 use crate::naming::{Words, numbered};
-use nino_engine::{EngineError, Image, ModelKind, Picture};
+use nino_engine::{EngineError, Image, Mask, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
 use nino_workflow::{Clip, Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
@@ -118,16 +118,19 @@ impl<'a> CliHost<'a> {
         self.last.as_ref()
     }
 
-    fn pictures(&mut self, images: &[Image]) -> Result<(), HostError> {
+    fn pictures(&mut self, images: &[Image], output: &Output<'_>) -> Result<(), HostError> {
         let alone = self.run.outputs == 1 && images.len() == 1;
-        for image in images {
+        for (i, image) in images.iter().enumerate() {
             let path = if alone {
                 self.run.path.clone()
             } else {
                 numbered(&self.run.path, self.run.pictures)
             };
             let picture = image.to_picture();
-            let written = self.outputs.write_one(&path, &picture, &self.run.text);
+            let opacity = output.opacity.as_ref().and_then(|all| all.get(i));
+            let opacity = opacity.map(Mask::to_bytes);
+            let outputs = &self.outputs;
+            let written = outputs.write_one(&path, &picture, opacity.as_deref(), &self.run.text);
             written.map_err(|e| HostError::new(format!("{e:#}")))?;
             self.run.pictures += 1;
             self.files.push(path);
@@ -138,7 +141,7 @@ impl<'a> CliHost<'a> {
 
     /// Writes a clip in the format that its node says, or in one that can be written here.
     fn clip(&mut self, clip: &Clip, class: &str) -> Result<(), HostError> {
-        let extension = Clip::extension(class);
+        let extension = clip.extension(class);
         let path = self.run.path.with_extension(extension);
         let path = match self.run.outputs {
             1 => path,
@@ -211,9 +214,9 @@ impl Host for CliHost<'_> {
 
     fn output(&mut self, output: &Output<'_>) -> Result<Value, HostError> {
         match &output.made {
-            Made::Images(images) => self.pictures(images)?,
+            Made::Images(images) => self.pictures(images, output)?,
             Made::Previews(images) | Made::Sent(images) if !self.run.keeps => {
-                self.pictures(images)?;
+                self.pictures(images, output)?;
             }
             // Texts were told as notes.
             Made::Previews(_) | Made::Sent(_) | Made::Texts(_) => {}

@@ -2,7 +2,7 @@
 
 use super::{Origin, file_name, start};
 use crate::args::PredictionArg;
-use nino_engine::{Family, GenerateRequest, Hires, Rng, SizeHint};
+use nino_engine::{Blend, Family, GenerateRequest, Hires, Rng, SizeHint};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -78,7 +78,8 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let loaded = loaders(&mut g, origin);
     let files = origin.flags.all("reference").map(Path::new).map(file_name);
     let mut files: Vec<String> = files.collect();
-    let speaks = origin.model.family() == Family::QwenImage && !files.is_empty();
+    let family = origin.model.family();
+    let speaks = matches!(family, Family::QwenImage | Family::Krea2) && !files.is_empty();
     let mut prompts = if speaks {
         let with = [loaded.clip, loaded.vae];
         start::speaking_of(&mut g, request, origin, with, &files)
@@ -103,6 +104,9 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let rest = files.drain(..).zip(&request.references).skip(known);
     for (file, picture) in rest {
         prompts = start::looking_at(&mut g, &file, picture, loaded.vae, prompts);
+    }
+    if family == Family::Krea2 && speaks {
+        prompts = start::without_noise(&mut g, prompts);
     }
     let model = predicting(&mut g, origin, loaded.model);
     let model = rescaled(&mut g, origin, model);
@@ -248,10 +252,9 @@ fn predicting(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
 }
 
 fn rescaled(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
-    let multiplier = origin.model.diffusion.cfg_rescale;
-    if multiplier == 0.0 {
+    let Blend::Rescaled(multiplier) = origin.model.diffusion.blend else {
         return model;
-    }
+    };
     let inputs = vec![
         ("model", Input::Link(model)),
         ("multiplier", value(short(multiplier))),

@@ -53,8 +53,8 @@ fn scaled(g: &mut Graph, file: &str, picture: &Picture) -> Link {
     at(g.add("ImageScale", inputs), 0)
 }
 
-/// Prompts for Qwen-Image-Edit, whose encoder sees the pictures that the model looks at. The node
-/// takes three.
+/// Prompts for Qwen-Image-Edit and Krea 2, whose encoder sees the pictures that the model looks
+/// at. The node takes three.
 pub(super) fn speaking_of(
     g: &mut Graph,
     request: &GenerateRequest,
@@ -104,6 +104,17 @@ pub(super) fn looking_at(
             ("latent", Input::Link(latent)),
         ];
         at(g.add("ReferenceLatent", inputs), 0)
+    })
+}
+
+/// Prompts whose pictures to look at have no noise.
+pub(super) fn without_noise(g: &mut Graph, prompts: [Link; 2]) -> [Link; 2] {
+    prompts.map(|prompt| {
+        let inputs = vec![
+            ("conditioning", Input::Link(prompt)),
+            ("reference_latents_method", value("index_timestep_zero")),
+        ];
+        at(g.add("FluxKontextMultiReferenceLatentMethod", inputs), 0)
     })
 }
 

@@ -6,8 +6,8 @@ use crate::env::Env;
 use crate::generate::{from, request};
 use crate::settings::Settings;
 use clap::Parser;
-use nino_engine::Picture;
 use nino_engine::media::write_picture;
+use nino_engine::{Blend, Picture};
 use nino_workflow::{Folder, Host, HostError, Limits, Output, check};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -240,7 +240,7 @@ fn the_graph_of_a_request_says_what_the_request_says() {
         } else {
             plain.clone()
         };
-        model.diffusion.cfg_rescale = args.sampling.cfg_rescale as f32;
+        model.diffusion.blend = Blend::rescaled(args.sampling.cfg_rescale as f32);
         let model = &model;
         let request = request::request(
             &args,

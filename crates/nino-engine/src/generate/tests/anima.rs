@@ -49,6 +49,8 @@ fn check_inside(case: &Case) {
     let prompt = &prompts.positive;
     let (height, width, channels) = (6, 8, 16);
     let shape = DenoiserShape {
+        style: 0,
+        kept: nino_models::Kept::No,
         rows: 1,
         frames: 1,
         height,

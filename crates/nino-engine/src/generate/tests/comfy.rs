@@ -68,6 +68,13 @@ impl Case {
         }
     }
 
+    /// The same model, compared with what another golden file has.
+    pub(super) fn judged_by(mut self, golden: &str) -> Case {
+        let path = made::goldens().join(format!("{golden}.safetensors"));
+        self.golden = nino_weights::open(path).unwrap();
+        self
+    }
+
     pub(super) fn request(&self, prompt: &str) -> GenerateRequest {
         let mut request = GenerateRequest::new(&self.model, prompt);
         request.negative = NEGATIVE.to_owned();
@@ -150,7 +157,7 @@ impl Case {
                 } else {
                     &prompts.positive
                 };
-                prompt.label(family, size, negative)
+                prompt.label(family, size, negative, request.seed)
             };
             self.close("y/positive", &label(false));
             self.close("y/negative", &label(true));

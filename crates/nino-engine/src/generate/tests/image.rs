@@ -7,7 +7,7 @@ use crate::generate::{Fill, GenerateRequest, Hires, Inpaint, Start, encode_promp
 use crate::tests::{Golden, golden, made};
 use crate::{Checkpoint, Latent, Mask, Picture, Store, Upscale};
 use nino_sample::ksampler::Window;
-use nino_sample::{Sampler, Scheduler};
+use nino_sample::{Blend, Sampler, Scheduler};
 
 struct Case {
     model: Checkpoint,
@@ -112,7 +112,7 @@ fn a_start_a_mask_parts_and_a_second_pass_are_comfyuis() {
     };
     case.check("masked", &masked);
     let mut rescaled = case.model.clone();
-    rescaled.diffusion.cfg_rescale = 0.7;
+    rescaled.diffusion.blend = Blend::Rescaled(0.7);
     case.check_with(&rescaled, "rescale", &case.start());
     let window = |start_at_step, end_at_step, return_with_leftover_noise| {
         Some(Window {

@@ -3,7 +3,9 @@
 use super::comfy::{Case, NEGATIVE, PROMPT, control, planes};
 use crate::generate::GenerateRequest;
 use crate::tests::lists;
-use crate::{Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas};
+use crate::{
+    Checkpoint, Conditioning, Family, Latent, LatentSize, Noise, SampleRequest, sample, sigmas,
+};
 use nino_sample::{Sampler, Scheduler, schedule};
 use std::sync::Arc;
 
@@ -50,6 +52,41 @@ fn klein_makes_what_comfyui_makes() {
     case.check_text([("empty", ""), ("empty", "")], None);
     let (prompts, _) = case.text(&case.request(PROMPT));
     check_paths(&case, &prompts.positive, &prompts.negative);
+}
+
+/// What the model saw of other latents in the first step stays for the others, which makes another
+/// picture than looking anew: see `goldens/generate/patches.py`.
+#[test]
+fn klein_keeps_what_it_saw_as_in_comfyui() {
+    let mut case = Case::new("tiny_klein", Family::Klein);
+    let references = [(3, 2), (2, 5)].into_iter().enumerate();
+    let references: Vec<Arc<Latent>> = references
+        .map(|(i, (height, width))| {
+            let planes = case.golden(&format!("reference/{i}"));
+            Arc::new(latent(&planes, height, width))
+        })
+        .collect();
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    case = case.judged_by("patches");
+    case.model.diffusion = case.model.diffusion.with_kept_references().unwrap();
+    for (name, n, cfg) in [("one", 1, 1.0), ("two", 2, 1.0), ("guided", 2, 3.0)] {
+        let looking = |prompt: &Conditioning| {
+            let all = references[..n].iter().cloned();
+            all.fold(prompt.clone(), |p, latent| p.with_reference(latent))
+        };
+        let [positive, negative] = [&prompts.positive, &prompts.negative].map(looking);
+        let path = Path {
+            sampler: "euler",
+            scheduler: "simple",
+            cfg,
+        };
+        let found = sampled(&case, &positive, &negative, &path);
+        case.close(&format!("kept/{name}"), &found);
+        // Once more, with what the store has kept of the run before.
+        assert_eq!(found, sampled(&case, &positive, &negative, &path));
+    }
+    let other = Checkpoint::spec("flux1-dev").unwrap().diffusion;
+    assert!(other.with_kept_references().is_err());
 }
 
 /// One encoder on one store for two families, which prompt it differently.

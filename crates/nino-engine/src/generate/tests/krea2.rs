@@ -1,6 +1,7 @@
 //! Small Krea 2 checkpoints against ComfyUI: conditioning, then whole paths.
 
 use super::comfy::{Case, NEGATIVE, PROMPT};
+use super::qwen_image::{check_references, check_seen, gray, made_with};
 use crate::generate::{GenerateRequest, Prompts};
 use crate::tests::lists;
 use crate::{Conditioning, Family};
@@ -12,8 +13,22 @@ fn krea2_makes_what_comfyui_makes() {
     assert_eq!(case.model.defaults().size, 1024);
     case.check_text([("prompt", PROMPT), ("negative", NEGATIVE)], None);
     case.check_text([("empty", ""), ("empty", "")], None);
+    check_seen(&case);
     let (prompts, _) = case.text(&case.request(PROMPT));
     check_paths(&case, &prompts);
+}
+
+/// A picture in the style of another: it is seen by the text encoder and looked at by the model.
+#[test]
+fn krea2_looks_at_pictures() {
+    let case = Case::new("tiny_krea2", Family::Krea2);
+    let mut request = case.request("a fox");
+    request.steps = 2;
+    let plain = made_with(&case, &request);
+    request.references = vec![gray()];
+    let made = made_with(&case, &request);
+    assert_eq!((made.width, made.height), (plain.width, plain.height));
+    assert_ne!(plain.rgb, made.rgb);
 }
 
 /// The published widths with two blocks of each kind: see `goldens/generate/krea2.py`.
@@ -53,4 +68,5 @@ fn check_paths(case: &Case, prompts: &Prompts) {
         };
         case.close(&key, &case.sampled(&case.model, &request, prompts));
     }
+    check_references(case, prompts);
 }

@@ -4,7 +4,9 @@
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::generate::{GenerateRequest, Prompts};
 use crate::tests::lists;
-use crate::{Family, Image, Latent, LatentSize, encode_seen, pictures_before};
+use crate::{
+    Conditioning, Family, Image, Latent, LatentSize, ReferencePlaces, encode_seen, pictures_before,
+};
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ fn check_texts(case: &Case) {
 }
 
 /// A prompt about two pictures.
-fn check_seen(case: &Case) {
+pub(super) fn check_seen(case: &Case) {
     let images: Vec<Image> = [(150, 200), (100, 61)]
         .into_iter()
         .enumerate()
@@ -61,7 +63,14 @@ fn check_paths(case: &Case) {
         };
         case.close(&key, &case.sampled(&case.model, &request, &prompts));
     }
-    for key in case.keys("references/") {
+    check_references(case, &prompts);
+}
+
+/// Paths with latents to look at.
+pub(super) fn check_references(case: &Case, prompts: &Prompts) {
+    let keys = case.keys("references/");
+    assert!(!keys.is_empty());
+    for key in keys {
         let parts: Vec<&str> = key.split('/').collect();
         let [_, method, n] = parts[..] else {
             panic!("{key}")
@@ -70,21 +79,25 @@ fn check_paths(case: &Case) {
         let positive = looking.fold(prompts.positive.clone(), |p, r| {
             p.with_reference(Arc::new(r))
         });
+        let places = match method {
+            "index" => ReferencePlaces::Index,
+            _ => ReferencePlaces::Clean,
+        };
+        let positive = Conditioning {
+            places: Some(places),
+            ..positive
+        };
         let both = Prompts {
             negative: positive.clone(),
             positive,
         };
-        let mut model = case.model.clone();
-        if method == "index_timestep_zero" {
-            model.diffusion = model.diffusion.with_clean_references();
-        }
         let request = GenerateRequest {
             sampler: Sampler::find("euler").unwrap(),
             scheduler: Scheduler::find("simple").unwrap(),
             cfg: 1.0,
             ..case.request(PROMPT)
         };
-        case.close(&key, &case.sampled(&model, &request, &both));
+        case.close(&key, &case.sampled(&case.model, &request, &both));
     }
 }
 
@@ -120,18 +133,22 @@ fn qwen_image_edits_pictures() {
     let mut request = case.request("make it blue");
     request.steps = 2;
     let plain = made_with(&case, &request);
-    let gray = crate::Picture {
-        width: 64,
-        height: 48,
-        rgb: vec![90; 64 * 48 * 3],
-    };
-    request.references = vec![gray];
+    request.references = vec![gray()];
     let edited = made_with(&case, &request);
     assert_eq!((edited.width, edited.height), (64, 48));
     assert_ne!(plain.rgb, edited.rgb);
 }
 
-fn made_with(case: &Case, request: &GenerateRequest) -> crate::Picture {
+/// A picture to look at.
+pub(super) fn gray() -> crate::Picture {
+    crate::Picture {
+        width: 64,
+        height: 48,
+        rgb: vec![90; 64 * 48 * 3],
+    }
+}
+
+pub(super) fn made_with(case: &Case, request: &GenerateRequest) -> crate::Picture {
     let (made, _) =
         control(|c| crate::generate(&case.store, &case.model, request, c, &mut |_| Ok(())));
     made.pictures.into_iter().next().unwrap()

@@ -3,7 +3,8 @@
 
 use super::*;
 use nino_cpu::{Cpu, CpuOptions};
-use nino_graph::{Device, Graph, RunOptions, Shape};
+use nino_graph::{Device, Graph, ParamSource, ParamSpec, RunOptions, Shape};
+use nino_models::FileParams;
 use nino_weights::safetensors::{NewTensor, Writer};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What stays on the device and what goes, with networks of one matrix.
 
 use super::cpu;
-use crate::model::identity::{FileId, NetId, Origin, Part};
+use crate::model::identity::{Change, FileId, NetId, Origin, Part};
 use crate::store::kept::Kept;
 use crate::store::{Lease, Network, StoreUse, held};
 use crate::values::{read, write};
@@ -129,7 +129,10 @@ fn a_store_that_keeps_nothing_gives_everything_back() {
 fn another_lora_quantization_file_or_part_is_another_network() {
     let base = plain();
     let lora = |strength: f32| NetId {
-        loras: Arc::new([(FileId::of(Path::new("no such lora")), strength.to_bits())]),
+        loras: Arc::new([Change::Lora(
+            FileId::of(Path::new("no such lora")),
+            strength.to_bits(),
+        )]),
         ..base.clone()
     };
     let quantized = NetId {
@@ -214,7 +217,7 @@ fn a_changed_file_is_told() {
         std::fs::write(path, "as it was").unwrap();
     }
     let net = || NetId {
-        loras: Arc::new([(FileId::of(&lora), 1)]),
+        loras: Arc::new([Change::Lora(FileId::of(&lora), 1)]),
         ..NetId::plain(Origin::files(std::slice::from_ref(&model)), Part::Vae)
     };
     for path in [&model, &lora] {
