@@ -9,7 +9,7 @@ use nino_graph::{
 };
 
 use crate::exec;
-use crate::gemm::pairs;
+use crate::gemm::{pairs, q8};
 use crate::memory::{self, Buffer};
 use crate::params::Params;
 use crate::simd::Level;
@@ -125,6 +125,10 @@ impl Device for Cpu {
 
     fn faster_dtype(&self) -> Option<DType> {
         pairs::supported(self.level).then_some(DType::BF16)
+    }
+
+    fn multiplies_integers(&self) -> bool {
+        q8::supported(self.level)
     }
 
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {

@@ -1,4 +1,8 @@
-//! Decoders for one block of each block-quantized type, for kernels that decode as they go.
+//! The layouts of one block of each block-quantized type.
+//!
+//! Most types are integers: `scale * q`, or `scale * q + offset`, with one scale and one offset for
+//! each group of values. A function of such a type gives these; where a type has no offsets, it
+//! leaves them as they are. The others give values.
 //!
 //! All are `#[inline(always)]` and free of intrinsics: inlined into a function that enables AVX2 or
 //! AVX-512 the compiler vectorizes them for it, and every build gives the same bits, because Rust
@@ -11,12 +15,13 @@ mod kquant;
 mod legacy;
 mod packed;
 
-pub use iq4::{IQ4_VALUES, decode_iq4_nl, decode_iq4_xs};
-pub use kquant::{
-    decode_q2_k, decode_q3_k, decode_q4_k, decode_q5_k, decode_q6_k, k4_scale_min, q3_k_scales,
-};
-pub use legacy::{decode_q4_0, decode_q4_1, decode_q5_0, decode_q5_1, decode_q8_0};
-pub use packed::{NF4_VALUES, decode_mxfp8, decode_nf4, decode_nvfp4};
+pub use iq4::IQ4_VALUES;
+pub(crate) use iq4::{iq4_nl, iq4_xs};
+pub use kquant::{k4_scale_min, q3_k_scales};
+pub(crate) use kquant::{q2_k, q3_k, q4_k, q5_k, q6_k};
+pub(crate) use legacy::{q4_0, q4_1, q5_0, q5_1, q8_0};
+pub use packed::NF4_VALUES;
+pub(crate) use packed::{decode_mxfp8, decode_nf4, decode_nvfp4};
 
 use crate::float::f16_to_f32;
 

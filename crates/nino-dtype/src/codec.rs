@@ -2,8 +2,11 @@
 
 mod decode;
 mod encode;
+mod int8;
 #[cfg(test)]
 mod tests;
+
+pub use int8::{Int8Groups, decode_int8, int8_group, int8_has_offset};
 
 use crate::DType;
 use crate::simd::Level;
@@ -23,6 +26,13 @@ pub enum CodecError {
         dtype: DType,
         values: usize,
         block_len: usize,
+    },
+    #[error("{dtype}: {values} values have {groups:?} scales and offsets, found {found:?}")]
+    Int8Groups {
+        dtype: DType,
+        values: usize,
+        groups: Option<usize>,
+        found: [usize; 2],
     },
     #[error("{dtype} can be read but not written")]
     NoEncoder { dtype: DType },

@@ -19,6 +19,7 @@ mod fp8;
 mod simd;
 
 pub use codec::{CodecError, decode, encode, has_encoder};
+pub use codec::{Int8Groups, decode_int8, int8_group, int8_has_offset};
 pub use dtype::{DType, UnknownDType};
 pub use float::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub use fp8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};

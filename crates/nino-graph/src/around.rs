@@ -74,6 +74,10 @@ impl<T: Around> Device for T {
         self.inner().faster_dtype()
     }
 
+    fn multiplies_integers(&self) -> bool {
+        self.inner().multiplies_integers()
+    }
+
     fn favors_large_ops(&self) -> bool {
         Around::favors_large_ops(self)
     }

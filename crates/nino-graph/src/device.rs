@@ -90,6 +90,12 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Whether weights in blocks of integers, such as `Q4_K`, are multiplied as integers in linear
+    /// layers: activations are then rounded to 8 bits, with a scale for each 32.
+    fn multiplies_integers(&self) -> bool {
+        false
+    }
+
     /// Whether small ops leave most of the device idle: frames of a clip are then better computed
     /// together than one by one, where memory allows.
     fn favors_large_ops(&self) -> bool {

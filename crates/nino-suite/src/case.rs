@@ -1,8 +1,8 @@
 //! A case: a graph with its inputs, parameters and how exact the result must be.
 
 use crate::{Class, Rng, Tensor};
-use nino_dtype::DType;
-use nino_graph::{Graph, Node, ParamError, ParamSource, ParamSpec, Shape};
+use nino_dtype::{DType, int8_group};
+use nino_graph::{Device, Graph, Node, Op, ParamError, ParamSource, ParamSpec, Shape};
 use std::collections::BTreeMap;
 
 /// Parameters held in memory by name.
@@ -40,6 +40,27 @@ pub struct Case {
     pub inputs: BTreeMap<Node, Tensor>,
     pub params: MapSource,
     pub class: Class,
+}
+
+impl Case {
+    /// How exact the result must be on a device. One that multiplies integers rounds activations to
+    /// 8 bits where weights are integers at a single filter position.
+    pub fn class_on(&self, device: &dyn Device) -> Class {
+        let integers = |w: Node| int8_group(self.graph.dtype(w)).is_some();
+        let rounds = self.graph.ops().any(|(_, op)| match op {
+            Op::Linear(o) => integers(o.w),
+            Op::Conv(o) => {
+                let w = self.graph.shape(o.w);
+                w[1..w.rank() - 1].iter().all(|&side| side == 1) && integers(o.w)
+            }
+            _ => false,
+        });
+        if rounds && device.multiplies_integers() {
+            Class::Int8
+        } else {
+            self.class
+        }
+    }
 }
 
 /// Records a case: like a [`Graph`], but inputs and parameters come with values.

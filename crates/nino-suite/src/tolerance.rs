@@ -58,7 +58,7 @@ impl Class {
             Class::Half => "stored in f16, summed in f32",
             Class::Brain => "stored and multiplied in bf16, summed in f32",
             Class::Quant => "block-quantized weights, decoded to 16 bits or more",
-            Class::Int8 => "activations rounded to 8 bits for Q8_0 weights",
+            Class::Int8 => "activations rounded to 8 bits for weights that are integers",
         }
     }
 

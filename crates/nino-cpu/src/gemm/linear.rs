@@ -7,10 +7,10 @@ use nino_dtype::DType;
 use super::activations::Activations;
 use super::epilogue::{Epilogue, Sums};
 use super::grid::{Grid, PASS, TILE_PANELS, TILE_ROWS, Tile, Work};
+use super::int8;
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::pairs;
 use super::prologue::{Coefficients, Source};
-use super::q8::{self, Int8Block};
 use super::rates;
 use super::slot::Slot;
 use super::weights::{Packed, PackedLayout};
@@ -72,7 +72,7 @@ impl Factor<'_> {
     fn int8(&self, level: Level, slot: Slot) -> Option<&Packed> {
         let faster = slot == Slot::F32 || rates::of(level).int8_beats_pairs();
         match self {
-            Factor::Weights(w) if w.layout == PackedLayout::Int8 && faster => Some(w),
+            Factor::Weights(w) if faster && int8::takes(level, w) => Some(w),
             _ => None,
         }
     }
@@ -90,7 +90,8 @@ impl Factor<'_> {
             Slot::F32 => (32.0, if pre { 6.0 } else { 2.0 }),
         };
         let panel = match self {
-            _ if int8 => 10.0,
+            Factor::Weights(w) if int8 && w.layout == PackedLayout::Int8 => 10.0,
+            _ if int8 => 100.0,
             Factor::Activations(_) => 40.0,
             Factor::Weights(w) => match w.layout {
                 PackedLayout::Pairs if slot == Slot::Pair => 20.0,
@@ -130,12 +131,10 @@ impl Factor<'_> {
 
 /// Gives the bytes of scratch that each thread needs.
 pub(crate) fn scratch_bytes(level: Level, slot: Slot, b: &Factor<'_>) -> usize {
-    let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
-    if b.int8(level, slot).is_some() {
-        let a = floats_bytes(TILE_ROWS * PASS / 4) + floats_bytes(TILE_ROWS * PASS / q8::BLOCK);
-        let panel = 2 * floats_bytes(PASS / q8::BLOCK * PANEL);
-        return sums + a + panel + floats_bytes(PASS);
+    if let Some(w) = b.int8(level, slot) {
+        return int8::scratch_bytes(w);
     }
+    let sums = floats_bytes(TILE_ROWS * TILE_PANELS * PANEL);
     sums + floats_bytes(SEGMENTS * TILE_ROWS * LDA) + floats_bytes(b.pack_floats(slot))
 }
 
@@ -153,7 +152,7 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
             let mut tile = grid.tile(task);
             tile.row += rows.start;
             match int8 {
-                Some(w) => int8_tile(team.level, l, w, tile, &mut scratch),
+                Some(w) => int8::tile(team.level, l, w, tile, &mut scratch),
                 None => slot_tile(team.level, l, tile, &mut scratch),
             }
         },
@@ -226,72 +225,8 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
     }
 }
 
-unsafe fn int8_tile(
-    level: Level,
-    l: &Linear<'_>,
-    w: &Packed,
-    tile: Tile,
-    scratch: &mut Carver<'_>,
-) {
-    let k = w.cin;
-    let pass_blocks = PASS / q8::BLOCK;
-    let a = scratch.floats(tile.rows * PASS / 4).cast::<u8>();
-    let a_scales = scratch.floats(tile.rows * pass_blocks);
-    let b_scales = scratch.floats(pass_blocks * PANEL);
-    let b_start = scratch.floats(pass_blocks * PANEL).cast::<i32>();
-    let buf = scratch.floats(PASS);
-    let ldc = if k <= PASS {
-        PANEL
-    } else {
-        tile.panels * PANEL
-    };
-    let c = scratch.floats(tile.rows * ldc);
-    let mut coefficients = Coefficients::new();
-    for k0 in (0..k).step_by(PASS) {
-        let len = (k - k0).min(PASS);
-        each_row(
-            l,
-            tile,
-            k0,
-            len,
-            &mut coefficients,
-            |i, row, coefficients| {
-                l.source
-                    .read(level, coefficients, (row * k + k0, row, 0), len, buf);
-                let scales = a_scales.add(i * pass_blocks);
-                q8::quantize(level, buf, len, a.add(i * PASS), scales);
-            },
-        );
-        for p in 0..tile.panels {
-            let panel = tile.panel + p;
-            let first = (panel * k + k0) / q8::BLOCK;
-            let b = w.bytes().as_ptr().add(first * q8::PANEL_BLOCK);
-            let blocks = len / q8::BLOCK;
-            q8::prepare(level, b, blocks, b_scales, b_start);
-            let c = if k <= PASS { c } else { c.add(p * PANEL) };
-            let block = Int8Block {
-                a,
-                a_scales,
-                lda: PASS,
-                blocks,
-                b,
-                b_scales,
-                b_start,
-                c,
-                ldc,
-                rows: tile.rows,
-                accumulate: k0 > 0,
-            };
-            q8::block(level, &block);
-            if k0 + len == k {
-                finish(level, l, tile, panel, c, ldc);
-            }
-        }
-    }
-}
-
 /// Calls `read(index in tile, row, coefficients)` with the coefficients of the row's batch element.
-unsafe fn each_row(
+pub(super) unsafe fn each_row(
     l: &Linear<'_>,
     tile: Tile,
     k0: usize,
@@ -316,7 +251,14 @@ unsafe fn each_row(
     }
 }
 
-unsafe fn finish(level: Level, l: &Linear<'_>, tile: Tile, panel: usize, c: *mut f32, ldc: usize) {
+pub(super) unsafe fn finish(
+    level: Level,
+    l: &Linear<'_>,
+    tile: Tile,
+    panel: usize,
+    c: *mut f32,
+    ldc: usize,
+) {
     let col = panel * PANEL;
     let sums = Sums {
         c,

@@ -1,9 +1,14 @@
-//! `Q8_0` weights times activations quantized on the fly: int8 dot products, f32 scales.
+//! Weights of 8 bits and fewer times activations quantized on the fly: int8 dot products, f32
+//! scales.
 //!
-//! A panel's block of 32 k is stored as 32 f16 scales, then 8 groups of `[PANEL][4]` int8: the same
-//! 34 bytes a block as in the file. Activations become int8 per 32 values, as ggml's `Q8_0`, and
-//! are kept with 128 added, because `vpdpbusd` takes its first factor unsigned; 128 times the
-//! weights' sum, subtracted through the accumulator's start value, takes that back.
+//! Weights of a panel are `[PANEL][4]` int8 for every four k (a word of each column), with a scale
+//! for each group of 8 words, or of 4. `Q8_0` is packed so once: a block of 32 k is 32 f16 scales,
+//! then 8 words of each column, the same 34 bytes a block as in the file. Other types are brought
+//! into this form as they are used (`int8_rows`).
+//!
+//! Activations become int8 per 32 values, as ggml's `Q8_0`, and are kept with 128 added, because
+//! `vpdpbusd` takes its first factor unsigned; 128 times the weights' sum, subtracted through the
+//! accumulator's start value, takes that back.
 //!
 //! A kernel is a module with four functions: vectors of 512 bits (AVX512-VNNI), of 256 (AVX-VNNI,
 //! which CPUs without AVX-512 have, or AVX512-VNNI where only AVX2 is wanted), and NEON's of 128
@@ -20,6 +25,7 @@ mod tests;
 
 use super::micro::PANEL;
 use super::rates;
+use crate::memory::widen_f16;
 use crate::simd::Level;
 
 pub(crate) const BLOCK: usize = 32;
@@ -100,15 +106,9 @@ pub(crate) unsafe fn quantize(
     kernels!(level, quantize(src, n, dst, scales));
 }
 
-/// Computes the scales and start values of a panel's blocks.
-pub(crate) unsafe fn prepare(
-    level: Level,
-    b: *const u8,
-    blocks: usize,
-    scales: *mut f32,
-    start: *mut i32,
-) {
-    kernels!(level, prepare(b, blocks, scales, start));
+/// Computes the start values of a panel's groups: -128 times the sum of each column.
+pub(crate) unsafe fn starts(level: Level, b: &Int8Panel, start: *mut i32) {
+    kernels!(level, starts(b, start));
 }
 
 /// Multiplies rows with a panel.
@@ -154,6 +154,39 @@ pub(crate) unsafe fn unpack(
     kernels!(level, unpack_blocks(blocks, dst));
 }
 
+/// A panel of weights, group by group.
+#[derive(Clone, Copy)]
+pub(crate) struct Int8Panel {
+    /// The first group's words.
+    pub words: *const u8,
+    /// Bytes from one group's words to the next one's.
+    pub stride: usize,
+    /// Words of k in a group: 8 or 4.
+    pub group: usize,
+    /// Groups of k.
+    pub groups: usize,
+}
+
+impl Int8Panel {
+    /// Blocks of packed `Q8_0`.
+    pub(crate) unsafe fn of_q8(blocks: *const u8, n: usize) -> Int8Panel {
+        Int8Panel {
+            words: blocks.add(2 * PANEL),
+            stride: PANEL_BLOCK,
+            group: BLOCK / 4,
+            groups: n,
+        }
+    }
+}
+
+/// Gives the scales of blocks of packed `Q8_0` as f32, `[blocks][PANEL]`.
+pub(crate) unsafe fn scales(level: Level, blocks: *const u8, n: usize, scales: *mut f32) {
+    for i in 0..n {
+        let from = blocks.add(i * PANEL_BLOCK);
+        widen_f16(level, from.cast(), scales.add(i * PANEL), PANEL);
+    }
+}
+
 /// Rows of quantized activations against one panel.
 #[derive(Clone, Copy)]
 pub(crate) struct Int8Block {
@@ -162,11 +195,8 @@ pub(crate) struct Int8Block {
     /// `[rows][lda / 32]`
     pub a_scales: *const f32,
     pub lda: usize,
-    /// Blocks of k.
-    pub blocks: usize,
-    /// Packed blocks of the panel.
-    pub b: *const u8,
-    /// `[blocks][PANEL]`: the panel's scales as f32, and -128 times the sums of its columns.
+    pub b: Int8Panel,
+    /// `[groups][PANEL]`: the panel's scales, and its start values.
     pub b_scales: *const f32,
     pub b_start: *const i32,
     pub c: *mut f32,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::pairs;
-use super::q8::{self, Int8Block};
+use super::q8::{self, Int8Block, Int8Panel};
 use super::slot::Slot;
 use crate::simd::Level;
 
@@ -104,12 +104,13 @@ fn int8_rate(level: Level) -> f64 {
     let b_scales = [0.0f32; BLOCKS * PANEL];
     let b_start = [0i32; BLOCKS * PANEL];
     let mut c = [0.0f32; ROWS * PANEL];
+    // SAFETY: as many blocks as there are.
+    let panel = unsafe { Int8Panel::of_q8(b.as_ptr(), BLOCKS) };
     let block = Int8Block {
         a: a.as_ptr(),
         a_scales: a_scales.as_ptr(),
         lda: SEG,
-        blocks: BLOCKS,
-        b: b.as_ptr(),
+        b: panel,
         b_scales: b_scales.as_ptr(),
         b_start: b_start.as_ptr(),
         c: c.as_mut_ptr(),

@@ -6,6 +6,7 @@ use nino_dtype::DType;
 use nino_graph::Act;
 
 use super::epilogue::Epilogue;
+use super::int8;
 use super::linear::{self, Factor, Linear};
 use super::prologue::{Prologue, Source};
 use super::slot::Slot;
@@ -118,7 +119,7 @@ fn check(
     let crew = Crew::new(threads, linear::scratch_bytes(level, Slot::F32, &l.b));
     // SAFETY: all views cover the shapes given.
     unsafe { linear::run(&crew.team(level), &l, 0..m) };
-    let close = if dtype == DType::Q8_0 {
+    let close = if int8::takes(level, &packed) {
         Close::Int8
     } else {
         Close::F32
@@ -185,14 +186,26 @@ fn linear_takes_every_encoding() {
                 check(level, 2, shape, dtype, false);
             }
         }
+        for dtype in [
+            DType::Q4_0,
+            DType::Q5_1,
+            DType::Q2_K,
+            DType::Q4_K,
+            DType::Q6_K,
+        ] {
+            for shape in [[1, 256, 3], [7, 512, 33], [40, 768, 70], [31, 1280, 31]] {
+                check(level, 2, shape, dtype, false);
+            }
+        }
     }
 }
 
 #[test]
 fn threads_do_not_change_the_result() {
-    for dtype in [DType::F32, DType::Q8_0] {
-        let one = check(Level::best(), 1, [113, 1088, 130], dtype, true);
-        let five = check(Level::best(), 5, [113, 1088, 130], dtype, true);
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K, DType::Q6_K] {
+        let k = if dtype.block_len() == 256 { 1280 } else { 1088 };
+        let one = check(Level::best(), 1, [113, k, 130], dtype, true);
+        let five = check(Level::best(), 5, [113, k, 130], dtype, true);
         assert_eq!(one, five);
     }
 }

@@ -297,6 +297,14 @@ impl Packed {
         self.as_ptr().add(first * self.dtype.block_bytes())
     }
 
+    /// Gives the stored bytes of values `k0..k0 + n`, whole blocks, of one row of a linear layer
+    /// that lies in rows.
+    pub(super) unsafe fn row(&self, row: usize, k0: usize, n: usize) -> &[u8] {
+        let (len, bytes) = (self.dtype.block_len(), self.dtype.block_bytes());
+        let first = (row * self.cin + k0) / len;
+        std::slice::from_raw_parts(self.as_ptr().add(first * bytes), n / len * bytes)
+    }
+
     unsafe fn decode_rows(
         &self,
         level: Level,

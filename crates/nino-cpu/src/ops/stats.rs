@@ -14,6 +14,9 @@ use crate::memory::View;
 use crate::simd::{Level, Simd, dispatch};
 use crate::team::{Carver, Team, floats_bytes};
 
+/// Groups whose channels are merged side by side.
+const LANES: usize = 8;
+
 /// Statistics of `[b, positions, channels]` in groups of channels.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups {
@@ -68,20 +71,27 @@ impl Groups {
             accumulate(level, row, shift, sum, square, c);
         }
         let size = c / self.count;
-        for g in 0..self.count {
-            let mut merged = Moments::default();
-            for i in g * size..(g + 1) * size {
-                let (s, n) = (f64::from(*sum.add(i)), len as f64);
-                let mean = s / n;
-                merged.add(&Moments {
-                    n,
-                    mean: f64::from(*shift.add(i)) + mean,
-                    m2: (f64::from(*square.add(i)) - s * mean).max(0.0),
-                });
+        // A merge waits for divisions, so those of several groups go side by side.
+        for first in (0..self.count).step_by(LANES) {
+            let mut merged = [Moments::default(); LANES];
+            let merged = &mut merged[..LANES.min(self.count - first)];
+            for i in 0..size {
+                for (lane, merged) in merged.iter_mut().enumerate() {
+                    let i = (first + lane) * size + i;
+                    let (s, n) = (f64::from(*sum.add(i)), len as f64);
+                    let mean = s / n;
+                    merged.add(&Moments {
+                        n,
+                        mean: f64::from(*shift.add(i)) + mean,
+                        m2: (f64::from(*square.add(i)) - s * mean).max(0.0),
+                    });
+                }
             }
-            let entry = self.partial.add((chunk * self.count + g) * 2);
-            *entry = merged.mean as f32;
-            *entry.add(1) = merged.m2 as f32;
+            for (lane, merged) in merged.iter().enumerate() {
+                let entry = self.partial.add((chunk * self.count + first + lane) * 2);
+                *entry = merged.mean as f32;
+                *entry.add(1) = merged.m2 as f32;
+            }
         }
     }
 

@@ -13,44 +13,44 @@ pub const IQ4_VALUES: [i8; 16] = [
 /// `IQ4_VALUES[q]` for `q` in 0..16, as a quartic that is within 0.44 of the table and so rounds to
 /// it: the compiler has no vector form of a table, and a polynomial it vectorizes everywhere.
 #[inline(always)]
-fn value(q: i32) -> f32 {
-    /// Adding and subtracting 1.5 * 2^23 rounds.
+fn value(q: u8) -> i8 {
+    /// The last bits of 1.5 * 2^23 plus a small number are that number, rounded.
     const ROUND: f32 = 12_582_912.0;
     let u = q as f32 - 7.5;
     let v = 0.001_586_042_8 * u + 0.078_667_72;
     let v = ((v * u - 0.137_192_7) * u + 11.517_209) * u - 4.301_249;
-    (v + ROUND) - ROUND
+    (v + ROUND).to_bits() as i8
 }
 
 /// `f16 d | 16 x nibbles`: `d * IQ4_VALUES[q]`.
 #[inline(always)]
-pub fn decode_iq4_nl(block: &[u8; 18], out: &mut [f32; 32]) {
+pub(crate) fn iq4_nl(block: &[u8; 18], q: &mut [i8; 32], scales: &mut [f32; 1], _: &mut [f32; 1]) {
     let block = one_at_a_time(block);
-    let d = half_at(block, 0);
+    scales[0] = half_at(block, 0);
     for i in 0..16 {
-        let q = block[2 + i] as i32;
-        out[i] = d * value(q & 15);
-        out[i + 16] = d * value(q >> 4);
+        q[i] = value(block[2 + i] & 15);
+        q[i + 16] = value(block[2 + i] >> 4);
     }
 }
 
 /// `f16 d | u16 high scale bits | 4 x low scale nibbles | 8 x (16 x nibbles)`.
 #[inline(always)]
-pub fn decode_iq4_xs(block: &[u8; 136], out: &mut [f32; 256]) {
+pub(crate) fn iq4_xs(
+    block: &[u8; 136],
+    q: &mut [i8; 256],
+    scales: &mut [f32; 8],
+    _: &mut [f32; 8],
+) {
     let d = half_at(block, 0);
     let high = u16::from_le_bytes([block[2], block[3]]);
     let (packed, _) = block[8..].as_chunks::<16>();
-    let (out, _) = out.as_chunks_mut::<32>();
     for group in 0..8 {
         let low = (block[4 + group / 2] >> (4 * (group % 2))) & 15;
-        let scale = d * ((low as i32 | (((high >> (2 * group)) & 3) << 4) as i32) - 32) as f32;
+        scales[group] = d * ((low as i32 | (((high >> (2 * group)) & 3) << 4) as i32) - 32) as f32;
         let codes = packed[group];
-        let mut values = [0.0; 32];
         for i in 0..16 {
-            let q = codes[i] as i32;
-            values[i] = scale * value(q & 15);
-            values[i + 16] = scale * value(q >> 4);
+            q[group * 32 + i] = value(codes[i] & 15);
+            q[group * 32 + i + 16] = value(codes[i] >> 4);
         }
-        out[group] = values;
     }
 }

@@ -7,61 +7,75 @@ use super::{half_at, one_at_a_time};
 
 /// `f16 d | 16 x nibbles`: `d * (q - 8)`.
 #[inline(always)]
-pub fn decode_q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
+pub(crate) fn q4_0(block: &[u8; 18], q: &mut [i8; 32], scales: &mut [f32; 1], _: &mut [f32; 1]) {
     let block = one_at_a_time(block);
-    let d = half_at(block, 0);
+    scales[0] = half_at(block, 0);
     for i in 0..16 {
-        let q = block[2 + i] as u32;
-        out[i] = d * ((q & 15) as i32 - 8) as f32;
-        out[i + 16] = d * ((q >> 4) as i32 - 8) as f32;
+        q[i] = (block[2 + i] & 15) as i8 - 8;
+        q[i + 16] = (block[2 + i] >> 4) as i8 - 8;
     }
 }
 
 /// `f16 d | f16 m | 16 x nibbles`: `d * q + m`.
 #[inline(always)]
-pub fn decode_q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
+pub(crate) fn q4_1(
+    block: &[u8; 20],
+    q: &mut [i8; 32],
+    scales: &mut [f32; 1],
+    offsets: &mut [f32; 1],
+) {
     let block = one_at_a_time(block);
-    let (d, m) = (half_at(block, 0), half_at(block, 2));
+    (scales[0], offsets[0]) = (half_at(block, 0), half_at(block, 2));
     for i in 0..16 {
-        let q = block[4 + i] as i32;
-        out[i] = d * (q & 15) as f32 + m;
-        out[i + 16] = d * (q >> 4) as f32 + m;
+        q[i] = (block[4 + i] & 15) as i8;
+        q[i + 16] = (block[4 + i] >> 4) as i8;
+    }
+}
+
+/// Values of five bits, of nibbles and high bits.
+#[inline(always)]
+fn five_bits(nibbles: &[u8; 16], high: &[u8; 4], q: &mut [i8; 32]) {
+    // A comparison of bytes with constants is quicker than shifts, which vectors have for words.
+    let high = |i: usize| {
+        if high[i / 8] & 1 << (i % 8) == 0 {
+            0
+        } else {
+            16
+        }
+    };
+    for i in 0..16 {
+        q[i] = (nibbles[i] & 15 | high(i)) as i8;
+        q[i + 16] = (nibbles[i] >> 4 | high(i + 16)) as i8;
     }
 }
 
 /// `f16 d | u32 high bits | 16 x nibbles`: `d * (q - 16)`.
 #[inline(always)]
-pub fn decode_q5_0(block: &[u8; 22], out: &mut [f32; 32]) {
-    let d = half_at(block, 0);
-    let high = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
-    for i in 0..16 {
-        let q = block[6 + i] as u32;
-        let lo = (q & 15) | (((high >> i) & 1) << 4);
-        let hi = (q >> 4) | (((high >> (i + 16)) & 1) << 4);
-        out[i] = d * (lo as i32 - 16) as f32;
-        out[i + 16] = d * (hi as i32 - 16) as f32;
-    }
+pub(crate) fn q5_0(block: &[u8; 22], q: &mut [i8; 32], scales: &mut [f32; 1], _: &mut [f32; 1]) {
+    scales[0] = half_at(block, 0);
+    let high = &[block[2], block[3], block[4], block[5]];
+    five_bits(block.last_chunk().expect("22 bytes end with 16"), high, q);
+    q.iter_mut().for_each(|q| *q -= 16);
 }
 
 /// `f16 d | f16 m | u32 high bits | 16 x nibbles`: `d * q + m`.
 #[inline(always)]
-pub fn decode_q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
-    let (d, m) = (half_at(block, 0), half_at(block, 2));
-    let high = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
-    for i in 0..16 {
-        let q = block[8 + i] as u32;
-        let lo = (q & 15) | (((high >> i) & 1) << 4);
-        let hi = (q >> 4) | (((high >> (i + 16)) & 1) << 4);
-        out[i] = d * (lo as i32) as f32 + m;
-        out[i + 16] = d * (hi as i32) as f32 + m;
-    }
+pub(crate) fn q5_1(
+    block: &[u8; 24],
+    q: &mut [i8; 32],
+    scales: &mut [f32; 1],
+    offsets: &mut [f32; 1],
+) {
+    (scales[0], offsets[0]) = (half_at(block, 0), half_at(block, 2));
+    let high = &[block[4], block[5], block[6], block[7]];
+    five_bits(block.last_chunk().expect("24 bytes end with 16"), high, q);
 }
 
 /// `f16 d | 32 x i8`: `d * q`.
 #[inline(always)]
-pub fn decode_q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
-    let d = half_at(block, 0);
+pub(crate) fn q8_0(block: &[u8; 34], q: &mut [i8; 32], scales: &mut [f32; 1], _: &mut [f32; 1]) {
+    scales[0] = half_at(block, 0);
     for i in 0..32 {
-        out[i] = d * (block[2 + i] as i8) as f32;
+        q[i] = block[2 + i] as i8;
     }
 }

@@ -40,7 +40,7 @@ fn e2m1(code: u32) -> f32 {
 /// `4 x e4m3 | 32 x two e2m1`: each factor is that of 16 values. A factor for the whole tensor is
 /// apart.
 #[inline(always)]
-pub fn decode_nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
+pub(crate) fn decode_nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
     let block = one_at_a_time(block);
     for group in 0..4 {
         let scale = e4m3_to_f32(block[group]);
@@ -55,7 +55,7 @@ pub fn decode_nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
 /// `exponent | 32 x e4m3`: the factor is the f32 of that exponent, 0 for the first, as ComfyUI has
 /// it.
 #[inline(always)]
-pub fn decode_mxfp8(block: &[u8; 33], out: &mut [f32; 32]) {
+pub(crate) fn decode_mxfp8(block: &[u8; 33], out: &mut [f32; 32]) {
     let block = one_at_a_time(block);
     let scale = f32::from_bits((block[0] as u32) << 23);
     for i in 0..32 {
@@ -65,7 +65,7 @@ pub fn decode_mxfp8(block: &[u8; 33], out: &mut [f32; 32]) {
 
 /// `f32 factor | 32 x two codes` of [`NF4_VALUES`].
 #[inline(always)]
-pub fn decode_nf4(block: &[u8; 36], out: &mut [f32; 64]) {
+pub(crate) fn decode_nf4(block: &[u8; 36], out: &mut [f32; 64]) {
     let block = one_at_a_time(block);
     let scale = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
     let values = NF4_VALUES.map(|v| v * scale);

@@ -141,6 +141,63 @@ fn every_level_decodes_the_same_bits() {
     }
 }
 
+/// Integers, scales and offsets of any bytes.
+fn integers(level: Level, dtype: DType, bytes: &[u8]) -> (Vec<i8>, Vec<f32>, Vec<f32>) {
+    let n = bytes.len() / dtype.block_bytes() * dtype.block_len();
+    let groups = n / int8_group(dtype).unwrap();
+    let (mut values, mut scales, mut offsets) = (vec![7; n], vec![7.0; groups], vec![0.0; groups]);
+    let out = Int8Groups {
+        values: &mut values,
+        scales: &mut scales,
+        offsets: &mut offsets,
+    };
+    int8::run(level, dtype, bytes, out);
+    (values, scales, offsets)
+}
+
+#[test]
+fn integers_with_scales_and_offsets_are_the_decoded_values() {
+    let mut random = Random(4);
+    let kinds = DType::ALL.into_iter().filter(|d| int8_group(*d).is_some());
+    for dtype in kinds {
+        let bytes = random.bytes(37 * dtype.block_bytes());
+        let expected = decoded(dtype, &bytes);
+        let group = int8_group(dtype).unwrap();
+        for level in Level::available() {
+            let (values, scales, offsets) = integers(level, dtype, &bytes);
+            assert!(int8_has_offset(dtype) || offsets.iter().all(|&o| o == 0.0));
+            let found = values.iter().enumerate().map(|(i, &q)| {
+                let value = scales[i / group] * q as f32;
+                if int8_has_offset(dtype) {
+                    value + offsets[i / group]
+                } else {
+                    value
+                }
+            });
+            let found: Vec<f32> = found.collect();
+            check_same(&format!("{dtype} {level:?}"), &found, &expected);
+        }
+    }
+}
+
+#[test]
+fn integers_of_other_types_and_lengths_are_errors() {
+    let mut values = [0; 256];
+    let [mut scales, mut offsets] = [[0.0; 16]; 2];
+    let mut tried = |dtype: DType, groups: usize| {
+        let bytes = vec![0; dtype.bytes_for(256).unwrap()];
+        let out = Int8Groups {
+            values: &mut values,
+            scales: &mut scales[..groups],
+            offsets: &mut offsets[..groups],
+        };
+        decode_int8(dtype, &bytes, out).is_ok()
+    };
+    assert!(tried(DType::Q4_K, 8) && tried(DType::Q6_K, 16));
+    assert!(!tried(DType::Q4_K, 16) && !tried(DType::Q6_K, 8));
+    assert!(!tried(DType::NF4, 8) && !tried(DType::F16, 8));
+}
+
 #[test]
 fn every_level_encodes_the_same_bytes() {
     let mut random = Random(2);

@@ -8,7 +8,7 @@ macro_rules! kernel {
             use std::arch::x86_64::*;
 
             use crate::gemm::micro::PANEL;
-            use crate::gemm::q8::{BLOCK, Int8Block, PANEL_BLOCK};
+            use crate::gemm::q8::{BLOCK, Int8Block, Int8Panel, PANEL_BLOCK};
 
             /// Lanes of a vector.
             const LANES: usize = 8;
@@ -78,23 +78,16 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            pub(crate) unsafe fn prepare(
-                b: *const u8,
-                blocks: usize,
-                scales: *mut f32,
-                start: *mut i32,
-            ) {
+            pub(crate) unsafe fn starts(b: &Int8Panel, start: *mut i32) {
                 // As an unsigned byte this is 128.
                 let factor = _mm256_set1_epi8(-128);
-                for i in 0..blocks {
-                    let block = b.add(i * PANEL_BLOCK);
+                for i in 0..b.groups {
                     for v in (0..PANEL).step_by(LANES) {
-                        let halves = _mm_loadu_si128(block.add(2 * v).cast());
-                        _mm256_storeu_ps(scales.add(i * PANEL + v), _mm256_cvtph_ps(halves));
+                        let words = b.words.add(i * b.stride + v * 4);
                         let mut sum = _mm256_setzero_si256();
-                        for group in 0..BLOCK / 4 {
-                            let w = block.add(2 * PANEL + (group * PANEL + v) * 4);
-                            sum = $dot(sum, factor, _mm256_loadu_si256(w.cast()));
+                        for word in 0..b.group {
+                            let w = _mm256_loadu_si256(words.add(word * PANEL * 4).cast());
+                            sum = $dot(sum, factor, w);
                         }
                         let sum = _mm256_sub_epi32(_mm256_setzero_si256(), sum);
                         _mm256_storeu_si256(start.add(i * PANEL + v).cast(), sum);
@@ -115,10 +108,9 @@ macro_rules! kernel {
                         ..*t
                     };
                     for col in (0..PANEL).step_by(NV * LANES) {
-                        match end - row {
-                            1 => micro::<1>(&sub, col),
-                            2 => micro::<2>(&sub, col),
-                            _ => micro::<3>(&sub, col),
+                        match t.b.group {
+                            8 => tile::<8>(end - row, &sub, col),
+                            _ => tile::<4>(end - row, &sub, col),
                         }
                     }
                     row = end;
@@ -126,7 +118,17 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            unsafe fn micro<const R: usize>(t: &Int8Block, col: usize) {
+            unsafe fn tile<const G: usize>(rows: usize, t: &Int8Block, col: usize) {
+                match rows {
+                    1 => micro::<1, G>(t, col),
+                    2 => micro::<2, G>(t, col),
+                    _ => micro::<3, G>(t, col),
+                }
+            }
+
+            /// `R` rows with groups of `G` words.
+            #[target_feature(enable = $features)]
+            unsafe fn micro<const R: usize, const G: usize>(t: &Int8Block, col: usize) {
                 let mut acc = [[_mm256_setzero_ps(); NV]; R];
                 let c = t.c.add(col);
                 if t.accumulate {
@@ -137,23 +139,23 @@ macro_rules! kernel {
                     }
                 }
                 let scale_ld = t.lda / BLOCK;
-                for k in 0..t.blocks {
+                for k in 0..t.b.groups {
                     let start = t.b_start.add(k * PANEL + col);
                     let start = [
                         _mm256_loadu_si256(start.cast()),
                         _mm256_loadu_si256(start.add(LANES).cast()),
                     ];
                     let mut sum = [start; R];
-                    let b = t.b.add(k * PANEL_BLOCK + 2 * PANEL + 4 * col);
-                    let a = t.a.add(k * BLOCK);
-                    for group in 0..BLOCK / 4 {
-                        let w = b.add(group * PANEL * 4);
+                    let b = t.b.words.add(k * t.b.stride + 4 * col);
+                    let a = t.a.add(k * G * 4);
+                    for word in 0..G {
+                        let w = b.add(word * PANEL * 4);
                         let w = [
                             _mm256_loadu_si256(w.cast()),
                             _mm256_loadu_si256(w.add(4 * LANES).cast()),
                         ];
                         for i in 0..R {
-                            let x = a.add(i * t.lda + group * 4).cast::<i32>().read_unaligned();
+                            let x = a.add(i * t.lda + word * 4).cast::<i32>().read_unaligned();
                             let x = _mm256_set1_epi32(x);
                             for v in 0..NV {
                                 sum[i][v] = $dot(sum[i][v], x, w[v]);
@@ -163,7 +165,7 @@ macro_rules! kernel {
                     let scales = t.b_scales.add(k * PANEL + col);
                     let scales = [_mm256_loadu_ps(scales), _mm256_loadu_ps(scales.add(LANES))];
                     for i in 0..R {
-                        let s = _mm256_set1_ps(*t.a_scales.add(i * scale_ld + k));
+                        let s = _mm256_set1_ps(*t.a_scales.add(i * scale_ld + k * G * 4 / BLOCK));
                         for v in 0..NV {
                             let x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum[i][v]), scales[v]);
                             acc[i][v] = _mm256_fmadd_ps(x, s, acc[i][v]);

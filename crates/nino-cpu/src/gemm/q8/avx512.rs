@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, Int8Block, PANEL, PANEL_BLOCK};
+use super::{BLOCK, Int8Block, Int8Panel, PANEL, PANEL_BLOCK};
 
 /// Rows of a register tile: two accumulators of each kind per row and vector.
 const MR: usize = 6;
@@ -53,20 +53,18 @@ pub(crate) unsafe fn unpack_blocks(blocks: &[u8], dst: *mut f32) {
     }
 }
 
-/// Computes the scales and start values of a panel's blocks.
+/// Computes the start values of a panel's groups.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(crate) unsafe fn prepare(b: *const u8, blocks: usize, scales: *mut f32, start: *mut i32) {
+pub(crate) unsafe fn starts(b: &Int8Panel, start: *mut i32) {
+    // -128 as an unsigned byte is 128.
     let factor = _mm512_set1_epi8(-128);
-    for i in 0..blocks {
-        let block = b.add(i * PANEL_BLOCK);
+    for i in 0..b.groups {
         for v in 0..2 {
-            let halves = _mm256_loadu_si256(block.add(v * 32).cast());
-            _mm512_storeu_ps(scales.add(i * PANEL + v * 16), _mm512_cvtph_ps(halves));
+            let words = b.words.add(i * b.stride + v * 64);
             let mut sum = _mm512_setzero_si512();
-            for group in 0..BLOCK / 4 {
-                let w = block.add(2 * PANEL + (group * PANEL + v * 16) * 4);
-                // -128 as an unsigned byte is 128.
-                sum = _mm512_dpbusd_epi32(sum, factor, _mm512_loadu_si512(w.cast()));
+            for word in 0..b.group {
+                let w = _mm512_loadu_si512(words.add(word * PANEL * 4).cast());
+                sum = _mm512_dpbusd_epi32(sum, factor, w);
             }
             let start = start.add(i * PANEL + v * 16);
             _mm512_storeu_si512(start.cast(), _mm512_sub_epi32(_mm512_setzero_si512(), sum));
@@ -86,20 +84,29 @@ pub(crate) unsafe fn block(t: &Int8Block) {
             c: t.c.add(row * t.ldc),
             ..*t
         };
-        match end - row {
-            1 => micro::<1>(&sub),
-            2 => micro::<2>(&sub),
-            3 => micro::<3>(&sub),
-            4 => micro::<4>(&sub),
-            5 => micro::<5>(&sub),
-            _ => micro::<6>(&sub),
+        match t.b.group {
+            8 => tile::<8>(end - row, &sub),
+            _ => tile::<4>(end - row, &sub),
         }
         row = end;
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn micro<const R: usize>(t: &Int8Block) {
+unsafe fn tile<const G: usize>(rows: usize, t: &Int8Block) {
+    match rows {
+        1 => micro::<1, G>(t),
+        2 => micro::<2, G>(t),
+        3 => micro::<3, G>(t),
+        4 => micro::<4, G>(t),
+        5 => micro::<5, G>(t),
+        _ => micro::<6, G>(t),
+    }
+}
+
+/// `R` rows with groups of `G` words.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn micro<const R: usize, const G: usize>(t: &Int8Block) {
     let mut acc = [[_mm512_setzero_ps(); 2]; R];
     if t.accumulate {
         for i in 0..R {
@@ -109,23 +116,23 @@ unsafe fn micro<const R: usize>(t: &Int8Block) {
         }
     }
     let scale_ld = t.lda / BLOCK;
-    for k in 0..t.blocks {
+    for k in 0..t.b.groups {
         let start = t.b_start.add(k * PANEL);
         let start = [
             _mm512_loadu_si512(start.cast()),
             _mm512_loadu_si512(start.add(16).cast()),
         ];
         let mut sum = [start; R];
-        let b = t.b.add(k * PANEL_BLOCK + 2 * PANEL);
-        let a = t.a.add(k * BLOCK);
-        for group in 0..BLOCK / 4 {
-            let w = b.add(group * PANEL * 4);
+        let b = t.b.words.add(k * t.b.stride);
+        let a = t.a.add(k * G * 4);
+        for word in 0..G {
+            let w = b.add(word * PANEL * 4);
             let w = [
                 _mm512_loadu_si512(w.cast()),
                 _mm512_loadu_si512(w.add(64).cast()),
             ];
             for i in 0..R {
-                let x = a.add(i * t.lda + group * 4).cast::<i32>().read_unaligned();
+                let x = a.add(i * t.lda + word * 4).cast::<i32>().read_unaligned();
                 let x = _mm512_set1_epi32(x);
                 for v in 0..2 {
                     sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], x, w[v]);
@@ -135,7 +142,7 @@ unsafe fn micro<const R: usize>(t: &Int8Block) {
         let scales = t.b_scales.add(k * PANEL);
         let scales = [_mm512_loadu_ps(scales), _mm512_loadu_ps(scales.add(16))];
         for i in 0..R {
-            let s = _mm512_set1_ps(*t.a_scales.add(i * scale_ld + k));
+            let s = _mm512_set1_ps(*t.a_scales.add(i * scale_ld + k * G * 4 / BLOCK));
             for v in 0..2 {
                 let x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][v]), scales[v]);
                 acc[i][v] = _mm512_fmadd_ps(x, s, acc[i][v]);

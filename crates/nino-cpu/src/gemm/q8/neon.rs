@@ -6,7 +6,7 @@ use std::arch::asm;
 
 use half::f16;
 
-use super::{BLOCK, Int8Block, PANEL, PANEL_BLOCK};
+use super::{BLOCK, Int8Block, Int8Panel, PANEL, PANEL_BLOCK};
 
 /// Lanes of a vector.
 const LANES: usize = 4;
@@ -85,16 +85,14 @@ pub(crate) unsafe fn unpack_blocks(blocks: &[u8], dst: *mut f32) {
 }
 
 #[target_feature(enable = "neon,i8mm")]
-pub(crate) unsafe fn prepare(b: *const u8, blocks: usize, scales: *mut f32, start: *mut i32) {
+pub(crate) unsafe fn starts(b: &Int8Panel, start: *mut i32) {
     let factor = vdupq_n_u8(128);
-    for i in 0..blocks {
-        let block = b.add(i * PANEL_BLOCK);
+    for i in 0..b.groups {
         for v in (0..PANEL).step_by(LANES) {
-            vst1q_f32(scales.add(i * PANEL + v), scales_at(block.add(2 * v)));
+            let words = b.words.add(i * b.stride + v * 4);
             let mut sum = vdupq_n_s32(0);
-            for group in 0..BLOCK / 4 {
-                let w = block.add(2 * PANEL + (group * PANEL + v) * 4);
-                sum = dot(sum, factor, vld1q_s8(w.cast()));
+            for word in 0..b.group {
+                sum = dot(sum, factor, vld1q_s8(words.add(word * PANEL * 4).cast()));
             }
             vst1q_s32(start.add(i * PANEL + v), vnegq_s32(sum));
         }
@@ -114,10 +112,9 @@ pub(crate) unsafe fn block(t: &Int8Block) {
             ..*t
         };
         for col in (0..PANEL).step_by(NV * LANES) {
-            match end - row {
-                1 => micro::<1>(&sub, col),
-                2 => micro::<2>(&sub, col),
-                _ => micro::<3>(&sub, col),
+            match t.b.group {
+                8 => tile::<8>(end - row, &sub, col),
+                _ => tile::<4>(end - row, &sub, col),
             }
         }
         row = end;
@@ -125,7 +122,17 @@ pub(crate) unsafe fn block(t: &Int8Block) {
 }
 
 #[target_feature(enable = "neon,i8mm")]
-unsafe fn micro<const R: usize>(t: &Int8Block, col: usize) {
+unsafe fn tile<const G: usize>(rows: usize, t: &Int8Block, col: usize) {
+    match rows {
+        1 => micro::<1, G>(t, col),
+        2 => micro::<2, G>(t, col),
+        _ => micro::<3, G>(t, col),
+    }
+}
+
+/// `R` rows with groups of `G` words.
+#[target_feature(enable = "neon,i8mm")]
+unsafe fn micro<const R: usize, const G: usize>(t: &Int8Block, col: usize) {
     let mut acc = [[vdupq_n_f32(0.0); NV]; R];
     let c = t.c.add(col);
     if t.accumulate {
@@ -136,22 +143,22 @@ unsafe fn micro<const R: usize>(t: &Int8Block, col: usize) {
         }
     }
     let scale_ld = t.lda / BLOCK;
-    for k in 0..t.blocks {
+    for k in 0..t.b.groups {
         let start = t.b_start.add(k * PANEL + col);
         let mut first = [vdupq_n_s32(0); NV];
         for (v, first) in first.iter_mut().enumerate() {
             *first = vld1q_s32(start.add(v * LANES));
         }
         let mut sum = [first; R];
-        let b = t.b.add(k * PANEL_BLOCK + 2 * PANEL + 4 * col);
-        let a = t.a.add(k * BLOCK);
-        for group in 0..BLOCK / 4 {
+        let b = t.b.words.add(k * t.b.stride + 4 * col);
+        let a = t.a.add(k * G * 4);
+        for word in 0..G {
             let mut w = [vdupq_n_s8(0); NV];
             for (v, w) in w.iter_mut().enumerate() {
-                *w = vld1q_s8(b.add(group * PANEL * 4 + v * 4 * LANES).cast());
+                *w = vld1q_s8(b.add(word * PANEL * 4 + v * 4 * LANES).cast());
             }
             for i in 0..R {
-                let x = a.add(i * t.lda + group * 4).cast::<u32>().read_unaligned();
+                let x = a.add(i * t.lda + word * 4).cast::<u32>().read_unaligned();
                 let x = vreinterpretq_u8_u32(vdupq_n_u32(x));
                 for v in 0..NV {
                     sum[i][v] = dot(sum[i][v], x, w[v]);
@@ -160,7 +167,7 @@ unsafe fn micro<const R: usize>(t: &Int8Block, col: usize) {
         }
         let scales = t.b_scales.add(k * PANEL + col);
         for i in 0..R {
-            let s = vdupq_n_f32(*t.a_scales.add(i * scale_ld + k));
+            let s = vdupq_n_f32(*t.a_scales.add(i * scale_ld + k * G * 4 / BLOCK));
             for v in 0..NV {
                 let scale = vld1q_f32(scales.add(v * LANES));
                 let x = vmulq_f32(vcvtq_f32_s32(sum[i][v]), scale);

@@ -1,6 +1,8 @@
 //! Every int8 kernel that this CPU has against plain arithmetic of the same blocks, bit by bit.
 
-use super::{BLOCK, Int8Block, PANEL, PANEL_BLOCK, block, exists, prepare, quantize, unpack};
+use super::{
+    BLOCK, Int8Block, Int8Panel, PANEL, PANEL_BLOCK, block, exists, quantize, starts, unpack,
+};
 use crate::simd::Level;
 use crate::testing::Random;
 use half::f16;
@@ -37,11 +39,60 @@ fn scale(panel: &[u8], block: usize, column: usize) -> f32 {
     f16::from_le_bytes([panel[at], panel[at + 1]]).to_f32()
 }
 
-fn check(level: Level, rows: usize, accumulate: bool) {
-    let panel = panel();
+/// The panel as it is multiplied: packed blocks where they lie, or words in shorter groups, each
+/// with a scale of its own.
+struct Operand {
+    panel: Vec<u8>,
+    words: Vec<u8>,
+    scales: Vec<f32>,
+    group: usize,
+}
+
+impl Operand {
+    /// Blocks of 32 values.
+    fn blocks(level: Level) -> Operand {
+        let panel = panel();
+        let mut scales = vec![0.0f32; BLOCKS * PANEL];
+        // SAFETY: there are so many blocks and scales.
+        unsafe { super::scales(level, panel.as_ptr(), BLOCKS, scales.as_mut_ptr()) };
+        Operand {
+            words: Vec::new(),
+            scales,
+            group: BLOCK,
+            panel,
+        }
+    }
+
+    /// Groups of 16 values.
+    fn short_groups() -> Operand {
+        let panel = panel();
+        let words = |block: &[u8]| block[2 * PANEL..].to_vec();
+        Operand {
+            words: panel.chunks_exact(PANEL_BLOCK).flat_map(words).collect(),
+            scales: Random::new(7).values(2 * BLOCKS * PANEL),
+            group: 16,
+            panel,
+        }
+    }
+
+    fn as_panel(&self) -> Int8Panel {
+        if self.words.is_empty() {
+            // SAFETY: the panel has so many blocks.
+            return unsafe { Int8Panel::of_q8(self.panel.as_ptr(), BLOCKS) };
+        }
+        Int8Panel {
+            words: self.words.as_ptr(),
+            stride: self.group * PANEL,
+            group: self.group / 4,
+            groups: K / self.group,
+        }
+    }
+}
+
+fn check(level: Level, operand: &Operand, rows: usize, accumulate: bool) {
     let x = Random::new(rows).values(rows * K);
     let (mut a, mut a_scales) = (vec![0u8; rows * K], vec![0.0f32; rows * BLOCKS]);
-    let (mut b_scales, mut b_start) = (vec![0.0f32; BLOCKS * PANEL], vec![0; BLOCKS * PANEL]);
+    let mut b_start = vec![0; operand.scales.len()];
     let mut c = vec![0.5f32; rows * PANEL];
     // SAFETY: the vectors have these sizes, and the CPU has the kernel.
     unsafe {
@@ -50,20 +101,14 @@ fn check(level: Level, rows: usize, accumulate: bool) {
             let from = x.as_ptr().add(row * K);
             quantize(level, from, K, to.add(row * K), scales.add(row * BLOCKS));
         }
-        prepare(
-            level,
-            panel.as_ptr(),
-            BLOCKS,
-            b_scales.as_mut_ptr(),
-            b_start.as_mut_ptr(),
-        );
+        let b = operand.as_panel();
+        starts(level, &b, b_start.as_mut_ptr());
         let product = Int8Block {
             a: a.as_ptr(),
             a_scales: a_scales.as_ptr(),
             lda: K,
-            blocks: BLOCKS,
-            b: panel.as_ptr(),
-            b_scales: b_scales.as_ptr(),
+            b,
+            b_scales: operand.scales.as_ptr(),
             b_start: b_start.as_ptr(),
             c: c.as_mut_ptr(),
             ldc: PANEL,
@@ -85,18 +130,21 @@ fn check(level: Level, rows: usize, accumulate: bool) {
         };
         for column in 0..PANEL {
             let mut wanted = if accumulate { 0.5 } else { 0.0 };
-            for b in 0..BLOCKS {
-                let (s, values) = quantized(b);
+            for g in 0..K / operand.group {
+                let first = g * operand.group;
+                let (s, values) = quantized(first / BLOCK);
+                let values = &values[first % BLOCK..][..operand.group];
                 let products = values.iter().enumerate();
-                let products = products.map(|(k, v)| v * weight(&panel, b * BLOCK + k, column));
-                let sum = products.sum::<i32>() as f32 * scale(&panel, b, column);
+                let products = products.map(|(k, v)| v * weight(&operand.panel, first + k, column));
+                let sum = products.sum::<i32>() as f32 * operand.scales[g * PANEL + column];
                 wanted = sum.mul_add(s, wanted);
             }
             let found = c[row * PANEL + column];
             assert_eq!(
                 found.to_bits(),
                 f32::to_bits(wanted),
-                "{level} {row} {column}"
+                "{level} {} {row} {column}",
+                operand.group
             );
         }
     }
@@ -109,9 +157,11 @@ fn every_kernel_gives_the_same_bits_as_plain_arithmetic() {
         .into_iter()
         .filter(|&level| exists(level))
     {
-        for rows in [1, 2, 3, 4, 5, 6, 7, 14] {
-            check(level, rows, false);
-            check(level, rows, true);
+        for operand in [Operand::blocks(level), Operand::short_groups()] {
+            for rows in [1, 2, 3, 4, 5, 6, 7, 14] {
+                check(level, &operand, rows, false);
+                check(level, &operand, rows, true);
+            }
         }
         seen += 1;
     }
