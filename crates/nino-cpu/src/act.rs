@@ -9,9 +9,30 @@
 // each would say nothing and hide the arithmetic.
 #![allow(unsafe_op_in_unsafe_fn)]
 
+use nino_dtype::DType;
 use nino_graph::Act;
 
 use crate::simd::{Simd, dispatch, math};
+
+/// An activation, and how exact it is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Activation {
+    act: Option<Act>,
+    /// Whether it may be off by 3e-4, where rounding to bf16 is off by 2e-3.
+    coarse: bool,
+}
+
+impl Activation {
+    /// Gives the activation of values that are stored in a type before or after it.
+    pub(crate) fn of(act: Option<Act>, stored: DType) -> Activation {
+        let coarse = stored == DType::BF16;
+        Activation { act, coarse }
+    }
+
+    pub(crate) fn kind(self) -> (Option<Act>, bool) {
+        (self.act, self.coarse)
+    }
+}
 
 /// A function of one vector. The choice among them is made outside the loop.
 pub(crate) trait VectorFn: Copy {
@@ -45,11 +66,16 @@ unsafe fn relu<S: Simd>(x: S::V) -> S::V {
 vector_fns! {
     Identity => identity::<S>,
     Silu => math::silu::<S>,
+    SiluCoarse => math::silu_coarse::<S>,
     Gelu => math::gelu::<S>,
+    GeluCoarse => math::gelu_coarse::<S>,
     GeluTanh => math::gelu_tanh::<S>,
+    GeluTanhCoarse => math::gelu_tanh_coarse::<S>,
     QuickGelu => math::quick_gelu::<S>,
+    QuickGeluCoarse => math::quick_gelu_coarse::<S>,
     Relu => relu::<S>,
     Sigmoid => math::sigmoid::<S>,
+    SigmoidCoarse => math::sigmoid_coarse::<S>,
     Tanh => math::tanh::<S>,
 }
 
@@ -85,52 +111,31 @@ impl VectorFn for Affine {
 /// Calls `$body` with `$f` bound to the vector function of `$act`.
 macro_rules! with_act {
     ($act:expr, |$f:ident| $body:expr) => {{
+        use nino_graph::Act;
         use $crate::act as a;
-        match $act {
-            None => {
-                let $f = a::Identity;
+        macro_rules! with {
+            ($function:expr) => {{
+                let $f = $function;
                 $body
-            }
-            Some(nino_graph::Act::Silu) => {
-                let $f = a::Silu;
-                $body
-            }
-            Some(nino_graph::Act::Gelu) => {
-                let $f = a::Gelu;
-                $body
-            }
-            Some(nino_graph::Act::GeluTanh) => {
-                let $f = a::GeluTanh;
-                $body
-            }
-            Some(nino_graph::Act::QuickGelu) => {
-                let $f = a::QuickGelu;
-                $body
-            }
-            Some(nino_graph::Act::Relu) => {
-                let $f = a::Relu;
-                $body
-            }
-            Some(nino_graph::Act::LeakyRelu { slope }) => {
-                let $f = a::LeakyRelu(slope);
-                $body
-            }
-            Some(nino_graph::Act::Sigmoid) => {
-                let $f = a::Sigmoid;
-                $body
-            }
-            Some(nino_graph::Act::Tanh) => {
-                let $f = a::Tanh;
-                $body
-            }
-            Some(nino_graph::Act::Clamp { lo, hi }) => {
-                let $f = a::Clamp(lo, hi);
-                $body
-            }
-            Some(nino_graph::Act::Affine { mul, add }) => {
-                let $f = a::Affine(mul, add);
-                $body
-            }
+            }};
+        }
+        match $act.kind() {
+            (None, _) => with!(a::Identity),
+            (Some(Act::Silu), false) => with!(a::Silu),
+            (Some(Act::Silu), true) => with!(a::SiluCoarse),
+            (Some(Act::Gelu), false) => with!(a::Gelu),
+            (Some(Act::Gelu), true) => with!(a::GeluCoarse),
+            (Some(Act::GeluTanh), false) => with!(a::GeluTanh),
+            (Some(Act::GeluTanh), true) => with!(a::GeluTanhCoarse),
+            (Some(Act::QuickGelu), false) => with!(a::QuickGelu),
+            (Some(Act::QuickGelu), true) => with!(a::QuickGeluCoarse),
+            (Some(Act::Sigmoid), false) => with!(a::Sigmoid),
+            (Some(Act::Sigmoid), true) => with!(a::SigmoidCoarse),
+            (Some(Act::Relu), _) => with!(a::Relu),
+            (Some(Act::LeakyRelu { slope }), _) => with!(a::LeakyRelu(slope)),
+            (Some(Act::Tanh), _) => with!(a::Tanh),
+            (Some(Act::Clamp { lo, hi }), _) => with!(a::Clamp(lo, hi)),
+            (Some(Act::Affine { mul, add }), _) => with!(a::Affine(mul, add)),
         }
     }};
 }
@@ -138,11 +143,11 @@ pub(crate) use with_act;
 
 dispatch! {
     /// Writes dst = act(src), element by element.
-    pub(crate) fn map(act: Option<Act>, src: *const f32, dst: *mut f32, n: usize) = map_impl
+    pub(crate) fn map(act: Activation, src: *const f32, dst: *mut f32, n: usize) = map_impl
 }
 
 #[inline(always)]
-unsafe fn map_impl<S: Simd>(act: Option<Act>, src: *const f32, dst: *mut f32, n: usize) {
+unsafe fn map_impl<S: Simd>(act: Activation, src: *const f32, dst: *mut f32, n: usize) {
     with_act!(act, |f| map_with::<S, _>(src, dst, n, f));
 }
 
@@ -171,7 +176,7 @@ pub(crate) struct Scaled {
     pub mean: f32,
     /// The row's 1/√(var + eps); 1 where the group's statistics are already in `mul` and `add`.
     pub rstd: f32,
-    pub act: Option<Act>,
+    pub act: Activation,
 }
 
 dispatch! {

@@ -4,7 +4,7 @@
 use nino_dtype::DType;
 use nino_graph::Act;
 
-use crate::act::{self, VectorFn, with_act};
+use crate::act::{self, Activation, VectorFn, with_act};
 use crate::memory::View;
 use crate::simd::{Level, Simd, dispatch};
 
@@ -63,7 +63,8 @@ impl Epilogue {
         } else {
             (std::ptr::null(), s.c, s.ldc)
         };
-        finish(level, &s, columns, self.act, residual, out, ld);
+        let act = |act: Option<Act>| Activation::of(act, self.out.dtype);
+        finish(level, &s, columns, act(self.act), residual, out, ld);
         if direct {
             return;
         }
@@ -93,7 +94,7 @@ impl Epilogue {
                 }
             }
             if self.post.is_some() {
-                act::map(level, self.post, c, c, s.cols);
+                act::map(level, act(self.post), c, c, s.cols);
             }
             self.out.store(level, at, s.cols, c);
         }
@@ -161,14 +162,14 @@ struct Columns {
 }
 
 dispatch! {
-    fn finish(s: &Sums, columns: Columns, act: Option<Act>, residual: *const f32, out: *mut f32, ld: usize) = finish_impl
+    fn finish(s: &Sums, columns: Columns, act: Activation, residual: *const f32, out: *mut f32, ld: usize) = finish_impl
 }
 
 #[inline(always)]
 unsafe fn finish_impl<S: Simd>(
     s: &Sums,
     columns: Columns,
-    act: Option<Act>,
+    act: Activation,
     residual: *const f32,
     out: *mut f32,
     ld: usize,

@@ -6,7 +6,7 @@ use nino_graph::Act;
 
 use super::pairs;
 use super::slot::Slot;
-use crate::act::{self, Scaled};
+use crate::act::{self, Activation, Scaled};
 use crate::memory::View;
 use crate::simd::Level;
 
@@ -131,7 +131,7 @@ impl Source {
             add: coefficients.add.as_ptr().add(skip),
             mean,
             rstd,
-            act: pre.act,
+            act: Activation::of(pre.act, self.x.dtype),
         };
         let src = self.x.row(level, at, n, dst);
         act::scale_map(level, &scaled, src, dst, n);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nino_graph::{Act, BinaryFn, Shape};
 
 use super::by_rows;
-use crate::act;
+use crate::act::{self, Activation};
 use crate::memory::View;
 use crate::simd::{Simd, dispatch};
 use crate::team::Team;
@@ -21,7 +21,7 @@ pub(crate) unsafe fn unary(
     out: View,
     elements: Range<usize>,
 ) {
-    let level = team.level;
+    let (level, act) = (team.level, Activation::of(act, out.dtype));
     let start = elements.start;
     let chunks = elements.len().div_ceil(CHUNK);
     by_rows(team, 0..chunks, CHUNK, |chunks, mut scratch| {
@@ -44,14 +44,14 @@ pub(crate) unsafe fn gate(
     (out, n): (View, usize),
     rows: Range<usize>,
 ) {
-    let level = team.level;
+    let (level, act) = (team.level, Activation::of(Some(act), out.dtype));
     by_rows(team, rows, n, |rows, mut scratch| {
         let (value, gate) = (scratch.floats(CHUNK), scratch.floats(CHUNK));
         for row in rows {
             for i in (0..n).step_by(CHUNK) {
                 let len = (n - i).min(CHUNK);
                 let at = row * 2 * n + i;
-                act::map(level, Some(act), x.row(level, at + n, len, gate), gate, len);
+                act::map(level, act, x.row(level, at + n, len, gate), gate, len);
                 let first = x.row(level, at, len, value);
                 let to = out.target(row * n + i, value);
                 pair(level, BinaryFn::Mul, (first, 1), (gate, 1), to, len);

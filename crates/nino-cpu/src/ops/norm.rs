@@ -5,7 +5,7 @@ use std::ops::Range;
 use nino_graph::{Act, NormKind};
 
 use super::{by_rows, stats};
-use crate::act::{self, Scaled};
+use crate::act::{self, Activation, Scaled};
 use crate::gemm::prologue::{Coefficients, MAX_COEFFICIENTS, Source};
 use crate::memory::View;
 use crate::simd::{Simd, dispatch, math};
@@ -104,7 +104,7 @@ impl RowNorm {
                         add,
                         mean,
                         rstd,
-                        act: self.act,
+                        act: Activation::of(self.act, self.out.dtype),
                     };
                     let buf = bufs.add(i * n);
                     act::scale_map(level, &scaled, src, self.out.target(row * n, buf), n);

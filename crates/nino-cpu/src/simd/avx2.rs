@@ -90,6 +90,11 @@ impl Simd for Avx2 {
         _mm256_div_ps(a, b)
     }
     #[inline(always)]
+    unsafe fn reciprocal(a: __m256) -> __m256 {
+        let guess = _mm256_rcp_ps(a);
+        _mm256_mul_ps(guess, _mm256_fnmadd_ps(a, guess, _mm256_set1_ps(2.0)))
+    }
+    #[inline(always)]
     unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
         _mm256_fmadd_ps(a, b, c)
     }

@@ -85,6 +85,10 @@ impl Simd for Avx512 {
         _mm512_div_ps(a, b)
     }
     #[inline(always)]
+    unsafe fn reciprocal(a: __m512) -> __m512 {
+        _mm512_rcp14_ps(a)
+    }
+    #[inline(always)]
     unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
         _mm512_fmadd_ps(a, b, c)
     }

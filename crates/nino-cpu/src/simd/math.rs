@@ -41,8 +41,7 @@ pub(crate) unsafe fn exp2_falling<S: Simd>(x: S::V) -> S::V {
     S::ldexp(p, n)
 }
 
-/// As [`exp2_falling`], good to 8e-5: enough where the result is rounded to bf16.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // for softmax in pairs, x86's alone
+/// As [`exp2_falling`] for x up to 126, good to 8e-5: enough where the result is rounded to bf16.
 #[inline(always)]
 pub(crate) unsafe fn exp2_coarse<S: Simd>(x: S::V) -> S::V {
     let x = S::max(S::splat(-126.0), x);
@@ -61,6 +60,21 @@ pub(crate) unsafe fn exp2_coarse<S: Simd>(x: S::V) -> S::V {
 pub(crate) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     let one = S::splat(1.0);
     S::div(one, S::add(one, exp::<S>(S::sub(S::zero(), x))))
+}
+
+/// As [`sigmoid`], good to 3e-4: enough where the result is rounded to bf16. NaN stays NaN.
+#[inline(always)]
+pub(crate) unsafe fn sigmoid_coarse<S: Simd>(x: S::V) -> S::V {
+    let power = S::mul(x, S::splat(-std::f32::consts::LOG2_E));
+    // `min` gives its second operand when that is NaN.
+    let e = exp2_coarse::<S>(S::min(S::splat(126.0), power));
+    S::reciprocal(S::add(S::splat(1.0), e))
+}
+
+/// As [`silu`], as good as [`sigmoid_coarse`].
+#[inline(always)]
+pub(crate) unsafe fn silu_coarse<S: Simd>(x: S::V) -> S::V {
+    S::mul(x, sigmoid_coarse::<S>(x))
 }
 
 /// x / (1 + e^-x)
@@ -96,6 +110,41 @@ pub(crate) unsafe fn erf<S: Simd>(x: S::V) -> S::V {
 pub(crate) unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
     let e = erf::<S>(S::mul(x, S::splat(std::f32::consts::FRAC_1_SQRT_2)));
     S::mul(S::mul(S::splat(0.5), x), S::add(S::splat(1.0), e))
+}
+
+/// As [`gelu`], with a reciprocal and a power that are good to 7e-5 and 8e-5.
+#[inline(always)]
+pub(crate) unsafe fn gelu_coarse<S: Simd>(x: S::V) -> S::V {
+    let one = S::splat(1.0);
+    let a = S::mul(S::abs(x), S::splat(std::f32::consts::FRAC_1_SQRT_2));
+    let t = S::reciprocal(S::fma(S::splat(0.327_591_1), a, one));
+    let mut p = S::splat(1.061_405_4);
+    p = S::fma(p, t, S::splat(-1.453_152));
+    p = S::fma(p, t, S::splat(1.421_413_7));
+    p = S::fma(p, t, S::splat(-0.284_496_74));
+    p = S::fma(p, t, S::splat(0.254_829_6));
+    let power = S::mul(S::mul(a, a), S::splat(-std::f32::consts::LOG2_E));
+    // x/2 (1 + erf) is x - rest where x is positive, and the rest where it is negative.
+    let rest = S::mul(S::mul(p, t), exp2_coarse::<S>(power));
+    let rest = S::mul(S::mul(S::splat(0.5), S::abs(x)), rest);
+    S::sub(S::max(S::zero(), x), rest)
+}
+
+/// As [`gelu_tanh`], as good as [`sigmoid_coarse`]: (1 + tanh u) / 2 is the sigmoid of 2u.
+#[inline(always)]
+pub(crate) unsafe fn gelu_tanh_coarse<S: Simd>(x: S::V) -> S::V {
+    let x3 = S::mul(S::mul(x, x), x);
+    let twice = S::mul(
+        S::splat(2.0 * 0.797_884_6),
+        S::fma(S::splat(0.044_715), x3, x),
+    );
+    S::mul(x, sigmoid_coarse::<S>(twice))
+}
+
+/// As [`quick_gelu`], as good as [`sigmoid_coarse`].
+#[inline(always)]
+pub(crate) unsafe fn quick_gelu_coarse<S: Simd>(x: S::V) -> S::V {
+    S::mul(x, sigmoid_coarse::<S>(S::mul(S::splat(1.702), x)))
 }
 
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))

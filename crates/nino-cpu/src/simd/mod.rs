@@ -119,6 +119,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// 1 / a of a finite number, good to 7e-5.
+    unsafe fn reciprocal(a: Self::V) -> Self::V;
     /// Gives a * b + c.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;

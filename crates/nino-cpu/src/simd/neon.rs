@@ -93,6 +93,11 @@ impl Simd for Neon {
         vdivq_f32(a, b)
     }
     #[inline(always)]
+    unsafe fn reciprocal(a: float32x4_t) -> float32x4_t {
+        let guess = vrecpeq_f32(a);
+        vmulq_f32(guess, vrecpsq_f32(a, guess))
+    }
+    #[inline(always)]
     unsafe fn fma(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
         vfmaq_f32(c, a, b)
     }

@@ -90,6 +90,10 @@ impl Simd for Plain {
         each(|i| a[i] / b[i])
     }
     #[inline(always)]
+    unsafe fn reciprocal(a: V) -> V {
+        a.map(f32::recip)
+    }
+    #[inline(always)]
     unsafe fn fma(a: V, b: V, c: V) -> V {
         each(|i| a[i] * b[i] + c[i])
     }

@@ -15,6 +15,11 @@ unsafe fn functions_impl<S: Simd>(x: *const f32, out: *mut f32, which: usize) {
         6 => math::silu::<S>(v),
         8 => math::exp2_falling::<S>(v),
         9 => math::exp2_coarse::<S>(v),
+        10 => math::sigmoid_coarse::<S>(v),
+        11 => math::silu_coarse::<S>(v),
+        12 => math::gelu_coarse::<S>(v),
+        13 => math::gelu_tanh_coarse::<S>(v),
+        14 => math::quick_gelu_coarse::<S>(v),
         _ => math::quick_gelu::<S>(v),
     };
     S::store_n(out, y, 1);
@@ -63,6 +68,37 @@ fn functions_match_f64() {
                     error < 5e-7,
                     "{level} function {which} at {x}: {got}, want {want}"
                 );
+            }
+        }
+    }
+}
+
+/// Against the exact functions, whose own error is a thousandth of what is allowed.
+#[test]
+fn coarse_functions_are_as_good_as_they_say() {
+    for level in Level::available() {
+        let value = |x: f32, which: usize| {
+            let mut y = 0.0;
+            // SAFETY: the level is available, one value is read and written.
+            unsafe { functions(level, &raw const x, &raw mut y, which) };
+            y
+        };
+        for (coarse, exact) in [(10, 1), (11, 6), (12, 4), (13, 5), (14, 7)] {
+            for i in -1500..1500 {
+                let x = i as f32 * 0.0071;
+                let (found, want) = (value(x, coarse), value(x, exact));
+                // Far below zero, the exact functions' small values are differences of large ones.
+                let error = (found - want).abs() / want.abs().max(1e-3);
+                assert!(
+                    error < 3e-4,
+                    "{level} {coarse} at {x}: {found}, want {want}"
+                );
+            }
+            assert!(value(f32::NAN, coarse).is_nan(), "{level} {coarse}");
+            for x in [-1e4, -200.0, 200.0, 1e4] {
+                let (found, want) = (value(x, coarse), value(x, exact));
+                let close = (found - want).abs() <= 3e-4 * want.abs().max(1e-3);
+                assert!(close, "{level} {coarse} at {x}: {found}, want {want}");
             }
         }
     }
