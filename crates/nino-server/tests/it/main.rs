@@ -16,5 +16,6 @@ mod hostile;
 mod made;
 mod models;
 mod page;
+mod parts;
 mod restart;
 mod workflows;
