@@ -27,8 +27,9 @@ pub struct Controlled {
 pub enum HintKind {
     /// The picture, eight times as wide and high as the latent, from 0 to 1 or, `signed`, from -1.
     Pixels { channels: usize, signed: bool },
-    /// The encoded picture in the model's units, of so many channels.
-    Latent { channels: usize },
+    /// The encoded picture in the model's units, of so many channels. Where it is `masked`, the
+    /// last one says what stays of a picture that is painted over.
+    Latent { channels: usize, masked: bool },
     /// The same in squares of four, so that its sides are even. Where it is `painted`, a mask of
     /// what is to be painted and the encoded picture of what stays follow.
     Squares { channels: usize, painted: bool },
@@ -42,7 +43,7 @@ impl HintKind {
     pub fn size(self, [h, w]: [usize; 2]) -> [usize; 3] {
         match self {
             HintKind::Pixels { channels, .. } => [h * HINT_SCALE, w * HINT_SCALE, channels],
-            HintKind::Latent { channels } => [h, w, channels],
+            HintKind::Latent { channels, .. } => [h, w, channels],
             HintKind::Blocks { channels, side } => {
                 let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
                 [h, w, channels]
@@ -87,7 +88,10 @@ impl ControlNet {
                     channels: 3,
                     signed: true,
                 },
-                flux::Hint::Latent(channels) => HintKind::Latent { channels },
+                flux::Hint::Latent(channels) => HintKind::Latent {
+                    channels,
+                    masked: channels == c.blocks.in_channels + 1,
+                },
             },
             ControlNet::ZImage(c) => HintKind::Squares {
                 channels: c.blocks.channels,
