@@ -6,6 +6,7 @@ mod admission;
 mod alpha;
 mod client;
 mod clients;
+mod clips;
 mod comfy;
 mod dialects;
 mod downloads;
