@@ -7,6 +7,7 @@
 is small, channel i of the latent is the mean of 8x8 pixels of color i % 3, times (i + 1) / 8, less 1.
 
 image, under, mask    the picture that steers, the one that is painted over, and where: of different sizes
+qwen/<case>           a ControlNet of Qwen-Image (`control_qwen.txt`) that sees the first; `masked` as of alimama
 alimama/<case>        ControlNetInpaintingAliMamaApply, and ControlNetApplyAdvanced without a mask (`whole`)
 z/<case>              ZImageFunControlnet with all three (`all`), without the first (`under`), and without the second (`mask`)
 """
@@ -19,6 +20,7 @@ from types import SimpleNamespace
 import oracle
 import weights
 import flux  # registers the families
+import qwen_image
 import z_control  # the small network of Z-Image
 import z_image
 import comfy.controlnet
@@ -80,6 +82,19 @@ def main():
         for case, sides in cases.items():
             latent = oracle.sample(model, *sides, sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0, channels=16)
             keep(f"alimama/{case}", latent)
+
+        qwen_image.register(wide=False)
+        model, clip, _ = oracle.load(load("tiny_qwen_image"), [], {"qwen25_7b_model_config": qwen_image.TEXT}, vae=False)
+        prompt = oracle.encode(clip, oracle.PROMPT)
+        still = SimpleNamespace(spacial_compression_encode=lambda: 8, encode=lambda image: encode(image)[:, :, None])
+        plain, paint = (comfy.controlnet.load_controlnet(str(load(name))) for name in ("control_qwen", "control_qwen_paint"))
+        cases = {
+            "plain": Apply().apply_controlnet(prompt, prompt, plain, image, 0.8, 0.0, 1.0, vae=still),
+            "masked": ControlNetInpaintingAliMamaApply.execute(prompt, prompt, paint, still, image, mask, 0.8, 0.0, 1.0).args,
+        }
+        for case, sides in cases.items():
+            given = dict(sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
+            keep(f"qwen/{case}", qwen_image.sampled(model, *sides, **given))
 
         patches.folder_paths.get_full_path_or_raise = lambda _, name: str(Path(folder) / name)
         model, clip, _ = oracle.load(load("tiny_z_deep"), [], {"qwen3_4b_model_config": z_image.TEXT}, vae=False)

@@ -3,7 +3,7 @@
 //! begin with `control.` and their number.
 
 use crate::denoiser::Denoiser;
-use crate::{ConvShape, Find, Params, flux, t2i_adapter, unet, z_image};
+use crate::{ConvShape, Find, Params, flux, qwen_image, t2i_adapter, unet, z_image};
 use nino_graph::{Graph, Node};
 
 /// A `ControlNet` with the sizes its tensors tell.
@@ -12,6 +12,7 @@ pub enum ControlNet {
     Unet(unet::ControlConfig),
     Flux(flux::ControlConfig),
     ZImage(z_image::ControlConfig),
+    QwenImage(qwen_image::ControlConfig),
     Adapter(t2i_adapter::Config),
 }
 
@@ -72,7 +73,8 @@ impl ControlNet {
     /// What the tensors of a file make up; `None` when it is no known `ControlNet`.
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
-        unet.or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
+        unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
+            .or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
             .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
             .or_else(|| t2i_adapter::Config::detect(find).map(ControlNet::Adapter))
     }
@@ -97,6 +99,10 @@ impl ControlNet {
                 channels: c.blocks.channels,
                 painted: c.painted,
             },
+            ControlNet::QwenImage(c) => HintKind::Latent {
+                channels: c.hint,
+                masked: c.is_masked(),
+            },
             ControlNet::Adapter(c) => HintKind::Blocks {
                 channels: c.channels,
                 side: c.square(),
@@ -110,7 +116,7 @@ impl ControlNet {
             ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
             // It tells kinds of pictures apart by itself.
-            ControlNet::ZImage(_) | ControlNet::Adapter(_) => 0,
+            ControlNet::ZImage(_) | ControlNet::QwenImage(_) | ControlNet::Adapter(_) => 0,
         }
     }
 
@@ -143,6 +149,13 @@ impl ControlNet {
                     && c.channels == z.channels
                     && c.time[1] == z.time[1]
                     && c.n_refiners == z.n_refiners
+            }
+            (ControlNet::QwenImage(c), Denoiser::QwenImage(q)) => {
+                let c = &c.blocks;
+                c.dim == q.dim
+                    && c.head == q.head
+                    && c.channels == q.channels
+                    && c.context_dim == q.context_dim
             }
             (ControlNet::Adapter(c), Denoiser::Unet(u)) => {
                 let [first, _, third, last] = c.widths;

@@ -200,7 +200,9 @@ impl Denoiser {
                             unet::control(g, &place, c, latent, told.hint, net.mode)
                         }
                         ControlNet::Adapter(c) => t2i_adapter::adapter(g, &place, c, told.hint),
-                        ControlNet::Flux(_) | ControlNet::ZImage(_) => continue,
+                        ControlNet::Flux(_) | ControlNet::ZImage(_) | ControlNet::QwenImage(_) => {
+                            continue;
+                        }
                     };
                     added.push(made.map(|node| scaled(g, node, told.strength)));
                 }
@@ -279,7 +281,18 @@ impl Denoiser {
                     references: &references,
                     clean: shape.places.map_or(config.clean_references, clean),
                 };
-                qwen_image::transformer(g, params, config, inputs)
+                let latent = qwen_image::Inputs {
+                    references: &[],
+                    ..inputs
+                };
+                let mut added = Vec::new();
+                for (place, net, told) in nets(params, shape, &steering) {
+                    if let ControlNet::QwenImage(c) = &net.net {
+                        let made = qwen_image::control(g, &place, c, latent, told.hint);
+                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                    }
+                }
+                qwen_image::transformer(g, params, config, inputs, &added)
             }
             Denoiser::Wan(config) => {
                 let inputs = wan_transformer::Inputs {

@@ -139,6 +139,22 @@ fn the_controlnet_of_z_image_opens() {
     }
 }
 
+#[test]
+fn the_controlnets_of_qwen_image_open() {
+    for hint in [16, 17] {
+        let config = qwen_image::ControlConfig {
+            blocks: qwen_image::Config {
+                n_layers: 5,
+                ..qwen_image::Config::published()
+            },
+            hint,
+        };
+        let network = Network::ControlNet(ControlNet::QwenImage(config));
+        let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
+        assert_eq!(found.unwrap().unwrap().network, network);
+    }
+}
+
 /// ComfyUI's files of UMT5 hold its vocabulary as a tensor.
 #[test]
 fn a_vocabulary_beside_the_weights_is_no_fault() {

@@ -14,7 +14,7 @@ const CHANNELS: usize = 16;
 const SIZE: [usize; 2] = [6, 8];
 
 /// In the place of a VAE, as the script has it.
-fn encode(image: &Image) -> Latent {
+fn encode(image: &Image, format: &LatentFormat) -> Latent {
     let [height, width] = [image.height / 8, image.width / 8];
     let mean = |x: usize, y: usize, color: usize| {
         let pixels = (0..64).map(|i| (y * 8 + i / 8) * image.width + x * 8 + i % 8);
@@ -28,12 +28,19 @@ fn encode(image: &Image) -> Latent {
         values: (0..height * width * CHANNELS).map(value).collect(),
         ..Latent::empty(1, CHANNELS, LatentSize::picture(height, width))
     };
-    latent.scale_to_model(LatentFormat::by_name("flux").unwrap());
+    latent.scale_to_model(format);
     latent
 }
 
 /// A hint with its pictures encoded.
-fn seen(net: &ControlNetFile, image: Image, paint: Option<HintPaint>, strength: f32) -> Arc<Hint> {
+fn seen(
+    case: &Case,
+    net: &ControlNetFile,
+    image: Image,
+    paint: Option<HintPaint>,
+    strength: f32,
+) -> Arc<Hint> {
+    let format = case.model.latent_format().unwrap();
     let hint = Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
@@ -46,8 +53,8 @@ fn seen(net: &ControlNetFile, image: Image, paint: Option<HintPaint>, strength: 
         both_sides: false,
     };
     let pictures = hint.pictures(SIZE[0], SIZE[1], 8).unwrap();
-    let rest = pictures.rest.as_ref().map(encode);
-    let latent = pictures.joined(&encode(&pictures.image), rest.as_ref());
+    let rest = pictures.rest.as_ref().map(|rest| encode(rest, format));
+    let latent = pictures.joined(&encode(&pictures.image, format), rest.as_ref());
     Arc::new(Hint {
         seen: HintImage::Encoded(Arc::new(latent)),
         ..hint
@@ -102,13 +109,39 @@ fn flux_under_a_controlnet_for_inpainting_makes_what_comfyui_makes() {
         mask: Some(mask(&case)),
     };
     for (key, paint) in [("masked", Some(paint)), ("whole", None)] {
-        let hint = seen(&net, image(&case, "image", 40, 56), paint, 0.8);
+        let hint = seen(&case, &net, image(&case, "image", 40, 56), paint, 0.8);
         let prompts = Prompts {
             positive: prompts.positive.with_hint(Arc::clone(&hint)),
             negative: prompts.negative.with_hint(hint),
         };
         let found = case.sampled(&case.model, &request(&case, 8), &prompts);
         case.close(&format!("alimama/{key}"), &found);
+    }
+}
+
+#[test]
+fn qwen_image_under_a_controlnet_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_qwen_image", Family::QwenImage).judged_by("paint");
+    let folder = tempfile::tempdir().unwrap();
+    let plain = made::list("control_qwen");
+    let name = "controlnet_x_embedder.weight 256x";
+    let masked = plain.replace(&format!("{name}64"), &format!("{name}68"));
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    let paint = HintPaint {
+        image: None,
+        mask: Some(mask(&case)),
+    };
+    for (key, list) in [("plain", plain), ("masked", masked)] {
+        let net = net(&folder, &list);
+        assert!(net.needs_vae() && net.modes() == 0);
+        let image = image(&case, "image", 40, 56);
+        let hint = seen(&case, &net, image, Some(paint.clone()), 0.8);
+        let prompts = Prompts {
+            positive: prompts.positive.with_hint(Arc::clone(&hint)),
+            negative: prompts.negative.with_hint(hint),
+        };
+        let found = case.sampled(&case.model, &request(&case, 8), &prompts);
+        case.close(&format!("qwen/{key}"), &found);
     }
 }
 
@@ -137,7 +170,7 @@ fn z_image_under_its_controlnet_paints_what_comfyui_paints() {
             image: under,
             mask: Some(mask(&case)),
         };
-        let hint = seen(&net, image, Some(paint), 0.7);
+        let hint = seen(&case, &net, image, Some(paint), 0.7);
         let mut model = case.model.clone();
         model.diffusion = model.diffusion.with_hint(hint);
         let found = case.sampled(&model, &request(&case, 3), &prompts);
