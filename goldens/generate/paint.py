@@ -7,11 +7,14 @@
 is small, channel i of the latent is the mean of 8x8 pixels of color i % 3, times (i + 1) / 8, less 1.
 
 image, under, mask    the picture that steers, the one that is painted over, and where: of different sizes
+lllite/<case>         AnimaLLLiteApply on tiny_anima (`control_lllite.txt`): for part of the sampling (`plain`), with a mask
+                      (`masked`), and with the picture empty under it (`covered`)
 qwen/<case>           a ControlNet of Qwen-Image (`control_qwen.txt`) that sees the first; `masked` as of alimama
 alimama/<case>        ControlNetInpaintingAliMamaApply, and ControlNetApplyAdvanced without a mask (`whole`)
 z/<case>              ZImageFunControlnet with all three (`all`), without the first (`under`), and without the second (`mask`)
 """
 
+import functools
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +22,7 @@ from types import SimpleNamespace
 
 import oracle
 import weights
+import anima
 import flux  # registers the families
 import qwen_image
 import z_control  # the small network of Z-Image
@@ -50,6 +54,15 @@ class Apply:
 
 sys.modules["nodes"].ControlNetApplyAdvanced = Apply
 from comfy_extras.nodes_controlnet import ControlNetInpaintingAliMamaApply  # noqa: E402
+
+
+def tiny_anima(path):
+    anima.supported.models.insert(0, anima.Tiny)
+    whole = anima.anima.LLMAdapter
+    anima.anima.LLMAdapter = functools.partial(whole, **anima.ADAPTER)
+    model, clip, _ = oracle.load(path, [], {"qwen3_06b_model_config": anima.TEXT}, vae=False)
+    anima.anima.LLMAdapter = whole
+    return model, clip
 
 
 def main():
@@ -95,6 +108,16 @@ def main():
         for case, sides in cases.items():
             given = dict(sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
             keep(f"qwen/{case}", qwen_image.sampled(model, *sides, **given))
+
+        model, clip = tiny_anima(load("tiny_anima"))
+        prompt = oracle.encode(clip, oracle.PROMPT)
+        patches.folder_paths.get_full_path_or_raise = lambda _, name: str(Path(folder) / name)
+        plain, paint = (patches.ModelPatchLoader().load_model_patch(load(name).name)[0] for name in ("control_lllite", "control_lllite_paint"))
+        for case, patch, end in (("plain", plain, 0.7), ("masked", paint, 1.0), ("covered", paint, 1.0)):
+            patch.model.inpaint_masked_input = case == "covered"
+            (steered,) = patches.AnimaLLLiteApply().apply_patch(model, patch, image, 0.8, 0.0, end, mask=mask)
+            given = dict(sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
+            keep(f"lllite/{case}", qwen_image.sampled(steered, prompt, prompt, **given))
 
         patches.folder_paths.get_full_path_or_raise = lambda _, name: str(Path(folder) / name)
         model, clip, _ = oracle.load(load("tiny_z_deep"), [], {"qwen3_4b_model_config": z_image.TEXT}, vae=False)

@@ -3,7 +3,7 @@
 //! begin with `control.` and their number.
 
 use crate::denoiser::Denoiser;
-use crate::{ConvShape, Find, Params, flux, qwen_image, t2i_adapter, unet, z_image};
+use crate::{ConvShape, Find, Params, anima, flux, qwen_image, t2i_adapter, unet, z_image};
 use nino_graph::{Graph, Node};
 
 /// A `ControlNet` with the sizes its tensors tell.
@@ -13,6 +13,7 @@ pub enum ControlNet {
     Flux(flux::ControlConfig),
     ZImage(z_image::ControlConfig),
     QwenImage(qwen_image::ControlConfig),
+    Anima(anima::ControlConfig),
     Adapter(t2i_adapter::Config),
 }
 
@@ -37,6 +38,14 @@ pub enum HintKind {
     /// The picture from 0 to 1 in squares of so many pixels, so that its sides are multiples; one
     /// channel is the mean of three.
     Blocks { channels: usize, side: usize },
+    /// The picture from -1 to 1, resized smoothly, in squares of so many pixels. Where it is
+    /// `masked`, a fourth channel has 1 where to paint and -1 elsewhere; where it is `covered`, the
+    /// picture is 0 there.
+    Smooth {
+        side: usize,
+        masked: bool,
+        covered: bool,
+    },
 }
 
 impl HintKind {
@@ -48,6 +57,10 @@ impl HintKind {
             HintKind::Blocks { channels, side } => {
                 let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
                 [h, w, channels]
+            }
+            HintKind::Smooth { side, masked, .. } => {
+                let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
+                [h, w, 3 + usize::from(masked)]
             }
             HintKind::Squares { channels, painted } => {
                 let channels = if painted { 2 * channels + 1 } else { channels };
@@ -74,6 +87,7 @@ impl ControlNet {
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
         unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
+            .or_else(|| anima::ControlConfig::detect(find).map(ControlNet::Anima))
             .or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
             .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
             .or_else(|| t2i_adapter::Config::detect(find).map(ControlNet::Adapter))
@@ -103,6 +117,11 @@ impl ControlNet {
                 channels: c.hint,
                 masked: c.is_masked(),
             },
+            ControlNet::Anima(c) => HintKind::Smooth {
+                side: anima::lllite::SIDE,
+                masked: c.is_masked(),
+                covered: c.covers,
+            },
             ControlNet::Adapter(c) => HintKind::Blocks {
                 channels: c.channels,
                 side: c.square(),
@@ -116,7 +135,10 @@ impl ControlNet {
             ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
             // It tells kinds of pictures apart by itself.
-            ControlNet::ZImage(_) | ControlNet::QwenImage(_) | ControlNet::Adapter(_) => 0,
+            ControlNet::ZImage(_)
+            | ControlNet::QwenImage(_)
+            | ControlNet::Anima(_)
+            | ControlNet::Adapter(_) => 0,
         }
     }
 
@@ -156,6 +178,9 @@ impl ControlNet {
                     && c.head == q.head
                     && c.channels == q.channels
                     && c.context_dim == q.context_dim
+            }
+            (ControlNet::Anima(c), Denoiser::Anima(a)) => {
+                c.dim == a.dim && c.blocks.len() <= a.n_layers
             }
             (ControlNet::Adapter(c), Denoiser::Unet(u)) => {
                 let [first, _, third, last] = c.widths;

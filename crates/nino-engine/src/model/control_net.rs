@@ -126,7 +126,7 @@ impl ControlNetFile {
     pub fn needs_vae(&self) -> bool {
         match self.net.hint() {
             HintKind::Latent { .. } | HintKind::Squares { .. } => true,
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } => false,
+            HintKind::Pixels { .. } | HintKind::Blocks { .. } | HintKind::Smooth { .. } => false,
         }
     }
 
@@ -155,7 +155,8 @@ impl ControlNetFile {
     }
 }
 
-/// A network as it was trained: one of Z-Image was published with refiners that do nothing.
+/// A network as it was trained: one of Z-Image was published with refiners that do nothing, and
+/// those of Anima say in texts what no tensor says.
 fn trained(
     mut net: ControlNet,
     reader: &TensorReader,
@@ -167,6 +168,12 @@ fn trained(
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values)?;
         config.unrefined = values.iter().all(|&v| v == 0.0);
+    }
+    if let ControlNet::Anima(config) = &mut net {
+        let metadata = &reader.index().metadata;
+        let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
+        let (dilations, covers) = ("lllite.aspp_dilations", "lllite.inpaint_masked_input");
+        *config = config.told(text(dilations), text(covers));
     }
     Ok(net)
 }
@@ -194,6 +201,15 @@ impl Hint {
                     1 => image.values.chunks_exact(3).map(mean).collect(),
                     _ => with_channels(&image, channels),
                 })
+            }
+            (HintImage::Pixels { image, paint, .. }, kind @ HintKind::Smooth { .. }) => {
+                let [height, width, _] = kind.size([height, width]);
+                Some(pictures::smooth(
+                    image,
+                    paint.as_ref(),
+                    kind,
+                    [height, width],
+                ))
             }
             (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
         }

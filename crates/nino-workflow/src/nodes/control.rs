@@ -173,6 +173,23 @@ pub(super) static NODES: &[NodeDef] = &[
         run: patched,
     },
     NodeDef {
+        class: "AnimaLLLiteApply",
+        display_name: "Apply Anima LLLite",
+        category: "model_patches/anima",
+        inputs: &[
+            link("model", Socket::Model),
+            link("model_patch", Socket::ModelPatch),
+            link("image", Socket::Image),
+            float("strength", 1.0, PATCH_STRENGTH, 0.01),
+            float("start_percent", 0.0, PERCENT, 0.001),
+            float("end_percent", 1.0, PERCENT, 0.001),
+            optional(link("mask", Socket::Mask)),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: patched,
+    },
+    NodeDef {
         class: "USOStyleReference",
         display_name: "Apply USO Style Reference",
         category: "model/patch/flux",
@@ -222,7 +239,14 @@ fn patched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         let text = "model_patch: it gives the style of a picture, for USOStyleReference";
         return Err(NodeError::Input(text.to_owned()));
     };
-    let hint = hint(call, net)?;
+    let percent = match call.get("start_percent") {
+        Some(_) => (call.float("start_percent")?, call.float("end_percent")?),
+        None => (0.0, 1.0),
+    };
+    let hint = Hint {
+        percent,
+        ..hint(call, net)?
+    };
     Ok(vec![Value::from(model.with_hint(Arc::new(hint)))])
 }
 

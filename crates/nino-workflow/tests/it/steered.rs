@@ -225,4 +225,28 @@ fn networks_for_inpainting_are_told_what_to_paint() {
     let under = with(json!({ "inpaint_image": ["8", 0] }));
     let masked = with(json!({ "inpaint_image": ["8", 0], "mask": ["9", 0] }));
     assert!(steered.len() == 1 && steered != under && under != masked);
+
+    let anima = checkpoint("tiny_anima", "workflow_anima", |list| list);
+    let lllite = checkpoint("control_lllite", "workflow_lllite", |list| {
+        let name = "lllite_conditioning1.conv1.weight 12x";
+        list.replace(&format!("{name}3x"), &format!("{name}4x"))
+    });
+    let with = |given: Value| {
+        let mut inputs = json!({
+            "model": ["1", 0], "model_patch": ["10", 0], "image": ["8", 0], "strength": 1.0,
+            "start_percent": 0.0, "end_percent": 1.0,
+        });
+        for (input, value) in given.as_object().unwrap() {
+            inputs[input] = value.clone();
+        }
+        let nodes = json!({
+            "10": { "class_type": "ModelPatchLoader", "inputs": { "name": "c" } },
+            "11": { "class_type": "AnimaLLLiteApply", "inputs": inputs },
+        });
+        painting(&anima, (Folder::ModelPatches, &lllite), &image, &nodes)
+    };
+    let steered = with(json!({}));
+    let masked = with(json!({ "mask": ["9", 0] }));
+    let first = with(json!({ "end_percent": 0.2 }));
+    assert!(steered.len() == 1 && steered != masked && steered != first);
 }

@@ -8,6 +8,7 @@ use crate::{
     Mask,
 };
 use nino_sample::{Sampler, Scheduler};
+use std::path::Path;
 use std::sync::Arc;
 
 const CHANNELS: usize = 16;
@@ -142,6 +143,60 @@ fn qwen_image_under_a_controlnet_makes_what_comfyui_makes() {
         };
         let found = case.sampled(&case.model, &request(&case, 8), &prompts);
         case.close(&format!("qwen/{key}"), &found);
+    }
+}
+
+/// Adds a text to a file.
+fn tell(path: &Path, key: &str, text: &str) {
+    let bytes = std::fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let (header, data) = bytes[8..].split_at(length);
+    let mut header: serde_json::Value = serde_json::from_slice(header).unwrap();
+    header["__metadata__"] = serde_json::json!({ key: text });
+    let mut header = header.to_string();
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    let length = (header.len() as u64).to_le_bytes();
+    std::fs::write(path, [&length, header.as_bytes(), data].concat()).unwrap();
+}
+
+#[test]
+fn anima_under_lllite_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_anima", Family::Anima).judged_by("paint");
+    let folder = tempfile::tempdir().unwrap();
+    let plain = made::list("control_lllite");
+    let name = "lllite_conditioning1.conv1.weight 12x";
+    let masked = plain.replace(&format!("{name}3x"), &format!("{name}4x"));
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    for (key, list, end) in [
+        ("plain", &plain, 0.7),
+        ("masked", &masked, 1.0),
+        ("covered", &masked, 1.0),
+    ] {
+        let path = folder.path().join(format!("{key}.safetensors"));
+        made::write_list(list, &path);
+        if key == "covered" {
+            tell(&path, "lllite.inpaint_masked_input", "true");
+        }
+        let hint = Hint {
+            net: ControlNetFile::open(&path).unwrap(),
+            seen: HintImage::Pixels {
+                image: Arc::new(image(&case, "image", 40, 56)),
+                vae: None,
+                paint: Some(HintPaint {
+                    image: None,
+                    mask: Some(mask(&case)),
+                }),
+            },
+            strength: 0.8,
+            percent: (0.0, end),
+            both_sides: false,
+        };
+        let mut model = case.model.clone();
+        model.diffusion = model.diffusion.with_hint(Arc::new(hint));
+        let found = case.sampled(&model, &request(&case, 8), &prompts);
+        case.close(&format!("lllite/{key}"), &found);
     }
 }
 

@@ -33,7 +33,7 @@ impl Hint {
         let size = [height * scale, width * scale];
         let stays = paint.as_ref().and_then(HintPaint::stays);
         match kind {
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } => None,
+            HintKind::Pixels { .. } | HintKind::Blocks { .. } | HintKind::Smooth { .. } => None,
             HintKind::Latent { masked, .. } => {
                 let stays = stays.filter(|_| masked);
                 let image = match &stays {
@@ -114,6 +114,40 @@ impl HintPaint {
             ..*mask
         })
     }
+}
+
+/// What a network sees of a picture in pixels, and of the mask of what to paint, `[h, w, c]`.
+pub(super) fn smooth(
+    image: &Image,
+    paint: Option<&HintPaint>,
+    kind: HintKind,
+    size: [usize; 2],
+) -> Vec<f32> {
+    let HintKind::Smooth {
+        masked, covered, ..
+    } = kind
+    else {
+        return Vec::new();
+    };
+    let image = fitted(image, size, Upscale::Bicubic);
+    let mask = paint.and_then(|paint| paint.mask.as_deref());
+    let mask = match mask {
+        Some(mask) => brought(mask, size, Upscale::NearestExact),
+        None => vec![0.0; size[0] * size[1]],
+    };
+    let pixels = image.values.chunks_exact(3).zip(mask);
+    let seen = pixels.flat_map(|(pixel, mask)| {
+        let paints = mask >= 0.5;
+        let stays = if masked && covered && paints {
+            0.0
+        } else {
+            1.0
+        };
+        let color = [0, 1, 2].map(|c| (pixel[c].clamp(0.0, 1.0) * 2.0 - 1.0) * stays);
+        let told = masked.then_some(if paints { 1.0 } else { -1.0 });
+        color.into_iter().chain(told)
+    });
+    seen.collect()
 }
 
 /// A picture with `color` where a mask of any size says that it does not stay.
