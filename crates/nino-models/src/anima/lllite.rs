@@ -1,5 +1,6 @@
-//! ControlNet-LLLite of Anima by kohya-ss: a small network sees a picture, and what enters layers of
-//! the model's blocks is changed by it. Behaviour: ComfyUI's `AnimaLLLite`; names are the authors'.
+//! ControlNet-LLLite of Anima by kohya-ss: a small network sees a picture, and what enters layers
+//! of the model's blocks is changed by it. Behaviour: ComfyUI's `AnimaLLLite`; names are the
+//! authors'.
 //! Picture `[b, 16·rows, 16·columns, c]` → tokens `[b, n, e]`, which change inputs `[b, n, d]`.
 
 use crate::denoiser::scaled;
