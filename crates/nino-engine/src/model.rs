@@ -21,8 +21,8 @@ mod text_encoders;
 mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
-pub use control_net::{ControlNetFile, Hint, HintImage, UNION_MODES};
-pub(crate) use control_net::{Steering, painted};
+pub(crate) use control_net::Steering;
+pub use control_net::{ControlNetFile, Hint, HintImage, HintPaint, UNION_MODES};
 pub use defaults::Defaults;
 pub use diffusion::{DiffusionModel, Follows};
 pub use lora::{Applied, LoraSpec, apply_lora, lora_family};

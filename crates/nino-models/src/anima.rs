@@ -15,11 +15,13 @@
 
 mod adapter;
 mod block;
+pub(crate) mod lllite;
 
 use crate::flux::patches;
 use crate::{Find, Params};
 pub(crate) use adapter::TOKENS;
 use block::{Blocks, Level};
+pub use lllite::{Control, ControlConfig};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
 
@@ -145,7 +147,13 @@ impl Config {
 }
 
 /// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Node {
+pub fn transformer(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    controls: &[Control<'_>],
+) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let dtype = g.dtype(inputs.x);
     let context = match inputs.queries {
@@ -188,9 +196,10 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs) -> Nod
         context,
         table: table(g, c, [rows, columns]),
         dtype,
+        controls,
     };
     for i in 0..c.n_layers {
-        x = blocks.block(g, &p.at(format_args!("blocks.{i}")), x);
+        x = blocks.block(g, &p.at(format_args!("blocks.{i}")), i, x);
     }
 
     let last = &p.at("final_layer");

@@ -3,7 +3,7 @@
 //! begin with `control.` and their number.
 
 use crate::denoiser::Denoiser;
-use crate::{ConvShape, Find, Params, flux, t2i_adapter, unet, z_image};
+use crate::{ConvShape, Find, Params, anima, flux, qwen_image, t2i_adapter, unet, z_image};
 use nino_graph::{Graph, Node};
 
 /// A `ControlNet` with the sizes its tensors tell.
@@ -12,6 +12,8 @@ pub enum ControlNet {
     Unet(unet::ControlConfig),
     Flux(flux::ControlConfig),
     ZImage(z_image::ControlConfig),
+    QwenImage(qwen_image::ControlConfig),
+    Anima(anima::ControlConfig),
     Adapter(t2i_adapter::Config),
 }
 
@@ -27,14 +29,23 @@ pub struct Controlled {
 pub enum HintKind {
     /// The picture, eight times as wide and high as the latent, from 0 to 1 or, `signed`, from -1.
     Pixels { channels: usize, signed: bool },
-    /// The encoded picture in the model's units, of so many channels.
-    Latent { channels: usize },
+    /// The encoded picture in the model's units, of so many channels. Where it is `masked`, the
+    /// last one says what stays of a picture that is painted over.
+    Latent { channels: usize, masked: bool },
     /// The same in squares of four, so that its sides are even. Where it is `painted`, a mask of
     /// what is to be painted and the encoded picture of what stays follow.
     Squares { channels: usize, painted: bool },
     /// The picture from 0 to 1 in squares of so many pixels, so that its sides are multiples; one
     /// channel is the mean of three.
     Blocks { channels: usize, side: usize },
+    /// The picture from -1 to 1, resized smoothly, in squares of so many pixels. Where it is
+    /// `masked`, a fourth channel has 1 where to paint and -1 elsewhere; where it is `covered`, the
+    /// picture is 0 there.
+    Smooth {
+        side: usize,
+        masked: bool,
+        covered: bool,
+    },
 }
 
 impl HintKind {
@@ -42,10 +53,14 @@ impl HintKind {
     pub fn size(self, [h, w]: [usize; 2]) -> [usize; 3] {
         match self {
             HintKind::Pixels { channels, .. } => [h * HINT_SCALE, w * HINT_SCALE, channels],
-            HintKind::Latent { channels } => [h, w, channels],
+            HintKind::Latent { channels, .. } => [h, w, channels],
             HintKind::Blocks { channels, side } => {
                 let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
                 [h, w, channels]
+            }
+            HintKind::Smooth { side, masked, .. } => {
+                let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
+                [h, w, 3 + usize::from(masked)]
             }
             HintKind::Squares { channels, painted } => {
                 let channels = if painted { 2 * channels + 1 } else { channels };
@@ -71,7 +86,9 @@ impl ControlNet {
     /// What the tensors of a file make up; `None` when it is no known `ControlNet`.
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
-        unet.or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
+        unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
+            .or_else(|| anima::ControlConfig::detect(find).map(ControlNet::Anima))
+            .or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
             .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
             .or_else(|| t2i_adapter::Config::detect(find).map(ControlNet::Adapter))
     }
@@ -87,11 +104,23 @@ impl ControlNet {
                     channels: 3,
                     signed: true,
                 },
-                flux::Hint::Latent(channels) => HintKind::Latent { channels },
+                flux::Hint::Latent(channels) => HintKind::Latent {
+                    channels,
+                    masked: channels == c.blocks.in_channels + 1,
+                },
             },
             ControlNet::ZImage(c) => HintKind::Squares {
                 channels: c.blocks.channels,
                 painted: c.painted,
+            },
+            ControlNet::QwenImage(c) => HintKind::Latent {
+                channels: c.hint,
+                masked: c.is_masked(),
+            },
+            ControlNet::Anima(c) => HintKind::Smooth {
+                side: anima::lllite::SIDE,
+                masked: c.is_masked(),
+                covered: c.covers,
             },
             ControlNet::Adapter(c) => HintKind::Blocks {
                 channels: c.channels,
@@ -106,7 +135,10 @@ impl ControlNet {
             ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
             // It tells kinds of pictures apart by itself.
-            ControlNet::ZImage(_) | ControlNet::Adapter(_) => 0,
+            ControlNet::ZImage(_)
+            | ControlNet::QwenImage(_)
+            | ControlNet::Anima(_)
+            | ControlNet::Adapter(_) => 0,
         }
     }
 
@@ -139,6 +171,16 @@ impl ControlNet {
                     && c.channels == z.channels
                     && c.time[1] == z.time[1]
                     && c.n_refiners == z.n_refiners
+            }
+            (ControlNet::QwenImage(c), Denoiser::QwenImage(q)) => {
+                let c = &c.blocks;
+                c.dim == q.dim
+                    && c.head == q.head
+                    && c.channels == q.channels
+                    && c.context_dim == q.context_dim
+            }
+            (ControlNet::Anima(c), Denoiser::Anima(a)) => {
+                c.dim == a.dim && c.blocks.len() <= a.n_layers
             }
             (ControlNet::Adapter(c), Denoiser::Unet(u)) => {
                 let [first, _, third, last] = c.widths;

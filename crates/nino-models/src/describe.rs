@@ -4,8 +4,8 @@
 
 use crate::{
     Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Kept, Params, Storage, Upscaler, Vae,
-    VaeError, clip, clip_vision, flux, kl, llm, qwen_vision, qwen3_vision, redux, t2i_adapter, t5,
-    unet, upscaler, uso, z_image,
+    VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision, qwen3_vision,
+    redux, t2i_adapter, t5, unet, upscaler, uso, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -253,6 +253,23 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
             };
             let mode = (c.modes > 0).then_some(0);
             flux::control(&mut g, p, c, inputs, hint, mode);
+        }
+        ControlNet::QwenImage(c) => {
+            let b = &c.blocks;
+            let inputs = qwen_image::Inputs {
+                x: g.input("x", [1, SIDE, SIDE, b.channels], DType::F32),
+                t,
+                context: g.input("context", [1, 1, b.context_dim], DType::F32),
+                references: &[],
+                clean: false,
+            };
+            qwen_image::control(&mut g, p, c, inputs, hint);
+        }
+        ControlNet::Anima(c) => {
+            let control = anima::Control::begin(&mut g, p.at(""), c, hint, t);
+            let n = h * w / (anima::lllite::SIDE * anima::lllite::SIDE);
+            let x = g.input("x", [1, n, c.dim], DType::F32);
+            control.alone(&mut g, x);
         }
         ControlNet::Adapter(c) => {
             t2i_adapter::adapter(&mut g, p, c, hint);

@@ -11,12 +11,14 @@
 //! The model of 2511 sees pictures to look at as free of noise.
 
 mod block;
+mod control;
 mod positions;
 
 use crate::flux::{modulated, patches};
 use crate::mods::Mods;
 use crate::{Find, Params};
 use block::{Mod, Told, block};
+pub use control::{ControlConfig, Residuals, control};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
 
@@ -117,8 +119,15 @@ impl Config {
     }
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
-pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
+/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint), `added`
+/// what `ControlNet`s add.
+pub fn transformer(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs<'_>,
+    added: &[Residuals],
+) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
     let (x, [rows, columns]) = patches(g, inputs.x);
@@ -130,9 +139,7 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     }
     let x = g.concat(&tokens, 1); // [b, n_img, c·2·2]
     let mut img = p.linear(g, "img_in", x, c.dim);
-    let weight = p.vector(g, "txt_norm.weight", c.context_dim);
-    let txt = g.rms_norm(inputs.context, Some(weight), EPS);
-    let mut txt = p.linear(g, "txt_in", txt, c.dim);
+    let mut txt = text(g, p, c, inputs.context);
 
     let dtype = g.dtype(inputs.x);
     let t = embedded(g, p, c, inputs.t, dtype);
@@ -155,6 +162,9 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
         .collect();
     for (i, mods) in mods.into_iter().enumerate() {
         (img, txt) = block(g, &at(i), c, [img, txt], Told { mods, table });
+        for residual in added.iter().filter_map(|added| added.behind(i)) {
+            img = with_first(g, img, residual);
+        }
     }
 
     let img = g.slice(img, 1, 0, rows * columns);
@@ -167,6 +177,24 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     let x = g.pixel_shuffle(x, PATCH); // [b, h, w, c]
     let x = g.slice(x, 1, 0, h);
     g.slice(x, 2, 0, w)
+}
+
+/// The text's tokens, `[b, n, d]`.
+fn text(g: &mut Graph, p: &Params, c: &Config, context: Node) -> Node {
+    let weight = p.vector(g, "txt_norm.weight", c.context_dim);
+    let txt = g.rms_norm(context, Some(weight), EPS);
+    p.linear(g, "txt_in", txt, c.dim)
+}
+
+/// Tokens with values added to the first of them.
+fn with_first(g: &mut Graph, x: Node, added: Node) -> Node {
+    let (n, first) = (g.shape(x)[1], g.shape(added)[1]);
+    if n == first {
+        return g.add(x, added);
+    }
+    let (head, rest) = (g.slice(x, 1, 0, first), g.slice(x, 1, first, n));
+    let head = g.add(head, added);
+    g.concat(&[head, rest], 1)
 }
 
 /// The embedding `[b, d]` of noise levels that all modulations start from, after their SiLU.

@@ -114,7 +114,7 @@ async function setUpForm() {
   let kept = {};
   try { kept = JSON.parse(localStorage.getItem("form")) ?? {}; } catch { /* as if there were none */ }
   const known = [...$("model").options].some((option) => option.value === kept.model);
-  if (known) $("model").value = kept.model;
+  $("model").value = known ? kept.model : (await get("/nino/model")).name;
   await chooseModel(true);
   if (known) fill(kept);
   if (!value("seed")) dice();

@@ -7,6 +7,7 @@
 //! goes through the `hub`, and everything that has to outlive the process is in the `journal`.
 
 mod app;
+mod chosen;
 mod config;
 mod downloads;
 mod error;

@@ -2,11 +2,11 @@
 //! that are here.
 
 use crate::models::Models;
-use nino_engine::{Checkpoint, Encoder, Family, ModelFiles};
+use nino_engine::{Checkpoint, Encoder, EngineError, Family, ModelFiles};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// VAEs that are tried; each is read as far as its list of tensors.
+/// Files that are tried; each is read as far as its list of tensors.
 const TRIED: usize = 24;
 
 /// Files by their names in ComfyUI's folders.
@@ -20,12 +20,7 @@ impl Parts {
     /// Looks for files whose names say that they are the model's encoders, and for a VAE that makes
     /// a whole of them. What is not found is left out.
     pub(crate) fn find(models: &Models, model: &Path, family: Family) -> Parts {
-        let names = models.names("text_encoders").unwrap_or_default();
-        let clip = family.encoders().iter().map(|encoder| {
-            let is_one = |name: &&String| is_encoder(&name.to_lowercase(), *encoder);
-            names.iter().find(is_one).cloned()
-        });
-        let Some(clip) = clip.collect::<Option<Vec<String>>>() else {
+        let Some(clip) = clip(models, model, family) else {
             return Parts::default();
         };
         let vae = vae(models, model, &clip, family);
@@ -47,6 +42,38 @@ fn is_encoder(name: &str, encoder: Encoder) -> bool {
         Encoder::Umt5 => name.contains("umt5"),
         Encoder::Llm(_) => name.contains("qwen") || name.contains("mistral"),
     }
+}
+
+/// The first text encoders that fit the model, of those whose names say that they may. Several
+/// sizes of one encoder have names that are alike, so each is tried.
+fn clip(models: &Models, model: &Path, family: Family) -> Option<Vec<String>> {
+    let names = models.names("text_encoders").unwrap_or_default();
+    let mut sets = vec![Vec::new()];
+    for encoder in family.encoders() {
+        let likely = names
+            .iter()
+            .filter(|name| is_encoder(&name.to_lowercase(), *encoder));
+        let likely: Vec<&String> = likely.collect();
+        let longer = sets.iter().flat_map(|set: &Vec<String>| {
+            let with = |name: &&String| [&set[..], &[(*name).clone()]].concat();
+            likely.iter().map(with).collect::<Vec<_>>()
+        });
+        sets = longer.collect();
+    }
+    sets.into_iter().take(TRIED).find(|set| {
+        let find = |name: &String| models.find("text_encoders", name).ok();
+        let Some(clip) = set.iter().map(find).collect::<Option<Vec<PathBuf>>>() else {
+            return false;
+        };
+        let files = ModelFiles {
+            model,
+            clip: &clip,
+            vae: None,
+        };
+        // Text encoders are looked at before the VAE, which is still to be found.
+        let opened = Checkpoint::open_files(files);
+        matches!(opened, Ok(_) | Err(EngineError::MissingVae { .. }))
+    })
 }
 
 /// The first VAE that fits the model, those with its family's name in front.
@@ -75,7 +102,7 @@ fn vae(models: &Models, model: &Path, clip: &[String], family: Family) -> Option
 }
 
 /// The `type` that ComfyUI's loaders of text encoders are told.
-fn clip_type(family: Family) -> &'static str {
+pub(crate) fn clip_type(family: Family) -> &'static str {
     match family {
         Family::Sdxl | Family::SdxlRefiner => "sdxl",
         Family::Flux => "flux",

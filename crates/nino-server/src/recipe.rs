@@ -1,11 +1,11 @@
 //! A picture as the other dialects ask for it, turned into a graph and made like any other.
 
 use crate::app::App;
+use crate::chosen::{ChosenModel, Loaded, find_name};
 use crate::error::Refused;
 use crate::routes::blocking;
 use crate::routes::prompt::{QueuePlace, Submission, submit};
 use axum::http::StatusCode;
-use nino_engine::{BUILTIN, Checkpoint, Defaults};
 use nino_files::AtomicFile;
 use nino_workflow::metadata::a1111::without_loras;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,8 @@ pub(crate) struct Recipe {
     pub(crate) seed: Option<u64>,
     pub(crate) steps: Option<usize>,
     pub(crate) cfg: Option<f64>,
+    /// What a model that takes its guidance as an input is told.
+    pub(crate) guidance: Option<f64>,
     pub(crate) sampler: Option<String>,
     pub(crate) scheduler: Option<String>,
     pub(crate) start: Option<Start>,
@@ -73,10 +75,11 @@ pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused
     let (prompts, mut made) = blocking(move || {
         let random = || uuid::Uuid::new_v4().as_u128() as u64 >> 11;
         let first = recipe.seed.unwrap_or_else(random);
-        let (prompt, made) = graph(&own, &recipe, first)?;
+        let model = ChosenModel::named(&own.models, recipe.model.as_deref())?;
+        let (prompt, made) = graph(&own, &model, &recipe, first)?;
         let mut prompts = vec![prompt];
         for i in 1..recipe.count.max(1) as u64 {
-            prompts.push(graph(&own, &recipe, first.wrapping_add(i))?.0);
+            prompts.push(graph(&own, &model, &recipe, first.wrapping_add(i))?.0);
         }
         Ok((prompts, made))
     })
@@ -177,47 +180,23 @@ pub(crate) fn keep_input(app: &App, bytes: &[u8]) -> Result<String, Refused> {
     Ok(format!("api/{name}"))
 }
 
-/// The name of a checkpoint as a client may write it: with or without its extension, and in any
-/// case. Names of models that are not here mean the default.
-fn model(app: &App, wanted: Option<&str>) -> String {
-    let names = app.models.names("checkpoints").unwrap_or_default();
-    let first = || names.first().cloned().unwrap_or_else(|| BUILTIN.to_owned());
-    let Some(wanted) = wanted else { return first() };
-    find(&names, wanted).unwrap_or_else(first)
-}
-
-/// The name in a list that is meant by what a client wrote.
-fn find(names: &[String], wanted: &str) -> Option<String> {
-    let stem = |name: &str| {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-        stem.to_lowercase()
-    };
-    // A1111 writes a hash behind the name.
-    let wanted = wanted.split(" [").next().unwrap_or(wanted);
-    let exact = names.iter().find(|name| *name == wanted);
-    let found = exact.or_else(|| names.iter().find(|name| stem(name) == stem(wanted)));
-    found.cloned()
-}
-
 /// The name of the upscaler's file that a client means.
 pub(crate) fn upscaler_of(app: &App, wanted: &str) -> Option<String> {
     let names = app.models.names("upscale_models").unwrap_or_default();
-    find(&names, wanted)
-}
-
-fn defaults(app: &App, model: &str) -> Result<Defaults, Refused> {
-    let path = app.models.find("checkpoints", model);
-    let path = path.map_err(|e| Refused::bad(e.to_string()))?;
-    let opened = Checkpoint::open(&path, None);
-    Ok(opened.map_err(|e| Refused::bad(e.to_string()))?.defaults())
+    find_name(&names, wanted)
 }
 
 /// The graph of one picture of a recipe, and what was decided for it.
-fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused> {
-    let name = model(app, recipe.model.as_deref());
-    let defaults = defaults(app, &name)?;
-    let (width, height) = recipe.size.unwrap_or((defaults.size, defaults.size));
+fn graph(
+    app: &App,
+    model: &ChosenModel,
+    recipe: &Recipe,
+    seed: u64,
+) -> Result<(Value, Made), Refused> {
+    let (defaults, unit) = (model.diffusion.defaults(), model.side());
+    let size = recipe.size.unwrap_or((defaults.size, defaults.size));
+    let whole = |side: usize| (side / unit * unit).max(unit);
+    let (width, height) = (whole(size.0), whole(size.1));
     let steps = recipe.steps.unwrap_or(defaults.steps);
     let cfg = recipe.cfg.unwrap_or(f64::from(defaults.cfg));
     let sampler = recipe
@@ -229,6 +208,11 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
         .clone()
         .unwrap_or_else(|| defaults.scheduler.to_owned());
     let mut nodes = Map::new();
+    let Loaded {
+        model: mut diffusion,
+        mut clip,
+        vae,
+    } = model.load(&mut nodes);
     let mut node = |id: &str, class: &str, inputs: Value| {
         nodes.insert(
             id.to_owned(),
@@ -236,9 +220,6 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
         );
         json!([id, 0])
     };
-    node("4", "CheckpointLoaderSimple", json!({ "ckpt_name": name }));
-    let (mut diffusion, mut clip) = (json!(["4", 0]), json!(["4", 1]));
-    let vae = json!(["4", 2]);
     let (prompt, loras) = without_loras(&recipe.prompt);
     let names = app.models.names("loras").unwrap_or_default();
     for (i, lora) in loras.iter().enumerate() {
@@ -248,7 +229,7 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
             .next()
             .and_then(|s| s.parse().ok())
             .unwrap_or(1.0);
-        let found = find(&names, wanted);
+        let found = find_name(&names, wanted);
         let found = found.ok_or_else(|| Refused::bad(format!("there is no LoRA {wanted:?}")))?;
         let id = (100 + i).to_string();
         let inputs = json!({
@@ -258,17 +239,38 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
         diffusion = node(&id, "LoraLoader", inputs);
         clip = json!([id, 1]);
     }
-    let positive = node(
+    let mut positive = node(
         "6",
         "CLIPTextEncode",
         json!({ "text": prompt, "clip": clip }),
     );
+    let wanted = recipe
+        .guidance
+        .filter(|_| model.diffusion.takes_own_guidance());
+    if let Some(guidance) = wanted.or(defaults.guidance.map(f64::from)) {
+        let inputs = json!({ "conditioning": positive, "guidance": guidance });
+        positive = node("52", "FluxGuidance", inputs);
+    }
     let negative = json!({ "text": recipe.negative, "clip": clip });
     let negative = node("7", "CLIPTextEncode", negative);
     let mut latent = match &recipe.start {
         None => {
-            let size = json!({ "width": width, "height": height, "batch_size": 1 });
-            node("5", "EmptyLatentImage", size)
+            let mut size = json!({ "width": width, "height": height, "batch_size": 1 });
+            // A model of clips makes a clip of one frame.
+            let is_for_clips = model.diffusion.net().wants().frames;
+            if is_for_clips {
+                size["length"] = json!(1);
+            }
+            let class = match (is_for_clips, unit) {
+                (true, 16) => {
+                    size["vae"] = vae.clone();
+                    "Wan22ImageToVideoLatent"
+                }
+                (true, _) => "EmptyHunyuanLatentVideo",
+                (false, 16) => "EmptyFlux2LatentImage",
+                (false, _) => "EmptyLatentImage",
+            };
+            node("5", class, size)
         }
         Some(start) => {
             let image = node("20", "LoadImage", json!({ "image": start.image }));
@@ -306,7 +308,7 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
         let upscaler = hires.upscaler.as_deref();
         let upscaler = upscaler.and_then(|name| upscaler_of(app, name));
         let larger = if let Some(name) = upscaler {
-            let side = |n: usize| (n as f64 * hires.scale / 8.0).round() as usize * 8;
+            let side = |n: usize| (n as f64 * hires.scale / unit as f64).round() as usize * unit;
             let image = node("32", "VAEDecode", json!({ "samples": samples, "vae": vae }));
             let model = node("33", "UpscaleModelLoader", json!({ "model_name": name }));
             let inputs = json!({ "upscale_model": model, "image": image });
@@ -335,7 +337,7 @@ fn graph(app: &App, recipe: &Recipe, seed: u64) -> Result<(Value, Made), Refused
     let made = Made {
         files: Vec::new(),
         seed,
-        model: name,
+        model: model.name.clone(),
         size: (width, height),
         steps,
         cfg,

@@ -75,6 +75,9 @@ pub struct Latents {
     pub frame_mask: Vec<f32>,
     /// Where in a larger batch these latents were, which says what noise they get.
     pub batch_index: Option<Vec<usize>>,
+    /// Pixels along a side of a latent pixel, as the node counted that made an empty latent of a
+    /// size in pixels. A model with another scale resizes it.
+    pub empty_scale: Option<usize>,
 }
 
 /// Pictures with how opaque they are.
@@ -238,6 +241,18 @@ impl Value {
             noise_mask: None,
             frame_mask: Vec::new(),
             batch_index: None,
+            empty_scale: None,
+        })
+    }
+
+    /// An empty latent of a size in pixels, at eight of them along a side of a latent pixel.
+    pub(crate) fn empty_latent(latent: Latent) -> Value {
+        Value::from(Latents {
+            latent,
+            noise_mask: None,
+            frame_mask: Vec::new(),
+            batch_index: None,
+            empty_scale: Some(8),
         })
     }
 }
@@ -329,6 +344,7 @@ mod tests {
             noise_mask: Some(Arc::new(vec![mask])),
             frame_mask: Vec::new(),
             batch_index: None,
+            empty_scale: None,
         };
         assert_eq!(bytes(&Value::from(latents)), 2 * 3 * 4 * 4 + 16);
         assert!(Value::Int(3).held().is_empty());

@@ -37,6 +37,7 @@ pub(super) fn hints(
             seen: HintImage::Pixels {
                 image: Arc::new(image),
                 vae: Some(Arc::clone(&model.vae)),
+                paint: None,
             },
             strength: control.strength,
             percent: (0.0, 1.0),

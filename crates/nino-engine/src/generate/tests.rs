@@ -11,6 +11,7 @@ mod flux_lora;
 mod image;
 mod klein;
 mod krea2;
+mod paint;
 mod patches;
 mod promised;
 mod qwen_image;

@@ -1,13 +1,16 @@
 //! A `ControlNet` out of a file, and how a prompt is steered by one. ComfyUI's `CONTROL_NET`, and
 //! what its nodes `ControlNetApply` and `ControlNetApplyAdvanced` put into a conditioning.
 
+mod pictures;
+
 use super::identity::Origin;
 use super::lora::file_name;
-use crate::{DiffusionModel, EngineError, Image, Latent, Upscale, VaeFile};
+use crate::{DiffusionModel, EngineError, Image, Latent, Mask, Upscale, VaeFile};
 use nino_media::resize;
 use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network, z_image};
 use nino_weights::TensorReader;
 use nino_weights::names::{self, Net};
+use pictures::HintPictures;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,9 +60,19 @@ pub enum HintImage {
     Pixels {
         image: Arc<Image>,
         vae: Option<Arc<VaeFile>>,
+        paint: Option<HintPaint>,
     },
     /// The encoded picture, of the size of the latent that is sampled.
     Encoded(Arc<Latent>),
+}
+
+/// What a network for inpainting is told; others do without it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HintPaint {
+    /// The picture that is painted over, where it is another than the one that steers.
+    pub image: Option<Arc<Image>>,
+    /// 1 where to paint, of any size.
+    pub mask: Option<Arc<Mask>>,
 }
 
 impl ControlNetFile {
@@ -113,7 +126,7 @@ impl ControlNetFile {
     pub fn needs_vae(&self) -> bool {
         match self.net.hint() {
             HintKind::Latent { .. } | HintKind::Squares { .. } => true,
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } => false,
+            HintKind::Pixels { .. } | HintKind::Blocks { .. } | HintKind::Smooth { .. } => false,
         }
     }
 
@@ -142,7 +155,8 @@ impl ControlNetFile {
     }
 }
 
-/// A network as it was trained: one of Z-Image was published with refiners that do nothing.
+/// A network as it was trained: one of Z-Image was published with refiners that do nothing, and
+/// those of Anima say in texts what no tensor says.
 fn trained(
     mut net: ControlNet,
     reader: &TensorReader,
@@ -154,6 +168,12 @@ fn trained(
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values)?;
         config.unrefined = values.iter().all(|&v| v == 0.0);
+    }
+    if let ControlNet::Anima(config) = &mut net {
+        let metadata = &reader.index().metadata;
+        let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
+        let (dilations, covers) = ("lllite.aspp_dilations", "lllite.inpaint_masked_input");
+        *config = config.told(text(dilations), text(covers));
     }
     Ok(net)
 }
@@ -182,18 +202,27 @@ impl Hint {
                     _ => with_channels(&image, channels),
                 })
             }
+            (HintImage::Pixels { image, paint, .. }, kind @ HintKind::Smooth { .. }) => {
+                let [height, width, _] = kind.size([height, width]);
+                Some(pictures::smooth(
+                    image,
+                    paint.as_ref(),
+                    kind,
+                    [height, width],
+                ))
+            }
             (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
         }
     }
 
-    /// The picture to encode for a latent of this size, and the VAE to do it with; `None` where the
-    /// network sees pixels, or the picture is encoded already.
+    /// The pictures to encode for a latent of this size, and the VAE to do it with; `None` where
+    /// the network sees pixels, or all is encoded already.
     pub(crate) fn to_encode(
         &self,
         height: usize,
         width: usize,
-    ) -> Result<Option<(Image, &VaeFile)>, EngineError> {
-        let HintImage::Pixels { image, vae } = &self.seen else {
+    ) -> Result<Option<(HintPictures, &VaeFile)>, EngineError> {
+        let HintImage::Pixels { vae, .. } = &self.seen else {
             return Ok(None);
         };
         if !self.net.needs_vae() {
@@ -202,32 +231,8 @@ impl Hint {
         let vae = vae.as_deref().ok_or_else(|| EngineError::ControlNetVae {
             net: self.net.name.clone(),
         })?;
-        let (scale, kind) = (vae.kind.scale(), self.net.net.hint());
-        let [height, width, _] = kind.size([height, width]);
-        let method = match kind {
-            HintKind::Squares { .. } => Upscale::Area,
-            _ => Upscale::NearestExact,
-        };
-        let size = [height * scale, width * scale];
-        Ok(Some((fitted(image, size, method), vae)))
-    }
-
-    /// Whether a mask and another picture follow the encoded one.
-    pub(crate) fn is_painted(&self) -> bool {
-        matches!(self.net.net.hint(), HintKind::Squares { painted: true, .. })
-    }
-}
-
-/// An encoded picture beside a mask without anything to paint and the encoded picture `rest` of
-/// what stays.
-pub(crate) fn painted(latent: &Latent, rest: &Latent) -> Latent {
-    let pixels = latent.values.chunks_exact(latent.channels);
-    let rest = rest.values.chunks_exact(rest.channels);
-    let beside = pixels.zip(rest).flat_map(|(own, rest)| [own, &[0.0], rest]);
-    Latent {
-        channels: 2 * latent.channels + 1,
-        values: beside.flatten().copied().collect(),
-        ..latent.clone()
+        let pictures = self.pictures(height, width, vae.kind.scale());
+        Ok(pictures.map(|pictures| (pictures, vae)))
     }
 }
 
@@ -245,7 +250,25 @@ fn with_channels(image: &Image, channels: usize) -> Vec<f32> {
 /// The middle of a picture in the proportions of another size, brought to that size. ComfyUI's
 /// `common_upscale` with `center`.
 fn fitted(image: &Image, [height, width]: [usize; 2], method: Upscale) -> Image {
-    let (old_w, old_h) = (image.width as f64, image.height as f64);
+    let (values, [h, w]) = middle(
+        &image.values,
+        [image.height, image.width, 3],
+        [height, width],
+    );
+    Image {
+        width,
+        height,
+        values: resize(&values, (h, w, 3), (height, width), method),
+    }
+}
+
+/// The middle of values `[h, w, c]` in the proportions of another size, with its own size.
+fn middle(
+    values: &[f32],
+    [h, w, c]: [usize; 3],
+    [height, width]: [usize; 2],
+) -> (Vec<f32>, [usize; 2]) {
+    let (old_w, old_h) = (w as f64, h as f64);
     let (old, new) = (old_w / old_h, width as f64 / height as f64);
     let half = |side: f64, share: f64| ((side - side * share) / 2.0).round_ties_even() as usize;
     let (x, y) = if old > new {
@@ -254,18 +277,12 @@ fn fitted(image: &Image, [height, width]: [usize; 2], method: Upscale) -> Image 
         (0, half(old_h, old / new))
     };
     // A sliver of a picture still has a pixel.
-    let (x, y) = (x.min((image.width - 1) / 2), y.min((image.height - 1) / 2));
-    let middle = (y..image.height - y).flat_map(|row| {
-        let start = (row * image.width + x) * 3;
-        &image.values[start..start + (image.width - 2 * x) * 3]
+    let (x, y) = (x.min((w - 1) / 2), y.min((h - 1) / 2));
+    let middle = (y..h - y).flat_map(|row| {
+        let start = (row * w + x) * c;
+        &values[start..start + (w - 2 * x) * c]
     });
-    let middle: Vec<f32> = middle.copied().collect();
-    let size = (image.height - 2 * y, image.width - 2 * x, 3);
-    Image {
-        width,
-        height,
-        values: resize(&middle, size, (height, width), method),
-    }
+    (middle.copied().collect(), [h - 2 * y, w - 2 * x])
 }
 
 impl fmt::Debug for ControlNetFile {
@@ -290,7 +307,14 @@ impl fmt::Debug for Hint {
 impl PartialEq for Hint {
     fn eq(&self, other: &Hint) -> bool {
         let same_picture = match (&self.seen, &other.seen) {
-            (HintImage::Pixels { image: a, .. }, HintImage::Pixels { image: b, .. }) => a == b,
+            (
+                HintImage::Pixels { image, paint, .. },
+                HintImage::Pixels {
+                    image: other_image,
+                    paint: other_paint,
+                    ..
+                },
+            ) => image == other_image && paint == other_paint,
             (HintImage::Encoded(a), HintImage::Encoded(b)) => a == b,
             _ => false,
         };

@@ -3,7 +3,7 @@
 
 use super::{LatentShape, SampleRequest};
 use crate::encode::encode_image;
-use crate::model::{Steering, painted};
+use crate::model::Steering;
 use crate::{
     Conditioning, Control, DiffusionModel, EncodeOptions, EngineError, Hint, HintImage, Image,
     Latent, Store,
@@ -101,7 +101,7 @@ fn encode(
     control: &mut Control<'_>,
 ) -> Result<Hint, EngineError> {
     let shape = LatentShape::of(request.latent);
-    let Some((image, vae)) = hint.to_encode(shape.height, shape.width)? else {
+    let Some((pictures, vae)) = hint.to_encode(shape.height, shape.width)? else {
         return Ok(hint.clone());
     };
     let options = EncodeOptions {
@@ -115,14 +115,9 @@ fn encode(
         }
         Ok(latent)
     };
-    let mut latent = encoded(&image)?;
-    if hint.is_painted() {
-        let gray = Image {
-            values: vec![0.5; image.values.len()],
-            ..image
-        };
-        latent = painted(&latent, &encoded(&gray)?);
-    }
+    let latent = encoded(&pictures.image)?;
+    let rest = pictures.rest.as_ref().map(&mut encoded).transpose()?;
+    let latent = pictures.joined(&latent, rest.as_ref());
     Ok(Hint {
         seen: HintImage::Encoded(Arc::new(latent)),
         ..hint.clone()

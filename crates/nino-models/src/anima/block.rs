@@ -1,6 +1,7 @@
 //! A block: attention among the picture's tokens, attention to the text, and an MLP, each between
 //! a modulated norm and a gate.
 
+use super::lllite::{Control, Layer};
 use super::{Config, EPS};
 use crate::Params;
 use nino_dtype::DType;
@@ -25,18 +26,23 @@ pub(super) struct Blocks<'a> {
     pub(super) table: Node,
     /// What everything but the tokens themselves is stored as.
     pub(super) dtype: DType,
+    pub(super) controls: &'a [Control<'a>],
 }
 
 impl Blocks<'_> {
     /// Tokens `[b, n, d]` to the same.
-    pub(super) fn block(&self, g: &mut Graph, p: &Params, x: Node) -> Node {
+    pub(super) fn block(&self, g: &mut Graph, p: &Params, i: usize, x: Node) -> Node {
         let x = self.branch(g, p, "self_attn", x, |g, p, x| {
-            self.attention(g, p, x, None)
+            let layers = [Layer::SelfQ, Layer::SelfK, Layer::SelfV];
+            let seen = layers.map(|layer| self.changed(g, i, layer, x));
+            self.attention(g, p, seen, Some(self.table))
         });
         let x = self.branch(g, p, "cross_attn", x, |g, p, x| {
-            self.attention(g, p, x, Some(self.context))
+            let x = self.changed(g, i, Layer::CrossQ, x);
+            self.attention(g, p, [x, self.context, self.context], None)
         });
         let y = self.branch(g, p, "mlp", x, |g, p, x| {
+            let x = self.changed(g, i, Layer::Mlp, x);
             let x = p.linear_no_bias(g, "layer1", x, self.config.mlp);
             let x = g.act(x, Act::Gelu);
             p.linear_no_bias(g, "layer2", x, self.config.dim)
@@ -69,14 +75,19 @@ impl Blocks<'_> {
         g.add(x, h)
     }
 
-    /// Attention of the tokens `[b, n, d]` to themselves, or to the text.
-    fn attention(&self, g: &mut Graph, p: &Params, x: Node, text: Option<Node>) -> Node {
+    /// What enters a layer of block `i`, as what steers the model changes it.
+    fn changed(&self, g: &mut Graph, i: usize, layer: Layer, x: Node) -> Node {
+        let controls = self.controls.iter();
+        controls.fold(x, |x, control| control.changed(g, i, layer, x))
+    }
+
+    /// Attention of tokens `[b, n, d]` to others: what queries, keys and values are made of. Tokens
+    /// of the picture have places.
+    fn attention(&self, g: &mut Graph, p: &Params, of: [Node; 3], place: Option<Node>) -> Node {
         let c = self.config;
-        let place = text.is_none().then_some(self.table);
-        let seen = text.unwrap_or(x);
-        let q = heads(g, p, "q", x, [c.dim, c.head], place);
-        let k = heads(g, p, "k", seen, [c.dim, c.head], place);
-        let v = heads(g, p, "v", seen, [c.dim, c.head], None);
+        let q = heads(g, p, "q", of[0], [c.dim, c.head], place);
+        let k = heads(g, p, "k", of[1], [c.dim, c.head], place);
+        let v = heads(g, p, "v", of[2], [c.dim, c.head], None);
         let y = g.attention(q, k, v, None);
         let y = g.reshape(y, [g.shape(y)[0], g.shape(y)[1], c.dim]);
         p.linear_no_bias(g, "output_proj", y, c.dim)

@@ -200,7 +200,10 @@ impl Denoiser {
                             unet::control(g, &place, c, latent, told.hint, net.mode)
                         }
                         ControlNet::Adapter(c) => t2i_adapter::adapter(g, &place, c, told.hint),
-                        ControlNet::Flux(_) | ControlNet::ZImage(_) => continue,
+                        ControlNet::Flux(_)
+                        | ControlNet::ZImage(_)
+                        | ControlNet::QwenImage(_)
+                        | ControlNet::Anima(_) => continue,
                     };
                     added.push(made.map(|node| scaled(g, node, told.strength)));
                 }
@@ -258,7 +261,14 @@ impl Denoiser {
                     context,
                     queries,
                 };
-                anima::transformer(g, params, config, inputs)
+                let mut controls = Vec::new();
+                for (place, net, told) in nets(params, shape, &steering) {
+                    if let ControlNet::Anima(c) = &net.net {
+                        let made = anima::Control::begin(g, place, c, told.hint, told.strength);
+                        controls.push(made);
+                    }
+                }
+                anima::transformer(g, params, config, inputs, &controls)
             }
             Denoiser::Krea2(config) => {
                 let inputs = krea2::Inputs {
@@ -279,7 +289,18 @@ impl Denoiser {
                     references: &references,
                     clean: shape.places.map_or(config.clean_references, clean),
                 };
-                qwen_image::transformer(g, params, config, inputs)
+                let latent = qwen_image::Inputs {
+                    references: &[],
+                    ..inputs
+                };
+                let mut added = Vec::new();
+                for (place, net, told) in nets(params, shape, &steering) {
+                    if let ControlNet::QwenImage(c) = &net.net {
+                        let made = qwen_image::control(g, &place, c, latent, told.hint);
+                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                    }
+                }
+                qwen_image::transformer(g, params, config, inputs, &added)
             }
             Denoiser::Wan(config) => {
                 let inputs = wan_transformer::Inputs {

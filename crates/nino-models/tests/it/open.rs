@@ -139,6 +139,39 @@ fn the_controlnet_of_z_image_opens() {
     }
 }
 
+#[test]
+fn the_controlnets_of_qwen_image_open() {
+    for hint in [16, 17] {
+        let config = qwen_image::ControlConfig {
+            blocks: qwen_image::Config {
+                n_layers: 5,
+                ..qwen_image::Config::published()
+            },
+            hint,
+        };
+        let network = Network::ControlNet(ControlNet::QwenImage(config));
+        let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
+        assert_eq!(found.unwrap().unwrap().network, network);
+    }
+}
+
+#[test]
+fn the_controlnets_of_anima_open() {
+    let config = anima::ControlConfig {
+        channels: 4,
+        width: 64,
+        tokens: 32,
+        n_res_blocks: 4,
+        dilations: vec![1, 2, 4, 8],
+        covers: false,
+        dim: 2048,
+        blocks: vec![[Some(64); 5], [Some(64), None, None, None, Some(32)]],
+    };
+    let network = Network::ControlNet(ControlNet::Anima(config));
+    let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
+    assert_eq!(found.unwrap().unwrap().network, network);
+}
+
 /// ComfyUI's files of UMT5 hold its vocabulary as a tensor.
 #[test]
 fn a_vocabulary_beside_the_weights_is_no_fault() {

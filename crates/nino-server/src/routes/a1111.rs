@@ -4,6 +4,7 @@ mod extras;
 
 use super::{Routes, blocking, json};
 use crate::app::App;
+use crate::chosen::{self, ChosenModel};
 use crate::error::{Body, Refused};
 use crate::gallery;
 use crate::recipe::{self, Hires, Made, Recipe, Start, keep_input};
@@ -16,7 +17,7 @@ use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nino_engine::media::{Limits, load_picture};
-use nino_engine::{BUILTIN, Picture, SAMPLER_NAMES, SCHEDULER_NAMES, SamplerInfo, Scheduler};
+use nino_engine::{Picture, SAMPLER_NAMES, SCHEDULER_NAMES, SamplerInfo, Scheduler};
 use nino_files::AtomicFile;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -143,6 +144,8 @@ fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
         seed: body["seed"].as_u64(),
         steps: number("steps").map(|n| n as usize),
         cfg: body["cfg_scale"].as_f64(),
+        // The name that Forge gave it.
+        guidance: body["distilled_cfg_scale"].as_f64(),
         sampler: sampler.map(|s| s.sampler.name.to_owned()),
         scheduler: scheduler.map(|s| s.name().to_owned()),
         start: None,
@@ -301,10 +304,9 @@ fn chosen_model(app: &App) -> Option<String> {
 }
 
 async fn options(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let model = blocking(move || {
-        let names = app.models.names("checkpoints").unwrap_or_default();
-        let first = || names.first().cloned().unwrap_or_else(|| BUILTIN.to_owned());
-        Ok(chosen_model(&app).unwrap_or_else(first))
+    let model = blocking(move || match chosen_model(&app) {
+        Some(name) => Ok(name),
+        None => Ok(ChosenModel::default_of(&app.models)?.name),
     });
     Ok(Json(
         json!({ "sd_model_checkpoint": model.await?, "samples_format": "png" }),
@@ -321,7 +323,7 @@ async fn set_options(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Va
 }
 
 async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let names = blocking(move || Ok(app.models.names("checkpoints").unwrap_or_default())).await?;
+    let names = blocking(move || Ok(chosen::names(&app.models))).await?;
     let each = names.iter().map(|name| {
         let stem = name.rsplit_once('.').map_or(&**name, |(stem, _)| stem);
         json!({

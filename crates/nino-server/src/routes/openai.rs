@@ -1,8 +1,9 @@
-//! OpenAI's image calls. Beside its own fields a request may have `seed`, `steps`, `cfg_scale` and
-//! `negative_prompt`.
+//! OpenAI's image calls. Beside its own fields a request may have `seed`, `steps`, `cfg_scale`,
+//! `guidance` and `negative_prompt`.
 
 use super::{Routes, blocking, json};
 use crate::app::App;
+use crate::chosen;
 use crate::error::{Body, Refused};
 use crate::folders;
 use crate::job::now;
@@ -57,7 +58,7 @@ fn told(refused: Refused) -> Refused {
 }
 
 async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let names = blocking(move || Ok(app.models.names("checkpoints").unwrap_or_default())).await?;
+    let names = blocking(move || Ok(chosen::names(&app.models))).await?;
     let each = names
         .iter()
         .map(|name| json!({ "id": name, "object": "model", "created": 0, "owned_by": "nino" }));
@@ -142,6 +143,7 @@ fn recipe_of(body: &Map<String, Value>) -> Result<Recipe, Refused> {
             .map(|seed| seed as u64),
         steps: number("steps").map(|steps| steps as usize),
         cfg: number("cfg_scale"),
+        guidance: number("guidance"),
         ..Recipe::default()
     })
 }

@@ -4,8 +4,8 @@
 use super::prompt::checked;
 use super::{Routes, blocking, json};
 use crate::app::App;
+use crate::chosen::ChosenModel;
 use crate::error::Refused;
-use crate::parts::Parts;
 use crate::{folders, gallery, pictures, plan};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use nino_engine::device::HostMemory;
 use nino_engine::media::{Limits, load_picture};
-use nino_engine::{Checkpoint, DiffusionModel, EngineError, Family, ModelKind, VaeFile};
+use nino_engine::{Family, ModelKind};
 use nino_workflow::Graph;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -78,7 +78,8 @@ async fn needs(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, 
 
 #[derive(Deserialize)]
 struct Named {
-    name: String,
+    /// The default model where it is not given.
+    name: Option<String>,
     folder: Option<String>,
 }
 
@@ -90,41 +91,25 @@ async fn model(
 ) -> Result<Json<Value>, Refused> {
     let about = blocking(move || {
         let folder = named.folder.as_deref().unwrap_or("checkpoints");
-        let path = app.models.find(folder, &named.name);
-        let path = path.map_err(|e| Refused::not_found(e.to_string()))?;
-        let unreadable = |e: EngineError| Refused::bad(e.to_string());
-        // A file may have the diffusion model alone.
-        let whole = (folder == "checkpoints").then(|| Checkpoint::open(&path, None));
-        let (model, vae) = match whole {
-            Some(Ok(model)) => (model.diffusion, Some(model.vae)),
-            None | Some(Err(EngineError::MissingVae { .. } | EngineError::Encoders { .. })) => {
-                let model = DiffusionModel::open(&path).map_err(unreadable)?;
-                (model, None)
-            }
-            Some(Err(error)) => return Err(unreadable(error)),
+        let chosen = match &named.name {
+            Some(name) => ChosenModel::open(&app.models, folder, name)?,
+            None => ChosenModel::default_of(&app.models)?,
         };
+        let model = &chosen.diffusion;
         let (family, defaults, wants) = (model.family, model.defaults(), model.net().wants());
-        let parts = match &vae {
-            Some(_) => None,
-            None => Some(Parts::find(&app.models, &path, family)),
-        };
-        let other = parts.as_ref().and_then(|parts| parts.vae.as_deref());
-        let other = other.and_then(|name| app.models.find("vae", name).ok());
-        let other = other
-            .and_then(|path| VaeFile::open(&path).ok())
-            .map(Arc::new);
-        let encodes = vae.as_ref().or(other.as_ref());
+        let parts = chosen.parts.as_ref().map(|parts| parts.to_json(family));
+        let encodes = chosen.vae.as_ref().is_some_and(|vae| vae.can_encode());
         Ok(json!({
-            "name": named.name,
+            "name": chosen.name,
             "family": family.name(),
-            "whole": vae.is_some(),
-            "parts": parts.map(|parts| parts.to_json(family)),
-            "encodes": encodes.is_some_and(|vae| vae.can_encode()),
+            "whole": chosen.parts.is_none(),
+            "parts": parts,
+            "encodes": encodes,
             // Clips; from a picture where it has channels for one, or frames with own times.
             "video": wants.frames,
             "from_picture": wants.frames && (wants.extra > 0 || wants.frame_times),
             "references": matches!(family, Family::Flux | Family::Klein | Family::Flux2 | Family::QwenImage),
-            "side": model.latent_format().map_or(8, |format| format.scale_down),
+            "side": chosen.side(),
             "guidance": defaults.guidance,
             "steps": defaults.steps,
             "cfg": defaults.cfg,

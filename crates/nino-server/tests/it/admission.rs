@@ -1,7 +1,7 @@
 //! Devices: several take jobs by turns, each only what fits it, and idle ones give models back.
 
 use crate::client::{Heard, graph, start_with};
-use nino_engine::device::{DeviceChoice, DeviceName, Opened, open};
+use nino_engine::device::{DeviceChoice, DeviceName, Opened, adapters, open};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,37 @@ fn several_devices_take_jobs() {
                 .iter()
                 .all(|job| job["id"] != id.as_str())
         });
+    }
+}
+
+/// Two cards and the processor: each takes some of the jobs, and all make their picture.
+#[test]
+fn gpus_and_the_cpu_take_jobs_by_turns() {
+    let absent = adapters().unwrap().reason;
+    nino_testing::gpu_or_skip(absent.as_deref());
+    if absent.is_some() {
+        return;
+    }
+    let gpu = || {
+        let choice = DeviceChoice {
+            device: Some(DeviceName::GpuAt(0)),
+            ..DeviceChoice::default()
+        };
+        open(&choice).unwrap()
+    };
+    let server = start_with(tempfile::tempdir().unwrap(), |config| {
+        config.devices = vec![gpu(), gpu(), cpu(None)];
+    });
+    let ids: Vec<String> = (0..6)
+        .map(|seed| server.prompt(&graph(seed, 2), "three"))
+        .collect();
+    for id in ids {
+        let entry = server.wait(&id);
+        assert_eq!(entry["status"]["status_str"], "success", "{entry}");
+    }
+    let devices = server.json("/nino/status")["devices"].clone();
+    for device in devices.as_array().unwrap() {
+        assert!(device["weights"].as_u64().unwrap() > 0, "{devices}");
     }
 }
 

@@ -73,7 +73,8 @@ fn openai_makes_edits_and_varies() {
         .json();
     assert_eq!(varied["data"].as_array().unwrap().len(), 2);
     // The built-in model cannot start from pictures, and says so in OpenAI's form.
-    let refused = server.upload("/v1/images/edits", "a.png", &png(), &[("prompt", "x")]);
+    let fields = [("prompt", "x"), ("model", "nino-emoji")];
+    let refused = server.upload("/v1/images/edits", "a.png", &png(), &fields);
     assert_eq!(refused.status, 500);
     assert_eq!(refused.json()["error"]["type"], "server_error");
     for wrong in [

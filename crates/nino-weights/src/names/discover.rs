@@ -50,6 +50,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::ControlNet,
         Dialect::HuggingFace,
     ),
+    (
+        "lllite_conditioning1.conv1.weight",
+        Net::ControlNet,
+        Dialect::Original,
+    ),
     // A whole one's last block; in a light one, the first inside of the first.
     ("body.7.block1.weight", Net::T2iAdapter, Dialect::Original),
     (
@@ -82,11 +87,7 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::ZImage,
         Dialect::HuggingFace,
     ),
-    (
-        "transformer_blocks.0.img_mod.1.weight",
-        Net::QwenImage,
-        Dialect::Original,
-    ),
+    (QWEN_BLOCK, Net::QwenImage, Dialect::Original),
     ("txtfusion.projector.weight", Net::Krea2, Dialect::Original),
     ("llm_adapter.embed.weight", Net::Anima, Dialect::Original),
     ("merger.ln_q.weight", Net::QwenVision, Dialect::Original),
@@ -211,7 +212,10 @@ const CONTROL: [&str; 2] = [
 /// it from Qwen3.
 const SIGHT: &str = "deepstack_merger_list.0.norm.weight";
 
-/// A layer that a `ControlNet` of Flux has for every block.
+/// A tensor of Qwen-Image's first block.
+const QWEN_BLOCK: &str = "transformer_blocks.0.img_mod.1.weight";
+
+/// A layer that a `ControlNet` of Flux or Qwen-Image has for every block.
 const FLUX_CONTROL: &str = "controlnet_blocks.0.weight";
 
 /// Schedules, averages and training parts that checkpoints carry beside the networks.
@@ -249,6 +253,12 @@ pub fn discover(index: &Index) -> Discovered {
         for &(signature, net, dialect) in SIGNATURES {
             if let Some(prefix) = ends_with(&entry.name, signature) {
                 let net = role(index, net, prefix);
+                // That of Qwen-Image has its authors' names.
+                let is_qwens = || index.contains(&format!("{prefix}{QWEN_BLOCK}"));
+                let dialect = match net {
+                    Net::ControlNet if is_qwens() => Dialect::Original,
+                    _ => dialect,
+                };
                 let whole = match (net, dialect) {
                     (Net::T5, Dialect::WanT5) => Some("token_embedding.weight"),
                     // A T5 has blocks of the same names below `enc.` and `dec.`.
@@ -324,7 +334,7 @@ fn role(index: &Index, net: Net, prefix: &str) -> Net {
     let has = |name: &str| index.contains(&format!("{prefix}{name}"));
     match net {
         Net::Unet if CONTROL.iter().any(|n| has(n)) => Net::ControlNet,
-        Net::Flux if has(FLUX_CONTROL) => Net::ControlNet,
+        Net::Flux | Net::QwenImage if has(FLUX_CONTROL) => Net::ControlNet,
         Net::ClipText if prefix.ends_with("visual.") => Net::ClipVision,
         net => net,
     }

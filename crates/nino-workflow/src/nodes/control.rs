@@ -8,7 +8,9 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{ModelPatch, Value};
 use nino_engine::media::canny;
-use nino_engine::{Conditioning, ControlNetFile, Hint, HintImage, Image, UNION_MODES, UsoModel};
+use nino_engine::{
+    Conditioning, ControlNetFile, Hint, HintImage, HintPaint, Image, UNION_MODES, UsoModel,
+};
 use std::sync::Arc;
 
 const CONTROL: &str = "model/conditioning/controlnet";
@@ -100,6 +102,28 @@ pub(super) static NODES: &[NodeDef] = &[
         run: apply_advanced,
     },
     NodeDef {
+        class: "ControlNetInpaintingAliMamaApply",
+        display_name: "Apply ControlNet Inpainting (AliMama)",
+        category: CONTROL,
+        inputs: &[
+            link("positive", Socket::Conditioning),
+            link("negative", Socket::Conditioning),
+            link("control_net", Socket::ControlNet),
+            link("vae", Socket::Vae),
+            link("image", Socket::Image),
+            link("mask", Socket::Mask),
+            float("strength", 1.0, STRENGTH, 0.01),
+            float("start_percent", 0.0, PERCENT, 0.001),
+            float("end_percent", 1.0, PERCENT, 0.001),
+        ],
+        outputs: &[
+            named("positive", Socket::Conditioning),
+            named("negative", Socket::Conditioning),
+        ],
+        is_output: false,
+        run: apply_advanced,
+    },
+    NodeDef {
         class: "ModelPatchLoader",
         display_name: "Load Model Patch",
         category: "model/loaders",
@@ -142,6 +166,23 @@ pub(super) static NODES: &[NodeDef] = &[
             link("vae", Socket::Vae),
             link("image", Socket::Image),
             float("strength", 1.0, PATCH_STRENGTH, 0.01),
+            optional(link("mask", Socket::Mask)),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: patched,
+    },
+    NodeDef {
+        class: "AnimaLLLiteApply",
+        display_name: "Apply Anima LLLite",
+        category: "model_patches/anima",
+        inputs: &[
+            link("model", Socket::Model),
+            link("model_patch", Socket::ModelPatch),
+            link("image", Socket::Image),
+            float("strength", 1.0, PATCH_STRENGTH, 0.01),
+            float("start_percent", 0.0, PERCENT, 0.001),
+            float("end_percent", 1.0, PERCENT, 0.001),
             optional(link("mask", Socket::Mask)),
         ],
         outputs: &[out(Socket::Model)],
@@ -192,19 +233,20 @@ fn told(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 /// A model that is steered by a picture, whatever its prompts.
 fn patched(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    for input in ["inpaint_image", "mask"] {
-        if call.get(input).is_some() {
-            let text = format!("{input}: a model patch cannot be told what to paint over yet");
-            return Err(NodeError::Input(text));
-        }
-    }
     let model = call.model("model")?;
     let patch = call.model_patch("model_patch")?;
     let ModelPatch::ControlNet(net) = &*patch else {
         let text = "model_patch: it gives the style of a picture, for USOStyleReference";
         return Err(NodeError::Input(text.to_owned()));
     };
-    let hint = hint(call, net)?;
+    let percent = match call.get("start_percent") {
+        Some(_) => (call.float("start_percent")?, call.float("end_percent")?),
+        None => (0.0, 1.0),
+    };
+    let hint = Hint {
+        percent,
+        ..hint(call, net)?
+    };
     Ok(vec![Value::from(model.with_hint(Arc::new(hint)))])
 }
 
@@ -223,10 +265,21 @@ fn styled(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     Ok(vec![Value::from(model.with_style(Arc::new(style))?)])
 }
 
-/// The picture of a node that steers prompts through a network.
+/// The picture of a node that steers prompts through a network, and what is painted over.
 fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
-    let images = call.images("image")?;
-    let image = images.first().cloned().unwrap_or_default();
+    let first = |input: &'static str| -> Result<Option<Image>, NodeError> {
+        match call.get(input) {
+            Some(_) => Ok(call.images(input)?.first().cloned()),
+            None => Ok(None),
+        }
+    };
+    let under = first("inpaint_image")?.filter(|image| !image.values.is_empty());
+    // Without a picture that steers there is gray in its place.
+    let gray = under.as_ref().map(|under| Image {
+        values: vec![0.5; under.values.len()],
+        ..*under
+    });
+    let image = first("image")?.or(gray).unwrap_or_default();
     if image.values.is_empty() {
         return Err(NodeError::Input(
             "there is no picture to steer by".to_owned(),
@@ -236,11 +289,20 @@ fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
         Some(_) => Some(call.vae("vae")?),
         None => None,
     };
+    let mask = match call.get("mask") {
+        Some(_) => call.masks("mask")?.first().cloned(),
+        None => None,
+    };
+    let paint = HintPaint {
+        image: under.map(Arc::new),
+        mask: mask.filter(|mask| !mask.is_empty()).map(Arc::new),
+    };
     Ok(Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
             image: Arc::new(image),
             vae,
+            paint: Some(paint),
         },
         strength: call.float("strength")? as f32,
         percent: (0.0, 1.0),

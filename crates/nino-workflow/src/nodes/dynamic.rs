@@ -19,7 +19,7 @@ const DEPRECATED: [&str; 5] = [
     "LatentBatch",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 25] = [
+const EXPERIMENTAL: [&str; 26] = [
     "CFGNorm",
     "CLIPAttentionMultiply",
     "ComfySwitchNode",
@@ -44,6 +44,7 @@ const EXPERIMENTAL: [&str; 25] = [
     "UNetCrossAttentionMultiply",
     "UNetSelfAttentionMultiply",
     "UNetTemporalAttentionMultiply",
+    "AnimaLLLiteApply",
     "USOStyleReference",
 ];
 

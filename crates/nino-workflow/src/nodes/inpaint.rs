@@ -113,6 +113,7 @@ fn encode_for_inpaint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> 
         latent,
         noise_mask: Some(Arc::new(grown.collect())),
         batch_index: None,
+        empty_scale: None,
     })])
 }
 
@@ -133,6 +134,7 @@ fn inpaint_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
             latent,
             noise_mask,
             batch_index: None,
+            empty_scale: None,
         },
     )
 }
@@ -156,6 +158,7 @@ fn instruct(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
             latent: empty,
             noise_mask: None,
             batch_index: None,
+            empty_scale: None,
         },
     )
 }

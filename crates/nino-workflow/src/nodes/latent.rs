@@ -151,7 +151,7 @@ fn empty(call: &mut Call<'_, '_>, channels: usize) -> Result<Vec<Value>, NodeErr
     let batch = call.size("batch_size")?;
     call.room_for("a latent", &[batch, channels, height, width])?;
     let latent = Latent::empty(batch, channels, LatentSize::picture(height, width));
-    Ok(vec![Value::latent(latent)])
+    Ok(vec![Value::empty_latent(latent)])
 }
 
 fn upscale(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
@@ -277,6 +277,7 @@ fn from_batch(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         },
         noise_mask: masks,
         batch_index: Some(batch_index.collect()),
+        empty_scale: samples.empty_scale,
     })])
 }
 
@@ -308,6 +309,7 @@ fn repeat(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         },
         noise_mask: masks,
         batch_index,
+        empty_scale: samples.empty_scale,
     })])
 }
 

@@ -235,5 +235,6 @@ fn cut_to_batch(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         noise_mask: samples.noise_mask.clone(),
         frame_mask: Vec::new(),
         batch_index: None,
+        empty_scale: samples.empty_scale,
     })])
 }

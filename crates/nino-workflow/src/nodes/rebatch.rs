@@ -171,5 +171,6 @@ fn joined(items: &[Item<'_>]) -> Result<Value, NodeError> {
         noise_mask: noise_mask.map(Arc::new),
         frame_mask: first.of.frame_mask.clone(),
         batch_index: Some(items.iter().map(|item| item.index).collect()),
+        empty_scale: first.of.empty_scale,
     }))
 }

@@ -1,5 +1,6 @@
 //! `KSampler` and `KSamplerAdvanced`, and what every node that samples has in common.
 
+use super::latent::SCALE;
 use super::mask;
 use crate::NodeError;
 use crate::node::table::{combo, float, hidden, int, link, out, seed};
@@ -8,8 +9,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Latents, Value};
 use nino_engine::{
-    Conditioning, DiffusionModel, Latent, Mask, Noise, Rng, SAMPLERS, SampleRequest, Sampled,
-    SamplerInfo, SamplerOptions, Scheduler, Seed, Unfinished, Window, sample, sigmas,
+    Conditioning, DiffusionModel, Latent, LatentSize, Mask, Noise, Rng, SAMPLERS, SampleRequest,
+    Sampled, SamplerInfo, SamplerOptions, Scheduler, Seed, Unfinished, Window, sample, sigmas,
 };
 
 pub(super) const STEPS: (i128, i128) = (0, 10_000);
@@ -167,7 +168,7 @@ impl Sampling<'_> {
         call: &mut Call<'_, '_>,
         latents: &Latents,
     ) -> Result<Sampled, NodeError> {
-        let latent = fitted(self.model, &latents.latent);
+        let latent = fitted(self.model, latents);
         let masks = latents.noise_mask.as_deref();
         let mask: Option<&Mask> = masks.map(|m| mask::one(m, "noise mask")).transpose()?;
         let noise = match (&latents.batch_index, self.add_noise) {
@@ -207,15 +208,27 @@ impl Sampling<'_> {
     }
 }
 
-/// An empty latent gets as many channels as the model has, as ComfyUI does it.
-fn fitted(model: &DiffusionModel, latent: &Latent) -> Latent {
-    let channels = model.net().wants().channels;
-    if latent.channels == channels || latent.values.iter().any(|&v| v != 0.0) {
+/// An empty latent gets as many channels as the model has, and the size in its scale, as ComfyUI
+/// does it.
+pub(super) fn fitted(model: &DiffusionModel, latents: &Latents) -> Latent {
+    let (latent, channels) = (&latents.latent, model.net().wants().channels);
+    let own = model
+        .latent_format()
+        .map_or(SCALE, |format| format.scale_down);
+    let given = latents.empty_scale.unwrap_or(own);
+    let is_fit = latent.channels == channels && given == own;
+    if is_fit || latent.values.iter().any(|&v| v != 0.0) {
         return latent.clone();
     }
+    let scaled = |side: usize| ((side * given) as f64 / own as f64).round_ties_even() as usize;
+    let size = LatentSize {
+        width: scaled(latent.width).max(1),
+        height: scaled(latent.height).max(1),
+        ..latent.size()
+    };
     Latent {
         is_video: latent.is_video,
-        ..Latent::empty(latent.batch, channels, latent.size())
+        ..Latent::empty(latent.batch, channels, size)
     }
 }
 
@@ -223,6 +236,7 @@ fn fitted(model: &DiffusionModel, latent: &Latent) -> Latent {
 pub(super) fn resumed(from: &Latents, latent: Latent) -> Value {
     Value::from(Latents {
         latent,
+        empty_scale: None,
         ..from.clone()
     })
 }

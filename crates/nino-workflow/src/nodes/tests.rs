@@ -1,7 +1,9 @@
 //! The table of nodes is whole.
 
 use super::*;
+use crate::value::Value as Given;
 use crate::{Folder, Host, HostError, InputKind, Output};
+use nino_engine::{Checkpoint, Latent, LatentSize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -171,5 +173,33 @@ fn differences(place: &str, ours: &Value, theirs: &Value, wrong: &mut Vec<String
         if !(same || is_left) && kind.is_string() {
             wrong.push(format!("{place}: {key} {found} for {wanted}"));
         }
+    }
+}
+
+/// An empty latent of a size in pixels is of that size for models of every scale, and keeps its own
+/// where a node made it for a model.
+#[test]
+fn empty_latents_have_the_models_scale() {
+    let size = |height, width| LatentSize {
+        frames: 1,
+        height,
+        width,
+    };
+    for (name, channels, height, width) in [("sdxl", 4, 18, 9), ("flux2-klein-4b", 128, 9, 4)] {
+        let model = Checkpoint::spec(name).unwrap().diffusion;
+        let empty = Latent::empty(2, 4, size(18, 9));
+        let Given::Latent(counted) = Given::empty_latent(empty.clone()) else {
+            panic!("no latent");
+        };
+        let fitted = sampler::fitted(&model, &counted);
+        assert_eq!(
+            (fitted.batch, fitted.channels, fitted.height, fitted.width),
+            (2, channels, height, width)
+        );
+        let Given::Latent(own) = Given::latent(empty) else {
+            panic!("no latent");
+        };
+        let fitted = sampler::fitted(&model, &own);
+        assert_eq!((fitted.channels, fitted.height), (channels, 18));
     }
 }

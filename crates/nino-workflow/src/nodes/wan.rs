@@ -402,6 +402,7 @@ fn fixed(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         noise_mask: None,
         frame_mask,
         batch_index: None,
+        empty_scale: None,
     })])
 }
 
@@ -412,5 +413,5 @@ fn empty(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         height: size.height / 8,
         width: size.width / 8,
     };
-    Ok(vec![Value::latent(nothing(call, 16, latent)?)])
+    Ok(vec![Value::empty_latent(nothing(call, 16, latent)?)])
 }

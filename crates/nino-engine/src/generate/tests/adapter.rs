@@ -48,6 +48,7 @@ fn both_of(
         seen: HintImage::Pixels {
             image: Arc::new(image),
             vae: None,
+            paint: None,
         },
         strength,
         percent,

@@ -78,6 +78,7 @@ fn hint(net: &ControlNetFile, image: Image, strength: f32, percent: (f64, f64)) 
         seen: HintImage::Pixels {
             image: Arc::new(image),
             vae: None,
+            paint: None,
         },
         strength,
         percent,

@@ -2,7 +2,6 @@
 
 use super::comfy::{Case, PROMPT, planes};
 use crate::generate::GenerateRequest;
-use crate::model::painted;
 use crate::tests::made;
 use crate::{ControlNetFile, Family, Hint, HintImage, Latent, LatentFormat, LatentSize};
 use nino_sample::{Sampler, Scheduler};
@@ -95,4 +94,16 @@ fn latent(case: &Case, kind: &str, width: usize) -> Latent {
     assert_eq!(planes(&latent), values);
     latent.scale_to_model(LatentFormat::by_name("flux").unwrap());
     latent
+}
+
+/// An encoded picture beside a mask of nothing that stays and another encoded picture.
+fn painted(latent: &Latent, rest: &Latent) -> Latent {
+    let pixels = latent.values.chunks_exact(latent.channels);
+    let rest = rest.values.chunks_exact(rest.channels);
+    let beside = pixels.zip(rest).flat_map(|(own, rest)| [own, &[0.0], rest]);
+    Latent {
+        channels: 2 * latent.channels + 1,
+        values: beside.flatten().copied().collect(),
+        ..latent.clone()
+    }
 }

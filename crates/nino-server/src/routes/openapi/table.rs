@@ -42,7 +42,7 @@ const WRITE: &[(&str, &str)] = &[
 const PICTURE: &[(&str, &str)] = &[
     ("prompt", "what to see; <lora:NAME:0.8> applies a LoRA"),
     ("negative_prompt", "what to leave out"),
-    ("model", "a checkpoint; the first where it is not here"),
+    ("model", "a model; the first where it is not here"),
     ("n", "pictures, 1 to 10"),
     ("size", "WIDTHxHEIGHT or auto"),
     (
@@ -51,13 +51,14 @@ const PICTURE: &[(&str, &str)] = &[
     ),
     ("steps", "sampling steps"),
     ("cfg_scale", "guidance"),
+    ("guidance", "what Flux.1 and its kin are told instead"),
     ("response_format", "b64_json or url"),
 ];
 const EDIT: &[(&str, &str)] = &[
     ("image", "the picture"),
     ("mask", "a picture that is clear where to paint"),
     ("prompt", "what to see"),
-    ("model", "a checkpoint; the first where it is not here"),
+    ("model", "a model; the first where it is not here"),
     ("n", "pictures, 1 to 10"),
     ("size", "WIDTHxHEIGHT or auto"),
     ("seed", "of the first picture"),
@@ -71,6 +72,10 @@ const DRAW: &[(&str, &str)] = &[
     ),
     ("steps", "sampling steps"),
     ("cfg_scale", "guidance"),
+    (
+        "distilled_cfg_scale",
+        "what Flux.1 and its kin are told instead",
+    ),
     ("width", "pixels"),
     ("height", "pixels"),
     ("sampler_name", "A1111's or ComfyUI's name"),
@@ -448,7 +453,7 @@ pub(super) const ROUTES: &[Route] = &[
         "/nino/model",
         "What a model is, and its best settings",
         &[
-            ("name", "its name"),
+            ("name", "its name; the default model without it"),
             ("folder", "checkpoints or diffusion_models"),
         ],
     ),
