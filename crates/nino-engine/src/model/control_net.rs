@@ -5,7 +5,7 @@ use super::identity::Origin;
 use super::lora::file_name;
 use crate::{DiffusionModel, EngineError, Image, Latent, Upscale, VaeFile};
 use nino_media::resize;
-use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network, z_image};
+use nino_models::{ControlNet, ControlSpec, FileParams, HINT_SCALE, HintKind, Network, z_image};
 use nino_weights::TensorReader;
 use nino_weights::names::{self, Net};
 use std::fmt;
@@ -112,8 +112,8 @@ impl ControlNetFile {
     /// Whether it sees the picture encoded, and so needs a VAE.
     pub fn needs_vae(&self) -> bool {
         match self.net.hint() {
-            HintKind::Latent { .. } | HintKind::Squares { .. } => true,
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } => false,
+            HintKind::Latent { .. } | HintKind::EvenLatent { .. } => true,
+            HintKind::Pixels { .. } | HintKind::Unshuffled { .. } => false,
         }
     }
 
@@ -153,7 +153,7 @@ fn trained(
     {
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values)?;
-        config.unrefined = values.iter().all(|&v| v == 0.0);
+        config.untrained_refiners = values.iter().all(|&v| v == 0.0);
     }
     Ok(net)
 }
@@ -173,7 +173,7 @@ impl Hint {
                 }
                 Some(values)
             }
-            (HintImage::Pixels { image, .. }, kind @ HintKind::Blocks { channels, .. }) => {
+            (HintImage::Pixels { image, .. }, kind @ HintKind::Unshuffled { channels, .. }) => {
                 let [height, width, _] = kind.size([height, width]);
                 let image = fitted(image, [height, width], Upscale::NearestExact);
                 let mean = |p: &[f32]| p.iter().sum::<f32>() / p.len() as f32;
@@ -182,7 +182,9 @@ impl Hint {
                     _ => with_channels(&image, channels),
                 })
             }
-            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
+            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::EvenLatent { .. }) => {
+                None
+            }
         }
     }
 
@@ -205,7 +207,7 @@ impl Hint {
         let (scale, kind) = (vae.kind.scale(), self.net.net.hint());
         let [height, width, _] = kind.size([height, width]);
         let method = match kind {
-            HintKind::Squares { .. } => Upscale::Area,
+            HintKind::EvenLatent { .. } => Upscale::Area,
             _ => Upscale::NearestExact,
         };
         let size = [height * scale, width * scale];
@@ -214,7 +216,10 @@ impl Hint {
 
     /// Whether a mask and another picture follow the encoded one.
     pub(crate) fn is_painted(&self) -> bool {
-        matches!(self.net.net.hint(), HintKind::Squares { painted: true, .. })
+        matches!(
+            self.net.net.hint(),
+            HintKind::EvenLatent { inpaint: true, .. }
+        )
     }
 }
 
@@ -331,8 +336,8 @@ impl Steering {
     }
 
     /// What a graph has of the networks.
-    pub(crate) fn controlled(&self) -> Vec<Controlled> {
-        let one = |file: &ControlNetFile| Controlled {
+    pub(crate) fn controlled(&self) -> Vec<ControlSpec> {
+        let one = |file: &ControlNetFile| ControlSpec {
             net: file.net.clone(),
             mode: file.mode,
         };

@@ -1,29 +1,29 @@
-//! A block: attention among the picture's tokens, attention to the text, and an MLP, each between
-//! a modulated norm and a gate.
+//! A transformer block: self-attention, cross-attention to the text, and an MLP, each with a
+//! modulated norm before it and a gate after it.
 
 use super::{Config, EPS};
 use crate::Params;
 use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node, NormKind, RopeLayout, RowNorm};
 
-/// The noise level as every block is told it.
+/// The embedded timestep, an input of every modulation.
 #[derive(Clone, Copy)]
-pub(super) struct Level {
-    /// `[b, d]`
+pub(super) struct TimeEmbedding {
+    /// SiLU of the normalized embedding, `[b, d]`.
     pub(super) t: Node,
-    /// What every modulation has in common: shift, scale and gate, `[b, 3d]`.
-    pub(super) shared: Node,
+    /// Shift, scale and gate that are added to every modulation, `[b, 3d]`.
+    pub(super) adaln_lora: Node,
 }
 
-/// What all blocks have in common.
+/// The inputs of all blocks besides the tokens.
 pub(super) struct Blocks<'a> {
     pub(super) config: &'a Config,
-    pub(super) level: Level,
-    /// The text, `[b, n, context_dim]`.
+    pub(super) time: TimeEmbedding,
+    /// Text embeddings, `[b, n, context_dim]`.
     pub(super) context: Node,
-    /// Rotations of the picture's tokens, `[n, hd/2, 2]`.
-    pub(super) table: Node,
-    /// What everything but the tokens themselves is stored as.
+    /// RoPE table of the image tokens, `[n, hd/2, 2]`.
+    pub(super) rope: Node,
+    /// Storage type of activations inside the branches; the residual stream may be wider.
     pub(super) dtype: DType,
 }
 
@@ -53,45 +53,46 @@ impl Blocks<'_> {
         x: Node,
         f: impl FnOnce(&mut Graph, &Params, Node) -> Node,
     ) -> Node {
-        let (c, Level { t, shared }) = (self.config, self.level);
-        let own = told(g, p, c, &format!("adaln_modulation_{name}"), t, 3 * c.dim);
-        let all = g.add(own, shared);
-        let parts = g.split(all, 1, 3); // shift, scale, gate
-        let h = norm(g, x, [parts[0], parts[1]]);
+        let (c, TimeEmbedding { t, adaln_lora }) = (self.config, self.time);
+        let vectors = modulation(g, p, c, &format!("adaln_modulation_{name}"), t, 3 * c.dim);
+        let vectors = g.add(vectors, adaln_lora);
+        let vectors = g.split(vectors, 1, 3);
+        let [shift, scale, gate] = [0, 1, 2].map(|i| vectors[i]);
+        let h = norm(g, x, [shift, scale]);
         let h = g.cast(h, self.dtype);
         let p = p.at(name);
         let h = f(g, &p, h);
         let h = p.label(g, h);
-        let wide = g.dtype(x);
-        let gate = g.reshape(parts[2], [g.shape(parts[2])[0], 1, c.dim]);
-        let [h, gate] = [h, gate].map(|n| g.cast(n, wide));
+        let stream_dtype = g.dtype(x);
+        let gate = g.reshape(gate, [g.shape(gate)[0], 1, c.dim]);
+        let [h, gate] = [h, gate].map(|n| g.cast(n, stream_dtype));
         let h = g.mul(h, gate);
         g.add(x, h)
     }
 
-    /// Attention of the tokens `[b, n, d]` to themselves, or to the text.
-    fn attention(&self, g: &mut Graph, p: &Params, x: Node, text: Option<Node>) -> Node {
+    /// Self-attention of tokens `[b, n, d]`, with RoPE, or cross-attention to `context`, without.
+    fn attention(&self, g: &mut Graph, p: &Params, x: Node, context: Option<Node>) -> Node {
         let c = self.config;
-        let place = text.is_none().then_some(self.table);
-        let seen = text.unwrap_or(x);
-        let q = heads(g, p, "q", x, [c.dim, c.head], place);
-        let k = heads(g, p, "k", seen, [c.dim, c.head], place);
-        let v = heads(g, p, "v", seen, [c.dim, c.head], None);
+        let rope = context.is_none().then_some(self.rope);
+        let context = context.unwrap_or(x);
+        let q = project(g, p, "q", x, [c.dim, c.head], rope);
+        let k = project(g, p, "k", context, [c.dim, c.head], rope);
+        let v = project(g, p, "v", context, [c.dim, c.head], None);
         let y = g.attention(q, k, v, None);
         let y = g.reshape(y, [g.shape(y)[0], g.shape(y)[1], c.dim]);
         p.linear_no_bias(g, "output_proj", y, c.dim)
     }
 }
 
-/// Queries, keys or values of some tokens, `[b, n, heads, hd]`; the first two go through a norm,
-/// and are turned where they have places.
-pub(super) fn heads(
+/// Queries (`name` is `q`), keys (`k`) or values (`v`) of tokens, `[b, n, heads, hd]`. Queries and
+/// keys go through an RMS norm per head and, with a table, through RoPE.
+pub(super) fn project(
     g: &mut Graph,
     p: &Params,
     name: &str,
     x: Node,
     [width, head]: [usize; 2],
-    table: Option<Node>,
+    rope: Option<Node>,
 ) -> Node {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
     let y = p.linear_no_bias(g, &format!("{name}_proj"), x, width);
@@ -101,14 +102,14 @@ pub(super) fn heads(
     }
     let weight = p.vector(g, &format!("{name}_norm.weight"), head);
     let y = g.rms_norm(y, Some(weight), EPS);
-    match table {
-        Some(table) => g.rope(y, table, RopeLayout::Halves),
+    match rope {
+        Some(rope) => g.rope(y, rope, RopeLayout::Halves),
         None => y,
     }
 }
 
-/// What a modulation makes of the noise level by two layers, `[b, width]`.
-pub(super) fn told(
+/// The low-rank layers of a modulation, `[b, d]` → `[b, width]`.
+pub(super) fn modulation(
     g: &mut Graph,
     p: &Params,
     c: &Config,
@@ -117,7 +118,7 @@ pub(super) fn told(
     width: usize,
 ) -> Node {
     let p = p.at(name);
-    let h = p.linear_no_bias(g, "1", t, c.lora);
+    let h = p.linear_no_bias(g, "1", t, c.adaln_lora_dim);
     p.linear_no_bias(g, "2", h, width)
 }
 
