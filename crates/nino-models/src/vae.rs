@@ -38,7 +38,8 @@ pub struct Chunk {
     pub at_once: Frames,
 }
 
-/// Which frames of a chunk the layers of a video model process at once. Image models have one frame.
+/// Which frames of a chunk the layers of a video model process at once. Image models have one
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frames {
     /// All of them: fewer, larger ops.
