@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let vae = |name: &str| Vae::spec(name).map(Network::Vae);
     let wan = || {
-        let config = wan_transformer::Config::large().with_inputs(36);
+        let config = wan_transformer::Config::t2v_14b().with_in_channels(36);
         Some(Network::Denoiser(Denoiser::Wan(config)))
     };
     let files = match model.as_str() {

@@ -14,8 +14,8 @@ pub use unclip::Unclip;
 
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Hint, Latent, Mask, Upscale};
-use nino_models::flux::Places;
-use nino_models::{Denoiser, Family, Label};
+use nino_models::flux::ReferenceMethod;
+use nino_models::{Denoiser, Family, VectorCond};
 use nino_sample::Seed;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct Conditioning {
     pub references: Vec<Arc<Latent>>,
     /// Where Flux.1 has those latents; beside each other when `None`. ComfyUI's
     /// `FluxKontextMultiReferenceLatentMethod`.
-    pub places: Option<Places>,
+    pub places: Option<ReferenceMethod>,
     /// Pictures that steer it through `ControlNet`s, in the order they were applied.
     pub hints: Vec<Arc<Hint>>,
     /// Stretches of its tokens that Flux heeds more or less, and what is added to their scores.
@@ -287,7 +287,7 @@ impl Conditioning {
 
     /// How many words a model is given to ask with.
     pub(crate) fn queries_for(&self, model: &DiffusionModel) -> usize {
-        if model.net().takes_queries() {
+        if model.net().takes_t5_tokens() {
             self.queries.len()
         } else {
             0
@@ -312,10 +312,10 @@ impl Conditioning {
         negative: bool,
         seed: Seed,
     ) -> Vec<f32> {
-        let pictures = match family.label() {
-            Label::None => return Vec::new(),
-            Label::Pooled => &[],
-            Label::Sizes | Label::Score => &self.unclip[..],
+        let pictures = match family.vector_cond() {
+            VectorCond::None => return Vec::new(),
+            VectorCond::Pooled => &[],
+            VectorCond::Sizes | VectorCond::Score => &self.unclip[..],
         };
         let pooled = unclip::vector(pictures, seed).unwrap_or_else(|| self.pooled.clone());
         let sizes = self.size.numbers(family, pixels, negative);
@@ -462,10 +462,10 @@ impl SizeHint {
         let (target_w, target_h) = self.target.unwrap_or((w, h));
         let (left, top) = self.crop;
         let mut numbers = [h, w, top, left].map(number).to_vec();
-        match family.label() {
-            Label::None | Label::Pooled => return Vec::new(),
-            Label::Sizes => numbers.extend([target_h, target_w].map(number)),
-            Label::Score => {
+        match family.vector_cond() {
+            VectorCond::None | VectorCond::Pooled => return Vec::new(),
+            VectorCond::Sizes => numbers.extend([target_h, target_w].map(number)),
+            VectorCond::Score => {
                 let usual = if negative { 2.5 } else { 6.0 };
                 numbers.push(self.score.unwrap_or(usual));
             }

@@ -16,7 +16,7 @@ use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::{encode_beside, encode_seen, pictures_before};
 use crate::{
     Checkpoint, Conditioning, Control, EngineError, Family, Image, Latent, Mask, Picture,
-    ReferencePlaces, Store,
+    ReferenceMethod, Store,
 };
 use nino_text::IMAGE;
 use passes::Passes;
@@ -154,7 +154,7 @@ fn with_plans<T>(
         prompt.references.clone_from(&references);
         if model.family() == Family::Krea2 {
             // It was not trained to look at pictures. LoRAs teach it to, at pictures without noise.
-            prompt.places = Some(ReferencePlaces::Clean);
+            prompt.places = Some(ReferenceMethod::IndexTimestepZero);
         }
     }
 

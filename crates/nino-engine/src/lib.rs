@@ -73,7 +73,7 @@ pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
 pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
-pub use nino_models::flux::Places as ReferencePlaces;
+pub use nino_models::flux::ReferenceMethod;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;

@@ -22,7 +22,7 @@ use cached::Cached;
 use denoise::{Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
-use nino_models::{Family, Kept};
+use nino_models::{Family, KvCache};
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
     Denoise, Guided, Items, Options as SamplerOptions, Output, Sampler, Step, Stop, noise,
@@ -237,7 +237,7 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
             .map_or_else(Vec::new, |p| p.stretches(model)),
         unguided: request.positive.first().is_some_and(|p| p.unguided),
         style: model.style_tokens(),
-        kept: Kept::No,
+        kept: KvCache::Off,
         places: request.positive.first().and_then(|p| p.places),
         host_bytes: request.host_bytes(),
     }

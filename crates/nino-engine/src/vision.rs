@@ -113,16 +113,17 @@ impl ImageEncoder {
         let params = Params::new(|name| self.weights.dtype(name))
             .with_scaled(|name| self.weights.scaled(name));
         let layers = self.layers();
-        let view = clip_vision::view(&mut g, &params, &self.config, pixels, &layers, true);
-        view.states
+        let outputs = clip_vision::outputs(&mut g, &params, &self.config, pixels, &layers, true);
+        outputs
+            .hidden_states
             .iter()
-            .chain(&view.whole)
+            .chain(&outputs.image_embeds)
             .for_each(|&n| g.output(n));
         Ok(Recorded {
             plan: fit(store.device(), &g.finish()?, 1)?,
             pixels,
-            states: view.states,
-            whole: view.whole,
+            states: outputs.hidden_states,
+            whole: outputs.image_embeds,
         })
     }
 }
@@ -189,7 +190,7 @@ fn normalized(image: &Image, side: usize, square: Square, tower: Tower) -> Vec<f
     let (x, y) = ((width - side) / 2, (height - side) / 2);
     let rows = whole.chunks_exact(width * 3).skip(y).take(side);
     let pixels = rows.flat_map(|row| row[x * 3..(x + side) * 3].as_chunks::<3>().0);
-    let (mean, deviation) = tower.units();
+    let (mean, deviation) = tower.mean_std();
     let unit = |v: f32, c: usize| {
         let byte = (v * 255.0).clamp(0.0, 255.0).round_ties_even();
         (byte / 255.0 - mean[c]) / deviation[c]

@@ -1,26 +1,26 @@
-//! Anima by CircleStone Labs and Comfy Org, a transformer of Cosmos Predict2's kind.
-//! Behaviour: ComfyUI's `Anima` and `MiniTrainDIT`; names are the authors'.
-//! Latent `[b, h, w, 16]`, noise level `[b]`, text `[b, n, d]` and ids `[b, m]` → velocity
+//! Anima by CircleStone Labs and Comfy Org, a transformer with the architecture of Cosmos Predict2.
+//! Behavior: ComfyUI's `Anima` and `MiniTrainDIT`; names are the authors'.
+//! Latent `[b, h, w, 16]`, timestep `[b]`, text `[b, n, d]` and T5 token ids `[b, m]` → velocity
 //! `[b, h, w, 16]`.
 //!
 //! ```text
-//!   latent ── patches ── x_embedder ──────────────┬─ blocks ─ final_layer ── velocity
-//!                                                 │ look at
-//!   T5's ids ── llm_adapter ── 512 tokens ────────┘
-//!                 │ looks at
-//!   states of Qwen3
+//!   latent ── patchify ── x_embedder ─────────────── blocks ─ final_layer ── velocity
+//!                                                    ▲
+//!   T5 token ids ── llm_adapter ── text tokens ──────┘ (cross-attention)
+//!                   ▲
+//!   Qwen3 states ───┘ (cross-attention)
 //! ```
-//! The adapter turns what a small language model says into what a T5 would have said of the same
-//! prompt, which the transformer was trained on.
+//! The transformer was trained with T5 embeddings. The adapter computes their equivalent from the
+//! hidden states of Qwen3, with the prompt's T5 tokens as queries.
 
 mod adapter;
 mod block;
 pub(crate) mod lllite;
 
-use crate::flux::patches;
+use crate::flux::patchify;
 use crate::{Find, Params};
 pub(crate) use adapter::TOKENS;
-use block::{Blocks, Level};
+use block::{Blocks, TimeEmbedding};
 pub use lllite::{Control, ControlConfig};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
@@ -31,56 +31,56 @@ pub struct Config {
     pub channels: usize,
     /// Width of a token.
     pub dim: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub mlp: usize,
-    /// Width of the layer between a noise level and the modulation of a block.
-    pub lora: usize,
-    /// Width of the text's tokens, as the language model and as the adapter give them.
+    /// Rank of the low-rank layers that compute the modulations (adaLN-LoRA).
+    pub adaln_lora_dim: usize,
+    /// Width of the text embeddings, of the language model and of the adapter.
     pub context_dim: usize,
     pub n_layers: usize,
     pub adapter: AdapterConfig,
 }
 
-/// The sizes of what stands between language model and transformer.
+/// Hyperparameters of `llm_adapter`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdapterConfig {
-    /// Rows of its table: T5's vocabulary.
+    /// Size of T5's vocabulary.
     pub vocab: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub mlp: usize,
     pub n_layers: usize,
 }
 
-/// The words that ask, in T5's vocabulary.
+/// The prompt's T5 tokens, the queries of the adapter.
 #[derive(Clone, Copy, Debug)]
-pub struct Queries {
-    /// `[b, m]`, i32.
+pub struct T5Tokens {
+    /// Token ids `[b, m]`, i32.
     pub ids: Node,
-    /// How much each counts, `[b, m, 1]`.
+    /// Prompt weights of the tokens, `[b, m, 1]`.
     pub weights: Node,
 }
 
-/// What the network sees.
+/// The inputs of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs {
     /// `[b, h, w, channels]`
     pub x: Node,
-    /// Noise levels from 0 to 1, `[b]`, f32.
+    /// Timesteps (sigmas) from 0 to 1, `[b]`, f32.
     pub t: Node,
-    /// The language model's states, `[b, n, context_dim]`.
+    /// Hidden states of the language model, `[b, n, context_dim]`.
     pub context: Node,
-    /// The text is taken as it is without any.
-    pub queries: Option<Queries>,
+    /// Without T5 tokens, `context` is used directly, without the adapter.
+    pub t5_tokens: Option<T5Tokens>,
 }
 
-/// Pixels of the latent along one side of a token.
+/// Patch size: latent pixels along one side of a token.
 const PATCH: usize = 2;
-/// Channels beside the latent's: a mask of what is padding, which pictures have none of.
+/// Channels concatenated to the latent: a padding mask, which is zero for images.
 const MASK: usize = 1;
-/// The least number of tokens of the text.
-const TOKENS_SEEN: usize = 512;
+/// The adapter's output is padded with zeros to at least this many tokens.
+const MIN_TOKENS: usize = 512;
 const EPS: f32 = 1e-6;
 
 impl Config {
@@ -90,7 +90,7 @@ impl Config {
             dim: 2048,
             head: 128,
             mlp: 8192,
-            lora: 256,
+            adaln_lora_dim: 256,
             context_dim: 1024,
             n_layers: 28,
             adapter: AdapterConfig {
@@ -120,7 +120,7 @@ impl Config {
         let (dim, patch) = matrix("x_embedder.proj.1.weight")?;
         let head = vector("blocks.0.self_attn.q_norm.weight")?;
         let (mlp, _) = matrix("blocks.0.mlp.layer1.weight")?;
-        let (lora, _) = matrix("blocks.0.adaln_modulation_mlp.1.weight")?;
+        let (adaln_lora_dim, _) = matrix("blocks.0.adaln_modulation_mlp.1.weight")?;
         let channels = (patch / (PATCH * PATCH)).checked_sub(MASK)?;
         let adapter = AdapterConfig {
             vocab,
@@ -131,14 +131,15 @@ impl Config {
         let divides = |width: usize, head: usize| {
             head > 0 && head.is_multiple_of(2) && width.is_multiple_of(head)
         };
-        // Rows and columns each turn a third of a head, and at least two pairs of it.
+        // The RoPE axes of rows and of columns have a third of the head dimension each, at least
+        // two pairs.
         let fits = divides(dim, head) && head >= 12 && divides(context_dim, adapter.head);
         (fits && channels > 0 && context_dim > 0).then(|| Config {
             channels,
             dim,
             head,
             mlp,
-            lora,
+            adaln_lora_dim,
             context_dim,
             n_layers: count("blocks"),
             adapter,
@@ -146,7 +147,7 @@ impl Config {
     }
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
+/// `p` is at the transformer's prefix (`model.diffusion_model` in a checkpoint).
 pub fn transformer(
     g: &mut Graph,
     p: &Params,
@@ -156,15 +157,15 @@ pub fn transformer(
 ) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let dtype = g.dtype(inputs.x);
-    let context = match inputs.queries {
-        Some(queries) => {
-            let text = adapter::adapter(g, &p.at("llm_adapter"), c, inputs.context, queries);
-            padded(g, text)
+    let context = match inputs.t5_tokens {
+        Some(tokens) => {
+            let text = adapter::adapter(g, &p.at("llm_adapter"), c, inputs.context, tokens);
+            pad_tokens(g, text)
         }
         None => inputs.context,
     };
 
-    let (x, [rows, columns]) = patches(g, inputs.x);
+    let (x, [rows, columns]) = patchify(g, inputs.x);
     let mask = zeros(g, [b, rows * columns, MASK * PATCH * PATCH], dtype);
     let x = g.concat(&[x, mask], 2); // [b, n, (c + 1)·2·2]
     let x = p.linear_no_bias(g, "x_embedder.proj.1", x, c.dim);
@@ -172,29 +173,30 @@ pub fn transformer(
 
     let t = g.timestep_embed(inputs.t, c.dim);
     let t = g.cast(t, dtype);
-    let shared = p.linear_no_bias(g, "t_embedder.1.linear_1", t, c.dim);
-    let shared = g.silu(shared);
-    let shared = p.linear_no_bias(g, "t_embedder.1.linear_2", shared, 3 * c.dim);
+    let adaln_lora = p.linear_no_bias(g, "t_embedder.1.linear_1", t, c.dim);
+    let adaln_lora = g.silu(adaln_lora);
+    let adaln_lora = p.linear_no_bias(g, "t_embedder.1.linear_2", adaln_lora, 3 * c.dim);
     let weight = p.vector(g, "t_embedding_norm.weight", c.dim);
     let t = g.rms_norm(t, Some(weight), EPS);
     let t = p.at("t_embedding_norm").label(g, t);
-    let level = Level {
+    let time = TimeEmbedding {
         t: g.silu(t), // [b, d]
-        shared,       // [b, 3d]
+        adaln_lora,   // [b, 3d]
     };
 
-    // The tokens grow beyond f16, what is made of them does not: like ComfyUI, f16 has them in f32.
-    let wide = if dtype == DType::F16 {
+    // The residual stream exceeds f16, the outputs of the branches do not. As in ComfyUI, the
+    // stream is stored in f32 when the branches compute in f16.
+    let stream_dtype = if dtype == DType::F16 {
         DType::F32
     } else {
         dtype
     };
-    let mut x = g.cast(x, wide);
+    let mut x = g.cast(x, stream_dtype);
     let blocks = Blocks {
         config: c,
-        level,
+        time,
         context,
-        table: table(g, c, [rows, columns]),
+        rope: rope_table(g, c, [rows, columns]),
         dtype,
         controls,
     };
@@ -204,11 +206,11 @@ pub fn transformer(
 
     let last = &p.at("final_layer");
     let width = 2 * c.dim;
-    let told = block::told(g, last, c, "adaln_modulation", level.t, width);
-    let shared = g.slice(shared, 1, 0, width);
-    let told = g.add(told, shared);
-    let parts = g.split(told, 1, 2);
-    let x = block::norm(g, x, [parts[0], parts[1]]);
+    let modulation = block::modulation(g, last, c, "adaln_modulation", time.t, width);
+    let adaln_lora = g.slice(adaln_lora, 1, 0, width);
+    let modulation = g.add(modulation, adaln_lora);
+    let shift_scale = g.split(modulation, 1, 2);
+    let x = block::norm(g, x, [shift_scale[0], shift_scale[1]]);
     let x = g.cast(x, dtype);
     let x = last.linear_no_bias(g, "linear", x, c.channels * PATCH * PATCH);
     let x = g.reshape(x, [b, rows, columns, PATCH, PATCH, c.channels]);
@@ -224,33 +226,32 @@ fn zeros(g: &mut Graph, shape: [usize; 3], dtype: DType) -> Node {
     g.cast(zeros, dtype)
 }
 
-/// Zeros behind tokens `[b, n, d]` that are fewer than the transformer was trained on.
-fn padded(g: &mut Graph, x: Node) -> Node {
+/// Pads tokens `[b, n, d]` with zeros to [`MIN_TOKENS`].
+fn pad_tokens(g: &mut Graph, x: Node) -> Node {
     let [b, n, d] = [0, 1, 2].map(|axis| g.shape(x)[axis]);
-    let Some(more) = TOKENS_SEEN.checked_sub(n).filter(|&more| more > 0) else {
+    let Some(more) = MIN_TOKENS.checked_sub(n).filter(|&more| more > 0) else {
         return x;
     };
     let zeros = zeros(g, [b, more, d], g.dtype(x));
     g.concat(&[x, zeros], 1)
 }
 
-/// Where tokens are: `[n, head/2, 2]` of cosine and sine. The first third of a head turns with the
-/// frame, of which a picture has one; the others with row and column, more slowly than the model
-/// was first trained with. Angles are products in f32, as in ComfyUI.
-fn table(g: &mut Graph, c: &Config, [rows, columns]: [usize; 2]) -> Node {
+/// RoPE table `[n, hd/2, 2]` of cosine and sine. The axes are frame, row and column; an image has
+/// one frame. Rows and columns have an NTK-scaled base. Angles are products in f32, as in ComfyUI.
+fn rope_table(g: &mut Graph, c: &Config, [rows, columns]: [usize; 2]) -> Node {
     const THETA: f64 = 10000.0;
-    const LARGER: f64 = 4.0;
-    let side = c.head / 6 * 2;
-    let theta = THETA * LARGER.powf(side as f64 / (side as f64 - 2.0));
-    let frequency = |i: usize| 1.0 / (theta as f32).powf((2 * i) as f32 / side as f32);
-    let frequencies: Vec<f32> = (0..side / 2).map(frequency).collect();
-    let frames = (c.head - 2 * side) / 2;
+    const NTK_FACTOR: f64 = 4.0;
+    let side_dim = c.head / 6 * 2;
+    let theta = THETA * NTK_FACTOR.powf(side_dim as f64 / (side_dim as f64 - 2.0));
+    let frequency = |i: usize| 1.0 / (theta as f32).powf((2 * i) as f32 / side_dim as f32);
+    let frequencies: Vec<f32> = (0..side_dim / 2).map(frequency).collect();
+    let frame_pairs = (c.head - 2 * side_dim) / 2;
     let mut values = Vec::with_capacity(rows * columns * c.head);
-    for place in 0..rows * columns {
-        values.extend([1.0, 0.0].repeat(frames));
-        for at in [place / columns, place % columns] {
+    for token in 0..rows * columns {
+        values.extend([1.0, 0.0].repeat(frame_pairs));
+        for position in [token / columns, token % columns] {
             for f in &frequencies {
-                let angle = f64::from(at as f32 * f);
+                let angle = f64::from(position as f32 * f);
                 values.extend([angle.cos() as f32, angle.sin() as f32]);
             }
         }

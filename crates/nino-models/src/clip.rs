@@ -1,6 +1,6 @@
-//! CLIP text encoders: OpenAI's CLIP-L, OpenCLIP's H and G. Behaviour:
+//! CLIP text encoders: OpenAI's CLIP-L, OpenCLIP's H and G. Behavior:
 //! <https://github.com/openai/CLIP> `clip/model.py`; names are Hugging Face's `CLIPTextModel`'s.
-//! Token ids `[b, n]` → hidden states `[b, n, d]`, and the pooled vector `[b, proj]`.
+//! Token ids `[b, n]` → hidden states `[b, n, d]`, and the pooled embedding `[b, proj]`.
 
 use crate::{Find, Params};
 use nino_dtype::DType;
@@ -15,27 +15,27 @@ pub struct Config {
     pub heads: usize,
     pub n_layers: usize,
     pub act: Act,
-    /// Size of the pooled vector, where the file has a projection.
+    /// Width of the projected pooled embedding, where the file has a projection.
     pub projection: Option<usize>,
 }
 
-/// Which hidden states to give.
+/// Which outputs the encoder returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// 1 is the last layer, 2 the one before it (clip skip).
+    /// The layer whose hidden states are returned: 1 is the last, 2 the one before it (clip skip).
     pub skip: usize,
-    /// Apply the final norm to them.
+    /// Whether the final layer norm is applied to them.
     pub norm: bool,
     pub pooled: Pooled,
 }
 
-/// Whether to give the prompt as one vector.
+/// Whether to return the pooled embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooled {
     No,
-    /// The end token's last state (Flux).
+    /// The last hidden state of the end token, after the final layer norm (Flux).
     Plain,
-    /// The same through the projection, where the file has one (SDXL).
+    /// The same through `text_projection`, where the file has one (SDXL).
     Projected,
 }
 
@@ -48,13 +48,13 @@ pub struct Encoded {
 const TOKENS: &str = "text_model.embeddings.token_embedding.weight";
 const POSITIONS: &str = "text_model.embeddings.position_embedding.weight";
 const LAYERS: &str = "text_model.encoder.layers";
-/// Turns the end token's state into the pooled vector.
+/// Projects the end token's hidden state to the pooled embedding.
 pub(crate) const PROJECTION: &str = "text_projection.weight";
 const EPS: f32 = 1e-5;
 const HEAD: usize = 64;
 
 impl Config {
-    /// OpenAI's model: SD 1.x, and half of SDXL and Flux.
+    /// OpenAI's ViT-L: SD 1.x, and one of the two encoders of SDXL and of Flux.
     pub fn clip_l() -> Config {
         Config {
             vocab: 49408,
@@ -81,7 +81,7 @@ impl Config {
         }
     }
 
-    /// OpenCLIP's ViT-bigG: the other half of SDXL.
+    /// OpenCLIP's ViT-bigG: the other encoder of SDXL.
     pub fn clip_g() -> Config {
         Config {
             width: 1280,
@@ -93,7 +93,7 @@ impl Config {
         }
     }
 
-    /// OpenCLIP's ViT-H without its last layer, which SD 2.x does not use: diffusers' files of it.
+    /// OpenCLIP's ViT-H without its last layer, which SD 2.x does not use, as in diffusers' files.
     pub fn clip_h_penultimate() -> Config {
         Config {
             n_layers: 23,
@@ -101,8 +101,7 @@ impl Config {
         }
     }
 
-    /// The encoder of nino-emoji, the model that this program carries: a vocabulary of its own and
-    /// short prompts.
+    /// The encoder of nino-emoji, the built-in model: it has its own vocabulary and short prompts.
     pub fn nino_emoji() -> Config {
         Config {
             vocab: 3072,
@@ -130,7 +129,7 @@ impl Config {
             mlp: fc1(0)?[0],
             heads: (width / HEAD).max(1),
             n_layers: (0..256).take_while(|&i| fc1(i).is_some()).count(),
-            // Only OpenAI's own model, the narrow one, has the quick form.
+            // Only OpenAI's own model, the narrowest, uses QuickGELU.
             act: if width <= 768 {
                 Act::QuickGelu
             } else {
@@ -206,7 +205,7 @@ fn self_attn(g: &mut Graph, p: &Params, c: &Config, x: Node, mask: Node) -> Node
     p.linear(g, "out_proj", y, d)
 }
 
-/// A token sees itself and those before it.
+/// A token attends to itself and to the tokens before it.
 fn causal_mask(g: &mut Graph, n: usize) -> Node {
     let values: Vec<f32> = (0..n * n)
         .map(|i| if i % n > i / n { -1e30 } else { 0.0 })

@@ -1,53 +1,52 @@
-//! CLIP's view of a picture: OpenCLIP's ViT-H, which Wan 2.1 image to video looks at, and kin of
-//! its layout, among them SigLIP, which Flux Redux looks at. Behaviour:
-//! <https://github.com/openai/CLIP> `clip/model.py`, and for SigLIP ComfyUI's; names are Hugging
-//! Face's `CLIPVisionModel`'s.
-//! Pixels `[b, h, w, 3]`, normalized, → hidden states `[b, n, d]`; CLIP's have the whole picture's
-//! token first.
+//! CLIP vision encoders: OpenCLIP's ViT-H (Wan 2.1 image to video) and others of its layout, and
+//! SigLIP (Flux Redux). Behavior: <https://github.com/openai/CLIP> `clip/model.py`, and for SigLIP
+//! ComfyUI's; names are Hugging Face's `CLIPVisionModel`'s.
+//! Normalized pixels `[b, h, w, 3]` → hidden states `[b, n, d]`; CLIP's first token is the class
+//! token.
 
 use crate::{ConvShape, Find, Params};
 use nino_graph::{Act, Graph, Node};
 
-/// Whose view it is: they begin and end differently.
+/// The architecture of the vision tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tower {
     Clip,
-    /// Without a token for the whole picture and without a norm before the layers.
+    /// Without a class token and without a norm before the layers.
     Siglip,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub tower: Tower,
-    /// Pixels of both sides.
+    /// Pixels along both sides of the input image.
     pub image: usize,
-    /// Pixels along one side of a token.
+    /// Patch size: pixels along one side of a token.
     pub patch: usize,
     pub width: usize,
     pub mlp: usize,
     pub heads: usize,
     pub n_layers: usize,
     pub act: Act,
-    /// Values of the vector that CLIP makes of a whole picture, where its file can make one.
+    /// Width of the image embedding, where the file has `visual_projection`.
     pub projection: Option<usize>,
 }
 
 const PATCHES: &str = "vision_model.embeddings.patch_embedding";
 const POSITIONS: &str = "vision_model.embeddings.position_embedding.weight";
 const LAYERS: &str = "vision_model.encoder.layers";
-const LAST_NORM: &str = "vision_model.post_layernorm";
+const POST_LAYERNORM: &str = "vision_model.post_layernorm";
 const PROJECTION: &str = "visual_projection";
 const EPS: f32 = 1e-5;
 
-/// What CLIP was trained on: means and deviations of red, green and blue.
+/// CLIP's normalization of pixels: mean and standard deviation of red, green and blue.
 pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
-pub const DEVIATION: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
+pub const STD: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
 
 impl Tower {
-    /// Means and deviations of red, green and blue that pixels are brought to.
-    pub fn units(self) -> ([f32; 3], [f32; 3]) {
+    /// Normalization of pixels: mean and standard deviation of red, green and blue.
+    pub fn mean_std(self) -> ([f32; 3], [f32; 3]) {
         match self {
-            Tower::Clip => (MEAN, DEVIATION),
+            Tower::Clip => (MEAN, STD),
             Tower::Siglip => ([0.5; 3], [0.5; 3]),
         }
     }
@@ -84,7 +83,7 @@ impl Config {
         }
     }
 
-    /// Tokens of one picture.
+    /// Tokens of one image.
     pub fn tokens(&self) -> usize {
         let side = self.image / self.patch.max(1);
         match self.tower {
@@ -93,7 +92,7 @@ impl Config {
         }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not CLIP's view of a picture.
+    /// Reads sizes from tensor shapes alone; `None` when this is not a CLIP vision encoder.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [width, _, patch, _] = *shape(&format!("{PATCHES}.weight"))? else {
@@ -136,48 +135,48 @@ impl Config {
             patch,
             width,
             mlp,
-            // ViT-H and bigG have wider heads than the others.
+            // ViT-H and bigG have larger head dimensions than the others.
             heads: match width {
                 1280 | 1664 => 16,
                 _ => (width / 64).max(1),
             },
             n_layers,
-            // Only OpenAI's own models, the narrower ones, have the quick form.
+            // Only OpenAI's own models, the narrower ones, use QuickGELU.
             act: if width <= 1024 {
                 Act::QuickGelu
             } else {
                 Act::Gelu
             },
-            projection: projection.filter(|_| shape(&format!("{LAST_NORM}.weight")).is_some()),
+            projection: projection.filter(|_| shape(&format!("{POST_LAYERNORM}.weight")).is_some()),
         })
     }
 }
 
-/// What is seen of a picture.
+/// Outputs of the encoder.
 #[derive(Clone, Debug)]
-pub struct View {
-    /// Hidden states `[b, n, d]`, as many as were asked for.
-    pub states: Vec<Node>,
-    /// The whole picture as one vector, `[b, projection]`.
-    pub whole: Option<Node>,
+pub struct Outputs {
+    /// Hidden states `[b, n, d]`, one entry for each of the requested layers.
+    pub hidden_states: Vec<Node>,
+    /// Projected class token, `[b, projection]`.
+    pub image_embeds: Option<Node>,
 }
 
-/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`; SigLIP's last are
-/// normalized.
+/// Hidden states `[b, n, d]` after all layers but the last `skip - 1`. Those of SigLIP's last layer
+/// go through the final layer norm.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node, skip: usize) -> Node {
-    view(g, p, c, pixels, &[skip], false).states[0]
+    outputs(g, p, c, pixels, &[skip], false).hidden_states[0]
 }
 
-/// The hidden states after all layers but the last `skip - 1`, for each of `skips`, and where it is
-/// asked for and there is one, the whole picture's vector.
-pub fn view(
+/// The hidden states of [`encoder`] for each of `skips`. With `image_embeds`, also the image
+/// embedding, where the file has a projection.
+pub fn outputs(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     pixels: Node,
     skips: &[usize],
-    whole: bool,
-) -> View {
+    image_embeds: bool,
+) -> Outputs {
     let b = g.shape(pixels)[0];
     let patches = ConvShape {
         cout: c.width,
@@ -190,7 +189,7 @@ pub fn view(
     let n = g.shape(x)[1] * g.shape(x)[2];
     let x = g.reshape(x, [b, n, c.width]);
     let x = match c.tower {
-        Tower::Clip => with_whole(g, p, c, x),
+        Tower::Clip => prepend_class_token(g, p, c, x),
         Tower::Siglip => x,
     };
     let positions = p.matrix(g, POSITIONS, c.tokens(), c.width);
@@ -200,37 +199,41 @@ pub fn view(
         x = p.layer_norm(g, "vision_model.pre_layrnorm", x, EPS);
     }
     let stop = |skip: usize| c.n_layers + 1 - skip.clamp(1, c.n_layers.max(1));
-    let projection = c.projection.filter(|_| whole);
+    let projection = c.projection.filter(|_| image_embeds);
     let last = if projection.is_some() { Some(1) } else { None };
     let deepest = skips.iter().copied().chain(last).map(stop).max();
-    let mut states = vec![x; skips.len()];
+    let mut hidden_states = vec![x; skips.len()];
     for i in 0..deepest.unwrap_or(0) {
         x = layer(g, &p.at(format_args!("{LAYERS}.{i}")), c, x);
-        let mut seen = x;
+        let mut hidden = x;
         if c.tower == Tower::Siglip && i + 1 == c.n_layers {
-            seen = p.layer_norm(g, LAST_NORM, x, EPS);
+            hidden = p.layer_norm(g, POST_LAYERNORM, x, EPS);
         }
-        for (state, _) in states.iter_mut().zip(skips).filter(|s| stop(*s.1) == i + 1) {
-            *state = seen;
+        let wanted = hidden_states.iter_mut().zip(skips);
+        for (state, _) in wanted.filter(|(_, skip)| stop(**skip) == i + 1) {
+            *state = hidden;
         }
     }
-    let whole = projection.map(|projection| {
-        let first = g.slice(x, 1, 0, 1);
-        let first = g.reshape(first, [b, c.width]);
-        let first = p.layer_norm(g, LAST_NORM, first, EPS);
-        p.linear_no_bias(g, PROJECTION, first, projection)
+    let image_embeds = projection.map(|projection| {
+        let class_token = g.slice(x, 1, 0, 1);
+        let class_token = g.reshape(class_token, [b, c.width]);
+        let class_token = p.layer_norm(g, POST_LAYERNORM, class_token, EPS);
+        p.linear_no_bias(g, PROJECTION, class_token, projection)
     });
-    View { states, whole }
+    Outputs {
+        hidden_states,
+        image_embeds,
+    }
 }
 
-/// The whole picture's token before the others `[b, n, d]`.
-fn with_whole(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+/// The class token before the patch tokens `[b, n, d]`.
+fn prepend_class_token(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let b = g.shape(x)[0];
-    let whole = p.vector(g, "vision_model.embeddings.class_embedding", c.width);
-    let whole = g.reshape(whole, [1, 1, c.width]);
-    let whole = g.cast(whole, g.dtype(x));
-    let whole = g.concat(&vec![whole; b], 0); // [b, 1, d]
-    g.concat(&[whole, x], 1)
+    let class_token = p.vector(g, "vision_model.embeddings.class_embedding", c.width);
+    let class_token = g.reshape(class_token, [1, 1, c.width]);
+    let class_token = g.cast(class_token, g.dtype(x));
+    let class_token = g.concat(&vec![class_token; b], 0); // [b, 1, d]
+    g.concat(&[class_token, x], 1)
 }
 
 fn layer(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {

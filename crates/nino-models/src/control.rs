@@ -1,12 +1,12 @@
-//! `ControlNet`s of every family: networks that see a picture and steer a diffusion model by what
-//! they add to its values. They are recorded into the diffusion model's graph, under names that
-//! begin with `control.` and their number.
+//! `ControlNet`s of every family, and T2I adapters: networks with a hint image as input, whose
+//! outputs are added to the activations of a diffusion model. They are recorded into the diffusion
+//! model's graph, with parameters below `control.0`, `control.1` and so on.
 
 use crate::denoiser::Denoiser;
 use crate::{ConvShape, Find, Params, anima, flux, qwen_image, t2i_adapter, unet, z_image};
 use nino_graph::{Graph, Node};
 
-/// A `ControlNet` with the sizes its tensors tell.
+/// A `ControlNet` with its hyperparameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ControlNet {
     Unet(unet::ControlConfig),
@@ -17,30 +17,30 @@ pub enum ControlNet {
     Adapter(t2i_adapter::Config),
 }
 
-/// A `ControlNet` of a graph, and the kind of picture that a union model is told.
+/// A `ControlNet` in a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Controlled {
+pub struct ControlSpec {
     pub net: ControlNet,
+    /// The control mode, of union models only.
     pub mode: Option<usize>,
 }
 
-/// What a `ControlNet` sees.
+/// The kind of hint that a `ControlNet` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HintKind {
-    /// The picture, eight times as wide and high as the latent, from 0 to 1 or, `signed`, from -1.
+    /// An image at eight times the latent's size, in 0..1 or, `signed`, in −1..1.
     Pixels { channels: usize, signed: bool },
-    /// The encoded picture in the model's units, of so many channels. Where it is `masked`, the
-    /// last one says what stays of a picture that is painted over.
+    /// A latent in the model's units. With `masked`, its last channel is 1 where an inpainted image
+    /// stays as it is.
     Latent { channels: usize, masked: bool },
-    /// The same in squares of four, so that its sides are even. Where it is `painted`, a mask of
-    /// what is to be painted and the encoded picture of what stays follow.
-    Squares { channels: usize, painted: bool },
-    /// The picture from 0 to 1 in squares of so many pixels, so that its sides are multiples; one
-    /// channel is the mean of three.
-    Blocks { channels: usize, side: usize },
-    /// The picture from -1 to 1, resized smoothly, in squares of so many pixels. Where it is
-    /// `masked`, a fourth channel has 1 where to paint and -1 elsewhere; where it is `covered`, the
-    /// picture is 0 there.
+    /// A latent padded to even sides. With `inpaint`, an inpainting mask and the latent of the
+    /// masked image are concatenated to it.
+    EvenLatent { channels: usize, inpaint: bool },
+    /// An image in 0..1, padded to multiples of `factor` for a pixel unshuffle. With one channel,
+    /// it is the mean of three.
+    Unshuffled { channels: usize, factor: usize },
+    /// An image in -1..1, resized smoothly to multiples of `side`. With `masked`, a fourth channel
+    /// is 1 where to inpaint and -1 elsewhere; with `covered`, the image is 0 there.
     Smooth {
         side: usize,
         masked: bool,
@@ -49,21 +49,21 @@ pub enum HintKind {
 }
 
 impl HintKind {
-    /// Rows, columns and channels beside a latent of `[h, w]`.
+    /// Rows, columns and channels for a latent of `[h, w]`.
     pub fn size(self, [h, w]: [usize; 2]) -> [usize; 3] {
         match self {
             HintKind::Pixels { channels, .. } => [h * HINT_SCALE, w * HINT_SCALE, channels],
             HintKind::Latent { channels, .. } => [h, w, channels],
-            HintKind::Blocks { channels, side } => {
-                let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
+            HintKind::Unshuffled { channels, factor } => {
+                let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(factor));
                 [h, w, channels]
             }
             HintKind::Smooth { side, masked, .. } => {
                 let [h, w] = [h, w].map(|n| (n * HINT_SCALE).next_multiple_of(side));
                 [h, w, 3 + usize::from(masked)]
             }
-            HintKind::Squares { channels, painted } => {
-                let channels = if painted { 2 * channels + 1 } else { channels };
+            HintKind::EvenLatent { channels, inpaint } => {
+                let channels = if inpaint { 2 * channels + 1 } else { channels };
                 [h.next_multiple_of(2), w.next_multiple_of(2), channels]
             }
         }
@@ -73,17 +73,17 @@ impl HintKind {
 /// The inputs of a `ControlNet` in a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlInputs {
-    /// `[rows, h, w, c]` of [`HintKind`].
+    /// `[rows, h, w, c]` of [`HintKind::size`].
     pub hint: Node,
-    /// What its outputs are multiplied by, `[rows]` in f32.
+    /// Factor of its outputs, `[rows]` in f32.
     pub strength: Node,
 }
 
-/// Pixels of the picture under one pixel of the latent, along a side.
+/// Pixels of a hint image per latent pixel along one side.
 pub const HINT_SCALE: usize = 8;
 
 impl ControlNet {
-    /// What the tensors of a file make up; `None` when it is no known `ControlNet`.
+    /// Reads architecture and sizes from tensor shapes; `None` when this is no known `ControlNet`.
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
         unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
@@ -109,9 +109,9 @@ impl ControlNet {
                     masked: channels == c.blocks.in_channels + 1,
                 },
             },
-            ControlNet::ZImage(c) => HintKind::Squares {
+            ControlNet::ZImage(c) => HintKind::EvenLatent {
                 channels: c.blocks.channels,
-                painted: c.painted,
+                inpaint: c.inpaint,
             },
             ControlNet::QwenImage(c) => HintKind::Latent {
                 channels: c.hint,
@@ -122,19 +122,19 @@ impl ControlNet {
                 masked: c.is_masked(),
                 covered: c.covers,
             },
-            ControlNet::Adapter(c) => HintKind::Blocks {
+            ControlNet::Adapter(c) => HintKind::Unshuffled {
                 channels: c.channels,
-                side: c.square(),
+                factor: c.unshuffle(),
             },
         }
     }
 
-    /// Kinds of pictures that it knows by number; 0 where it is made for one.
+    /// Number of control modes of a union model; 0 for others.
     pub fn modes(&self) -> usize {
         match self {
             ControlNet::Unet(c) => c.modes,
             ControlNet::Flux(c) => c.modes,
-            // It tells kinds of pictures apart by itself.
+            // These take no mode.
             ControlNet::ZImage(_)
             | ControlNet::QwenImage(_)
             | ControlNet::Anima(_)
@@ -142,27 +142,27 @@ impl ControlNet {
         }
     }
 
-    /// Whether it was made for a model of these sizes.
+    /// Whether it was trained for a model of these hyperparameters.
     pub fn fits(&self, denoiser: &Denoiser) -> bool {
         match (self, denoiser) {
             (ControlNet::Unet(c), Denoiser::Unet(u)) => {
-                let (c, way_up) = (&c.unet, u.out_channels);
+                let c = &c.unet;
                 c.input_blocks == u.input_blocks
                     && c.middle == u.middle
                     && c.model_channels == u.model_channels
                     && c.context_dim == u.context_dim
                     && c.adm_in == u.adm_in
-                    && c.in_channels == way_up
+                    && c.in_channels == u.out_channels
             }
             (ControlNet::Flux(c), Denoiser::Flux(f)) => {
                 let c = &c.blocks;
-                let told = !c.takes_guidance() || f.takes_guidance();
+                let has_guidance = !c.takes_guidance() || f.takes_guidance();
                 c.hidden == f.hidden
                     && c.head == f.head
                     && c.context_dim == f.context_dim
                     && c.vec_in() == f.vec_in()
                     && c.in_channels == f.out_channels
-                    && told
+                    && has_guidance
             }
             (ControlNet::ZImage(c), Denoiser::ZImage(z)) => {
                 let c = &c.blocks;
@@ -195,7 +195,7 @@ impl ControlNet {
     }
 }
 
-/// Outputs of the convolutions that a picture goes through; activations stand between them.
+/// Output channels of the convolutions of `input_hint_block`, which has activations between them.
 pub(crate) fn hint_widths(find: &Find) -> Vec<usize> {
     let layer = |i: usize| find(&format!("input_hint_block.{}.weight", 2 * i));
     (0..64)
@@ -203,14 +203,14 @@ pub(crate) fn hint_widths(find: &Find) -> Vec<usize> {
         .collect()
 }
 
-/// Convolutions that halve a picture's sides.
-const HALVING: [usize; 3] = [2, 4, 6];
+/// Convolutions of `input_hint_block` with stride 2.
+const STRIDED: [usize; 3] = [2, 4, 6];
 
-/// A picture to values of the latent's size.
-pub(crate) fn hint_layers(g: &mut Graph, p: &Params, widths: &[usize], hint: Node) -> Node {
+/// `input_hint_block`: encodes a hint image to features of the latent's size.
+pub(crate) fn hint_encoder(g: &mut Graph, p: &Params, widths: &[usize], hint: Node) -> Node {
     let mut x = hint;
     for (i, &width) in widths.iter().enumerate() {
-        let stride = if HALVING.contains(&i) { 2 } else { 1 };
+        let stride = if STRIDED.contains(&i) { 2 } else { 1 };
         let conv = ConvShape {
             stride: [1, stride, stride],
             ..ConvShape::same(width, 3)

@@ -1,11 +1,11 @@
-//! One face for every diffusion model: what a file holds, what it takes beside the latent, and its
-//! graph.
+//! The common interface of all diffusion models: detection, the inputs they take besides the
+//! latent, and their graph.
 //!
 //! A new model is a file of its own, a variant here, a row in [`Family`](crate::Family) and a
 //! golden; `docs/adding-a-model.md` walks through it.
 
-use crate::control::Controlled;
-use crate::flux::Places;
+use crate::control::ControlSpec;
+use crate::flux::ReferenceMethod;
 use crate::{Find, anima, flux, flux2, krea2, qwen_image, unet, wan_transformer, z_image};
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ mod record;
 pub(crate) use record::scaled;
 pub use record::{CONTROL, DenoiserGraph};
 
-/// A diffusion model by its architecture, with the sizes its tensors tell.
+/// A diffusion model by its architecture, with its hyperparameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denoiser {
     Anima(anima::Config),
@@ -27,95 +27,91 @@ pub enum Denoiser {
     ZImage(z_image::Config),
 }
 
-/// What a graph of a denoiser is recorded for.
+/// The inputs that a graph of a denoiser is recorded for. Fields that a model does not support are
+/// ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DenoiserShape {
-    /// Latents of one run.
+    /// Batch size.
     pub rows: usize,
-    /// Latent frames: 1 for pictures.
+    /// Latent frames: 1 for images.
     pub frames: usize,
     pub height: usize,
     pub width: usize,
-    /// Tokens of the prompt.
+    /// Tokens of the text embeddings.
     pub tokens: usize,
-    /// Words in T5's vocabulary that ask for the prompt; only of models that take them
-    /// ([`Denoiser::takes_queries`]).
-    pub queries: usize,
-    /// Rows and columns of the latents to look at beside the one that is denoised; only of models
-    /// that take them ([`Denoiser::takes_references`]).
+    /// T5 tokens of the prompt ([`Denoiser::takes_t5_tokens`]).
+    pub t5_tokens: usize,
+    /// Rows and columns of the reference latents ([`Denoiser::takes_references`]).
     pub references: Vec<[usize; 2]>,
-    /// What becomes of them between runs; only of models that can keep them
-    /// ([`Denoiser::kept_blocks`]).
-    pub kept: Kept,
-    /// `ControlNet`s that steer it.
-    pub steering: Vec<Controlled>,
-    /// Tokens of CLIP's view of pictures; only of models that look at it ([`Wants::image`]).
+    /// KV cache of the reference tokens ([`Denoiser::kv_cache_blocks`]).
+    pub kv_cache: KvCache,
+    /// `ControlNet`s and T2I adapters.
+    pub control_nets: Vec<ControlSpec>,
+    /// Tokens of the CLIP vision hidden states ([`Wants::image`]).
     pub image_tokens: usize,
-    /// Clips to follow; only of models that follow some ([`Wants::control`]).
+    /// Number of VACE control videos ([`Wants::control`]).
     pub controls: usize,
-    /// Stretches of the prompt's tokens that attention is told to heed more or less, in the order
-    /// they were added to it; only of models that can be told ([`Denoiser::takes_bias`]).
-    pub biased: Vec<Range<usize>>,
-    /// Whether a model that takes guidance as a number is told none.
-    pub unguided: bool,
-    /// Tokens of pictures' styles before those of the prompt; only of models that take them
-    /// ([`Denoiser::style_width`]).
-    pub style: usize,
-    /// Where the latents to look at are; where the model has them of itself when `None`.
-    pub places: Option<Places>,
-    /// Whether it is told a camera's path; only of models that take one ([`Wants::camera`]).
+    /// Spans of text tokens with an attention bias, in order ([`Denoiser::takes_bias`]).
+    pub biased_spans: Vec<Range<usize>>,
+    /// Whether a model with a guidance embedding runs without it
+    /// ([`Denoiser::guidance_is_optional`]).
+    pub disable_guidance: bool,
+    /// Number of style tokens before the text tokens ([`Denoiser::style_width`]).
+    pub style_tokens: usize,
+    /// How reference tokens are positioned; `None` for the model's default.
+    pub reference_method: Option<ReferenceMethod>,
+    /// Whether there are camera embeddings ([`Wants::camera`]).
     pub camera: bool,
-    /// Blocks that are left out; only of models that can do without
-    /// ([`Denoiser::skippable_blocks`]).
+    /// Blocks to skip, for skip-layer guidance ([`Denoiser::skippable_blocks`]).
     pub skipped: Vec<usize>,
 }
 
-/// Whether keys and values of latents to look at stay from one run to others.
+/// How a run uses the KV cache of the reference tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kept {
-    /// No: they are made anew in every run.
+pub enum KvCache {
+    /// It does not: keys and values are computed in every run.
     #[default]
-    No,
-    /// This run gives them. The latents are told that they have no noise.
-    Made,
-    /// This run is given them, and the latents are not looked at again.
-    Given,
+    Off,
+    /// It computes keys and values, with the reference tokens at timestep 0, and outputs them.
+    Write,
+    /// It takes keys and values as inputs, and no reference latents.
+    Read,
 }
 
-/// What a denoiser's inputs are, beside the noisy latent and the timestep.
+/// The inputs of a denoiser besides the noisy latent and the timestep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wants {
     /// Channels of the latent.
     pub channels: usize,
-    /// Whether latents have frames: clips, or pictures as clips of one frame.
+    /// Whether latents have a frame axis: video models, also for images of one frame.
     pub frames: bool,
-    /// Width of the encoded prompt.
+    /// Width of the text embeddings.
     pub context: usize,
-    /// Length of the label vector, such as SDXL's pooled text and sizes.
-    pub label: Option<usize>,
-    /// What it is told of the guidance.
+    /// Width of the vector conditioning, such as SDXL's pooled text and sizes.
+    pub y: Option<usize>,
+    /// The guidance input.
     pub guidance: Guidance,
-    /// Channels that stand beside the latent's: a mask and a picture to paint over, or a picture to
-    /// edit.
+    /// Channels concatenated to the latent: a mask and a masked image for inpainting, or an image
+    /// to edit.
     pub extra: usize,
-    /// Whether every frame has a timestep of its own.
+    /// Whether every latent frame has its own timestep.
     pub frame_times: bool,
-    /// Width of the tokens of CLIP's view of a picture, which it may be shown.
+    /// Width of the CLIP vision hidden states, an optional input.
     pub image: Option<usize>,
-    /// Channels of clips to follow (VACE); it needs at least one.
+    /// Channels of VACE control videos, of which at least one is required.
     pub control: Option<usize>,
-    /// Channels that say how a camera sees the pixels under a latent pixel, which it may be told.
+    /// Channels of the camera embeddings, an optional input.
     pub camera: Option<usize>,
 }
 
 impl Wants {
-    /// Of a model of pictures that takes nothing but a prompt.
-    fn plain(channels: usize, context: usize) -> Wants {
+    /// An image model whose only conditioning is text.
+    fn text_only(channels: usize, context: usize) -> Wants {
         Wants {
             channels,
             frames: false,
             context,
-            label: None,
+            y: None,
             guidance: Guidance::None,
             extra: 0,
             frame_times: false,
@@ -126,21 +122,22 @@ impl Wants {
     }
 }
 
-/// How a model takes guidance as an input.
+/// The guidance input of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Guidance {
-    /// Not at all: it is guided by a negative prompt, or not guided.
+    /// None: classifier-free guidance with a negative prompt, or no guidance.
     None,
-    /// The sampler's guidance, embedded in so many values: it is told that instead of being guided
-    /// by a negative prompt.
+    /// The embedded guidance scale of the sampler, of this width, instead of classifier-free
+    /// guidance (LCM).
     Cfg(usize),
-    /// A number of the prompt's own, beside the sampler's guidance; this one where a prompt has
-    /// none.
-    Number(f32),
+    /// A distilled guidance of the conditioning, independent of the sampler's scale (Flux). The
+    /// value is the default.
+    Distilled(f32),
 }
 
 impl Denoiser {
-    /// What the tensors of a file make up; `None` when it is no known diffusion model.
+    /// Reads architecture and sizes from tensor shapes; `None` when this is no known diffusion
+    /// model.
     pub fn detect(find: &Find) -> Option<Denoiser> {
         let unet = unet::Config::detect(find).map(Denoiser::Unet);
         unet.or_else(|| flux::Config::detect(find).map(Denoiser::Flux))
@@ -152,13 +149,14 @@ impl Denoiser {
             .or_else(|| anima::Config::detect(find).map(Denoiser::Anima))
     }
 
+    /// The inputs it takes.
     pub fn wants(&self) -> Wants {
         match self {
             Denoiser::Unet(c) => Wants {
                 channels: c.out_channels,
                 frames: false,
                 context: c.context_dim,
-                label: c.label(),
+                y: c.y_dim(),
                 guidance: c.guidance.map_or(Guidance::None, Guidance::Cfg),
                 extra: c.in_channels.saturating_sub(c.out_channels),
                 frame_times: false,
@@ -170,11 +168,11 @@ impl Denoiser {
                 channels: c.out_channels,
                 frames: false,
                 context: c.context_dim,
-                label: c.vec_in(),
+                y: c.vec_in(),
                 guidance: match c.modulation {
-                    flux::Modulation::PerBlock { guidance: true, .. } => Guidance::Number(3.5),
+                    flux::Modulation::PerBlock { guidance: true, .. } => Guidance::Distilled(3.5),
                     flux::Modulation::PerBlock { .. } => Guidance::None,
-                    flux::Modulation::Approximated { .. } => Guidance::Number(0.0),
+                    flux::Modulation::Approximated { .. } => Guidance::Distilled(0.0),
                 },
                 extra: c.in_channels.saturating_sub(c.out_channels),
                 frame_times: false,
@@ -184,44 +182,43 @@ impl Denoiser {
             },
             Denoiser::Flux2(c) => Wants {
                 guidance: if c.guidance {
-                    Guidance::Number(3.5)
+                    Guidance::Distilled(3.5)
                 } else {
                     Guidance::None
                 },
-                ..Wants::plain(c.channels, c.context_dim)
+                ..Wants::text_only(c.channels, c.context_dim)
             },
-            Denoiser::Anima(c) => Wants::plain(c.channels, c.context_dim),
-            Denoiser::Krea2(c) => Wants::plain(c.channels, c.txt_layers * c.txt_dim),
-            Denoiser::QwenImage(c) => Wants::plain(c.channels, c.context_dim),
+            Denoiser::Anima(c) => Wants::text_only(c.channels, c.context_dim),
+            Denoiser::Krea2(c) => Wants::text_only(c.channels, c.txt_layers * c.txt_dim),
+            Denoiser::QwenImage(c) => Wants::text_only(c.channels, c.context_dim),
             Denoiser::Wan(c) => Wants {
                 channels: c.out_channels,
                 frames: true,
                 context: c.context_dim,
-                label: None,
+                y: None,
                 guidance: Guidance::None,
                 extra: c.in_channels.saturating_sub(c.out_channels),
-                frame_times: c.has_frame_times(),
+                frame_times: c.has_frame_timesteps(),
                 image: c.image.map(|i| i.width),
                 control: c.vace.map(|v| v.in_channels),
                 camera: c.camera,
             },
-            Denoiser::ZImage(c) => Wants::plain(c.channels, c.cap_dim),
+            Denoiser::ZImage(c) => Wants::text_only(c.channels, c.cap_dim),
         }
     }
 
-    /// What the guidance input is given, for one row: for a sampler's guidance of `cfg` and a
-    /// prompt's own of `number`.
-    pub fn guidance_values(&self, cfg: f32, number: Option<f32>) -> Vec<f32> {
+    /// The value of the guidance input for one row, from the sampler's scale `cfg` and the
+    /// conditioning's `distilled` guidance.
+    pub fn guidance_values(&self, cfg: f32, distilled: Option<f32>) -> Vec<f32> {
         match self.wants().guidance {
             Guidance::None => Vec::new(),
             Guidance::Cfg(n) => guidance_embedding(cfg, n),
-            Guidance::Number(usual) => vec![number.unwrap_or(usual)],
+            Guidance::Distilled(default) => vec![distilled.unwrap_or(default)],
         }
     }
 
-    /// Whether it can look at other latents beside the one that it denoises, as Flux Kontext was
-    /// trained to, Flux.2 and Qwen-Image-Edit. Wan looks at the last one, a frame of the clip's
-    /// size.
+    /// Whether it takes reference latents, as Flux Kontext, Flux.2 and Qwen-Image-Edit. Wan uses
+    /// only the last one, which has the size of the video's frames.
     pub fn takes_references(&self) -> bool {
         match self {
             Denoiser::Anima(_) | Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
@@ -231,13 +228,14 @@ impl Denoiser {
         }
     }
 
-    /// Whether latents to look at can be had there. Krea 2 has them in pictures of their own,
-    /// whatever it is told.
-    pub fn takes_places(&self, places: Places) -> bool {
+    /// Whether it supports a reference method. Krea 2 accepts all, and uses the positions of
+    /// [`ReferenceMethod::Index`] for each.
+    pub fn supports_reference_method(&self, method: ReferenceMethod) -> bool {
+        use ReferenceMethod as M;
         match self {
-            Denoiser::Flux(_) => places != Places::Clean,
-            Denoiser::Flux2(_) => places == Places::Index,
-            Denoiser::QwenImage(_) => matches!(places, Places::Index | Places::Clean),
+            Denoiser::Flux(_) => method != M::IndexTimestepZero,
+            Denoiser::Flux2(_) => method == M::Index,
+            Denoiser::QwenImage(_) => matches!(method, M::Index | M::IndexTimestepZero),
             Denoiser::Anima(_)
             | Denoiser::Unet(_)
             | Denoiser::Krea2(_)
@@ -246,8 +244,8 @@ impl Denoiser {
         }
     }
 
-    /// Whether it can do without the guidance that it takes as a number.
-    pub fn goes_unguided(&self) -> bool {
+    /// Whether it can run without its guidance embedding.
+    pub fn guidance_is_optional(&self) -> bool {
         match self {
             Denoiser::Flux(c) => c.vec_in().is_some(),
             Denoiser::Flux2(_) => true,
@@ -260,8 +258,8 @@ impl Denoiser {
         }
     }
 
-    /// Width of the tokens of pictures' styles that it takes before those of a prompt (USO); `None`
-    /// where it takes none.
+    /// Width of the style tokens that it takes before the text tokens (USO); `None` where it takes
+    /// none.
     pub fn style_width(&self) -> Option<usize> {
         match self {
             Denoiser::Flux(c) => c.vec_in().map(|_| c.hidden),
@@ -269,29 +267,29 @@ impl Denoiser {
         }
     }
 
-    /// Blocks whose keys and values of latents to look at can stay between runs; 0 where none can.
-    pub fn kept_blocks(&self) -> usize {
+    /// Number of blocks with a KV cache of reference tokens; 0 where it is not supported.
+    pub fn kv_cache_blocks(&self) -> usize {
         match self {
             Denoiser::Flux2(c) => c.depth + c.depth_single,
             _ => 0,
         }
     }
 
-    /// Width of those keys and of those values.
-    pub fn kept_width(&self) -> usize {
+    /// Width of the cached keys, and of the cached values.
+    pub fn kv_cache_width(&self) -> usize {
         match self {
             Denoiser::Flux2(c) => c.hidden,
             _ => 0,
         }
     }
 
-    /// Whether attention can be told to heed some of the prompt's tokens more or less.
+    /// Whether it supports an attention bias of spans of text tokens.
     pub fn takes_bias(&self) -> bool {
         matches!(self, Denoiser::Flux(_))
     }
 
-    /// Whether every token of a prompt counts for itself. Where it does not, as with UNets, a
-    /// prompt repeated to a longer one's length stays the same.
+    /// Whether repeating the text embeddings changes the result. UNets only have cross-attention to
+    /// the text, so a prompt can be repeated to the length of a longer one.
     pub fn counts_tokens(&self) -> bool {
         match self {
             Denoiser::Unet(_) => false,
@@ -305,7 +303,7 @@ impl Denoiser {
         }
     }
 
-    /// Blocks that can be left out one by one; 0 where there is no such choice.
+    /// Number of blocks that can be skipped individually; 0 where it is not supported.
     pub fn skippable_blocks(&self) -> usize {
         match self {
             Denoiser::Wan(c) => c.n_layers,
@@ -319,18 +317,18 @@ impl Denoiser {
         }
     }
 
-    /// Whether it asks for the context with words in T5's vocabulary.
-    pub fn takes_queries(&self) -> bool {
+    /// Whether it takes the T5 tokens of the prompt besides the text embeddings.
+    pub fn takes_t5_tokens(&self) -> bool {
         matches!(self, Denoiser::Anima(_))
     }
 }
 
-/// Sines and cosines of the guidance, in f32 as the models were trained with: angles are thousands,
-/// so rounding shows.
+/// Sinusoidal embedding of the guidance scale: sines, then cosines. Computed in f32 as in training:
+/// angles reach thousands, so rounding matters.
 fn guidance_embedding(cfg: f32, size: usize) -> Vec<f32> {
     let half = size / 2;
-    let fall = -(10_000f64.ln() / (half as f64 - 1.0)) as f32;
-    let angle = |i: usize| f64::from((cfg - 1.0) * 1000.0 * (i as f32 * fall).exp());
+    let log_step = -(10_000f64.ln() / (half as f64 - 1.0)) as f32;
+    let angle = |i: usize| f64::from((cfg - 1.0) * 1000.0 * (i as f32 * log_step).exp());
     let sines = (0..half).map(|i| angle(i).sin() as f32);
     let cosines = (0..half).map(|i| angle(i).cos() as f32);
     let mut out: Vec<f32> = sines.chain(cosines).collect();

@@ -1,10 +1,10 @@
-//! The tensors of a network, read off the graph that its model records. A model is described once,
-//! by the code that runs it: detection, the check at load and plans without a file take their
-//! lists from here.
+//! The tensors of a network, read from the graph that its model records. A model is described once,
+//! by the code that runs it: detection, the check at load time and plans without a file take their
+//! tensor lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Kept, Params, Storage, Upscaler, Vae,
-    VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision, qwen3_vision,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, KvCache, Params, Storage, Upscaler,
+    Vae, VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision, qwen3_vision,
     redux, t2i_adapter, t5, unet, upscaler, uso, z_image,
 };
 use nino_dtype::DType;
@@ -12,7 +12,7 @@ use nino_graph::{Graph, GraphError, Shape};
 use nino_weights::names::Net;
 use nino_weights::{Entry, Format, Index};
 
-/// A network this crate can record, with its sizes. One variant per kind of network.
+/// A network that this crate can record, with its hyperparameters. One variant per kind of network.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Network {
     Denoiser(Denoiser),
@@ -30,7 +30,7 @@ pub enum Network {
 }
 
 /// One tensor of a network, as a file with canonical names stores it. Where files differ in
-/// dimensions of size one (a linear layer kept as a 1×1 convolution), this is the shape without.
+/// dimensions of size one (a linear layer stored as a 1×1 convolution), this is the shape without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
     pub name: String,
@@ -39,18 +39,19 @@ pub struct TensorSpec {
     pub need: Need,
 }
 
-/// When a file has to hold a tensor.
+/// When a file must have a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Always,
-    /// Files leave it out where the network does without.
+    /// Some files do not have it, and the network works without.
     Optional,
-    /// When the file holds that half of the autoencoder.
+    /// When the file has the encoder of the autoencoder.
     Encoder,
+    /// When the file has the decoder of the autoencoder.
     Decoder,
 }
 
-/// Why sizes do not make a network: those of a damaged file may not.
+/// Why no network can be recorded with these sizes, for example with those of a damaged file.
 #[derive(Debug, thiserror::Error)]
 pub enum DescribeError {
     #[error(transparent)]
@@ -61,7 +62,7 @@ pub enum DescribeError {
 
 impl Network {
     /// Whether this crate has a model of the network.
-    pub fn is_written(net: Net) -> bool {
+    pub fn is_supported(net: Net) -> bool {
         match net {
             Net::Unet | Net::Flux | Net::Wan | Net::ZImage | Net::QwenImage | Net::Krea2 => true,
             Net::Anima => true,
@@ -74,8 +75,8 @@ impl Network {
         }
     }
 
-    /// The sizes of a network whose names `nino_weights::names` told apart. `None` when tensors
-    /// that say the sizes are not there, and for networks this crate has no model of.
+    /// Reads the hyperparameters of a network of a known kind. `None` when the tensors that
+    /// determine them are missing, and for networks that this crate has no model of.
     pub fn detect(net: Net, find: &Find) -> Option<Network> {
         match net {
             Net::Unet
@@ -111,8 +112,8 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         Network::ControlNet(c) => Ok(parameters(&control_graph(c)?, Need::Always).collect()),
         Network::ClipText(c) => {
             let mut tensors: Vec<_> = parameters(&clip_graph(c)?, Need::Always).collect();
-            // Only the pooled vector needs it. SD 1.x has no use for that, and many of its files
-            // no projection.
+            // Only the pooled embedding needs it. SD 1.x does not use that, and many of its files
+            // have no projection.
             let projection = tensors.iter_mut().find(|t| t.name == clip::PROJECTION);
             projection.into_iter().for_each(|t| t.need = Need::Optional);
             Ok(tensors)
@@ -125,8 +126,8 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         Network::T5(c) => Ok(parameters(&t5_graph(c)?, Need::Always).collect()),
         Network::Llm(c) => {
             let mut tensors: Vec<_> = parameters(&llm_graph(c)?, Need::Always).collect();
-            if !c.kind.always_ends_in_norm() {
-                let norm = tensors.iter_mut().find(|t| t.name == llm::LAST_NORM);
+            if !c.kind.always_has_final_norm() {
+                let norm = tensors.iter_mut().find(|t| t.name == llm::FINAL_NORM);
                 norm.into_iter().for_each(|t| t.need = Need::Optional);
             }
             Ok(tensors)
@@ -165,12 +166,12 @@ impl TensorSpec {
     }
 }
 
-/// Sizes of inputs do not matter to a list of parameters.
+/// Side of latents; the list of parameters does not depend on it.
 const SIDE: usize = 64;
 
 fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
-    // Neither heads nor groups of a UNet are the size of any tensor: one of each divides every
-    // width.
+    // No tensor has the number of heads or groups of a UNet as its size. One of each divides every
+    // width, even that of a damaged file.
     let denoiser = match denoiser {
         Denoiser::Unet(c) => Denoiser::Unet(unet::Config {
             heads: unet::Heads::Count(1),
@@ -185,24 +186,24 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         | Denoiser::Wan(_)
         | Denoiser::ZImage(_)) => other.clone(),
     };
-    // A Wan transformer has layers for a frame to look at, which every other input goes without.
-    let looks_at = matches!(&denoiser, Denoiser::Wan(c) if c.reference.is_some());
+    // Wan's layers for a reference latent are only recorded with one.
+    let has_reference = matches!(&denoiser, Denoiser::Wan(c) if c.reference.is_some());
     let shape = DenoiserShape {
         rows: 1,
         frames: 1,
         height: SIDE,
         width: SIDE,
         tokens: 1,
-        queries: 1,
-        references: looks_at.then_some([SIDE, SIDE]).into_iter().collect(),
+        t5_tokens: 1,
+        references: has_reference.then_some([SIDE, SIDE]).into_iter().collect(),
         image_tokens: 1,
         controls: 1,
-        steering: Vec::new(),
-        biased: Vec::new(),
-        unguided: false,
-        style: 0,
-        kept: Kept::No,
-        places: None,
+        control_nets: Vec::new(),
+        biased_spans: Vec::new(),
+        disable_guidance: false,
+        style_tokens: 0,
+        kv_cache: KvCache::Off,
+        reference_method: None,
         camera: true,
         skipped: Vec::new(),
     };
@@ -219,7 +220,7 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
     let hint = g.input("hint", [1, h, w, c], DType::F32);
     match net {
         ControlNet::Unet(c) => {
-            // Neither heads nor groups are the size of any tensor.
+            // No tensor has the number of heads or groups as its size.
             let unet = unet::Config {
                 heads: unet::Heads::Count(1),
                 groups: 1,
@@ -248,7 +249,7 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                     .takes_guidance()
                     .then(|| g.input("guidance", [1], DType::F32)),
                 references: &[],
-                places: flux::Places::default(),
+                reference_method: flux::ReferenceMethod::default(),
                 bias: None,
             };
             let mode = (c.modes > 0).then_some(0);
@@ -261,7 +262,7 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                 t,
                 context: g.input("context", [1, 1, b.context_dim], DType::F32),
                 references: &[],
-                clean: false,
+                references_at_zero: false,
             };
             qwen_image::control(&mut g, p, c, inputs, hint);
         }
@@ -276,16 +277,16 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
         }
         ControlNet::ZImage(c) => {
             let (n, b) = (SIDE * SIDE / 4, &c.blocks);
-            let seen = g.input("x", [1, n, b.dim], DType::F32);
-            let table = g.input("places", [n, b.head / 2, 2], DType::F32);
-            let level = g.input("level", [1, b.time[1]], DType::F32);
+            let x = g.input("x", [1, n, b.dim], DType::F32);
+            let rope = g.input("places", [n, b.head / 2, 2], DType::F32);
+            let time = g.input("level", [1, b.time[1]], DType::F32);
             let control = z_image::Control {
                 p: p.at(""),
                 config: c,
                 hint,
                 strength: t,
             };
-            control.alone(&mut g, seen, [table, level]);
+            control.record_alone(&mut g, x, [rope, time]);
         }
     }
     g.finish()
@@ -318,7 +319,7 @@ fn clip_vision_graph(c: &clip_vision::Config) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
     let pixels = g.input("pixels", [1, c.image, c.image, 3], DType::F32);
-    clip_vision::view(&mut g, &p, c, pixels, &[1], true);
+    clip_vision::outputs(&mut g, &p, c, pixels, &[1], true);
     g.finish()
 }
 
@@ -391,8 +392,8 @@ fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
     let last = llm::Want {
         taps: &[c.n_layers],
         mask,
-        places: None,
-        deep: &[],
+        positions: None,
+        deepstack: &[],
     };
     let x = llm::encoder(&mut g, &p, c, x, &last);
     llm::final_norm(&mut g, &p, c, x);
@@ -404,7 +405,7 @@ fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
         Vae::Kl(c) => Vae::Kl(kl::Config { groups: 1, ..c }),
         other => other,
     };
-    // The first chunk of a video has no frames to double: only later ones use every layer.
+    // The first chunk of a video has no temporal upsampling; only later ones use every layer.
     let first = vae.time_scale().is_none();
     let chunk = |frames, side| Chunk {
         batch: 1,
@@ -440,7 +441,7 @@ fn vae_tensors(vae: &Vae) -> Result<Vec<TensorSpec>, DescribeError> {
     Ok(tensors)
 }
 
-/// What a graph reads from a file, as files store it.
+/// The parameters that a graph reads from a file, in the file's layout.
 fn parameters(graph: &Graph, need: Need) -> impl Iterator<Item = TensorSpec> {
     let from_file = graph.params().filter(|(_, p)| p.inline.is_none());
     from_file.map(move |(_, p)| TensorSpec {
@@ -456,7 +457,7 @@ fn parameters(graph: &Graph, need: Need) -> impl Iterator<Item = TensorSpec> {
     })
 }
 
-/// Statistics that normalize Flux.2's packed latents, outside of the graph.
+/// The batch norm statistics of Flux.2's packed latents, which are applied outside of the graph.
 fn packed_statistics(c: &kl::Config) -> Vec<TensorSpec> {
     if c.z_channels != kl::Config::flux2().z_channels {
         return Vec::new();

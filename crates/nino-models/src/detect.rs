@@ -1,6 +1,6 @@
-//! What a file is, from names and shapes alone. Every known model is a full list of tensors; a
-//! component is the model whose list differs least from what is there, and the difference is
-//! reported whole: missing, unknown, mis-shaped.
+//! Detection of a file's models from tensor names and shapes alone. Every known model is a full
+//! list of tensors. A component is the model whose list differs least from the file, and the full
+//! difference is reported: missing, unknown and mis-shaped tensors.
 //!
 //! The lists come from the recorded graphs of the models ([`crate::describe`]).
 
@@ -19,14 +19,15 @@ use std::path::Path;
 pub use kind::{Kind, Part};
 pub use twins::Prediction;
 
-/// How sure the answer is.
+/// The confidence of a detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// Tensors are missing, unknown or mis-shaped: this is the closest model.
     Closest,
-    /// All tensors fit, but so they do for a twin; nothing tells them apart.
+    /// All tensors fit, but they also fit a twin (a model with the same tensors), and nothing
+    /// distinguishes the two.
     Guess,
-    /// All tensors fit; the file's name or metadata told twins apart.
+    /// All tensors fit; the file's name or metadata distinguishes it from its twins.
     Likely,
     /// All tensors fit and only this model has them.
     Certain,
@@ -41,23 +42,23 @@ pub struct Detected {
     pub dialect: Dialect,
     pub prefix: String,
     pub prediction: Option<Prediction>,
-    /// What is not as the model has it.
+    /// The tensors that differ from the model's.
     pub difference: Difference,
     /// Tensors under canonical names.
     pub index: Index,
 }
 
-/// All that was recognized in a file.
+/// Everything that was detected in a file.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The diffusion model first, then its VAE and its encoders.
+    /// The diffusion model first, then the VAE and the encoders.
     pub parts: Vec<Detected>,
     pub lora: Option<LoraFormat>,
-    /// Names that belong to no known network.
+    /// Names of tensors that belong to no known network.
     pub rest: Vec<String>,
 }
 
-/// Identifies everything in an index. The first file's name only ever decides between twins.
+/// Detects everything in an index. The first file's name only decides between twins.
 pub fn detect(index: &Index) -> Result<Report> {
     if let Some(format) = lora::recognize(index) {
         return Ok(Report {
@@ -81,7 +82,7 @@ pub fn detect(index: &Index) -> Result<Report> {
 }
 
 impl Report {
-    /// What to call the whole: its diffusion model, else its only or first part.
+    /// The main part: the diffusion model, or the first part of a file without one.
     pub fn main(&self) -> Option<&Detected> {
         self.parts.first()
     }
@@ -90,7 +91,7 @@ impl Report {
         self.parts.iter().find(|d| d.kind.part() == part)
     }
 
-    /// What a GGUF file calls its model, in the words that ComfyUI's loader knows.
+    /// The `general.architecture` of a GGUF file, in the names that ComfyUI's loader knows.
     pub fn gguf_architecture(&self) -> &'static str {
         use Kind as K;
         match self.main().map(|d| (d.kind, d.kind.net())) {
@@ -107,8 +108,8 @@ impl Report {
     }
 }
 
-/// The known model that a component differs least from, and in what; `None` for networks without
-/// a list.
+/// The known model that a component differs least from, and the difference; `None` for networks
+/// without a list.
 pub(crate) fn closest(component: &Component) -> Option<(Kind, Difference)> {
     let mut best: Option<(Kind, Difference)> = None;
     for kind in Kind::of_net(component.net) {
@@ -126,8 +127,8 @@ pub(crate) fn closest(component: &Component) -> Option<(Kind, Difference)> {
     best
 }
 
-/// Whether this is an upscaler all of whose tensors fit the sizes that some of them say. People
-/// train upscalers of many sizes, and every one of them runs.
+/// Whether this is an upscaler whose tensors are consistent with each other. There are upscalers of
+/// many sizes, and all of them run.
 fn is_upscaler_of_any_size(component: &Component) -> bool {
     if !matches!(component.net, Net::Rrdb | Net::Srvgg) {
         return false;

@@ -1,16 +1,17 @@
-//! What a file's tensors lack, have beyond and have in other shapes than a network's list.
+//! Differences between a file's tensors and a network's list: missing, unknown and mis-shaped
+//! tensors.
 
 use crate::describe::{Need, TensorSpec};
 use nino_weights::names::{Component, Net};
 use std::collections::HashSet;
 
-/// All that does not fit, whole: missing, unknown and mis-shaped tensors by their canonical names.
+/// All tensors that do not fit, by their canonical names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     pub missing: Vec<String>,
     pub unknown: Vec<String>,
     pub misshaped: Vec<Misshaped>,
-    /// The halves of an autoencoder that are there; empty for other networks.
+    /// Which of `encoder` and `decoder` an autoencoder's file has; empty for other networks.
     pub halves: Vec<&'static str>,
 }
 
@@ -22,11 +23,11 @@ pub struct Misshaped {
     pub found: Vec<usize>,
 }
 
-/// A tensor that files of a network hold and the network does not use.
+/// A tensor that files of a network may have and the network does not use.
 struct Extra {
     /// `None` for every network.
     net: Option<Net>,
-    /// The name, or where it ends with a dot, the beginning of names.
+    /// A name, or a prefix of names if it ends with a dot.
     name: &'static str,
 }
 
@@ -39,8 +40,8 @@ impl Extra {
     }
 }
 
-/// Tensors that may be there without being a fault, each with its reason. Schedules and averages
-/// beside the networks of a checkpoint never get this far: `nino_weights::names` leaves them out.
+/// Tensors that are not reported as unknown, each with the reason. Noise schedules and averages at
+/// the top level of a checkpoint are not listed: `nino_weights::names` removes them before.
 const EXTRAS: [Extra; 14] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
@@ -48,21 +49,21 @@ const EXTRAS: [Extra; 14] = [
     Extra::of(Net::ClipText, "attn_mask"),
     // Positions 0, 1, 2 and so on, a constant saved as a buffer.
     Extra::of(Net::ClipText, "text_model.embeddings.position_ids"),
-    // They make one vector of a picture, for which most models have no use.
+    // The image embedding, which most models do not use.
     Extra::of(Net::ClipVision, "vision_model.post_layernorm."),
     Extra::of(Net::ClipVision, "visual_projection."),
     Extra::of(Net::ClipVision, "vision_model.head."),
-    // It makes the next word out of the last states, for which nothing here has a use.
+    // The output head, which text encoders do not use.
     Extra::of(Net::Llm, "lm_head.weight"),
     Extra::of(Net::Llm, "model.lm_head.weight"),
-    // The half that sees of models that do, which prompts of text alone go without.
+    // The vision tower, which prompts without images do not use.
     Extra::of(Net::Llm, "model.visual."),
     Extra::of(Net::Llm, "visual."),
-    // Says that pictures to look at have no noise: it has no values.
-    Extra::of(Net::QwenImage, crate::qwen_image::CLEAN),
-    // How many batches made Flux.2's statistics: of use to training only.
+    // The empty marker of models with reference tokens at timestep 0.
+    Extra::of(Net::QwenImage, crate::qwen_image::INDEX_TIMESTEP_ZERO),
+    // The number of batches of Flux.2's statistics, which only training uses.
     Extra::of(Net::KlVae, "bn.num_batches_tracked"),
-    // Averages over training, beside the weights that are used.
+    // Averages over training, next to the weights that are used.
     Extra {
         net: None,
         name: "model_ema.",
@@ -75,20 +76,21 @@ const EXTRAS: [Extra; 14] = [
 ];
 
 impl Difference {
-    /// Compares a file's component with the list of a network. Half an autoencoder is whole.
+    /// Compares a file's component with the list of a network. An autoencoder's file may have only
+    /// the encoder or only the decoder.
     pub fn between(component: &Component, tensors: &[TensorSpec]) -> Difference {
         let index = &component.index;
         let mut result = Difference::default();
         for (need, half) in [(Need::Encoder, "encoder"), (Need::Decoder, "decoder")] {
-            // By names below the half itself: files of one half may keep the other's `quant_conv`.
-            let there = |t: &TensorSpec| {
-                let own = t
+            // By names below the prefix: files of one half may have the other's `quant_conv`.
+            let exists = |t: &TensorSpec| {
+                let below = t
                     .name
                     .strip_prefix(half)
                     .is_some_and(|r| r.starts_with('.'));
-                t.need == need && own && index.contains(&t.name)
+                t.need == need && below && index.contains(&t.name)
             };
-            if tensors.iter().any(there) {
+            if tensors.iter().any(exists) {
                 result.halves.push(half);
             }
         }
@@ -114,7 +116,7 @@ impl Difference {
         let names = index.entries().iter().map(|e| e.name.as_str());
         let unlisted = names.filter(|name| !known.contains(name));
         let unlisted = unlisted.filter(|name| !is_extra(component.net, name));
-        // Names that no table knows are as the file has them.
+        // Names that could not be mapped are those of the file, with the prefix.
         let is_known = |name: &str| {
             let below = name.strip_prefix(&component.prefix).unwrap_or(name);
             is_extra(component.net, below)
@@ -135,7 +137,7 @@ impl Difference {
     }
 }
 
-/// Whether a tensor that is not on a network's list may be in its files all the same.
+/// Whether files of a network may have this tensor, which is not on the network's list.
 fn is_extra(net: Net, name: &str) -> bool {
     EXTRAS.iter().any(|extra| {
         let named =

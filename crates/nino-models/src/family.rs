@@ -1,5 +1,4 @@
-//! Families of diffusion models: what each wants of its text encoders and its latents. One row per
-//! family.
+//! Families of diffusion models: text encoders, conditioning and latent format. One row per family.
 
 use crate::clip;
 use crate::denoiser::Denoiser;
@@ -7,21 +6,21 @@ use crate::flux::Modulation;
 use crate::latent::LatentFormat;
 use crate::llm;
 
-/// Models that are prompted and sampled alike.
+/// Models with the same conditioning and latent format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     Sd1,
     Sd2,
     Sdxl,
     SdxlRefiner,
-    /// Flux.1, guided or not.
+    /// Flux.1, with or without a guidance embedding.
     Flux,
     Chroma,
     /// Flux.2 klein, 4B and 9B.
     Klein,
     /// Flux.2 dev.
     Flux2,
-    /// Qwen-Image, and its models that edit.
+    /// Qwen-Image and Qwen-Image-Edit.
     QwenImage,
     /// Krea 2, Turbo and base.
     Krea2,
@@ -32,7 +31,7 @@ pub enum Family {
     Wan5B,
     /// Z-Image, Turbo and base.
     ZImage,
-    /// The model in the box.
+    /// nino-emoji, the built-in model.
     Emoji,
 }
 
@@ -41,15 +40,16 @@ pub enum Family {
 struct Facts {
     name: &'static str,
     latent: &'static str,
-    /// Its text encoders, in the order of the context; empty where the model brings its own.
+    /// Its text encoders, in the order of the context; empty where the checkpoint has its own.
     encoders: &'static [Encoder],
-    /// Pixels of both sides that it was trained on, mostly.
+    /// Pixels of both sides that it was mainly trained with.
     size: usize,
-    /// Layer of the text encoders that conditions it, counted from the last, which is 1.
+    /// Layer of the text encoders whose hidden states condition it, counted from the last, which
+    /// is 1.
     layer: usize,
-    /// Whether that layer goes through the encoder's last norm.
+    /// Whether these hidden states go through the encoder's final norm.
     norm: bool,
-    label: Label,
+    vector_cond: VectorCond,
 }
 
 /// A kind of text encoder.
@@ -57,24 +57,24 @@ struct Facts {
 pub enum Encoder {
     /// CLIP, by its width.
     Clip(usize),
-    /// T5, of the width that the model's context has.
+    /// T5, of the width of the model's context.
     T5,
-    /// Its multilingual kin.
+    /// UMT5, the multilingual T5.
     Umt5,
-    /// A language model, of the width that the model's context has.
+    /// A language model; the model's context determines its width.
     Llm(llm::Kind),
 }
 
-/// What the label vector is made of.
+/// The contents of the vector conditioning (`y`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum VectorCond {
     /// There is none.
     None,
-    /// Pooled text and nothing else, before its projection.
+    /// The pooled text embedding before its projection.
     Pooled,
-    /// Pooled text, then original size, crop and target size.
+    /// The pooled text embedding, then original size, crop and target size.
     Sizes,
-    /// Pooled text, then original size, crop and an aesthetic score.
+    /// The pooled text embedding, then original size, crop and an aesthetic score.
     Score,
 }
 
@@ -85,7 +85,7 @@ const SD1: Facts = Facts {
     size: 512,
     layer: 1,
     norm: true,
-    label: Label::None,
+    vector_cond: VectorCond::None,
 };
 const SD2: Facts = Facts {
     name: "SD 2.x",
@@ -100,12 +100,12 @@ const SDXL: Facts = Facts {
     size: 1024,
     layer: 2,
     norm: false,
-    label: Label::Sizes,
+    vector_cond: VectorCond::Sizes,
 };
 const SDXL_REFINER: Facts = Facts {
     name: "the SDXL refiner",
     encoders: &[Encoder::Clip(1280)],
-    label: Label::Score,
+    vector_cond: VectorCond::Score,
     ..SDXL
 };
 const FLUX: Facts = Facts {
@@ -115,12 +115,12 @@ const FLUX: Facts = Facts {
     size: 1024,
     layer: 1,
     norm: true,
-    label: Label::Pooled,
+    vector_cond: VectorCond::Pooled,
 };
 const CHROMA: Facts = Facts {
     name: "Chroma",
     encoders: &[Encoder::T5],
-    label: Label::None,
+    vector_cond: VectorCond::None,
     ..FLUX
 };
 const WAN: Facts = Facts {
@@ -128,7 +128,7 @@ const WAN: Facts = Facts {
     latent: "wan21",
     encoders: &[Encoder::Umt5],
     size: 480,
-    label: Label::None,
+    vector_cond: VectorCond::None,
     ..FLUX
 };
 const WAN_5B: Facts = Facts {
@@ -142,7 +142,7 @@ const Z_IMAGE: Facts = Facts {
     encoders: &[Encoder::Llm(llm::Kind::Qwen3)],
     layer: 2,
     norm: false,
-    label: Label::None,
+    vector_cond: VectorCond::None,
     ..FLUX
 };
 const KLEIN: Facts = Facts {
@@ -159,7 +159,7 @@ const QWEN_IMAGE: Facts = Facts {
     name: "Qwen-Image",
     latent: "wan21",
     encoders: &[Encoder::Llm(llm::Kind::Qwen25Vl)],
-    label: Label::None,
+    vector_cond: VectorCond::None,
     ..FLUX
 };
 const KREA2: Facts = Facts {
@@ -183,9 +183,9 @@ const EMOJI: Facts = Facts {
 
 /// The layers of Qwen3 whose inputs condition Flux.2 klein.
 const KLEIN_TAPS: [usize; 3] = [9, 18, 27];
-/// Those of Mistral that condition Flux.2 dev.
+/// The layers of Mistral whose inputs condition Flux.2 dev.
 const FLUX2_TAPS: [usize; 3] = [10, 20, 30];
-/// Those of Qwen3-VL that condition Krea 2.
+/// The layers of Qwen3-VL whose inputs condition Krea 2.
 const KREA2_TAPS: [usize; 12] = [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35];
 
 impl Family {
@@ -207,11 +207,11 @@ impl Family {
         Family::Emoji,
     ];
 
-    /// The family a diffusion model is of; `own` says that its file is one of ours. `None` for
-    /// sizes that no known family has.
+    /// The family of a diffusion model; `own` marks the built-in model. `None` for sizes that no
+    /// known family has.
     pub fn of(denoiser: &Denoiser, own: bool) -> Option<Family> {
         let wants = denoiser.wants();
-        match (denoiser, wants.context, wants.label) {
+        match (denoiser, wants.context, wants.y) {
             (Denoiser::Unet(_), ..) if own => Some(Family::Emoji),
             (Denoiser::Unet(_), 768, None) => Some(Family::Sd1),
             (Denoiser::Unet(_), 1024, None) => Some(Family::Sd2),
@@ -265,46 +265,47 @@ impl Family {
         }
     }
 
-    /// What people call it.
+    /// Its name for users.
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// The latent space its models work in.
+    /// The latent format of its models.
     pub fn latent_format(self) -> Option<&'static LatentFormat> {
         LatentFormat::by_name(self.facts().latent)
     }
 
-    /// Its text encoders, in the order of the context; empty where the model brings its own.
+    /// Its text encoders, in the order of the context; empty where the checkpoint has its own.
     pub fn encoders(self) -> &'static [Encoder] {
         self.facts().encoders
     }
 
-    /// Pixels of both sides of a usual picture.
+    /// Pixels of both sides of an image of the usual size.
     pub fn size(self) -> usize {
         self.facts().size
     }
 
-    /// What its label vector is made of.
-    pub fn label(self) -> Label {
-        self.facts().label
+    /// The contents of its vector conditioning.
+    pub fn vector_cond(self) -> VectorCond {
+        self.facts().vector_cond
     }
 
-    /// Which hidden states of a CLIP text encoder condition it. `skip` counts layers from the last,
-    /// which is 1; an encoder with fewer layers keeps to the family's own, as ComfyUI's does.
+    /// Which hidden states of a CLIP text encoder condition it. `skip` (clip skip) replaces the
+    /// family's own layer; it counts from the last, which is 1. For an encoder with fewer layers it
+    /// is ignored, as in ComfyUI.
     pub fn want(self, c: &clip::Config, skip: Option<usize>) -> clip::Want {
         let facts = self.facts();
-        // Diffusers leaves out the last layer of SD 2.x's encoder, which nothing reads.
-        let left_out = usize::from(self == Family::Sd2 && c.n_layers == 23);
-        let skip = skip.filter(|&n| n <= c.n_layers + left_out);
-        let skip = skip.unwrap_or(facts.layer).saturating_sub(left_out).max(1);
+        // Diffusers' files of SD 2.x's encoder do not have the last layer, which is unused.
+        let missing = usize::from(self == Family::Sd2 && c.n_layers == 23);
+        let skip = skip.filter(|&n| n <= c.n_layers + missing);
+        let skip = skip.unwrap_or(facts.layer).saturating_sub(missing).max(1);
         clip::Want {
             skip,
             norm: facts.norm,
-            pooled: match facts.label {
-                Label::None => clip::Pooled::No,
-                Label::Pooled => clip::Pooled::Plain,
-                Label::Sizes | Label::Score => clip::Pooled::Projected,
+            pooled: match facts.vector_cond {
+                VectorCond::None => clip::Pooled::No,
+                VectorCond::Pooled => clip::Pooled::Plain,
+                VectorCond::Sizes | VectorCond::Score => clip::Pooled::Projected,
             },
         }
     }
@@ -327,8 +328,8 @@ impl Family {
         ]
     }
 
-    /// Whether the states of a language model go through its last norm. `skip` asks for a layer's
-    /// own.
+    /// Whether the hidden states of a language model go through its final norm. With `skip` they do
+    /// not.
     pub fn ends_in_norm(self, c: &llm::Config, skip: Option<usize>) -> bool {
         let skip = skip.filter(|&n| n <= c.n_layers);
         self.facts().norm && skip.is_none()

@@ -1,5 +1,5 @@
 //! AutoencoderKL: the VAE of Stable Diffusion 1.x/2.x/XL/3 and Flux.1/2.
-//! Behaviour: CompVis latent-diffusion, `ldm/modules/diffusionmodules/model.py`.
+//! Behavior: CompVis latent-diffusion, `ldm/modules/diffusionmodules/model.py`.
 
 mod block;
 mod config;

@@ -1,22 +1,22 @@
 //! Krea 2 by Krea (Turbo and base).
-//! Behaviour: ComfyUI's `SingleStreamDiT`; names are the authors'.
-//! Latent `[b, h, w, 16]`, noise level `[b]`, text `[b, n, taps · d]` → velocity `[b, h, w, 16]`.
+//! Behavior: ComfyUI's `SingleStreamDiT`; names are the authors'.
+//! Latent `[b, h, w, 16]`, timestep `[b]`, text `[b, n, taps · d]` → velocity `[b, h, w, 16]`.
 //!
 //! ```text
-//!   latent ── patches ── first ──────────────────────────────────────────────┐
+//!   latent ── patchify ── first ─────────────────────────────────────────────┐
 //!                                                                            ├─ blocks ─ last
-//!   states of 12 layers ─ txtfusion (over layers, then over words) ─ txtmlp ─┘
+//!   text, 12 layers ─ txtfusion (over layers, then over tokens) ─ txtmlp ────┘
 //! ```
-//! All blocks are of one kind: gated attention with grouped keys, and a gated MLP. Those of the
-//! picture share one modulation, to which each adds a vector of its own. Latents to look at follow
-//! the picture, and may be told to have no noise.
+//! All blocks are of one kind: gated grouped-query attention, and a gated MLP. The main blocks
+//! share one modulation, to which each adds learned vectors of its own. Reference tokens follow
+//! those of the image, and may be at timestep 0.
 
 mod block;
 
-use crate::flux::patches;
+use crate::flux::patchify;
 use crate::mods::Mods;
 use crate::{Find, Params};
-use block::{Heads, Mod, block};
+use block::{BlockConfig, Mod, block};
 use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node};
 
@@ -26,43 +26,46 @@ pub struct Config {
     pub channels: usize,
     /// Width of a token.
     pub dim: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     /// Heads of keys and values.
     pub kv_heads: usize,
     pub mlp: usize,
-    /// Width of the states of one layer of the text encoder, of a head there, and of an MLP there.
+    /// Width of the text encoder's hidden states.
     pub txt_dim: usize,
+    /// Head dimension of the text fusion blocks.
     pub txt_head: usize,
+    /// Width of the MLPs of the text fusion blocks.
     pub txt_mlp: usize,
-    /// Layers of the text encoder that it is shown.
+    /// Number of layers of the text encoder whose hidden states it takes.
     pub txt_layers: usize,
     pub n_layers: usize,
 }
 
-/// What the network sees.
+/// The inputs of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// `[b, h, w, channels]`
     pub x: Node,
-    /// Noise levels from 0 to 1, `[b]`, f32.
+    /// Timesteps (sigmas) from 0 to 1, `[b]`, f32.
     pub t: Node,
-    /// States of some layers of the text encoder side by side, `[b, n, txt_layers · txt_dim]`.
+    /// Concatenated hidden states of the text encoder's layers, `[b, n, txt_layers · txt_dim]`.
     pub context: Node,
-    /// Latents to look at, `[b, h, w, channels]` each.
+    /// Reference latents, `[b, h, w, channels]` each.
     pub references: &'a [Node],
-    /// Whether it is told that they have no noise.
-    pub clean: bool,
+    /// Whether the reference tokens are modulated for timestep 0 instead of `t`.
+    pub references_at_zero: bool,
 }
 
-/// Pixels of the latent along one side of a token.
+/// Patch size: latent pixels along one side of a token.
 const PATCH: usize = 2;
-/// Length of the sinusoidal embedding of a noise level.
-const SINUSOIDS: usize = 256;
-const THOUSAND: f32 = 1000.0;
+/// Width of the sinusoidal embedding of a timestep.
+const FREQ_DIM: usize = 256;
+/// Timesteps are embedded in thousandths.
+const TIME_FACTOR: f32 = 1000.0;
 const THETA: f64 = 1000.0;
-/// Blocks over layers, and over words.
-const FUSION: usize = 2;
+/// Number of layerwise blocks and of refiner blocks in `txtfusion`.
+const FUSION_BLOCKS: usize = 2;
 
 impl Config {
     pub fn published() -> Config {
@@ -90,7 +93,7 @@ impl Config {
             [n] => Some(n),
             _ => None,
         };
-        let there = |i: usize| find(&format!("blocks.{i}.attn.wq.weight")).is_some();
+        let exists = |i: usize| find(&format!("blocks.{i}.attn.wq.weight")).is_some();
         let (_, txt_layers) = matrix("txtfusion.projector.weight")?;
         let (dim, patch) = matrix("first.weight")?;
         let head = vector("blocks.0.attn.qknorm.qnorm.scale")?;
@@ -103,7 +106,8 @@ impl Config {
         let fits = [(dim, head), (txt_dim, txt_head)]
             .into_iter()
             .all(|(dim, head)| head > 0 && dim.is_multiple_of(head));
-        // The rotary axes are six sixteenths of a head for rows and columns, the rest before.
+        // RoPE: six sixteenths of the head dimension for rows and for columns, the rest for the
+        // image index.
         let fits = fits && head.is_multiple_of(16) && keys > 0 && dim.is_multiple_of(keys);
         let channels = patch / (PATCH * PATCH);
         (fits && channels > 0 && txt_layers > 0).then(|| Config {
@@ -116,32 +120,32 @@ impl Config {
             txt_head,
             txt_mlp,
             txt_layers,
-            n_layers: (0..256).take_while(|&i| there(i)).count(),
+            n_layers: (0..256).take_while(|&i| exists(i)).count(),
         })
     }
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
+/// `p` is at the transformer's prefix (`model.diffusion_model` in a checkpoint).
 pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let dtype = g.dtype(inputs.x);
-    let (x, [rows, columns]) = patches(g, inputs.x);
+    let (x, [rows, columns]) = patchify(g, inputs.x);
     let (mut tokens, mut sizes) = (vec![x], vec![[rows, columns]]);
     for &reference in inputs.references {
-        let (x, size) = patches(g, reference);
+        let (x, size) = patchify(g, reference);
         tokens.push(x);
         sizes.push(size);
     }
     let x = g.concat(&tokens, 1); // [b, n_img, c·2·2]
     let img = p.linear(g, "first", x, c.dim);
 
-    let (t, shared) = embedded(g, p, c, inputs.t, dtype);
-    let clean = (inputs.clean && !inputs.references.is_empty()).then(|| {
+    let (temb, modulation) = time_embedding(g, p, c, inputs.t, dtype);
+    let modulation_zero = (inputs.references_at_zero && !inputs.references.is_empty()).then(|| {
         let zero = g.affine(inputs.t, 0.0, 0.0);
-        embedded(g, p, c, zero, dtype).1
+        time_embedding(g, p, c, zero, dtype).1
     });
 
-    let txt = fused(g, &p.at("txtfusion"), c, inputs.context);
+    let txt = text_fusion(g, &p.at("txtfusion"), c, inputs.context);
     let txt = block::norm(g, &p.at("txtmlp"), "0", txt, c.txt_dim, None);
     let txt = p.linear(g, "txtmlp.1", txt, c.dim);
     let txt = g.act(txt, Act::GeluTanh);
@@ -149,41 +153,41 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     let n_txt = g.shape(txt)[1];
 
     let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
-    let heads = Heads {
+    let config = BlockConfig {
         width: c.dim,
         head: c.head,
         kv_heads: c.kv_heads,
         mlp: c.mlp,
-        table: Some(table(g, c, n_txt, &sizes)),
+        rope: Some(rope_table(g, c, n_txt, &sizes)),
     };
     for i in 0..c.n_layers {
         let p = &p.at(format_args!("blocks.{i}"));
-        let own = p.small(g, "mod.lin", [1, 6 * c.dim]);
-        let own = g.cast(own, dtype);
-        let mut of = |shared: Node| {
-            let all = g.add(shared, own);
-            let parts = g.split(all, 1, 6);
-            [0, 3].map(|at| Mod {
-                scale: parts[at],
-                shift: parts[at + 1],
-                gate: parts[at + 2],
+        let learned = p.small(g, "mod.lin", [1, 6 * c.dim]);
+        let learned = g.cast(learned, dtype);
+        let mut block_modulation = |modulation: Node| {
+            let vectors = g.add(modulation, learned);
+            let vectors = g.split(vectors, 1, 6);
+            [0, 3].map(|i| Mod {
+                scale: vectors[i],
+                shift: vectors[i + 1],
+                gate: vectors[i + 2],
             })
         };
         let mods = Mods {
-            noisy: of(shared),
-            clean: clean.map(of),
-            n_noisy: n_txt + rows * columns,
+            at_t: block_modulation(modulation),
+            at_zero: modulation_zero.map(block_modulation),
+            n_at_t: n_txt + rows * columns,
         };
-        x = block(g, p, &heads, x, Some(mods));
+        x = block(g, p, &config, x, Some(mods));
     }
 
     let img = g.slice(x, 1, n_txt, n_txt + rows * columns);
     let last = &p.at("last");
-    let own = last.small(g, "modulation.lin", [2, c.dim]);
-    let own = g.cast(own, dtype);
+    let learned = last.small(g, "modulation.lin", [2, c.dim]);
+    let learned = g.cast(learned, dtype);
     let [scale, shift] = [0, 1].map(|i| {
-        let own = g.slice(own, 0, i, i + 1);
-        g.add(t, own)
+        let learned = g.slice(learned, 0, i, i + 1);
+        g.add(temb, learned)
     });
     let x = block::norm(g, last, "norm", img, c.dim, Some([scale, shift]));
     let width = c.channels * PATCH * PATCH;
@@ -194,59 +198,59 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     g.slice(x, 2, 0, w)
 }
 
-/// The embedding `[b, d]` of noise levels, and what all blocks are modulated by, `[b, 6 · d]`.
-fn embedded(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> (Node, Node) {
-    let t = g.affine(t, THOUSAND, 0.0);
-    let t = g.timestep_embed(t, SINUSOIDS);
+/// The time embedding `[b, d]`, and its projection to the shared modulation, `[b, 6 · d]`.
+fn time_embedding(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> (Node, Node) {
+    let t = g.affine(t, TIME_FACTOR, 0.0);
+    let t = g.timestep_embed(t, FREQ_DIM);
     let t = g.cast(t, dtype);
     let t = p.linear(g, "tmlp.0", t, c.dim);
     let t = g.act(t, Act::GeluTanh);
     let t = p.linear(g, "tmlp.2", t, c.dim);
-    let shared = g.act(t, Act::GeluTanh);
-    (t, p.linear(g, "tproj.1", shared, 6 * c.dim))
+    let modulation = g.act(t, Act::GeluTanh);
+    (t, p.linear(g, "tproj.1", modulation, 6 * c.dim))
 }
 
-/// The states of several layers `[b, n, layers · d]` to one for every word, `[b, n, d]`.
-fn fused(g: &mut Graph, p: &Params, c: &Config, context: Node) -> Node {
+/// Hidden states of several layers `[b, n, layers · d]` to one embedding per token, `[b, n, d]`.
+fn text_fusion(g: &mut Graph, p: &Params, c: &Config, context: Node) -> Node {
     let (b, n, d) = (g.shape(context)[0], g.shape(context)[1], c.txt_dim);
-    let heads = Heads {
+    let config = BlockConfig {
         width: d,
         head: c.txt_head,
         kv_heads: d / c.txt_head,
         mlp: c.txt_mlp,
-        table: None,
+        rope: None,
     };
     let mut x = g.reshape(context, [b * n, c.txt_layers, d]);
-    for i in 0..FUSION {
+    for i in 0..FUSION_BLOCKS {
         let p = &p.at(format_args!("layerwise_blocks.{i}"));
-        x = block(g, p, &heads, x, None);
+        x = block(g, p, &config, x, None);
     }
     let x = g.permute(x, &[0, 2, 1]); // [b·n, d, layers]
     let x = p.linear_no_bias(g, "projector", x, 1);
     let mut x = g.reshape(x, [b, n, d]);
-    for i in 0..FUSION {
+    for i in 0..FUSION_BLOCKS {
         let p = &p.at(format_args!("refiner_blocks.{i}"));
-        x = block(g, p, &heads, x, None);
+        x = block(g, p, &config, x, None);
     }
     x
 }
 
-/// Where tokens are: `[n, head/2, 2]` of cosine and sine, computed in f64. Text is at (0, 0, 0), a
-/// token of the picture at (0, row, column), one of the first, second, … latent to look at at
-/// (1, row, column), (2, …), and so on. `sizes` are rows and columns, the picture's first.
-fn table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
-    let each = 6 * (c.head / 16);
-    let axes = [c.head - 2 * each, each, each];
+/// RoPE table `[n, hd/2, 2]` of cosine and sine, computed in f64. Text tokens are at (0, 0, 0),
+/// image tokens at (0, row, column), tokens of the first, second, … reference at (1, row, column),
+/// (2, …), and so on. `sizes` are rows and columns of the image, then of the references.
+fn rope_table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
+    let side_dim = 6 * (c.head / 16);
+    let axes_dim = [c.head - 2 * side_dim, side_dim, side_dim];
     let text = std::iter::repeat_n([0, 0, 0], n_txt);
-    let pictures = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
-        (0..rows * columns).map(move |at| [i, at / columns, at % columns])
+    let images = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
+        (0..rows * columns).map(move |token| [i, token / columns, token % columns])
     });
     let (mut values, mut n) = (Vec::new(), 0);
-    for place in text.chain(pictures) {
+    for position in text.chain(images) {
         n += 1;
-        for (at, axis) in place.into_iter().zip(axes) {
-            for pair in 0..axis / 2 {
-                let angle = at as f64 / THETA.powf(2.0 * pair as f64 / axis as f64);
+        for (coordinate, axis_dim) in position.into_iter().zip(axes_dim) {
+            for pair in 0..axis_dim / 2 {
+                let angle = coordinate as f64 / THETA.powf(2.0 * pair as f64 / axis_dim as f64);
                 values.extend([angle.cos() as f32, angle.sin() as f32]);
             }
         }

@@ -1,7 +1,8 @@
-//! Latent formats as data: how a model's latent and the VAE's differ, and what it looks like.
+//! Latent formats as data: the conversion between a model's latents and the VAE's, and the linear
+//! map to RGB for previews.
 //!
-//! Files hold the VAE's units: what the full VAE's decoder takes. A diffusion model and a TAESD
-//! work on the model's units, near unit variance.
+//! Latent files are in the VAE's units, the input of the full VAE's decoder. Diffusion models and
+//! TAESD use the model's units, with about unit variance.
 
 mod tables;
 
@@ -10,10 +11,10 @@ use tables::{
     SD15_RGB, SDXL_RGB, WAN21_MEAN, WAN21_RGB, WAN21_STD, WAN22_MEAN, WAN22_RGB, WAN22_STD,
 };
 
-/// One latent space.
+/// A latent format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatentFormat {
-    /// The name that `--latent-format` takes.
+    /// Its name, a value of `--latent-format`.
     pub name: &'static str,
     pub channels: usize,
     /// Pixels per latent pixel along one side.
@@ -22,11 +23,11 @@ pub struct LatentFormat {
     pub time_down: usize,
     factor: f32,
     shift: f32,
-    /// Per channel, used instead of `shift`; and its deviation.
+    /// Mean and standard deviation per channel; the mean replaces `shift`.
     mean_std: Option<(&'static [f32], &'static [f32])>,
-    /// The file's latent packs squares of this side into channels (Flux.2).
+    /// Latent pixels along one side that are packed into the channels of one (Flux.2).
     pub pack: usize,
-    /// Preview: RGB in −1..1 of a unit of each channel (unpacked), model's units.
+    /// Preview: RGB in −1..1 per unit of each unpacked channel, in the model's units.
     pub rgb: &'static [[f32; 3]],
     pub rgb_bias: [f32; 3],
 }
@@ -114,7 +115,7 @@ pub const FORMATS: [LatentFormat; 9] = [
         rgb_bias: [0.0317, -0.0878, -0.1388],
         ..BASE
     },
-    // The model in the box: its VAE was trained to unit variance.
+    // The built-in model: its VAE was trained to unit variance.
     LatentFormat {
         name: "nino",
         rgb: &NINO_RGB,
@@ -129,19 +130,19 @@ impl LatentFormat {
         FORMATS.iter().find(|f| f.name == name)
     }
 
-    /// Channels that the VAE's network has.
+    /// Channels of the VAE's latent, before packing.
     pub fn unpacked_channels(&self) -> usize {
         self.channels / (self.pack * self.pack)
     }
 
-    /// `(mul, add)` that take a channel from the VAE's units to the model's: `v · mul + add`.
+    /// `(mul, add)` that convert a channel from the VAE's units to the model's: `v · mul + add`.
     pub fn to_model(&self, channel: usize) -> (f32, f32) {
         let (mean, std) = self.mean_std_of(channel);
         let mul = self.factor / std;
         (mul, -mean * mul)
     }
 
-    /// `(mul, add)` that take a channel from the model's units to the VAE's.
+    /// `(mul, add)` that convert a channel from the model's units to the VAE's.
     pub fn to_vae(&self, channel: usize) -> (f32, f32) {
         let (mean, std) = self.mean_std_of(channel);
         (std / self.factor, mean)

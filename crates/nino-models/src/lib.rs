@@ -1,9 +1,9 @@
 //! Model definitions: each records its graph from a configuration.
 //!
-//! A model file names no device, file or weight format. Parameters carry the names of the original
-//! authors' single files; `Config::detect` reads sizes from tensor names and shapes. [`describe`]
-//! lists the tensors that a recorded model asks for, [`detect`] says with such lists what a file
-//! is, and [`open()`] is the way from a file to weights that fit.
+//! A model file does not depend on a device, a file or a weight format. Parameters have the names
+//! of the original authors' single files; `Config::detect` reads sizes from tensor names and
+//! shapes. [`describe`] lists the tensors of a recorded model, [`detect`] identifies a file by such
+//! lists, and [`open()`] opens a file and checks that its weights fit.
 
 pub mod anima;
 pub mod clip;
@@ -42,11 +42,11 @@ mod weights;
 pub mod workload;
 pub mod z_image;
 
-pub use control::{ControlInputs, ControlNet, Controlled, HINT_SCALE, HintKind};
-pub use denoiser::{CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, Kept, Wants};
+pub use control::{ControlInputs, ControlNet, ControlSpec, HINT_SCALE, HintKind};
+pub use denoiser::{CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, KvCache, Wants};
 pub use describe::Network;
 pub use difference::{Difference, Misshaped};
-pub use family::{Encoder, Family, Label};
+pub use family::{Encoder, Family, VectorCond};
 pub use open::{Misfits, Opened, OpenedVae, open, open_vae};
 pub use params::{Branch, ConvShape, Find, Params};
 pub use stream::{Cache, Stream};

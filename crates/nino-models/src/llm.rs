@@ -1,11 +1,10 @@
-//! Decoder-only language models as text encoders: Qwen3, Qwen2.5-VL's half that reads, and Mistral.
-//! Behaviour: Hugging Face's `Qwen3Model` and its kin, whose names are canonical.
-//! Token ids `[b, n]` → hidden states `[b, n, taps · d]`.
+//! Decoder-only language models as text encoders: Qwen3, the language models of Qwen2.5-VL and
+//! Qwen3-VL, and Mistral. Behavior: Hugging Face's `Qwen3Model` and similar, whose names are
+//! canonical. Token ids `[b, n]` → hidden states `[b, n, taps · d]`.
 //!
-//! A block is attention and a gated MLP (SwiGLU), each behind an RMS norm. Attention is causal and
-//! grouped: several heads of queries share one head of keys and values. Image models are
-//! conditioned on the hidden states between certain layers (`Want::taps`). Layers behind the last
-//! tap are not recorded, so their weights are never loaded.
+//! A block is causal grouped-query attention and a gated MLP (SwiGLU), each after an RMS norm.
+//! Image models are conditioned on the hidden states between certain layers (`Want::taps`). Layers
+//! after the last tap are not recorded, so their weights are never loaded.
 
 use crate::{Find, Params};
 use nino_dtype::DType;
@@ -20,22 +19,22 @@ pub struct Config {
     pub heads: usize,
     /// Heads of keys and values. Each is shared by `heads / kv_heads` heads of queries.
     pub kv_heads: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub n_layers: usize,
-    /// Which halves of a head are rotated together. llama.cpp's files of Mistral have them side by
-    /// side.
+    /// Which dimensions of a head are rotated as pairs. llama.cpp's files of Mistral have them
+    /// interleaved.
     pub rope: RopeLayout,
 }
 
-/// The architecture: what tensor shapes do not tell.
+/// The architecture, which tensor shapes alone do not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Queries and keys go through an RMS norm per head.
     Qwen3,
-    /// The same, trained together with a half that sees.
+    /// The same, with a vision tower and interleaved M-RoPE.
     Qwen3Vl,
-    /// Queries, keys and values have biases. Tokens of pictures have rows and columns.
+    /// Queries, keys and values have biases. Image tokens have rows and columns (M-RoPE).
     Qwen25Vl,
     /// Neither norms nor biases.
     Mistral3,
@@ -47,32 +46,32 @@ pub struct Want<'a> {
     /// The inputs of these layers are returned, concatenated along the last axis. The index
     /// `n_layers` means the output of the last layer, before the final norm.
     pub taps: &'a [usize],
-    /// `[b, 1, 1, n]`, added to the scores: 0 at tokens that are seen, a large negative number at
-    /// padding.
+    /// Padding mask `[b, 1, 1, n]`, added to the scores: 0, or a large negative number for padding.
     pub mask: Node,
-    /// Frame, row and column of every token; 0, 1, 2 and so on of all three where there are none.
-    pub places: Option<&'a [[u32; 3]]>,
-    /// `[b, n, d]` each, added to the states behind the first, second, … layer: what Qwen3-VL's
-    /// half that sees shows beside its tokens.
-    pub deep: &'a [Node],
+    /// M-RoPE positions of every token: frame, row and column. `None` for 0, 1, 2 and so on along
+    /// all three axes.
+    pub positions: Option<&'a [[u32; 3]]>,
+    /// Deepstack embeddings of Qwen3-VL's vision tower, `[b, n, d]` each, added to the hidden
+    /// states after the first, second, … layer.
+    pub deepstack: &'a [Node],
 }
 
-/// The embedding table. Its rows are gathered by id, so it is never held in blocks of rows.
+/// The embedding table. Its rows are gathered by id (see [`crate::is_table`]).
 pub(crate) const TOKENS: &str = "model.embed_tokens.weight";
-/// A layer of the half that sees of Qwen3-VL, under the names that files have for it.
-const SIGHT: [&str; 2] = [
+/// A layer of Qwen3-VL's vision tower, under the names that files have for it.
+const VISION: [&str; 2] = [
     "visual.deepstack_merger_list.0.norm.weight",
     "model.visual.deepstack_merger_list.0.norm.weight",
 ];
-/// Weights of the norm behind the last layer.
-pub(crate) const LAST_NORM: &str = "model.norm.weight";
-/// Added to the scores of later tokens. The sum with a padding mask's value is still finite.
-const LATER: f32 = -1e30;
-/// Width of one head where no norm has its size.
+/// Weight of the final norm.
+pub(crate) const FINAL_NORM: &str = "model.norm.weight";
+/// The causal mask's value for later tokens. The sum with a padding mask's value is still finite.
+const MASKED: f32 = -1e30;
+/// Head dimension where no norm has its size.
 const HEAD: usize = 128;
 
 impl Kind {
-    /// Base of the rotary frequencies.
+    /// Base of the RoPE frequencies.
     fn theta(self) -> f64 {
         match self {
             Kind::Qwen3 | Kind::Qwen25Vl => 1e6,
@@ -88,9 +87,9 @@ impl Kind {
         }
     }
 
-    /// Whether there is a norm behind the last layer in every file. Flux.2's Mistral may be cut
-    /// behind its thirtieth layer, and goes without then.
-    pub(crate) fn always_ends_in_norm(self) -> bool {
+    /// Whether every file has the final norm. Files of Flux.2's Mistral may end after the thirtieth
+    /// layer, without the norm.
+    pub(crate) fn always_has_final_norm(self) -> bool {
         self != Kind::Mistral3
     }
 }
@@ -131,7 +130,7 @@ impl Config {
         }
     }
 
-    /// The half that reads of the encoder of Krea 2.
+    /// The language model of Krea 2's encoder.
     pub fn qwen3_vl_4b() -> Config {
         Config {
             kind: Kind::Qwen3Vl,
@@ -174,9 +173,9 @@ impl Config {
             _ => None,
         };
         let (vocab, width) = matrix(shape(TOKENS)?)?;
-        let sees = || SIGHT.iter().any(|name| shape(name).is_some());
+        let has_vision = || VISION.iter().any(|name| shape(name).is_some());
         let (kind, head) = match layer(0, "self_attn.q_norm.weight").as_deref() {
-            Some(&[head]) if sees() => (Kind::Qwen3Vl, head),
+            Some(&[head]) if has_vision() => (Kind::Qwen3Vl, head),
             Some(&[head]) => (Kind::Qwen3, head),
             Some(_) => return None,
             None if layer(0, "self_attn.k_proj.bias").is_some() => (Kind::Qwen25Vl, HEAD),
@@ -214,9 +213,9 @@ pub fn embed(g: &mut Graph, p: &Params, c: &Config, ids: Node, dtype: DType) -> 
 /// The hidden states that `want` names, from token embeddings `[b, n, d]`.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) -> Node {
     let n = g.shape(x)[1];
-    let attended = Attended {
-        table: rotations(g, c, n, want.places),
-        scores: scores(g, n, want.mask),
+    let args = AttentionArgs {
+        rope: rope_table(g, c, n, want.positions),
+        mask: attention_mask(g, n, want.mask),
     };
     let mut tapped = Vec::new();
     let mut h = x;
@@ -226,8 +225,8 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) 
             tapped.push(h);
         }
         if i < last.min(c.n_layers) {
-            h = block(g, &p.at(format_args!("model.layers.{i}")), c, h, attended);
-            h = want.deep.get(i).map_or(h, |&deep| g.add(h, deep));
+            h = block(g, &p.at(format_args!("model.layers.{i}")), c, h, args);
+            h = want.deepstack.get(i).map_or(h, |&embeds| g.add(h, embeds));
         }
     }
     match tapped[..] {
@@ -236,24 +235,23 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) 
     }
 }
 
-/// The norm behind the last layer. [`encoder`] does not apply it: hidden states between layers are
-/// taken before it.
+/// The final norm. [`encoder`] does not apply it: it returns the hidden states between layers.
 pub fn final_norm(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
-    rms_norm(g, p, c, LAST_NORM.trim_end_matches(".weight"), x)
+    rms_norm(g, p, c, FINAL_NORM.trim_end_matches(".weight"), x)
 }
 
-/// The inputs of attention that are the same in every layer.
+/// The inputs of attention besides the tokens; the same in every layer.
 #[derive(Clone, Copy)]
-struct Attended {
-    /// Rotations of the tokens, `[n, hd/2, 2]`.
-    table: Node,
-    /// Added to the scores, `[b, 1, n, n]`.
-    scores: Node,
+struct AttentionArgs {
+    /// RoPE table, `[n, hd/2, 2]`.
+    rope: Node,
+    /// Causal and padding mask, `[b, 1, n, n]`.
+    mask: Node,
 }
 
-fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Attended) -> Node {
+fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: AttentionArgs) -> Node {
     let h = rms_norm(g, p, c, "input_layernorm", x);
-    let h = self_attention(g, &p.at("self_attn"), c, h, attended);
+    let h = self_attention(g, &p.at("self_attn"), c, h, args);
     let x = g.add(x, h);
     let h = rms_norm(g, p, c, "post_attention_layernorm", x);
     let p_mlp = p.at("mlp");
@@ -271,9 +269,9 @@ fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node 
     g.rms_norm(x, Some(weight), c.kind.eps())
 }
 
-fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Attended) -> Node {
+fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, args: AttentionArgs) -> Node {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
-    let mut part = |name: &str, heads: usize| {
+    let mut project = |name: &str, heads: usize| {
         let layer = format!("{name}_proj");
         let mut y = match c.kind {
             Kind::Qwen25Vl => p.linear(g, &layer, x, heads * c.head),
@@ -289,18 +287,18 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, attended: Atte
             let weight = p.vector(g, &format!("{name}_norm.weight"), c.head);
             y = g.rms_norm(y, Some(weight), c.kind.eps());
         }
-        g.rope(y, attended.table, c.rope)
+        g.rope(y, args.rope, c.rope)
     };
-    let q = part("q", c.heads);
-    let [k, v] = [part("k", c.kv_heads), part("v", c.kv_heads)];
-    let [k, v] = [k, v].map(|x| repeated(g, x, c.heads / c.kv_heads));
-    let y = g.attention(q, k, v, Some(attended.scores));
+    let q = project("q", c.heads);
+    let [k, v] = [project("k", c.kv_heads), project("v", c.kv_heads)];
+    let [k, v] = [k, v].map(|x| repeat_kv(g, x, c.heads / c.kv_heads));
+    let y = g.attention(q, k, v, Some(args.mask));
     let y = g.reshape(y, [b, n, c.heads * c.head]);
     p.linear_no_bias(g, "o_proj", y, c.width)
 }
 
 /// Repeats every head of `[b, n, heads, hd]`: head 0 `times` times, then head 1, and so on.
-pub(crate) fn repeated(g: &mut Graph, x: Node, times: usize) -> Node {
+pub(crate) fn repeat_kv(g: &mut Graph, x: Node, times: usize) -> Node {
     if times == 1 {
         return x;
     }
@@ -312,21 +310,21 @@ pub(crate) fn repeated(g: &mut Graph, x: Node, times: usize) -> Node {
 }
 
 /// The causal mask plus the padding mask.
-fn scores(g: &mut Graph, n: usize, mask: Node) -> Node {
-    let later = |i: usize| if i % n > i / n { LATER } else { 0.0 };
-    let values: Vec<f32> = (0..n * n).map(later).collect();
+fn attention_mask(g: &mut Graph, n: usize, padding: Node) -> Node {
+    let causal = |i: usize| if i % n > i / n { MASKED } else { 0.0 };
+    let values: Vec<f32> = (0..n * n).map(causal).collect();
     let causal = g.constant(&format!("order of {n} tokens"), [1, 1, n, n], &values);
-    g.add(causal, mask) // [b, 1, n, n]
+    g.add(causal, padding) // [b, 1, n, n]
 }
 
-/// How many of a head's frequencies turn by frame, by row and by column.
-const SECTIONS: [usize; 3] = [16, 24, 24];
-/// Of Qwen3-VL's, so many take turns: by frame, by row, by column, by frame, and so on. The rest
-/// turns by frame.
-const TURNS: usize = 60;
+/// M-RoPE of Qwen2.5-VL: the numbers of frequencies for frames, rows and columns (`mrope_section`).
+const MROPE_SECTION: [usize; 3] = [16, 24, 24];
+/// Interleaved M-RoPE of Qwen3-VL: this many frequencies alternate between frames, rows and
+/// columns. The rest are for frames.
+const MROPE_INTERLEAVED: usize = 60;
 
-/// `[n, hd/2, 2]` of cosine and sine. Angles are products in f32, as the models were trained with.
-fn rotations(g: &mut Graph, c: &Config, n: usize, places: Option<&[[u32; 3]]>) -> Node {
+/// RoPE table `[n, hd/2, 2]` of cosine and sine. Angles are products in f32, as in training.
+fn rope_table(g: &mut Graph, c: &Config, n: usize, positions: Option<&[[u32; 3]]>) -> Node {
     let half = c.head / 2;
     let theta = c.kind.theta();
     let frequency = |i: usize| {
@@ -335,24 +333,24 @@ fn rotations(g: &mut Graph, c: &Config, n: usize, places: Option<&[[u32; 3]]>) -
     };
     let frequencies: Vec<f32> = (0..half).map(frequency).collect();
     let axis = |i: usize| match i {
-        _ if c.kind == Kind::Qwen3Vl => [0, 1, 2][if i < TURNS { i % 3 } else { 0 }],
-        _ if i < SECTIONS[0] => 0,
-        _ if i < SECTIONS[0] + SECTIONS[1] => 1,
+        _ if c.kind == Kind::Qwen3Vl => [0, 1, 2][if i < MROPE_INTERLEAVED { i % 3 } else { 0 }],
+        _ if i < MROPE_SECTION[0] => 0,
+        _ if i < MROPE_SECTION[0] + MROPE_SECTION[1] => 1,
         _ => 2,
     };
-    let at = |token: usize, i: usize| match places {
-        Some(places) => places.get(token).map_or(0, |place| place[axis(i)]) as f32,
+    let position = |token: usize, i: usize| match positions {
+        Some(positions) => positions.get(token).map_or(0, |p| p[axis(i)]) as f32,
         None => token as f32,
     };
     let mut values = Vec::with_capacity(n * c.head);
     for token in 0..n {
         for (i, f) in frequencies.iter().enumerate() {
-            let angle = f64::from(at(token, i) * f);
+            let angle = f64::from(position(token, i) * f);
             values.extend([angle.cos() as f32, angle.sin() as f32]);
         }
     }
-    let name = match places {
-        Some(places) => format!("rotations of tokens at {places:?}, {theta}"),
+    let name = match positions {
+        Some(positions) => format!("rotations of tokens at {positions:?}, {theta}"),
         None => format!("rotations of {n} tokens, heads of {}, {theta}", c.head),
     };
     g.constant(&name, [n, half, 2], &values)

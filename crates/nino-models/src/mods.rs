@@ -1,37 +1,41 @@
-//! Modulation of tokens of which the last may be told another noise level than the first: latents
-//! to look at without noise.
+//! Modulation of a sequence whose reference tokens may be at timestep 0.
 
 use nino_graph::{Graph, Node};
 
-/// Modulation of a block's tokens, before attention and before the MLP; `M` is what one half is
-/// modulated by.
+/// Index of the modulation before attention.
+pub(crate) const ATTN: usize = 0;
+/// Index of the modulation before the MLP.
+pub(crate) const MLP: usize = 1;
+
+/// Modulations of a block, indexed by [`ATTN`] and [`MLP`]. `M` is one modulation: shift, scale and
+/// gate.
 #[derive(Clone, Copy)]
 pub(crate) struct Mods<M> {
-    /// Of the first tokens.
-    pub(crate) noisy: [M; 2],
-    /// Of the tokens behind them, where it differs.
-    pub(crate) clean: Option<[M; 2]>,
-    pub(crate) n_noisy: usize,
+    /// For the sampling timestep: the first `n_at_t` tokens.
+    pub(crate) at_t: [M; 2],
+    /// For timestep 0: the reference tokens after them. `None` where all tokens use `at_t`.
+    pub(crate) at_zero: Option<[M; 2]>,
+    pub(crate) n_at_t: usize,
 }
 
 impl<M: Copy> Mods<M> {
-    /// Makes something of tokens `[b, n, d]`, by the modulation before attention (`half` 0) or
-    /// before the MLP (1) that is theirs. All of `xs` have one length.
-    pub(crate) fn each<const N: usize>(
+    /// Applies `f` to the tokens `[b, n, d]` of each timestep with their modulation, and
+    /// concatenates the results. `index` is [`ATTN`] or [`MLP`]; all of `xs` have one length.
+    pub(crate) fn apply<const N: usize>(
         self,
         g: &mut Graph,
-        half: usize,
+        index: usize,
         xs: [Node; N],
-        make: impl Fn(&mut Graph, [Node; N], M) -> Node,
+        f: impl Fn(&mut Graph, [Node; N], M) -> Node,
     ) -> Node {
-        let Some(clean) = self.clean else {
-            return make(g, xs, self.noisy[half]);
+        let Some(at_zero) = self.at_zero else {
+            return f(g, xs, self.at_t[index]);
         };
         let n = g.shape(xs[0])[1];
-        let first = xs.map(|x| g.slice(x, 1, 0, self.n_noisy));
-        let first = make(g, first, self.noisy[half]);
-        let rest = xs.map(|x| g.slice(x, 1, self.n_noisy, n));
-        let rest = make(g, rest, clean[half]);
-        g.concat(&[first, rest], 1)
+        let noisy = xs.map(|x| g.slice(x, 1, 0, self.n_at_t));
+        let noisy = f(g, noisy, self.at_t[index]);
+        let reference = xs.map(|x| g.slice(x, 1, self.n_at_t, n));
+        let reference = f(g, reference, at_zero[index]);
+        g.concat(&[noisy, reference], 1)
     }
 }

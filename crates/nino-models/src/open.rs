@@ -1,5 +1,6 @@
-//! Opens one network of a file: its sizes, and its weights when every tensor fits them. The one way
-//! from a file to parameters, so that a damaged file is one error before anything is loaded.
+//! Opens one network of a file: its hyperparameters, and its weights if every tensor fits them. It
+//! is the only way from a file to parameters, so a damaged file is one error before anything is
+//! loaded.
 
 use crate::describe::{self, DescribeError};
 use crate::detect::{self, Kind};
@@ -12,29 +13,29 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A network's tensors are not what its model wants: all of them at once.
+/// The error for tensors that do not fit a network. It lists all of them.
 #[derive(Debug)]
 pub struct Misfits {
     pub file: PathBuf,
     pub net: Net,
-    /// The known model that `difference` compares with, where it is nearer than the sizes that
-    /// the file itself has.
+    /// The known model that `difference` compares with; `None` where the hyperparameters read from
+    /// the file differ less.
     pub closest: Option<Kind>,
     pub difference: Difference,
-    /// Why the file's own sizes make no network.
+    /// Why no network can be recorded with the hyperparameters read from the file.
     pub sizes: Option<DescribeError>,
 }
 
-/// A network of a file: its sizes, and weights that fit them.
+/// A network of a file: its hyperparameters, and weights that fit them.
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub network: Network,
     pub params: FileParams,
-    /// Which halves of an autoencoder the file has, of `encoder` and `decoder`.
+    /// Which of `encoder` and `decoder` an autoencoder's file has.
     pub halves: Vec<&'static str>,
 }
 
-/// The same of an autoencoder.
+/// The same for an autoencoder.
 #[derive(Clone, Debug)]
 pub struct OpenedVae {
     pub vae: Vae,
@@ -42,13 +43,13 @@ pub struct OpenedVae {
     pub halves: Vec<&'static str>,
 }
 
-/// The network of a component; `None` when this crate has no model of it.
+/// Opens the network of a component; `None` when this crate has no model of it.
 pub fn open(
     reader: &Arc<TensorReader>,
     component: Component,
 ) -> Result<Option<Opened>, Box<Misfits>> {
     let net = component.net;
-    if !Network::is_written(net) {
+    if !Network::is_supported(net) {
         return Ok(None);
     }
     let network = Network::detect(net, &|name: &str| find_in(&component.index, name));
@@ -63,14 +64,14 @@ pub fn open(
             halves: fits.halves.clone(),
         }));
     }
-    // Damaged tensors may be those that say the sizes: then a known model tells better what is
-    // wrong.
+    // The damaged tensors may be those that determine the hyperparameters. The difference to a
+    // known model is then the better report.
     let closest = detect::closest(&component).filter(|(_, d)| !d.is_empty());
     let (closest, difference) = match (own, closest) {
         (Some(own), Some((_, other))) if own.count() <= other.count() => (None, own),
         (_, Some((kind, other))) => (Some(kind), other),
         (Some(own), None) => (None, own),
-        // A known model but for the half that says its sizes.
+        // All tensors fit a known model, but those that determine the hyperparameters are missing.
         (None, None) => return Ok(None),
     };
     Err(Box::new(Misfits {
@@ -82,8 +83,8 @@ pub fn open(
     }))
 }
 
-/// The autoencoder among the components of a file; `None` when there is none. The halves of a tiny
-/// autoencoder may be two components.
+/// Opens the autoencoder among the components of a file; `None` when there is none. Encoder and
+/// decoder of a tiny autoencoder may be two components.
 pub fn open_vae(
     reader: &Arc<TensorReader>,
     components: Vec<Component>,
@@ -162,7 +163,7 @@ impl fmt::Display for Misfits {
     }
 }
 
-/// What to call a network in a sentence.
+/// The name of a network in messages.
 fn name(net: Net) -> &'static str {
     match net {
         Net::Unet => "UNet",
@@ -179,7 +180,7 @@ fn name(net: Net) -> &'static str {
     }
 }
 
-/// Not all of them: a file of another network would flood the terminal.
+/// The first few names: a file of another network would flood the terminal with all of them.
 fn first_of(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");

@@ -1,8 +1,9 @@
 //! Declares a model's parameters by their checkpoint names, and the layers that use them.
 //!
-//! A [`Params`] is a place in the tree of names: `p.at("mid").conv(g, "conv_in", x, 512, 3)`
-//! declares `mid.conv_in.weight` and `.bias`, shaped by the model, stored as the file has them, and
-//! records the convolution. One root per graph: a name declared twice is the same parameter.
+//! A [`Params`] is a prefix in the tree of names: `p.at("mid").conv(g, "conv_in", x, 512, 3)`
+//! declares `mid.conv_in.weight` and `.bias`, with the model's shapes and the file's storage types,
+//! and records the convolution. There is one root per graph: a name declared twice is the same
+//! parameter.
 
 use crate::stream::join;
 use crate::weights::{SCALE, Scaled};
@@ -17,17 +18,17 @@ use std::rc::Rc;
 /// Shape (as stored) and storage type of a tensor of the checkpoint, by name.
 pub type Find<'a> = dyn Fn(&str) -> Option<(Shape, DType)> + 'a;
 
-/// A place in the tree of parameter names.
+/// A prefix in the tree of parameter names.
 #[derive(Clone)]
 pub struct Params<'a> {
     prefix: String,
     root: Rc<Root<'a>>,
 }
 
-/// Branches beside a weight, by its name and the type the graph holds it in.
+/// Low-rank branches of a weight, by its name and its storage type in the graph.
 type Branches<'a> = dyn Fn(&str, DType) -> Vec<Branch> + 'a;
 
-/// How the weight of a linear layer is held whose factors are apart, by its name.
+/// How a linear layer's weight with separate scales is stored, by its name; `None` for others.
 type ScaledWeights<'a> = dyn Fn(&str) -> Option<Scaled> + 'a;
 
 struct Root<'a> {
@@ -38,8 +39,9 @@ struct Root<'a> {
     declared: RefCell<HashMap<String, Node>>,
 }
 
-/// A low-rank detour beside a weight that is left as stored: `y + up(down(x))`. Its parameters are
-/// `name.down`, shaped like the weight with `rank` outputs, and `name.up`.
+/// A low-rank branch (LoRA) in parallel to a layer whose weight is not changed:
+/// `y + up(down(x))`. Its parameters are `name.down`, of the weight's shape with `rank` outputs,
+/// and `name.up`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     pub name: String,
@@ -47,7 +49,7 @@ pub struct Branch {
     pub dtype: DType,
 }
 
-/// A convolution that is not plain: see [`Params::conv_with`].
+/// The parameters of a convolution: see [`Params::conv_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct ConvShape {
     pub cout: usize,
@@ -61,7 +63,7 @@ pub struct ConvShape {
 }
 
 impl ConvShape {
-    /// Stride 1, size kept, with bias.
+    /// Stride 1, padded to the same size, with bias.
     pub fn same(cout: usize, k: usize) -> ConvShape {
         ConvShape {
             cout,
@@ -74,7 +76,7 @@ impl ConvShape {
 }
 
 impl<'a> Params<'a> {
-    /// `dtype` gives the type a weight is stored in, by its full name. It is asked only for weights
+    /// `dtype` gives the storage type of a weight, by its full name. It is called only for weights
     /// that the model declares.
     pub fn new(dtype: impl Fn(&str) -> DType + 'a) -> Params<'a> {
         Params {
@@ -89,7 +91,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The same with the branches that `branches` gives for a weight. Call it before any layer is
+    /// Adds the low-rank branches that `branches` gives for a weight. Call it before any layer is
     /// recorded.
     #[must_use]
     pub fn with_branches(self, branches: impl Fn(&str, DType) -> Vec<Branch> + 'a) -> Params<'a> {
@@ -97,16 +99,16 @@ impl<'a> Params<'a> {
         self.changed(|root| Root { branches, ..root })
     }
 
-    /// The same with linear layers whose weights are stored divided by factors. Call it before any
-    /// layer is recorded.
+    /// Keeps the scales of linear layers' weights separate, for the weights that `scaled` names.
+    /// Call it before any layer is recorded.
     #[must_use]
     pub fn with_scaled(self, scaled: impl Fn(&str) -> Option<Scaled> + 'a) -> Params<'a> {
         let scaled: Option<Box<ScaledWeights<'a>>> = Some(Box::new(scaled));
         self.changed(|root| Root { scaled, ..root })
     }
 
-    /// The same; where `by_tap` is set, a convolution over frames is recorded as a sum of one
-    /// convolution per frame of its window. Call it before any layer is recorded.
+    /// Sets whether a convolution over frames is recorded as a sum of one convolution per frame of
+    /// its window. Call it before any layer is recorded.
     #[must_use]
     pub fn by_tap(self, by_tap: bool) -> Params<'a> {
         self.changed(|root| Root { by_tap, ..root })
@@ -143,13 +145,13 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Names a value after this place, so that a test can compare it with a reference's.
+    /// Labels a value with this prefix, so that a test can compare it with the reference's.
     pub fn label(&self, g: &mut Graph, node: Node) -> Node {
         g.label(node, &self.prefix);
         node
     }
 
-    /// Stride 1, size kept, with bias.
+    /// Stride 1, padded to the same size, with bias.
     #[track_caller]
     pub fn conv(&self, g: &mut Graph, name: &str, x: Node, cout: usize, k: usize) -> Node {
         self.conv_with(g, name, x, ConvShape::same(cout, k))
@@ -179,7 +181,8 @@ impl<'a> Params<'a> {
         y
     }
 
-    /// The weight alone: `[cout, kh, kw, cin]`, or `[cout, kt, kh, kw, cin]` when it spans frames.
+    /// Declares only the weight: `[cout, kh, kw, cin]`, or `[cout, kt, kh, kw, cin]` for a kernel
+    /// over frames.
     pub fn kernel(&self, g: &mut Graph, name: &str, x: Node, c: &ConvShape) -> Node {
         let cin = g.shape(x).last_dim();
         let [kt, kh, kw] = c.kernel;
@@ -217,13 +220,13 @@ impl<'a> Params<'a> {
         let scaled = scaled.and_then(|scaled| scaled(&self.path(&weight)));
         let (mut y, w) = if let Some(Scaled { dtype, rotated }) = scaled {
             let w = self.once(g, &weight, Shape::from([out, cin]), |_| dtype);
-            let seen = rotated.map_or(x, |size| self.rotated(g, x, size));
+            let input = rotated.map_or(x, |size| self.rotated(g, x, size));
             let scale = Some(self.vector(g, &format!("{weight}{SCALE}"), out));
             let epi = Epilogue {
                 scale,
                 ..Epilogue::bias(bias)
             };
-            (g.scaled_linear(seen, w, epi), w)
+            (g.scaled_linear(input, w, epi), w)
         } else {
             let w = self.matrix(g, &weight, out, cin);
             (g.linear(x, w, bias), w)
@@ -238,7 +241,7 @@ impl<'a> Params<'a> {
         y
     }
 
-    /// Every `size` values of the rows of x multiplied by a Hadamard matrix.
+    /// Hadamard rotation: every group of `size` values of x's rows times a Hadamard matrix.
     #[track_caller]
     fn rotated(&self, g: &mut Graph, x: Node, size: usize) -> Node {
         let shape = g.shape(x);
@@ -250,16 +253,16 @@ impl<'a> Params<'a> {
             node
         });
         let groups = g.reshape(x, [shape.rows() * shape.last_dim() / size, size]);
-        let turned = g.linear(groups, matrix, None); // [groups, size]
-        g.reshape(turned, shape)
+        let rotated = g.linear(groups, matrix, None); // [groups, size]
+        g.reshape(rotated, shape)
     }
 
-    /// Branches beside the weight of layer `name`.
-    fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
+    /// Low-rank branches of layer `name`, whose weight has this storage type in the graph.
+    fn branches(&self, name: &str, dtype: DType) -> Vec<Branch> {
         let Some(branches) = &self.root.branches else {
             return Vec::new();
         };
-        branches(&self.path(format_args!("{name}.weight")), held)
+        branches(&self.path(format_args!("{name}.weight")), dtype)
     }
 
     #[track_caller]
@@ -314,7 +317,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The type a weight has in the graph.
+/// The storage type of a weight in the graph.
 fn storage(wanted: DType, shape: Shape) -> DType {
     match wanted {
         d if d.is_block() => in_blocks(d, shape.last_dim()).unwrap_or(DType::F16),
@@ -323,9 +326,9 @@ fn storage(wanted: DType, shape: Shape) -> DType {
     }
 }
 
-/// The block type to hold a weight with rows of `row` values in. Blocks run along rows and have to
-/// fill them: where blocks of 256 do not, blocks of 32 are taken, and `None` where those do not
-/// either.
+/// The block type for a weight with rows of `row` values. Blocks run along rows, whose length must
+/// be a multiple of theirs: if it is not one of 256, blocks of 32 are used, and if it is not one of
+/// 32 either, the result is `None`.
 pub(crate) fn in_blocks(wanted: DType, row: usize) -> Option<DType> {
     let fills = |d: &DType| row.is_multiple_of(d.block_len());
     [wanted, DType::Q8_0].into_iter().find(fills)

@@ -1,16 +1,16 @@
-//! The half of Qwen3-VL that sees. Names are the authors', without `visual.`.
-//! Behaviour: Hugging Face's `Qwen3VLVisionModel`.
-//! Pixels `[1, h, w, 3]` → tokens `[1, h/32 · w/32, d]` for the half that reads, and as many more
-//! for each of its first layers.
+//! The vision tower of Qwen3-VL. Names are the authors', without `visual.`.
+//! Behavior: Hugging Face's `Qwen3VLVisionModel`.
+//! Pixels `[1, h, w, 3]` → tokens `[1, h/32 · w/32, d]` for the language model, and deepstack
+//! embeddings of the same shape for each of its first layers.
 //!
 //! ```text
-//!   pixels ── patches + places ── blocks ─────────────── merger ── tokens in the place of words
-//!                                   └ after some of them ─ deepstack_merger_list ─ tokens that are
-//!                                                          added behind the first layers
+//!   pixels ── patch_embed + pos_embed ── blocks ─── merger ── tokens of the image in the prompt
+//!                                          └ after some ─ deepstack_merger_list ─ deepstack
 //! ```
-//! Squares of four patches become one token. All blocks attend over the whole picture.
+//! A merger makes one token of 2×2 patches. All blocks have full attention. The deepstack embeddings
+//! are added to the hidden states after the language model's first layers.
 
-use crate::qwen_vision::{MERGE, merged_patches, rotations};
+use crate::qwen_vision::{MERGE, patch_embed, rope_table};
 use crate::{Find, Params};
 use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node, RopeLayout};
@@ -19,20 +19,20 @@ use nino_graph::{Act, Graph, Node, RopeLayout};
 pub struct Config {
     pub width: usize,
     pub mlp: usize,
-    /// Width of the tokens that it gives.
+    /// Width of the output tokens.
     pub out: usize,
-    /// Places along one side of the table of places.
-    pub places: usize,
+    /// Positions along one side of the table `pos_embed`.
+    pub grid_side: usize,
     pub n_layers: usize,
-    /// Layers whose states the first layers of the half that reads are shown.
-    pub n_deep: usize,
+    /// Number of deepstack mergers.
+    pub n_deepstack: usize,
 }
 
 /// Pixels along one side of a patch.
 const PATCH: usize = 16;
 /// Pixels along one side of a token.
 pub const SIDE: usize = PATCH * MERGE;
-/// No tensor has their number.
+/// Number of heads: no tensor has its size.
 const HEADS: usize = 16;
 const EPS: f32 = 1e-6;
 
@@ -42,9 +42,9 @@ impl Config {
             width: 1024,
             mlp: 4096,
             out: 2560,
-            places: 48,
+            grid_side: 48,
             n_layers: 24,
-            n_deep: 3,
+            n_deepstack: 3,
         }
     }
 
@@ -58,89 +58,90 @@ impl Config {
         }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not the half that sees.
+    /// Reads sizes from tensor shapes alone; `None` when this is not the vision tower.
     pub fn detect(find: &Find) -> Option<Config> {
         let matrix = |name: &str| match *find(name)?.0 {
             [rows, columns] => Some((rows, columns)),
             _ => None,
         };
-        let (places, width) = matrix("pos_embed.weight")?;
+        let (positions, width) = matrix("pos_embed.weight")?;
         let (mlp, _) = matrix("blocks.0.mlp.linear_fc1.weight")?;
         let (out, _) = matrix("merger.linear_fc2.weight")?;
         let block = |i: usize| find(&format!("blocks.{i}.norm1.weight"));
-        let deep = |i: usize| find(&format!("deepstack_merger_list.{i}.norm.weight"));
-        // Heads are cut into quarters by the rotations.
-        let fits = width > 0 && width.is_multiple_of(4 * HEADS) && places.isqrt() > 0;
+        let deepstack = |i: usize| find(&format!("deepstack_merger_list.{i}.norm.weight"));
+        // RoPE splits the head dimension into quarters.
+        let fits = width > 0 && width.is_multiple_of(4 * HEADS) && positions.isqrt() > 0;
         fits.then(|| Config {
             width,
             mlp,
             out,
-            places: places.isqrt(),
+            grid_side: positions.isqrt(),
             n_layers: (0..256).take_while(|&i| block(i).is_some()).count(),
-            n_deep: (0..256).take_while(|&i| deep(i).is_some()).count(),
+            n_deepstack: (0..256).take_while(|&i| deepstack(i).is_some()).count(),
         })
     }
 
-    /// The place among `n_deep` of what is shown of layer `i`: every sixth layer of the smaller
-    /// model is, every eighth of the larger one, counted from the ninth.
-    fn deep(&self, i: usize) -> Option<usize> {
+    /// Index of the deepstack merger after layer `i`, if there is one
+    /// (`deepstack_visual_indexes`): layers 5, 11, 17 of the smaller model, 8, 16, 24 of the
+    /// larger.
+    fn deepstack_index(&self, i: usize) -> Option<usize> {
         let (first, step) = if self.n_layers > 24 { (8, 8) } else { (5, 6) };
-        let at = i.checked_sub(first).filter(|at| at.is_multiple_of(step))? / step;
-        (at < self.n_deep).then_some(at)
+        let index = i.checked_sub(first).filter(|i| i.is_multiple_of(step))? / step;
+        (index < self.n_deepstack).then_some(index)
     }
 }
 
-/// What the half that reads gets of a picture, `[1, n, d]` each.
-pub struct Seen {
-    /// In the place of words.
+/// Embeddings of an image for the language model, `[1, n, d]` each.
+pub struct ImageEmbeds {
+    /// The input embeddings of the image's tokens.
     pub tokens: Node,
-    /// To be added to the states of these tokens behind its first, second, … layer.
-    pub deep: Vec<Node>,
+    /// Added to the hidden states of these tokens after the first, second, … layer.
+    pub deepstack: Vec<Node>,
 }
 
-/// Tokens of a picture whose sides are multiples of [`SIDE`], by rows.
-pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Seen {
-    let (x, grid) = merged_patches(g, p, pixels, (PATCH, c.width), true);
+/// Tokens of an image whose sides are multiples of [`SIDE`], in row-major order.
+pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> ImageEmbeds {
+    let (x, grid) = patch_embed(g, p, pixels, (PATCH, c.width), true);
     let n = grid[0] * grid[1];
     let x = g.reshape(x, [1, n, c.width]);
-    let places = placed(g, p, c, grid);
-    let mut x = g.add(x, places);
+    let positions = pos_embed(g, p, c, grid);
+    let mut x = g.add(x, positions);
     let order: Vec<usize> = (0..n / (MERGE * MERGE)).collect();
-    let table = rotations(g, c.width / HEADS, grid, &order);
-    let mut deep = Vec::new();
+    let rope = rope_table(g, c.width / HEADS, grid, &order);
+    let mut deepstack = Vec::new();
     for i in 0..c.n_layers {
-        x = block(g, &p.at(format_args!("blocks.{i}")), c, x, table);
-        if let Some(at) = c.deep(i) {
-            let p = &p.at(format_args!("deepstack_merger_list.{at}"));
-            let merged = merged(g, c, x);
+        x = block(g, &p.at(format_args!("blocks.{i}")), c, x, rope);
+        if let Some(index) = c.deepstack_index(i) {
+            let p = &p.at(format_args!("deepstack_merger_list.{index}"));
+            let merged = merge_patches(g, c, x);
             let merged = p.layer_norm(g, "norm", merged, EPS);
-            deep.push(told(g, p, c, merged));
+            deepstack.push(merger_mlp(g, p, c, merged));
         }
     }
     let p = &p.at("merger");
     let x = p.layer_norm(g, "norm", x, EPS);
-    let x = merged(g, c, x);
-    Seen {
-        tokens: told(g, p, c, x),
-        deep,
+    let x = merge_patches(g, c, x);
+    ImageEmbeds {
+        tokens: merger_mlp(g, p, c, x),
+        deepstack,
     }
 }
 
-/// Squares of four patches side by side, `[1, n/4, 4·d]`.
-fn merged(g: &mut Graph, c: &Config, x: Node) -> Node {
+/// Concatenates 2×2 patches, `[1, n/4, 4·d]`.
+fn merge_patches(g: &mut Graph, c: &Config, x: Node) -> Node {
     let (n, unit) = (g.shape(x)[1], MERGE * MERGE);
     g.reshape(x, [1, n / unit, unit * c.width])
 }
 
-/// What the half that reads is told of squares of patches.
-fn told(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+/// The MLP of a merger: merged patches `[1, n, 4·d]` to tokens `[1, n, out]`.
+fn merger_mlp(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let x = p.linear(g, "linear_fc1", x, MERGE * MERGE * c.width);
     let x = g.act(x, Act::Gelu);
     p.linear(g, "linear_fc2", x, c.out)
 }
 
 /// Patches `[1, n, d]` to the same.
-fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, table: Node) -> Node {
+fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, rope: Node) -> Node {
     let n = g.shape(x)[1];
     let h = p.layer_norm(g, "norm1", x, EPS);
     let p_attn = p.at("attn");
@@ -151,7 +152,7 @@ fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, table: Node) -> Node {
         if i == 2 {
             x
         } else {
-            g.rope(x, table, RopeLayout::Halves)
+            g.rope(x, rope, RopeLayout::Halves)
         }
     });
     let h = g.attention(q, k, v, None);
@@ -167,110 +168,106 @@ fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, table: Node) -> Node {
     p.label(g, y)
 }
 
-/// What every patch is told of its place, `[1, n, d]`: the table of places, stretched over the
-/// picture and read between its four nearest.
-fn placed(g: &mut Graph, p: &Params, c: &Config, grid: [usize; 2]) -> Node {
-    let table = p.matrix(g, "pos_embed.weight", c.places * c.places, c.width);
-    let [rows, columns] = grid.map(|n| stretched(c.places, n));
+/// Position embeddings of the patches, `[1, n, d]`: the table `pos_embed`, resized to the grid by
+/// bilinear interpolation.
+fn pos_embed(g: &mut Graph, p: &Params, c: &Config, grid: [usize; 2]) -> Node {
+    let table = p.matrix(g, "pos_embed.weight", c.grid_side * c.grid_side, c.width);
+    let [rows, columns] = grid.map(|n| linspace(c.grid_side, n));
     let n = grid[0] * grid[1];
-    // Patches in their order: those of a square stand together.
-    let patch = |at: usize| {
-        let (square, inside) = (at / (MERGE * MERGE), at % (MERGE * MERGE));
-        let across = grid[1] / MERGE;
-        let y = square / across * MERGE + inside / MERGE;
-        (rows[y], columns[square % across * MERGE + inside % MERGE])
+    // Row and column of patch `i`: the 2×2 patches of a token are next to each other.
+    let patch = |i: usize| {
+        let (token, inside) = (i / (MERGE * MERGE), i % (MERGE * MERGE));
+        let token_columns = grid[1] / MERGE;
+        let y = token / token_columns * MERGE + inside / MERGE;
+        let x = token % token_columns * MERGE + inside % MERGE;
+        (rows[y], columns[x])
     };
     let mut corner = |down: usize, right: usize| {
         let ids: Vec<i32> = (0..n)
             .map(patch)
-            .map(|(y, x)| (y.at(down) * c.places + x.at(right)) as i32)
+            .map(|(y, x)| (y.index(down) * c.grid_side + x.index(right)) as i32)
             .collect();
-        let shares: Vec<f32> = (0..n)
+        let weights: Vec<f32> = (0..n)
             .map(patch)
-            .map(|(y, x)| y.share(down) * x.share(right))
+            .map(|(y, x)| y.weight(down) * x.weight(right))
             .collect();
         let name = format!("corner {down}, {right} of {grid:?} patches");
         let ids = g.constant_ids(&format!("{name}: places"), [1, n], &ids);
-        let found = g.gather(table, ids, DType::F32);
-        let shares = g.constant(&format!("{name}: shares"), [1, n, 1], &shares);
-        g.mul(found, shares)
+        let embeds = g.gather(table, ids, DType::F32);
+        let weights = g.constant(&format!("{name}: shares"), [1, n, 1], &weights);
+        g.mul(embeds, weights)
     };
     let corners = [corner(0, 0), corner(0, 1), corner(1, 0), corner(1, 1)];
     let [first, rest @ ..] = corners;
     rest.into_iter().fold(first, |sum, next| g.add(sum, next))
 }
 
-/// A place between two of a table.
+/// A position between two entries of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Between {
-    before: usize,
-    after: usize,
-    /// How much the one after counts.
-    after_share: f32,
+struct Interpolated {
+    floor: usize,
+    ceil: usize,
+    /// Weight of the entry at `ceil`.
+    fraction: f32,
 }
 
-impl Between {
-    fn at(self, corner: usize) -> usize {
-        [self.before, self.after][corner]
+impl Interpolated {
+    /// `corner` is 0 for the entry at `floor`, 1 for that at `ceil`.
+    fn index(self, corner: usize) -> usize {
+        [self.floor, self.ceil][corner]
     }
 
-    fn share(self, corner: usize) -> f32 {
-        [1.0 - self.after_share, self.after_share][corner]
+    fn weight(self, corner: usize) -> f32 {
+        [1.0 - self.fraction, self.fraction][corner]
     }
 }
 
-/// Where `n` patches are along a table of `places`, from its first to its last place. In f32, and
-/// counted from both ends, as PyTorch's `linspace` does: which place comes before depends on it.
-fn stretched(places: usize, n: usize) -> Vec<Between> {
-    let last = places.saturating_sub(1);
+/// `n` positions from the first to the last of `side` entries. Computed in f32 and from both ends,
+/// as PyTorch's `linspace`: rounding decides which entry is the floor.
+fn linspace(side: usize, n: usize) -> Vec<Interpolated> {
+    let last = side.saturating_sub(1);
     let step = last as f32 / n.saturating_sub(1).max(1) as f32;
-    let between = |i: usize| {
-        let at = if i < n / 2 || n == 1 {
+    let interpolated = |i: usize| {
+        let position = if i < n / 2 || n == 1 {
             step * i as f32
         } else {
             last as f32 - step * (n - 1 - i) as f32
         };
-        let before = (at as usize).min(last);
-        Between {
-            before,
-            after: (before + 1).min(last),
-            after_share: at - before as f32,
+        let floor = (position as usize).min(last);
+        Interpolated {
+            floor,
+            ceil: (floor + 1).min(last),
+            fraction: position - floor as f32,
         }
     };
-    (0..n).map(between).collect()
+    (0..n).map(interpolated).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, stretched};
+    use super::{Config, linspace};
 
     #[test]
-    fn patches_reach_from_the_first_place_to_the_last() {
+    fn position_embeddings_are_interpolated_from_the_first_to_the_last() {
         for n in [2, 3, 12, 48, 100] {
-            let places = stretched(48, n);
-            assert_eq!(
-                (places[0].before, places[0].after_share),
-                (0, 0.0),
-                "{n} patches"
-            );
-            let last = places[n - 1];
-            assert_eq!((last.before, last.after_share), (47, 0.0), "{n} patches");
+            let positions = linspace(48, n);
+            let first = positions[0];
+            assert_eq!((first.floor, first.fraction), (0, 0.0), "{n} patches");
+            let last = positions[n - 1];
+            assert_eq!((last.floor, last.fraction), (47, 0.0), "{n} patches");
         }
-        assert_eq!(stretched(48, 1)[0].before, 0);
-        let middle = stretched(48, 3)[1];
-        assert_eq!(
-            (middle.before, middle.after, middle.after_share),
-            (23, 24, 0.5)
-        );
+        assert_eq!(linspace(48, 1)[0].floor, 0);
+        let middle = linspace(48, 3)[1];
+        assert_eq!((middle.floor, middle.ceil, middle.fraction), (23, 24, 0.5));
     }
 
     #[test]
-    fn the_published_layers_are_shown() {
-        let shown = |c: Config| -> Vec<usize> {
+    fn deepstack_mergers_follow_the_published_layers() {
+        let layers = |c: Config| -> Vec<usize> {
             let layers = 0..c.n_layers;
-            layers.filter(|&i| c.deep(i).is_some()).collect()
+            layers.filter(|&i| c.deepstack_index(i).is_some()).collect()
         };
-        assert_eq!(shown(Config::published_4b()), [5, 11, 17]);
-        assert_eq!(shown(Config::published_8b()), [8, 16, 24]);
+        assert_eq!(layers(Config::published_4b()), [5, 11, 17]);
+        assert_eq!(layers(Config::published_8b()), [8, 16, 24]);
     }
 }

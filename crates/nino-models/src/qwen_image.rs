@@ -1,23 +1,23 @@
 //! Qwen-Image and Qwen-Image-Edit (2509, 2511) by Alibaba's Qwen team.
-//! Behaviour: ComfyUI's `QwenImageTransformer2DModel`; names are the authors'.
-//! Latent `[b, h, w, 16]`, noise level `[b]`, text `[b, n, d]` → velocity `[b, h, w, 16]`.
+//! Behavior: ComfyUI's `QwenImageTransformer2DModel`; names are the authors'.
+//! Latent `[b, h, w, 16]`, timestep `[b]`, text `[b, n, d]` → velocity `[b, h, w, 16]`.
 //!
 //! ```text
-//!   latent, pictures to look at ── patches ── img_in ──┐
+//!   latent, reference latents ── patchify ── img_in ───┐
 //!                                                      ├─ transformer_blocks ─ norm_out ─ proj_out
 //!   text ─────────────────────── txt_norm ── txt_in ───┘
 //! ```
-//! Blocks are the double blocks of Flux.1 with layers for queries, keys and values of their own.
-//! The model of 2511 sees pictures to look at as free of noise.
+//! The blocks are double stream blocks as in Flux.1, with separate layers for queries, keys and
+//! values. In the model of 2511 the reference tokens are at timestep 0.
 
 mod block;
 mod control;
 mod positions;
 
-use crate::flux::{modulated, patches};
+use crate::flux::{add_at, modulated, patchify};
 use crate::mods::Mods;
 use crate::{Find, Params};
-use block::{Mod, Told, block};
+use block::{BlockArgs, Mod, block};
 pub use control::{ControlConfig, Residuals, control};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
@@ -28,39 +28,41 @@ pub struct Config {
     pub channels: usize,
     /// Width of a token.
     pub dim: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub mlp: usize,
-    /// Width of the text's tokens.
+    /// Width of the text embeddings.
     pub context_dim: usize,
     pub n_layers: usize,
-    /// Whether it is told that pictures to look at have no noise, unless a prompt says otherwise.
-    /// No weight says so: files have an empty tensor for it, [`CLEAN`].
-    pub clean_references: bool,
+    /// Whether reference tokens are at timestep 0 unless the conditioning says otherwise
+    /// (`ReferenceMethod::IndexTimestepZero`). Files mark it with an empty tensor,
+    /// [`INDEX_TIMESTEP_ZERO`].
+    pub index_timestep_zero: bool,
 }
 
-/// What the network sees.
+/// The inputs of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// `[b, h, w, channels]`
     pub x: Node,
-    /// Noise levels from 0 to 1, `[b]`, f32.
+    /// Timesteps (sigmas) from 0 to 1, `[b]`, f32.
     pub t: Node,
-    /// The text, `[b, n, context_dim]`.
+    /// Text embeddings, `[b, n, context_dim]`.
     pub context: Node,
-    /// Latents to look at, `[b, h, w, channels]` each.
+    /// Reference latents, `[b, h, w, channels]` each.
     pub references: &'a [Node],
-    /// Whether it is told that they have no noise.
-    pub clean: bool,
+    /// Whether the reference tokens are modulated for timestep 0 instead of `t`.
+    pub references_at_zero: bool,
 }
 
-/// An empty tensor in files of models that are told so ([`Config::clean_references`]).
-pub const CLEAN: &str = "__index_timestep_zero__";
-/// Pixels of the latent along one side of a token.
+/// The empty tensor that marks files of models with [`Config::index_timestep_zero`].
+pub const INDEX_TIMESTEP_ZERO: &str = "__index_timestep_zero__";
+/// Patch size: latent pixels along one side of a token.
 const PATCH: usize = 2;
-/// Length of the sinusoidal embedding of a noise level.
-const SINUSOIDS: usize = 256;
-const THOUSAND: f32 = 1000.0;
+/// Width of the sinusoidal embedding of a timestep.
+const FREQ_DIM: usize = 256;
+/// Timesteps are embedded in thousandths.
+const TIME_FACTOR: f32 = 1000.0;
 const EPS: f32 = 1e-6;
 
 impl Config {
@@ -73,15 +75,15 @@ impl Config {
             mlp: 12288,
             context_dim: 3584,
             n_layers: 60,
-            clean_references: false,
+            index_timestep_zero: false,
         }
     }
 
-    /// The same model, told that pictures to look at have no noise.
+    /// The same with reference tokens at timestep 0.
     #[must_use]
-    pub fn with_clean_references(self) -> Config {
+    pub fn with_index_timestep_zero(self) -> Config {
         Config {
-            clean_references: true,
+            index_timestep_zero: true,
             ..self
         }
     }
@@ -96,7 +98,7 @@ impl Config {
             [rows, columns] => Some((rows, columns)),
             _ => None,
         };
-        let there = |i: usize| find(&format!("transformer_blocks.{i}.img_mod.1.weight")).is_some();
+        let exists = |i: usize| find(&format!("transformer_blocks.{i}.img_mod.1.weight")).is_some();
         find("txt_norm.weight")?;
         let (dim, patch) = matrix("img_in.weight")?;
         let (_, context_dim) = matrix("txt_in.weight")?;
@@ -110,17 +112,17 @@ impl Config {
             head,
             mlp,
             context_dim,
-            n_layers: (0..256).take_while(|&i| there(i)).count(),
-            clean_references: false,
+            n_layers: (0..256).take_while(|&i| exists(i)).count(),
+            index_timestep_zero: false,
         };
-        // The rotary axes are an eighth of a head, and halves of the rest.
+        // The RoPE axes have an eighth of the head dimension, and half of the rest each.
         let fits = head > 0 && head.is_multiple_of(16) && dim.is_multiple_of(head);
         (fits && config.channels > 0).then_some(config)
     }
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint), `added`
-/// what `ControlNet`s add.
+/// `p` is at the transformer's prefix (`model.diffusion_model` in a checkpoint), `added` are the
+/// residuals of ControlNets.
 pub fn transformer(
     g: &mut Graph,
     p: &Params,
@@ -130,10 +132,10 @@ pub fn transformer(
 ) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
-    let (x, [rows, columns]) = patches(g, inputs.x);
+    let (x, [rows, columns]) = patchify(g, inputs.x);
     let (mut tokens, mut sizes) = (vec![x], vec![[rows, columns]]);
     for &reference in inputs.references {
-        let (x, size) = patches(g, reference);
+        let (x, size) = patchify(g, reference);
         tokens.push(x);
         sizes.push(size);
     }
@@ -142,35 +144,36 @@ pub fn transformer(
     let mut txt = text(g, p, c, inputs.context);
 
     let dtype = g.dtype(inputs.x);
-    let t = embedded(g, p, c, inputs.t, dtype);
-    let clean = (inputs.clean && !inputs.references.is_empty()).then(|| {
+    let temb = time_embedding(g, p, c, inputs.t, dtype);
+    let temb_zero = (inputs.references_at_zero && !inputs.references.is_empty()).then(|| {
         let zero = g.affine(inputs.t, 0.0, 0.0);
-        embedded(g, p, c, zero, dtype)
+        time_embedding(g, p, c, zero, dtype)
     });
-    let table = positions::table(g, c, n_txt, &sizes);
-    let at = |i: usize| p.at(format_args!("transformer_blocks.{i}"));
-    // Of all blocks at first, as in Flux.1: many small products keep a device busy.
+    let rope = positions::rope_table(g, c, n_txt, &sizes);
+    let block_at = |i: usize| p.at(format_args!("transformer_blocks.{i}"));
+    // The modulations of all blocks are recorded first, as in Flux.1: many small GEMMs keep a
+    // device busy.
     let mods: Vec<[Mods<Mod>; 2]> = (0..c.n_layers)
         .map(|i| {
-            let mut of = |stream: &str, t: Node, clean: Option<Node>| Mods {
-                noisy: block::mods(g, &at(i), c, stream, t),
-                clean: clean.map(|t| block::mods(g, &at(i), c, stream, t)),
-                n_noisy: rows * columns,
+            let mut mods = |stream: &str, temb_zero: Option<Node>| Mods {
+                at_t: block::modulation(g, &block_at(i), c, stream, temb),
+                at_zero: temb_zero.map(|t| block::modulation(g, &block_at(i), c, stream, t)),
+                n_at_t: rows * columns,
             };
-            [of("img", t, clean), of("txt", t, None)]
+            [mods("img", temb_zero), mods("txt", None)]
         })
         .collect();
     for (i, mods) in mods.into_iter().enumerate() {
-        (img, txt) = block(g, &at(i), c, [img, txt], Told { mods, table });
-        for residual in added.iter().filter_map(|added| added.behind(i)) {
-            img = with_first(g, img, residual);
+        (img, txt) = block(g, &block_at(i), c, [img, txt], BlockArgs { mods, rope });
+        for residual in added.iter().filter_map(|added| added.after(i)) {
+            img = add_at(g, img, 0, residual);
         }
     }
 
     let img = g.slice(img, 1, 0, rows * columns);
-    let last = p.linear(g, "norm_out.linear", t, 2 * c.dim);
-    let last = g.split(last, 1, 2);
-    let x = modulated(g, img, last[1], last[0]);
+    let scale_shift = p.linear(g, "norm_out.linear", temb, 2 * c.dim);
+    let scale_shift = g.split(scale_shift, 1, 2);
+    let x = modulated(g, img, scale_shift[1], scale_shift[0]);
     let width = c.channels * PATCH * PATCH;
     let x = p.linear(g, "proj_out", x, width);
     let x = g.reshape(x, [b, rows, columns, width]);
@@ -179,29 +182,18 @@ pub fn transformer(
     g.slice(x, 2, 0, w)
 }
 
-/// The text's tokens, `[b, n, d]`.
+/// Text tokens, `[b, n, d]`.
 fn text(g: &mut Graph, p: &Params, c: &Config, context: Node) -> Node {
     let weight = p.vector(g, "txt_norm.weight", c.context_dim);
     let txt = g.rms_norm(context, Some(weight), EPS);
     p.linear(g, "txt_in", txt, c.dim)
 }
 
-/// Tokens with values added to the first of them.
-fn with_first(g: &mut Graph, x: Node, added: Node) -> Node {
-    let (n, first) = (g.shape(x)[1], g.shape(added)[1]);
-    if n == first {
-        return g.add(x, added);
-    }
-    let (head, rest) = (g.slice(x, 1, 0, first), g.slice(x, 1, first, n));
-    let head = g.add(head, added);
-    g.concat(&[head, rest], 1)
-}
-
-/// The embedding `[b, d]` of noise levels that all modulations start from, after their SiLU.
-fn embedded(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> Node {
+/// SiLU of the embedding `[b, d]` of timesteps: the input of every modulation.
+fn time_embedding(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> Node {
     let p = &p.at("time_text_embed.timestep_embedder");
-    let t = g.affine(t, THOUSAND, 0.0);
-    let t = g.timestep_embed(t, SINUSOIDS);
+    let t = g.affine(t, TIME_FACTOR, 0.0);
+    let t = g.timestep_embed(t, FREQ_DIM);
     let t = g.cast(t, dtype);
     let h = p.linear(g, "linear_1", t, c.dim);
     let h = g.silu(h);

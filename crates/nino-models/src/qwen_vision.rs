@@ -1,10 +1,10 @@
-//! The half of Qwen2.5-VL that sees. Names are the authors', without `visual.`.
-//! Behaviour: Hugging Face's `Qwen2_5_VisionTransformer`.
-//! Pixels `[1, h, w, 3]` → tokens `[1, h/28 · w/28, d]` for the half that reads.
+//! The vision tower of Qwen2.5-VL. Names are the authors', without `visual.`.
+//! Behavior: Hugging Face's `Qwen2_5_VisionTransformer`.
+//! Pixels `[1, h, w, 3]` → tokens `[1, h/28 · w/28, d]` for the language model.
 //!
-//! Squares of four patches become one token. Most blocks attend within windows of 8×8 patches,
-//! every eighth over the whole picture; patches of a window stand together, and the tokens return
-//! to the order of the picture at the end.
+//! The merger makes one token of 2×2 patches. Most blocks have window attention over 8×8 patches,
+//! every eighth full attention. Patches are sorted by window first, and the tokens are sorted back
+//! to row-major order at the end.
 
 use crate::{ConvShape, Find, Params};
 use nino_graph::{Act, Graph, Node, RopeLayout};
@@ -13,26 +13,26 @@ use nino_graph::{Act, Graph, Node, RopeLayout};
 pub struct Config {
     pub width: usize,
     pub mlp: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
-    /// Width of the tokens that it gives.
+    /// Width of the output tokens.
     pub out: usize,
     pub n_layers: usize,
 }
 
 /// Pixels along one side of a patch.
 pub const PATCH: usize = 14;
-/// Patches along one side of a token.
+/// Patches along one side of a token (`spatial_merge_size`).
 pub const MERGE: usize = 2;
-/// A picture counts as so many equal frames.
+/// Frames of a patch (`temporal_patch_size`). An image is repeated to this many equal frames.
 const FRAMES: usize = 2;
 /// Tokens along one side of a window.
 const WINDOW: usize = 4;
-/// Every so manyth block attends over the whole picture.
-const WHOLE: usize = 8;
+/// Every eighth block has full attention (`fullatt_block_indexes`).
+const FULL_ATTENTION: usize = 8;
 const EPS: f32 = 1e-6;
 const THETA: f64 = 10_000.0;
-/// Width of one head: no tensor has its size.
+/// Head dimension: no tensor has its size.
 const HEAD: usize = 80;
 
 impl Config {
@@ -46,7 +46,7 @@ impl Config {
         }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not the half that sees.
+    /// Reads sizes from tensor shapes alone; `None` when this is not the vision tower.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [width] = *shape("merger.ln_q.weight")? else {
@@ -70,21 +70,21 @@ impl Config {
     }
 }
 
-/// Tokens of a picture whose sides are multiples of two patches, by rows.
+/// Tokens of an image whose sides are multiples of two patches, in row-major order.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
-    let (x, grid) = merged_patches(g, p, pixels, (PATCH, c.width), false);
-    let (n, order) = (grid[0] * grid[1], Windows::of(grid));
+    let (x, grid) = patch_embed(g, p, pixels, (PATCH, c.width), false);
+    let (n, order) = (grid[0] * grid[1], Windows::new(grid));
     let unit = MERGE * MERGE;
-    let x = Windows::sorted(g, x, "windows", &order.tokens);
+    let x = reorder(g, x, "windows", &order.tokens);
     let mut x = g.reshape(x, [1, n, c.width]);
-    let table = rotations(g, c.head, grid, &order.tokens);
+    let rope = rope_table(g, c.head, grid, &order.tokens);
     for i in 0..c.n_layers {
-        let windows = if (i + 1).is_multiple_of(WHOLE) {
+        let windows = if (i + 1).is_multiple_of(FULL_ATTENTION) {
             vec![n]
         } else {
             order.sizes.iter().map(|tokens| tokens * unit).collect()
         };
-        x = block(g, &p.at(format_args!("blocks.{i}")), c, x, table, &windows);
+        x = block(g, &p.at(format_args!("blocks.{i}")), c, x, rope, &windows);
     }
     let x = rms_norm(g, p, c, "merger.ln_q", x);
     let x = g.reshape(x, [1, n / unit, unit * c.width]);
@@ -92,13 +92,13 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, pixels: Node) -> Node {
     let x = g.act(x, Act::Gelu);
     let x = p.linear(g, "merger.mlp.2", x, c.out);
     let x = g.reshape(x, [n / unit, c.out]);
-    let x = Windows::sorted(g, x, "picture", &order.inverse());
+    let x = reorder(g, x, "picture", &order.inverse());
     g.reshape(x, [1, n / unit, c.out])
 }
 
-/// The patches of a picture, of `patch` pixels along a side and `width` values, with the four of a
-/// square side by side: `[n/4, 4·width]`, and how many patches there are down and across.
-pub(crate) fn merged_patches(
+/// Patch embeddings of an image, with the 2×2 patches of a token next to each other:
+/// `[n/4, 4·width]`, and the rows and columns of patches. `patch` is the patch size.
+pub(crate) fn patch_embed(
     g: &mut Graph,
     p: &Params,
     pixels: Node,
@@ -126,9 +126,9 @@ pub(crate) fn merged_patches(
     (x, grid)
 }
 
-/// `[n, head/2, 2]` of cosine and sine of patches, square by square in the order `tokens`: half of
-/// the frequencies turn by row, half by column.
-pub(crate) fn rotations(g: &mut Graph, head: usize, grid: [usize; 2], tokens: &[usize]) -> Node {
+/// 2D RoPE table `[n, hd/2, 2]` of cosine and sine of the patches, token by token in the order
+/// `tokens`. Half of the frequencies are for rows, half for columns.
+pub(crate) fn rope_table(g: &mut Graph, head: usize, grid: [usize; 2], tokens: &[usize]) -> Node {
     let columns = grid[1] / MERGE;
     let quarter = head / 4;
     let mut values = Vec::new();
@@ -136,11 +136,11 @@ pub(crate) fn rotations(g: &mut Graph, head: usize, grid: [usize; 2], tokens: &[
         for patch in 0..MERGE * MERGE {
             let y = token / columns * MERGE + patch / MERGE;
             let x = token % columns * MERGE + patch % MERGE;
-            for at in [y, x] {
+            for position in [y, x] {
                 for i in 0..quarter {
                     let exponent = (2 * i) as f32 / (head / 2) as f32;
                     let frequency = 1.0 / THETA.powf(f64::from(exponent)) as f32;
-                    let angle = f64::from(at as f32 * frequency);
+                    let angle = f64::from(position as f32 * frequency);
                     values.extend([angle.cos() as f32, angle.sin() as f32]);
                 }
             }
@@ -155,10 +155,11 @@ fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node 
     g.rms_norm(x, Some(weight), EPS)
 }
 
-/// Patches `[1, n, d]` to the same; attention stays within stretches of `windows` patches.
-fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, table: Node, windows: &[usize]) -> Node {
+/// Patches `[1, n, d]` to the same. `windows` are the numbers of patches of consecutive attention
+/// windows.
+fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, rope: Node, windows: &[usize]) -> Node {
     let h = rms_norm(g, p, c, "norm1", x);
-    let h = attention(g, &p.at("attn"), c, h, table, windows);
+    let h = attention(g, &p.at("attn"), c, h, rope, windows);
     let x = g.add(x, h);
     let h = rms_norm(g, p, c, "norm2", x);
     let p_mlp = p.at("mlp");
@@ -176,64 +177,63 @@ fn attention(
     p: &Params,
     c: &Config,
     x: Node,
-    table: Node,
+    rope: Node,
     windows: &[usize],
 ) -> Node {
     let n = g.shape(x)[1];
     let heads = c.width / c.head;
     let qkv = p.linear(g, "qkv", x, 3 * c.width);
-    let parts = g.split(qkv, 2, 3);
+    let qkv = g.split(qkv, 2, 3);
     let [q, k, v] = [0, 1, 2].map(|i| {
-        let x = g.reshape(parts[i], [1, n, heads, c.head]); // [1, n, heads, hd]
+        let x = g.reshape(qkv[i], [1, n, heads, c.head]); // [1, n, heads, hd]
         if i == 2 {
             x
         } else {
-            g.rope(x, table, RopeLayout::Halves)
+            g.rope(x, rope, RopeLayout::Halves)
         }
     });
     let mut start = 0;
-    let mut attended = Vec::new();
-    for stretch in equal_stretches(windows) {
-        let (count, size) = stretch;
+    let mut parts = Vec::new();
+    for (count, size) in window_batches(windows) {
         let end = start + count * size;
-        // Windows of one size are a batch.
         let [q, k, v] = [q, k, v].map(|x| {
             let x = g.slice(x, 1, start, end);
             g.reshape(x, [count, size, heads, c.head])
         });
         let y = g.attention(q, k, v, None);
-        attended.push(g.reshape(y, [1, count * size, c.width]));
+        parts.push(g.reshape(y, [1, count * size, c.width]));
         start = end;
     }
-    let y = match attended[..] {
+    let y = match parts[..] {
         [all] => all,
-        _ => g.concat(&attended, 1),
+        _ => g.concat(&parts, 1),
     };
     p.linear(g, "proj", y, c.width)
 }
 
-/// Runs of windows of one size, each as how many and their size.
-fn equal_stretches(windows: &[usize]) -> Vec<(usize, usize)> {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
+/// Runs of consecutive windows of equal size, which attention processes as a batch: their number
+/// and their size.
+fn window_batches(windows: &[usize]) -> Vec<(usize, usize)> {
+    let mut batches: Vec<(usize, usize)> = Vec::new();
     for &size in windows {
-        match runs.last_mut() {
+        match batches.last_mut() {
             Some((count, last)) if *last == size => *count += 1,
-            _ => runs.push((1, size)),
+            _ => batches.push((1, size)),
         }
     }
-    runs
+    batches
 }
 
-/// The order in which tokens stand window by window.
+/// The order of the tokens by window.
 struct Windows {
-    /// Place in the picture of every token, in that order.
+    /// Row-major index of every token, in this order.
     tokens: Vec<usize>,
-    /// Tokens of every window.
+    /// Number of tokens of every window.
     sizes: Vec<usize>,
 }
 
 impl Windows {
-    fn of([rows, columns]: [usize; 2]) -> Windows {
+    fn new([rows, columns]: [usize; 2]) -> Windows {
         let (rows, columns) = (rows / MERGE, columns / MERGE);
         let (mut tokens, mut sizes) = (Vec::new(), Vec::new());
         for top in (0..rows).step_by(WINDOW) {
@@ -249,20 +249,20 @@ impl Windows {
         Windows { tokens, sizes }
     }
 
-    /// The places of the picture's tokens in this order.
+    /// The inverse permutation.
     fn inverse(&self) -> Vec<usize> {
-        let mut places = vec![0; self.tokens.len()];
-        for (place, &token) in self.tokens.iter().enumerate() {
-            places[token] = place;
+        let mut inverse = vec![0; self.tokens.len()];
+        for (i, &token) in self.tokens.iter().enumerate() {
+            inverse[token] = i;
         }
-        places
+        inverse
     }
+}
 
-    /// Rows `[n, d]` in another order.
-    fn sorted(g: &mut Graph, x: Node, name: &str, order: &[usize]) -> Node {
-        let ids: Vec<i32> = order.iter().map(|&i| i as i32).collect();
-        let ids = g.constant_ids(&format!("{name}: {ids:?}"), [1, ids.len()], &ids);
-        let dtype = g.dtype(x);
-        g.gather(x, ids, dtype)
-    }
+/// Rows of x `[n, d]` in another order.
+fn reorder(g: &mut Graph, x: Node, name: &str, order: &[usize]) -> Node {
+    let ids: Vec<i32> = order.iter().map(|&i| i as i32).collect();
+    let ids = g.constant_ids(&format!("{name}: {ids:?}"), [1, ids.len()], &ids);
+    let dtype = g.dtype(x);
+    g.gather(x, ids, dtype)
 }

@@ -1,6 +1,6 @@
-//! Flux Redux by Black Forest Labs: a picture as SigLIP sees it, made into tokens that stand behind
-//! those of a prompt. Behaviour: <https://github.com/black-forest-labs/flux> `image_embedders.py`,
-//! whose names are canonical.
+//! Flux Redux by Black Forest Labs: projects SigLIP's hidden states to tokens that are appended to
+//! the text embeddings. Behavior: <https://github.com/black-forest-labs/flux>
+//! `image_embedders.py`, whose names are canonical.
 //! Hidden states `[b, n, redux_dim]` → tokens `[b, n, txt_dim]`.
 
 use crate::{Find, Params};
@@ -8,11 +8,11 @@ use nino_graph::{Graph, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Width of the hidden states.
+    /// Width of SigLIP's hidden states.
     pub redux_dim: usize,
-    /// Width of the values between the two layers.
+    /// Width between the two layers.
     pub hidden: usize,
-    /// Width of a prompt's tokens.
+    /// Width of the text embeddings.
     pub txt_dim: usize,
 }
 

@@ -1,8 +1,9 @@
-//! Frames that causal video models carry from chunk to chunk.
+//! Frames that causal video models cache from chunk to chunk.
 //!
-//! A video is encoded or decoded by running a graph once per chunk of frames. What a layer needs of
-//! earlier frames is an input of the graph, what later ones will need an output, so memory does not
-//! grow with the video. The first chunk has its own graph: nothing comes before it but zeros.
+//! A video is encoded or decoded by running a graph once per chunk of frames. The earlier frames
+//! that a layer needs are an input of the graph, and those that the next chunk will need are an
+//! output, so memory does not grow with the video. The first chunk has its own graph, with zeros
+//! before its first frame.
 
 use nino_graph::{Graph, Node, PadMode, Shape};
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ pub struct Cache {
     /// The layer's path.
     pub name: String,
     pub shape: Shape,
-    /// Where the previous chunk's output goes; `None` in the first chunk's graph. Zeros when the
-    /// previous chunk's graph has no output of this name.
+    /// The input for the previous chunk's output; `None` in the first chunk's graph. It is zero
+    /// when the previous chunk's graph has no output of this name.
     pub input: Option<Node>,
     pub output: Node,
 }
@@ -23,8 +24,8 @@ pub struct Cache {
 #[derive(Debug)]
 pub struct Stream {
     first: bool,
-    /// Frames a layer has seen last, by its path, in the order of first calls.
-    kept: Vec<(String, Node)>,
+    /// The last input frames of a layer, by its path, in the order of first calls.
+    cached: Vec<(String, Node)>,
     inputs: BTreeMap<String, Node>,
 }
 
@@ -33,7 +34,7 @@ impl Stream {
     pub fn new(first: bool) -> Stream {
         Stream {
             first,
-            kept: Vec::new(),
+            cached: Vec::new(),
             inputs: BTreeMap::new(),
         }
     }
@@ -42,31 +43,32 @@ impl Stream {
         self.first
     }
 
-    /// x `[b, t, h, w, c]` with the `n` frames before it in front: `[b, n + t, h, w, c]`.
+    /// Prepends the `n` frames before x `[b, t, h, w, c]`: `[b, n + t, h, w, c]`.
     #[track_caller]
     pub fn window(&mut self, g: &mut Graph, layer: &str, x: Node, n: usize) -> Node {
         let t = g.shape(x)[1];
-        let window = match self.before(g, layer, x, n) {
-            Some(before) => g.concat(&[before, x], 1),
+        let window = match self.previous(g, layer, x, n) {
+            Some(previous) => g.concat(&[previous, x], 1),
             None => g.pad(x, 1, n, 0, PadMode::Constant(0.0)),
         };
         let last = g.slice(window, 1, t, t + n);
-        self.keep(layer, last);
+        self.cache(layer, last);
         window
     }
 
-    /// Frames for the layer's next call.
-    pub fn keep(&mut self, layer: &str, frames: Node) {
-        match self.kept.iter_mut().find(|(name, _)| name == layer) {
-            Some((_, kept)) => *kept = frames,
-            None => self.kept.push((layer.to_owned(), frames)),
+    /// Caches frames for the layer's next call.
+    pub fn cache(&mut self, layer: &str, frames: Node) {
+        match self.cached.iter_mut().find(|(name, _)| name == layer) {
+            Some((_, cached)) => *cached = frames,
+            None => self.cached.push((layer.to_owned(), frames)),
         }
     }
 
-    /// The frames kept by the layer's last call, in this graph or the one before; `None` for zeros.
-    fn before(&mut self, g: &mut Graph, layer: &str, x: Node, n: usize) -> Option<Node> {
-        if let Some((_, kept)) = self.kept.iter().find(|(name, _)| name == layer) {
-            return Some(*kept);
+    /// The frames cached by the layer's last call, in this graph or in the previous chunk's;
+    /// `None` for zeros.
+    fn previous(&mut self, g: &mut Graph, layer: &str, x: Node, n: usize) -> Option<Node> {
+        if let Some((_, cached)) = self.cached.iter().find(|(name, _)| name == layer) {
+            return Some(*cached);
         }
         if self.first {
             return None;
@@ -78,10 +80,10 @@ impl Stream {
         Some(input)
     }
 
-    /// Marks what is kept as outputs, in the order of the layers.
+    /// Marks the cached frames as outputs, in the order of the layers.
     pub fn finish(self, g: &mut Graph) -> Vec<Cache> {
         let mut caches = Vec::new();
-        for (name, output) in self.kept {
+        for (name, output) in self.cached {
             g.output(output);
             caches.push(Cache {
                 shape: g.shape(output),
@@ -94,7 +96,7 @@ impl Stream {
     }
 }
 
-/// Calls `f` with each frame of x on its own and puts the results one after the other.
+/// Calls `f` with each frame of x and concatenates the results along the frames.
 #[track_caller]
 pub(crate) fn by_frame(
     g: &mut Graph,
@@ -111,7 +113,7 @@ pub(crate) fn by_frame(
     join(g, &frames)
 }
 
-/// Frames one after the other.
+/// Concatenates along the frames.
 #[track_caller]
 pub(crate) fn join(g: &mut Graph, parts: &[Node]) -> Node {
     match parts {
@@ -120,10 +122,10 @@ pub(crate) fn join(g: &mut Graph, parts: &[Node]) -> Node {
     }
 }
 
-/// What is one after the other along dimension `from` becomes one beside the other along `to`,
-/// which a permutation would do too, but not by rows: `[.., n, .., c]` → `[.., 1, .., n·c]`.
+/// Folds axis `from` into axis `to`: `[.., n, .., c]` → `[.., 1, .., n·c]`. Recorded as slices and
+/// a concatenation, which can be split by rows; a permutation could not.
 #[track_caller]
-pub(crate) fn beside(g: &mut Graph, x: Node, from: usize, to: usize) -> Node {
+pub(crate) fn fold_axis(g: &mut Graph, x: Node, from: usize, to: usize) -> Node {
     let n = g.shape(x)[from];
     if n == 1 {
         return x;

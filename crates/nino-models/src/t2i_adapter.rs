@@ -1,7 +1,8 @@
-//! T2I adapters of Stable Diffusion 1.x and XL: a few convolutions that see a picture, whose
-//! results are added to a UNet's values on its way down. They see neither latent nor noise level.
-//! Behaviour: <https://github.com/TencentARC/T2I-Adapter> `adapter.py`, whose names are canonical.
-//! Picture `[b, h, w, c]` → values of four sizes.
+//! T2I adapters of Stable Diffusion 1.x and XL: a few convolutions over a hint image, whose outputs
+//! are added to the activations of a UNet's input blocks. They depend neither on the latent nor on
+//! the timestep.
+//! Behavior: <https://github.com/TencentARC/T2I-Adapter> `adapter.py`, whose names are canonical.
+//! Hint `[b, h, w, c]` → residuals of four levels.
 
 use crate::unet::Residuals;
 use crate::{ConvShape, Find, Params};
@@ -9,29 +10,29 @@ use nino_graph::{Act, Graph, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// Channels of the picture.
+    /// Channels of the hint image.
     pub channels: usize,
-    /// Width of each of the levels.
+    /// Channels of the levels.
     pub widths: [usize; LEVELS],
     pub kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Residual blocks, whose outer kernels are `kernel` wide.
-    Whole {
+    /// The full adapter: residual blocks, whose `in_conv` and `block2` have this kernel size.
+    Full {
         kernel: usize,
-        /// Whether sides are halved by a convolution, not by a mean.
-        halves: bool,
+        /// Whether downsampling is a convolution instead of an average pool.
+        conv_down: bool,
         /// Whether it is SDXL's.
         xl: bool,
     },
-    /// Narrow residual blocks between two layers.
+    /// The light adapter: residual blocks of reduced width between two 1×1 convolutions.
     Light,
 }
 
 const LEVELS: usize = 4;
-/// Blocks of a level.
+/// Residual blocks per level.
 const BLOCKS: usize = 2;
 const LIGHT_BLOCKS: usize = 4;
 
@@ -43,17 +44,17 @@ impl Config {
             _ => None,
         };
         let (mut widths, mut kind) = ([0; LEVELS], Kind::Light);
-        let seen = if let Some([_, seen, _]) = kernel("conv_in") {
+        let unshuffled = if let Some([_, unshuffled, _]) = kernel("conv_in") {
             for (i, width) in widths.iter_mut().enumerate() {
                 *width = kernel(&format!("body.{}.block1", BLOCKS * i))?[0];
             }
-            let halved = |i: usize| kernel(&format!("body.{i}.down_opt.op")).is_some();
-            kind = Kind::Whole {
+            let has_conv = |i: usize| kernel(&format!("body.{i}.down_opt.op")).is_some();
+            kind = Kind::Full {
                 kernel: kernel("body.0.block2")?[2],
-                halves: (0..BLOCKS * LEVELS).any(halved),
-                xl: [256, 768].contains(&seen),
+                conv_down: (0..BLOCKS * LEVELS).any(has_conv),
+                xl: [256, 768].contains(&unshuffled),
             };
-            seen
+            unshuffled
         } else {
             for (i, width) in widths.iter_mut().enumerate() {
                 *width = kernel(&format!("body.{i}.out_conv"))?[0];
@@ -65,49 +66,51 @@ impl Config {
             widths,
             kind,
         };
-        let square = config.square() * config.square();
-        (seen >= square).then_some(Config {
-            channels: seen / square,
+        let area = config.unshuffle() * config.unshuffle();
+        (unshuffled >= area).then_some(Config {
+            channels: unshuffled / area,
             ..config
         })
     }
 
-    /// Pixels of the picture along a side of what the first layer sees.
-    pub fn square(&self) -> usize {
+    /// Factor of the pixel unshuffle before the first layer.
+    pub fn unshuffle(&self) -> usize {
         match self.kind {
-            Kind::Whole { xl: true, .. } => 16,
-            Kind::Whole { .. } | Kind::Light => 8,
+            Kind::Full { xl: true, .. } => 16,
+            Kind::Full { .. } | Kind::Light => 8,
         }
     }
 
-    /// Whether it was made for SDXL.
+    /// Whether it is an adapter for SDXL.
     pub fn is_xl(&self) -> bool {
-        matches!(self.kind, Kind::Whole { xl: true, .. })
+        matches!(self.kind, Kind::Full { xl: true, .. })
     }
 
-    /// Whether the sides are halved before a level.
-    fn is_halved(&self, level: usize) -> bool {
+    /// Whether a level begins with downsampling.
+    fn is_downsampled(&self, level: usize) -> bool {
         if self.is_xl() { level == 2 } else { level > 0 }
     }
 }
 
-/// What an adapter that sees a picture adds to a UNet.
+/// Residuals for a UNet.
 pub fn adapter(g: &mut Graph, p: &Params, c: &Config, hint: Node) -> Residuals {
-    let mut x = g.pixel_unshuffle(hint, c.square());
+    let mut x = g.pixel_unshuffle(hint, c.unshuffle());
     let mut levels = Vec::new();
-    if matches!(c.kind, Kind::Whole { .. }) {
+    if matches!(c.kind, Kind::Full { .. }) {
         x = p.conv(g, "conv_in", x, c.widths[0], 3);
     }
     for (level, &width) in c.widths.iter().enumerate() {
-        let halved = c.is_halved(level);
+        let down = c.is_downsampled(level);
         x = match c.kind {
-            Kind::Light => light(g, &p.at(format_args!("body.{level}")), x, width, halved),
-            Kind::Whole { kernel, halves, .. } => {
+            Kind::Light => light(g, &p.at(format_args!("body.{level}")), x, width, down),
+            Kind::Full {
+                kernel, conv_down, ..
+            } => {
                 let first = BLOCKS * level;
                 for i in first..first + BLOCKS {
                     let p = &p.at(format_args!("body.{i}"));
-                    if halved && i == first {
-                        x = half(g, p, x, halves);
+                    if down && i == first {
+                        x = downsample(g, p, x, conv_down);
                     }
                     x = block(g, p, x, width, kernel);
                 }
@@ -116,14 +119,14 @@ pub fn adapter(g: &mut Graph, p: &Params, c: &Config, hint: Node) -> Residuals {
         };
         levels.push(p.at(format_args!("level.{level}")).label(g, x));
     }
-    // Behind which block on the way down each is added, the first convolution being block 0.
-    let (places, middle): (&[usize], _) = if c.is_xl() {
+    // The input blocks after which the levels are added; the first convolution is block 0.
+    let (blocks, middle): (&[usize], _) = if c.is_xl() {
         (&[3, 5, 8], levels.last().copied())
     } else {
         (&[2, 5, 8, 11], None)
     };
     Residuals {
-        down: places.iter().copied().zip(levels).collect(),
+        down: blocks.iter().copied().zip(levels).collect(),
         skips: Vec::new(),
         middle,
     }
@@ -139,9 +142,9 @@ fn block(g: &mut Graph, p: &Params, mut x: Node, width: usize, kernel: usize) ->
     g.add(h, x)
 }
 
-fn light(g: &mut Graph, p: &Params, mut x: Node, width: usize, halved: bool) -> Node {
-    if halved {
-        x = half(g, p, x, false);
+fn light(g: &mut Graph, p: &Params, mut x: Node, width: usize, down: bool) -> Node {
+    if down {
+        x = downsample(g, p, x, false);
     }
     let narrow = width / 4;
     x = p.conv(g, "in_conv", x, narrow, 1);
@@ -151,10 +154,10 @@ fn light(g: &mut Graph, p: &Params, mut x: Node, width: usize, halved: bool) -> 
     p.conv(g, "out_conv", x, width, 1)
 }
 
-/// Half of the sides, rounded up: by a convolution, or by the mean of every four pixels, of which
-/// those outside of an odd size are zeros before the first.
-fn half(g: &mut Graph, p: &Params, mut x: Node, by_layer: bool) -> Node {
-    if by_layer {
+/// Downsampling by 2 along both sides, rounded up: by a convolution with stride 2, or by an average
+/// pool with odd sides zero-padded at the start.
+fn downsample(g: &mut Graph, p: &Params, mut x: Node, conv_down: bool) -> Node {
+    if conv_down {
         let conv = ConvShape {
             stride: [1, 2, 2],
             ..ConvShape::same(g.shape(x).last_dim(), 3)

@@ -1,4 +1,4 @@
-//! T5 v1.1 and UMT5 text encoders. Behaviour: Hugging Face's `T5EncoderModel` and
+//! T5 v1.1 and UMT5 text encoders. Behavior: Hugging Face's `T5EncoderModel` and
 //! `UMT5EncoderModel`, whose names are canonical.
 //! Token ids `[b, n]` → hidden states `[b, n, d]`.
 
@@ -12,38 +12,38 @@ pub struct Config {
     pub width: usize,
     pub mlp: usize,
     pub heads: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub n_layers: usize,
-    /// Rows of the table of relative positions.
+    /// Number of relative position buckets, the rows of `relative_attention_bias`.
     pub buckets: usize,
-    pub positions: Positions,
+    pub position_bias: PositionBias,
 }
 
-/// Where the table of relative positions is.
+/// Which layers have a relative position bias of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Positions {
-    /// In the first layer, for all of them (T5).
+pub enum PositionBias {
+    /// The first; the others share it (T5).
     Shared,
-    /// In every layer its own (UMT5).
+    /// Every layer (UMT5).
     PerLayer,
 }
 
-/// What to give.
+/// Which hidden states the encoder returns, and the mask.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
     /// 1 is the last layer, 2 the one before it. The final norm is always applied.
     pub skip: usize,
-    /// `[b, 1, 1, n]`, added to the scores: 0 at tokens that are seen, a large negative number at
-    /// others. All are seen when `None`.
+    /// Attention mask `[b, 1, 1, n]`, added to the scores: 0, or a large negative number for tokens
+    /// to ignore. `None` ignores no token.
     pub mask: Option<Node>,
 }
 
-/// Rows are picked from these by number, so they are never held in blocks of rows.
+/// The embedding table. Its rows are gathered by id (see [`crate::is_table`]).
 pub(crate) const TOKENS: &str = "shared.weight";
 const BIAS: &str = "layer.0.SelfAttention.relative_attention_bias.weight";
 const EPS: f32 = 1e-6;
-/// Relative positions from here on share one row of the table.
+/// All relative positions from this distance on share one bucket.
 const MAX_DISTANCE: f64 = 128.0;
 
 impl Config {
@@ -57,7 +57,7 @@ impl Config {
             head: 64,
             n_layers: 24,
             buckets: 32,
-            positions: Positions::Shared,
+            position_bias: PositionBias::Shared,
         }
     }
 
@@ -89,12 +89,12 @@ impl Config {
         }
     }
 
-    /// The multilingual kin of the same sizes: Wan's encoder is the one of [`Config::xxl`].
+    /// UMT5 of the same sizes. Wan's encoder is that of [`Config::xxl`].
     #[must_use]
     pub fn multilingual(self) -> Config {
         Config {
             vocab: 256_384,
-            positions: Positions::PerLayer,
+            position_bias: PositionBias::PerLayer,
             ..self
         }
     }
@@ -120,9 +120,9 @@ impl Config {
             head: inner / heads,
             n_layers: (0..256).take_while(|&i| wi_0(i).is_some()).count(),
             buckets,
-            positions: match layer(1, BIAS) {
-                Some(_) => Positions::PerLayer,
-                None => Positions::Shared,
+            position_bias: match layer(1, BIAS) {
+                Some(_) => PositionBias::PerLayer,
+                None => PositionBias::Shared,
             },
         })
     }
@@ -140,19 +140,19 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: Want) -> No
     let ids = g.constant_ids(
         &format!("rows of {} for {n} relative positions", c.buckets),
         [n, n],
-        &relative_rows(n, c.buckets),
+        &relative_position_buckets(n, c.buckets),
     );
     let mut h = x;
-    let mut bias = None;
+    let mut shared_bias = None;
     let stop = c.n_layers + 1 - want.skip.clamp(1, c.n_layers.max(1));
     for i in 0..stop {
         let p = &p.at(format_args!("encoder.block.{i}"));
-        let scores = match bias.filter(|_| c.positions == Positions::Shared) {
+        let bias = match shared_bias.filter(|_| c.position_bias == PositionBias::Shared) {
             Some(bias) => bias,
-            None => scores(g, p, c, ids, want.mask),
+            None => attention_bias(g, p, c, ids, want.mask),
         };
-        bias = Some(scores);
-        h = block(g, p, c, h, scores);
+        shared_bias = Some(bias);
+        h = block(g, p, c, h, bias);
     }
     let weight = p.vector(g, "encoder.final_layer_norm.weight", c.width);
     g.rms_norm(h, Some(weight), EPS)
@@ -184,7 +184,7 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, bias: Node) ->
         let y = p.linear_no_bias(g, name, x, inner);
         g.reshape(y, [b, n, c.heads, c.head]) // [b, n, heads, hd]
     });
-    // T5's weights hold the usual 1/√hd.
+    // T5 has no scale of 1/√hd: it is part of the trained weights.
     let y = g.push(Attention {
         q,
         k,
@@ -197,8 +197,8 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, bias: Node) ->
     p.linear_no_bias(g, "o", y, c.width)
 }
 
-/// What is added to the scores: a number for each head and distance, and the mask.
-fn scores(g: &mut Graph, p: &Params, c: &Config, ids: Node, mask: Option<Node>) -> Node {
+/// The relative position bias of each head plus the mask, added to the attention scores.
+fn attention_bias(g: &mut Graph, p: &Params, c: &Config, ids: Node, mask: Option<Node>) -> Node {
     let n = g.shape(ids)[0];
     let table = p.matrix(g, BIAS, c.buckets, c.heads);
     let bias = g.gather(table, ids, DType::F32); // [n, n, heads]
@@ -210,24 +210,25 @@ fn scores(g: &mut Graph, p: &Params, c: &Config, ids: Node, mask: Option<Node>) 
     }
 }
 
-/// The row of the table for every pair of places: half of the rows for tokens before, half for
-/// those behind, of which half are exact and the rest grow with the distance.
-fn relative_rows(n: usize, buckets: usize) -> Vec<i32> {
+/// The relative position bucket of every pair of tokens. Half of the buckets are for keys before
+/// the query, half for keys after it; in each, half are for exact distances, and the rest grow
+/// logarithmically.
+fn relative_position_buckets(n: usize, buckets: usize) -> Vec<i32> {
     let side = buckets / 2;
     let exact = side / 2;
-    // In f32, as the models were trained with: which row a distance has hangs on rounding.
-    let row = |distance: usize| {
+    // In f32, as in training: the bucket of a distance depends on rounding.
+    let bucket = |distance: usize| {
         if distance < exact {
             return distance;
         }
         let log = (distance as f64 / exact as f64).ln() as f32;
         let range = (MAX_DISTANCE / exact as f64).ln() as f32;
-        let grown = log / range * (side - exact) as f32;
-        (exact + grown as usize).min(side - 1)
+        let logarithmic = log / range * (side - exact) as f32;
+        (exact + logarithmic as usize).min(side - 1)
     };
-    let pairs = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+    let pairs = (0..n).flat_map(|query| (0..n).map(move |key| (query, key)));
     pairs
-        .map(|(from, to)| row(to.abs_diff(from)) + if to > from { side } else { 0 })
-        .map(|row| row as i32)
+        .map(|(query, key)| bucket(key.abs_diff(query)) + if key > query { side } else { 0 })
+        .map(|bucket| bucket as i32)
         .collect()
 }

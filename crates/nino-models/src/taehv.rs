@@ -1,11 +1,11 @@
-//! TAEHV, the tiny video autoencoder: Hunyuan, Wan 2.1 and Wan 2.2 layouts. Behaviour:
+//! TAEHV, the tiny video autoencoder: Hunyuan, Wan 2.1 and Wan 2.2 layouts. Behavior:
 //! <https://github.com/madebyollin/taehv>, `taehv.py` (MIT). Latents `[b, t, h, w, z]` (the
 //! model's) ↔ frames `[b, t', 8h, 8w, 3]` in 0..1 (Wan 2.2: 16h, 16w).
 //!
-//! A memory block also sees its input for the frame before, which is all that goes from chunk to
-//! chunk ([`crate::Stream`]).
+//! A memory block also takes its input of the previous frame, which is all that is cached between
+//! chunks ([`crate::Stream`]).
 
-use crate::stream::beside;
+use crate::stream::fold_axis;
 use crate::taesd::{clamp, three_convs};
 use crate::{ConvShape, Find, Params, Stream};
 use nino_graph::{Act, Graph, Node, UpsampleMode};
@@ -14,13 +14,13 @@ use nino_graph::{Act, Graph, Node, UpsampleMode};
 pub struct Config {
     pub latent_channels: usize,
     pub encoder_width: usize,
-    /// Channels of the decoder's three levels and of what follows them.
+    /// Channels of the decoder's three levels and of its output layers.
     pub decoder_widths: [usize; 4],
-    /// Frames that each encoder level makes one.
+    /// Temporal downsampling of each encoder level (TPool).
     pub pool: [usize; 3],
-    /// Frames that each decoder level makes of one.
+    /// Temporal upsampling of each decoder level (TGrow).
     pub grow: [usize; 3],
-    /// Pixels per side that the network sees as one.
+    /// Patch size: pixels along one side that are packed into the channels of one.
     pub patch: usize,
 }
 
@@ -59,7 +59,7 @@ impl Config {
         8 * self.patch
     }
 
-    /// Frames per latent frame; the first latent frame gives one.
+    /// Frames per latent frame; the first latent frame is one frame.
     pub fn time_scale(&self) -> usize {
         self.grow.iter().product()
     }
@@ -73,7 +73,7 @@ impl Config {
             _ => None,
         };
         let (w0, latent_channels) = conv("decoder.1")?;
-        // How many frames become one, or one becomes: damaged files may say anything.
+        // The temporal ratio of a level; a damaged file may claim any number.
         let ratio = |wide: usize, narrow: usize| {
             let n = wide.checked_div(narrow)?;
             (1..=8).contains(&n).then_some(n)
@@ -104,7 +104,8 @@ impl Config {
     }
 }
 
-/// `p` is the root of the checkpoint's names. The first chunk lacks the frames before the first.
+/// `p` is the root of the checkpoint's names. The first chunk drops the frames before the video's
+/// first.
 pub fn decoder(g: &mut Graph, p: &Params, c: &Config, s: &mut Stream, z: Node) -> Node {
     let p = &p.at("decoder");
     let mut h = clamp(g, z);
@@ -115,7 +116,8 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, s: &mut Stream, z: Node) -
         for j in i..i + 3 {
             h = mem_block(g, &p.at(j), s, h);
         }
-        // The reference enlarges first; a 1×1 convolution gives the same either way, for a quarter.
+        // The reference upsamples first. The 1×1 convolution of `grow` gives the same values
+        // before it, at a quarter of the cost.
         h = grow(g, &p.at(i + 4), h, c.grow[level]);
         h = g.upsample(h, 2, UpsampleMode::Nearest);
         let conv = no_bias(c.decoder_widths[level + 1]);
@@ -130,7 +132,7 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, s: &mut Stream, z: Node) -
     shuffle(g, h, c.patch) // [b, t', 8h, 8w, 3]
 }
 
-/// Takes a multiple of the time scale in frames; a video that is not is filled up with its last.
+/// The number of frames must be a multiple of the time scale; callers pad with the last frame.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, s: &mut Stream, x: Node) -> Node {
     let p = &p.at("encoder");
     let mut h = unshuffle(g, x, c.patch);
@@ -161,17 +163,17 @@ fn mem_block(g: &mut Graph, p: &Params, s: &mut Stream, x: Node) -> Node {
     g.act(h, Act::Relu)
 }
 
-/// `[b, t, h, w, c]` → `[b, t/n, h, w, c]`
+/// TPool: `[b, t, h, w, c]` → `[b, t/n, h, w, c]`
 fn pool(g: &mut Graph, p: &Params, x: Node, n: usize) -> Node {
     let s = g.shape(x);
     let (b, t, h, w, c) = (s[0], s[1] / n, s[2], s[3], s[4]);
     let x = g.reshape(x, [b * t, n, h * w, c]);
-    let x = beside(g, x, 1, 3); // [b·t, 1, h·w, n·c]
+    let x = fold_axis(g, x, 1, 3); // [b·t, 1, h·w, n·c]
     let x = g.reshape(x, [b, t, h, w, n * c]);
     p.linear_no_bias(g, "conv", x, c)
 }
 
-/// `[b, t, h, w, c]` → `[b, n·t, h, w, c]`
+/// TGrow: `[b, t, h, w, c]` → `[b, n·t, h, w, c]`
 fn grow(g: &mut Graph, p: &Params, x: Node, n: usize) -> Node {
     let s = g.shape(x);
     let (b, t, h, w, c) = (s[0], s[1], s[2], s[3], s[4]);

@@ -1,5 +1,5 @@
 //! TAESD, the tiny autoencoder: SD, SDXL, SD3, Flux.1 and Flux.2 (32 channels, GroupNorm middle).
-//! Behaviour: <https://github.com/madebyollin/taesd>, `taesd.py` (MIT).
+//! Behavior: <https://github.com/madebyollin/taesd>, `taesd.py` (MIT).
 //! Latent `[b, h, w, z]` (the model's, scaled and shifted) ↔ image `[b, 8h, 8w, 3]` in 0..1.
 
 use crate::{ConvShape, Find, Params};
@@ -9,7 +9,7 @@ use nino_graph::{Act, Graph, Node, UpsampleMode};
 pub struct Config {
     pub latent_channels: usize,
     pub width: usize,
-    /// Blocks at latent resolution begin with a normalized bottleneck (Flux.2).
+    /// Whether blocks at latent resolution begin with a group-normalized bottleneck (Flux.2).
     pub midblock_gn: bool,
 }
 
@@ -25,7 +25,8 @@ impl Config {
         }
     }
 
-    /// `find` looks below the decoder's place: its own file, or `decoder.` of a joined one.
+    /// `find` takes names below the decoder's prefix: none in a file of its own, `decoder.` in a
+    /// joined one.
     pub fn detect_decoder(find: &Find) -> Option<Config> {
         let (first, last) = (find("1.weight")?.0, find("19.weight")?.0);
         match (&*first, &*last) {
@@ -38,7 +39,7 @@ impl Config {
         }
     }
 
-    /// `find` looks below the encoder's place.
+    /// `find` takes names below the encoder's prefix.
     pub fn detect_encoder(find: &Find) -> Option<Config> {
         let (first, last) = (find("0.weight")?.0, find("14.weight")?.0);
         match (&*first, &*last) {
@@ -52,7 +53,7 @@ impl Config {
     }
 }
 
-/// `p` is the decoder's place; layers carry their number in its sequence.
+/// `p` is at the decoder's prefix; layers are named by their index in its `Sequential`.
 pub fn decoder(g: &mut Graph, p: &Params, c: &Config, z: Node) -> Node {
     let mut h = clamp(g, z);
     h = layer(g, p, 1, h, ConvShape::same(c.width, 3));
@@ -71,7 +72,7 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, z: Node) -> Node {
     layer(g, p, i + 1, h, ConvShape::same(3, 3)) // [b, 8h, 8w, 3]
 }
 
-/// `p` is the encoder's place.
+/// `p` is at the encoder's prefix.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let mut h = layer(g, p, 0, x, ConvShape::same(c.width, 3));
     h = block(g, &p.at(1), false, h);
@@ -91,7 +92,7 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     layer(g, p, i, h, ConvShape::same(c.latent_channels, 3)) // [b, h, w, z]
 }
 
-/// Soft limit of latents to ±3.
+/// Soft clamp of latents to ±3.
 pub(crate) fn clamp(g: &mut Graph, z: Node) -> Node {
     let z = g.affine(z, 1.0 / 3.0, 0.0);
     let z = g.act(z, Act::Tanh);

@@ -1,5 +1,5 @@
-//! The UNet of Stable Diffusion 1.x, 2.x, XL and their inpainting and distilled kin.
-//! Behaviour: CompVis latent-diffusion `openaimodel.py`, Stability's `generative-models`.
+//! The UNet of Stable Diffusion 1.x, 2.x, XL and their inpainting and distilled variants.
+//! Behavior: CompVis latent-diffusion `openaimodel.py`, Stability's `generative-models`.
 //! Latent `[b, h, w, c]`, timesteps `[b]`, context `[b, n, d]` → prediction `[b, h, w, 4]`.
 
 mod block;
@@ -15,33 +15,40 @@ use crate::Params;
 use block::{down, resblock, transformer, up};
 use nino_graph::{Graph, Node};
 
-/// What the network sees.
+/// The inputs of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs {
     /// `[b, h, w, in_channels]`
     pub x: Node,
     /// Timesteps `[b]`, f32.
     pub t: Node,
-    /// `[b, n, context_dim]`
+    /// Text embeddings, `[b, n, context_dim]`.
     pub context: Node,
-    /// `[b, adm_in]`: SDXL's pooled text and sizes. Given exactly when the config has `adm_in`.
+    /// Vector conditioning `[b, adm_in]`: SDXL's pooled text and sizes. Given exactly when the
+    /// config has `adm_in`, except for Lotus.
     pub y: Option<Node>,
-    /// `[b, guidance]`: the embedded guidance. Given exactly when the config has `guidance`.
+    /// Embedded guidance scale `[b, guidance]`. Given exactly when the config has `guidance`.
     pub guidance: Option<Node>,
 }
 
-/// `p` is the place of the UNet's names (`model.diffusion_model` in a checkpoint). `added` is what
-/// `ControlNet`s add to its values.
-pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Residuals]) -> Node {
-    let emb = embedding(g, p, c, inputs, None);
-    let down = added.iter().flat_map(|added| added.down.iter().copied());
+/// `p` is at the UNet's prefix (`model.diffusion_model` in a checkpoint). `residuals` are the
+/// outputs of `ControlNet`s and T2I adapters.
+pub fn unet(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    residuals: &[Residuals],
+) -> Node {
+    let emb = time_embedding(g, p, c, inputs, None);
+    let down = residuals.iter().flat_map(|r| r.down.iter().copied());
     let down: Vec<(usize, Node)> = down.collect();
-    let (mut h, mut skips) = way_down(g, p, c, inputs, emb, &down);
-    for added in added {
-        if let Some(middle) = added.middle {
+    let (mut h, mut skips) = down_path(g, p, c, inputs, emb, &down);
+    for residuals in residuals {
+        if let Some(middle) = residuals.middle {
             h = g.add(h, middle);
         }
-        for (skip, &residual) in skips.iter_mut().zip(&added.skips) {
+        for (skip, &residual) in skips.iter_mut().zip(&residuals.skips) {
             *skip = g.add(*skip, residual);
         }
     }
@@ -49,7 +56,7 @@ pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Resi
         let Some(skip) = skips.pop() else { break };
         let p = &p.at(format_args!("output_blocks.{i}"));
         h = g.concat(&[h, skip], 3);
-        h = run(
+        h = unet_block(
             g,
             p,
             c,
@@ -67,28 +74,28 @@ pub fn unet(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, added: &[Resi
     p.conv(g, "2", h, c.out_channels, 3) // [b, h, w, 4]
 }
 
-/// From the latent to the middle: what the middle gives, and what every block before it gave.
-/// `added` is added behind blocks, of which the first convolution is 0.
-fn way_down(
+/// The input blocks and the middle block: the output of the middle block, and the skip connections.
+/// `residuals` are added after the input blocks of their index; the first convolution is block 0.
+fn down_path(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     inputs: Inputs,
     emb: Node,
-    added: &[(usize, Node)],
+    residuals: &[(usize, Node)],
 ) -> (Node, Vec<Node>) {
-    let steered = |g: &mut Graph, i: usize, h: Node| {
-        let here = added.iter().filter(|(at, _)| *at == i);
-        here.fold(h, |h, &(_, more)| g.add(h, more))
+    let add_residuals = |g: &mut Graph, i: usize, h: Node| {
+        let of_block = residuals.iter().filter(|(block, _)| *block == i);
+        of_block.fold(h, |h, &(_, residual)| g.add(h, residual))
     };
     let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
-    h = steered(g, 0, h);
+    h = add_residuals(g, 0, h);
     let mut skips = vec![h];
     for (i, block) in c.input_blocks.iter().enumerate() {
         let p = &p.at(format_args!("input_blocks.{}", i + 1));
-        h = run(g, p, c, block, h, emb, inputs.context, None);
+        h = unet_block(g, p, c, block, h, emb, inputs.context, None);
         h = p.label(g, h);
-        h = steered(g, i + 1, h);
+        h = add_residuals(g, i + 1, h);
         skips.push(h);
     }
     if let Some(Middle { depth, second }) = c.middle {
@@ -106,9 +113,15 @@ fn way_down(
     (h, skips)
 }
 
-/// SiLU of the embedded timestep (and label): every block begins with that. `told` is added to it
-/// before.
-fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, told: Option<Node>) -> Node {
+/// SiLU of the embedding of timestep, guidance and vector conditioning: the input of every residual
+/// block's `emb_layers`. `extra` is added before the SiLU.
+fn time_embedding(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    extra: Option<Node>,
+) -> Node {
     let width = 4 * c.model_channels;
     let mlp = |g: &mut Graph, name: &str, x: Node| {
         let h = p.linear(g, &format!("{name}.0"), x, width);
@@ -118,27 +131,29 @@ fn embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs, told: Option
     let t = g.timestep_embed(inputs.t, c.model_channels);
     let mut t = g.cast(t, g.dtype(inputs.x));
     if let Some(guidance) = inputs.guidance {
-        let told = p.linear_no_bias(g, "time_embed.cond_proj", guidance, c.model_channels);
-        t = g.add(t, told);
+        let guidance = p.linear_no_bias(g, "time_embed.cond_proj", guidance, c.model_channels);
+        t = g.add(t, guidance);
     }
     let mut emb = mlp(g, "time_embed", t);
-    if let Some(told) = told {
-        emb = g.add(emb, told);
+    if let Some(extra) = extra {
+        emb = g.add(emb, extra);
     }
     let task = c.task().map(|task| {
         let rows = g.shape(inputs.t)[0];
-        let all = g.constant("the task of Lotus", [rows, task.len()], &task.repeat(rows));
-        g.cast(all, g.dtype(inputs.x))
+        let task = g.constant("the task of Lotus", [rows, task.len()], &task.repeat(rows));
+        g.cast(task, g.dtype(inputs.x))
     });
     if let Some(y) = inputs.y.or(task) {
-        let label = mlp(g, "label_emb.0", y);
-        emb = g.add(emb, label);
+        let y = mlp(g, "label_emb.0", y);
+        emb = g.add(emb, y);
     }
     g.silu(emb) // [b, 4·model_channels]
 }
 
-#[allow(clippy::too_many_arguments)] // the parts of a block, in their order
-fn run(
+/// An input or output block: residual block, spatial transformer, resampling. `next_skip` is the
+/// skip connection of the next output block, which has the size to upsample to.
+#[allow(clippy::too_many_arguments)] // the inputs of a block, in their order
+fn unet_block(
     g: &mut Graph,
     p: &Params,
     c: &Config,

@@ -1,9 +1,8 @@
-//! Networks that enlarge pictures: ESRGAN and its kin.
+//! Upscalers: ESRGAN, Real-ESRGAN and its compact variant.
 //!
 //! Pixels `[b, h, w, 3]` in 0..1 → `[b, h·scale, w·scale, 3]`. An upscaler is one or two
-//! [`Piece`]s, each of which makes a row of its result from rows that are near. So a picture that
-//! is too large for the memory can be computed in bands of rows that overlap by the piece's reach,
-//! and the result is what it is in one piece.
+//! [`Piece`]s, each with a limited receptive field. So an image that is too large for the memory
+//! can be computed in bands of rows that overlap by the piece's reach, with the same result.
 
 pub mod rrdb;
 pub mod srvgg;
@@ -11,44 +10,44 @@ pub mod srvgg;
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
 
-/// An upscaler with its sizes.
+/// An upscaler with its hyperparameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upscaler {
     Rrdb(rrdb::Config),
     Srvgg(srvgg::Config),
 }
 
-/// A part of an upscaler that is computed by itself.
+/// A part of an upscaler that is recorded as a graph of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// The picture to features, at the size of the picture.
+    /// The image to features of the same size.
     Trunk,
-    /// Features to the result.
+    /// Features to the upscaled image.
     Head,
-    /// All of it.
+    /// The full network.
     Whole,
 }
 
-/// What a piece takes and gives.
+/// Shapes of a piece's input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceShape {
     /// Channels of its input.
     pub channels: usize,
     pub out_channels: usize,
-    /// Pixels of the result along one pixel of the input.
+    /// Output pixels per input pixel along one side.
     pub scale: usize,
-    /// Rows of the input above and below its own that a row of the result may depend on.
+    /// Receptive field: input rows above and below its own that an output row depends on.
     pub reach: usize,
 }
 
 impl Upscaler {
-    /// Reads sizes from tensor shapes alone; `None` when this is no upscaler of colour pictures.
+    /// Reads sizes from tensor shapes alone; `None` when this is no upscaler of RGB images.
     pub fn detect(find: &Find) -> Option<Upscaler> {
         let rrdb = rrdb::Config::detect(find).map(Upscaler::Rrdb);
         rrdb.or_else(|| srvgg::Config::detect(find).map(Upscaler::Srvgg))
     }
 
-    /// Pixels of the result along one pixel of the picture.
+    /// Output pixels per image pixel along one side.
     pub fn scale(&self) -> usize {
         match self {
             Upscaler::Rrdb(c) => c.scale(),
@@ -56,8 +55,8 @@ impl Upscaler {
         }
     }
 
-    /// Pixels of the picture along one pixel of the first piece's input: where it is more than one,
-    /// the channels of a square of them are one pixel's, ordered as PyTorch's `pixel_unshuffle`.
+    /// Factor of the pixel unshuffle before the first piece, ordered as PyTorch's
+    /// `pixel_unshuffle`; 1 without one.
     pub fn unshuffle(&self) -> usize {
         match self {
             Upscaler::Rrdb(c) => c.unshuffle,
@@ -65,7 +64,7 @@ impl Upscaler {
         }
     }
 
-    /// In the order they run.
+    /// Its pieces, in the order they run.
     pub fn pieces(&self) -> &'static [Piece] {
         match self {
             Upscaler::Rrdb(_) => &[Piece::Trunk, Piece::Head],
@@ -73,7 +72,7 @@ impl Upscaler {
         }
     }
 
-    /// What one of its pieces takes and gives.
+    /// Shapes of one of its pieces.
     pub fn shape(&self, piece: Piece) -> PieceShape {
         match self {
             Upscaler::Rrdb(c) => c.shape(piece),

@@ -1,5 +1,5 @@
-//! USO by ByteDance: a picture as three layers of SigLIP see it, made into tokens that stand before
-//! those of Flux's text, in the width of Flux's own. Behaviour: ComfyUI's
+//! USO by ByteDance: projects the hidden states of three SigLIP layers to style tokens, which
+//! precede the text tokens of Flux after its `txt_in`. Behavior: ComfyUI's
 //! `SigLIPMultiFeatProjModel`, whose names are canonical.
 //! Hidden states `[b, n, siglip]` of a low, a middle and a high layer → tokens
 //! `[b, 3·style, hidden]`.
@@ -9,13 +9,13 @@ use nino_graph::{Graph, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Tokens of SigLIP's states.
+    /// Tokens of SigLIP's hidden states.
     pub tokens: usize,
-    /// Tokens that a layer becomes.
+    /// Style tokens per layer of SigLIP.
     pub style: usize,
-    /// Width of SigLIP's states.
+    /// Width of SigLIP's hidden states.
     pub siglip: usize,
-    /// Width of the large model's tokens.
+    /// Width of Flux's tokens.
     pub hidden: usize,
 }
 
@@ -49,7 +49,7 @@ impl Config {
     }
 }
 
-/// `[low, middle, high]` states to tokens; those of the high layer are first.
+/// Hidden states of a low, a middle and a high layer to tokens; those of the high layer are first.
 pub fn projector(g: &mut Graph, p: &Params, c: &Config, states: [Node; 3]) -> Node {
     let [low, mid, high] = states;
     let tokens = [("high", high), ("mid", mid), ("low", low)].map(|(name, states)| {

@@ -1,7 +1,7 @@
-//! One face for every autoencoder: what a file holds or a name stands for, its sizes, and its
-//! graphs.
+//! The common interface of all autoencoders: detection, hyperparameters, and the graphs of encoder
+//! and decoder.
 //!
-//! Images are in 0..1 on this side, whatever the network uses.
+//! Images are in 0..1 in this interface, whatever range the network uses.
 
 use crate::{Cache, Find, Params, Stream, kl, taehv, taesd, wan};
 use nino_dtype::DType;
@@ -15,11 +15,11 @@ pub enum Vae {
     Taehv(taehv::Config),
 }
 
-/// A TAESD comes as two files, or joined under prefixes.
+/// A TAESD: encoder and decoder in two files, or in one file with prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taesd {
     pub config: taesd::Config,
-    /// Where the names of each half are, as in `decoder`; `None` when the file lacks it.
+    /// Prefixes of encoder and decoder; `None` when the file does not have it.
     pub encoder: Option<&'static str>,
     pub decoder: Option<&'static str>,
 }
@@ -28,26 +28,28 @@ pub struct Taesd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub batch: usize,
-    /// Frames of the input: latent frames to decode, frames of the clip to encode.
+    /// Frames of the input: latent frames to decode, video frames to encode.
     pub frames: usize,
     pub height: usize,
     pub width: usize,
-    /// The video begins here.
+    /// Whether this is the first chunk of the video.
     pub first: bool,
-    /// Which frames the layers of a video model see at once.
+    /// Which frames the layers of a video model process at once.
     pub at_once: Frames,
 }
 
-/// Which frames of a chunk the layers of a video model see at once. Image models have one frame.
+/// Which frames of a chunk the layers of a video model process at once. Image models have one
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frames {
     /// All of them: fewer, larger ops.
     Together,
-    /// One after the other, each with those of its window: the same values in a fraction of the
-    /// memory.
+    /// One after the other, each with the frames of its convolution's window: the same values with
+    /// a fraction of the memory.
     Apart,
     /// One after the other, with convolutions over frames as sums over them: no op needs several
-    /// frames at once. The least memory, for devices that bind less than a window of frames.
+    /// frames at once. It needs the least memory, for devices whose bindings are smaller than a
+    /// window of frames.
     Alone,
 }
 
@@ -63,20 +65,20 @@ pub struct Storage<'a> {
     pub activations: DType,
     /// The storage type of a weight, by its name.
     pub weights: &'a dyn Fn(&str) -> DType,
-    /// AutoencoderKL only: keeps its residual stream within f16 ([`kl::Scale`]).
+    /// AutoencoderKL only: scale of the residual stream, for f16 ([`kl::Scale`]).
     pub scale: kl::Scale,
 }
 
-/// A graph with what goes in and out. Images are `[b, h, w, c]`, videos `[b, t, h, w, c]`.
+/// A graph with its inputs and outputs. Images are `[b, h, w, c]`, videos `[b, t, h, w, c]`.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub graph: Graph,
     pub input: Node,
     pub output: Node,
-    /// Mean and deviation of each channel of the output, `[b, c, 2]`: the mean is finite where
-    /// every value is, so the device itself says whether a run went well.
+    /// Mean and deviation of each channel of the output, `[b, c, 2]`. The mean is finite only if
+    /// every value is, so it detects overflows on the device.
     pub check: Node,
-    /// Empty for images.
+    /// Frames cached between chunks; empty for images.
     pub caches: Vec<Cache>,
 }
 
@@ -116,7 +118,7 @@ pub const SPECS: [&str; 15] = [
 ];
 
 impl Vae {
-    /// A built-in description, to plan with no file at hand.
+    /// A built-in description, for planning without a file.
     pub fn spec(name: &str) -> Option<Vae> {
         let tiny = |latent_channels| Vae::Taesd(Taesd::whole(latent_channels));
         Some(match name {
@@ -134,7 +136,7 @@ impl Vae {
         })
     }
 
-    /// What the tensors of a file make up; `None` when no known autoencoder.
+    /// Reads architecture and sizes from tensor shapes; `None` when this is no known autoencoder.
     pub fn detect(find: &Find) -> Option<Vae> {
         kl::Config::detect(find)
             .map(Vae::Kl)
@@ -171,7 +173,7 @@ impl Vae {
         }
     }
 
-    /// Frames that `n` latent frames of a whole video stand for.
+    /// Frames of a full video of `n` latent frames.
     pub fn n_frames(&self, n: usize) -> usize {
         match self.time_scale() {
             Some(scale) => (n * scale).saturating_sub(scale - 1),
@@ -179,12 +181,12 @@ impl Vae {
         }
     }
 
-    /// Takes and gives latents in the diffusion model's units instead of the full VAE's.
+    /// Whether its latents are in the diffusion model's units instead of the full VAE's.
     pub fn in_model_units(&self) -> bool {
         matches!(self, Vae::Taesd(_) | Vae::Taehv(_))
     }
 
-    /// Latents to images.
+    /// Records the decoder: latents to images.
     pub fn decode(&self, chunk: Chunk, storage: &Storage) -> Result<Recording, VaeError> {
         self.check(chunk, 1, [1, 1])?;
         self.record(chunk, storage, self.latent_channels(), |g, p, s, z| {
@@ -201,7 +203,7 @@ impl Vae {
         })
     }
 
-    /// Images to latents: the mean where the network gives a distribution.
+    /// Records the encoder: images to latents, the mean of the distribution where there is one.
     pub fn encode(&self, chunk: Chunk, storage: &Storage) -> Result<Recording, VaeError> {
         let time = match (self, self.time_scale()) {
             (Vae::Wan(_), Some(n)) => [n, usize::from(chunk.first)],
@@ -230,7 +232,8 @@ impl Vae {
         })
     }
 
-    /// `time`: frames must be a multiple of the first, and the second more.
+    /// Checks the sizes of a chunk. `time` is `[n, more]`: the number of frames must be a multiple
+    /// of `n` plus `more`.
     fn check(&self, chunk: Chunk, multiple: usize, time: [usize; 2]) -> Result<(), VaeError> {
         for (what, found, multiple) in [
             ("batch", chunk.batch, 1),
@@ -302,7 +305,7 @@ impl Vae {
 }
 
 impl Taesd {
-    /// A published one, both halves in one file.
+    /// A published one, with encoder and decoder in one file.
     pub fn whole(latent_channels: usize) -> Taesd {
         Taesd {
             config: taesd::Config::new(latent_channels),

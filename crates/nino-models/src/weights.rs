@@ -1,4 +1,4 @@
-//! Parameters of a graph out of a file: found by name, brought to the graph's layout and dtype.
+//! Reads the parameters of a graph from a file: by name, converted to the graph's layout and dtype.
 
 use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
@@ -9,38 +9,38 @@ use nino_weights::{Entry, Index, TensorReader};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads a model's parameters from a file whose names are the canonical ones below `prefix`.
+/// Reads a model's parameters from a file with canonical names below `prefix`.
 #[derive(Clone, Debug)]
 pub struct FileParams {
     reader: Arc<TensorReader>,
     index: Arc<Index>,
     prefix: String,
-    /// What plain weights become while they are read.
+    /// Block type that float weights are quantized to at load.
     quantize: Option<DType>,
 }
 
-/// How a stored tensor becomes the graph's.
+/// The conversion from a stored tensor to the graph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// The bytes stay: the shapes differ at most in dimensions of size one.
+    /// None: the shapes differ at most in dimensions of size one.
     Same,
     /// `[cout, cin, k..]` to `[cout, k.., cin]`.
     ChannelsLast { cin: usize, taps: usize },
 }
 
-/// How the weight of a linear layer is held where the file has it divided by factors.
+/// How a linear layer's weight with separate scales is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaled {
-    /// The type of the stored values, which the factors belong to.
+    /// Type of the stored values, before their scale.
     pub dtype: DType,
-    /// The layer's input is multiplied by a Hadamard matrix of this size, group by group.
+    /// Group size of the Hadamard rotation of the layer's input.
     pub rotated: Option<usize>,
 }
 
-/// What ends the name of a scaled weight's factors.
+/// Suffix of the parameter with a weight's scales.
 pub(crate) const SCALE: &str = ".scale";
 
-/// The step from a stored shape to a graph's shape, or `None` when they do not belong together.
+/// The conversion from a stored shape to a graph's shape, or `None` when they do not match.
 pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
     // A kernel over one frame may be stored with or without that dimension.
     let over_one_frame = |rank: usize, kernel: &[usize]| rank == 4 && kernel.first() == Some(&1);
@@ -56,7 +56,7 @@ pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
         return match taps {
             1 if fits => Some(Layout::Same),
             _ if fits => Some(Layout::ChannelsLast { cin: *cin, taps }),
-            // Our own files hold quantized kernels as the graph wants them: blocks run along cin.
+            // Our own files have quantized kernels in the graph's layout: blocks run along cin.
             _ => (*stored == *wanted).then_some(Layout::Same),
         };
     }
@@ -64,15 +64,15 @@ pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
     (squeezed(stored) == squeezed(&wanted)).then_some(Layout::Same)
 }
 
-/// The storage type a graph should ask for to keep a tensor as the file has it.
+/// The storage type for which a graph reads a tensor as it is in the file.
 pub fn storage(entry: &Entry) -> DType {
     let taps: usize = entry.shape.iter().skip(2).product();
     let last = entry.shape.last().copied().unwrap_or(1);
     match entry.scale {
-        // A scaled tensor's values are not its bytes; bf16 holds eight bits and any scale. Linear
-        // layers hold the bytes ([`FileParams::scaled`]).
+        // The values of a scaled tensor are dequantized; bf16 represents eight bits with any scale.
+        // Linear layers keep the quantized values ([`FileParams::scaled`]).
         Some(_) => DType::BF16,
-        // Blocks that run over a kernel's positions cannot follow when its channels are moved last.
+        // Blocks that run along a kernel's taps do not survive the move to channels last.
         None if entry.dtype.is_block()
             && taps > 1
             && !last.is_multiple_of(entry.dtype.block_len()) =>
@@ -83,9 +83,8 @@ pub fn storage(entry: &Entry) -> DType {
     }
 }
 
-/// Shape and storage type of a tensor, for the models' `detect`. Scalars and tensors without
-/// values, which only damaged files have among weights, are as good as absent: a size is never
-/// zero.
+/// Shape and storage type of a tensor, for the models' `detect`. Scalars and empty tensors, which
+/// only damaged files have among weights, count as missing: a size is never zero.
 pub(crate) fn find_in(index: &Index, name: &str) -> Option<(Shape, DType)> {
     let entry = index.get(name)?;
     let is_weight = !entry.shape.is_empty() && !entry.shape.contains(&0);
@@ -98,7 +97,7 @@ impl FileParams {
         FileParams::below(reader, "")
     }
 
-    /// Names of the graph are looked up with `prefix` in front.
+    /// The names of the graph are looked up below `prefix`.
     pub fn below(reader: &Arc<TensorReader>, prefix: &str) -> FileParams {
         FileParams {
             reader: Arc::clone(reader),
@@ -108,7 +107,7 @@ impl FileParams {
         }
     }
 
-    /// One network of the file, under the canonical names that `nino_weights::names` found for it.
+    /// One network of the file, with the canonical names of `nino_weights::names`.
     pub fn of(reader: &Arc<TensorReader>, index: Index) -> FileParams {
         FileParams {
             reader: Arc::clone(reader),
@@ -118,47 +117,47 @@ impl FileParams {
         }
     }
 
-    /// Names and shapes of a network's weights, in f16 as most files have them, and no bytes: to
-    /// plan with no file at hand.
+    /// Names and shapes of a network's weights, in f16 as in most files, without values: for
+    /// planning without a file.
     pub fn described(network: &Network) -> Result<FileParams, DescribeError> {
         let index = describe::index(network, DType::F16)?;
         let reader = Arc::new(TensorReader::without_files(index.clone()));
         Ok(FileParams::of(&reader, index))
     }
 
-    /// The tensors the names are looked up in.
+    /// The index that the names are looked up in.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Makes [`FileParams::dtype`] ask for `dtype` where a matrix or a kernel is stored as plain
-    /// numbers and blocks fill its rows. Embedding tables, which rows are picked from, stay as
-    /// stored.
+    /// Quantizes matrices and kernels to `dtype` at load, where they are stored as floats and
+    /// blocks fill their rows: [`FileParams::dtype`] returns it for them. Embedding tables, whose
+    /// rows are gathered, stay as stored.
     pub fn quantize(&mut self, dtype: DType) {
         self.quantize = Some(dtype);
     }
 
-    /// The type to hold a weight in: as the file stores it, or quantized. f32 for one that the file
-    /// lacks, which [`crate::open()`] reports.
+    /// The storage type of a weight: that of the file, or quantized. f32 for a missing one, which
+    /// [`crate::open()`] reports.
     pub fn dtype(&self, name: &str) -> DType {
         let Some(entry) = self.entry(name) else {
             return DType::F32;
         };
         let stored = storage(entry);
         // Scaled weights are quantized already.
-        let plain =
+        let is_float =
             matches!(stored, DType::F32 | DType::F16 | DType::BF16) && entry.scale.is_none();
         match (self.quantize, &entry.shape[..]) {
-            // Rows run along the input channels, the second dimension of files.
-            (Some(dtype), [_, cin, ..]) if plain && !is_table(name) => {
+            // Rows run along the input channels, the second dimension in files.
+            (Some(dtype), [_, cin, ..]) if is_float && !is_table(name) => {
                 in_blocks(dtype, *cin).unwrap_or(stored)
             }
             _ => stored,
         }
     }
 
-    /// How the weight of a linear layer is held as the file has it, with its factors apart; `None`
-    /// for one that has none.
+    /// How a linear layer's weight is stored as in the file, with separate scales; `None` for one
+    /// without scales.
     pub fn scaled(&self, name: &str) -> Option<Scaled> {
         let entry = self.entry(name)?;
         let scale = entry.scale?;
@@ -166,7 +165,7 @@ impl FileParams {
             return None;
         };
         let dtype = match entry.dtype {
-            // Blocks of the factor one: kernels for 8-bit integers exist for these.
+            // Q8_0 blocks with a scale of one: there are 8-bit integer kernels for these.
             DType::I8 => in_blocks(DType::Q8_0, row)?,
             dtype => dtype,
         };
@@ -176,15 +175,15 @@ impl FileParams {
         })
     }
 
-    /// Whether the file has a parameter in the type it is wanted in. The values of a scaled weight
-    /// are never wanted in the type they are stored in but with the factors apart.
-    pub fn has_as_wanted(&self, param: &ParamSpec) -> bool {
+    /// Whether the file stores a parameter in the graph's type. For a scaled weight, this is only
+    /// the case with separate scales.
+    pub fn has_same_dtype(&self, param: &ParamSpec) -> bool {
         let entry = self.entry(&param.name);
         entry.is_some_and(|e| e.dtype == param.dtype)
     }
 
-    /// Reads the factors of a scaled weight, one for each row. `None` for any other parameter.
-    fn factors(&self, param: &ParamSpec) -> Option<Result<Vec<f32>, ParamError>> {
+    /// Reads the scales of a scaled weight, one per row. `None` for any other parameter.
+    fn scales(&self, param: &ParamSpec) -> Option<Result<Vec<f32>, ParamError>> {
         let entry = self.entry(param.name.strip_suffix(SCALE)?)?;
         let scales = match self.reader.scales(entry) {
             Ok(scales) => scales?,
@@ -199,13 +198,13 @@ impl FileParams {
         Some(Ok(repeated.collect()))
     }
 
-    /// What the models' `detect` asks.
+    /// Shape and storage type of a tensor, for the models' `detect`.
     pub fn find(&self, name: &str) -> Option<(Shape, DType)> {
         find_in(&self.index, &format!("{}{name}", self.prefix))
     }
 
-    /// Where a parameter is, and how it becomes the graph's.
-    fn placed(&self, param: &ParamSpec) -> Result<(&Entry, Layout), ParamError> {
+    /// The file's entry for a parameter, and its conversion to the graph's layout.
+    fn locate(&self, param: &ParamSpec) -> Result<(&Entry, Layout), ParamError> {
         let fail = |what: String| ParamError {
             name: format!("{}{}", self.prefix, param.name),
             what,
@@ -255,19 +254,19 @@ impl ParamSource for FileParams {
             name: format!("{}{}", self.prefix, param.name),
             what,
         };
-        if let Some(values) = self.factors(param) {
+        if let Some(values) = self.scales(param) {
             let values = values?;
             return nino_dtype::encode(param.dtype, &values, dst).map_err(|e| fail(e.to_string()));
         }
-        let (entry, layout) = self.placed(param)?;
-        let as_stored = self.has_as_wanted(param);
+        let (entry, layout) = self.locate(param)?;
+        let as_stored = self.has_same_dtype(param);
         match layout {
             Layout::Same if entry.dtype == DType::I8 && param.dtype == DType::Q8_0 => {
                 let mut bytes = vec![0; entry.n_values()];
                 self.reader
                     .read(entry, &mut bytes)
                     .map_err(|e| fail(e.to_string()))?;
-                in_blocks_of_one(&bytes, dst);
+                q8_0_with_unit_scale(&bytes, dst);
                 Ok(())
             }
             Layout::Same if as_stored => self
@@ -306,22 +305,22 @@ impl ParamSource for FileParams {
 }
 
 impl FileParams {
-    /// Where a parameter's rows are, if the file holds them one after the other as the graph wants
-    /// them, or channels first.
+    /// The file's entry for a parameter and the order of its rows, if the rows can be read from the
+    /// file directly: contiguous, in the graph's type, in the graph's layout or channels first.
     fn plain_rows(&self, param: &ParamSpec) -> Option<(&Entry, StoredRows)> {
-        let (entry, layout) = self.placed(param).ok()?;
-        let plain = entry.strides.is_none() && !entry.dtype.is_block();
+        let (entry, layout) = self.locate(param).ok()?;
+        let contiguous = entry.strides.is_none() && !entry.dtype.is_block();
         let order = match layout {
             Layout::Same => StoredRows::Same,
             Layout::ChannelsLast { .. } => StoredRows::ChannelsFirst,
         };
-        let whole = entry.shape.first() == Some(&param.shape[0]);
-        (plain && whole && self.has_as_wanted(param)).then_some((entry, order))
+        let full = entry.shape.first() == Some(&param.shape[0]);
+        (contiguous && full && self.has_same_dtype(param)).then_some((entry, order))
     }
 }
 
-/// Integers as `Q8_0`: each 32 of them after a factor of one.
-fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
+/// 8-bit integers as `Q8_0` blocks with a scale of one.
+fn q8_0_with_unit_scale(integers: &[u8], blocks: &mut [u8]) {
     /// 1 as f16.
     const ONE: [u8; 2] = [0x00, 0x3c];
     let integers = integers.as_chunks::<32>().0;
@@ -331,7 +330,7 @@ fn in_blocks_of_one(integers: &[u8], blocks: &mut [u8]) {
     }
 }
 
-/// Whether rows are picked from a weight by number, instead of its being multiplied.
+/// Whether a weight is a table whose rows are gathered by id, such as token embeddings.
 pub fn is_table(name: &str) -> bool {
     let tables = [
         "embedding",
@@ -343,7 +342,7 @@ pub fn is_table(name: &str) -> bool {
     tables.iter().any(|table| name.contains(table))
 }
 
-/// Plain numbers to another type, row by row, so that there is never a whole weight in f32.
+/// Converts float values to another type, row by row, so that no full weight is in f32.
 fn recoded(
     entry: &Entry,
     bytes: &[u8],

@@ -1,5 +1,5 @@
-//! Networks as they run for a picture, recorded without weights: what kernels are compiled for, and
-//! measured with, where there is no model's file.
+//! Networks as they run in inference, recorded without weights: for compiling and measuring kernels
+//! without a model's file.
 
 use crate::{Chunk, Frames, Params, Storage, Vae, VaeError, kl, unet};
 use nino_dtype::DType;
@@ -9,9 +9,9 @@ use nino_graph::{Act, Graph, Node};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     pub name: &'static str,
-    /// What one run of it is.
+    /// Description of one run.
     pub what: &'static str,
-    /// How many times it runs, for a block that stands for a network of equal ones.
+    /// Number of runs: a network of equal blocks is represented by one block.
     pub times: u32,
     record: Record,
 }
@@ -23,7 +23,7 @@ enum Record {
     Blocks(Transformer),
 }
 
-/// Sizes of a transformer's block: self-attention over all tokens and a feed-forward network.
+/// Sizes of a transformer block: self-attention over all tokens and a feed-forward network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Transformer {
     tokens: usize,
@@ -32,7 +32,7 @@ struct Transformer {
     hidden: usize,
 }
 
-/// Every workload. Flux and Wan are told by their blocks: all of a network's are alike.
+/// Every workload. Flux and Wan are represented by one block each, since all of theirs are alike.
 pub const WORKLOADS: [Workload; 6] = [
     Workload {
         name: "sd15",
@@ -89,7 +89,7 @@ pub const WORKLOADS: [Workload; 6] = [
 ];
 
 impl Workload {
-    /// The workload of this name; an error names those that there are.
+    /// The workload of this name; the error lists all names.
     pub fn named(name: &str) -> Result<Workload, String> {
         let found = WORKLOADS.into_iter().find(|w| w.name == name);
         found.ok_or_else(|| {
@@ -124,7 +124,7 @@ fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph, VaeError> {
         y: config.adm_in.map(|n| g.input("y", [2, n], dtype)),
         guidance: None,
     };
-    // As in a picture's steps: the prompt stays.
+    // As in sampling: the conditioning is the same in every step.
     let fixed = [Some(inputs.context), inputs.y];
     fixed.into_iter().flatten().for_each(|n| g.keep(n));
     let out = unet::unet(&mut g, &p, &config, inputs, &[]);

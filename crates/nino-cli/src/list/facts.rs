@@ -132,7 +132,7 @@ fn told(report: &Report) -> Option<Told> {
         Part::ControlNet | Part::ImageEncoder | Part::Style => What::Other,
     };
     let is_whole = main.confidence != Confidence::Closest;
-    let runs = is_whole && Network::is_written(main.kind.net()) && main.kind != Kind::Sd2Depth;
+    let runs = is_whole && Network::is_supported(main.kind.net()) && main.kind != Kind::Sd2Depth;
     let label = main.kind.label();
     let is = if is_whole {
         label.to_owned()

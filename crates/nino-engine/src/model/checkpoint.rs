@@ -307,14 +307,14 @@ impl Opened {
             EngineError::UnknownFamily {
                 path: path.to_owned(),
                 context: wants.context,
-                label: wants.label,
+                label: wants.y,
             }
         })?;
         if let Denoiser::QwenImage(config) = &mut net {
             // Some packagers drop the empty tensor that says so.
-            let says = |e: &Entry| e.name.ends_with(qwen_image::CLEAN);
+            let says = |e: &Entry| e.name.ends_with(qwen_image::INDEX_TIMESTEP_ZERO);
             let named = file_name(path).contains("2511");
-            config.clean_references = named || self.reader.index().entries().iter().any(says);
+            config.index_timestep_zero = named || self.reader.index().entries().iter().any(says);
         }
         if let (Some(own), Denoiser::Unet(config)) = (&self.own, &mut net) {
             config.heads = unet::Heads::Width(own.head_width);

@@ -7,7 +7,7 @@ use super::identity::Origin;
 use super::lora::file_name;
 use crate::{DiffusionModel, EngineError, Image, Latent, Mask, Upscale, VaeFile};
 use nino_media::resize;
-use nino_models::{ControlNet, Controlled, FileParams, HINT_SCALE, HintKind, Network, z_image};
+use nino_models::{ControlNet, ControlSpec, FileParams, HINT_SCALE, HintKind, Network, z_image};
 use nino_weights::TensorReader;
 use nino_weights::names::{self, Net};
 use pictures::HintPictures;
@@ -125,8 +125,10 @@ impl ControlNetFile {
     /// Whether it sees the picture encoded, and so needs a VAE.
     pub fn needs_vae(&self) -> bool {
         match self.net.hint() {
-            HintKind::Latent { .. } | HintKind::Squares { .. } => true,
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } | HintKind::Smooth { .. } => false,
+            HintKind::Latent { .. } | HintKind::EvenLatent { .. } => true,
+            HintKind::Pixels { .. } | HintKind::Unshuffled { .. } | HintKind::Smooth { .. } => {
+                false
+            }
         }
     }
 
@@ -167,7 +169,7 @@ fn trained(
     {
         let mut values = vec![0.0; entry.n_values()];
         reader.read_f32(entry, &mut values)?;
-        config.unrefined = values.iter().all(|&v| v == 0.0);
+        config.untrained_refiners = values.iter().all(|&v| v == 0.0);
     }
     if let ControlNet::Anima(config) = &mut net {
         let metadata = &reader.index().metadata;
@@ -193,7 +195,7 @@ impl Hint {
                 }
                 Some(values)
             }
-            (HintImage::Pixels { image, .. }, kind @ HintKind::Blocks { channels, .. }) => {
+            (HintImage::Pixels { image, .. }, kind @ HintKind::Unshuffled { channels, .. }) => {
                 let [height, width, _] = kind.size([height, width]);
                 let image = fitted(image, [height, width], Upscale::NearestExact);
                 let mean = |p: &[f32]| p.iter().sum::<f32>() / p.len() as f32;
@@ -211,7 +213,9 @@ impl Hint {
                     [height, width],
                 ))
             }
-            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::Squares { .. }) => None,
+            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::EvenLatent { .. }) => {
+                None
+            }
         }
     }
 
@@ -355,8 +359,8 @@ impl Steering {
     }
 
     /// What a graph has of the networks.
-    pub(crate) fn controlled(&self) -> Vec<Controlled> {
-        let one = |file: &ControlNetFile| Controlled {
+    pub(crate) fn controlled(&self) -> Vec<ControlSpec> {
+        let one = |file: &ControlNetFile| ControlSpec {
             net: file.net.clone(),
             mode: file.mode,
         };

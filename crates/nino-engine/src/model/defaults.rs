@@ -170,7 +170,7 @@ impl DiffusionModel {
         Defaults {
             steps: match self.net.wants().guidance {
                 Guidance::None => 4,
-                Guidance::Cfg(_) | Guidance::Number(_) => 20,
+                Guidance::Cfg(_) | Guidance::Distilled(_) => 20,
             },
             cfg: 1.0,
             sampler: "euler",

@@ -11,8 +11,8 @@ use crate::{Conditioning, EngineError, StyleTokens};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::wan_transformer::Stretch;
-use nino_models::{Denoiser, Family, FileParams, Guidance, Label};
+use nino_models::wan_transformer::RopeScale;
+use nino_models::{Denoiser, Family, FileParams, Guidance, VectorCond};
 use nino_sample::{Blend, Correction, ModelSampling, Prediction};
 use nino_weights::lora::LoraPart;
 use std::fmt;
@@ -104,7 +104,7 @@ impl DiffusionModel {
     /// The same model, which looks at other latents in the first step only, as ones without noise,
     /// and keeps what it saw. ComfyUI's `FluxKVCache`.
     pub fn with_kept_references(&self) -> Result<DiffusionModel, EngineError> {
-        if self.net.kept_blocks() == 0 {
+        if self.net.kv_cache_blocks() == 0 {
             return Err(EngineError::KeptReferences {
                 model: self.name.clone(),
             });
@@ -129,7 +129,7 @@ impl DiffusionModel {
     ) -> Result<DiffusionModel, EngineError> {
         let mut model = self.clone();
         match &mut model.net {
-            Denoiser::Wan(config) => config.stretch = Some(Stretch::new(scale, shift)),
+            Denoiser::Wan(config) => config.rope_scale = Some(RopeScale::new(scale, shift)),
             Denoiser::Flux(_) | Denoiser::Flux2(_) | Denoiser::ZImage(_) => {
                 return Err(EngineError::NoStretch {
                     model: self.name.clone(),
@@ -176,7 +176,7 @@ impl DiffusionModel {
 
     /// Whether it is told a guidance of the prompt's own, beside the sampler's (Flux).
     pub fn takes_own_guidance(&self) -> bool {
-        matches!(self.net.wants().guidance, Guidance::Number(_))
+        matches!(self.net.wants().guidance, Guidance::Distilled(_))
     }
 
     /// The same model sampled over other noise levels, as ComfyUI's `ModelSamplingFlux` and
@@ -262,13 +262,13 @@ impl DiffusionModel {
     pub fn blank_prompt(&self) -> Conditioning {
         const TOKENS: usize = 77;
         let wants = self.net.wants();
-        let sizes = match self.family.label() {
-            Label::None | Label::Pooled => 0,
-            Label::Sizes => 6,
-            Label::Score => 5,
+        let sizes = match self.family.vector_cond() {
+            VectorCond::None | VectorCond::Pooled => 0,
+            VectorCond::Sizes => 6,
+            VectorCond::Score => 5,
         };
         // Each size is told as 256 values.
-        let pooled = wants.label.unwrap_or(0).saturating_sub(256 * sizes);
+        let pooled = wants.y.unwrap_or(0).saturating_sub(256 * sizes);
         Conditioning {
             context: vec![0.0; TOKENS * wants.context],
             width: wants.context,
@@ -379,9 +379,9 @@ impl DiffusionModel {
 
     /// What a plan for `spec` is kept by: with what no weight of the model says.
     pub(crate) fn plan_key(&self, spec: &impl fmt::Debug) -> String {
-        let clean = matches!(&self.net, Denoiser::QwenImage(c) if c.clean_references);
+        let clean = matches!(&self.net, Denoiser::QwenImage(c) if c.index_timestep_zero);
         let stretch = match &self.net {
-            Denoiser::Wan(config) => config.stretch,
+            Denoiser::Wan(config) => config.rope_scale,
             _ => None,
         };
         format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}")

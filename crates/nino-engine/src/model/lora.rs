@@ -292,7 +292,9 @@ impl Loras {
     fn grow(&self, net: Denoiser) -> Denoiser {
         let size = self.grown.get(&(LoraPart::Diffusion, GROWING.to_owned()));
         match (net, size) {
-            (Denoiser::Flux(c), Some(&[_, columns])) => Denoiser::Flux(c.with_inputs(columns / 4)),
+            (Denoiser::Flux(c), Some(&[_, columns])) => {
+                Denoiser::Flux(c.with_in_channels(columns / 4))
+            }
             (net, _) => net,
         }
     }

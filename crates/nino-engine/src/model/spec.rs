@@ -58,7 +58,7 @@ impl Description {
         let sd15 = |inputs| Description {
             family: Family::Sd1,
             sampling: eps(),
-            net: Denoiser::Unet(unet::Config::sd15().with_inputs(inputs)),
+            net: Denoiser::Unet(unet::Config::sd15().with_in_channels(inputs)),
             text: vec![clip_l()],
             vae: "sd-vae",
         };
@@ -97,7 +97,7 @@ impl Description {
             text: vec![EncoderConfig::T5(t5::Config::xxl().multilingual())],
             vae: "wan21-vae",
         };
-        let wan_14b = wan_transformer::Config::large;
+        let wan_14b = wan_transformer::Config::t2v_14b;
         Some(match name {
             "sd15" => sd15(4),
             "sd15-inpaint" => sd15(9),
@@ -136,7 +136,9 @@ impl Description {
                 ..klein(flux2::Config::dev(), llm::Config::mistral3_24b())
             },
             "qwen-image" | "qwen-image-edit-2509" => qwen(qwen_image::Config::published()),
-            "qwen-image-edit-2511" => qwen(qwen_image::Config::published().with_clean_references()),
+            "qwen-image-edit-2511" => {
+                qwen(qwen_image::Config::published().with_index_timestep_zero())
+            }
             "krea2-turbo" | "krea2-raw" => Description {
                 family: Family::Krea2,
                 net: Denoiser::Krea2(krea2::Config::published()),
@@ -150,14 +152,14 @@ impl Description {
                 text: vec![EncoderConfig::Llm(llm::Config::qwen3_06b())],
                 vae: "wan21-vae",
             },
-            "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::small()),
+            "wan2.1-t2v-1.3b" => wan(wan_transformer::Config::t2v_1_3b()),
             "wan2.1-t2v-14b" => wan(wan_14b()),
-            "wan2.1-i2v-14b" => wan(wan_14b().with_inputs(36).with_image(None)),
-            "wan2.2-i2v-14b" => wan(wan_14b().with_inputs(36)),
+            "wan2.1-i2v-14b" => wan(wan_14b().with_in_channels(36).with_image(None)),
+            "wan2.2-i2v-14b" => wan(wan_14b().with_in_channels(36)),
             "wan2.2-ti2v-5b" => Description {
                 family: Family::Wan5B,
                 vae: "wan22-vae",
-                ..wan(wan_transformer::Config::medium())
+                ..wan(wan_transformer::Config::ti2v_5b())
             },
             _ => return None,
         })

@@ -101,9 +101,9 @@ impl EncoderConfig {
     pub(crate) fn kind(&self) -> Encoder {
         match self {
             EncoderConfig::Clip(c) => Encoder::Clip(c.width),
-            EncoderConfig::T5(c) => match c.positions {
-                t5::Positions::Shared => Encoder::T5,
-                t5::Positions::PerLayer => Encoder::Umt5,
+            EncoderConfig::T5(c) => match c.position_bias {
+                t5::PositionBias::Shared => Encoder::T5,
+                t5::PositionBias::PerLayer => Encoder::Umt5,
             },
             EncoderConfig::Llm(c) => Encoder::Llm(c.kind),
         }

@@ -9,7 +9,7 @@ use super::planned::{self, DenoiserPlan, PlanSpec};
 use super::{SampleRequest, open, spec};
 use crate::store::Lease;
 use crate::{Control, DiffusionModel, EngineError, Store};
-use nino_models::Kept;
+use nino_models::KvCache;
 use nino_sample::{Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub(super) fn plan(
     }
     let all = spec(store, model, request);
     let bytes = kept_bytes(model, &all);
-    let specs = [Kept::Made, Kept::Given].map(|kept| PlanSpec {
+    let specs = [KvCache::Write, KvCache::Read].map(|kept| PlanSpec {
         kept,
         host_bytes: all.host_bytes + bytes,
         ..all.clone()
@@ -46,9 +46,9 @@ pub(super) fn plan(
 /// Bytes of all keys and values, on their way through the host.
 fn kept_bytes(model: &DiffusionModel, spec: &PlanSpec) -> usize {
     let tokens: usize = spec.references.iter().map(|[h, w]| h * w).sum();
-    let width = model.net().kept_width();
+    let width = model.net().kv_cache_width();
     let prompts = if spec.guided { 2 } else { 1 };
-    let values = 2 * model.net().kept_blocks() * prompts * spec.shape.batch * tokens * width;
+    let values = 2 * model.net().kv_cache_blocks() * prompts * spec.shape.batch * tokens * width;
     values * spec.dtype.bits_per_value() as usize / 8
 }
 
@@ -116,7 +116,7 @@ impl<'a> Cached<'a> {
         }
         self.first
             .run(&mut *sessions[0], 0, input, timestep, outs)?;
-        let [made, given] = [0, 1].map(|i| self.plans[i].nodes.kept.iter().flatten());
+        let [made, given] = [0, 1].map(|i| self.plans[i].nodes.reference_kv.iter().flatten());
         for (&from, &to) in made.zip(given) {
             let mut bytes = vec![0; self.plans[0].plan.graph().bytes(from)];
             sessions[0].read(from, &mut bytes)?;

@@ -184,7 +184,7 @@ impl DenoiserPlan {
         };
         let contexts = each(&|p| p.conditioning.context_for(model, self.tokens));
         let mut fixed = vec![encoded(nodes.context, &contexts)?];
-        if let Some(queries) = nodes.queries {
+        if let Some(queries) = nodes.t5_tokens {
             let words = prompts.iter().flat_map(|p| {
                 let ids = p.conditioning.queries.iter().map(|&(id, _)| id as i32);
                 ids.collect::<Vec<i32>>().repeat(whole.batch)
@@ -193,7 +193,7 @@ impl DenoiserPlan {
             let weights = each(&|p| p.conditioning.queries.iter().map(|q| q.1).collect());
             fixed.push(encoded(queries.weights, &weights)?);
         }
-        if let Some(node) = nodes.label {
+        if let Some(node) = nodes.y {
             // Models are told the size of the whole picture, whatever part of it they see.
             let pixels = model.pixels(whole);
             let labels = each(&|p| {
@@ -220,7 +220,7 @@ impl DenoiserPlan {
             });
             fixed.push(encoded(node, &latents)?);
         }
-        for (i, inputs) in nodes.steering.iter().enumerate() {
+        for (i, inputs) in nodes.control_nets.iter().enumerate() {
             let (h, w) = (self.shape.height, self.shape.width);
             let values = graph.shape(inputs.hint).numel() / self.rows;
             let mut seen = Vec::new();
@@ -295,7 +295,7 @@ impl DenoiserPlan {
             rows.flat_map(|pull| std::iter::repeat_n(pull, self.shape.batch))
                 .collect()
         };
-        (0..self.nodes.steering.len()).map(of_net).collect()
+        (0..self.nodes.control_nets.len()).map(of_net).collect()
     }
 }
 
@@ -360,7 +360,7 @@ impl Prompted<'_> {
         }
         self.written = Some(set);
         let sigma = self.sigma.get();
-        for (inputs, pulls) in nodes.steering.iter().zip(&self.pulls[set]) {
+        for (inputs, pulls) in nodes.control_nets.iter().zip(&self.pulls[set]) {
             let strengths = pulls.iter().flat_map(|pull| pull.at(sigma).to_le_bytes());
             session.write(inputs.strength, &strengths.collect::<Vec<u8>>())?;
         }

@@ -5,8 +5,8 @@ use crate::fit::{Room, fit_turns};
 use crate::{DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Plan, PlanError};
-use nino_models::flux::Places;
-use nino_models::{Controlled, DenoiserGraph, DenoiserShape, Kept};
+use nino_models::flux::ReferenceMethod;
+use nino_models::{ControlSpec, DenoiserGraph, DenoiserShape, KvCache};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub(super) struct PlanSpec {
     /// Rows and columns of the latents that it looks at.
     pub(super) references: Vec<[usize; 2]>,
     /// What becomes of those between runs.
-    pub(super) kept: Kept,
+    pub(super) kept: KvCache,
     /// `ControlNet`s beside it.
-    pub(super) steering: Vec<Controlled>,
+    pub(super) steering: Vec<ControlSpec>,
     /// Tokens of the pictures that it looks at.
     pub(super) image_tokens: usize,
     /// Clips that it follows.
@@ -48,7 +48,7 @@ pub(super) struct PlanSpec {
     /// Tokens of pictures' styles.
     pub(super) style: usize,
     /// Where the latents that it looks at are.
-    pub(super) places: Option<Places>,
+    pub(super) places: Option<ReferenceMethod>,
     /// Bytes of host memory that the sampler holds beside it.
     pub(super) host_bytes: usize,
 }
@@ -147,18 +147,18 @@ impl<'a> Recorded<'a> {
             height: spec.shape.height,
             width: spec.shape.width,
             tokens: spec.tokens,
-            queries: spec.queries,
+            t5_tokens: spec.queries,
             references: spec.references.clone(),
-            kept: spec.kept,
+            kv_cache: spec.kept,
             image_tokens: spec.image_tokens,
             controls: spec.controls,
             camera: spec.camera,
             skipped: spec.skipped.clone(),
-            steering: spec.steering.clone(),
-            biased: spec.biased.clone(),
-            unguided: spec.unguided,
-            style: spec.style,
-            places: spec.places,
+            control_nets: spec.steering.clone(),
+            biased_spans: spec.biased.clone(),
+            disable_guidance: spec.unguided,
+            style_tokens: spec.style,
+            reference_method: spec.places,
         };
         let source = model.source();
         let params = source.params(|stored| model.held(stored, device));

@@ -10,7 +10,7 @@ use super::{LatentShape, SampleRequest, open};
 use crate::model::skip::SkipLayers;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
-use nino_models::Kept;
+use nino_models::KvCache;
 use nino_sample::{ModelSampling, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -378,7 +378,7 @@ fn spec(
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
         style: model.style_tokens(),
-        kept: Kept::No,
+        kept: KvCache::Off,
         places: prompt.places,
         host_bytes: request.host_bytes(),
     }

@@ -211,14 +211,14 @@ impl<'a> SampleRequest<'a> {
         for prompt in self.positive.iter().chain(self.negative(model)) {
             if let Some(places) = prompt.places
                 && !prompt.looked_at(model).is_empty()
-                && !model.net().takes_places(places)
+                && !model.net().supports_reference_method(places)
             {
                 return Err(EngineError::ReferencePlaces {
                     model: model.family.name(),
                     method: places.name(),
                 });
             }
-            prompt.check(model.family, wants.context, wants.label)?;
+            prompt.check(model.family, wants.context, wants.y)?;
             prompt.clip.check(model, self.latent)?;
             if model.style_tokens() > 0 && !prompt.biased.is_empty() {
                 return Err(EngineError::StyleBias {

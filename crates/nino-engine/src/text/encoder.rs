@@ -275,8 +275,8 @@ impl Recorded {
                 let want = llm::Want {
                     taps,
                     mask: seen,
-                    places: wants.places.as_deref(),
-                    deep: &deep,
+                    positions: wants.places.as_deref(),
+                    deepstack: &deep,
                 };
                 let mut states = llm::encoder(&mut g, &params, config, x, &want);
                 if *norm {

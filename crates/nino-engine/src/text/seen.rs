@@ -150,7 +150,7 @@ fn look(
             }
             SightConfig::Qwen3(c) => {
                 let seen = qwen3_vision::encoder(&mut g, &params, c, pixels);
-                (seen.tokens, seen.deep)
+                (seen.tokens, seen.deepstack)
             }
         };
         g.output(tokens);
@@ -213,7 +213,7 @@ impl Sight {
     /// `[height, width, 3]` of a picture in the units of the half that sees.
     fn normalized(&self, image: &Image, height: usize, width: usize) -> Vec<f32> {
         let (mean, deviation) = match &self.config {
-            SightConfig::Qwen25(_) => (clip_vision::MEAN, clip_vision::DEVIATION),
+            SightConfig::Qwen25(_) => (clip_vision::MEAN, clip_vision::STD),
             SightConfig::Qwen3(_) => ([0.5; 3], [0.5; 3]),
         };
         let from = (image.height, image.width, 3);

@@ -2,7 +2,7 @@
 
 use super::{Square, normalized};
 use crate::Image;
-use nino_models::clip_vision::{DEVIATION, MEAN, Tower};
+use nino_models::clip_vision::{MEAN, STD, Tower};
 
 #[test]
 fn a_picture_is_scaled_cut_and_rounded_to_bytes() {
@@ -17,7 +17,7 @@ fn a_picture_is_scaled_cut_and_rounded_to_bytes() {
     for (i, v) in cut.iter().enumerate() {
         let (column, c) = (i / 3 % 4 + 2, i % 3);
         let byte = (column as f32 / 7.0 * 255.0).round_ties_even() / 255.0;
-        assert!((v - (byte - MEAN[c]) / DEVIATION[c]).abs() < 1e-6, "{i}");
+        assert!((v - (byte - MEAN[c]) / STD[c]).abs() < 1e-6, "{i}");
     }
     let whole = normalized(&image, 4, Square::Stretch, Tower::Clip);
     assert!(whole[0] < cut[0] && whole[9] > cut[9]);

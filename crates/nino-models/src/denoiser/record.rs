@@ -1,7 +1,7 @@
-//! The graph of a diffusion model: its inputs, those of what steers it, and its output.
+//! The graph of a diffusion model: its inputs, those of its `ControlNet`s, and its output.
 
-use super::{Denoiser, DenoiserShape, Guidance, Kept, Wants};
-use crate::control::{ControlInputs, Controlled};
+use super::{Denoiser, DenoiserShape, Guidance, KvCache, Wants};
+use crate::control::{ControlInputs, ControlSpec};
 use crate::{
     ControlNet, Params, anima, flux, flux2, krea2, qwen_image, t2i_adapter, unet, wan_transformer,
     z_image,
@@ -9,45 +9,43 @@ use crate::{
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Node, Shape};
 
-/// A recorded denoiser. Latents are `[rows, h, w, c]`, or `[rows, t, h, w, c]` where
-/// [`Wants::frames`] says so.
+/// A recorded denoiser. Latents are `[rows, h, w, c]`, or `[rows, t, h, w, c]` with
+/// [`Wants::frames`].
 #[derive(Clone, Debug)]
 pub struct DenoiserGraph {
     pub graph: Graph,
     pub x: Node,
-    /// An input of the latent's shape with [`Wants::extra`] channels; given exactly when that is
-    /// not 0.
+    /// Channels concatenated to the latent: of its shape with [`Wants::extra`] channels. `Some`
+    /// exactly when that is not 0.
     pub extra: Option<Node>,
-    /// Timesteps `[rows]`, f32; `[rows·frames]` of [`Wants::frame_times`].
+    /// Timesteps `[rows]`, f32; `[rows·frames]` with [`Wants::frame_times`].
     pub t: Node,
-    /// `[rows, tokens, context]`
+    /// Text embeddings, `[rows, tokens, context]`.
     pub context: Node,
-    /// Words that ask for the context: [`anima::Queries`].
-    pub queries: Option<anima::Queries>,
-    /// `[rows, label]`
-    pub label: Option<Node>,
-    /// `[rows, n]` of [`Guidance::Cfg`], `[rows]` in f32 of [`Guidance::Number`].
+    /// The prompt's T5 tokens.
+    pub t5_tokens: Option<anima::T5Tokens>,
+    /// Vector conditioning, `[rows, y]`.
+    pub y: Option<Node>,
+    /// `[rows, n]` for [`Guidance::Cfg`], `[rows]` in f32 for [`Guidance::Distilled`].
     pub guidance: Option<Node>,
-    /// Latents to look at, `[rows, h, w, c]` each.
+    /// Reference latents, `[rows, h, w, c]` each.
     pub references: Vec<Node>,
     /// Inputs of the `ControlNet`s. Strengths may differ from step to step.
-    pub steering: Vec<ControlInputs>,
-    /// CLIP's view of pictures, `[rows, n, width]`.
+    pub control_nets: Vec<ControlInputs>,
+    /// CLIP vision hidden states, `[rows, n, width]`.
     pub image: Option<Node>,
-    /// Clips to follow: frames of the latent's shape with [`Wants::control`] channels, and how much
-    /// each counts, `[1]`.
+    /// VACE control videos, of the latent's shape with [`Wants::control`] channels, and their
+    /// strengths, `[1]`.
     pub controls: Vec<wan_transformer::Control>,
-    /// How a camera sees the pixels under every latent pixel: of the latent's shape with
-    /// [`Wants::camera`] channels.
+    /// Camera embeddings, of the latent's shape with [`Wants::camera`] channels.
     pub camera: Option<Node>,
-    /// What is added to the scores of the prompt's tokens, `[rows, stretches, 1, tokens]`:
-    /// [`flux::Bias`].
+    /// Attention bias of the text tokens, `[rows, spans, 1, tokens]`: [`flux::Bias`].
     pub bias: Option<Node>,
-    /// Styles of pictures, `[rows, n, style_width]`.
+    /// Style tokens, `[rows, n, style_width]`.
     pub style: Option<Node>,
-    /// Keys and values of latents to look at in every block, `[rows, n, heads, hd]` each: outputs
-    /// or inputs, as [`Kept`] says.
-    pub kept: Vec<[Node; 2]>,
+    /// Keys and values of the reference tokens in every block, `[rows, n, heads, hd]` each: outputs
+    /// with [`KvCache::Write`], inputs with [`KvCache::Read`].
+    pub reference_kv: Vec<[Node; 2]>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -56,7 +54,7 @@ impl DenoiserGraph {
     /// The inputs that stay the same from one step to the next.
     pub fn fixed(&self) -> impl Iterator<Item = Node> {
         let optional = [
-            self.label,
+            self.y,
             self.guidance,
             self.extra,
             self.image,
@@ -67,11 +65,11 @@ impl DenoiserGraph {
         let optional = optional.into_iter().flatten();
         let references = self.references.iter().copied();
         let controls = self.controls.iter().flat_map(|c| [c.frames, c.strength]);
-        let queries = self.queries.iter().flat_map(|q| [q.ids, q.weights]);
-        let hints = self.steering.iter().map(|c| c.hint);
+        let t5_tokens = self.t5_tokens.iter().flat_map(|t| [t.ids, t.weights]);
+        let hints = self.control_nets.iter().map(|c| c.hint);
         std::iter::once(self.context)
             .chain(optional)
-            .chain(queries)
+            .chain(t5_tokens)
             .chain(references)
             .chain(controls)
             .chain(hints)
@@ -79,8 +77,8 @@ impl DenoiserGraph {
 }
 
 impl Denoiser {
-    /// Records the network with activations in `dtype`. With `keep`, what is the same in every step
-    /// is computed once ([`Graph::keep`]); that takes one set of prompts for all runs.
+    /// Records the network with activations in `dtype`. With `keep`, values that depend only on the
+    /// conditioning are computed once ([`Graph::keep`]); all runs must then have the same prompts.
     pub fn record(
         &self,
         params: &Params,
@@ -91,15 +89,15 @@ impl Denoiser {
         let mut graph = Graph::new();
         let mut recorded = self.record_into(&mut graph, params, shape, dtype);
         graph.output(recorded.out);
-        let kept = recorded.kept.iter().flatten();
-        if shape.kept == Kept::Made {
-            kept.clone().for_each(|&node| graph.output(node));
+        let reference_kv = recorded.reference_kv.iter().flatten();
+        if shape.kv_cache == KvCache::Write {
+            reference_kv.clone().for_each(|&node| graph.output(node));
         }
         if keep {
             recorded.fixed().for_each(|n| graph.keep(n));
         }
-        if keep && shape.kept == Kept::Given {
-            kept.for_each(|&node| graph.keep(node));
+        if keep && shape.kv_cache == KvCache::Read {
+            reference_kv.for_each(|&node| graph.keep(node));
         }
         recorded.graph = graph.finish()?;
         Ok(recorded)
@@ -116,7 +114,7 @@ impl Denoiser {
             channels,
             frames,
             context,
-            label,
+            y,
             guidance,
             extra,
             frame_times,
@@ -138,38 +136,39 @@ impl Denoiser {
         };
         let t = g.input("t", [n_times], DType::F32);
         let context = g.input("context", [rows, shape.tokens, context], dtype);
-        let queries = (self.takes_queries() && shape.queries > 0).then(|| anima::Queries {
-            ids: g.input("queries", [rows, shape.queries], DType::I32),
-            weights: g.input("query weights", [rows, shape.queries, 1], dtype),
+        let has_t5_tokens = self.takes_t5_tokens() && shape.t5_tokens > 0;
+        let t5_tokens = has_t5_tokens.then(|| anima::T5Tokens {
+            ids: g.input("queries", [rows, shape.t5_tokens], DType::I32),
+            weights: g.input("query weights", [rows, shape.t5_tokens, 1], dtype),
         });
-        let label = label.map(|n| g.input("label", [rows, n], dtype));
+        let y = y.map(|n| g.input("label", [rows, n], dtype));
         let guidance = match guidance {
             Guidance::None => None,
             Guidance::Cfg(n) => Some(g.input("guidance", [rows, n], dtype)),
-            Guidance::Number(_) if shape.unguided && self.goes_unguided() => None,
-            Guidance::Number(_) => Some(g.input("guidance", [rows], DType::F32)),
+            Guidance::Distilled(_) if shape.disable_guidance && self.guidance_is_optional() => None,
+            Guidance::Distilled(_) => Some(g.input("guidance", [rows], DType::F32)),
         };
-        let is_given = shape.kept == Kept::Given;
-        let looked_at = shape.references.iter().enumerate();
-        let looked_at = looked_at.filter(|_| !is_given);
-        let references: Vec<Node> = looked_at
+        let is_cached = shape.kv_cache == KvCache::Read;
+        let reference_sizes = shape.references.iter().enumerate();
+        let references: Vec<Node> = reference_sizes
+            .filter(|_| !is_cached)
             .map(|(i, &[h, w])| g.input(&format!("reference {i}"), [rows, h, w, channels], dtype))
             .collect();
-        let mut kept = Vec::new();
-        if let (Denoiser::Flux2(c), true) = (self, is_given) {
+        let mut reference_kv = Vec::new();
+        if let (Denoiser::Flux2(c), true) = (self, is_cached) {
             let n = shape.references.iter().map(|[h, w]| h * w).sum();
             let size = [rows, n, c.heads(), c.head];
-            kept.extend((0..self.kept_blocks()).map(|block| {
+            reference_kv.extend((0..self.kv_cache_blocks()).map(|block| {
                 ["keys", "values"].map(|what| g.input(&format!("{what} {block}"), size, dtype))
             }));
         }
-        let steering: Vec<ControlInputs> = control_inputs(g, shape, dtype);
+        let control_nets: Vec<ControlInputs> = control_inputs(g, shape, dtype);
         let image = image.filter(|_| shape.image_tokens > 0);
         let image = image.map(|width| g.input("image", [rows, shape.image_tokens, width], dtype));
-        let followed = control
+        let control_videos = control
             .into_iter()
             .flat_map(|n| (0..shape.controls).map(move |i| (i, n)));
-        let controls: Vec<_> = followed
+        let controls: Vec<_> = control_videos
             .map(|(i, channels)| wan_transformer::Control {
                 frames: g.input(&format!("control {i}"), latent(channels), dtype),
                 strength: g.input(&format!("strength {i}"), [1], dtype),
@@ -177,66 +176,68 @@ impl Denoiser {
             .collect();
         let camera = camera.filter(|_| shape.camera);
         let camera = camera.map(|channels| g.input("camera", latent(channels), dtype));
-        let stretches = &shape.biased;
-        let bias = (self.takes_bias() && !stretches.is_empty())
-            .then(|| g.input("bias", [rows, stretches.len(), 1, shape.tokens], DType::F32));
-        let style = self.style_width().filter(|_| shape.style > 0);
-        let style = style.map(|width| g.input("style", [rows, shape.style, width], dtype));
-        let seen = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
+        let spans = &shape.biased_spans;
+        let bias = (self.takes_bias() && !spans.is_empty())
+            .then(|| g.input("bias", [rows, spans.len(), 1, shape.tokens], DType::F32));
+        let style = self.style_width().filter(|_| shape.style_tokens > 0);
+        let style = style.map(|width| g.input("style", [rows, shape.style_tokens, width], dtype));
+        let x_extra = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
         let out = match self {
             Denoiser::Unet(config) => {
                 let inputs = unet::Inputs {
-                    x: seen,
+                    x: x_extra,
                     t,
                     context,
-                    y: label,
+                    y,
                     guidance,
                 };
-                let latent = unet::Inputs { x, ..inputs };
-                let mut added = Vec::new();
-                for (place, net, told) in nets(params, shape, &steering) {
-                    let made = match &net.net {
+                let control_unet_inputs = unet::Inputs { x, ..inputs };
+                let mut residuals = Vec::new();
+                for (p, spec, control) in control_params(params, shape, &control_nets) {
+                    let outputs = match &spec.net {
                         ControlNet::Unet(c) => {
-                            unet::control(g, &place, c, latent, told.hint, net.mode)
+                            let hint = control.hint;
+                            unet::control(g, &p, c, control_unet_inputs, hint, spec.mode)
                         }
-                        ControlNet::Adapter(c) => t2i_adapter::adapter(g, &place, c, told.hint),
+                        ControlNet::Adapter(c) => t2i_adapter::adapter(g, &p, c, control.hint),
                         ControlNet::Flux(_)
                         | ControlNet::ZImage(_)
                         | ControlNet::QwenImage(_)
                         | ControlNet::Anima(_) => continue,
                     };
-                    added.push(made.map(|node| scaled(g, node, told.strength)));
+                    residuals.push(outputs.map(|node| scaled(g, node, control.strength)));
                 }
-                unet::unet(g, params, config, inputs, &added)
+                unet::unet(g, params, config, inputs, &residuals)
             }
             Denoiser::Flux(config) => {
                 let inputs = flux::Inputs {
-                    x: seen,
+                    x: x_extra,
                     t,
                     context,
-                    y: label,
+                    y,
                     guidance,
                     references: &references,
-                    places: shape.places.unwrap_or_default(),
-                    bias: bias.map(|values| flux::Bias { values, stretches }),
+                    reference_method: shape.reference_method.unwrap_or_default(),
+                    bias: bias.map(|values| flux::Bias { values, spans }),
                     style,
                 };
-                let latent = flux::Inputs {
+                let control_flux_inputs = flux::Inputs {
                     x,
                     references: &[],
-                    places: flux::Places::default(),
+                    reference_method: flux::ReferenceMethod::default(),
                     bias: None,
                     style: None,
                     ..inputs
                 };
-                let mut added = Vec::new();
-                for (place, net, told) in nets(params, shape, &steering) {
-                    if let ControlNet::Flux(c) = &net.net {
-                        let made = flux::control(g, &place, c, latent, told.hint, net.mode);
-                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                let mut residuals = Vec::new();
+                for (p, spec, control) in control_params(params, shape, &control_nets) {
+                    if let ControlNet::Flux(c) = &spec.net {
+                        let hint = control.hint;
+                        let outputs = flux::control(g, &p, c, control_flux_inputs, hint, spec.mode);
+                        residuals.push(outputs.map(|node| scaled(g, node, control.strength)));
                     }
                 }
-                flux::flux(g, params, config, inputs, &added)
+                flux::flux(g, params, config, inputs, &residuals)
             }
             Denoiser::Flux2(config) => {
                 let inputs = flux2::Inputs {
@@ -245,12 +246,12 @@ impl Denoiser {
                     context,
                     guidance,
                     references: &references,
-                    clean: shape.kept == Kept::Made,
-                    kept: &kept,
+                    references_at_zero: shape.kv_cache == KvCache::Write,
+                    reference_kv: &reference_kv,
                 };
-                let (out, made) = flux2::transformer(g, params, config, inputs);
-                if shape.kept == Kept::Made {
-                    kept = made;
+                let (out, computed_kv) = flux2::transformer(g, params, config, inputs);
+                if shape.kv_cache == KvCache::Write {
+                    reference_kv = computed_kv;
                 }
                 out
             }
@@ -259,13 +260,14 @@ impl Denoiser {
                     x,
                     t,
                     context,
-                    queries,
+                    t5_tokens,
                 };
                 let mut controls = Vec::new();
-                for (place, net, told) in nets(params, shape, &steering) {
-                    if let ControlNet::Anima(c) = &net.net {
-                        let made = anima::Control::begin(g, place, c, told.hint, told.strength);
-                        controls.push(made);
+                for (p, spec, control) in control_params(params, shape, &control_nets) {
+                    if let ControlNet::Anima(c) = &spec.net {
+                        let control =
+                            anima::Control::begin(g, p, c, control.hint, control.strength);
+                        controls.push(control);
                     }
                 }
                 anima::transformer(g, params, config, inputs, &controls)
@@ -276,38 +278,41 @@ impl Denoiser {
                     t,
                     context,
                     references: &references,
-                    clean: shape.places == Some(flux::Places::Clean),
+                    references_at_zero: shape.reference_method
+                        == Some(flux::ReferenceMethod::IndexTimestepZero),
                 };
                 krea2::transformer(g, params, config, inputs)
             }
             Denoiser::QwenImage(config) => {
-                let clean = |places| places == flux::Places::Clean;
+                let at_zero = |method| method == flux::ReferenceMethod::IndexTimestepZero;
                 let inputs = qwen_image::Inputs {
                     x,
                     t,
                     context,
                     references: &references,
-                    clean: shape.places.map_or(config.clean_references, clean),
+                    references_at_zero: shape
+                        .reference_method
+                        .map_or(config.index_timestep_zero, at_zero),
                 };
                 let latent = qwen_image::Inputs {
                     references: &[],
                     ..inputs
                 };
                 let mut added = Vec::new();
-                for (place, net, told) in nets(params, shape, &steering) {
-                    if let ControlNet::QwenImage(c) = &net.net {
-                        let made = qwen_image::control(g, &place, c, latent, told.hint);
-                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                for (p, spec, control) in control_params(params, shape, &control_nets) {
+                    if let ControlNet::QwenImage(c) = &spec.net {
+                        let residuals = qwen_image::control(g, &p, c, latent, control.hint);
+                        added.push(residuals.map(|node| scaled(g, node, control.strength)));
                     }
                 }
                 qwen_image::transformer(g, params, config, inputs, &added)
             }
             Denoiser::Wan(config) => {
                 let inputs = wan_transformer::Inputs {
-                    x: seen,
+                    x: x_extra,
                     t,
                     context,
-                    image,
+                    clip_fea: image,
                     reference: references.last().copied(),
                     controls: &controls,
                     camera,
@@ -317,15 +322,16 @@ impl Denoiser {
             }
             Denoiser::ZImage(config) => {
                 let inputs = z_image::Inputs { x, t, context };
-                let controls = nets(params, shape, &steering).filter_map(|(p, net, told)| {
-                    let ControlNet::ZImage(config) = &net.net else {
+                let controls = control_params(params, shape, &control_nets);
+                let controls = controls.filter_map(|(p, spec, control)| {
+                    let ControlNet::ZImage(config) = &spec.net else {
                         return None;
                     };
                     Some(z_image::Control {
                         p,
                         config,
-                        hint: told.hint,
-                        strength: told.strength,
+                        hint: control.hint,
+                        strength: control.strength,
                     })
                 });
                 let controls: Vec<_> = controls.collect();
@@ -338,17 +344,17 @@ impl Denoiser {
             extra,
             t,
             context,
-            queries,
-            label,
+            t5_tokens,
+            y,
             guidance,
             references,
-            steering,
+            control_nets,
             image,
             controls,
             camera,
             bias,
             style,
-            kept,
+            reference_kv,
             out,
         }
     }
@@ -356,31 +362,31 @@ impl Denoiser {
 
 fn control_inputs(g: &mut Graph, shape: &DenoiserShape, dtype: DType) -> Vec<ControlInputs> {
     let (rows, h, w) = (shape.rows, shape.height, shape.width);
-    let one = |(i, control): (usize, &Controlled)| {
-        let [h, w, c] = control.net.hint().size([h, w]);
+    let inputs = |(i, spec): (usize, &ControlSpec)| {
+        let [h, w, c] = spec.net.hint().size([h, w]);
         let size = [rows, h, w, c];
         ControlInputs {
             hint: g.input(&format!("hint {i}"), size, dtype),
             strength: g.input(&format!("hint strength {i}"), [rows], DType::F32),
         }
     };
-    shape.steering.iter().enumerate().map(one).collect()
+    shape.control_nets.iter().enumerate().map(inputs).collect()
 }
 
-/// The `ControlNet`s with the places of their names and their inputs.
-fn nets<'a>(
+/// The `ControlNet`s with their parameters and their inputs.
+fn control_params<'a>(
     params: &Params<'a>,
     shape: &'a DenoiserShape,
     inputs: &'a [ControlInputs],
-) -> impl Iterator<Item = (Params<'a>, &'a Controlled, ControlInputs)> {
-    let places = (0..).map(|i| params.at(format_args!("{CONTROL}.{i}")));
-    let nets = shape.steering.iter().zip(inputs.iter().copied());
-    places
-        .zip(nets)
-        .map(|(place, (net, told))| (place, net, told))
+) -> impl Iterator<Item = (Params<'a>, &'a ControlSpec, ControlInputs)> {
+    let specs = shape.control_nets.iter().zip(inputs.iter().copied());
+    let params = (0..).map(|i| params.at(format_args!("{CONTROL}.{i}")));
+    params
+        .zip(specs)
+        .map(|(p, (spec, inputs))| (p, spec, inputs))
 }
 
-/// What the names of `ControlNet`s' parameters begin with, before their number.
+/// Prefix of `ControlNet`s' parameters, before their number.
 pub const CONTROL: &str = "control";
 
 /// Every row of `x` times its strength.

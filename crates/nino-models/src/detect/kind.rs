@@ -1,6 +1,6 @@
-//! The table of known models: the network each is, what users call it, and its tensors.
+//! The table of known models: the network, the name for users, and the tensors.
 //!
-//! A model's row gives the sizes of a network that this crate records.
+//! A model's row gives the hyperparameters of a network that this crate records.
 
 use crate::anima::Config as Anima;
 use crate::clip::Config as Clip;
@@ -27,7 +27,7 @@ use crate::{Denoiser, Network, Taesd, Upscaler, Vae};
 use nino_weights::names::Net;
 use std::sync::OnceLock;
 
-/// The place of a network in a pipeline.
+/// The role of a network in a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     Diffusion,
@@ -39,13 +39,13 @@ pub enum Part {
     Upscaler,
 }
 
-/// A model's tensors under canonical names: more than one list where files of it differ, none where
-/// only a name is known.
+/// A model's tensors under canonical names: several lists where its files differ, none where only a
+/// name is known.
 type Lists = Vec<Vec<TensorSpec>>;
 
 macro_rules! kinds {
     ($($variant:ident, $net:ident, $label:literal, $lists:expr;)*) => {
-        /// A model that can be told from others.
+        /// A model that can be detected.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kind { $($variant,)* }
 
@@ -56,17 +56,17 @@ macro_rules! kinds {
                 match self { $(Kind::$variant => Net::$net,)* }
             }
 
-            /// What users call it.
+            /// Its name for users.
             pub fn label(self) -> &'static str {
                 match self { $(Kind::$variant => $label,)* }
             }
 
-            /// Its lists. Recording a network takes a while, so each is made once.
+            /// Its lists. Recording a network takes a while, so each is computed once.
             pub(super) fn lists(self) -> &'static Lists {
-                static MADE: [OnceLock<Lists>; Kind::ALL.len()] =
+                static CACHE: [OnceLock<Lists>; Kind::ALL.len()] =
                     [const { OnceLock::new() }; Kind::ALL.len()];
-                let make = || match self { $(Kind::$variant => $lists,)* };
-                MADE[self as usize].get_or_init(make)
+                let compute = || match self { $(Kind::$variant => $lists,)* };
+                CACHE[self as usize].get_or_init(compute)
             }
         }
     };
@@ -74,12 +74,12 @@ macro_rules! kinds {
 
 kinds! {
     Sd1, Unet, "Stable Diffusion 1.x", unet(Unet::sd15());
-    Sd1Inpaint, Unet, "Stable Diffusion 1.x inpainting", unet(Unet::sd15().with_inputs(9));
-    Sd1Edit, Unet, "Stable Diffusion 1.x InstructPix2Pix", unet(Unet::sd15().with_inputs(8));
+    Sd1Inpaint, Unet, "Stable Diffusion 1.x inpainting", unet(Unet::sd15().with_in_channels(9));
+    Sd1Edit, Unet, "Stable Diffusion 1.x InstructPix2Pix", unet(Unet::sd15().with_in_channels(8));
     Sd2, Unet, "Stable Diffusion 2.x", unet(Unet::sd21());
-    Sd2Inpaint, Unet, "Stable Diffusion 2.x inpainting", unet(Unet::sd21().with_inputs(9));
+    Sd2Inpaint, Unet, "Stable Diffusion 2.x inpainting", unet(Unet::sd21().with_in_channels(9));
     LotusD, Unet, "Lotus-D (depth of pictures)", unet(Unet::lotus());
-    Sd2Depth, Unet, "Stable Diffusion 2.x depth", unet(Unet::sd21().with_inputs(5));
+    Sd2Depth, Unet, "Stable Diffusion 2.x depth", unet(Unet::sd21().with_in_channels(5));
     BkSdmBase, Unet, "BK-SDM base (distilled SD 1.x)", unet(Unet::bk_sdm_base());
     BkSdmSmall, Unet, "BK-SDM small (distilled SD 1.x)", unet(Unet::bk_sdm_small());
     BkSdmTiny, Unet, "BK-SDM tiny (distilled SD 1.x)", unet(Unet::bk_sdm_tiny());
@@ -87,36 +87,36 @@ kinds! {
     BkSdmV2Small, Unet, "BK-SDM small (distilled SD 2.x)", unet(Unet::bk_sdm_small().like_sd2());
     BkSdmV2Tiny, Unet, "BK-SDM tiny (distilled SD 2.x)", unet(Unet::bk_sdm_tiny().like_sd2());
     Sdxl, Unet, "Stable Diffusion XL base", unet(Unet::sdxl());
-    SdxlInpaint, Unet, "Stable Diffusion XL inpainting", unet(Unet::sdxl().with_inputs(9));
-    SdxlEdit, Unet, "Stable Diffusion XL InstructPix2Pix", unet(Unet::sdxl().with_inputs(8));
+    SdxlInpaint, Unet, "Stable Diffusion XL inpainting", unet(Unet::sdxl().with_in_channels(9));
+    SdxlEdit, Unet, "Stable Diffusion XL InstructPix2Pix", unet(Unet::sdxl().with_in_channels(8));
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(Unet::sdxl_refiner());
     NinoEmoji, Unet, "nino-emoji", unet(Unet::nino_emoji());
     ControlNet, ControlNet, "ControlNet", Vec::new();
     T2iAdapter, T2iAdapter, "T2I adapter", Vec::new();
     FluxDev, Flux, "Flux.1 dev", flux(Flux::dev());
     FluxSchnell, Flux, "Flux.1 schnell", flux(Flux::schnell());
-    FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_inputs(96));
-    FluxControl, Flux, "Flux.1 Canny or Depth dev", flux(Flux::dev().with_inputs(32));
+    FluxFill, Flux, "Flux.1 Fill dev", flux(Flux::dev().with_in_channels(96));
+    FluxControl, Flux, "Flux.1 Canny or Depth dev", flux(Flux::dev().with_in_channels(32));
     Chroma, Flux, "Chroma", flux(Flux::chroma());
     Klein4B, Flux, "Flux.2 klein 4B", flux2(Flux2::klein_4b());
     Klein9B, Flux, "Flux.2 klein 9B", flux2(Flux2::klein_9b());
     Flux2Dev, Flux, "Flux.2 dev", flux2(Flux2::dev());
-    Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", wan(Wan::small());
-    Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", wan(Wan::large());
-    Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", wan(Wan::large());
-    Wan22T2v14BLow, Wan, "Wan 2.2 text-to-video 14B, low noise", wan(Wan::large());
-    Wan21I2v14B, Wan, "Wan 2.1 image-to-video 14B", wan(Wan::large().with_inputs(36).with_image(None));
-    Wan21Flf2v14B, Wan, "Wan 2.1 first-and-last-frame-to-video 14B", wan(Wan::large().with_inputs(36).with_image(Some(514)));
-    Wan22I2v14BHigh, Wan, "Wan 2.2 image-to-video 14B, high noise", wan(Wan::large().with_inputs(36));
-    Wan22I2v14BLow, Wan, "Wan 2.2 image-to-video 14B, low noise", wan(Wan::large().with_inputs(36));
-    Wan22Ti2v5B, Wan, "Wan 2.2 text/image-to-video 5B", wan(Wan::medium());
-    WanVace1B, Wan, "Wan 2.1 VACE 1.3B", wan(Wan::small().with_vace(15));
-    WanVace14B, Wan, "Wan 2.1 VACE 14B", wan(Wan::large().with_vace(8));
-    WanFunInpaint1B, Wan, "Wan 2.1 Fun inpainting 1.3B", wan(Wan::small().with_inputs(36).with_image(None));
-    WanFunControl1B, Wan, "Wan 2.1 Fun control 1.3B", wan(Wan::small().with_inputs(48).with_image(None));
-    WanFunControl14B, Wan, "Wan 2.1 Fun control 14B", wan(Wan::large().with_inputs(48).with_image(None));
-    Wan22FunControl14BHigh, Wan, "Wan 2.2 Fun control 14B, high noise", wan(Wan::large().with_inputs(52).with_reference());
-    Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::large().with_inputs(52).with_reference());
+    Wan21T2v1B, Wan, "Wan 2.1 text-to-video 1.3B", wan(Wan::t2v_1_3b());
+    Wan21T2v14B, Wan, "Wan 2.1 text-to-video 14B", wan(Wan::t2v_14b());
+    Wan22T2v14BHigh, Wan, "Wan 2.2 text-to-video 14B, high noise", wan(Wan::t2v_14b());
+    Wan22T2v14BLow, Wan, "Wan 2.2 text-to-video 14B, low noise", wan(Wan::t2v_14b());
+    Wan21I2v14B, Wan, "Wan 2.1 image-to-video 14B", wan(Wan::t2v_14b().with_in_channels(36).with_image(None));
+    Wan21Flf2v14B, Wan, "Wan 2.1 first-and-last-frame-to-video 14B", wan(Wan::t2v_14b().with_in_channels(36).with_image(Some(514)));
+    Wan22I2v14BHigh, Wan, "Wan 2.2 image-to-video 14B, high noise", wan(Wan::t2v_14b().with_in_channels(36));
+    Wan22I2v14BLow, Wan, "Wan 2.2 image-to-video 14B, low noise", wan(Wan::t2v_14b().with_in_channels(36));
+    Wan22Ti2v5B, Wan, "Wan 2.2 text/image-to-video 5B", wan(Wan::ti2v_5b());
+    WanVace1B, Wan, "Wan 2.1 VACE 1.3B", wan(Wan::t2v_1_3b().with_vace(15));
+    WanVace14B, Wan, "Wan 2.1 VACE 14B", wan(Wan::t2v_14b().with_vace(8));
+    WanFunInpaint1B, Wan, "Wan 2.1 Fun inpainting 1.3B", wan(Wan::t2v_1_3b().with_in_channels(36).with_image(None));
+    WanFunControl1B, Wan, "Wan 2.1 Fun control 1.3B", wan(Wan::t2v_1_3b().with_in_channels(48).with_image(None));
+    WanFunControl14B, Wan, "Wan 2.1 Fun control 14B", wan(Wan::t2v_14b().with_in_channels(48).with_image(None));
+    Wan22FunControl14BHigh, Wan, "Wan 2.2 Fun control 14B, high noise", wan(Wan::t2v_14b().with_in_channels(52).with_reference());
+    Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::t2v_14b().with_in_channels(52).with_reference());
     ZImageTurbo, ZImage, "Z-Image Turbo", z_image(ZImage::published());
     ZImage, ZImage, "Z-Image", z_image(ZImage::published());
     QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
@@ -147,7 +147,7 @@ kinds! {
     ClipVisionH, ClipVision, "CLIP-H vision encoder (open_clip)", clip_vision(ClipVision::clip_h());
     Siglip, ClipVision, "SigLIP so400m vision encoder", clip_vision(ClipVision::siglip());
     FluxRedux, Redux, "Flux.1 Redux dev", redux(Redux::dev());
-    FluxUso, Redux, "USO's style of pictures for Flux.1 dev", written(&Network::Uso(Uso::dev()));
+    FluxUso, Redux, "USO's style of pictures for Flux.1 dev", recorded(&Network::Uso(Uso::dev()));
     T5Xxl, T5, "T5 v1.1 XXL encoder", t5(T5::xxl());
     T5Xl, T5, "T5 v1.1 XL encoder", t5(T5::xl());
     T5Large, T5, "T5 v1.1 large encoder", t5(T5::large());
@@ -221,83 +221,84 @@ impl Kind {
     }
 }
 
-fn written(network: &Network) -> Lists {
+fn recorded(network: &Network) -> Lists {
     vec![describe::tensors(network).expect("a test records every model of the table")]
 }
 
 fn unet(config: Unet) -> Lists {
-    written(&Network::Denoiser(Denoiser::Unet(config)))
+    recorded(&Network::Denoiser(Denoiser::Unet(config)))
 }
 
 fn flux(config: Flux) -> Lists {
-    written(&Network::Denoiser(Denoiser::Flux(config)))
+    recorded(&Network::Denoiser(Denoiser::Flux(config)))
 }
 
 fn flux2(config: Flux2) -> Lists {
-    written(&Network::Denoiser(Denoiser::Flux2(config)))
+    recorded(&Network::Denoiser(Denoiser::Flux2(config)))
 }
 
 fn wan(config: Wan) -> Lists {
-    written(&Network::Denoiser(Denoiser::Wan(config)))
+    recorded(&Network::Denoiser(Denoiser::Wan(config)))
 }
 
 fn z_image(config: ZImage) -> Lists {
-    written(&Network::Denoiser(Denoiser::ZImage(config)))
+    recorded(&Network::Denoiser(Denoiser::ZImage(config)))
 }
 
 fn anima(config: Anima) -> Lists {
-    written(&Network::Denoiser(Denoiser::Anima(config)))
+    recorded(&Network::Denoiser(Denoiser::Anima(config)))
 }
 
 fn krea2(config: Krea2) -> Lists {
-    written(&Network::Denoiser(Denoiser::Krea2(config)))
+    recorded(&Network::Denoiser(Denoiser::Krea2(config)))
 }
 
 fn qwen_image(config: QwenImage) -> Lists {
-    written(&Network::Denoiser(Denoiser::QwenImage(config)))
+    recorded(&Network::Denoiser(Denoiser::QwenImage(config)))
 }
 
 fn qwen3_vision(config: Qwen3Vision) -> Lists {
-    written(&Network::Qwen3Vision(config))
+    recorded(&Network::Qwen3Vision(config))
 }
 
 fn qwen_vision(config: QwenVision) -> Lists {
-    written(&Network::QwenVision(config))
+    recorded(&Network::QwenVision(config))
 }
 
 fn llm(config: Llm) -> Lists {
-    written(&Network::Llm(config))
+    recorded(&Network::Llm(config))
 }
 
 fn clip_vision(config: ClipVision) -> Lists {
-    written(&Network::ClipVision(config))
+    recorded(&Network::ClipVision(config))
 }
 
 fn redux(config: Redux) -> Lists {
-    written(&Network::Redux(config))
+    recorded(&Network::Redux(config))
 }
 
 fn rrdb(config: Rrdb) -> Lists {
-    written(&Network::Upscaler(Upscaler::Rrdb(config)))
+    recorded(&Network::Upscaler(Upscaler::Rrdb(config)))
 }
 
 fn srvgg(config: Srvgg) -> Lists {
-    written(&Network::Upscaler(Upscaler::Srvgg(config)))
+    recorded(&Network::Upscaler(Upscaler::Srvgg(config)))
 }
 
 fn t5(config: T5) -> Lists {
-    written(&Network::T5(config))
+    recorded(&Network::T5(config))
 }
 
 fn clip(config: Clip) -> Lists {
-    written(&Network::ClipText(config))
+    recorded(&Network::ClipText(config))
 }
 
 fn kl_vae(config: Kl) -> Lists {
-    written(&Network::Vae(Vae::Kl(config)))
+    recorded(&Network::Vae(Vae::Kl(config)))
 }
 
-/// Black Forest Labs has the convolutions around the latent inside of the halves, others beside.
+/// Black Forest Labs stores `quant_conv` and `post_quant_conv` below `encoder` and `decoder`; others
+/// store them at the top level.
 fn flux2_vae() -> Lists {
     let outside = Kl {
         quant_conv: QuantConv::Outside,
@@ -309,13 +310,13 @@ fn flux2_vae() -> Lists {
 }
 
 fn wan_vae(config: WanVae) -> Lists {
-    written(&Network::Vae(Vae::Wan(config)))
+    recorded(&Network::Vae(Vae::Wan(config)))
 }
 
 fn taesd(latent_channels: usize) -> Lists {
-    written(&Network::Vae(Vae::Taesd(Taesd::whole(latent_channels))))
+    recorded(&Network::Vae(Vae::Taesd(Taesd::whole(latent_channels))))
 }
 
 fn taehv(config: Taehv) -> Lists {
-    written(&Network::Vae(Vae::Taehv(config)))
+    recorded(&Network::Vae(Vae::Taehv(config)))
 }

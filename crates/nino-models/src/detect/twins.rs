@@ -1,4 +1,4 @@
-//! Models with the same tensors and shapes: what the file's name and metadata say about them.
+//! Twins: models with the same tensor names and shapes. The file's name and metadata decide.
 
 use super::{Confidence, Kind};
 use nino_weights::Index;
@@ -19,7 +19,7 @@ pub(super) struct Choice {
     pub(super) reason: String,
 }
 
-/// Twins, and the words in a file's name that point to each. The first is the default.
+/// Groups of twins, and the words in a file's name that indicate each. The first is the default.
 const TWINS: &[&[(Kind, &[&str])]] = &[
     &[
         (Kind::Qwen3Medium, &["qwen_3_4b", "qwen3_4b", "qwen3-4b"]),
@@ -94,7 +94,7 @@ pub(super) fn choose(kind: Kind, hint: &str, index: &Index) -> Choice {
             reason,
         };
     };
-    // A VAE inside a checkpoint belongs to the model beside it.
+    // A VAE inside a checkpoint belongs to its diffusion model.
     if kind == Kind::SdVae
         && index
             .entries()
@@ -138,7 +138,8 @@ pub(super) fn choose(kind: Kind, hint: &str, index: &Index) -> Choice {
     }
 }
 
-/// What the model predicts, as far as names tell; `None` for networks that predict nothing.
+/// What the model predicts, from metadata and names; `None` for networks other than diffusion
+/// models.
 pub(super) fn prediction(kind: Kind, hint: &str, index: &Index) -> Option<Prediction> {
     use Kind as K;
     let by_metadata = [
@@ -182,7 +183,7 @@ pub(super) fn prediction(kind: Kind, hint: &str, index: &Index) -> Option<Predic
                 _ => Prediction::Eps,
             })
         }
-        // It makes a picture out of a picture.
+        // It predicts the depth map itself.
         K::LotusD => None,
         _ if kind.part() == super::Part::Diffusion => Some(Prediction::Flow),
         _ => None,

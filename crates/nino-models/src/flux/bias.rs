@@ -1,39 +1,43 @@
-//! Attention that heeds some tokens of the text more or less, as ComfyUI's `StyleModelApply` asks
-//! for with `attn_bias`. A mask of all tokens by all tokens would be larger than all else in the
-//! graph; its rows are alike but for a few stretches, so each stretch looks for itself.
+//! Attention bias of spans of text tokens, as ComfyUI's `StyleModelApply` sets it with `attn_bias`.
+//! An n×n mask would be larger than anything else in the graph. Its rows are equal except for a few
+//! spans of queries, so attention runs per span, with one mask row each.
 
 use super::Bias;
 use nino_graph::{Graph, Node};
 use std::ops::Range;
 
-/// Tokens that look at all others with one bias.
+/// A range of queries with one mask row.
 #[derive(Clone, Debug)]
-pub(super) struct Looking {
+pub(super) struct QuerySpan {
     pub(super) tokens: Range<usize>,
     /// Added to the scores, `[b, 1, 1, n]`.
     pub(super) mask: Option<Node>,
 }
 
-/// Parts of all tokens, text first, that look with one bias each.
-pub(super) fn parts(g: &mut Graph, bias: Bias<'_>, [n_txt, n_img]: [usize; 2]) -> Vec<Looking> {
+/// Splits all tokens, text first, into ranges of queries with one mask row each.
+pub(super) fn query_spans(
+    g: &mut Graph,
+    bias: Bias<'_>,
+    [n_txt, n_img]: [usize; 2],
+) -> Vec<QuerySpan> {
     let shape = g.shape(bias.values);
     let (b, count) = (shape[0], shape[1]);
     let name = format!("no bias of {n_img} tokens, {count} of {b} rows");
-    let none = g.constant(&name, [b, count, 1, n_img], &vec![0.0; b * count * n_img]);
-    let masks = g.concat(&[bias.values, none], 3); // [b, stretches, 1, n]
+    let zeros = g.constant(&name, [b, count, 1, n_img], &vec![0.0; b * count * n_img]);
+    let masks = g.concat(&[bias.values, zeros], 3); // [b, spans, 1, n]
     let masks: Vec<Node> = (0..count).map(|i| g.slice(masks, 1, i, i + 1)).collect();
-    let looking = |tokens: Range<usize>, i: usize| Looking {
+    let queries = |tokens: Range<usize>, row: usize| QuerySpan {
         tokens,
-        mask: masks.get(i).copied(),
+        mask: masks.get(row).copied(),
     };
-    let mut parts = Vec::new();
-    let mut at = 0;
-    for (i, stretch) in bias.stretches.iter().enumerate() {
-        parts.push(looking(at..stretch.start, 0));
-        parts.push(looking(stretch.clone(), i + 1));
-        at = stretch.end;
+    let mut spans = Vec::new();
+    let mut end = 0;
+    for (i, span) in bias.spans.iter().enumerate() {
+        spans.push(queries(end..span.start, 0));
+        spans.push(queries(span.clone(), i + 1));
+        end = span.end;
     }
-    parts.push(looking(at..n_txt + n_img, 0));
-    parts.retain(|part| !part.tokens.is_empty());
-    parts
+    spans.push(queries(end..n_txt + n_img, 0));
+    spans.retain(|span| !span.tokens.is_empty());
+    spans
 }

@@ -1,40 +1,41 @@
-//! The sizes of Flux.1 and Chroma.
+//! Hyperparameters of Flux.1 and Chroma.
 
 use super::PATCH;
 use crate::Find;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// Channels of the latent and of what stands beside it: 16, with a control picture 32, to
-    /// paint over 96.
+    /// Channels of the latent and of what is concatenated to it: 16, 32 with a control image
+    /// (Canny, Depth), 96 for inpainting (Fill).
     pub in_channels: usize,
     /// Channels of the latent.
     pub out_channels: usize,
     /// Width of a token.
     pub hidden: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
     pub mlp: usize,
-    /// Width of the text's tokens.
+    /// Width of the text embeddings.
     pub context_dim: usize,
-    /// Number of double blocks.
+    /// Number of double stream blocks.
     pub depth: usize,
-    /// Number of single blocks.
+    /// Number of single stream blocks.
     pub depth_single: usize,
     pub modulation: Modulation,
 }
 
-/// What shift, scale and gate of every block come from.
+/// How shift, scale and gate of the blocks are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Modulation {
-    /// A linear layer in each block, of the noise level and the pooled text (Flux).
+    /// By a linear layer in each block, from timestep and pooled text (Flux).
     PerBlock {
-        /// Length of the pooled text.
+        /// Width of the pooled text embedding.
         vec_in: usize,
-        /// Whether the guidance is told, too.
+        /// Whether there is a guidance embedding.
         guidance: bool,
     },
-    /// One small network for all blocks, of the noise level and the row wanted (Chroma).
+    /// By one small network for all blocks (the approximator), from the timestep and an index of
+    /// the modulation vector (Chroma).
     Approximated { hidden: usize, n_layers: usize },
 }
 
@@ -76,9 +77,9 @@ impl Config {
         }
     }
 
-    /// The same with another number of channels beside the latent's.
+    /// The same with another number of input channels.
     #[must_use]
-    pub fn with_inputs(self, in_channels: usize) -> Config {
+    pub fn with_in_channels(self, in_channels: usize) -> Config {
         Config {
             in_channels,
             ..self
@@ -89,7 +90,7 @@ impl Config {
         self.hidden / self.head.max(1)
     }
 
-    /// Whether it is told the guidance.
+    /// Whether it has a guidance embedding.
     pub fn takes_guidance(&self) -> bool {
         match self.modulation {
             Modulation::PerBlock { guidance, .. } => guidance,
@@ -97,7 +98,7 @@ impl Config {
         }
     }
 
-    /// Length of the pooled text it takes.
+    /// Width of the pooled text embedding that it takes.
     pub fn vec_in(&self) -> Option<usize> {
         match self.modulation {
             Modulation::PerBlock { vec_in, .. } => Some(vec_in),
@@ -105,11 +106,11 @@ impl Config {
         }
     }
 
-    /// Parts of a head that turn with a token's picture, row and column.
-    pub(super) fn axes(&self) -> [usize; 3] {
-        let first = self.head / 8;
-        let each = (self.head - first) / 2;
-        [first, each, each]
+    /// Dimensions of a head per RoPE axis: image index, row and column.
+    pub(super) fn axes_dim(&self) -> [usize; 3] {
+        let index = self.head / 8;
+        let side = (self.head - index) / 2;
+        [index, side, side]
     }
 
     /// Reads sizes from tensor shapes alone; `None` when this is neither Flux.1 nor Chroma.
@@ -118,12 +119,12 @@ impl Config {
         Config::blocks(find, last[0] / (PATCH * PATCH))
     }
 
-    /// The same of a network that may end with its blocks.
+    /// As [`Config::detect`], for a network that may have no final layer (`ControlNet`s).
     pub(super) fn blocks(find: &Find, out_channels: usize) -> Option<Config> {
         let dim = |name: &str, axis: usize| find(name).and_then(|(s, _)| s.get(axis).copied());
         let count = |name: &dyn Fn(usize) -> String| {
-            let there = |&i: &usize| find(&name(i)).is_some();
-            (0..256).take_while(there).count()
+            let exists = |&i: &usize| find(&name(i)).is_some();
+            (0..256).take_while(exists).count()
         };
         let modulation = match dim("vector_in.in_layer.weight", 1) {
             Some(vec_in) => Modulation::PerBlock {
@@ -150,7 +151,7 @@ impl Config {
         // Flux.2 shares names; it has no biases, and one modulation for all blocks.
         let is_flux1 = find("img_in.bias").is_some();
         let sizes = config.hidden.is_multiple_of(config.head)
-            && config.axes().iter().all(|a| a.is_multiple_of(2))
+            && config.axes_dim().iter().all(|a| a.is_multiple_of(2))
             && config.in_channels >= config.out_channels
             && config.out_channels > 0;
         (is_flux1 && sizes).then_some(config)

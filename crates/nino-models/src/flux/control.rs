@@ -1,15 +1,15 @@
-//! `ControlNet`s of Flux.1: a few of its blocks that see a picture beside the latent, with a linear
-//! layer beside each whose output is added to the picture's tokens in the large model.
+//! `ControlNet`s of Flux.1: a few of its blocks, with a hint image as an additional input. A linear
+//! layer after each block gives a residual for the image tokens of the base model.
 //!
-//! - XLabs: <https://github.com/XLabs-AI/x-flux> `controlnet.py`; sees the picture's pixels.
-//! - InstantX and Shakker, and their union models: diffusers' `FluxControlNetModel`; sees the
-//!   encoded picture, and may be told by a token what kind of picture it is.
+//! - XLabs: <https://github.com/XLabs-AI/x-flux> `controlnet.py`; the hint is an image.
+//! - InstantX and Shakker, and their union models: diffusers' `FluxControlNetModel`; the hint is a
+//!   latent. Union models have an embedding of the control mode, which becomes a text token.
 
-use super::block::{Attended, double_block, single_block};
+use super::block::{AttentionArgs, double_block, single_block};
 use super::modulation::Modulations;
 use super::positions::{self, Grid};
-use super::{Config, Inputs, patches};
-use crate::control::{hint_layers, hint_widths};
+use super::{Config, Inputs, patchify};
+use crate::control::{hint_encoder, hint_widths};
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
 
@@ -17,38 +17,39 @@ use nino_graph::{Graph, Node};
 pub struct ControlConfig {
     pub blocks: Config,
     pub hint: Hint,
-    /// Kinds of pictures that it knows by number; 0 where it is made for one.
+    /// Number of control modes of a union model; 0 for others.
     pub modes: usize,
 }
 
-/// What it sees.
+/// The kind of hint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// Pixels from -1 to 1, of eight times the latent's sides; outputs of the convolutions they go
-    /// through.
+    /// An image in −1..1, at eight times the latent's size; output channels of the convolutions
+    /// that encode it.
     Pixels(Vec<usize>),
-    /// The encoded picture, of so many channels.
+    /// A latent of this many channels.
     Latent(usize),
 }
 
-/// What is added to the picture's tokens, `[b, n_img, d]` each.
+/// Outputs of a `ControlNet`: residuals for the image tokens, `[b, n_img, d]` each.
 #[derive(Clone, Debug)]
 pub struct Residuals {
     doubles: Vec<Node>,
     singles: Vec<Node>,
-    spread: Spread,
+    assignment: Assignment,
 }
 
-/// Which of the residuals a block of the large model gets.
+/// Which residual a block of the base model gets.
 #[derive(Clone, Copy, Debug)]
-enum Spread {
-    /// They take turns.
-    Turns,
-    /// Each goes to as many neighbors.
-    Neighbors,
+enum Assignment {
+    /// Residual `i % n` for block `i`.
+    Cyclic,
+    /// Each residual for an interval of consecutive blocks.
+    Interval,
 }
 
-/// Blocks of Flux.1 dev: residuals are spread over so many, however many the model has.
+/// Double and single stream blocks of Flux.1 dev. Residuals are assigned to this many blocks, even
+/// where the base model has fewer or more.
 const BLOCKS: [usize; 2] = [19, 38];
 
 impl ControlConfig {
@@ -72,7 +73,7 @@ impl ControlConfig {
 }
 
 impl Residuals {
-    /// For double block `i` of the large model.
+    /// For double block `i` of the base model.
     pub(super) fn double(&self, i: usize) -> Option<Node> {
         self.pick(&self.doubles, i, BLOCKS[0])
     }
@@ -84,25 +85,24 @@ impl Residuals {
 
     fn pick(&self, all: &[Node], i: usize, blocks: usize) -> Option<Node> {
         let n = Some(all.len()).filter(|&n| n > 0 && i < blocks)?;
-        match self.spread {
-            Spread::Turns => all.get(i % n).copied(),
-            Spread::Neighbors => all.get(i / blocks.div_ceil(n)).copied(),
+        match self.assignment {
+            Assignment::Cyclic => all.get(i % n).copied(),
+            Assignment::Interval => all.get(i / blocks.div_ceil(n)).copied(),
         }
     }
 
-    /// The same with each changed.
+    /// Applies `f` to every residual.
     #[must_use]
     pub(crate) fn map(&self, mut f: impl FnMut(Node) -> Node) -> Residuals {
         Residuals {
             doubles: self.doubles.iter().map(|&n| f(n)).collect(),
             singles: self.singles.iter().map(|&n| f(n)).collect(),
-            spread: self.spread,
+            assignment: self.assignment,
         }
     }
 }
 
-/// `hint` is as [`ControlConfig::hint`] says, `mode` the kind of picture that a union model is
-/// told.
+/// `hint` is of the kind [`ControlConfig::hint`]; `mode` is the control mode of a union model.
 pub fn control(
     g: &mut Graph,
     p: &Params,
@@ -112,13 +112,13 @@ pub fn control(
     mode: Option<usize>,
 ) -> Residuals {
     let blocks = &c.blocks;
-    let (x, size) = patches(g, inputs.x);
+    let (x, size) = patchify(g, inputs.x);
     let mut img = p.linear(g, "img_in", x, blocks.hidden);
     let hint = match &c.hint {
         Hint::Latent(_) => hint,
-        Hint::Pixels(widths) => hint_layers(g, p, widths, hint),
+        Hint::Pixels(widths) => hint_encoder(g, p, widths, hint),
     };
-    let (hint, _) = patches(g, hint);
+    let (hint, _) = patchify(g, hint);
     let hint = p.linear(g, "pos_embed_input", hint, blocks.hidden);
     img = g.add(img, hint);
     let mut txt = p.linear(g, "txt_in", inputs.context, blocks.hidden);
@@ -127,30 +127,30 @@ pub fn control(
         let table = p.matrix(g, "controlnet_mode_embedder.weight", c.modes, blocks.hidden);
         let ids = vec![mode as i32; b];
         let ids = g.constant_ids(&format!("mode {mode} of {b} rows"), [b, 1], &ids);
-        let told = g.gather(table, ids, g.dtype(txt)); // [b, 1, d]
-        txt = g.concat(&[told, txt], 1);
+        let token = g.gather(table, ids, g.dtype(txt)); // [b, 1, d]
+        txt = g.concat(&[token, txt], 1);
     }
     let n_txt = g.shape(txt)[1];
     let modulations = Modulations::record(g, p, blocks, inputs);
-    let attended = Attended {
-        parts: &[],
+    let args = AttentionArgs {
+        query_spans: &[],
         heads: blocks.heads(),
-        table: positions::table(g, blocks, n_txt, &[Grid::first(size)]),
+        rope: positions::rope_table(g, blocks, n_txt, &[Grid::target(size)]),
     };
     let mut doubles = Vec::new();
     for i in 0..blocks.depth {
-        let place = &p.at(format_args!("double_blocks.{i}"));
-        let mods = modulations.double(g, place, i);
-        (img, txt) = double_block(g, place, blocks, [img, txt], mods, attended);
+        let p_block = &p.at(format_args!("double_blocks.{i}"));
+        let mods = modulations.double(g, p_block, i);
+        (img, txt) = double_block(g, p_block, blocks, [img, txt], mods, args);
         doubles.push(p.linear(g, &format!("controlnet_blocks.{i}"), img, blocks.hidden));
     }
     let mut singles = Vec::new();
     let mut x = g.concat(&[txt, img], 1); // [b, n_txt + n_img, d]
     let n = g.shape(x)[1];
     for i in 0..blocks.depth_single {
-        let place = &p.at(format_args!("single_blocks.{i}"));
-        let mods = modulations.single(g, place, i);
-        x = single_block(g, place, blocks, x, mods, attended);
+        let p_block = &p.at(format_args!("single_blocks.{i}"));
+        let mods = modulations.single(g, p_block, i);
+        x = single_block(g, p_block, blocks, x, mods, args);
         let img = g.slice(x, 1, n_txt, n);
         let name = format!("controlnet_single_blocks.{i}");
         singles.push(p.linear(g, &name, img, blocks.hidden));
@@ -158,9 +158,9 @@ pub fn control(
     Residuals {
         doubles,
         singles,
-        spread: match c.hint {
-            Hint::Pixels(_) => Spread::Turns,
-            Hint::Latent(_) => Spread::Neighbors,
+        assignment: match c.hint {
+            Hint::Pixels(_) => Assignment::Cyclic,
+            Hint::Latent(_) => Assignment::Interval,
         },
     }
 }

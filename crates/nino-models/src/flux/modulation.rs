@@ -1,12 +1,12 @@
-//! Shift, scale and gate of every block: from a linear layer in each block (Flux), or from one
-//! small network that makes all of them (Chroma).
+//! Modulation (adaLN) of the blocks: by a linear layer in each block (Flux), or by one small
+//! network that computes the vectors of all blocks (Chroma's approximator).
 
 use super::{Config, Inputs, Modulation};
 use crate::Params;
 use nino_graph::{Graph, Node};
 
-/// Three vectors `[b, d]`: a norm is scaled by 1 + `scale` and shifted, and what a branch gives is
-/// multiplied by `gate`.
+/// Modulation of one branch, `[b, d]` each: its input is `norm(x) · (1 + scale) + shift`, and its
+/// output is multiplied by `gate`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mod {
     pub(super) shift: Node,
@@ -14,32 +14,33 @@ pub(super) struct Mod {
     pub(super) gate: Node,
 }
 
-/// Of a double block: before attention and before the MLP, for each of the streams.
+/// Modulations of a double stream block: of attention and of the MLP, for each stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DoubleMods {
     pub(super) img: [Mod; 2],
     pub(super) txt: [Mod; 2],
 }
 
-/// Where the vectors come from.
+/// The source of the modulations of all blocks.
 pub(super) enum Modulations {
-    /// SiLU of what all blocks are told, `[b, d]`.
+    /// SiLU of the embedding of timestep, guidance and pooled text, `[b, d]`.
     PerBlock { vec: Node, hidden: usize },
-    /// All vectors, `[b, rows, d]`.
+    /// The vectors of all blocks, `[b, ROWS, d]`. `depth` is the number of double and of single
+    /// stream blocks.
     Approximated { rows: Node, depth: [usize; 2] },
 }
 
-/// Networks are told noise levels and guidance in thousandths.
-const THOUSAND: f32 = 1000.0;
-/// Numbers that describe the noise level and the guidance of Flux.
-const SINUSOIDS: usize = 256;
-/// The same of Chroma: the noise level, the guidance; and twice as many the row wanted.
-const FEW_SINUSOIDS: usize = 16;
-/// Rows of Chroma's vectors, whatever its number of blocks: three for each of 38 single blocks, six
-/// for each stream of 19 double blocks, two for the last layer. Files with fewer blocks leave rows
-/// out between the blocks' and the last.
+/// Timesteps and guidance are embedded in thousandths.
+const TIME_FACTOR: f32 = 1000.0;
+/// Width of the sinusoidal embeddings of timestep and guidance in Flux.
+const FREQ_DIM: usize = 256;
+/// The same in Chroma. Its embedding of the row index has twice this width.
+const CHROMA_FREQ_DIM: usize = 16;
+/// Modulation vectors of Chroma (ComfyUI's `mod_index_length`): three for each of 38 single stream
+/// blocks, six for each stream of 19 double stream blocks, two for the final layer. Files with
+/// fewer blocks leave the rows before the last two unused.
 const ROWS: usize = 344;
-/// Of Chroma's small network. PyTorch's default for f32, which ComfyUI keeps.
+/// Epsilon of the approximator's norms: PyTorch's default for f32, which ComfyUI keeps.
 const EPS: f32 = f32::EPSILON;
 
 impl Modulations {
@@ -50,7 +51,7 @@ impl Modulations {
                 hidden: c.hidden,
             },
             Modulation::Approximated { hidden, n_layers } => {
-                let rows = described_rows(g, inputs);
+                let rows = approximator_input(g, inputs);
                 let p = &p.at("distilled_guidance_layer");
                 Modulations::Approximated {
                     rows: approximator(g, p, rows, [hidden, n_layers, c.hidden]),
@@ -60,14 +61,17 @@ impl Modulations {
         }
     }
 
-    /// Of double block `i`, whose names `p` is the place of.
+    /// Modulations of double stream block `i`; `p` is at the block's prefix.
     pub(super) fn double(&self, g: &mut Graph, p: &Params, i: usize) -> DoubleMods {
         match *self {
             Modulations::PerBlock { vec, hidden } => {
                 let [img, txt] = ["img_mod.lin", "txt_mod.lin"].map(|name| {
                     let all = p.linear(g, name, vec, 6 * hidden);
                     let parts = g.split(all, 1, 6);
-                    [Mod::of(&parts[..3]), Mod::of(&parts[3..])]
+                    [
+                        Mod::from_vectors(&parts[..3]),
+                        Mod::from_vectors(&parts[3..]),
+                    ]
                 });
                 DoubleMods { img, txt }
             }
@@ -76,7 +80,12 @@ impl Modulations {
                 depth: [double, single],
             } => {
                 let img = 3 * single + 6 * i;
-                let mut pair = |first| [Mod::row(g, rows, first), Mod::row(g, rows, first + 3)];
+                let mut pair = |first| {
+                    [
+                        Mod::from_rows(g, rows, first),
+                        Mod::from_rows(g, rows, first + 3),
+                    ]
+                };
                 DoubleMods {
                     img: pair(img),
                     txt: pair(img + 6 * double),
@@ -85,24 +94,24 @@ impl Modulations {
         }
     }
 
-    /// Of single block `i`.
+    /// Modulation of single stream block `i`; `p` is at the block's prefix.
     pub(super) fn single(&self, g: &mut Graph, p: &Params, i: usize) -> Mod {
         match *self {
             Modulations::PerBlock { vec, hidden } => {
                 let all = p.linear(g, "modulation.lin", vec, 3 * hidden);
-                Mod::of(&g.split(all, 1, 3))
+                Mod::from_vectors(&g.split(all, 1, 3))
             }
-            Modulations::Approximated { rows, .. } => Mod::row(g, rows, 3 * i),
+            Modulations::Approximated { rows, .. } => Mod::from_rows(g, rows, 3 * i),
         }
     }
 
-    /// Shift and scale of the last norm.
+    /// Shift and scale of the final layer.
     pub(super) fn last(&self, g: &mut Graph, p: &Params) -> (Node, Node) {
         match *self {
             Modulations::PerBlock { vec, hidden } => {
-                let both = p.linear(g, "final_layer.adaLN_modulation.1", vec, 2 * hidden);
-                let both = g.split(both, 1, 2);
-                (both[0], both[1])
+                let vectors = p.linear(g, "final_layer.adaLN_modulation.1", vec, 2 * hidden);
+                let vectors = g.split(vectors, 1, 2);
+                (vectors[0], vectors[1])
             }
             Modulations::Approximated { rows, .. } => {
                 (row(g, rows, ROWS - 2), row(g, rows, ROWS - 1))
@@ -112,16 +121,16 @@ impl Modulations {
 }
 
 impl Mod {
-    fn of(parts: &[Node]) -> Mod {
+    fn from_vectors(vectors: &[Node]) -> Mod {
         Mod {
-            shift: parts[0],
-            scale: parts[1],
-            gate: parts[2],
+            shift: vectors[0],
+            scale: vectors[1],
+            gate: vectors[2],
         }
     }
 
-    /// Three rows from the first on.
-    fn row(g: &mut Graph, rows: Node, first: usize) -> Mod {
+    /// From three rows, `first` and the two after it.
+    fn from_rows(g: &mut Graph, rows: Node, first: usize) -> Mod {
         Mod {
             shift: row(g, rows, first),
             scale: row(g, rows, first + 1),
@@ -130,25 +139,25 @@ impl Mod {
     }
 }
 
-/// Row `at` of `[b, rows, d]` as `[b, d]`.
-fn row(g: &mut Graph, rows: Node, at: usize) -> Node {
+/// Row `i` of `[b, rows, d]` as `[b, d]`.
+fn row(g: &mut Graph, rows: Node, i: usize) -> Node {
     let shape = g.shape(rows);
-    let row = g.slice(rows, 1, at, at + 1);
+    let row = g.slice(rows, 1, i, i + 1);
     g.reshape(row, [shape[0], shape.last_dim()])
 }
 
-/// What all blocks of Flux are told: noise level, guidance and pooled text. SiLU is the first thing
-/// that every block does with it.
+/// SiLU of Flux's embedding `[b, d]` of timestep, guidance and pooled text: the input of every
+/// modulation.
 fn vec(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     let dtype = g.dtype(inputs.x);
-    let t = sinusoids(g, inputs.t, SINUSOIDS);
+    let t = timestep_embedding(g, inputs.t, FREQ_DIM);
     let t = g.cast(t, dtype);
     let mut vec = mlp_embedder(g, &p.at("time_in"), t, c.hidden);
     if let Some(guidance) = inputs.guidance {
-        let guidance = sinusoids(g, guidance, SINUSOIDS);
+        let guidance = timestep_embedding(g, guidance, FREQ_DIM);
         let guidance = g.cast(guidance, dtype);
-        let told = mlp_embedder(g, &p.at("guidance_in"), guidance, c.hidden);
-        vec = g.add(vec, told);
+        let guidance = mlp_embedder(g, &p.at("guidance_in"), guidance, c.hidden);
+        vec = g.add(vec, guidance);
     }
     if let Some(y) = inputs.y {
         let pooled = mlp_embedder(g, &p.at("vector_in"), y, c.hidden);
@@ -158,9 +167,9 @@ fn vec(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> Node {
     g.silu(vec)
 }
 
-/// Cosines, then sines, of a number's thousandths.
-fn sinusoids(g: &mut Graph, t: Node, size: usize) -> Node {
-    let t = g.affine(t, THOUSAND, 0.0);
+/// Sinusoidal embedding: cosines, then sines, of `t` in thousandths.
+fn timestep_embedding(g: &mut Graph, t: Node, size: usize) -> Node {
+    let t = g.affine(t, TIME_FACTOR, 0.0);
     g.timestep_embed(t, size)
 }
 
@@ -170,39 +179,43 @@ fn mlp_embedder(g: &mut Graph, p: &Params, x: Node, width: usize) -> Node {
     p.linear(g, "out_layer", h, width)
 }
 
-/// `[b, ROWS, 64]`: noise level, guidance, number of the row.
-fn described_rows(g: &mut Graph, inputs: Inputs<'_>) -> Node {
+/// Input of the approximator, `[b, ROWS, 64]`: the embeddings of timestep, guidance and row index.
+fn approximator_input(g: &mut Graph, inputs: Inputs<'_>) -> Node {
     let b = g.shape(inputs.x)[0];
-    let mut told = vec![sinusoids(g, inputs.t, FEW_SINUSOIDS)];
-    told.extend(inputs.guidance.map(|n| sinusoids(g, n, FEW_SINUSOIDS)));
-    let told = g.concat(&told, 1); // [b, 32]
-    let width = g.shape(told)[1];
-    let told = g.reshape(told, [b, 1, width]);
+    let mut time = vec![timestep_embedding(g, inputs.t, CHROMA_FREQ_DIM)];
+    time.extend(
+        inputs
+            .guidance
+            .map(|n| timestep_embedding(g, n, CHROMA_FREQ_DIM)),
+    );
+    let time = g.concat(&time, 1); // [b, 32]
+    let width = g.shape(time)[1];
+    let time = g.reshape(time, [b, 1, width]);
     let zeros = vec![0.0; ROWS * width];
     let zeros = g.constant(
         &format!("{ROWS} rows of {width} zeros"),
         [1, ROWS, width],
         &zeros,
     );
-    let told = g.add(zeros, told); // [b, ROWS, 32]
-    let numbers = row_numbers().repeat(b);
+    let time = g.add(zeros, time); // [b, ROWS, 32]
+    let indices = index_embedding().repeat(b);
     let name = format!("numbers of {ROWS} rows, {b} times");
-    let numbers = g.constant(&name, [b, ROWS, 2 * FEW_SINUSOIDS], &numbers);
-    let rows = g.concat(&[told, numbers], 2);
+    let indices = g.constant(&name, [b, ROWS, 2 * CHROMA_FREQ_DIM], &indices);
+    let rows = g.concat(&[time, indices], 2);
     g.cast(rows, g.dtype(inputs.x))
 }
 
-/// Sinusoids of the thousandths of 0, 1, 2 and on. In f32 as the models were trained with: angles
-/// are hundreds of thousands, so rounding shows.
-fn row_numbers() -> Vec<f32> {
-    let fall = -(10_000f64.ln()) as f32;
+/// Sinusoidal embeddings of the row indices, in thousandths. Computed in f32 as in training: angles
+/// reach hundreds of thousands, so rounding matters.
+fn index_embedding() -> Vec<f32> {
+    let log_base = -(10_000f64.ln()) as f32;
     let frequency = |i: usize| {
-        let exponent = fall * i as f32 / FEW_SINUSOIDS as f32;
+        let exponent = log_base * i as f32 / CHROMA_FREQ_DIM as f32;
         f64::from(exponent).exp() as f32
     };
-    let frequencies: Vec<f32> = (0..FEW_SINUSOIDS).map(frequency).collect();
+    let frequencies: Vec<f32> = (0..CHROMA_FREQ_DIM).map(frequency).collect();
     let rows = (0..ROWS).flat_map(|row| {
-        let angle = |f: &f32| f64::from(row as f32 * THOUSAND * f);
+        let angle = |f: &f32| f64::from(row as f32 * TIME_FACTOR * f);
         let cosines = frequencies.iter().map(move |f| angle(f).cos() as f32);
         let sines = frequencies.iter().map(move |f| angle(f).sin() as f32);
         cosines.chain(sines).collect::<Vec<f32>>()
@@ -210,7 +223,7 @@ fn row_numbers() -> Vec<f32> {
     rows.collect()
 }
 
-/// Chroma's small network: `[b, ROWS, 64]` → `[b, ROWS, d]`.
+/// Chroma's `distilled_guidance_layer`: `[b, ROWS, 64]` → modulation vectors `[b, ROWS, d]`.
 fn approximator(g: &mut Graph, p: &Params, x: Node, [hidden, n_layers, out]: [usize; 3]) -> Node {
     let mut x = p.linear(g, "in_proj", x, hidden);
     for i in 0..n_layers {

@@ -1,16 +1,16 @@
-//! Where tokens are: a table of rotations. Text is at (0, 0, 0), a token of the picture at (0, row,
-//! column), and one of a picture to look at at (1, row, column), each such picture beside or below
-//! those before it.
+//! Positions of the tokens and their RoPE table. Text tokens are at (0, 0, 0), image tokens at
+//! (0, row, column), and reference tokens where the [`ReferenceMethod`] puts them.
 
 use super::{Config, PATCH};
 use nino_graph::{Graph, Node};
 
 const THETA: f64 = 10_000.0;
 
-/// The places of one picture's tokens.
+/// Positions of one image's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grid {
-    picture: usize,
+    /// Coordinate of the first RoPE axis.
+    index: usize,
     /// Row and column of its first token.
     start: [usize; 2],
     /// Rows and columns.
@@ -18,66 +18,70 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The picture that is denoised.
-    pub(super) fn first(size: [usize; 2]) -> Grid {
+    /// The image that is denoised.
+    pub(super) fn target(size: [usize; 2]) -> Grid {
         Grid {
-            picture: 0,
+            index: 0,
             start: [0, 0],
             size,
         }
     }
 
-    fn places(self) -> impl Iterator<Item = [f64; 3]> {
+    fn positions(self) -> impl Iterator<Item = [f64; 3]> {
         let ([y, x], [rows, columns]) = (self.start, self.size);
-        let picture = self.picture as f64;
-        (y..y + rows)
-            .flat_map(move |y| (x..x + columns).map(move |x| [picture, y as f64, x as f64]))
+        let index = self.index as f64;
+        (y..y + rows).flat_map(move |y| (x..x + columns).map(move |x| [index, y as f64, x as f64]))
     }
 }
 
-/// Where latents to look at are, by ComfyUI's names of the methods.
+/// How reference tokens are positioned: ComfyUI's `reference_latents_method`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Places {
-    /// All in a picture of their own, beside each other so that the shorter side grows.
+pub enum ReferenceMethod {
+    /// All at index 1, next to each other or one below the other so that the shorter side grows.
     #[default]
     Offset,
-    /// Each in a picture of its own.
+    /// Each at an index of its own: 1, 2, and so on.
     Index,
-    /// As [`Places::Index`], and the model is told that they have no noise.
-    Clean,
-    /// In the picture that is made, on from its lower right corner.
+    /// As [`ReferenceMethod::Index`], with the reference tokens at timestep 0.
+    IndexTimestepZero,
+    /// At index 0, diagonally after the lower right corner of the image that is denoised.
     Uxo,
 }
 
-impl Places {
-    /// What ComfyUI calls the method.
+impl ReferenceMethod {
+    /// ComfyUI's name of the method.
     pub fn name(self) -> &'static str {
         match self {
-            Places::Offset => "offset",
-            Places::Index => "index",
-            Places::Clean => "index_timestep_zero",
-            Places::Uxo => "uxo/uno",
+            ReferenceMethod::Offset => "offset",
+            ReferenceMethod::Index => "index",
+            ReferenceMethod::IndexTimestepZero => "index_timestep_zero",
+            ReferenceMethod::Uxo => "uxo/uno",
         }
     }
 }
 
-/// The places of latents to look at, by their rows and columns, beside a picture of `made` rows and
-/// columns of tokens.
-pub(super) fn beside(places: Places, made: [usize; 2], sizes: &[[usize; 2]]) -> Vec<Grid> {
+/// Positions of reference latents. `target` is the size of the denoised image in tokens, `sizes`
+/// are the sizes of the references in latent pixels: rows and columns each.
+pub(super) fn reference_grids(
+    method: ReferenceMethod,
+    target: [usize; 2],
+    sizes: &[[usize; 2]],
+) -> Vec<Grid> {
+    use ReferenceMethod as M;
     let (mut height, mut width) = (0, 0);
     let grid = |(i, &[h, w]): (usize, &[usize; 2])| {
-        let (picture, [y, x]) = match places {
-            Places::Offset if h + height > w + width => (1, [0, width]),
-            Places::Offset => (1, [height, 0]),
-            Places::Index | Places::Clean => (i + 1, [0, 0]),
-            Places::Uxo => (0, [made[0] * PATCH + height, made[1] * PATCH + width]),
+        let (index, [y, x]) = match method {
+            M::Offset if h + height > w + width => (1, [0, width]),
+            M::Offset => (1, [height, 0]),
+            M::Index | M::IndexTimestepZero => (i + 1, [0, 0]),
+            M::Uxo => (0, [target[0] * PATCH + height, target[1] * PATCH + width]),
         };
-        (height, width) = match places {
-            Places::Offset => (height.max(h + y), width.max(w + x)),
-            Places::Index | Places::Clean | Places::Uxo => (height + h, width + w),
+        (height, width) = match method {
+            M::Offset => (height.max(h + y), width.max(w + x)),
+            M::Index | M::IndexTimestepZero | M::Uxo => (height + h, width + w),
         };
         Grid {
-            picture,
+            index,
             start: [y.div_ceil(PATCH), x.div_ceil(PATCH)],
             size: [h.div_ceil(PATCH), w.div_ceil(PATCH)],
         }
@@ -85,17 +89,17 @@ pub(super) fn beside(places: Places, made: [usize; 2], sizes: &[[usize; 2]]) -> 
     sizes.iter().enumerate().map(grid).collect()
 }
 
-/// `[n_txt + n_img, head/2, 2]` of cosine and sine, computed in f64.
-pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, grids: &[Grid]) -> Node {
+/// RoPE table `[n_txt + n_img, hd/2, 2]` of cosine and sine, computed in f64.
+pub(super) fn rope_table(g: &mut Graph, c: &Config, n_txt: usize, grids: &[Grid]) -> Node {
     let text = std::iter::repeat_n([0.0; 3], n_txt);
-    let pictures = grids.iter().flat_map(|grid| grid.places());
+    let images = grids.iter().flat_map(|grid| grid.positions());
     let mut values = Vec::new();
     let mut n = 0;
-    for place in text.chain(pictures) {
+    for position in text.chain(images) {
         n += 1;
-        for (at, axis) in place.into_iter().zip(c.axes()) {
-            for pair in 0..axis / 2 {
-                let angle = at / THETA.powf(2.0 * pair as f64 / axis as f64);
+        for (coordinate, axis_dim) in position.into_iter().zip(c.axes_dim()) {
+            for pair in 0..axis_dim / 2 {
+                let angle = coordinate / THETA.powf(2.0 * pair as f64 / axis_dim as f64);
                 values.extend([angle.cos() as f32, angle.sin() as f32]);
             }
         }

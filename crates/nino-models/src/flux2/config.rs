@@ -1,4 +1,4 @@
-//! The sizes of Flux.2.
+//! Hyperparameters of Flux.2.
 
 use crate::Find;
 
@@ -8,17 +8,17 @@ pub struct Config {
     pub channels: usize,
     /// Width of a token.
     pub hidden: usize,
-    /// Width of one head.
+    /// Head dimension.
     pub head: usize,
-    /// Width of an MLP behind its gate.
+    /// Width of an MLP after its gate.
     pub mlp: usize,
-    /// Width of the text's tokens.
+    /// Width of the text embeddings.
     pub context_dim: usize,
-    /// Number of double blocks.
+    /// Number of double stream blocks.
     pub depth: usize,
-    /// Number of single blocks.
+    /// Number of single stream blocks.
     pub depth_single: usize,
-    /// Whether it is told the guidance.
+    /// Whether it has a guidance embedding.
     pub guidance: bool,
 }
 
@@ -70,8 +70,8 @@ impl Config {
             _ => None,
         };
         let count = |name: &dyn Fn(usize) -> String| {
-            let there = |&i: &usize| find(&name(i)).is_some();
-            (0..256).take_while(there).count()
+            let exists = |&i: &usize| find(&name(i)).is_some();
+            (0..256).take_while(exists).count()
         };
         matrix("double_stream_modulation_img.lin.weight")?;
         let (hidden, channels) = matrix("img_in.weight")?;
@@ -90,7 +90,7 @@ impl Config {
             depth_single: count(&|i| format!("single_blocks.{i}.linear1.weight")),
             guidance: find("guidance_in.in_layer.weight").is_some(),
         };
-        // The four rotary axes are equal parts of a head.
+        // The four RoPE axes have equal shares of the head dimension.
         let fits = head > 0 && head.is_multiple_of(8) && hidden.is_multiple_of(head);
         (fits && channels > 0).then_some(config)
     }

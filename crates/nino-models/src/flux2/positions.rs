@@ -1,29 +1,29 @@
-//! Where tokens are: a table of rotations. Token i of the text is at (0, 0, 0, i), one of the
-//! picture at (0, row, column, 0), and one of the first, second, … picture to look at at
+//! Positions of the tokens and their RoPE table. Text token i is at (0, 0, 0, i), an image token at
+//! (0, row, column, 0), and a token of the first, second, … reference image at
 //! (10, row, column, 0), (20, …), and so on.
 
 use super::Config;
 use nino_graph::{Graph, Node};
 
 const THETA: f64 = 2000.0;
-/// From one picture to the next.
-const STEP: usize = 10;
+/// Distance between images along the first axis.
+const INDEX_STEP: usize = 10;
 
-/// `[n_txt + n_img, head/2, 2]` of cosine and sine, computed in f64. `sizes` are rows and columns
-/// of the pictures, the one that is denoised first.
-pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
+/// RoPE table `[n_txt + n_img, hd/2, 2]` of cosine and sine, computed in f64. `sizes` are rows and
+/// columns of the image that is denoised, then of the reference images.
+pub(super) fn rope_table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
     let text = (0..n_txt).map(|i| [0, 0, 0, i]);
-    let pictures = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
-        (0..rows).flat_map(move |y| (0..columns).map(move |x| [STEP * i, y, x, 0]))
+    let images = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
+        (0..rows).flat_map(move |y| (0..columns).map(move |x| [INDEX_STEP * i, y, x, 0]))
     });
-    let axis = c.head / 4;
+    let axis_dim = c.head / 4;
     let mut values = Vec::new();
     let mut n = 0;
-    for place in text.chain(pictures) {
+    for position in text.chain(images) {
         n += 1;
-        for at in place {
-            for pair in 0..axis / 2 {
-                let angle = at as f64 / THETA.powf(2.0 * pair as f64 / axis as f64);
+        for coordinate in position {
+            for pair in 0..axis_dim / 2 {
+                let angle = coordinate as f64 / THETA.powf(2.0 * pair as f64 / axis_dim as f64);
                 values.extend([angle.cos() as f32, angle.sin() as f32]);
             }
         }

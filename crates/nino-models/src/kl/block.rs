@@ -6,8 +6,9 @@ use nino_graph::{Graph, Node};
 
 const EPS: f32 = 1e-6;
 
-/// The residual stream is held times 2^-shift. A GroupNorm gives the same for a scaled input when
-/// its epsilon is scaled too, so results stay and activations beyond f16's 65504 (SDXL) fit.
+/// Scale of the residual stream, which is stored times 2^-shift so that activations beyond f16's
+/// 65504 fit (SDXL). The results are the same: a GroupNorm removes the scale if its epsilon is
+/// scaled too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
     pub shift: u32,
@@ -22,7 +23,7 @@ impl Scale {
         EPS * self.factor() * self.factor()
     }
 
-    /// Brings an unscaled value to the stream's scale; part of the conv before it after fusion.
+    /// Brings an unscaled value to the stream's scale. Fusion makes it part of the conv before it.
     pub(super) fn enter(self, g: &mut Graph, x: Node) -> Node {
         if self.shift == 0 {
             return x;
@@ -34,8 +35,8 @@ impl Scale {
         p.group_norm(g, name, x, c.groups, self.eps())
     }
 
-    /// A convolution from stream to stream: only its bias needs scaling.
-    pub(super) fn conv_along(
+    /// A convolution whose input and output are the scaled stream: only its bias is scaled.
+    pub(super) fn conv_scaled(
         self,
         g: &mut Graph,
         p: &Params,
@@ -62,11 +63,11 @@ pub(super) fn resnet(
     x: Node,
     cout: usize,
 ) -> Node {
-    // First, so that a wide x need not outlive its norm.
-    let along = if g.shape(x).last_dim() == cout {
+    // The shortcut is recorded first, so that a wide x can be freed after its norm.
+    let shortcut = if g.shape(x).last_dim() == cout {
         x
     } else {
-        s.conv_along(g, p, "nin_shortcut", x, ConvShape::same(cout, 1))
+        s.conv_scaled(g, p, "nin_shortcut", x, ConvShape::same(cout, 1))
     };
     let mut h = s.norm(g, p, c, "norm1", x);
     h = g.silu(h);
@@ -76,11 +77,11 @@ pub(super) fn resnet(
     h = g.silu(h);
     h = p.conv(g, "conv2", h, cout, 3);
     h = s.enter(g, h);
-    let y = g.add(along, h);
+    let y = g.add(shortcut, h);
     p.label(g, y)
 }
 
-/// One head over all pixels.
+/// Self-attention over all pixels, with one head.
 pub(super) fn attn(g: &mut Graph, p: &Params, c: &Config, s: Scale, x: Node) -> Node {
     let shape = g.shape(x);
     let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);

@@ -1,22 +1,22 @@
-//! Sizes of an AutoencoderKL, built in or read from tensor names and shapes.
+//! Hyperparameters of an AutoencoderKL, built in or read from tensor names and shapes.
 
 use crate::Find;
 
-/// More than any network has: sizes double with each level, and a damaged file may claim any
-/// number.
+/// More than any network has. A damaged file may claim any number, and the size doubles with each
+/// level.
 const MAX_LEVELS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Channels of each level of the encoder, full resolution first.
     pub encoder: Vec<usize>,
-    /// The same of the decoder. They are the encoder's but in Flux.2's small decoder.
+    /// The same for the decoder. Equal to the encoder's, except in Flux.2's small decoder.
     pub decoder: Vec<usize>,
     /// Residual blocks per level of the encoder; the decoder has one more.
     pub n_res_blocks: usize,
     pub z_channels: usize,
     pub quant_conv: QuantConv,
-    /// Groups of every norm.
+    /// Groups of the group norms.
     pub groups: usize,
 }
 
@@ -25,9 +25,9 @@ pub struct Config {
 pub enum QuantConv {
     /// Flux.1, SD3.
     Absent,
-    /// Beside `encoder` and `decoder`: SD 1.x, 2.x, XL.
+    /// At the top level, next to `encoder` and `decoder`: SD 1.x, 2.x, XL.
     Outside,
-    /// Part of them: Flux.2.
+    /// Below `encoder` and `decoder`: Flux.2.
     Inside,
 }
 
@@ -86,11 +86,11 @@ impl Config {
             let levels = (0..MAX_LEVELS).map_while(|level| block(blocks, level, 0));
             levels.map(|b| b.0).collect()
         };
-        // A half that is not there, or not whole, is like the other.
+        // If encoder or decoder is missing or incomplete, it is assumed to mirror the other.
         let (encoder, decoder) = match (widths("encoder.down"), widths("decoder.up")) {
             (encoder, decoder) if decoder.is_empty() => (encoder.clone(), encoder),
             (encoder, decoder) if encoder.len() != decoder.len() => (decoder.clone(), decoder),
-            both => both,
+            widths => widths,
         };
         conv(&format!("{part}.mid.block_1.conv1"))?;
         let decodes = part == "decoder";

@@ -34,7 +34,7 @@ pub fn decoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, z: Node) -> 
         if level > 0 {
             h = g.upsample(h, 2, UpsampleMode::Nearest);
             let conv = ConvShape::same(c.decoder[level], 3);
-            h = scale.conv_along(g, p, "upsample.conv", h, conv);
+            h = scale.conv_scaled(g, p, "upsample.conv", h, conv);
             h = p.at("upsample.conv").label(g, h);
         }
     }

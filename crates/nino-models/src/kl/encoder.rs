@@ -20,11 +20,11 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, scale: Scale, x: Node) -> 
         if level + 1 < c.encoder.len() {
             let conv = ConvShape {
                 stride: [1, 2, 2],
-                // Padded below and on the right only.
+                // Padded at the bottom and on the right only.
                 pad: [0, 1, 0, 1],
                 ..ConvShape::same(width, 3)
             };
-            h = scale.conv_along(g, p, "downsample.conv", h, conv);
+            h = scale.conv_scaled(g, p, "downsample.conv", h, conv);
             h = p.at("downsample.conv").label(g, h);
         }
     }

@@ -1,5 +1,5 @@
-//! Published numbers of the latent spaces: per-channel mean and deviation, and the linear map from
-//! latent to RGB that previews use.
+//! Published numbers of the latent formats: mean and standard deviation per channel, and the linear
+//! map from latent to RGB for previews.
 
 pub(super) const SD15_RGB: [[f32; 3]; 4] = [
     [0.3512, 0.2297, 0.3227],
@@ -199,7 +199,7 @@ pub(super) const WAN22_STD: [f32; 48] = [
     0.3971, 1.06, 0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744,
 ];
 
-/// Fitted to the model's own pictures by least squares.
+/// Fitted to the model's own images by least squares.
 #[rustfmt::skip]
 pub(super) const NINO_RGB: [[f32; 3]; 4] = [
     [0.2947, -0.1241, -0.1628], [-0.0348, -0.2924, 0.0383], [0.3449, 0.3941, 0.3915], [0.1893, 0.0930, -0.2619],

@@ -40,10 +40,10 @@ fn a_name_is_declared_once() {
 }
 
 #[test]
-fn branches_stand_beside_the_weights_they_are_named_for() {
+fn branches_are_added_to_the_layers_they_are_named_for() {
     let mut g = Graph::new();
-    let branch = |name: &str, held: DType| {
-        assert_eq!(held, DType::F16);
+    let branch = |name: &str, dtype: DType| {
+        assert_eq!(dtype, DType::F16);
         let one = Branch {
             name: format!("{name}.0"),
             rank: 4,

@@ -1,12 +1,12 @@
-//! The one kind of block: attention over text and pictures together, and an MLP of each.
+//! The double stream block: joint attention over text and image tokens, and an MLP for each stream.
 
 use super::{Config, EPS};
 use crate::Params;
 use crate::flux::{gated_add, modulated};
-use crate::mods::Mods;
+use crate::mods::{ATTN, MLP, Mods};
 use nino_graph::{Act, Graph, Node, RopeLayout};
 
-/// Shift, scale and gate of one half of a block, `[b, d]` each.
+/// Modulation of attention or of the MLP, `[b, d]` each.
 #[derive(Clone, Copy)]
 pub(super) struct Mod {
     shift: Node,
@@ -14,19 +14,19 @@ pub(super) struct Mod {
     gate: Node,
 }
 
-/// The inputs of a block beside its tokens.
+/// The inputs of a block besides its tokens.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
-    /// Of the pictures and of the text.
+pub(super) struct BlockArgs {
+    /// Modulations of the image and of the text stream.
     pub(super) mods: [Mods<Mod>; 2],
-    /// Rotations of the tokens, `[n, hd/2, 2]`.
-    pub(super) table: Node,
+    /// RoPE table of the joint sequence, `[n, hd/2, 2]`.
+    pub(super) rope: Node,
 }
 
 /// Queries, keys and values, `[b, n, heads, hd]` each.
 type Qkv = [Node; 3];
 
-/// The names of a stream's layers for queries, keys and values, of its norms and of what follows.
+/// Names of a stream's attention layers: projections, norms of queries and keys, output.
 struct Names {
     qkv: [&'static str; 3],
     norms: [&'static str; 2],
@@ -44,46 +44,52 @@ const TXT: Names = Names {
     out: "to_add_out",
 };
 
-/// The modulation of a stream out of the activated embedding of a noise level, `[b, d]`.
-pub(super) fn mods(g: &mut Graph, p: &Params, c: &Config, stream: &str, t: Node) -> [Mod; 2] {
-    let all = p.linear(g, &format!("{stream}_mod.1"), t, 6 * c.dim);
-    let parts = g.split(all, 1, 6);
-    let of = |i: usize| Mod {
-        shift: parts[i],
-        scale: parts[i + 1],
-        gate: parts[i + 2],
+/// Modulations of a stream's attention and MLP. `temb` is SiLU of the time embedding, `[b, d]`.
+pub(super) fn modulation(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    stream: &str,
+    temb: Node,
+) -> [Mod; 2] {
+    let vectors = p.linear(g, &format!("{stream}_mod.1"), temb, 6 * c.dim);
+    let vectors = g.split(vectors, 1, 6);
+    let from = |i: usize| Mod {
+        shift: vectors[i],
+        scale: vectors[i + 1],
+        gate: vectors[i + 2],
     };
-    [of(0), of(3)]
+    [from(0), from(3)]
 }
 
-/// Pictures `[b, n_img, d]` and text `[b, n_txt, d]` to the same.
+/// Image tokens `[b, n_img, d]` and text tokens `[b, n_txt, d]` to the same.
 pub(super) fn block(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     [img, txt]: [Node; 2],
-    told: Told,
+    args: BlockArgs,
 ) -> (Node, Node) {
     let n_txt = g.shape(txt)[1];
-    let [of_img, of_txt] = told.mods;
+    let [img_mods, txt_mods] = args.mods;
     let attn = &p.at("attn");
-    let img_qkv = stream_qkv(g, attn, c, &IMG, img, of_img);
-    let txt_qkv = stream_qkv(g, attn, c, &TXT, txt, of_txt);
+    let img_qkv = stream_qkv(g, attn, c, &IMG, img, img_mods);
+    let txt_qkv = stream_qkv(g, attn, c, &TXT, txt, txt_mods);
     let [q, k, v] = [0, 1, 2].map(|i| g.concat(&[txt_qkv[i], img_qkv[i]], 1));
-    let [q, k] = [q, k].map(|x| g.rope(x, told.table, RopeLayout::Interleaved));
+    let [q, k] = [q, k].map(|x| g.rope(x, args.rope, RopeLayout::Interleaved));
     let y = g.attention(q, k, v, None); // [b, n_txt + n_img, heads, hd]
     let (b, n) = (g.shape(y)[0], g.shape(y)[1]);
     let y = g.reshape(y, [b, n, c.dim]);
-    let txt_y = g.slice(y, 1, 0, n_txt);
-    let img_y = g.slice(y, 1, n_txt, n);
-    let img_y = attn.linear(g, IMG.out, img_y, c.dim);
-    let txt_y = attn.linear(g, TXT.out, txt_y, c.dim);
-    let img = rest(g, &p.at("img_mlp"), c, [img, img_y], of_img);
-    let txt = rest(g, &p.at("txt_mlp"), c, [txt, txt_y], of_txt);
+    let txt_attn = g.slice(y, 1, 0, n_txt);
+    let img_attn = g.slice(y, 1, n_txt, n);
+    let img_attn = attn.linear(g, IMG.out, img_attn, c.dim);
+    let txt_attn = attn.linear(g, TXT.out, txt_attn, c.dim);
+    let img = stream_out(g, &p.at("img_mlp"), c, [img, img_attn], img_mods);
+    let txt = stream_out(g, &p.at("txt_mlp"), c, [txt, txt_attn], txt_mods);
     (p.at("img").label(g, img), p.at("txt").label(g, txt))
 }
 
-/// Queries, keys and values of one stream; the first two are normalized by head.
+/// Queries, keys and values of one stream; queries and keys go through an RMS norm per head.
 fn stream_qkv(
     g: &mut Graph,
     p: &Params,
@@ -93,7 +99,7 @@ fn stream_qkv(
     mods: Mods<Mod>,
 ) -> Qkv {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
-    let h = normed(g, mods, 0, x);
+    let h = modulated_norm(g, mods, ATTN, x);
     [0, 1, 2].map(|i| {
         let y = p.linear(g, names.qkv[i], h, c.dim);
         let y = g.reshape(y, [b, n, c.heads(), c.head]); // [b, n, heads, hd]
@@ -105,22 +111,28 @@ fn stream_qkv(
     })
 }
 
-/// A stream with what attention gave added, and its MLP.
-fn rest(g: &mut Graph, p: &Params, c: &Config, [x, y]: [Node; 2], mods: Mods<Mod>) -> Node {
-    let x = added(g, mods, 0, x, y);
-    let h = normed(g, mods, 1, x);
+/// Adds the attention's output to a stream, and applies the MLP.
+fn stream_out(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    [x, attn]: [Node; 2],
+    mods: Mods<Mod>,
+) -> Node {
+    let x = gated_residual(g, mods, ATTN, x, attn);
+    let h = modulated_norm(g, mods, MLP, x);
     let h = p.linear(g, "net.0.proj", h, c.mlp);
     let h = g.act(h, Act::GeluTanh);
     let h = p.linear(g, "net.2", h, c.dim);
-    added(g, mods, 1, x, h)
+    gated_residual(g, mods, MLP, x, h)
 }
 
 /// `norm(x) · (1 + scale) + shift`
-fn normed(g: &mut Graph, mods: Mods<Mod>, half: usize, x: Node) -> Node {
-    mods.each(g, half, [x], |g, [x], m| modulated(g, x, m.shift, m.scale))
+fn modulated_norm(g: &mut Graph, mods: Mods<Mod>, index: usize, x: Node) -> Node {
+    mods.apply(g, index, [x], |g, [x], m| modulated(g, x, m.shift, m.scale))
 }
 
 /// `x + h · gate`
-fn added(g: &mut Graph, mods: Mods<Mod>, half: usize, x: Node, h: Node) -> Node {
-    mods.each(g, half, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate))
+fn gated_residual(g: &mut Graph, mods: Mods<Mod>, index: usize, x: Node, h: Node) -> Node {
+    mods.apply(g, index, [x, h], |g, [x, h], m| gated_add(g, x, h, m.gate))
 }

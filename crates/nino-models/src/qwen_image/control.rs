@@ -1,11 +1,11 @@
-//! `ControlNet`s of Qwen-Image by InstantX: a few of its blocks that see the encoded picture beside
-//! the latent, with a linear layer beside each whose output is added to the picture's tokens in the
-//! large model. Behaviour: ComfyUI's `QwenImageControlNetModel`; names are diffusers'. Latent
-//! `[b, h, w, 16]`, hint `[b, h, w, c]` → values of the picture's tokens `[b, n_img, d]`.
+//! ControlNets of Qwen-Image by InstantX: a few of its blocks over the latent plus the hint, each
+//! with a linear layer whose output is added to the image tokens of the diffusion model.
+//! Behaviour: ComfyUI's `QwenImageControlNetModel`; names are diffusers'.
+//! Latent `[b, h, w, 16]`, hint `[b, h, w, c]` → residuals of the image tokens `[b, n_img, d]`.
 
-use super::block::{self, Told, block};
-use super::{Config, Inputs, embedded, positions, text};
-use crate::flux::patches;
+use super::block::{self, BlockArgs, block};
+use super::{Config, Inputs, positions, text, time_embedding};
+use crate::flux::patchify;
 use crate::mods::Mods;
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
@@ -13,19 +13,19 @@ use nino_graph::{Graph, Node};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControlConfig {
     pub blocks: Config,
-    /// Channels of what it sees: the encoded picture's, and one for a mask where it paints.
+    /// Channels of the hint: those of the latent, and one for the mask of an inpainting model.
     pub hint: usize,
 }
 
-/// What is added to the picture's tokens behind each block of the network, `[b, n_img, d]`.
+/// Residuals of the image tokens after each block of the ControlNet, `[b, n_img, d]`.
 #[derive(Clone, Debug)]
 pub struct Residuals(Vec<Node>);
 
-/// Blocks of the published model: residuals are spread over so many, however many a model has.
+/// Blocks of the published diffusion model, over which residuals are spread.
 const BLOCKS: usize = 60;
 
 impl ControlConfig {
-    /// `None` when this is no `ControlNet` of Qwen-Image.
+    /// `None` when this is not a ControlNet of Qwen-Image.
     pub fn detect(find: &Find) -> Option<ControlConfig> {
         find("controlnet_blocks.0.weight")?;
         let [_, columns] = *find("controlnet_x_embedder.weight")?.0 else {
@@ -37,20 +37,20 @@ impl ControlConfig {
         })
     }
 
-    /// Whether the last channel of what it sees says what stays of a picture.
+    /// Whether the hint ends with an inpainting mask.
     pub fn is_masked(&self) -> bool {
         self.hint == self.blocks.channels + 1
     }
 }
 
 impl Residuals {
-    /// Behind block `i` of the large model.
-    pub(super) fn behind(&self, i: usize) -> Option<Node> {
+    /// The residual after block `i` of the diffusion model.
+    pub(super) fn after(&self, i: usize) -> Option<Node> {
         let n = Some(self.0.len()).filter(|&n| n > 0 && i < BLOCKS)?;
         self.0.get(i / BLOCKS.div_ceil(n)).copied()
     }
 
-    /// The same with each changed.
+    /// `f` of each residual.
     #[must_use]
     pub(crate) fn map(&self, f: impl FnMut(Node) -> Node) -> Residuals {
         Residuals(self.0.iter().copied().map(f).collect())
@@ -66,23 +66,29 @@ pub fn control(
     hint: Node,
 ) -> Residuals {
     let blocks = &c.blocks;
-    let (x, size) = patches(g, inputs.x);
-    let (hint, _) = patches(g, hint);
+    let (x, size) = patchify(g, inputs.x);
+    let (hint, _) = patchify(g, hint);
     let x = p.linear(g, "img_in", x, blocks.dim);
     let hint = p.linear(g, "controlnet_x_embedder", hint, blocks.dim);
     let mut img = g.add(x, hint);
     let mut txt = text(g, p, blocks, inputs.context);
-    let t = embedded(g, p, blocks, inputs.t, g.dtype(inputs.x));
-    let table = positions::table(g, blocks, g.shape(inputs.context)[1], &[size]);
+    let temb = time_embedding(g, p, blocks, inputs.t, g.dtype(inputs.x));
+    let rope = positions::rope_table(g, blocks, g.shape(inputs.context)[1], &[size]);
     let mut residuals = Vec::new();
     for i in 0..blocks.n_layers {
-        let place = &p.at(format_args!("transformer_blocks.{i}"));
+        let block_params = &p.at(format_args!("transformer_blocks.{i}"));
         let mods = ["img", "txt"].map(|stream| Mods {
-            noisy: block::mods(g, place, blocks, stream, t),
-            clean: None,
-            n_noisy: size[0] * size[1],
+            at_t: block::modulation(g, block_params, blocks, stream, temb),
+            at_zero: None,
+            n_at_t: size[0] * size[1],
         });
-        (img, txt) = block(g, place, blocks, [img, txt], Told { mods, table });
+        (img, txt) = block(
+            g,
+            block_params,
+            blocks,
+            [img, txt],
+            BlockArgs { mods, rope },
+        );
         residuals.push(p.linear(g, &format!("controlnet_blocks.{i}"), img, blocks.dim));
     }
     Residuals(residuals)

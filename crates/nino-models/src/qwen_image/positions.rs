@@ -1,35 +1,35 @@
-//! Where tokens are: a table of rotations. A token of the picture is at (0, row, column), one of
-//! the first, second, … picture to look at at (1, row, column), (2, …), and so on, with rows and
-//! columns counted from each picture's middle. Text follows on the diagonal behind the picture.
+//! Positions of the tokens and their RoPE table. Image tokens are at (0, row, column), tokens of
+//! the first, second, … reference image at (1, row, column), (2, …), and so on. Rows and columns
+//! are counted from the center of each image. Text tokens follow on the diagonal after the image.
 
 use super::Config;
 use nino_graph::{Graph, Node};
 
 const THETA: f64 = 10_000.0;
 
-/// `[n_txt + n_img, head/2, 2]` of cosine and sine, computed in f64. `sizes` are rows and columns
-/// of the pictures, the one that is denoised first.
-pub(super) fn table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
+/// RoPE table `[n_txt + n_img, hd/2, 2]` of cosine and sine, computed in f64. `sizes` are rows and
+/// columns of the image that is denoised, then of the reference images.
+pub(super) fn rope_table(g: &mut Graph, c: &Config, n_txt: usize, sizes: &[[usize; 2]]) -> Node {
     let start = sizes
         .first()
         .map_or(0, |&[rows, columns]| rows.max(columns) / 2);
     let text = (0..n_txt).map(|i| [(start + i) as f64; 3]);
-    let pictures = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
-        let centered = |at: usize, n: usize| at as f64 - (n / 2) as f64;
-        (0..rows * columns).map(move |at| {
-            let (y, x) = (at / columns, at % columns);
+    let images = sizes.iter().enumerate().flat_map(|(i, &[rows, columns])| {
+        let centered = |position: usize, n: usize| position as f64 - (n / 2) as f64;
+        (0..rows * columns).map(move |token| {
+            let (y, x) = (token / columns, token % columns);
             [i as f64, centered(y, rows), centered(x, columns)]
         })
     });
-    let first = c.head / 8;
-    let each = (c.head - first) / 2;
+    let index_dim = c.head / 8;
+    let side_dim = (c.head - index_dim) / 2;
     let mut values = Vec::new();
     let mut n = 0;
-    for place in text.chain(pictures) {
+    for position in text.chain(images) {
         n += 1;
-        for (at, axis) in place.into_iter().zip([first, each, each]) {
-            for pair in 0..axis / 2 {
-                let angle = at / THETA.powf(2.0 * pair as f64 / axis as f64);
+        for (coordinate, axis_dim) in position.into_iter().zip([index_dim, side_dim, side_dim]) {
+            for pair in 0..axis_dim / 2 {
+                let angle = coordinate / THETA.powf(2.0 * pair as f64 / axis_dim as f64);
                 values.extend([angle.cos() as f32, angle.sin() as f32]);
             }
         }

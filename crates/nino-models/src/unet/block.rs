@@ -17,8 +17,8 @@ pub(super) fn resblock(
     cout: usize,
 ) -> Node {
     let b = g.shape(x)[0];
-    // First, so that a wide x need not outlive its norm.
-    let along = if g.shape(x).last_dim() == cout {
+    // The shortcut is recorded first, so that a wide x can be freed after its norm.
+    let shortcut = if g.shape(x).last_dim() == cout {
         x
     } else {
         p.conv(g, "skip_connection", x, cout, 1)
@@ -32,7 +32,7 @@ pub(super) fn resblock(
     h = p.group_norm(g, "out_layers.0", h, c.groups, EPS);
     h = g.silu(h);
     h = p.conv(g, "out_layers.3", h, cout, 3);
-    g.add(along, h)
+    g.add(shortcut, h)
 }
 
 pub(super) fn transformer(
@@ -74,7 +74,7 @@ fn transformer_block(g: &mut Graph, p: &Params, c: &Config, x: Node, context: No
     g.add(x, h)
 }
 
-/// x `[b, n, d]` looks at context `[b, m, e]`.
+/// Attention of x `[b, n, d]` to context `[b, m, e]`.
 fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> Node {
     let (b, n, d) = (g.shape(x)[0], g.shape(x)[1], g.shape(x)[2]);
     let m = g.shape(context)[1];
@@ -89,7 +89,7 @@ fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> N
     p.linear(g, "to_out.0", y, d)
 }
 
-/// GEGLU: one half of the wide layer gates the other.
+/// GEGLU: one half of the first layer's output gates the other.
 fn feed_forward(g: &mut Graph, p: &Params, x: Node) -> Node {
     let d = g.shape(x).last_dim();
     let wide = p.linear(g, "net.0.proj", x, 8 * d);
@@ -105,14 +105,14 @@ pub(super) fn down(g: &mut Graph, p: &Params, x: Node) -> Node {
     p.conv_with(g, "op", x, conv)
 }
 
-/// Twice the size, or one less where the way down rounded up: `size` is that of the skip that meets
-/// the result.
+/// Upsampling by 2, cropped to `size`, that of the skip connection it is concatenated with: where
+/// downsampling rounded up, this is one pixel less.
 pub(super) fn up(g: &mut Graph, p: &Params, x: Node, size: Option<[usize; 2]>) -> Node {
     let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
-    let own = [g.shape(h)[1], g.shape(h)[2]];
-    let size = size.unwrap_or(own);
+    let doubled = [g.shape(h)[1], g.shape(h)[2]];
+    let size = size.unwrap_or(doubled);
     for axis in 0..2 {
-        if size[axis] < own[axis] {
+        if size[axis] < doubled[axis] {
             h = g.slice(h, axis + 1, 0, size[axis]);
         }
     }

@@ -1,4 +1,5 @@
-//! What blocks a UNet has, read from tensor names and shapes: small distilled ones need no table.
+//! Hyperparameters of a UNet. The blocks are read from tensor names and shapes, so that distilled
+//! variants need no table.
 
 use crate::Find;
 use nino_graph::Shape;
@@ -9,13 +10,12 @@ pub struct Config {
     pub out_channels: usize,
     pub model_channels: usize,
     pub context_dim: usize,
-    /// Size of the label vector (SDXL: pooled text and sizes).
+    /// Width of the vector conditioning `y` (SDXL: pooled text and sizes).
     pub adm_in: Option<usize>,
-    /// Size of the embedded guidance that consistency models are told, where they were distilled
-    /// so.
+    /// Width of the embedded guidance scale, an input of some distilled models (LCM).
     pub guidance: Option<usize>,
     pub heads: Heads,
-    /// After the first convolution.
+    /// The input blocks after the first convolution.
     pub input_blocks: Vec<Block>,
     /// `None` without a middle block.
     pub middle: Option<Middle>,
@@ -24,28 +24,29 @@ pub struct Config {
     pub groups: usize,
 }
 
-/// How the width of an attention is cut into heads.
+/// How the width of an attention layer is split into heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Heads {
-    /// SD 1.x: always this many.
+    /// SD 1.x: this many heads.
     Count(usize),
-    /// SD 2.x and XL: each this wide.
+    /// SD 2.x and XL: this head dimension.
     Width(usize),
 }
 
-/// A residual block; then, in all but SSD-1B and its kin, `depth` transformer blocks and another
-/// one.
+/// The middle block: a residual block, `depth` transformer blocks and a second residual block. The
+/// last two are missing in some distilled models (SSD-1B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Middle {
     pub depth: usize,
+    /// Whether there is a second residual block.
     pub second: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Width of its residual block.
+    /// Output channels of its residual block.
     pub res: Option<usize>,
-    /// Transformer blocks.
+    /// Number of transformer blocks.
     pub depth: usize,
     pub resample: Option<Resample>,
 }
@@ -65,47 +66,47 @@ impl Heads {
     }
 }
 
-/// What Lotus is told to make, where its label says it: depth, of depth and normals.
+/// Lotus's task vector for depth, of depth and normals.
 const TASK: [f32; 2] = [1.0, 0.0];
 
 impl Config {
-    /// The label of a model that has but one (Lotus): sines and cosines of its task.
+    /// The constant vector conditioning of Lotus: sines and cosines of its task vector.
     pub(super) fn task(&self) -> Option<[f32; 4]> {
         let [a, b] = TASK;
         let task = [a.sin(), b.sin(), a.cos(), b.cos()];
         self.is_lotus().then_some(task)
     }
 
-    /// Whether it makes a picture of depths out of a picture, in one step.
+    /// Whether it is Lotus, which predicts a depth map of an image in one step.
     pub fn is_lotus(&self) -> bool {
         self.adm_in == Some(2 * TASK.len()) && self.in_channels == self.out_channels
     }
 
-    /// Length of the label that it has to be told.
-    pub fn label(&self) -> Option<usize> {
+    /// Width of the vector conditioning that it takes as an input.
+    pub fn y_dim(&self) -> Option<usize> {
         self.adm_in.filter(|_| !self.is_lotus())
     }
 
-    /// `find` looks below the UNet's place; `None` when there is no UNet.
+    /// `find` takes names below the UNet's prefix; `None` when there is no UNet.
     pub fn detect(find: &Find) -> Option<Config> {
         let (out, _) = find("out.2.weight")?;
         Config::blocks(find, out[0])
     }
 
-    /// The blocks that are there, of a whole UNet or of its way down alone.
+    /// The blocks of a full UNet, or of a `ControlNet`, which has no output blocks.
     pub(super) fn blocks(find: &Find, out_channels: usize) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [model_channels, in_channels, 3, 3] = *shape("input_blocks.0.0.weight")? else {
             return None;
         };
         let mut attention: Option<(Shape, usize)> = None;
-        let mut depth_at = |place: &str| {
-            let block = |i: usize| format!("{place}.transformer_blocks.{i}");
+        let mut depth_at = |prefix: &str| {
+            let block = |i: usize| format!("{prefix}.transformer_blocks.{i}");
             let depth = (0..64)
                 .take_while(|&i| find(&format!("{}.norm1.weight", block(i))).is_some())
                 .count();
             let key = shape(&format!("{}.attn2.to_k.weight", block(0)));
-            if let (Some(proj), Some(key)) = (shape(&format!("{place}.proj_in.weight")), key) {
+            if let (Some(proj), Some(key)) = (shape(&format!("{prefix}.proj_in.weight")), key) {
                 attention = Some((proj, key.last_dim()));
             }
             depth
@@ -146,7 +147,8 @@ impl Config {
             context_dim,
             adm_in: shape("label_emb.0.0.weight").map(|s| s.last_dim()),
             guidance: shape("time_embed.cond_proj.weight").map(|s| s.last_dim()),
-            // The models that cut heads by width also project with linears, not convolutions.
+            // The models with a fixed head dimension also project with linear layers, not with
+            // convolutions.
             heads: if proj_in.rank() == 2 {
                 Heads::Width(64)
             } else {

@@ -1,37 +1,39 @@
-//! The `ControlNet` of Stable Diffusion 1.x, 2.x and XL: a copy of the UNet's way down that sees a
-//! picture, with a layer beside each block whose output is added to the UNet's.
-//! Behaviour: <https://github.com/lllyasviel/ControlNet> `cldm.py`, whose names are canonical.
+//! The `ControlNet` of Stable Diffusion 1.x, 2.x and XL: a copy of the UNet's input and middle
+//! blocks with a hint image as an additional input. A zero convolution after each block gives a
+//! residual for the UNet's skip connections.
+//! Behavior: <https://github.com/lllyasviel/ControlNet> `cldm.py`, whose names are canonical.
 
-use super::{Config, Inputs, embedding, union, way_down};
-use crate::control::{hint_layers, hint_widths};
+use super::{Config, Inputs, down_path, time_embedding, union};
+use crate::control::{hint_encoder, hint_widths};
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControlConfig {
-    /// Without a way up.
+    /// The blocks; without output blocks.
     pub unet: Config,
-    /// Channels of the picture.
+    /// Channels of the hint image.
     pub hint_channels: usize,
-    /// Outputs of the convolutions that the picture goes through.
+    /// Output channels of the convolutions of `input_hint_block`.
     pub hint_widths: Vec<usize>,
-    /// Kinds of pictures that a union model knows (xinsir's for SDXL); 0 where it is made for one.
+    /// Number of control types of a union model (xinsir's for SDXL); 0 for others.
     pub modes: usize,
 }
 
-/// What is added to a UNet's values.
+/// Outputs of a `ControlNet` or a T2I adapter, which are added to a UNet's activations.
 #[derive(Clone, Debug)]
 pub struct Residuals {
-    /// What is added on the way down, and the block behind which; the first convolution is 0.
+    /// Residuals for input blocks, each with the block's index; the first convolution is block 0.
     pub down: Vec<(usize, Node)>,
-    /// What is added to the values that the way up gets from the way down: one for the first
-    /// convolution and one for every block; or none.
+    /// Residuals for the skip connections: one for the first convolution and one for every input
+    /// block; or none.
     pub skips: Vec<Node>,
+    /// Residual for the output of the middle block.
     pub middle: Option<Node>,
 }
 
 impl Residuals {
-    /// The same with each changed.
+    /// Applies `f` to every residual.
     #[must_use]
     pub(crate) fn map(&self, mut f: impl FnMut(Node) -> Node) -> Residuals {
         Residuals {
@@ -56,8 +58,8 @@ impl ControlConfig {
     }
 }
 
-/// A picture of eight times the latent's sides, `[b, 8h, 8w, hint_channels]`, to what is added to a
-/// UNet that sees the same inputs. `mode` is the kind of picture that a union model is told.
+/// Residuals for a UNet with the same inputs. The hint is an image at eight times the latent's
+/// size, `[b, 8h, 8w, hint_channels]`; `mode` is the control type of a union model.
 pub fn control(
     g: &mut Graph,
     p: &Params,
@@ -67,14 +69,14 @@ pub fn control(
     mode: Option<usize>,
 ) -> Residuals {
     let mode = mode.filter(|&mode| mode < c.modes);
-    let mut seen = hint_layers(g, p, &c.hint_widths, hint);
+    let mut hint = hint_encoder(g, p, &c.hint_widths, hint);
     if let Some(mode) = mode {
-        seen = union::seen(g, p, c, seen, mode);
+        hint = union::fuse_control_type(g, p, c, hint, mode);
     }
-    let told = (c.modes > 0).then(|| union::told(g, p, c, inputs.x, mode));
-    let emb = embedding(g, p, &c.unet, inputs, told);
-    let (h, skips) = way_down(g, p, &c.unet, inputs, emb, &[(0, seen)]);
-    let beside = |g: &mut Graph, name: &str, x: Node| {
+    let control_type = (c.modes > 0).then(|| union::control_embedding(g, p, c, inputs.x, mode));
+    let emb = time_embedding(g, p, &c.unet, inputs, control_type);
+    let (h, skips) = down_path(g, p, &c.unet, inputs, emb, &[(0, hint)]);
+    let zero_conv = |g: &mut Graph, name: &str, x: Node| {
         let width = g.shape(x).last_dim();
         p.conv(g, name, x, width, 1)
     };
@@ -82,8 +84,8 @@ pub fn control(
     Residuals {
         down: Vec::new(),
         skips: skips
-            .map(|(i, skip)| beside(g, &format!("zero_convs.{i}.0"), skip))
+            .map(|(i, skip)| zero_conv(g, &format!("zero_convs.{i}.0"), skip))
             .collect(),
-        middle: Some(beside(g, "middle_block_out.0", h)),
+        middle: Some(zero_conv(g, "middle_block_out.0", h)),
     }
 }

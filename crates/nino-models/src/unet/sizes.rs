@@ -1,16 +1,16 @@
-//! Sizes of the published UNets, for plans without a file and to tell files apart.
+//! Hyperparameters of the published UNets, for plans without a file and for detection.
 
 use super::{Block, Config, Heads, Middle, Resample};
 
-/// How LDM's `UNetModel` is configured: levels of growing width with the same blocks on the way
-/// down and on the way up.
+/// The configuration of LDM's `UNetModel`: levels with the same blocks in the down path and in the
+/// up path.
 struct Levels {
     model_channels: usize,
-    /// Width of each level as a multiple of `model_channels`.
+    /// Channels of each level as a multiple of `model_channels`.
     mult: &'static [usize],
-    /// Transformer blocks of each attention, by level; 0 where a level has no attention.
+    /// Transformer blocks per spatial transformer, by level; 0 for a level without attention.
     depth: &'static [usize],
-    /// Residual blocks of a level on the way down; there is one more on the way up.
+    /// Residual blocks per level in the down path; the up path has one more.
     n_res: usize,
     /// Transformer blocks of the middle block; `None` without a middle block.
     middle: Option<usize>,
@@ -47,7 +47,7 @@ impl Config {
         Config::sd15().like_sd2()
     }
 
-    /// Lotus-D, which makes depths out of pictures.
+    /// Lotus-D, which predicts depth maps.
     pub fn lotus() -> Config {
         Config {
             adm_in: Some(4),
@@ -111,7 +111,7 @@ impl Config {
         })
     }
 
-    /// nino-emoji, the model that this program carries.
+    /// nino-emoji, the built-in model.
     pub fn nino_emoji() -> Config {
         let levels = Levels {
             model_channels: 96,
@@ -137,10 +137,10 @@ impl Config {
         }
     }
 
-    /// The same network that sees `in_channels` channels: 9 for inpainting, 8 for
-    /// InstructPix2Pix, 5 for depth.
+    /// The same with another number of input channels: 9 for inpainting, 8 for InstructPix2Pix,
+    /// 5 for depth.
     #[must_use]
-    pub fn with_inputs(self, in_channels: usize) -> Config {
+    pub fn with_in_channels(self, in_channels: usize) -> Config {
         Config {
             in_channels,
             ..self

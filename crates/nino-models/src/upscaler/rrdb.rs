@@ -1,6 +1,6 @@
-//! ESRGAN and Real-ESRGAN: residual blocks of densely connected convolutions.
-//! Behaviour: <https://github.com/XPixelGroup/BasicSR>, `basicsr/archs/rrdbnet_arch.py`, and for
-//! ESRGAN+'s extra paths <https://github.com/ncarraz/ESRGANplus>.
+//! ESRGAN and Real-ESRGAN: residual-in-residual dense blocks (RRDB).
+//! Behavior: <https://github.com/XPixelGroup/BasicSR>, `basicsr/archs/rrdbnet_arch.py`, and for
+//! ESRGAN+'s extra residuals <https://github.com/ncarraz/ESRGANplus>.
 //! Pixels `[b, h, w, 3·unshuffle²]` → features `[b, h, w, width]` → `[b, h·2^n, w·2^n, 3]`.
 
 use super::{Piece, PieceShape};
@@ -9,23 +9,23 @@ use nino_graph::{Act, Graph, Node, UpsampleMode};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Side of the squares of pixels that are one pixel to the network.
+    /// Factor of the pixel unshuffle before the network.
     pub unshuffle: usize,
     pub width: usize,
-    /// Channels that a dense convolution adds.
+    /// Channels that each convolution of a dense block adds.
     pub growth: usize,
     pub n_blocks: usize,
-    /// Times that the size is doubled.
+    /// Number of upsamplings by 2.
     pub doublings: usize,
-    /// Whether dense blocks have ESRGAN+'s extra paths.
+    /// Whether dense blocks have ESRGAN+'s extra residuals.
     pub plus: bool,
 }
 
 const LEAKY: Act = Act::LeakyRelu { slope: 0.2 };
-/// What a block's result counts beside its input.
-const SHARE: f32 = 0.2;
+/// Factor of a block's output before it is added to its input.
+const RESIDUAL_SCALE: f32 = 0.2;
 const DENSE: [&str; 3] = ["rdb1", "rdb2", "rdb3"];
-/// Convolutions of a dense block, each of which looks one pixel farther.
+/// Convolutions of a dense block; each extends the receptive field by one pixel.
 const CONVS: usize = 5;
 const MAX_BLOCKS: usize = 256;
 const MAX_DOUBLINGS: usize = 4;
@@ -58,8 +58,8 @@ impl Config {
         Config { unshuffle, ..self }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not such a network, or not one of
-    /// colour pictures.
+    /// Reads sizes from tensor shapes alone; `None` when this is not such a network, or not one for
+    /// RGB images.
     pub fn detect(find: &Find) -> Option<Config> {
         let shape = |name: &str| find(name).map(|(s, _)| s);
         let [width, channels, 3, 3] = *shape("conv_first.weight")? else {
@@ -76,27 +76,27 @@ impl Config {
             plus: shape("body.0.rdb1.conv1x1.weight").is_some(),
         };
         let is_color = shape("conv_last.weight")?[0] == 3 && config.channels() == channels;
-        // It may make a picture larger, not smaller.
-        let grows = config.unshuffle > 0 && config.enlarged().is_multiple_of(config.unshuffle);
-        (is_color && grows).then_some(config)
+        // The output must not be smaller than the image.
+        let upscales = config.unshuffle > 0 && config.upsampling().is_multiple_of(config.unshuffle);
+        (is_color && upscales).then_some(config)
     }
 
-    /// Pixels of the result along one pixel of the picture.
+    /// Output pixels per image pixel along one side.
     pub fn scale(&self) -> usize {
-        self.enlarged() / self.unshuffle
+        self.upsampling() / self.unshuffle
     }
 
     pub(super) fn shape(&self, piece: Piece) -> PieceShape {
-        // A first convolution, the blocks, and one behind them.
+        // `conv_first`, the blocks, and `conv_body`.
         let trunk = 2 + self.n_blocks * DENSE.len() * CONVS;
-        // Convolutions behind the doublings are of smaller pixels, and two of them are left where
-        // there are no doublings.
+        // Convolutions after an upsampling reach half as many input rows each, so two rows are
+        // enough for any number of upsamplings; without any, there are two convolutions.
         let head = 2;
         let (channels, width, pixels) = (self.channels(), self.width, 3);
         let (channels, out_channels, scale, reach) = match piece {
             Piece::Trunk => (channels, width, 1, trunk),
-            Piece::Head => (width, pixels, self.enlarged(), head),
-            Piece::Whole => (channels, pixels, self.enlarged(), trunk + head),
+            Piece::Head => (width, pixels, self.upsampling(), head),
+            Piece::Whole => (channels, pixels, self.upsampling(), trunk + head),
         };
         PieceShape {
             channels,
@@ -110,12 +110,12 @@ impl Config {
         3 * self.unshuffle * self.unshuffle
     }
 
-    fn enlarged(&self) -> usize {
+    fn upsampling(&self) -> usize {
         1 << self.doublings
     }
 }
 
-/// Features of a picture, at its size.
+/// Features of an image, at its size.
 pub fn trunk(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let first = p.conv(g, "conv_first", x, c.width, 3);
     let mut h = p.at("conv_first").label(g, first);
@@ -126,7 +126,7 @@ pub fn trunk(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     g.add(h, first)
 }
 
-/// The picture that features are of.
+/// The upscaled image of features.
 pub fn head(g: &mut Graph, p: &Params, c: &Config, features: Node) -> Node {
     let mut h = features;
     for i in 1..=c.doublings {
@@ -143,18 +143,18 @@ fn block(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let dense = DENSE
         .iter()
         .fold(x, |h, name| dense_block(g, &p.at(name), c, h));
-    let y = beside(g, dense, x);
+    let y = scaled_residual(g, dense, x);
     p.label(g, y)
 }
 
 fn dense_block(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
-    let layer = |g: &mut Graph, i: usize, seen: &[Node]| {
-        let seen = if seen.len() == 1 {
-            seen[0]
+    let layer = |g: &mut Graph, i: usize, inputs: &[Node]| {
+        let input = if inputs.len() == 1 {
+            inputs[0]
         } else {
-            g.concat(seen, 3)
+            g.concat(inputs, 3)
         };
-        let h = p.conv(g, &format!("conv{i}"), seen, c.growth, 3);
+        let h = p.conv(g, &format!("conv{i}"), input, c.growth, 3);
         g.act(h, LEAKY)
     };
     let x1 = layer(g, 1, &[x]);
@@ -164,8 +164,8 @@ fn dense_block(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
             bias: false,
             ..ConvShape::same(c.growth, 1)
         };
-        let more = p.conv_with(g, "conv1x1", x, pointwise);
-        x2 = g.add(x2, more);
+        let residual = p.conv_with(g, "conv1x1", x, pointwise);
+        x2 = g.add(x2, residual);
     }
     let x3 = layer(g, 3, &[x, x1, x2]);
     let mut x4 = layer(g, 4, &[x, x1, x2, x3]);
@@ -174,11 +174,12 @@ fn dense_block(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     }
     let all = g.concat(&[x, x1, x2, x3, x4], 3);
     let h = p.conv(g, "conv5", all, c.width, 3);
-    let y = beside(g, h, x);
+    let y = scaled_residual(g, h, x);
     p.label(g, y)
 }
 
-fn beside(g: &mut Graph, h: Node, x: Node) -> Node {
-    let h = g.affine(h, SHARE, 0.0);
+/// `x + 0.2 · h`
+fn scaled_residual(g: &mut Graph, h: Node, x: Node) -> Node {
+    let h = g.affine(h, RESIDUAL_SCALE, 0.0);
     g.add(h, x)
 }

@@ -1,6 +1,6 @@
-//! Real-ESRGAN's compact upscaler (SRVGG): convolutions at the size of the picture, all of whose
-//! pixels are spread out at the end.
-//! Behaviour: <https://github.com/xinntao/Real-ESRGAN>, `realesrgan/archs/srvgg_arch.py`.
+//! Real-ESRGAN's compact upscaler (SRVGG): convolutions at the size of the image, and a pixel
+//! shuffle at the end.
+//! Behavior: <https://github.com/xinntao/Real-ESRGAN>, `realesrgan/archs/srvgg_arch.py`.
 //! Pixels `[b, h, w, 3]` → `[b, h·scale, w·scale, 3]`.
 
 use super::PieceShape;
@@ -37,8 +37,8 @@ impl Config {
         Config { scale, ..self }
     }
 
-    /// Reads sizes from tensor shapes alone; `None` when this is not such a network, or not one of
-    /// colour pictures.
+    /// Reads sizes from tensor shapes alone; `None` when this is not such a network, or not one for
+    /// RGB images.
     pub fn detect(find: &Find) -> Option<Config> {
         let kernel = |i: usize| match *find(&format!("body.{}.weight", 2 * i))?.0 {
             [cout, cin, 3, 3] => Some((cout, cin)),
@@ -68,7 +68,7 @@ impl Config {
     }
 }
 
-/// The enlarged picture: what the network makes is added to the enlarged pixels.
+/// The upscaled image: the output of the convolutions plus the nearest-neighbor upsampling.
 pub fn network(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     let body = p.at("body");
     let mut h = x;
@@ -87,7 +87,7 @@ pub fn network(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
     g.add(h, pixels)
 }
 
-/// Negative values times a slope of their channel.
+/// PReLU: negative values times a learned slope per channel.
 fn prelu(g: &mut Graph, p: &Params, x: Node) -> Node {
     let slopes = p.vector(g, "weight", g.shape(x).last_dim());
     let positive = g.act(x, Act::Relu);

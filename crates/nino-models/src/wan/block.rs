@@ -3,7 +3,7 @@
 use crate::{ConvShape, Params, Stream};
 use nino_graph::{Graph, Node};
 
-/// The reference divides by the norm itself, kept above 1e-12.
+/// The reference divides by the L2 norm, clamped to at least 1e-12.
 const EPS: f32 = 1e-24;
 
 /// 3×3×3 over the frame and the two before it: x `[b, t, h, w, c]` → `[b, t, h, w, cout]`.
@@ -36,8 +36,8 @@ pub(super) fn residual_block(
     x: Node,
     cout: usize,
 ) -> Node {
-    // First, so that a wide x need not outlive its norm.
-    let along = if g.shape(x).last_dim() == cout {
+    // The shortcut is recorded first, so that a wide x can be freed after its norm.
+    let shortcut = if g.shape(x).last_dim() == cout {
         x
     } else {
         p.linear(g, "shortcut", x, cout)
@@ -48,11 +48,11 @@ pub(super) fn residual_block(
     h = norm(g, p, "residual.3", h);
     h = g.silu(h);
     h = causal_conv(g, p, s, "residual.6", h, cout);
-    let y = g.add(along, h);
+    let y = g.add(shortcut, h);
     p.label(g, y)
 }
 
-/// One head over the pixels of each frame.
+/// Self-attention over the pixels of each frame, with one head.
 fn attention_block(g: &mut Graph, p: &Params, x: Node) -> Node {
     let shape = g.shape(x);
     let (frames, n, d) = (shape[0] * shape[1], shape[2] * shape[3], shape[4]);
@@ -60,11 +60,11 @@ fn attention_block(g: &mut Graph, p: &Params, x: Node) -> Node {
     let h = g.reshape(h, [frames, n, d]);
     let qkv = p.linear(g, "to_qkv", h, 3 * d);
     let qkv = g.split(qkv, 2, 3);
-    let heads: Vec<Node> = qkv
+    let qkv: Vec<Node> = qkv
         .into_iter()
         .map(|y| g.reshape(y, [frames, n, 1, d])) // [b·t, n, heads, hd]
         .collect();
-    let h = g.attention(heads[0], heads[1], heads[2], None);
+    let h = g.attention(qkv[0], qkv[1], qkv[2], None);
     let h = g.reshape(h, [frames, n, d]);
     let h = p.linear(g, "proj", h, d);
     let h = g.reshape(h, shape);
@@ -72,7 +72,7 @@ fn attention_block(g: &mut Graph, p: &Params, x: Node) -> Node {
     p.label(g, y)
 }
 
-/// `middle.0`, `.1`, `.2`
+/// The middle block: `middle.0`, `.1`, `.2`.
 pub(super) fn middle(g: &mut Graph, p: &Params, s: &mut Stream, x: Node) -> Node {
     let d = g.shape(x).last_dim();
     let h = residual_block(g, &p.at(0), s, x, d);
@@ -86,7 +86,7 @@ pub(super) fn head(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, cout: usi
     causal_conv(g, p, s, "2", h, cout)
 }
 
-/// 3×1×1 over `window`; the output has no frames beyond what the window allows.
+/// 3×1×1 temporal convolution over `window`, without padding.
 pub(super) fn time_conv(
     g: &mut Graph,
     p: &Params,

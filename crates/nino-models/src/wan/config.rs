@@ -1,9 +1,9 @@
-//! Sizes of a Wan VAE, built in or read from tensor names and shapes.
+//! Hyperparameters of a Wan VAE, built in or read from tensor names and shapes.
 
 use crate::Find;
 
-/// More than any network has: sizes double with each level, and a damaged file may claim any
-/// number.
+/// More than any network has. A damaged file may claim any number, and the size doubles with each
+/// level.
 const MAX_LEVELS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub struct Config {
     pub decoder: Vec<usize>,
     /// Residual blocks per level of the encoder; the decoder has one more.
     pub n_res_blocks: usize,
-    /// Whether the step down from each level but the last also halves the frames.
+    /// Whether the downsampling after each level but the last is temporal too (halves the frames).
     pub time_down: Vec<bool>,
-    /// Levels have shortcuts around their resampling (Wan 2.2).
+    /// Whether levels have shortcuts around their resampling (Wan 2.2).
     pub residual: bool,
-    /// Pixels per side that the network sees as one.
+    /// Patch size: pixels along one side that are packed into the channels of one.
     pub patch: usize,
 }
 
@@ -52,7 +52,7 @@ impl Config {
         self.patch << (self.encoder.len() - 1)
     }
 
-    /// Frames per latent frame, but for the first, which stands for one.
+    /// Frames per latent frame; the first latent frame is one frame.
     pub fn time_scale(&self) -> usize {
         1 << self.time_down.iter().filter(|&&t| t).count()
     }
@@ -76,7 +76,8 @@ impl Config {
         };
         let patch = (1..=8).find(|p| p * p * 3 == rgb)?;
         let decoder = decoder.map(Half::reversed);
-        // A file of one half, or one whose halves do not go together: one stands for both.
+        // If encoder or decoder is missing, or they contradict each other, one is assumed to mirror
+        // the other.
         let (encoder, decoder) = match (encoder, decoder) {
             (Some(e), Some(d)) if e.time == d.time => (e, d),
             (_, Some(one)) | (Some(one), None) => (one.clone(), one),
@@ -94,7 +95,7 @@ impl Config {
     }
 }
 
-/// One half's levels in the order of its names.
+/// The levels of the encoder or the decoder, in the order of its names.
 #[derive(Clone)]
 struct Half {
     widths: Vec<usize>,

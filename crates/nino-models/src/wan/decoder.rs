@@ -39,7 +39,7 @@ struct Decoder<'a, 'p> {
 }
 
 impl Decoder<'_, '_> {
-    /// `first`: x starts with the first frame of the video, which is never doubled.
+    /// `first`: x starts with the first frame of the video, which has no temporal upsampling.
     fn run(&self, g: &mut Graph, s: &mut Stream, x: Node, first: bool) -> Node {
         let width = self.c.decoder[self.c.decoder.len() - 1];
         let h = causal_conv(g, &self.p, s, "conv1", x, width);
@@ -48,7 +48,8 @@ impl Decoder<'_, '_> {
         self.level(g, s, 0, h, first)
     }
 
-    /// This level and all after it. Where frames double, each goes on to the end on its own.
+    /// This level and all after it. With `by_frame`, each frame of a temporal upsampling runs
+    /// through the levels after it alone.
     fn level(&self, g: &mut Graph, s: &mut Stream, i: usize, x: Node, first: bool) -> Node {
         let c = self.c;
         let n_levels = c.decoder.len();
@@ -74,10 +75,10 @@ impl Decoder<'_, '_> {
         });
         let resample = self.block(i, c.n_res_blocks + 1);
         if time {
-            h = double_frames(g, &resample, s, h, first);
+            h = temporal_upsample(g, &resample, s, h, first);
         }
         let rest = |g: &mut Graph, s: &mut Stream, x: Node, dup: Option<Node>, first: bool| {
-            let h = self.enlarge(g, i, &resample, x, dup);
+            let h = self.spatial_upsample(g, i, &resample, x, dup);
             self.level(g, s, i + 1, h, first)
         };
         if !(time && self.by_frame) {
@@ -89,8 +90,15 @@ impl Decoder<'_, '_> {
         })
     }
 
-    /// Twice the size; Wan 2.1 halves the channels here.
-    fn enlarge(&self, g: &mut Graph, i: usize, p: &Params, x: Node, dup: Option<Node>) -> Node {
+    /// Upsampling by 2 along both sides; Wan 2.1 halves the channels here.
+    fn spatial_upsample(
+        &self,
+        g: &mut Graph,
+        i: usize,
+        p: &Params,
+        x: Node,
+        dup: Option<Node>,
+    ) -> Node {
         let width = g.shape(x).last_dim() / if self.c.residual { 1 } else { 2 };
         let h = g.upsample(x, 2, UpsampleMode::Nearest);
         let h = p.conv(g, "resample.1", h, width, 3);
@@ -113,8 +121,8 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// `[b, t, h, w, c]` → `[b, 2t, h, w, c]`: a time convolution makes two frames' channels of each.
-fn double_frames(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool) -> Node {
+/// `[b, t, h, w, c]` → `[b, 2t, h, w, c]`: a temporal convolution gives the channels of two frames.
+fn temporal_upsample(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool) -> Node {
     let t = g.shape(x)[1];
     if first {
         let one = g.slice(x, 1, 0, 1);
@@ -122,8 +130,8 @@ fn double_frames(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool
             return one;
         }
         let rest = g.slice(x, 1, 1, t);
-        // The first frame stays out of the others' past, too.
-        let rest = double_frames(g, p, s, rest, false);
+        // The first frame is not part of the cached frames of the others either.
+        let rest = temporal_upsample(g, p, s, rest, false);
         return join(g, &[one, rest]);
     }
     let window = s.window(g, &p.path("time_conv"), x, 2);

@@ -1,5 +1,6 @@
 //! Wan VAE encoder. Frames `[b, t, 8h, 8w, 3]` in −1..1 → mean and log variance `[b, t', h, w,
-//! 2z]`. The first chunk takes 1 + 4k frames and gives 1 + k, later ones take 4k and give k.
+//! 2z]`. The first chunk has 1 + 4k frames and gives 1 + k latent frames, later ones have 4k and
+//! give k.
 
 use super::Config;
 use super::block::{causal_conv, head, middle, residual_block, time_conv};
@@ -44,11 +45,11 @@ pub fn encoder(
                 h = residual_block(g, &block(j), s, h, width);
             }
             if down {
-                h = halve(g, &block(c.n_res_blocks), h);
+                h = spatial_downsample(g, &block(c.n_res_blocks), h);
             }
             if c.residual && !time {
-                let short = avg_down(g, start, 1, 1 + usize::from(down), width);
-                h = g.add(short, h);
+                let shortcut = avg_down(g, start, 1, 1 + usize::from(down), width);
+                h = g.add(shortcut, h);
             }
             h
         };
@@ -59,10 +60,10 @@ pub fn encoder(
             frames(g, h)
         };
         if time {
-            h = halve_frames(g, &block(c.n_res_blocks), s, h, first);
+            h = temporal_downsample(g, &block(c.n_res_blocks), s, h, first);
             if c.residual {
-                let short = avg_down(g, start, 2, 2, width);
-                h = g.add(short, h);
+                let shortcut = avg_down(g, start, 2, 2, width);
+                h = g.add(shortcut, h);
             }
         }
         if c.residual {
@@ -76,8 +77,8 @@ pub fn encoder(
     root.linear(g, "conv1", h, 2 * c.z_dim) // [b, t', h, w, 2z]
 }
 
-/// Half the size, padded below and on the right only.
-fn halve(g: &mut Graph, p: &Params, x: Node) -> Node {
+/// Downsampling by 2 along both sides, padded at the bottom and on the right only.
+fn spatial_downsample(g: &mut Graph, p: &Params, x: Node) -> Node {
     let conv = ConvShape {
         stride: [1, 2, 2],
         pad: [0, 1, 0, 1],
@@ -86,8 +87,8 @@ fn halve(g: &mut Graph, p: &Params, x: Node) -> Node {
     p.conv_with(g, "resample.1", x, conv)
 }
 
-/// Every second frame, seen with its neighbours; the first frame of a video stays as it is.
-fn halve_frames(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool) -> Node {
+/// Temporal convolution with stride 2; the first frame of a video is not changed.
+fn temporal_downsample(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool) -> Node {
     let (t, c) = (g.shape(x)[1], g.shape(x).last_dim());
     let layer = p.path("time_conv");
     if !first {
@@ -95,7 +96,7 @@ fn halve_frames(g: &mut Graph, p: &Params, s: &mut Stream, x: Node, first: bool)
         return time_conv(g, p, window, c, 2);
     }
     let last = g.slice(x, 1, t - 1, t);
-    s.keep(&layer, last);
+    s.cache(&layer, last);
     let one = g.slice(x, 1, 0, 1);
     if t == 1 {
         return one;

@@ -1,27 +1,27 @@
-//! Resampling without weights: Wan 2.2's shortcuts, and the patches of its image side.
+//! Resampling without weights: Wan 2.2's shortcuts, and its patchify.
 
-use crate::stream::beside;
+use crate::stream::fold_axis;
 use nino_graph::{Graph, Node, PadMode, ReduceFn};
 
 /// Mean over groups of (channel, frame, row, column): `[b, t, h, w, c]` → `[b, t/ft, h/fs, w/fs,
-/// cout]`. A number of frames that `ft` does not divide gets zeros in front.
+/// cout]`. If `ft` does not divide the number of frames, zeros are prepended.
 pub(super) fn avg_down(g: &mut Graph, x: Node, ft: usize, fs: usize, cout: usize) -> Node {
-    let lacking = (ft - g.shape(x)[1] % ft) % ft;
-    let x = g.pad(x, 1, lacking, 0, PadMode::Constant(0.0));
+    let padding = (ft - g.shape(x)[1] % ft) % ft;
+    let x = g.pad(x, 1, padding, 0, PadMode::Constant(0.0));
     let s = g.shape(x);
     let (b, t, h, w, c) = (s[0], s[1], s[2], s[3], s[4]);
     let (t, h, w) = (t / ft, h / fs, w / fs);
     let x = g.reshape(x, [b * t * ft, h * fs, w * fs, c]);
     let x = g.pixel_unshuffle(x, fs); // [b·t·ft, h, w, c·fs·fs]
     let x = g.reshape(x, [b * t, ft, h * w * c, fs * fs]);
-    let x = beside(g, x, 1, 3); // [b·t, 1, h·w·c, ft·fs·fs]
+    let x = fold_axis(g, x, 1, 3); // [b·t, 1, h·w·c, ft·fs·fs]
     let group = c * ft * fs * fs / cout;
     let x = g.reshape(x, [b * t * h * w, cout, group]);
     let x = g.reduce(x, 2, ReduceFn::Mean);
     g.reshape(x, [b, t, h, w, cout])
 }
 
-/// The transpose: every output takes the channel of its group. `[b, t, h, w, c]` →
+/// The transpose of [`avg_down`]: every output takes the channel of its group. `[b, t, h, w, c]` →
 /// `[b, t·ft, h·fs, w·fs, cout]`.
 pub(super) fn dup_up(g: &mut Graph, x: Node, ft: usize, fs: usize, cout: usize) -> Node {
     let s = g.shape(x);

@@ -1,38 +1,38 @@
-//! A block: attention over the clip, attention to the text and the picture, an MLP.
+//! A transformer block: self-attention over the video, cross-attention to text and image, an MLP.
 
 use super::Config;
 use crate::Params;
 use nino_graph::{Act, Graph, Node, NormKind, RopeLayout, RowNorm};
 
-/// What every block is told.
+/// The inputs of a block besides its tokens; the same for every block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attended {
-    /// `[n_times, 6, d]`: shift, scale and gate before attention and before the MLP, to which a
-    /// block adds its own.
+pub(super) struct BlockArgs {
+    /// `[n_times, 6, d]`: shift, scale and gate of self-attention and of the MLP. A block adds
+    /// learned vectors of its own.
     pub(super) modulation: Node,
-    /// `[b, n, d]`
-    pub(super) text: Node,
-    /// What the keys for the picture read, `[b, n, d]`; given where the model has such keys.
-    pub(super) image: Option<Node>,
-    /// Rotations of the tokens, `[n, hd/2, 2]`.
-    pub(super) table: Node,
+    /// Text tokens, `[b, n, d]`.
+    pub(super) context: Node,
+    /// Image tokens for the second cross-attention, `[b, n, d]`; `None` in models without one.
+    pub(super) context_img: Option<Node>,
+    /// RoPE table of the video's tokens, `[n, hd/2, 2]`.
+    pub(super) rope: Node,
 }
 
 const EPS: f32 = 1e-6;
 
 /// Tokens `[b, n, d]` to the same.
-pub(super) fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, told: &Attended) -> Node {
-    let own = p.small(g, "modulation", [1, 6, c.hidden]);
-    let all = g.add(told.modulation, own); // [n_times, 6, d]
+pub(super) fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: &BlockArgs) -> Node {
+    let modulation = p.small(g, "modulation", [1, 6, c.hidden]);
+    let modulation = g.add(args.modulation, modulation); // [n_times, 6, d]
     let [shift, scale, gate, shift_mlp, scale_mlp, gate_mlp] =
-        [0, 1, 2, 3, 4, 5].map(|i| part(g, all, i));
+        [0, 1, 2, 3, 4, 5].map(|i| row(g, modulation, i));
 
     let h = modulated(g, x, shift, scale);
-    let h = self_attention(g, &p.at("self_attn"), c, h, told.table);
+    let h = self_attention(g, &p.at("self_attn"), c, h, args.rope);
     let x = gated_add(g, x, h, gate);
 
     let h = p.layer_norm(g, "norm3", x, EPS);
-    let h = cross_attention(g, &p.at("cross_attn"), c, h, told);
+    let h = cross_attention(g, &p.at("cross_attn"), c, h, args);
     let x = g.add(x, h);
 
     let h = modulated(g, x, shift_mlp, scale_mlp);
@@ -44,14 +44,14 @@ pub(super) fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, told: &Atten
 }
 
 /// Row `i` of `[n, rows, d]` as `[n, d]`.
-pub(super) fn part(g: &mut Graph, rows: Node, i: usize) -> Node {
+pub(super) fn row(g: &mut Graph, rows: Node, i: usize) -> Node {
     let shape = g.shape(rows);
     let row = g.slice(rows, 1, i, i + 1);
     g.reshape(row, [shape[0], shape.last_dim()])
 }
 
-/// `norm(x) · (1 + scale) + shift`; the tokens are cut into as many equal parts as there are
-/// timesteps.
+/// `norm(x) · (1 + scale) + shift`. With several timesteps, each applies to an equal part of the
+/// tokens, in order.
 pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Node {
     let shape = g.shape(x);
     let x = by_time(g, x, shift);
@@ -70,9 +70,9 @@ pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Nod
 
 /// `x + h · gate`
 fn gated_add(g: &mut Graph, x: Node, h: Node, gate: Node) -> Node {
-    let (shape, of) = (g.shape(x), g.shape(gate));
+    let (shape, gate_shape) = (g.shape(x), g.shape(gate));
     let h = by_time(g, h, gate);
-    let gate = g.reshape(gate, [of[0], 1, of.last_dim()]);
+    let gate = g.reshape(gate, [gate_shape[0], 1, gate_shape.last_dim()]);
     let h = g.mul(h, gate);
     let h = g.reshape(h, shape);
     g.add(x, h)
@@ -85,8 +85,9 @@ fn by_time(g: &mut Graph, x: Node, vectors: Node) -> Node {
     g.reshape(x, [times, each, shape.last_dim()])
 }
 
-/// A projection `[b, n, d]`, normalized over its whole width where a norm is named, by heads.
-fn projected(g: &mut Graph, p: &Params, c: &Config, x: Node, names: (&str, &str)) -> Node {
+/// Queries, keys or values `[b, n, heads, hd]` of x `[b, n, d]`. `names` are the linear layer and
+/// the RMS norm over the full width, empty for values.
+fn project(g: &mut Graph, p: &Params, c: &Config, x: Node, names: (&str, &str)) -> Node {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
     let (name, norm) = names;
     let mut y = p.linear(g, name, x, c.hidden);
@@ -97,33 +98,33 @@ fn projected(g: &mut Graph, p: &Params, c: &Config, x: Node, names: (&str, &str)
     g.reshape(y, [b, n, c.heads, c.head()]) // [b, n, heads, hd]
 }
 
-/// Attention of the clip's tokens to each other, with their places.
-fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, table: Node) -> Node {
+/// Self-attention with RoPE over all tokens of the video.
+fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, rope: Node) -> Node {
     let shape = g.shape(x);
     let [q, k] = [("q", "norm_q"), ("k", "norm_k")].map(|names| {
-        let y = projected(g, p, c, x, names);
-        g.rope(y, table, RopeLayout::Interleaved)
+        let y = project(g, p, c, x, names);
+        g.rope(y, rope, RopeLayout::Interleaved)
     });
-    let v = projected(g, p, c, x, ("v", ""));
+    let v = project(g, p, c, x, ("v", ""));
     let y = g.attention(q, k, v, None);
     let y = g.reshape(y, shape);
     p.linear(g, "o", y, c.hidden)
 }
 
-/// Attention to the text, and to the picture beside it.
-fn cross_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, told: &Attended) -> Node {
+/// Cross-attention to the text plus, where the model has it, cross-attention to the image.
+fn cross_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, args: &BlockArgs) -> Node {
     let shape = g.shape(x);
-    let q = projected(g, p, c, x, ("q", "norm_q"));
-    let mut to = |of: Node, key: (&str, &str), value: &str| {
-        let k = projected(g, p, c, of, key);
-        let v = projected(g, p, c, of, (value, ""));
+    let q = project(g, p, c, x, ("q", "norm_q"));
+    let mut attend = |context: Node, key: (&str, &str), value: &str| {
+        let k = project(g, p, c, context, key);
+        let v = project(g, p, c, context, (value, ""));
         let y = g.attention(q, k, v, None);
         g.reshape(y, shape)
     };
-    let mut y = to(told.text, ("k", "norm_k"), "v");
-    if let Some(image) = told.image {
-        let seen = to(image, ("k_img", "norm_k_img"), "v_img");
-        y = g.add(y, seen);
+    let mut y = attend(args.context, ("k", "norm_k"), "v");
+    if let Some(context_img) = args.context_img {
+        let img = attend(context_img, ("k_img", "norm_k_img"), "v_img");
+        y = g.add(y, img);
     }
     p.linear(g, "o", y, c.hidden)
 }

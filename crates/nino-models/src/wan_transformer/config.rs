@@ -1,12 +1,12 @@
-//! The sizes of Wan's transformers.
+//! Hyperparameters of Wan's transformers.
 
 use super::PATCH;
 use crate::Find;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Channels of the latent and of what stands beside it: 16 or 48 for text to video, 36 with a
-    /// mask and a picture, 48 or 52 with frames to follow.
+    /// Channels of the latent and of what is concatenated to it: 16 or 48 for text to video, 36
+    /// with a mask and an image, 48 or 52 with a control video.
     pub in_channels: usize,
     /// Channels of the latent.
     pub out_channels: usize,
@@ -15,72 +15,74 @@ pub struct Config {
     pub heads: usize,
     pub mlp: usize,
     pub n_layers: usize,
-    /// Width of the text's tokens.
+    /// Width of the text embeddings.
     pub context_dim: usize,
-    /// Numbers that describe a timestep.
+    /// Width of the sinusoidal embedding of a timestep.
     pub freq_dim: usize,
-    /// How CLIP's view of a picture is taken (Wan 2.1 image to video).
+    /// `img_emb`, the projection of CLIP vision hidden states (Wan 2.1 image to video).
     pub image: Option<ImageEmbedding>,
     pub vace: Option<Vace>,
-    /// Channels of a frame to look at, whose tokens stand before the clip's (Wan 2.2 Fun control).
+    /// Channels of the reference latent, whose tokens precede those of the video (Wan 2.2 Fun
+    /// control).
     pub reference: Option<usize>,
-    /// Channels that say how a camera sees the pixels under a latent pixel (Fun camera).
+    /// Channels of the camera embeddings per latent pixel (Fun camera).
     pub camera: Option<usize>,
-    /// How places are told where they are not counted as usual; no file says it.
-    pub stretch: Option<Stretch>,
+    /// Scale and shift of the RoPE positions, an option of the user; no file holds it.
+    pub rope_scale: Option<RopeScale>,
 }
 
-/// Places that are multiplied and moved: of frames, rows and columns.
+/// Scale and shift of RoPE positions along frames, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stretch {
-    // Bits, so that what is recorded can be compared.
+pub struct RopeScale {
+    // Bits of f32, so that configs can be compared and hashed.
     scale: [u32; 3],
     shift: [u32; 3],
 }
 
-impl Stretch {
-    pub fn new(scale: [f32; 3], shift: [f32; 3]) -> Stretch {
-        Stretch {
+impl RopeScale {
+    pub fn new(scale: [f32; 3], shift: [f32; 3]) -> RopeScale {
+        RopeScale {
             scale: scale.map(f32::to_bits),
             shift: shift.map(f32::to_bits),
         }
     }
 
-    /// Where something at `place` along an axis is told to be.
-    pub(super) fn at(self, axis: usize, place: usize) -> f64 {
+    /// The scaled and shifted position along an axis.
+    pub(super) fn apply(self, axis: usize, position: usize) -> f64 {
         let [scale, shift] = [self.scale[axis], self.shift[axis]].map(f32::from_bits);
-        place as f64 * f64::from(scale) + f64::from(shift)
+        position as f64 * f64::from(scale) + f64::from(shift)
     }
 }
 
-/// The layers that take CLIP's view of a picture.
+/// `img_emb`, which projects CLIP vision hidden states to tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageEmbedding {
-    /// Width of CLIP's tokens.
+    /// Width of CLIP's hidden states.
     pub width: usize,
-    /// Places of the tokens of two pictures, where they are told apart.
-    pub places: Option<usize>,
+    /// Length of the position embeddings `emb_pos` (first-and-last-frame models).
+    pub emb_pos: Option<usize>,
 }
 
-/// A second row of blocks for frames to follow.
+/// VACE's second sequence of blocks, for control videos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vace {
     pub in_channels: usize,
     pub n_layers: usize,
 }
 
-/// Width of one head of every published model.
+/// Head dimension of every published model.
 const HEAD: usize = 128;
-/// Width of the tokens of CLIP-H's view of a picture.
+/// Width of CLIP-H's vision hidden states.
 const CLIP: usize = 1280;
-/// Channels that say how a camera sees: six for each of 8×8 pixels in four frames.
+/// Channels of the camera embeddings: six Plücker coordinates for each of 8×8 pixels in four
+/// frames.
 const CAMERA: usize = 6 * 4 * 64;
-/// Channels that VACE follows: frames to keep, frames to change, and a mask of 8×8 pixels.
+/// Channels of VACE's control video: inactive and reactive frames, and a mask of 8×8 pixels.
 const VACE_CHANNELS: usize = 96;
 
 impl Config {
     /// Wan 2.1 text to video 1.3B.
-    pub fn small() -> Config {
+    pub fn t2v_1_3b() -> Config {
         Config {
             in_channels: 16,
             out_channels: 16,
@@ -94,53 +96,54 @@ impl Config {
             vace: None,
             reference: None,
             camera: None,
-            stretch: None,
+            rope_scale: None,
         }
     }
 
     /// Wan 2.2 text and image to video 5B.
-    pub fn medium() -> Config {
+    pub fn ti2v_5b() -> Config {
         Config {
             in_channels: 48,
             out_channels: 48,
             hidden: 3072,
             heads: 24,
             mlp: 14336,
-            ..Config::small()
+            ..Config::t2v_1_3b()
         }
     }
 
     /// Wan 2.1 text to video 14B, and both experts of 2.2.
-    pub fn large() -> Config {
+    pub fn t2v_14b() -> Config {
         Config {
             hidden: 5120,
             heads: 40,
             mlp: 13824,
             n_layers: 40,
-            ..Config::small()
+            ..Config::t2v_1_3b()
         }
     }
 
-    /// The same with other channels beside the latent's.
+    /// The same with another number of input channels.
     #[must_use]
-    pub fn with_inputs(self, in_channels: usize) -> Config {
+    pub fn with_in_channels(self, in_channels: usize) -> Config {
         Config {
             in_channels,
             ..self
         }
     }
 
-    /// The same with CLIP's view of a picture, or of two that are told apart.
+    /// The same with CLIP vision embeddings; `emb_pos` is the length of their position embeddings
+    /// where there are any.
     #[must_use]
-    pub fn with_image(self, places: Option<usize>) -> Config {
+    pub fn with_image(self, emb_pos: Option<usize>) -> Config {
         let image = Some(ImageEmbedding {
             width: CLIP,
-            places,
+            emb_pos,
         });
         Config { image, ..self }
     }
 
-    /// The same with so many blocks that follow frames.
+    /// The same with this many VACE blocks.
     #[must_use]
     pub fn with_vace(self, n_layers: usize) -> Config {
         let vace = Some(Vace {
@@ -150,7 +153,7 @@ impl Config {
         Config { vace, ..self }
     }
 
-    /// The same with a frame to look at.
+    /// The same with a reference latent.
     #[must_use]
     pub fn with_reference(self) -> Config {
         Config {
@@ -159,7 +162,7 @@ impl Config {
         }
     }
 
-    /// The same with a camera's path.
+    /// The same with a camera control adapter.
     #[must_use]
     pub fn with_camera(self) -> Config {
         Config {
@@ -172,34 +175,34 @@ impl Config {
         self.hidden / self.heads.max(1)
     }
 
-    /// Parts of a head that turn with a token's frame, row and column.
-    pub(super) fn axes(&self) -> [usize; 3] {
+    /// Dimensions of a head per RoPE axis: frame, row and column.
+    pub(super) fn axes_dim(&self) -> [usize; 3] {
         let sixth = self.head() / 6;
         [self.head() - 4 * sixth, 2 * sixth, 2 * sixth]
     }
 
-    /// Whether every frame of the clip has a timestep of its own: those that are given are told
-    /// that they are clean (Wan 2.2 5B).
-    pub fn has_frame_times(&self) -> bool {
-        self.out_channels == Config::medium().out_channels && self.reference.is_none()
+    /// Whether every latent frame has its own timestep: frames given by the user are at timestep 0
+    /// (Wan 2.2 5B).
+    pub fn has_frame_timesteps(&self) -> bool {
+        self.out_channels == Config::ti2v_5b().out_channels && self.reference.is_none()
     }
 
     /// Reads sizes from tensor shapes alone; `None` when this is no Wan transformer, or one of a
-    /// kind that is not written: with audio, a face or a pose.
+    /// kind that is not supported: with audio, a face or a pose.
     pub fn detect(find: &Find) -> Option<Config> {
         let dim = |name: &str, axis: usize| find(name).and_then(|(s, _)| s.get(axis).copied());
         let count = |name: &dyn Fn(usize) -> String| {
-            let there = |&i: &usize| find(&name(i)).is_some();
-            (0..256).take_while(there).count()
+            let exists = |&i: &usize| find(&name(i)).is_some();
+            (0..256).take_while(exists).count()
         };
-        if UNWRITTEN.iter().any(|name| find(name).is_some()) {
+        if UNSUPPORTED.iter().any(|name| find(name).is_some()) {
             return None;
         }
         // GGUF files may leave out dimensions of size one.
         let hidden = find("head.modulation")?.0.last_dim();
         let image = dim("img_emb.proj.0.weight", 0).map(|width| ImageEmbedding {
             width,
-            places: dim("img_emb.emb_pos", 1),
+            emb_pos: dim("img_emb.emb_pos", 1),
         });
         let vace = dim("vace_patch_embedding.weight", 1).map(|in_channels| Vace {
             in_channels,
@@ -218,10 +221,10 @@ impl Config {
             vace,
             reference: dim("ref_conv.weight", 1),
             camera: dim("control_adapter.conv.weight", 1),
-            stretch: None,
+            rope_scale: None,
         };
         let sizes = config.hidden.is_multiple_of(config.heads)
-            && config.axes().iter().all(|a| a.is_multiple_of(2))
+            && config.axes_dim().iter().all(|a| a.is_multiple_of(2))
             && config.freq_dim.is_multiple_of(2)
             && config.in_channels >= config.out_channels
             && config.out_channels > 0
@@ -230,8 +233,8 @@ impl Config {
     }
 }
 
-/// Names that only transformers with further inputs have: speech, a face, a pose.
-const UNWRITTEN: [&str; 6] = [
+/// Names of transformers with further inputs: speech, a face, a pose.
+const UNSUPPORTED: [&str; 6] = [
     "casual_audio_encoder.encoder.final_linear.weight",
     "audio_proj.audio_proj_glob_1.layer.bias",
     "face_adapter.fuser_blocks.0.k_norm.weight",
@@ -241,10 +244,10 @@ const UNWRITTEN: [&str; 6] = [
 ];
 
 impl Vace {
-    /// The block that follows block `i` of the main row, if one does.
-    pub(super) fn block_after(self, i: usize, of: usize) -> Option<usize> {
-        let step = (of / self.n_layers.max(1)).max(1);
-        let at = i / step;
-        (i.is_multiple_of(step) && at < self.n_layers).then_some(at)
+    /// Index of the VACE block that runs after block `i` of `n_layers` main blocks, if one does.
+    pub(super) fn block_after(self, i: usize, n_layers: usize) -> Option<usize> {
+        let step = (n_layers / self.n_layers.max(1)).max(1);
+        let vace_idx = i / step;
+        (i.is_multiple_of(step) && vace_idx < self.n_layers).then_some(vace_idx)
     }
 }

@@ -1,12 +1,12 @@
-//! Z-Image's union `ControlNet` ("Fun"): blocks of the model's kind that see the encoded picture,
-//! and whose results are added to the picture's tokens behind every few layers of the model.
-//! Behaviour: ComfyUI's `ZImage_Control` and `ZImageFunControlnet`; names are the authors'.
+//! Z-Image's union `ControlNet` ("Fun"): blocks like the model's that process the encoded hint.
+//! Their residuals are added to the image tokens after every few layers of the model.
+//! Behavior: ComfyUI's `ZImage_Control` and `ZImageFunControlnet`; names are the authors'.
 //!
-//! The first version refines the picture by itself. Later ones see a mask and what stays of another
-//! picture, too, and add to the refined tokens of the model.
+//! In the first version, the refiners process the hint alone. In later versions they also give
+//! residuals for the model's `noise_refiner`, and the hint may have an inpainting mask and image.
 
-use super::block::{Told, block};
-use super::{Config, PATCH, patches};
+use super::block::{BlockArgs, block};
+use super::{Config, PATCH, patchify};
 use crate::denoiser::scaled;
 use crate::flux::add_at;
 use crate::{Find, Params};
@@ -15,20 +15,20 @@ use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControlConfig {
-    /// Its blocks; only sizes of blocks and their numbers count.
+    /// Sizes and numbers of its blocks.
     pub blocks: Config,
-    /// Whether it sees a mask and another picture beside the first.
-    pub painted: bool,
-    /// Whether its refiners add to the model's refined tokens.
-    pub refines: bool,
-    /// Whether its layers stand in for its refiners, which were published untrained: the weights of
-    /// [`ControlConfig::UNTRAINED`] are zeros.
-    pub unrefined: bool,
+    /// Whether the hint has an inpainting mask and image.
+    pub inpaint: bool,
+    /// Whether its refiners give residuals for the model's `noise_refiner`.
+    pub refiner_control: bool,
+    /// Whether its refiners were published untrained, so that its layers run in their place: the
+    /// weights of [`ControlConfig::UNTRAINED`] are zeros.
+    pub untrained_refiners: bool,
 }
 
-/// One in a graph of the model.
+/// A `ControlNet` in a graph of the model.
 pub(crate) struct Control<'a> {
-    /// The place of its names.
+    /// At the prefix of its names.
     pub(crate) p: Params<'a>,
     pub(crate) config: &'a ControlConfig,
     /// `[b, h, w, c]`
@@ -37,7 +37,7 @@ pub(crate) struct Control<'a> {
     pub(crate) strength: Node,
 }
 
-/// Layers of the model, over which a `ControlNet`'s are spread, however many there are.
+/// Layers of the published model. The `ControlNet`'s layers are distributed over this many.
 const LAYERS: usize = 30;
 const EMBEDDER: &str = "control_all_x_embedder.2-1";
 
@@ -52,9 +52,9 @@ impl ControlConfig {
                 cap_dim: 0,
                 ..Config::published()
             },
-            painted: true,
-            refines: true,
-            unrefined: false,
+            inpaint: true,
+            refiner_control: true,
+            untrained_refiners: false,
         }
     }
 
@@ -73,16 +73,20 @@ impl ControlConfig {
             return None;
         };
         let (mlp, _) = matrix("control_layers.0.feed_forward.w1.weight")?;
-        let (_, told) = matrix("control_layers.0.adaLN_modulation.0.weight")?;
-        let refines = find(ControlConfig::UNTRAINED).is_some();
-        let seen = patch / (PATCH * PATCH);
+        let (_, time_out) = matrix("control_layers.0.adaLN_modulation.0.weight")?;
+        let refiner_control = find(ControlConfig::UNTRAINED).is_some();
+        let hint_channels = patch / (PATCH * PATCH);
         let blocks = Config {
-            channels: if refines { seen / 2 } else { seen },
+            channels: if refiner_control {
+                hint_channels / 2
+            } else {
+                hint_channels
+            },
             dim,
             head,
             mlp,
             cap_dim: 0,
-            time: [0, told],
+            time: [0, time_out],
             n_layers: count("control_layers"),
             n_refiners: count("control_noise_refiner"),
         };
@@ -90,114 +94,114 @@ impl ControlConfig {
         let fits = fits && blocks.n_layers > 0 && blocks.n_layers <= LAYERS;
         fits.then_some(ControlConfig {
             blocks,
-            painted: refines,
-            refines,
-            unrefined: false,
+            inpaint: refiner_control,
+            refiner_control,
+            untrained_refiners: false,
         })
     }
 
-    /// Layers of the model between two of its own.
-    fn every(&self) -> usize {
+    /// Layers of the model per layer of its own.
+    fn stride(&self) -> usize {
         let n = self.blocks.n_layers;
-        // Rounded, halves to even; no published number of layers comes near one.
+        // ComfyUI rounds halves to even; no published number of layers gives a half.
         (2 * LAYERS + n) / (2 * n)
     }
 }
 
 impl Control<'_> {
-    /// The picture's tokens, `[b, n, d]`.
-    pub(super) fn begin(&self, g: &mut Graph, told: Told) -> Node {
-        let (x, _) = patches(g, self.hint);
+    /// Hint tokens, `[b, n, d]`.
+    pub(super) fn embed(&self, g: &mut Graph, args: BlockArgs) -> Node {
+        let (x, _) = patchify(g, self.hint);
         let mut x = self.p.linear(g, EMBEDDER, x, self.config.blocks.dim);
-        if !self.config.refines {
+        if !self.config.refiner_control {
             for i in 0..self.config.blocks.n_refiners {
                 let p = self.p.at(format_args!("control_noise_refiner.{i}"));
-                x = block(g, &p, &self.config.blocks, x, told);
+                x = block(g, &p, &self.config.blocks, x, args);
             }
         }
         x
     }
 
-    /// Behind refiner `i` of the model, whose tokens were `seen` before the first: what it adds to
-    /// them, and its own tokens.
-    pub(super) fn refined(
+    /// Runs after refiner `i` of the model: the residual for the image tokens, and the next hint
+    /// tokens. `x` is the image tokens before the first refiner.
+    pub(super) fn after_refiner(
         &self,
         g: &mut Graph,
         i: usize,
-        own: Node,
-        seen: Node,
-        told: Told,
+        [hint, x]: [Node; 2],
+        args: BlockArgs,
     ) -> (Option<Node>, Node) {
         let c = self.config;
-        let (name, range): (&str, Range<usize>) = match (c.refines, c.unrefined) {
-            (false, _) => return (None, own),
+        let (name, range): (&str, Range<usize>) = match (c.refiner_control, c.untrained_refiners) {
+            (false, _) => return (None, hint),
             (true, false) => ("control_noise_refiner", i..i + 1),
             (true, true) if i == 0 => ("control_layers", 0..1),
             (true, true) => ("control_layers", 1..c.blocks.n_layers),
         };
-        let (mut added, mut own) = (None, own);
+        let (mut first_residual, mut hint) = (None, hint);
         for i in range {
-            let (more, next) = self.layer(g, name, i, own, seen, told);
-            (added, own) = (added.or(Some(more)), next);
+            let (residual, next) = self.layer(g, (name, i), [hint, x], args);
+            (first_residual, hint) = (first_residual.or(Some(residual)), next);
         }
-        (added, own)
+        (first_residual, hint)
     }
 
-    /// The same behind layer `i` of the model.
-    pub(super) fn followed(
+    /// The same after layer `i` of the model; `x` is the image tokens before the first layer.
+    pub(super) fn after_layer(
         &self,
         g: &mut Graph,
         i: usize,
-        own: Node,
-        seen: Node,
-        told: Told,
+        [hint, x]: [Node; 2],
+        args: BlockArgs,
     ) -> (Option<Node>, Node) {
-        let (every, n) = (self.config.every(), self.config.blocks.n_layers);
-        if !i.is_multiple_of(every) || i / every >= n {
-            return (None, own);
+        let (stride, n) = (self.config.stride(), self.config.blocks.n_layers);
+        if !i.is_multiple_of(stride) || i / stride >= n {
+            return (None, hint);
         }
-        let (more, own) = self.layer(g, "control_layers", i / every, own, seen, told);
-        (Some(more), own)
+        let (residual, hint) = self.layer(g, ("control_layers", i / stride), [hint, x], args);
+        (Some(residual), hint)
     }
 
-    /// Adds to tokens from `start` on, as strongly as it is to.
-    pub(super) fn added(&self, g: &mut Graph, x: Node, start: usize, more: Option<Node>) -> Node {
-        let Some(more) = more else { return x };
-        let more = scaled(g, more, self.strength);
-        add_at(g, x, start, more)
+    /// Adds a residual times the strength to the tokens from `start` on.
+    pub(super) fn add_residual(
+        &self,
+        g: &mut Graph,
+        x: Node,
+        start: usize,
+        residual: Option<Node>,
+    ) -> Node {
+        let Some(residual) = residual else { return x };
+        let residual = scaled(g, residual, self.strength);
+        add_at(g, x, start, residual)
     }
 
+    /// Layer `name.i`: its residual, and the next hint tokens.
     fn layer(
         &self,
         g: &mut Graph,
-        name: &str,
-        i: usize,
-        own: Node,
-        seen: Node,
-        told: Told,
+        (name, i): (&str, usize),
+        [hint, x]: [Node; 2],
+        args: BlockArgs,
     ) -> (Node, Node) {
         let (p, c) = (self.p.at(format_args!("{name}.{i}")), &self.config.blocks);
-        let mut x = own;
+        let mut hint = hint;
         if i == 0 {
-            x = p.linear(g, "before_proj", x, c.dim);
-            x = g.add(x, seen);
+            hint = p.linear(g, "before_proj", hint, c.dim);
+            hint = g.add(hint, x);
         }
-        let x = block(g, &p, c, x, told);
-        (p.linear(g, "after_proj", x, c.dim), x)
+        let hint = block(g, &p, c, hint, args);
+        (p.linear(g, "after_proj", hint, c.dim), hint)
     }
 
-    /// Records every layer once, without a model around it.
-    pub(crate) fn alone(&self, g: &mut Graph, seen: Node, told: [Node; 2]) {
-        let told = Told {
-            table: told[0],
-            t: Some(told[1]),
-        };
-        let mut own = self.begin(g, told);
+    /// Records every layer once, without a model: for the list of its tensors.
+    pub(crate) fn record_alone(&self, g: &mut Graph, x: Node, [rope, t]: [Node; 2]) {
+        let args = BlockArgs { rope, t: Some(t) };
+        let mut hint = self.embed(g, args);
         for i in 0..self.config.blocks.n_refiners {
-            own = self.refined(g, i, own, seen, told).1;
+            hint = self.after_refiner(g, i, [hint, x], args).1;
         }
         for i in 0..self.config.blocks.n_layers {
-            own = self.layer(g, "control_layers", i, own, seen, told).1;
+            hint = self.layer(g, ("control_layers", i), [hint, x], args).1;
         }
     }
 }

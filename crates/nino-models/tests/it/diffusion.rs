@@ -110,10 +110,10 @@ fn t5(golden: &Golden, skip: usize, out: &'static str) -> Recorded {
         head: 16,
         n_layers: 3,
         buckets: 32,
-        positions: if multilingual {
-            t5::Positions::PerLayer
+        position_bias: if multilingual {
+            t5::PositionBias::PerLayer
         } else {
-            t5::Positions::Shared
+            t5::PositionBias::Shared
         },
     };
     assert_eq!(c, want);
@@ -160,7 +160,7 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
             .takes_guidance()
             .then(|| get(&mut g, "in.guidance", DType::F32)),
         references: &[],
-        places: flux::Places::default(),
+        reference_method: flux::ReferenceMethod::default(),
         bias: None,
     };
     let out = flux::flux(&mut g, &golden.params(), c, nodes, &[]);

@@ -45,7 +45,7 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
     let unet = |config| Network::Denoiser(Denoiser::Unet(config));
     let flux = |config| Network::Denoiser(Denoiser::Flux(config));
     let wan_video = |config| Network::Denoiser(Denoiser::Wan(config));
-    let i2v = || WanVideo::large().with_inputs(36);
+    let i2v = || WanVideo::t2v_14b().with_in_channels(36);
     let clip = |c: clip::Config, projection: bool| {
         let projection = c.projection.filter(|_| projection);
         Network::ClipText(clip::Config { projection, ..c })
@@ -73,10 +73,10 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
             Network::Denoiser(Denoiser::QwenImage(qwen_image::Config::published())),
         ),
         ("qwen3_4b", Network::Llm(llm::Config::qwen3_4b())),
-        ("wan21_t2v_1b", wan_video(WanVideo::small())),
+        ("wan21_t2v_1b", wan_video(WanVideo::t2v_1_3b())),
         ("wan21_i2v_14b", wan_video(i2v().with_image(None))),
         ("wan22_i2v_14b", wan_video(i2v())),
-        ("wan22_5b", wan_video(WanVideo::medium())),
+        ("wan22_5b", wan_video(WanVideo::ti2v_5b())),
         ("t5_xxl", Network::T5(t5::Config::xxl())),
         ("umt5_xxl", Network::T5(t5::Config::xxl().multilingual())),
         ("sd_vae", Network::Vae(Vae::Kl(kl::Config::sd()))),
@@ -132,7 +132,7 @@ fn the_controlnet_of_z_image_opens() {
         let mut config = z_image::ControlConfig::published();
         config.blocks.n_layers = n_layers;
         config.blocks.time = [0, 256];
-        (config.refines, config.painted) = (refines, refines);
+        (config.refiner_control, config.inpaint) = (refines, refines);
         let network = Network::ControlNet(ControlNet::ZImage(config));
         let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
         assert_eq!(found.unwrap().unwrap().network, network);

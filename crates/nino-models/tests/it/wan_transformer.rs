@@ -49,7 +49,7 @@ fn recorded_without(
         x: get(&mut g, "x", dtype),
         t: get(&mut g, "t", DType::F32),
         context: get(&mut g, "context", dtype),
-        image: image.map(|_| get(&mut g, "image", dtype)),
+        clip_fea: image.map(|_| get(&mut g, "image", dtype)),
         reference: c.reference.map(|_| get(&mut g, "reference", dtype)),
         controls: &controls,
         camera: c.camera.map(|_| get(&mut g, "camera", dtype)),
@@ -74,9 +74,9 @@ fn config(golden: &Golden) -> Config {
         n_layers: 2,
         context_dim: 24,
         freq_dim: 32,
-        ..Config::small()
+        ..Config::t2v_1_3b()
     };
-    let image = |places| Some(ImageEmbedding { width: 40, places });
+    let image = |emb_pos| Some(ImageEmbedding { width: 40, emb_pos });
     let vace = Some(Vace {
         in_channels: 20,
         n_layers: 2,
@@ -85,15 +85,15 @@ fn config(golden: &Golden) -> Config {
         "wan_t2v" => tiny,
         "wan_i2v" => Config {
             image: image(None),
-            ..tiny.with_inputs(36)
+            ..tiny.with_in_channels(36)
         },
         "wan_flf" => Config {
             image: image(Some(6)),
-            ..tiny.with_inputs(36)
+            ..tiny.with_in_channels(36)
         },
         "wan_5b" => Config {
             out_channels: 48,
-            ..tiny.with_inputs(48)
+            ..tiny.with_in_channels(48)
         },
         "wan_vace" => Config {
             vace,
@@ -102,11 +102,11 @@ fn config(golden: &Golden) -> Config {
         },
         "wan_camera" => Config {
             camera: Some(3 * 64),
-            ..tiny.with_inputs(36)
+            ..tiny.with_in_channels(36)
         },
         _ => Config {
             reference: Some(16),
-            ..tiny.with_inputs(52)
+            ..tiny.with_in_channels(52)
         },
     };
     assert_eq!(found, expected, "{}", golden.name);
@@ -128,7 +128,7 @@ fn wan_transformers() {
     for name in GOLDENS {
         let golden = Golden::open(name);
         let c = config(&golden);
-        assert_eq!(c.has_frame_times(), name == "wan_5b");
+        assert_eq!(c.has_frame_timesteps(), name == "wan_5b");
         let r = recorded(&golden, &c, DType::F32, false);
         let values = golden.run(&r.graph, &r.inputs, true);
         golden.close("out.x", &values[&r.out], &golden.tensor("out.x"));
@@ -215,13 +215,13 @@ fn gpu_wan_transformers_at_f16() {
 fn built_in_wans_have_the_published_sizes() {
     let wan = |config| Network::Denoiser(Denoiser::Wan(config));
     for (network, expected) in [
-        (wan(Config::small()), 1_418_996_800),
-        (wan(Config::large()), 14_288_491_584),
+        (wan(Config::t2v_1_3b()), 1_418_996_800),
+        (wan(Config::t2v_14b()), 14_288_491_584),
         (
-            wan(Config::large().with_inputs(36).with_image(None)),
+            wan(Config::t2v_14b().with_in_channels(36).with_image(None)),
             16_394_878_784,
         ),
-        (wan(Config::medium()), 4_999_787_712),
+        (wan(Config::ti2v_5b()), 4_999_787_712),
         (
             Network::ClipVision(clip_vision::Config::clip_h()),
             630_763_520,

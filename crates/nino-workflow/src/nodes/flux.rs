@@ -8,7 +8,7 @@ use crate::node::table::{MAX_SIDE, combo, float, int, link, optional, out, promp
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{Conditioning, Image, ModelSampling, ReferencePlaces, encode_texts, flux_mu};
+use nino_engine::{Conditioning, Image, ModelSampling, ReferenceMethod, encode_texts, flux_mu};
 use std::sync::Arc;
 
 const CONDITIONING: &str = "model/conditioning/flux";
@@ -139,10 +139,10 @@ const TIMESTEP_ZERO: &str = "index_timestep_zero";
 /// Where a model has the latents that it looks at. One that cannot is told so when it samples.
 fn places(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let places = match &*call.text("reference_latents_method")? {
-        INDEX => ReferencePlaces::Index,
-        UXO => ReferencePlaces::Uxo,
-        TIMESTEP_ZERO => ReferencePlaces::Clean,
-        _ => ReferencePlaces::Offset,
+        INDEX => ReferenceMethod::Index,
+        UXO => ReferenceMethod::Uxo,
+        TIMESTEP_ZERO => ReferenceMethod::IndexTimestepZero,
+        _ => ReferenceMethod::Offset,
     };
     let prompts = call.prompts("conditioning")?;
     let placed = prompts.iter().map(|p| Conditioning {

@@ -172,10 +172,10 @@ fn made_up_clips() -> Vec<Case> {
             });
         }
     };
-    let i2v = || Config::large().with_inputs(36);
-    add("1.3b", Config::small(), [17, 320, 320], DType::F16);
-    add("1.3b", Config::small(), [81, 480, 832], DType::F16);
-    add("5b", Config::medium(), [121, 704, 1280], DType::F16);
+    let i2v = || Config::t2v_14b().with_in_channels(36);
+    add("1.3b", Config::t2v_1_3b(), [17, 320, 320], DType::F16);
+    add("1.3b", Config::t2v_1_3b(), [81, 480, 832], DType::F16);
+    add("5b", Config::ti2v_5b(), [121, 704, 1280], DType::F16);
     add("14b", i2v(), [17, 320, 320], DType::F16);
     add("14b", i2v(), [81, 480, 832], DType::F16);
     add("14b", i2v(), [81, 480, 832], DType::Q4_K);
@@ -190,16 +190,16 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         height: side,
         width: side,
         tokens,
-        queries: 0,
+        t5_tokens: 0,
         references: Vec::new(),
         image_tokens: 0,
         controls: 0,
-        steering: Vec::new(),
-        biased: Vec::new(),
-        unguided: false,
-        style: 0,
-        kept: nino_models::Kept::No,
-        places: None,
+        control_nets: Vec::new(),
+        biased_spans: Vec::new(),
+        disable_guidance: false,
+        style_tokens: 0,
+        kv_cache: nino_models::KvCache::Off,
+        reference_method: None,
         camera: false,
         skipped: Vec::new(),
     }

@@ -49,21 +49,21 @@ fn check_inside(case: &Case) {
     let prompt = &prompts.positive;
     let (height, width, channels) = (6, 8, 16);
     let shape = DenoiserShape {
-        style: 0,
-        kept: nino_models::Kept::No,
+        style_tokens: 0,
+        kv_cache: nino_models::KvCache::Off,
         rows: 1,
         frames: 1,
         height,
         width,
         tokens: prompt.tokens(),
-        queries: prompt.queries.len(),
+        t5_tokens: prompt.queries.len(),
         references: Vec::new(),
-        steering: Vec::new(),
+        control_nets: Vec::new(),
         image_tokens: 0,
         controls: 0,
-        biased: Vec::new(),
-        unguided: false,
-        places: None,
+        biased_spans: Vec::new(),
+        disable_guidance: false,
+        reference_method: None,
         camera: false,
         skipped: Vec::new(),
     };
@@ -97,7 +97,7 @@ fn check_inside(case: &Case) {
     write(nodes.x, &x);
     write(nodes.t, &[0.5]);
     write(nodes.context, &prompt.context);
-    let queries = nodes.queries.unwrap();
+    let queries = nodes.t5_tokens.unwrap();
     let told: Vec<f32> = prompt.queries.iter().map(|q| q.1).collect();
     write(queries.weights, &told);
     let ids = prompt

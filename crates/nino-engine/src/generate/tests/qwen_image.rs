@@ -5,7 +5,7 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::generate::{GenerateRequest, Prompts};
 use crate::tests::lists;
 use crate::{
-    Conditioning, Family, Image, Latent, LatentSize, ReferencePlaces, encode_seen, pictures_before,
+    Conditioning, Family, Image, Latent, LatentSize, ReferenceMethod, encode_seen, pictures_before,
 };
 use nino_sample::{Sampler, Scheduler};
 use std::sync::Arc;
@@ -80,8 +80,8 @@ pub(super) fn check_references(case: &Case, prompts: &Prompts) {
             p.with_reference(Arc::new(r))
         });
         let places = match method {
-            "index" => ReferencePlaces::Index,
-            _ => ReferencePlaces::Clean,
+            "index" => ReferenceMethod::Index,
+            _ => ReferenceMethod::IndexTimestepZero,
         };
         let positive = Conditioning {
             places: Some(places),

@@ -5,7 +5,7 @@ use super::comfy::{Case, PROMPT};
 use super::flux;
 use crate::tests::made;
 use crate::{
-    Conditioning, Control, Family, Image, ImageEncoder, ReferencePlaces, Square, StyleModel,
+    Conditioning, Control, Family, Image, ImageEncoder, ReferenceMethod, Square, StyleModel,
     StyleStrength, StyleTokens, encode_for_clip, style_tokens,
 };
 use nino_sample::{Sampler, Scheduler};
@@ -170,9 +170,9 @@ fn latents_to_look_at_are_where_comfyui_has_them() {
         prompt = prompt.with_reference(Arc::new(flux::latent(&planes, h, w)));
     }
     for (method, places) in [
-        ("offset", ReferencePlaces::Offset),
-        ("index", ReferencePlaces::Index),
-        ("uxo", ReferencePlaces::Uxo),
+        ("offset", ReferenceMethod::Offset),
+        ("index", ReferenceMethod::Index),
+        ("uxo", ReferenceMethod::Uxo),
     ] {
         let placed = Conditioning {
             places: Some(places),

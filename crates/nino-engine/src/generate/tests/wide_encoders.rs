@@ -95,8 +95,8 @@ fn language(goldens: &Goldens, name: &str, published: &llm::Config) {
         let want = llm::Want {
             taps: &[tap],
             mask,
-            places: None,
-            deep: &[],
+            positions: None,
+            deepstack: &[],
         };
         llm::encoder(&mut g, &p, &config, x, &want)
     };
@@ -134,7 +134,7 @@ fn wide_encoders_see_what_comfyuis_see() {
     let input = g.input("pixels", [1, 96, 160, 3], DType::F32);
     let seen = qwen3_vision::encoder(&mut g, &p, &config, input);
     g.output(seen.tokens);
-    seen.deep.iter().for_each(|&node| g.output(node));
+    seen.deepstack.iter().for_each(|&node| g.output(node));
     let found = run(&g.finish().unwrap(), weights.clone(), input, &values);
     goldens.close("sight/tokens", &found[0]);
     for (i, found) in found[1..].iter().enumerate() {

@@ -33,7 +33,7 @@ impl Hint {
         let size = [height * scale, width * scale];
         let stays = paint.as_ref().and_then(HintPaint::stays);
         match kind {
-            HintKind::Pixels { .. } | HintKind::Blocks { .. } | HintKind::Smooth { .. } => None,
+            HintKind::Pixels { .. } | HintKind::Unshuffled { .. } | HintKind::Smooth { .. } => None,
             HintKind::Latent { masked, .. } => {
                 let stays = stays.filter(|_| masked);
                 let image = match &stays {
@@ -50,7 +50,7 @@ impl Hint {
                     mask: masked.then_some(mask),
                 })
             }
-            HintKind::Squares { painted, .. } => {
+            HintKind::EvenLatent { inpaint, .. } => {
                 let image = fitted(image, size, Upscale::Area);
                 let under = paint.as_ref().and_then(|paint| paint.image.as_ref());
                 let rest = match under {
@@ -70,8 +70,8 @@ impl Hint {
                 };
                 Some(HintPictures {
                     image,
-                    rest: painted.then_some(rest),
-                    mask: painted.then_some(mask),
+                    rest: inpaint.then_some(rest),
+                    mask: inpaint.then_some(mask),
                 })
             }
         }

@@ -73,9 +73,9 @@ impl Source {
     /// Whether a parameter has to be made of what the files hold.
     pub(in crate::model) fn makes(&self, param: &ParamSpec) -> bool {
         if let Some((file, param)) = self.control_param(param) {
-            return !file.has_as_wanted(&param);
+            return !file.has_same_dtype(&param);
         }
-        !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_as_wanted(param)
+        !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_same_dtype(param)
     }
 
     /// How the file has a weight, whatever it becomes while it is loaded.
