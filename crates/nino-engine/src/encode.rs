@@ -230,7 +230,8 @@ fn encode_frames(
         if have < wanted {
             if !chunks.pads {
                 control.note(format!(
-                    "{n_frames} frames: the last {have} are left out, {} takes 1 and a multiple of {wanted}",
+                    "{n_frames} frames: the last {have} are left out, because {} takes a multiple \
+                     of {wanted} plus 1",
                     vae.name
                 ));
                 break;

@@ -366,7 +366,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
             "{} of weights{}, {} of activations ({})",
             Mib::up(plan.weight_bytes()),
             if is_loaded {
-                " that are there already"
+                " already loaded"
             } else {
                 ""
             },
@@ -381,7 +381,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
         }
         if outside > 0 {
             parts.push(format!(
-                "{} of values kept outside the device",
+                "{} of values on the host",
                 Mib::up(outside)
             ));
         }

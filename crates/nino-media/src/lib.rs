@@ -64,7 +64,8 @@ pub enum MediaError {
         what: &'static str,
         known: &'static [&'static str],
     },
-    #[error("{}: sides of this format have {most} pixels at most, the picture has {width}x{height}; png has room", path.display())]
+    #[error("{}: this format is limited to {most} pixels a side, and the image has \
+             {width}x{height}; png has no such limit", path.display())]
     TooLarge {
         path: PathBuf,
         width: usize,
@@ -75,7 +76,7 @@ pub enum MediaError {
     NoFolder { path: PathBuf, folder: PathBuf },
     #[error("{}: {what}", path.display())]
     Decode { path: PathBuf, what: String },
-    #[error("{}: this format is left to ffmpeg, which is not on the PATH", path.display())]
+    #[error("{}: this format needs ffmpeg, which is not on the PATH", path.display())]
     NoFfmpeg { path: PathBuf },
     #[error("{}: {what}", path.display())]
     Ffmpeg { path: PathBuf, what: String },
@@ -99,7 +100,7 @@ pub enum MediaError {
         format: &'static str,
         what: String,
     },
-    #[error("{}: there is no memory for the {} MiB that it unpacks to", path.display(), bytes.div_ceil(1 << 20))]
+    #[error("{}: not enough memory to decompress it to {} MiB", path.display(), bytes.div_ceil(1 << 20))]
     NoMemory { path: PathBuf, bytes: usize },
 }
 

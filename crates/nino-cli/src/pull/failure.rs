@@ -17,10 +17,10 @@ impl HubError {
             ),
             ErrorKind::NotFound => Some("check the spelling of repository, file and --revision"),
             ErrorKind::Network => {
-                Some("what has arrived is kept: the same command goes on with it")
+                Some("the partial download is kept: the same command resumes it")
             }
             ErrorKind::Disk => Some(
-                "`nino list downloads` shows what takes room; HF_HUB_CACHE names another folder",
+                "`nino list downloads` shows disk usage; HF_HUB_CACHE sets another folder",
             ),
             _ => None,
         }

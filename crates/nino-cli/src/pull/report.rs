@@ -138,7 +138,7 @@ pub(super) fn command(found: &Facts, name: &str) -> String {
         What::Embedding => {
             format!("nino generate \"a fox in the snow, embedding:{name}\" --model MODEL")
         }
-        What::Upscaler if found.runs => format!("nino upscale PICTURE --model {name}"),
+        What::Upscaler if found.runs => format!("nino upscale IMAGE --model {name}"),
         _ => format!("nino inspect {name}"),
     }
 }
@@ -166,7 +166,8 @@ pub(super) fn aliases(printer: Printer) -> Result<()> {
     }
     printer.text(table.render())?;
     printer
-        .text("\n`nino pull NAME` downloads one; `nino help pull` says what else can be named.")?;
+        .text("\n`nino pull NAME` downloads one; `nino help pull` shows what else can be \
+               downloaded.")?;
     let row = |alias: &Alias| AliasRow {
         name: alias.name,
         about: alias.about,

@@ -192,7 +192,7 @@ fn find_start(env: &Env, name: &str, flag: &str) -> Result<PathBuf, HostError> {
         return Ok(path);
     }
     let text = format!(
-        "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
+        "there is no file {name:?} here or in ComfyUI's input folder; give it with {flag}"
     );
     Err(HostError::new(text))
 }
