@@ -110,9 +110,7 @@ fn kept_text(path: &Path, limits: &Limits) -> Vec<(String, String)> {
     match read_text(path, &KEPT, limits) {
         Ok(text) => text.found,
         Err(error) => {
-            printer::note(&format!(
-                "the image's metadata is not kept: {error}"
-            ));
+            printer::note(&format!("the image's metadata is not kept: {error}"));
             Vec::new()
         }
     }

@@ -53,9 +53,7 @@ pub enum EngineError {
     },
     #[error("the latent has {found} channels, the VAE expects {expected}")]
     Channels { expected: usize, found: usize },
-    #[error(
-        "this is a video latent of {frames} latent frames, and {vae} decodes single images"
-    )]
+    #[error("this is a video latent of {frames} latent frames, and {vae} decodes single images")]
     VideoLatent { frames: usize, vae: String },
     #[error("{frames} latent frames for {model}, which makes single images")]
     FramesForPictures { frames: usize, model: &'static str },
@@ -147,7 +145,9 @@ pub enum EngineError {
         wanted: Vec<Encoder>,
         found: Vec<Encoder>,
     },
-    #[error("{model} expects text embeddings of width {wanted}, and the text encoders give {found}")]
+    #[error(
+        "{model} expects text embeddings of width {wanted}, and the text encoders give {found}"
+    )]
     EncoderWidth {
         model: String,
         wanted: usize,
@@ -190,7 +190,7 @@ pub enum EngineError {
     NotAnEncoder { path: PathBuf },
     #[error("{}: contains no VAE, and none was given", path.display())]
     MissingVae { path: PathBuf, family: &'static str },
-    #[error("{vae} is a VAE of {channels} channels, and the latents of {model} have {wanted}")]
+    #[error("{vae} is a VAE of {channels} channels, and {model} makes latents of {wanted}")]
     VaeMismatch {
         vae: String,
         channels: usize,
@@ -218,9 +218,7 @@ pub enum EngineError {
     NoControlNet { path: PathBuf },
     #[error("the ControlNet {net} is for another model than {model}")]
     ControlNetFamily { net: String, model: String },
-    #[error(
-        "the ControlNet {net} has {known} control types, numbered from 0; there is no {mode}"
-    )]
+    #[error("the ControlNet {net} has {known} control types, numbered from 0; there is no {mode}")]
     ControlNetMode {
         net: String,
         mode: usize,
@@ -301,8 +299,10 @@ pub enum EngineError {
         expected: usize,
         found: usize,
     },
-    #[error("conditioning of {found} values is not a positive whole number of tokens of width \
-             {width}")]
+    #[error(
+        "conditioning of {found} values is not a positive whole number of tokens of width \
+             {width}"
+    )]
     ConditioningLength { width: usize, found: usize },
     #[error("{bad} of {all} values of {what} are NaN or infinite")]
     InputNotFinite {
@@ -331,8 +331,10 @@ pub enum EngineError {
     NoiseLength { expected: usize, found: usize },
     #[error("sigmas must decrease: {first} is followed by {then}")]
     Sigmas { first: f32, then: f32 },
-    #[error("the network's output in {dtype} is NaN or infinite: its weights or its input are \
-             damaged")]
+    #[error(
+        "the network's output in {dtype} is NaN or infinite: its weights or its input are \
+             damaged"
+    )]
     NotFinite { dtype: DType },
 }
 

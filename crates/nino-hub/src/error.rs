@@ -73,9 +73,7 @@ pub enum HubError {
     },
     #[error("{file}: the server restarted the download {most} times instead of resuming it")]
     Restarts { file: String, most: u32 },
-    #[error(
-        "{file}: the {kind} of the download is {found}, expected {expected}; it was deleted"
-    )]
+    #[error("{file}: the {kind} of the download is {found}, expected {expected}; it was deleted")]
     Hash {
         file: String,
         kind: &'static str,

@@ -113,8 +113,8 @@ impl From<FileError> for MediaError {
 
 fn no_format(found: &str, what: &str) -> String {
     match found {
-        "" => format!("no extension says which format {what} are to have"),
-        _ => format!("{found:?} is not a format this program writes {what} in"),
+        "" => format!("the name has no extension, which sets the format of {what}"),
+        _ => format!("{found:?} is not a supported output format for {what}"),
     }
 }
 
@@ -158,7 +158,7 @@ pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>
     if clip.has_opacity && !["apng", "png", "webp"].contains(&&*extension) {
         return Err(MediaError::Encode {
             path: path.to_owned(),
-            what: "clips of this format keep no transparency; apng and webp do".to_owned(),
+            what: "videos of this format keep no transparency; apng and webp do".to_owned(),
         });
     }
     Ok(match extension.as_str() {
@@ -180,7 +180,7 @@ pub fn can_write_video(path: &Path) -> Result<(), MediaError> {
         "" if path.is_dir() => return Ok(Pending::folder(path).map(drop)?),
         "" if path.exists() => {
             let file = io::ErrorKind::NotADirectory.into();
-            return Err(io_error(path, "make a folder for frames")(file));
+            return Err(io_error(path, "create a folder for frames")(file));
         }
         "mp4" => ffmpeg::is_there(path)?,
         found if found.is_empty() || VIDEOS.contains(&found) => {}

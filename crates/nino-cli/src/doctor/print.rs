@@ -171,7 +171,10 @@ fn budget(page: &mut Page, budget: Option<&Budget>) {
         page.line("budget", "unknown: set it with --budget");
         return;
     };
-    page.line("budget", &format!("{}, the minimum of", Bytes(budget.bytes)));
+    page.line(
+        "budget",
+        &format!("{}, the minimum of", Bytes(budget.bytes)),
+    );
     for term in &budget.terms {
         let text = format!("{:>9}  {}", Bytes(term.bytes), what(term.limit));
         page.line("", &text);

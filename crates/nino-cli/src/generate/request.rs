@@ -180,8 +180,7 @@ fn size(
         (None, None) => Ok(args.size),
         (Some(width), Some(height)) => Ok(Some(Size { width, height })),
         _ if !empty => Err(Usage(
-            "the input has its own size: give both --width and --height"
-                .to_owned(),
+            "the input has its own size: give both --width and --height".to_owned(),
         )),
         (width, height) => {
             let set: Option<Size> = settings.pick("size", None, str::parse)?;

@@ -147,9 +147,7 @@ impl<'a> Rescue<'a> {
             "continues to the same image".to_owned()
         } else {
             let sampler = self.about.request.sampler.name;
-            format!(
-                "continues to a similar image ({sampler} is not reproducible from there)"
-            )
+            format!("continues to a similar image ({sampler} is not reproducible from there)")
         };
         Some(format!(
             "the same command with `{with}`{without} {comes_to}"

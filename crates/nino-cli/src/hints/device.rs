@@ -13,9 +13,7 @@ pub(super) fn plan_ways(error: &PlanError) -> Vec<String> {
             vec![format!("give --budget {}MiB or more", need.div_ceil(MIB))]
         }
         PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. } => in_pieces(),
-        PlanError::TooManySteps { .. } => {
-            owned(&["request a smaller image, or a smaller batch"])
-        }
+        PlanError::TooManySteps { .. } => owned(&["request a smaller image, or a smaller batch"]),
     }
 }
 

@@ -73,11 +73,11 @@ impl GraphFacts {
             rows.push(((*name).to_owned(), values.join(between)));
         }
         for (i, file) in self.files.iter().enumerate() {
-            let name = if i == 0 { "wants" } else { "" };
+            let name = if i == 0 { "needs" } else { "" };
             rows.push((name.to_owned(), file.line()));
         }
         for (i, (class, nodes)) in self.unknown_nodes.iter().enumerate() {
-            let name = if i == 0 { "unknown" } else { "" };
+            let name = if i == 0 { "missing" } else { "" };
             let nodes = match &nodes[..] {
                 [node] => format!("node {node}"),
                 nodes => format!("nodes {}", nodes.join(", ")),

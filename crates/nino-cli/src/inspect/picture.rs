@@ -126,7 +126,7 @@ fn report(d: &Document) -> String {
         rows.push(("note".to_owned(), note.clone()));
     }
     if !d.other_texts.is_empty() {
-        rows.push(("other metadata".to_owned(), d.other_texts.join(", ")));
+        rows.push(("metadata".to_owned(), d.other_texts.join(", ")));
     }
     if d.graph.is_some() {
         let again = format!("nino generate --from {}", d.file);

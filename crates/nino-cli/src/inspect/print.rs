@@ -142,7 +142,10 @@ fn list(title: &str, items: &[String], text: &mut Vec<String>) {
     text.push(format!("{title} ({})", items.len()));
     text.extend(items.iter().take(SHOWN).map(|i| format!("  {i}")));
     if items.len() > SHOWN {
-        text.push(format!("  and {} more; --json lists them", items.len() - SHOWN));
+        text.push(format!(
+            "  and {} more; --json lists them",
+            items.len() - SHOWN
+        ));
     }
 }
 

@@ -165,9 +165,7 @@ pub(super) fn aliases(printer: Printer) -> Result<()> {
         table.push(vec![alias.name.to_owned(), size, alias.about.to_owned()]);
     }
     printer.text(table.render())?;
-    printer
-        .text("\n`nino pull NAME` downloads one; `nino help pull` shows what else can be \
-               downloaded.")?;
+    printer.text("\n`nino pull NAME` downloads one; `nino help pull` shows the other forms.")?;
     let row = |alias: &Alias| AliasRow {
         name: alias.name,
         about: alias.about,

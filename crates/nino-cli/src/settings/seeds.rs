@@ -106,7 +106,10 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
         "nothing: attention never stores the full score matrix",
     ),
     nothing("use_xformers", "nothing: there is no PyTorch"),
-    nothing("default_batch_size", "nothing: --batch sets it, 1 by default"),
+    nothing(
+        "default_batch_size",
+        "nothing: --batch sets it, 1 by default",
+    ),
     nothing(
         "max_batch_size",
         "nothing: the plan shows which batch fits; profiles warn",

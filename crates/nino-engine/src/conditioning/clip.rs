@@ -128,7 +128,7 @@ impl ClipHints {
                 width: latent.width,
                 ..seen.latent.without_values()
             };
-            of_size("the conditioning frames", resized.size())?;
+            of_size("the conditioning", resized.size())?;
             if kept_channels(model, seen.latent.channels).is_none() {
                 return Err(EngineError::SeenChannels {
                     model: model.name.clone(),

@@ -73,10 +73,7 @@ fn patterns_and_texts_have_limits() {
         "{told}"
     );
     let told = failed("RegexMatch", &search("a", "(?:(?:a{999}){999}){999}"));
-    assert!(
-        told.contains("more repeats than there is room for"),
-        "{told}"
-    );
+    assert!(told.contains("the pattern has too many repeats"), "{told}");
     // A text that grows by what replaces its letters.
     let long = json!({ "string": "a".repeat(1000), "find": "a", "replace": "b".repeat(1000) });
     let told = failed("StringReplace", &long);
@@ -93,7 +90,7 @@ fn patterns_and_texts_have_limits() {
         &json!({
         "string": "a", "regex_pattern": "(", "replace": "" }),
     );
-    assert!(told.contains("the pattern is wrong"), "{told}");
+    assert!(told.contains("the pattern is invalid"), "{told}");
 }
 
 #[test]

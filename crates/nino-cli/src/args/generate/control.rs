@@ -77,9 +77,7 @@ impl FromStr for ControlArg {
             None => (text, 1.0),
         };
         if !strength.is_finite() {
-            return Err(format!(
-                "the strength {strength} is not a finite number"
-            ));
+            return Err(format!("the strength {strength} is not a finite number"));
         }
         let (file, image) = divided(rest).ok_or_else(|| {
             "a control is a ControlNet's file and a hint image, such as canny.safetensors:edges.png:0.8"

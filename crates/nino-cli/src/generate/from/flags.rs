@@ -310,9 +310,7 @@ impl Flags {
 
     pub(crate) fn from_json(of: &'static Repeated, text: &str) -> Result<Flags, String> {
         let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let flags = value["flags"]
-            .as_object()
-            .ok_or("it contains no flags")?;
+        let flags = value["flags"].as_object().ok_or("it contains no flags")?;
         let mut found = Flags::none(of);
         for (name, values) in flags {
             let values = values

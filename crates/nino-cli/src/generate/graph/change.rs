@@ -82,8 +82,7 @@ pub(super) fn save_latent(graph: &mut Graph) -> Result<(), Usage> {
         .collect();
     let [latent] = &latents[..] else {
         let n = latents.len();
-        let text =
-            format!("--save-latent is ambiguous: the graph decodes {n} latents");
+        let text = format!("--save-latent is ambiguous: the graph decodes {n} latents");
         return Err(Usage(text));
     };
     let save = Node::new("SaveLatent")
