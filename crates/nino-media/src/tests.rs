@@ -153,7 +153,10 @@ fn places_where_nothing_can_be_written_are_told_beforehand() {
             picture("a.gif"),
             "\"gif\" is not a supported output format for images; they can be png",
         ),
-        (picture("a"), "no extension says which format"),
+        (
+            picture("a"),
+            "the name has no extension, which sets the format",
+        ),
         (video("a.y4m"), "directory"),
         (video("file"), "not a directory"),
         (

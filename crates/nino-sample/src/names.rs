@@ -74,7 +74,7 @@ pub static SAMPLER_NAMES: [Name; 45] = [
     only("gradient_estimation_cfg_pp", "gradient_estimation with CFG++ guidance"),
     only("er_sde", "extended reverse SDE of third order"),
     only("seeds_2", "stochastic exponential solver, twice as slow"),
-    only("seeds_3", "stochastic exponential solver, three times as slow"),
+    only("seeds_3", "stochastic exponential solver, 3 times as slow"),
     only("sa_solver", "stochastic Adams predictor-corrector"),
     only("sa_solver_pece", "sa_solver with one more evaluation per step"),
     both("ddim", "DDIM", "euler; with a mask, other noise outside it"),

@@ -189,7 +189,12 @@ fn formats_that_cannot_be_written_are_told_before_anything_runs() {
     let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
     let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
+    assert!(
+        said.err
+            .contains("\"xyz\" is not a supported output format"),
+        "{}",
+        said.err
+    );
     let said = to_mp4(&input, dir.path(), Path::new(""));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);

@@ -316,11 +316,11 @@ fn a_picture_without_settings_is_an_error() {
         rgb: vec![0; 12],
     };
     write_picture(Path::new(&plain), &picture, &[("Software", "x".to_owned())]).unwrap();
-    std::fs::write(&text, "not a supported image").unwrap();
+    std::fs::write(&text, "not an image that can carry metadata").unwrap();
     for (file, part) in [
         (&plain, "contains no settings"),
         (&none, "cannot open"),
-        (&text, "not a supported image"),
+        (&text, "not an image that can carry metadata"),
     ] {
         let said = nino(&["generate", "--from-png", file]);
         assert_eq!(said.code, 1, "{}", said.err);

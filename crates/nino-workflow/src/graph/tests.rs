@@ -51,7 +51,7 @@ fn what_is_no_graph_is_an_error_that_says_so() {
         ..Limits::default()
     };
     let error = Graph::from_json(&many, &few).unwrap_err().to_string();
-    assert!(error.contains("20 nodes, 10 are the most"), "{error}");
+    assert!(error.contains("20 nodes; the limit is 10"), "{error}");
     let short = Limits {
         bytes: 10,
         ..Limits::default()
