@@ -376,7 +376,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
             ));
         }
         if outside > 0 {
-            parts.push(format!("{} of values on the host", Mib::up(outside)));
+            parts.push(format!("{} of values offloaded", Mib::up(outside)));
         }
         tracing::info!("{}: {}", network.stage.name(), parts.join(", "));
     }

@@ -120,7 +120,7 @@ impl fmt::Display for PlanReport {
         if self.host_bytes > 0 {
             writeln!(
                 f,
-                "  on the host      {}; {} transferred in all",
+                "  offloaded        {}; {} transferred in all",
                 bytes(self.host_bytes),
                 bytes(self.moved_bytes)
             )?;

@@ -192,7 +192,7 @@ impl fmt::Display for Report {
                 write!(f, ", {} streamed once", bytes(s.streamed_once_bytes))?;
             }
             if s.host_bytes > 0 {
-                write!(f, ", {} of values on the host", bytes(s.host_bytes))?;
+                write!(f, ", {} of values offloaded", bytes(s.host_bytes))?;
             }
             if let Some(device) = &s.device {
                 write!(f, ", on {device}")?;
