@@ -23,7 +23,7 @@ MEANINGS = {
     "offload_threshold_mb": "nothing: the planner moves the least that makes a plan fit",
     "use_quantization": "weights of diffusion models are held in blocks of 8 or 4 bits",
     "quantization_bits": "8 holds them as q8_0, 4 as q4_0",
-    "use_flash_attention": "nothing: attention never holds its scores as a whole",
+    "use_flash_attention": "nothing: attention never stores the full score matrix",
     "use_xformers": "nothing: there is no PyTorch",
     "default_batch_size": "pictures at a time when a call does not say",
     "max_batch_size": "a larger batch is refused by validate",

@@ -110,8 +110,8 @@ fn end(refused: Option<usize>) -> ! {
         Line::say(
             2,
             format_args!(
-                "error: {what}\n\
-                 hint: close programs, raise the limit on memory (`ulimit -v`), or ask for less\n"
+                "error: {what}\nhint: close programs, raise the memory limit (`ulimit -v`), or \
+                 request less\n"
             ),
         );
         if AS_JSON.load(Ordering::Relaxed) {

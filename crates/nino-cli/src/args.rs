@@ -53,7 +53,7 @@ pub(crate) use video::{CameraArg, PlanVideoArgs, VideoArgs, VideoModelArgs, Vide
     name = "nino",
     version = version::SHORT,
     long_version = version::LONG,
-    about = "Diffusion models on the graphics card you own, or on none",
+    about = "Run diffusion models on the GPU you own, or on the CPU",
     after_help = EXAMPLES,
     max_term_width = 100,
     subcommand_required = true,
@@ -68,53 +68,53 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Make a picture from words
+    /// Make an image from a prompt
     Generate(Box<GenerateArgs>),
-    /// Make a clip from words and pictures
+    /// Make a video from a prompt, with or without images
     Video(Box<VideoArgs>),
-    /// Serve a page and ComfyUI's dialect over HTTP
+    /// Serve a web UI and ComfyUI's API over HTTP
     Serve(Box<ServeArgs>),
-    /// Show what this machine can do: CPU, graphics cards, memory, settings, known trouble
+    /// Show what this machine has: CPU, GPUs, memory, settings, known problems
     Doctor(DoctorArgs),
-    /// Show what a file is: a model, a picture's settings, a latent, a workflow
+    /// Show what a file is: a model, an image's settings, a latent, a workflow
     Inspect(InspectArgs),
-    /// Write a model in another encoding, as GGUF or safetensors
+    /// Convert a model to another weight type, as GGUF or safetensors
     Convert(ConvertArgs),
     /// Download a model
     Pull(PullArgs),
-    /// List models and what belongs to them: what each is, its size, whether it fits
+    /// List models, LoRAs, VAEs and downloads: what each is, its size, whether it fits
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Remove downloads
+    /// Remove downloaded models
     Rm(RmArgs),
-    /// Turn a latent into a picture or a video
+    /// Decode a latent to an image or a video
     Decode(DecodeArgs),
-    /// Turn a picture into a latent
+    /// Encode an image or a video to a latent
     Encode(EncodeArgs),
-    /// Make a picture larger with an upscaler
+    /// Enlarge an image with an upscaling model
     Upscale(UpscaleArgs),
-    /// Say what a piece of work would need, before anything is allocated
+    /// Show how much memory and time a run would take, without running it
     Plan(PlanArgs),
-    /// Measure how fast this machine is
+    /// Measure the speed of this machine
     #[command(subcommand)]
     Bench(BenchVerb),
-    /// Do what another verb does and show where its time and memory went, op by op
+    /// Run another verb and show where its time and memory go, op by op
     Profile(ProfileRunArgs),
-    /// Try what makes a model faster or smaller, and keep what keeps its pictures
+    /// Find settings that make a model faster or smaller at the same image quality
     Optimize(OptimizeArgs),
-    /// Measure which tiles of kernels are fastest on this card, and keep them
+    /// Measure which kernel tile sizes are fastest on this card, and remember them
     Tune(TuneArgs),
     /// Run captured stages again and compare (NINO_CAPTURE=1 captures them)
     Replay(ReplayArgs),
     /// List samplers and schedulers, with what each is for
     Samplers,
-    /// Show settings and where they come from, or write a config file to begin with
+    /// Show settings and where they come from, or write an initial config file
     Config(ConfigArgs),
-    /// Print a script that completes commands of a shell
+    /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for every verb
     Man(ManArgs),
-    /// Multiply on a GPU's matrix units: what `nino` has another process try first
+    /// Multiply on a GPU's matrix units; `nino` first tries this in a separate process
     #[command(hide = true)]
     TryGpu {
         /// The number of `gpu:N`
@@ -122,48 +122,47 @@ pub(crate) enum Verb {
     },
 }
 
-/// Settings for a kind of card; what flags, variables and the config file say wins over them.
+/// Settings for a kind of card; flags, variables and the config file take precedence over them.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct ProfileArgs {
     /// Settings for a kind of card: 4gb, 6gb, 8gb, 12gb, 16gb, rx580-4gb, rx580-8gb, gfx1151 or
-    /// safe; a file of them that ends in .toml; or `measured`, what `nino optimize` found best for
-    /// this model on this device
+    /// safe; a .toml file; or `measured`, the best that `nino optimize` found for this model on
+    /// this device
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
 }
 
-/// What every verb can say and how loudly.
+/// How much every verb prints, and in which form.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Print one JSON document on standard output instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more on standard error: -v what was decided, -vv every op, -vvv all there is
+    /// Log to standard error: -v decisions, -vv every op, -vvv everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Print the result alone, in one line where that is a file's path: no progress bars, notes or
-    /// tips
+    /// Print only the result, such as the path of the file: no progress bars, notes or tips
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Write progress to standard error as JSON lines, for a program that shows it
+    /// Write progress to standard error as JSON lines, for other programs
     #[arg(long, global = true)]
     pub(crate) json_progress: bool,
 }
 
-/// Where to run and how much to use; flags win over the NINO_* variables of the same name, and
-/// those over the config file.
+/// Where to run and how much to use; flags take precedence over the NINO_* variables of the same
+/// name, and those over the config file.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// auto, cpu, gpu, or gpu:N as `nino doctor` numbers them
+    /// Device: auto, cpu, gpu, or gpu:N as `nino doctor` numbers them
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<DeviceName>,
-    /// Use this level of kernels instead of the best the GPU has
+    /// Set of kernels to use instead of the best that the GPU supports
     #[arg(long, value_name = "TIER", value_parser = tiers())]
     pub(crate) gpu_tier: Option<Tier>,
-    /// Most memory to use on the device, such as 3.5GiB or 800MiB
+    /// Maximum memory to use on the device, such as 3.5GiB or 800MiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -176,12 +175,11 @@ pub(crate) struct DeviceArgs {
     pub(crate) threads: Option<u16>,
 }
 
-/// Where the text encoders of a picture or clip run.
+/// Where the text encoders of an image or a video run.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct TextDeviceArgs {
-    /// Run text encoders on another device, such as cpu: the first then holds nothing of them
-    /// [default: as --device]
+    /// Device for the text encoders, such as cpu, to save memory on --device [default: --device]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) text_device: Option<DeviceName>,
 }
@@ -191,7 +189,7 @@ fn tiers() -> impl TypedValueParser<Value = Tier> {
         let help = match tier {
             Tier::F32 => "f32 storage and arithmetic: any device",
             Tier::F16 => "f16 storage, f32 arithmetic",
-            Tier::Subgroup => "reductions across the lanes of a subgroup",
+            Tier::Subgroup => "subgroup reductions without shared memory",
             Tier::Coop => "matrix units: RDNA 3 and newer, NVIDIA",
         };
         PossibleValue::new(tier.name()).help(help)
@@ -205,7 +203,7 @@ pub(crate) struct DoctorArgs {
     /// Run every op on every device and compare with a plain reference
     #[arg(long)]
     pub(crate) verify: bool,
-    /// With --verify: only problems whose name contains this
+    /// With --verify: only test cases whose name contains this
     #[arg(long, value_name = "TEXT", requires = "verify")]
     pub(crate) filter: Option<String>,
     #[command(flatten)]
@@ -216,15 +214,15 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Time single ops at the sizes that matter, against this device's own limits
+    /// Time single ops at the sizes that matter, relative to this device's limits
     Ops(BenchOpsArgs),
-    /// Time whole decodes, pictures and clips, with a VAE file or made-up weights
+    /// Time whole decodes of images and videos, with a VAE file or random weights
     Decode(BenchDecodeArgs),
-    /// Time text encoders, steps of the UNet and whole pictures
+    /// Time text encoders, steps of diffusion models and whole images
     Generate(BenchGenerateArgs),
-    /// Time decodes with one thing varied at a time, and write documents of it
+    /// Time decodes with one setting varied at a time, and write the results to files
     Suite(BenchSuiteArgs),
-    /// Compare two documents that a bench wrote with --json
+    /// Compare two results that a bench wrote with --json
     Compare(BenchCompareArgs),
 }
 
@@ -234,11 +232,11 @@ pub(crate) struct BenchOpsArgs {
     /// Only ops whose name or shape contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Timed runs of each op, after warming up
+    /// Timed runs of each op, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = whole::<u32>(5..=10_000))]
     pub(crate) runs: u32,
-    /// How activations are stored
+    /// Storage type of activations
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) precision: PrecisionArg,
     #[command(flatten)]
@@ -247,20 +245,21 @@ pub(crate) struct BenchOpsArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  # A picture, with the model that is built in
+  # An image, with the built-in model
   nino generate a smiling sun
-  # A clip
+  # A video
   nino video a jumping frog
-  # A page in the browser, and ComfyUI's dialect
+  # A web UI, and ComfyUI's API
   nino serve
-  # What is in this machine, and is anything wrong with it?
+  # What is in this machine, and are there known problems?
   nino doctor
   # What is this file?
   nino inspect model.safetensors
+  # A quantized copy
   nino convert in.ckpt out.gguf --type q8_0
   # Download a model
   nino pull sd15
-  # Which models are here, and do they fit?
+  # Which models are installed, and do they fit?
   nino list
   # How fast are convolutions here?
   nino bench ops --filter conv
@@ -279,8 +278,8 @@ Examples:
   # Only convolutions
   nino doctor --verify --filter conv
 
---verify tries every device and tier unless --device or --gpu-tier name one; the exit code is 1 \
-when an op differs.";
+--verify tests every device and tier unless --device or --gpu-tier selects one. The exit code is 1 \
+if an op differs.";
 
 const BENCH_OPS_EXAMPLES: &str = "\
 Examples:
@@ -292,7 +291,7 @@ Examples:
   # Rows for a script: op, shape, median_ms, gflops and more
   nino bench ops --json --runs 20 > ops.json
 
-Columns: median and spread (slowest less fastest, as share of the median) of n runs; share is of \
-the smaller of peak arithmetic and copy bandwidth x intensity, both measured first on the same \
-device. It can pass 100% where a fast algorithm (Winograd) does less arithmetic than the op is \
-credited with.";
+Columns: median and spread (slowest minus fastest run, relative to the median) of n runs. share is \
+relative to the roofline: the smaller of peak arithmetic and copy bandwidth x intensity, both \
+measured first on the same device. It can exceed 100% where a fast algorithm (Winograd) does less \
+arithmetic than is counted for the op.";

@@ -34,7 +34,7 @@ pub(crate) fn ops(args: &BenchOpsArgs, env: &Env, printer: Printer) -> Result<()
     let shapes = chosen(args.filter.as_deref())?;
     let opened = device::open(&choice)?;
     let bar = printer.progress(shapes.len() as u64 + 1);
-    bar.set_message("measuring what the device can do at best");
+    bar.set_message("measuring the device's peak rates");
     let ceiling = opened.ceiling()?;
     bar.inc(1);
     let mut report = Report::new(&opened, ceiling);

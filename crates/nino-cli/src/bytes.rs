@@ -35,7 +35,7 @@ pub(crate) enum BytesError {
     NoUnit(String),
     #[error("there is no unit {0:?}: use MiB or GiB")]
     UnknownUnit(String),
-    #[error("a size has to be more than zero")]
+    #[error("a size must be more than zero")]
     Zero,
     #[error("that is more than any machine has")]
     TooLarge,

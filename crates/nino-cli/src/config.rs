@@ -113,7 +113,7 @@ fn text(document: &Document) -> String {
             path.display()
         ),
         (None, _) => {
-            "There is no place for a config file: neither HOME nor NINO_CONFIG is set.".to_owned()
+            "There is no path for a config file: neither HOME nor NINO_CONFIG is set.".to_owned()
         }
     };
     format!("{}\n\n{file}", table.render())
@@ -124,7 +124,7 @@ fn init(args: &ConfigArgs, path: Option<PathBuf>, printer: Printer) -> Result<()
     let path = path.ok_or_else(no_place)?;
     if path.exists() && !args.force {
         return Err(UsageWithHint {
-            sentence: format!("{} is there already", path.display()),
+            sentence: format!("{} already exists", path.display()),
             hint: "--force replaces it".to_owned(),
         }
         .into());
@@ -137,15 +137,14 @@ fn init(args: &ConfigArgs, path: Option<PathBuf>, printer: Printer) -> Result<()
 }
 
 fn no_place() -> Usage {
-    Usage("there is no place for a config file: set HOME or NINO_CONFIG".to_owned())
+    Usage("there is no path for a config file: set HOME or NINO_CONFIG".to_owned())
 }
 
 /// A config file with every setting, none of which is in force.
 fn template() -> String {
-    let head = "\
-# Settings of nino. A line takes effect without the # before it. Variables (NINO_MODEL and
-# so on) win over this file, and flags over both. `nino config` shows what is in force.
-";
+    let head = "# Settings of nino. Remove the # to enable a line. Variables (NINO_MODEL and so \
+                on) take # precedence over this file, and flags over both. `nino config` shows the \
+                values in effect.";
     let setting = |(key, about): (&str, &str)| {
         let example = match key {
             "profile" => "\"rx580-8gb\"",

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ConvertArgs, env: &Env, printer: Printer) -> Result<()>
         force: args.force,
     };
     if stdout::is_meant(&args.output) {
-        let text = "convert writes a file, whose extension says its format: name one that ends in \
+        let text = "convert writes a file whose extension sets the format: name one that ends in \
                     .gguf or .safetensors";
         return Err(Usage(text.to_owned()).into());
     }
@@ -142,7 +142,7 @@ fn text(report: &Report, seconds: f64) -> String {
     if report.fallbacks.len() > SHOWN {
         let more = report.fallbacks.len() - SHOWN;
         lines.push(format!(
-            "and {more} more whose rows are not whole blocks, see --json"
+            "and {more} more whose rows are not whole blocks; --json lists them"
         ));
     }
     if report.not_finite > 0 {

@@ -46,7 +46,7 @@ pub(crate) fn decode(args: &DecodeArgs, env: &Env, printer: Printer) -> Result<(
     };
     let output = output_of(args, &latent, &vae)?;
     if stdout::is_meant(&output) {
-        stdout::check("a picture", printer.json)?;
+        stdout::check("an image", printer.json)?;
     } else {
         guard.check(&output)?;
         make_folder_of(&output)?;
@@ -172,7 +172,7 @@ fn latent_file(args: &EncodeArgs, printer: Printer) -> Result<PathBuf> {
         None => named_after(&args.picture, Path::new(""), "latent"),
     };
     let guard = Guard {
-        inputs: vec![("the picture", args.picture.clone())],
+        inputs: vec![("the image", args.picture.clone())],
         force: args.force,
     };
     guard.check(&output)?;
@@ -193,7 +193,7 @@ fn tell_ineffective(args: &DecodeArgs, sink: &Sink) {
     for (flag, given) in [("--fps", args.fps.is_some()), ("--chunk", chunked)] {
         if given && sink.is_still() {
             printer::note(&format!(
-                "{flag} has no effect: it is for videos, and this is a picture"
+                "{flag} has no effect: it is for videos, and this is an image"
             ));
         }
     }
@@ -251,7 +251,7 @@ fn latent_size(size: Size, frames: usize, vae: &VaeFile) -> Result<LatentSize, U
         Some(time) => (frames.max(1) - 1).div_ceil(time) + 1,
         None if frames > 1 => {
             return Err(Usage(format!(
-                "{} decodes single pictures, not {frames} frames",
+                "{} decodes single images, not {frames} frames",
                 vae.name
             )));
         }
@@ -279,7 +279,7 @@ fn options(
     let tile = tile_of(how.tile, (Some(tile_size), how.overlap), settings)?;
     if tile == Tile::Auto && (how.tile_size.is_some() || how.overlap.is_some()) {
         let text =
-            "--tile-size and --overlap are for --tile fast; exact tiles have the size that fits";
+            "--tile-size and --overlap need --tile fast; exact tiles have the size that fits";
         return Err(Usage(text.to_owned()));
     }
     Ok(DecodeOptions {
@@ -311,7 +311,7 @@ pub(crate) fn tile_of(
     match settings.choose("tile", flag)?.unwrap_or(TileArg::Auto) {
         TileArg::Auto => Ok(Tile::Auto),
         TileArg::Fast if overlap >= size => Err(Usage(format!(
-            "an overlap of {overlap} leaves nothing of a tile of {size}"
+            "an overlap of {overlap} is too large for a tile of {size}"
         ))),
         TileArg::Fast => Ok(Tile::Fast(Tiling { size, overlap })),
     }

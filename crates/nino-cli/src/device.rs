@@ -48,7 +48,7 @@ impl Choice {
             gpu_int8: env.gpu_int8,
         };
         if device.device == Some(DeviceName::Cpu) && args.gpu_tier.is_some() {
-            let text = "--gpu-tier chooses GPU kernels, and the device is the CPU: leave one out";
+            let text = "--gpu-tier is for GPUs, and the device is the CPU: leave one out";
             return Err(Usage(text.to_owned()));
         }
         Ok(Choice { device, settings })
@@ -64,7 +64,7 @@ pub(crate) fn try_matrices(env: &Env) {
             folder: env.cache_dir.as_ref().map(|dir| dir.join("kernels")),
         }),
         Ok(_) => {}
-        Err(e) => tracing::debug!("matrix units are used untried: {e}"),
+        Err(e) => tracing::debug!("matrix units are used without a trial: {e}"),
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn rates(opened: &Opened, loads: &[&Load]) -> Option<Rates> {
         Ok(rates) => Some(rates),
         Err(e) => {
             let name = opened.name;
-            tracing::warn!("no time is estimated, since {name} was not measured: {e}");
+            tracing::warn!("no time is estimated, because {name} could not be measured: {e}");
             None
         }
     }

@@ -199,31 +199,31 @@ const KNOWN: &[Known] = &[
     ),
     known(
         "NINO_GPU_TRIAL",
-        "0: the matrix units of AMD cards are used without a process of its own that tries them",
+        "0: AMD matrix units are used without first being tried in a separate process",
     ),
     known("NINO_CACHE", "folder for compiled kernels and downloads"),
     known(
         "TMPDIR",
-        "folder for values that do not fit into memory, instead of /var/tmp",
+        "folder for values that do not fit in memory, instead of /var/tmp",
     ),
-    known("NINO_PTX", "0 keeps NVIDIA cards to kernels in WGSL"),
+    known("NINO_PTX", "0: NVIDIA cards use WGSL kernels only, no PTX"),
     known(
         "NINO_GPU_INT8",
-        "0: GPUs multiply int8 and q8_0 weights as floats; 1: as bytes, also where that is slow",
+        "0: GPUs multiply int8 and q8_0 weights as floats; 1: in int8, even where that is slow",
     ),
     known(
         "NINO_REQUIRE_GPU",
-        "1 makes tests fail that find no GPU; no effect on nino itself",
+        "1: tests fail if they find no GPU; no effect on nino itself",
     ),
     known("NO_COLOR", "no colors in messages"),
     known(
         "TERM_PROGRAM",
-        "the terminal, which may draw previews of `nino generate`",
+        "the terminal, which may show previews of `nino generate`",
     ),
-    known("KITTY_WINDOW_ID", "kitty, which draws previews"),
+    known("KITTY_WINDOW_ID", "kitty, which shows previews"),
     known(
         "NINO_CAPTURE",
-        "1 or a folder: inputs and outputs of stages as files, for `nino replay`; slow",
+        "1 or a folder: writes inputs and outputs of stages to files, for `nino replay`; slow",
     ),
     known("ROCM_NINODES_DEBUG", "the same as NINO_CAPTURE"),
     known("HF_ENDPOINT", "where `nino pull` downloads from"),
@@ -248,10 +248,10 @@ const KNOWN: &[Known] = &[
         "VK_LOADER_DRIVERS_DISABLE",
         "Vulkan drivers that match are not loaded",
     ),
-    known("VK_LOADER_DEBUG", "the Vulkan loader says what it does"),
+    known("VK_LOADER_DEBUG", "log level of the Vulkan loader"),
     known(
         "VK_INSTANCE_LAYERS",
-        "Vulkan layers; validation layers cost much speed",
+        "Vulkan layers; validation layers are slow",
     ),
     known("VK_LAYER_PATH", "where Vulkan layers are looked for"),
     known(
@@ -273,7 +273,7 @@ const KNOWN: &[Known] = &[
     known("DRI_PRIME", "which of two GPUs Mesa shows first"),
     known(
         "RADV_DEBUG",
-        "debug switches of AMD's Mesa driver; most cost speed",
+        "debug switches of AMD's Mesa driver; most make it slower",
     ),
     known(
         "RADV_PERFTEST",
@@ -346,7 +346,7 @@ fn listed_of(vars: impl Iterator<Item = (String, String)>) -> Vec<SetVariable> {
             let unknown = about.is_none() && name.starts_with("NINO_");
             let about = match about {
                 Some(about) => about,
-                None if unknown => "nino knows no variable of this name",
+                None if unknown => "not a variable that nino knows",
                 None => return None,
             };
             let secret = known.is_some_and(|k| k.secret);

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &GenerateArgs, env: &Env, printer: Printer) -> Result<()
         let made = maker.make(job, &request, i, &mut screen);
         let (made, files) = match total {
             1 => made?,
-            _ => made.with_context(|| format!("picture {} of {total}", i + 1))?,
+            _ => made.with_context(|| format!("image {} of {total}", i + 1))?,
         };
         report.add(&request, &made, files);
         if let Some(picture) = made.pictures.last() {

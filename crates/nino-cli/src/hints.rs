@@ -76,39 +76,39 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
             let missing = wanted.iter().filter(|w| !found.contains(w));
             let missing: Vec<Encoder> = missing.copied().collect();
             return vec![match &missing[..] {
-                [] => "leave out the --clip that does not belong".to_owned(),
+                [] => "leave out the --clip that does not belong to the model".to_owned(),
                 _ => format!("give --clip FILE for {}", encoder_names(&missing)),
             }];
         }
         EngineError::NotAnEncoder { .. } => {
-            "--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G, T5 or Qwen3; `nino inspect` says what a \
+            "--clip takes CLIP-L, OpenCLIP-H, OpenCLIP-G, T5 or Qwen3; `nino inspect` shows what a \
              file is"
         }
         EngineError::MissingVae { family, .. } => {
             return vec![format!("give --vae FILE, a VAE of {family} or its TAESD")];
         }
         EngineError::Misfits(_) => {
-            "the file is damaged or of a model that is not supported; `nino inspect` says all that \
-             differs"
+            "the file is damaged or of a model that is not supported; `nino inspect` lists every \
+             difference"
         }
         EngineError::NoUnet { .. } => {
-            "`nino inspect` says what a file is; generate runs SD 1.x, 2.x and XL, Flux.1, Chroma, \
-             Z-Image, Flux.2, Qwen-Image, Krea 2 and Anima"
+            "`nino inspect` shows what a file is; generate runs SD 1.x, 2.x and XL, Flux.1, \
+             Chroma, Z-Image, Flux.2, Qwen-Image, Krea 2 and Anima"
         }
         EngineError::NoPart { vae, .. } if is_builtin(vae) => {
-            "the built-in model starts from latents, not from pictures: keep one with --save-latent \
-             and give it as --latent"
+            "the built-in model starts from latents, not from images: save one with --save-latent \
+             and give it with --latent"
         }
         EngineError::NoPart { part, .. } => {
             return vec![format!(
-                "give --vae a file that holds one, such as taesd_{part}.safetensors"
+                "give --vae a file that contains one, such as taesd_{part}.safetensors"
             )];
         }
         EngineError::LatentNotFinite { .. } => {
             "the sampling that made it failed; sample again, with `nino generate --precision fp32` \
              if it was f16"
         }
-        EngineError::LoraFamily { .. } => "`nino inspect` says what a LoRA was made for",
+        EngineError::LoraFamily { .. } => "`nino inspect` shows which model a LoRA is for",
         EngineError::NotFinite { dtype } if *dtype != DType::F32 => {
             "store activations in f32: --precision fp32"
         }
@@ -120,7 +120,8 @@ fn engine_ways(error: &EngineError) -> Vec<String> {
 fn media_ways(error: &MediaError) -> Vec<String> {
     let way = match error {
         MediaError::NoFfmpeg { .. } => {
-            "install ffmpeg, or use what needs none: gif, webp, apng, y4m, or a folder of frames"
+            "install ffmpeg, or use a format that does not need it: gif, webp, apng, y4m, or a \
+             folder of frames"
         }
         _ => return Vec::new(),
     };
@@ -134,7 +135,7 @@ fn library_way(error: &LibraryError) -> Option<String> {
     if pull::is_short_name(name) {
         return Some(format!("`nino pull {name}` downloads it"));
     }
-    let way = "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's own, and names \
-               are found there";
+    let way = "set NINO_MODELS to a folder of models or NINO_COMFYUI to ComfyUI's folder, and \
+               names are looked up there";
     places.is_empty().then(|| way.to_owned())
 }

@@ -36,7 +36,7 @@ pub(crate) fn install() {
     // The handlers are installed by the thread that answers them: without one, a signal keeps its
     // usual meaning.
     if let Err(e) = thread.spawn(listen) {
-        tracing::debug!("no thread that waits for signals: {e}");
+        tracing::debug!("cannot start a thread that waits for signals: {e}");
     }
 }
 

@@ -82,14 +82,14 @@ pub(crate) fn run(args: &ListArgs, env: &Env, printer: Printer) -> Result<()> {
     printer.text(table(&rows, env))?;
     if let Some(bytes) = budget {
         let within = format!(
-            "\nfits: its weights are within {}, what {device} has",
+            "\nfits: the weights fit in {}, the budget of {device}",
             Bytes(bytes)
         );
         printer.text(within)?;
     }
     if rows.iter().all(|row| row.place == Place::Builtin) {
         printer::note(
-            "`nino pull` lists models to download; NINO_MODELS names folders of your own",
+            "`nino pull` lists models to download; NINO_MODELS sets folders of your own models",
         );
     }
     printer.document(&Document {

@@ -86,7 +86,7 @@ pub(crate) fn adapted(
     let model = path_of(&args.model, &choice, env)?;
     let Some(found) = Measured::find(env, &model, &opened.model) else {
         printer::note(&format!(
-            "nothing was measured of {} on {}: `nino optimize` does that",
+            "there are no measurements of {} on {}: run `nino optimize` first",
             model.display(),
             opened.model
         ));

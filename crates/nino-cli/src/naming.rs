@@ -28,7 +28,7 @@ impl Template {
             };
             if !KNOWN.contains(&format!("{{{word}}}").as_str()) {
                 return Err(Usage(format!(
-                    "{{{word}}} stands for nothing in a file's name; there are {}",
+                    "{{{word}}} is not a placeholder of file names; there are {}",
                     KNOWN.join(", ")
                 )));
             }
@@ -132,7 +132,7 @@ pub(crate) fn is_folder(path: &Path) -> bool {
 pub(crate) fn make_folder_of(file: &Path) -> Result<(), FileError> {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
-            make(folder, file, "make the folder of")
+            make(folder, file, "create the folder of")
         }
         _ => Ok(()),
     }
@@ -143,7 +143,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), FileError> {
     if folder.as_os_str().is_empty() {
         return Ok(());
     }
-    make(folder, folder, "make the folder")
+    make(folder, folder, "create the folder")
 }
 
 fn make(folder: &Path, told: &Path, action: &'static str) -> Result<(), FileError> {

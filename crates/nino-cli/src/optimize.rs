@@ -32,7 +32,7 @@ pub(crate) fn run(args: &OptimizeArgs, env: &Env, printer: Printer) -> Result<()
         (request.width, request.height) = (size.width, size.height);
     }
     std::fs::create_dir_all(&args.output)
-        .with_context(|| format!("{} cannot be made", args.output.display()))?;
+        .with_context(|| format!("{} cannot be created", args.output.display()))?;
     let bench = Bench {
         device: opened.device.clone(),
         model: &model,
@@ -74,7 +74,7 @@ fn tried(
         cancel: interrupt::flag(),
         on_event: &mut |_| {},
     };
-    bar.set_message("the picture in f32".to_owned());
+    bar.set_message("the image in f32".to_owned());
     let base = bench.run(&[Setting::Precision("fp32")], None, &mut control)?;
     let mut rows = vec![Row::new("base", &base, None, &args.output)?];
     let mut kept: Vec<Tried> = Vec::new();
@@ -101,7 +101,7 @@ fn tried(
         }
     }
     bar.inc(1);
-    bar.set_message("what was kept, together".to_owned());
+    bar.set_message("kept options together".to_owned());
     let alone = kept.clone();
     let best = combined(&base, kept, args.min_psnr, |settings| {
         bench.run(settings, Some(&base), &mut control)

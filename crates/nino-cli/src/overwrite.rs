@@ -29,7 +29,7 @@ impl Guard {
         };
         Err(UsageWithHint {
             sentence: format!("{} {what}, and would be overwritten", output.display()),
-            hint: "name another file, or give --force to write over it".to_owned(),
+            hint: "name another file, or give --force to overwrite it".to_owned(),
         })
     }
 }

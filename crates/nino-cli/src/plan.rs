@@ -62,7 +62,8 @@ impl Site {
             Some(card) => {
                 if device.device.is_some() || device.threads.is_some() {
                     let text = format!(
-                        "--device and --threads are of this machine, and --on {} is another: leave one out",
+                        "--device and --threads are for this machine, and --on {} is another: \
+                         leave one out",
                         card.name
                     );
                     return Err(Usage(text));

@@ -95,13 +95,13 @@ impl Printer {
 
     /// A bar on standard error; invisible in pipes, with `--quiet` and with `--json`.
     pub(crate) fn progress(self, len: u64) -> Bar {
-        let template = "{bar:24} {pos}/{len} {elapsed}, {eta} to go  {wide_msg}";
+        let template = "{bar:24} {pos}/{len} {elapsed}, {eta} left  {wide_msg}";
         Bar::new(len, template, self.is_hidden(), self.lines)
     }
 
     /// The same for work whose length is not a number of things.
     pub(crate) fn percent(self, len: u64) -> Bar {
-        let template = "{bar:24} {percent}% {elapsed}, {eta} to go  {prefix} {wide_msg}";
+        let template = "{bar:24} {percent}% {elapsed}, {eta} left  {prefix} {wide_msg}";
         Bar::new(len, template, self.is_hidden(), self.lines)
     }
 

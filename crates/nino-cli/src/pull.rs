@@ -51,8 +51,7 @@ pub(crate) fn run(args: &PullArgs, env: &Env, printer: Printer) -> Result<()> {
 
 /// Where downloads are.
 pub(crate) fn cache(env: &Env) -> Result<PathBuf, Usage> {
-    let none =
-        || Usage("there is no home folder to keep downloads in: set HF_HUB_CACHE".to_owned());
+    let none = || Usage("there is no home folder for downloads: set HF_HUB_CACHE".to_owned());
     env.hf_cache.clone().ok_or_else(none)
 }
 
@@ -135,7 +134,11 @@ fn fetch(hub: &Hub, planned: &Planned, printer: Printer) -> Result<Pulled> {
     let done = hub.fetch(planned, &Screen::new(&position));
     bar.finish_and_clear();
     let done = done.map_err(told)?;
-    let note = if done.cached { ", already there" } else { "" };
+    let note = if done.cached {
+        ", already downloaded"
+    } else {
+        ""
+    };
     let about = if printer.quiet {
         String::new()
     } else {

@@ -85,7 +85,7 @@ fn captures(path: &Path) -> Result<Vec<PathBuf>> {
         .collect();
     files.sort();
     if files.is_empty() {
-        let text = format!("{} has no captured stage in it", path.display());
+        let text = format!("{} contains no captured stage", path.display());
         return Err(Usage(text).into());
     }
     Ok(files)

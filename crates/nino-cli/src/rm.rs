@@ -37,13 +37,13 @@ pub(crate) fn run(args: &RmArgs, env: &Env, printer: Printer) -> Result<()> {
         .collect();
     let found = found.map_err(told)?;
     if !args.yes && !io::stdin().is_terminal() {
-        let text = "nobody is there to ask: --yes removes without a question";
+        let text = "standard input is not a terminal: --yes removes without asking";
         return Err(Usage(text.to_owned()).into());
     }
     let mut removed = Vec::new();
     for removal in found {
         if !args.yes && !agreed(&removal)? {
-            printer.text(format!("{} stays", removal.name))?;
+            printer.text(format!("{} was not removed", removal.name))?;
             continue;
         }
         removal.run().map_err(told)?;

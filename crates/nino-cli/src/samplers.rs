@@ -26,7 +26,7 @@ pub(crate) fn run(printer: Printer) -> Result<()> {
         schedulers: rows(&SCHEDULER_NAMES),
     };
     printer.text(format!(
-        "{}\n\n{}\n\nNames of A1111 and stable-diffusion.cpp are understood, in any case: \
+        "{}\n\n{}\n\nNames of A1111 and stable-diffusion.cpp work too, in upper or lower case: \
          \"DPM++ 2M Karras\"\nis --sampler dpmpp_2m --scheduler karras.",
         table("sampler", &document.samplers),
         table("scheduler", &document.schedulers)

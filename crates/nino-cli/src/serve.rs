@@ -103,8 +103,8 @@ fn warn(args: &ServeArgs) {
     let network = &args.network;
     if !network.listen.is_loopback() && network.token.is_none() {
         printer::note(&format!(
-            "anybody who reaches {} can use this server, read its pictures and fill its disk: \
-             give it a --token",
+            "anybody who can reach {} could use this server, read its images and fill its disk: \
+             give a --token",
             network.listen
         ));
     }
@@ -135,7 +135,7 @@ struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = if self.with_token { "?token=..." } else { "" };
-        writeln!(f, "page      {}{token}", self.url)?;
+        writeln!(f, "web UI    {}{token}", self.url)?;
         if self.comfyui_page {
             writeln!(f, "ComfyUI   {}comfy/{token}", self.url)?;
         }

@@ -25,12 +25,12 @@ pub(crate) const KEYS: [(&str, &str); 20] = [
     ("scheduler", "default of --scheduler"),
     (
         "size",
-        "default of --size, for pictures that start from nothing",
+        "default of --size, for images without an input image",
     ),
-    ("output_dir", "folder of pictures that -o does not name"),
+    ("output_dir", "folder for images without -o"),
     (
         "output_name",
-        "names of those pictures: {prompt}-{seed}, or with {model} and {n}",
+        "file names of those images: {prompt}-{seed}, or with {model} and {n}",
     ),
     ("profile", "default of --profile"),
     ("device", "default of --device"),
@@ -43,10 +43,10 @@ pub(crate) const KEYS: [(&str, &str); 20] = [
     ("tile_size", "default of --tile-size"),
     ("overlap", "default of --overlap"),
     ("quantize", "default of --quantize"),
-    ("models", "folders where model files are found by name"),
+    ("models", "folders where models are looked up by name"),
     (
         "comfyui",
-        "ComfyUI's folder: its models are found by name, too",
+        "ComfyUI's folder, where models are looked up by name too",
     ),
 ];
 
@@ -172,7 +172,8 @@ impl Settings {
         let profile = self.profile.as_ref()?;
         let most = profile.max_batch().filter(|&most| batch > most)?;
         Some(format!(
-            "the profile {profile} is meant for --batch {most}; {batch} at a time may be slower than one after the other"
+            "the profile {profile} is meant for --batch {most}; a batch of {batch} may be slower \
+             than images one after the other"
         ))
     }
 

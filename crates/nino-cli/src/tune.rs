@@ -65,8 +65,8 @@ pub(crate) fn run(args: &TuneArgs, env: &Env, printer: Printer) -> Result<()> {
     printer.document(&document)?;
     if all.is_empty() && !stopped {
         printer::note(
-            "there is nothing to measure: the kernels of these networks have no choice of tiles \
-             on this device",
+            "there is nothing to tune: the kernels of these networks have no choice of tiles on \
+             this device",
         );
     }
     if stopped {
@@ -90,9 +90,9 @@ fn text(document: &Document) -> String {
     let mut table = Table::new(&[
         ("problem", Left),
         ("timed", Right),
-        ("usual ms", Right),
+        ("default ms", Right),
         ("best ms", Right),
-        ("of it", Right),
+        ("ratio", Right),
         ("tile", Left),
     ]);
     for row in &document.problems {
@@ -108,7 +108,7 @@ fn text(document: &Document) -> String {
             format!("{:.3}", row.usual_ms),
             format!("{:.3}", row.best_ms),
             format!("{:.2}", row.best_ms / row.usual_ms),
-            tile.unwrap_or_else(|| "as usual".to_owned()),
+            tile.unwrap_or_else(|| "default".to_owned()),
         ]);
     }
     let changed = document.problems.iter().filter(|r| r.tile.is_some());
@@ -118,7 +118,7 @@ fn text(document: &Document) -> String {
         "not kept: there is no cache folder"
     };
     format!(
-        "{}  {}\n\n{}\n{} of {} problems have a faster tile, {kept}.\n",
+        "{}  {}\n\n{}\n{} of {} kernels have a faster tile, {kept}.\n",
         document.device,
         document.model,
         table.render(),

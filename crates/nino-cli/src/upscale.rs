@@ -35,7 +35,7 @@ pub(crate) fn run(args: &UpscaleArgs, env: &Env, printer: Printer) -> Result<()>
     let model = model(&args.how, env)?;
     let (picture, alpha) = load_with_alpha(&args.picture, &limits)?;
     if alpha.is_some_and(|mask| mask.values.iter().any(|&clear| clear > 0.0)) {
-        printer::note("the picture's transparency is not kept");
+        printer::note("the image's transparency is not kept");
     }
     let text = if args.no_metadata {
         Vec::new()
@@ -83,16 +83,16 @@ pub(crate) fn model(args: &UpscaleHowArgs, env: &Env) -> Result<UpscaleModel> {
     let found = env.library().list(kinds)?;
     let sentence = match &found[..] {
         [only] => return Ok(UpscaleModel::open(&only.path)?),
-        [] => "there is no upscaler here, and --model names none".to_owned(),
+        [] => "no upscaler was found, and --model is not given".to_owned(),
         all => format!(
-            "there are {} upscalers here, and --model names none",
+            "{} upscalers were found, and --model is not given",
             all.len()
         ),
     };
     Err(UsageWithHint {
         sentence,
-        hint: "`nino list upscalers` shows those in ComfyUI's upscale_models folder; any \
-               ESRGAN file will do: --model FILE"
+        hint: "`nino list upscalers` shows those in ComfyUI's upscale_models folder; any ESRGAN \
+               file works: --model FILE"
             .to_owned(),
     }
     .into())
@@ -110,9 +110,7 @@ fn kept_text(path: &Path, limits: &Limits) -> Vec<(String, String)> {
     match read_text(path, &KEPT, limits) {
         Ok(text) => text.found,
         Err(error) => {
-            printer::note(&format!(
-                "what the picture says about itself is lost: {error}"
-            ));
+            printer::note(&format!("the image's metadata is not kept: {error}"));
             Vec::new()
         }
     }
@@ -147,7 +145,7 @@ fn output(args: &UpscaleArgs, scale: f64, printer: Printer) -> Result<PathBuf> {
     };
     let output = match &args.output {
         Some(output) if stdout::is_meant(output) => {
-            stdout::check("a picture", printer.json)?;
+            stdout::check("an image", printer.json)?;
             return Ok(output.clone());
         }
         Some(folder) if is_folder(folder) => named(folder),
@@ -155,7 +153,7 @@ fn output(args: &UpscaleArgs, scale: f64, printer: Printer) -> Result<PathBuf> {
         None => named(Path::new("")),
     };
     let guard = Guard {
-        inputs: vec![("the picture", args.picture.clone())],
+        inputs: vec![("the image", args.picture.clone())],
         force: args.force,
     };
     guard.check(&output)?;

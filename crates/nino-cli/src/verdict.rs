@@ -64,7 +64,7 @@ impl fmt::Display for Verdict {
         let needed = Bytes(self.needed);
         match (self.fits, self.available_bytes) {
             (true, Some(free)) => write!(f, "fits {place}: {needed} of {}", Bytes(free))?,
-            (true, None) => write!(f, "fits {place}, if there are {needed}")?,
+            (true, None) => write!(f, "fits {place}, if {needed} are free")?,
             (false, Some(free)) => {
                 write!(
                     f,

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
     if let Some(journal) = journal.as_ref().filter(|_| args.resume) {
         let n = journal.predictions();
         printer::note(&format!(
-            "going on after {}",
+            "resuming after {}",
             crate::plural::count(n, "step")
         ));
     }

@@ -110,7 +110,7 @@ impl Captured {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|reason| nino_weights::Error::Io {
                 path: folder.to_owned(),
-                action: "make the folder",
+                action: "create the folder",
                 reason,
             })?;
         }
@@ -138,7 +138,7 @@ pub(crate) fn text(text: &TextEncoders, prompts: &[&str], encoded: &[Conditionin
     if !(alone && text.is_as_opened()) {
         captured.say(
             "only",
-            &"to look at: it has LoRAs, inversions or other layers",
+            &"for inspection only: it has LoRAs, inversions or other layers",
         );
     }
     captured.add_prompts("out", encoded);
@@ -196,7 +196,7 @@ pub(crate) fn sample(model: &DiffusionModel, request: &SampleRequest<'_>, sample
     if !replay::can_repeat(model, request) {
         captured.say(
             "only",
-            &"to look at: it has masks, regions, LoRAs or pictures beside",
+            &"for inspection only: it has masks, regions, LoRAs or reference images",
         );
     }
     captured.add(

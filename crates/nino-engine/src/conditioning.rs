@@ -438,7 +438,7 @@ impl Conditioning {
             numbers > 0,
         ) {
             let found = vector.len();
-            return Err(expected("a picture's vector", self.pooled.len(), found));
+            return Err(expected("an image's vector", self.pooled.len(), found));
         }
         let values = self.context.iter().chain(&self.pooled);
         let bad = values.filter(|v| !v.is_finite()).count();

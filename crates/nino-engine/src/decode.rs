@@ -210,8 +210,8 @@ impl DecodePlan {
     pub(crate) fn stage(&self) -> &'static str {
         match (self.tiling, self.chunk) {
             (Some(_), _) => "tile",
-            (None, Some(_)) => "clip",
-            (None, None) => "picture",
+            (None, Some(_)) => "video",
+            (None, None) => "image",
         }
     }
 

@@ -81,13 +81,13 @@ pub enum DeviceError {
     Cpu(#[from] CpuError),
     #[error("there is no gpu:{wanted}; this machine has {}", found.join(", "))]
     NoSuchGpu { wanted: usize, found: Vec<String> },
-    #[error("no device has the tier {tier}; looked at {}", or_none(looked_at))]
+    #[error("no device supports the tier {tier}; found {}", or_none(looked_at))]
     NoSuchTier { tier: Tier, looked_at: Vec<String> },
-    #[error("{model} is not in this machine: plans can be made for it, and nothing measured")]
+    #[error("{model} is not in this machine: it can be planned for, not measured")]
     NotHere { model: String },
-    #[error("{device} has no tiles to choose: only kernels of GPUs have")]
+    #[error("{device} has no kernel tiles to tune: only GPUs have")]
     NoTiles { device: String },
-    #[error("there is no memory to measure with: {} are wanted", nino_graph::Mib::up(*bytes))]
+    #[error("not enough memory to measure: {} needed", nino_graph::Mib::up(*bytes))]
     NoMemory { bytes: usize },
     #[error(transparent)]
     Codec(#[from] nino_dtype::CodecError),

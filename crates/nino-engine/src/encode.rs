@@ -56,7 +56,7 @@ pub fn encode(
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
     let fitting = Fitting::new(vae.encoder(), picture)?;
-    fitting.tell("picture", vae, control);
+    fitting.tell("image", vae, control);
     let picture = fitting.of(picture);
     let size = (picture.width, picture.height);
     encode_with(store, vae, size, &|| unit(&picture), options, control)
@@ -97,7 +97,7 @@ fn encode_with(
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
     let vae = vae.encoder();
-    until_done(store, "picture", options, control, |options, control| {
+    until_done(store, "image", options, control, |options, control| {
         let input = Input {
             width: size.0,
             height: size.1,
@@ -130,7 +130,7 @@ pub fn encode_video(
             vae: vae.name.clone(),
         });
     }
-    until_done(store, "clip", options, control, |options, control| {
+    until_done(store, "video", options, control, |options, control| {
         let mut source = open()?.ok_or(EngineError::NoFrames)?;
         encode_frames(store, vae, &mut *source, options, control)
     })
@@ -190,7 +190,7 @@ fn encode_frames(
     let chunks = Chunks::of(vae);
     let first = source.next_frame()?.ok_or(EngineError::NoFrames)?;
     let fitting = Fitting::new(vae, &first)?;
-    fitting.tell("clip", vae, control);
+    fitting.tell("video", vae, control);
     let size = fitting.size;
     let input = Input {
         width: size.0,
@@ -230,7 +230,8 @@ fn encode_frames(
         if have < wanted {
             if !chunks.pads {
                 control.note(format!(
-                    "{n_frames} frames: the last {have} are left out, {} takes 1 and a multiple of {wanted}",
+                    "{n_frames} frames: the last {have} are left out, because {} takes a multiple \
+                     of {wanted} plus 1",
                     vae.name
                 ));
                 break;

@@ -30,15 +30,16 @@ pub enum EngineError {
     Exec(ExecError),
     #[error(transparent)]
     Device(#[from] DeviceError),
-    #[error("{}: not a VAE this program knows; its tensors begin with {}", path.display(), found.join(", "))]
+    #[error("{}: not a supported VAE; its tensors begin with {}", path.display(), found.join(", "))]
     NotAVae { path: PathBuf, found: Vec<String> },
     #[error("no built-in description is called {name:?}; known are {}", known.join(", "))]
     UnknownSpec { name: String, known: Vec<String> },
-    #[error("{}: holds no latent: looked for latent_tensor, samples or latents, found {}", path.display(), listed(found))]
+    #[error("{}: contains no latent: expected latent_tensor, samples or latents, found {}", path.display(), listed(found))]
     NoLatent { path: PathBuf, found: Vec<String> },
-    #[error("{}: a latent is [b, c, h, w] or [b, c, t, h, w], each at least 1; this one is {shape:?}", path.display())]
+    #[error("{}: a latent has shape [b, c, h, w] or [b, c, t, h, w], each at least 1; this one has \
+             {shape:?}", path.display())]
     LatentShape { path: PathBuf, shape: Vec<usize> },
-    #[error("{}: a latent of {values} values; at most {most} are read, where there is memory", path.display())]
+    #[error("{}: a latent of {values} values; the limit is {most}, or what memory holds", path.display())]
     LatentTooLarge {
         path: PathBuf,
         values: usize,
@@ -50,72 +51,70 @@ pub enum EngineError {
         bad: usize,
         all: usize,
     },
-    #[error("the latent has {found} channels, the VAE takes {expected}")]
+    #[error("the latent has {found} channels, the VAE expects {expected}")]
     Channels { expected: usize, found: usize },
-    #[error(
-        "the latent is of a video of {frames} latent frames, and {vae} decodes single pictures"
-    )]
+    #[error("this is a video latent of {frames} latent frames, and {vae} decodes single images")]
     VideoLatent { frames: usize, vae: String },
-    #[error("{frames} latent frames for {model}, which makes single pictures")]
+    #[error("{frames} latent frames for {model}, which makes single images")]
     FramesForPictures { frames: usize, model: &'static str },
-    #[error("{what} has {} latent frames of {}x{}, the clip {} of {}x{}", found.frames, found.width, found.height, expected.frames, expected.width, expected.height)]
+    #[error("{what} has {} latent frames of {}x{}, the video {} of {}x{}", found.frames, found.width, found.height, expected.frames, expected.width, expected.height)]
     SeenSize {
         what: &'static str,
         expected: crate::LatentSize,
         found: crate::LatentSize,
     },
-    #[error("{model} takes {extra} channels beside the latent, and the frames to see have {found}")]
+    #[error("{model} expects {extra} conditioning channels besides the latent, found {found}")]
     SeenChannels {
         model: String,
         extra: usize,
         found: usize,
     },
-    #[error("{model} looks at pictures by tokens of width {expected}, and these have {found}")]
+    #[error("{model} expects image tokens of width {expected}, found {found}")]
     ImageWidth {
         model: String,
         expected: usize,
         found: usize,
     },
-    #[error("{vae} encodes single pictures, not clips: use a video VAE such as Wan's")]
+    #[error("{vae} encodes single images, not videos: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
-    #[error("{found} weights of frames for a latent of {expected} frames")]
+    #[error("{found} frame weights for a latent of {expected} frames")]
     FrameMask { expected: usize, found: usize },
-    #[error("{model} makes clips of words alone, and takes no picture")]
+    #[error("{model} is a text-to-video model and takes no input image")]
     NoPictureInput { model: String },
-    #[error("{model} follows no clip: VACE and Fun control models do")]
+    #[error("{model} takes no control video: VACE and Fun control models do")]
     NoClipInput { model: String },
-    #[error("{model} takes no camera's path")]
+    #[error("{model} takes no camera path: Fun camera models do")]
     NoCameraInput { model: String },
-    #[error("{model} has no layers that can be skipped: only Wan's are")]
+    #[error("{model} does not support skip-layer guidance: only Wan models do")]
     NoSkippedLayers { model: String },
     #[error(
-        "USO looks at three layers of SigLIP's view of one picture, of {expected} values each; \
-         found {found}: choose an image encoder such as sigclip_vision_patch14_384"
+        "USO takes three hidden layers of SigLIP for one image, of {expected} values each; found \
+         {found}: choose a vision encoder such as sigclip_vision_patch14_384"
     )]
     UsoStates { expected: usize, found: usize },
-    #[error("{model}: a style by USO and one with a strength by attn_bias do not go together")]
+    #[error("{model}: a USO style cannot be combined with a style whose strength is an attn_bias")]
     StyleBias { model: String },
     #[error(
-        "{model}: what a model saw of other latents stays between steps only in Flux.2, with one \
-         prompt a side, both of one length and for the whole picture"
+        "{model}: reference latents can be cached between steps only in Flux.2, with one positive \
+         and one negative prompt of the same length, both for the whole image"
     )]
     KeptReferences { model: String },
-    #[error("{model}: its places cannot be scaled: only Wan's can")]
+    #[error("{model}: its positions cannot be scaled: only Wan's can")]
     NoStretch { model: String },
     #[error(
-        "tracks have 120 frames behind the first, which do not fall on the {frames} of this clip: \
+        "tracks have 120 frames after the first, which do not match the {frames} of this video: \
          choose another length, such as 81"
     )]
     TrackFrames { frames: usize },
-    #[error("{}: not the journal of this clip: it was begun with other settings or other models", path.display())]
+    #[error("{}: not the journal of this video: it was started with other settings or other models", path.display())]
     OtherJournal { path: PathBuf },
-    #[error("{}: cannot {action} the clip's journal: {source}", path.display())]
+    #[error("{}: cannot {action} the video's journal: {source}", path.display())]
     Journal {
         path: PathBuf,
         action: &'static str,
         source: std::io::Error,
     },
-    #[error("the clip has no frames")]
+    #[error("the video has no frames")]
     NoFrames,
     #[error("frame {frame} is {}x{}, those before it {}x{}", found.0, found.1, expected.0, expected.1)]
     FrameSize {
@@ -127,9 +126,9 @@ pub enum EngineError {
     Misfits(#[from] Box<nino_models::Misfits>),
     #[error(transparent)]
     Describe(#[from] nino_models::describe::DescribeError),
-    #[error("{name} is a description without weights: it can be planned with, not run")]
+    #[error("{name} is a description without weights: it can be planned, not run")]
     NoWeights { name: String },
-    #[error("{vae} takes scaled latents, and nothing says which scale")]
+    #[error("{vae} takes scaled latents, and their latent format is unknown")]
     NoFormat { vae: String },
     #[error("latents of the {} format have {} channels, those of {vae} have {channels}", format.name, format.unpacked_channels())]
     FormatChannels {
@@ -137,43 +136,49 @@ pub enum EngineError {
         vae: String,
         channels: usize,
     },
-    #[error("{}: no diffusion model that this program runs in this file, which holds {}", path.display(), some(found))]
+    #[error("{}: contains no supported diffusion model; it contains {}", path.display(), some(found))]
     NoUnet { path: PathBuf, found: Vec<String> },
-    #[error("{}: {family} takes the text encoder {}; found {}", path.display(), encoder_names(wanted), encoder_names(found))]
+    #[error("{}: {family} needs the text encoder {}; found {}", path.display(), encoder_names(wanted), encoder_names(found))]
     Encoders {
         path: PathBuf,
         family: &'static str,
         wanted: Vec<Encoder>,
         found: Vec<Encoder>,
     },
-    #[error("{model} takes text of width {wanted}, and its text encoders give {found}")]
+    #[error(
+        "{model} expects text embeddings of width {wanted}, and the text encoders give {found}"
+    )]
     EncoderWidth {
         model: String,
         wanted: usize,
         found: usize,
     },
-    #[error("{}: the text encoder's vocabulary is not in the file (spiece_model, tekken_model), nor beside it (spiece.model, tekken.json)", path.display())]
+    #[error("{}: the text encoder's vocabulary is neither in the file (spiece_model, tekken_model) \
+             nor next to it (spiece.model, tekken.json)", path.display())]
     NoVocabulary { path: PathBuf },
     #[error(
-        "the text encoder does not see pictures: {family} needs a file with both halves of Qwen2.5-VL"
+        "the text encoder has no vision tower: {family} needs a file with Qwen2.5-VL's vision \
+         tower and language model"
     )]
     Blind { family: &'static str },
-    #[error("{}: not an image encoder of a kind that this program runs (CLIP, SigLIP)", path.display())]
+    #[error("{}: not a supported vision encoder (CLIP, SigLIP)", path.display())]
     NotAnImageEncoder { path: PathBuf },
-    #[error("{family} does not do without guidance, which the prompt disables")]
+    #[error("{family} needs guidance, which the prompt disables")]
     NeedsGuidance { family: &'static str },
-    #[error("{}: not a style model of a kind that this program runs (Flux Redux)", path.display())]
+    #[error("{}: not a supported style model (Flux Redux)", path.display())]
     NotAStyleModel { path: PathBuf },
     #[error(
-        "the style model looks at hidden states of width {expected}, and the image encoder gives {found}"
+        "the style model expects hidden states of width {expected}, and the vision encoder gives \
+         {found}"
     )]
     StyleStates { expected: usize, found: usize },
     #[error("the style model's tokens have {style} values, and the prompt's {prompt}")]
     StyleWidth { prompt: usize, style: usize },
-    #[error("{}: not an upscaler of a kind that this program runs (ESRGAN, Real-ESRGAN)", path.display())]
+    #[error("{}: not a supported upscaler (ESRGAN, Real-ESRGAN)", path.display())]
     NotAnUpscaler { path: PathBuf },
     #[error(
-        "a picture of {width}x{height} cannot be enlarged {scale} times: the largest is {most} pixels wide and high"
+        "an image of {width}x{height} cannot be upscaled {scale} times: the limit is {most} pixels \
+         a side"
     )]
     UpscaledSize {
         width: usize,
@@ -183,7 +188,7 @@ pub enum EngineError {
     },
     #[error("{}: not a CLIP or T5 text encoder", path.display())]
     NotAnEncoder { path: PathBuf },
-    #[error("{}: no VAE in this file, and none was given", path.display())]
+    #[error("{}: contains no VAE, and none was given", path.display())]
     MissingVae { path: PathBuf, family: &'static str },
     #[error("{vae} is a VAE of {channels} channels, and {model} makes latents of {wanted}")]
     VaeMismatch {
@@ -192,14 +197,15 @@ pub enum EngineError {
         model: String,
         wanted: usize,
     },
-    #[error("{vae} is a VAE of {format} latents, and {model} makes {wanted} latents")]
+    #[error("{vae} is a VAE for {format} latents, and {model} makes {wanted} latents")]
     VaeFormat {
         vae: String,
         format: &'static str,
         model: String,
         wanted: &'static str,
     },
-    #[error("{}: this LoRA is for {made_for} and does not fit {model}: {misfits} of {all} updates have no place there, such as {example}", path.display())]
+    #[error("{}: this LoRA is for {made_for} and does not fit {model}: {misfits} of {all} updates \
+             have no layer there, such as {example}", path.display())]
     LoraFamily {
         path: PathBuf,
         made_for: &'static str,
@@ -208,25 +214,25 @@ pub enum EngineError {
         all: usize,
         example: String,
     },
-    #[error("{}: no ControlNet for Stable Diffusion or Flux.1 is in this file", path.display())]
+    #[error("{}: contains no supported ControlNet", path.display())]
     NoControlNet { path: PathBuf },
-    #[error("the ControlNet {net} was made for another model than {model}")]
+    #[error("the ControlNet {net} is for another model than {model}")]
     ControlNetFamily { net: String, model: String },
-    #[error(
-        "the ControlNet {net} knows {known} kinds of pictures, numbered from 0; there is no {mode}"
-    )]
+    #[error("the ControlNet {net} has {known} control types, numbered from 0; there is no {mode}")]
     ControlNetMode {
         net: String,
         mode: usize,
         known: usize,
     },
-    #[error("the ControlNet {net} sees pictures encoded, and was given no VAE for that")]
+    #[error("the ControlNet {net} takes encoded hint images, and no VAE was given")]
     ControlNetVae { net: String },
     #[error(
-        "the ControlNet {net} sees pictures encoded, which it cannot for a part of the picture"
+        "the ControlNet {net} takes encoded hint images, which is not supported for a part of the \
+         image"
     )]
     ControlNetArea { net: String },
-    #[error("{}: a UNet with context {context} and label {label:?} is of no family this program runs", path.display())]
+    #[error("{}: a UNet with context width {context} and vector conditioning {label:?} is of no \
+             supported family", path.display())]
     UnknownFamily {
         path: PathBuf,
         context: usize,
@@ -238,36 +244,36 @@ pub enum EngineError {
         found: (usize, usize),
         wanted: (usize, usize),
     },
-    #[error("a mask needs a picture or a latent that it is a mask of")]
+    #[error("a mask needs an input image or a latent")]
     MaskAlone,
-    #[error("{model} looks at no other pictures, and {given} were given")]
+    #[error("{model} takes no reference images, and {given} were given")]
     NoReferences { model: String, given: usize },
     #[error(
-        "{model} cannot have latents to look at placed by the method {method}: leave the method \
-         out, and it has them where it was trained to"
+        "{model} does not support the reference latents method {method}: leave the method out to \
+         use the one it was trained with"
     )]
     ReferencePlaces {
         model: &'static str,
         method: &'static str,
     },
-    #[error("the latent holds {found} pictures, {wanted} are asked for")]
+    #[error("the latent has a batch of {found}, and a batch of {wanted} was requested")]
     LatentBatch { found: usize, wanted: usize },
     #[error(
-        "{model} is {kind}: it takes {more} channels beside the latent, where models that \
-         paint over or change a picture are supported"
+        "{model} is {kind}: it takes {more} channels besides the latent, and only inpainting and \
+         editing models with such channels are supported"
     )]
     InputChannels {
         model: String,
         kind: &'static str,
         more: usize,
     },
-    #[error("{model} changes whole pictures by the prompt and takes no mask")]
+    #[error("{model} edits whole images and takes no mask")]
     EditMask { model: String },
     #[error(transparent)]
     Sample(#[from] nino_sample::Error),
     #[error(transparent)]
     Text(#[from] nino_text::Error),
-    #[error("{vae} has no {part} in its file")]
+    #[error("{vae} contains no {part}")]
     NoPart { vae: String, part: &'static str },
     #[error(transparent)]
     Vae(#[from] nino_models::VaeError),
@@ -275,10 +281,10 @@ pub enum EngineError {
     Codec(#[from] nino_dtype::CodecError),
     #[error(transparent)]
     Media(MediaError),
-    #[error("{} is not the file it was when the model was opened: open it again", path.display())]
+    #[error("{} changed since the model was opened: open it again", path.display())]
     FileChanged { path: PathBuf },
     #[error(
-        "{} needed, {} of {} on the device are in use by other requests",
+        "{} needed, and other requests use {} of {} on the device",
         mib(*need), mib(*busy), mib(*capacity)
     )]
     Busy {
@@ -286,14 +292,17 @@ pub enum EngineError {
         busy: usize,
         capacity: usize,
     },
-    #[error("conditioning for {family} has {what} of {expected} values, this one of {found}")]
+    #[error("conditioning for {family} has {what} of {expected} values, found {found}")]
     ConditioningWidth {
         what: &'static str,
         family: &'static str,
         expected: usize,
         found: usize,
     },
-    #[error("conditioning of {found} values is no whole number of tokens of {width}, or none")]
+    #[error(
+        "conditioning of {found} values is not a positive whole number of tokens of width \
+             {width}"
+    )]
     ConditioningLength { width: usize, found: usize },
     #[error("{bad} of {all} values of {what} are NaN or infinite")]
     InputNotFinite {
@@ -301,28 +310,31 @@ pub enum EngineError {
         bad: usize,
         all: usize,
     },
-    #[error("guidance of {cfg} needs a negative prompt, which may be empty, and none was given")]
+    #[error("a CFG scale of {cfg} needs a negative prompt, which may be empty, and none was given")]
     NoNegative { cfg: f32 },
-    #[error("there is no prompt: even an empty one has to be encoded")]
+    #[error("there is no prompt: even an empty prompt must be encoded")]
     NoPrompt,
-    #[error("an area begins at {x},{y} of a latent of {width}x{height}, which is outside of it")]
+    #[error("an area begins at {x},{y}, outside the latent of {width}x{height}")]
     AreaOutside {
         x: usize,
         y: usize,
         width: usize,
         height: usize,
     },
-    #[error("a prompt has {bytes} bytes, {most} are the most that are encoded")]
+    #[error("a prompt has {bytes} bytes; the limit is {most}")]
     PromptLength { bytes: usize, most: usize },
-    #[error("a prompt makes {chunks} chunks of tokens, {most} are the most that are encoded")]
+    #[error("a prompt has {chunks} chunks of tokens; the limit is {most}")]
     PromptChunks { chunks: usize, most: usize },
-    #[error("a prompt makes {tokens} tokens, {most} are the most that are encoded at once")]
+    #[error("a prompt has {tokens} tokens; the limit is {most}")]
     PromptTokens { tokens: usize, most: usize },
     #[error("the noise has {found} values, the latent {expected}")]
     NoiseLength { expected: usize, found: usize },
-    #[error("noise levels have to fall: {first} is followed by {then}")]
+    #[error("sigmas must decrease: {first} is followed by {then}")]
     Sigmas { first: f32, then: f32 },
-    #[error("the network gave NaN or infinity in {dtype}: its weights or its input are broken")]
+    #[error(
+        "the network's output in {dtype} is NaN or infinite: its weights or its input are \
+             damaged"
+    )]
     NotFinite { dtype: DType },
 }
 
@@ -376,7 +388,7 @@ fn listed(names: &[String]) -> String {
 
 fn some(names: &[String]) -> String {
     if names.is_empty() {
-        "no network this program knows".to_owned()
+        "no known network".to_owned()
     } else {
         names.join(", ")
     }

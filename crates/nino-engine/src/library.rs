@@ -74,7 +74,7 @@ pub enum LibraryError {
         /// Names that are there and look like it, best first.
         near: Vec<String>,
     },
-    #[error("{name:?} may be any of {}: give more of the path", paths(found))]
+    #[error("{name:?} is ambiguous: {}; give more of the path", paths(found))]
     Ambiguous { name: String, found: Vec<PathBuf> },
     #[error("{}: {source}", path.display())]
     Yaml { path: PathBuf, source: YamlError },
@@ -82,7 +82,7 @@ pub enum LibraryError {
 
 fn looked(places: &[String]) -> String {
     if places.is_empty() {
-        return "there is no such file here, and no other place is known".to_owned();
+        return "there is no such file here, and no model folder is set".to_owned();
     }
     format!("looked here and in {}", places.join(", "))
 }
@@ -164,7 +164,7 @@ impl Library {
         for place in places::of(kinds, &self.paths)? {
             let listed = place.list(self.most_entries);
             if listed.cut.is_some() {
-                tracing::warn!("not every model is listed of {}", place.describe(&listed));
+                tracing::warn!("the list is incomplete: {}", place.describe(&listed));
             }
             // Other kinds have a folder of their own, and parts of a model are no models.
             let own = listed.candidates.into_iter();

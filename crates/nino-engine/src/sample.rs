@@ -81,7 +81,7 @@ pub fn sample(
             ..
         }) if dtype != DType::F32 => {
             control.note(format!(
-                "values were not finite in {dtype}: the picture is sampled again in f32"
+                "values were not finite in {dtype}: the image is sampled again in f32"
             ));
             let exact = SampleRequest {
                 precision: Precision::F32,

@@ -18,9 +18,9 @@ const MOST_BRACKETS: usize = 256;
 pub enum SettingsError {
     #[error("could not read the config file: {0}")]
     File(#[from] FileError),
-    #[error("{}: other users can write it or its folder, so that it is not read", path.display())]
+    #[error("{}: not read, because other users can write to it or its folder", path.display())]
     NotOurs { path: PathBuf },
-    #[error("{}: has {found} opening brackets, {MOST_BRACKETS} are the most that are read", path.display())]
+    #[error("{}: has {found} opening brackets; the limit is {MOST_BRACKETS}", path.display())]
     Brackets { path: PathBuf, found: usize },
     #[error("{} is not TOML: {reason}", path.display())]
     NotToml { path: PathBuf, reason: String },
@@ -31,13 +31,13 @@ pub enum SettingsError {
         /// The nearest keys, or all.
         offered: String,
     },
-    #[error("{}: {name} is a word, a number, true or false, not {found}", path.display())]
+    #[error("{}: {name} must be a string, a number, true or false, not {found}", path.display())]
     Kind {
         path: PathBuf,
         name: &'static str,
         found: &'static str,
     },
-    #[error("{}: {name} is a folder, or a list of folders", path.display())]
+    #[error("{}: {name} must be a folder or a list of folders", path.display())]
     Folders { path: PathBuf, name: &'static str },
 }
 

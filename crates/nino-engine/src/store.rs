@@ -365,11 +365,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
         let mut parts = vec![format!(
             "{} of weights{}, {} of activations ({})",
             Mib::up(plan.weight_bytes()),
-            if is_loaded {
-                " that are there already"
-            } else {
-                ""
-            },
+            if is_loaded { " already loaded" } else { "" },
             Mib::up(plan.arena_bytes()),
             strategy(std::iter::once(&**plan)).name()
         )];
@@ -380,10 +376,7 @@ fn tell(network: &Network<'_>, is_loaded: bool) {
             ));
         }
         if outside > 0 {
-            parts.push(format!(
-                "{} of values kept outside the device",
-                Mib::up(outside)
-            ));
+            parts.push(format!("{} of values offloaded", Mib::up(outside)));
         }
         tracing::info!("{}: {}", network.stage.name(), parts.join(", "));
     }

@@ -127,7 +127,7 @@ pub fn upscale(
     match upscale_as(store, model, image, options, control) {
         Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
             control.note(format!(
-                "values were too large for {dtype}; the picture is made again in f32"
+                "values were not finite in {dtype}: the image is computed again in f32"
             ));
             let options = UpscaleOptions {
                 precision: Precision::F32,

@@ -139,7 +139,7 @@ pub fn encode_for_clip(
     control.stage(Stage::Encode)?;
     let net = encoder.id();
     net.check_unchanged()?;
-    let recorded = store.plan(&net, "states of a picture".to_owned(), || {
+    let recorded = store.plan(&net, "states of an image".to_owned(), || {
         encoder.record(store)
     })?;
     let mut lease = store.open(&Opened {

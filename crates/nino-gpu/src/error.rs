@@ -25,7 +25,7 @@ pub enum GpuError {
         wanted: u64,
         free: Option<u64>,
     },
-    #[error("{} would have to wait in the host's memory, of which {} are free", up(*wanted), down(*free))]
+    #[error("{} would have to be moved to host memory, of which {} are free", up(*wanted), down(*free))]
     HostMemory { wanted: u64, free: u64 },
     #[error("GPU device lost: {reason}")]
     DeviceLost { reason: String },

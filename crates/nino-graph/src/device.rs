@@ -222,9 +222,9 @@ pub enum ExecError {
         wanted: u64,
         free: Option<u64>,
     },
-    #[error("{} would have to wait in the host's memory, of which {} are free", up(*wanted), down(*free))]
+    #[error("{} would have to be moved to host memory, of which {} are free", up(*wanted), down(*free))]
     HostMemory { wanted: u64, free: u64 },
-    #[error("{} would have to wait in a temporary file in {folder}{}", up(*wanted), free.map(|f| format!(", where {} are free", down(f))).unwrap_or_default())]
+    #[error("{} would have to be moved to a temporary file in {folder}{}", up(*wanted), free.map(|f| format!(", where {} are free", down(f))).unwrap_or_default())]
     Disk {
         folder: String,
         wanted: u64,

@@ -26,7 +26,7 @@ pub enum ChoiceError {
     NoMatch { repo: String, include: String },
     #[error("{repo} has no files of the variant {variant:?}")]
     NoVariant { repo: String, variant: String },
-    #[error("{repo} has several models, name one: {}", named(repo, found))]
+    #[error("{repo} has several models; name one of them: {}", named(repo, found))]
     Several {
         repo: String,
         found: Vec<(String, Option<u64>)>,

@@ -18,11 +18,11 @@ pub enum HubError {
     Target(TargetError),
     #[error("{0}")]
     Choice(ChoiceError),
-    #[error("{text:?} is not the address of a server: {why}")]
+    #[error("{text:?} is not the URL of a server: {why}")]
     Endpoint { text: String, why: AddressError },
     #[error("the access token has characters that a header cannot carry")]
     Token,
-    #[error("{url}: no answer: {why}")]
+    #[error("{url}: no response: {why}")]
     NoAnswer { url: String, why: String },
     #[error("{url}: the connection broke: {why}")]
     Broken { url: String, why: String },
@@ -34,7 +34,7 @@ pub enum HubError {
         bytes: u64,
         time: Duration,
     },
-    #[error("{url}: the server says {status}{}", wait(*retry_after))]
+    #[error("{url}: the server answered {status}{}", wait(*retry_after))]
     Status {
         url: String,
         status: u16,
@@ -43,21 +43,21 @@ pub enum HubError {
     },
     #[error("{url}: more than {most} redirects")]
     TooManyRedirects { url: String, most: usize },
-    #[error("{url}: redirected to an address that cannot be used: {why}")]
+    #[error("{url}: redirected to an invalid URL: {why}")]
     BadRedirect { url: String, why: AddressError },
-    #[error("{url}: redirected from https to http, which anybody on the way could change")]
+    #[error("{url}: redirected from https to http, which is not secure")]
     Downgrade { url: String },
-    #[error("{url}: the server gives no {what}")]
+    #[error("{url}: the server sent no {what}")]
     Missing { url: String, what: &'static str },
-    #[error("{url}: the server's {what} cannot be used: {why}")]
+    #[error("{url}: the server's {what} is invalid: {why}")]
     BadAnswer {
         url: String,
         what: &'static str,
         why: String,
     },
-    #[error("{url}: the answer is longer than {most} bytes")]
+    #[error("{url}: the response is longer than {most} bytes")]
     LongAnswer { url: String, most: u64 },
-    #[error("{file}: {size} bytes are more than a model can have ({most})")]
+    #[error("{file}: {size} bytes exceed the limit for a model ({most})")]
     TooLarge { file: String, size: u64, most: u64 },
     #[error("{}: {} are needed and {} are free", folder.display(), mib(*need), mib(*free))]
     NoRoom {
@@ -71,11 +71,9 @@ pub enum HubError {
         expected: u64,
         found: u64,
     },
-    #[error("{file}: the server started anew {most} times instead of going on")]
+    #[error("{file}: the server restarted the download {most} times instead of resuming it")]
     Restarts { file: String, most: u32 },
-    #[error(
-        "{file}: the {kind} of what arrived is {found}, expected {expected}; it was thrown away"
-    )]
+    #[error("{file}: the {kind} of the download is {found}, expected {expected}; it was deleted")]
     Hash {
         file: String,
         kind: &'static str,
@@ -94,7 +92,7 @@ pub enum HubError {
     },
     #[error("no download is called {name:?}{}", offered(near))]
     NoDownload { name: String, near: Vec<String> },
-    #[error("{name:?} may be any of {}: give more of the name", found.join(", "))]
+    #[error("{name:?} is ambiguous: {}; give more of the name", found.join(", "))]
     Ambiguous { name: String, found: Vec<String> },
 }
 

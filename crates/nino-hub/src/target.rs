@@ -32,18 +32,18 @@ pub enum Files {
 pub enum TargetError {
     #[error("{0}")]
     Name(#[from] NameError),
-    #[error("{text:?} is not a web address: {why}")]
+    #[error("{text:?} is not a URL: {why}")]
     Address { text: String, why: AddressError },
     #[error(
-        "Civitai gives most files only to people who are logged in: download it with a browser, \
-         and give its path or put it where models are found by name"
+        "Civitai requires a login for most files: download the file with a browser, and give its \
+         path or put it in a model folder"
     )]
     Civitai,
-    #[error("{text:?} is about a {what}, and models are in repositories of models")]
+    #[error("{text:?} is the URL of a {what}, not of a model repository")]
     NotModels { text: String, what: String },
-    #[error("{text:?} names no model file: it would end in .safetensors or .gguf")]
+    #[error("{text:?} is not a model file, which ends in .safetensors or .gguf")]
     NoModelFile { text: String },
-    #[error("{name} is a model that nino does not run yet")]
+    #[error("{name} is a model that nino does not support yet")]
     NotYet { name: &'static str },
 }
 

@@ -64,7 +64,8 @@ pub enum MediaError {
         what: &'static str,
         known: &'static [&'static str],
     },
-    #[error("{}: sides of this format have {most} pixels at most, the picture has {width}x{height}; png has room", path.display())]
+    #[error("{}: this format is limited to {most} pixels a side, and the image has \
+             {width}x{height}; png has no such limit", path.display())]
     TooLarge {
         path: PathBuf,
         width: usize,
@@ -75,7 +76,7 @@ pub enum MediaError {
     NoFolder { path: PathBuf, folder: PathBuf },
     #[error("{}: {what}", path.display())]
     Decode { path: PathBuf, what: String },
-    #[error("{}: this format is left to ffmpeg, which is not on the PATH", path.display())]
+    #[error("{}: this format needs ffmpeg, which is not on the PATH", path.display())]
     NoFfmpeg { path: PathBuf },
     #[error("{}: {what}", path.display())]
     Ffmpeg { path: PathBuf, what: String },
@@ -99,7 +100,7 @@ pub enum MediaError {
         format: &'static str,
         what: String,
     },
-    #[error("{}: there is no memory for the {} MiB that it unpacks to", path.display(), bytes.div_ceil(1 << 20))]
+    #[error("{}: not enough memory to decompress it to {} MiB", path.display(), bytes.div_ceil(1 << 20))]
     NoMemory { path: PathBuf, bytes: usize },
 }
 
@@ -112,8 +113,8 @@ impl From<FileError> for MediaError {
 
 fn no_format(found: &str, what: &str) -> String {
     match found {
-        "" => format!("no extension says which format {what} are to have"),
-        _ => format!("{found:?} is not a format this program writes {what} in"),
+        "" => format!("the name has no extension, which sets the format of {what}"),
+        _ => format!("{found:?} is not a supported output format for {what}"),
     }
 }
 
@@ -157,7 +158,7 @@ pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>
     if clip.has_opacity && !["apng", "png", "webp"].contains(&&*extension) {
         return Err(MediaError::Encode {
             path: path.to_owned(),
-            what: "clips of this format keep no transparency; apng and webp do".to_owned(),
+            what: "videos of this format keep no transparency; apng and webp do".to_owned(),
         });
     }
     Ok(match extension.as_str() {
@@ -179,7 +180,7 @@ pub fn can_write_video(path: &Path) -> Result<(), MediaError> {
         "" if path.is_dir() => return Ok(Pending::folder(path).map(drop)?),
         "" if path.exists() => {
             let file = io::ErrorKind::NotADirectory.into();
-            return Err(io_error(path, "make a folder for frames")(file));
+            return Err(io_error(path, "create a folder for frames")(file));
         }
         "mp4" => ffmpeg::is_there(path)?,
         found if found.is_empty() || VIDEOS.contains(&found) => {}

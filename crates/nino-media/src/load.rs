@@ -41,7 +41,7 @@ fn with_raw<T>(
     let Some(mut file) = PictureFile::open(path)? else {
         return Err(MediaError::Decode {
             path: path.to_owned(),
-            what: "not a picture this program reads: PNG, JPEG, WebP or GIF".to_owned(),
+            what: "not a supported image: PNG, JPEG, WebP or GIF".to_owned(),
         });
     };
     let guard = file.guard(path, limits);

@@ -24,7 +24,7 @@ fn not_a_picture(path: &Path, found: &str) -> MediaError {
     MediaError::UnknownFormat {
         path: path.to_owned(),
         found: found.to_owned(),
-        what: "pictures",
+        what: "images",
         known: &PICTURES,
     }
 }
@@ -185,7 +185,8 @@ impl Folder {
             return Err(MediaError::Encode {
                 path: path.to_owned(),
                 what: format!(
-                    "holds {} of a longer clip, and this one has {n_frames} frame{}: name another folder",
+                    "contains {} of a longer video, and this one has {n_frames} frame{}: name \
+                     another folder",
                     frame_name(n_frames),
                     if n_frames == 1 { "" } else { "s" }
                 ),

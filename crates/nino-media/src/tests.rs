@@ -122,7 +122,7 @@ fn what_is_no_picture_is_told() {
     let path = dir.path().join("a.latent");
     std::fs::write(&path, [7; 100]).unwrap();
     let error = load_picture(&path).unwrap_err().to_string();
-    assert!(error.contains("a.latent: not a picture"), "{error}");
+    assert!(error.contains("a.latent: not a supported image"), "{error}");
 }
 
 #[test]
@@ -151,14 +151,17 @@ fn places_where_nothing_can_be_written_are_told_beforehand() {
         (picture("no/a.png"), "no does not exist"),
         (
             picture("a.gif"),
-            "\"gif\" is not a format this program writes pictures in; they can be png",
+            "\"gif\" is not a supported output format for images; they can be png",
         ),
-        (picture("a"), "no extension says which format"),
+        (
+            picture("a"),
+            "the name has no extension, which sets the format",
+        ),
         (video("a.y4m"), "directory"),
         (video("file"), "not a directory"),
         (
             video("b.jpg"),
-            "\"jpg\" is not a format this program writes videos in; they can be mp4",
+            "\"jpg\" is not a supported output format for videos; they can be mp4",
         ),
     ] {
         let error = tried.unwrap_err().to_string();

@@ -33,7 +33,7 @@ pub fn read_text(path: &Path, keywords: &[&str], limits: &Limits) -> Result<Text
         }
         return Err(MediaError::Decode {
             path: path.to_owned(),
-            what: "not a picture that can carry text: PNG, JPEG or WebP".to_owned(),
+            what: "not an image that can carry metadata: PNG, JPEG or WebP".to_owned(),
         });
     };
     let guard = file.guard(path, limits);
@@ -67,7 +67,7 @@ fn from_png<R: Read + Seek>(
         }
         let data = chunk.data(input, guard)?;
         left -= data.len() as u64;
-        let damaged = || guard.damaged("a text of it is not as PNG has them");
+        let damaged = || guard.damaged("one of its PNG text chunks is invalid");
         let end = data.iter().position(|&b| b == 0).ok_or_else(damaged)?;
         let (keyword, rest) = (latin1(&data[..end]), &data[end + 1..]);
         if !keywords.contains(&keyword.as_str()) {

@@ -100,7 +100,7 @@ impl Reader {
                 .filter(|n| (1..65_536).contains(n))
         };
         let (Some(width), Some(height)) = (size('W'), size('H')) else {
-            return Err(wrong(format!("no usable size in its header {line:?}")));
+            return Err(wrong(format!("no valid size in its header {line:?}")));
         };
         let shared = match field('C').unwrap_or("420jpeg") {
             "444" => Some((1, 1)),

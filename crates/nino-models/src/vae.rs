@@ -84,9 +84,9 @@ pub struct Recording {
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaeError {
-    #[error("this autoencoder has no {part} in its file")]
+    #[error("this autoencoder's file contains no {part}")]
     NoPart { part: &'static str },
-    #[error("{what} is {found}, it must be a positive multiple of {multiple}")]
+    #[error("{what} is {found}; it must be a positive multiple of {multiple}")]
     Size {
         what: &'static str,
         found: usize,

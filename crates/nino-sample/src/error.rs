@@ -17,7 +17,7 @@ pub enum Error {
         name: String,
         nearest: Vec<&'static str>,
     },
-    #[error("{steps} steps asked for, 1 to {max} are possible")]
+    #[error("{steps} steps requested; the range is 1 to {max}")]
     Steps { steps: usize, max: usize },
     #[error("{what} has {found} values where the latent has {expected}")]
     Length {

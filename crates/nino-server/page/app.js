@@ -91,10 +91,10 @@ async function refreshLists() {
   options($("clip1"), encoders, value("clip1"));
   options($("clip2"), encoders, value("clip2"));
   options($("vae"), vaes, value("vae"));
-  $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "There are no LoRAs here", ""),
+  $("lora-add").replaceChildren(new Option(lora.length ? "Add a LoRA…" : "No LoRAs found", ""),
     ...lora.map((name) => new Option(name, name)));
   const chosen = value("upscaler");
-  $("upscaler").replaceChildren(new Option(upscalers.length ? "none" : "There are no upscalers here", ""),
+  $("upscaler").replaceChildren(new Option(upscalers.length ? "none" : "No upscaling models found", ""),
     ...upscalers.map((name) => new Option(name, name)));
   if (upscalers.includes(chosen)) $("upscaler").value = chosen;
 }
@@ -230,7 +230,7 @@ async function plan() {
     const best = answer.devices.find((device) => device.fits) ?? answer.devices[0];
     if (best.fits) {
       const streams = best.stages.some((stage) => stage.residency === "streamed");
-      text = `Needs ${size(best.peak)} of ${size(best.budget ?? best.peak)}${streams ? ", weights pass through: slower" : ""}`;
+      text = `Needs ${size(best.peak)} of ${size(best.budget ?? best.peak)}${streams ? ", weights are streamed: slower" : ""}`;
       share = best.budget ? best.peak / best.budget : 0;
     } else {
       text = best.why;
@@ -326,7 +326,7 @@ const client = listen({
   execution_start: ({ prompt_id }) => {
     running = { id: prompt_id, since: null };
     $("cancel").disabled = false;
-    progress("begins", 0);
+    progress("starting", 0);
   },
   executing: ({ node, prompt_id }) => {
     if (node !== null || running?.id !== prompt_id) return;
@@ -341,7 +341,7 @@ const client = listen({
     if (!running.since && value >= 1) running.since = { at: performance.now(), value };
     const done = running.since && value - running.since.value;
     const left = done > 0 ? ((performance.now() - running.since.at) / 1e3 / done) * (max - value) : null;
-    progress(`${value} of ${max}${left === null ? "" : `, ${seconds(left)} to go`}`, value / max);
+    progress(`${value} of ${max}${left === null ? "" : `, ${seconds(left)} left`}`, value / max);
   },
   preview: (_, picture) => { if (running) showPicture(URL.createObjectURL(picture), true); },
   executed: ({ output, prompt_id }) => {
@@ -361,7 +361,7 @@ const client = listen({
   },
   execution_success: () => {
     if ($("set-notify").checked && document.hidden && Notification.permission === "granted") {
-      new Notification("nino", { body: "Your picture is ready." });
+      new Notification("nino", { body: "Your image is ready." });
     }
   },
   execution_error: (error) => problem(`${error.node_type}: ${error.exception_message}`),
@@ -374,7 +374,7 @@ async function drawQueue() {
   $("queue-list").replaceChildren(...jobs.map((job) => {
     const row = document.createElement("li");
     const state = document.createElement("b");
-    state.textContent = job.status === "pending" ? "waits" : "runs";
+    state.textContent = job.status === "pending" ? "waiting" : "running";
     const words = document.createElement("span");
     words.textContent = mine.get(job.id)?.prompt || job.id;
     const cancel = document.createElement("button");

@@ -63,11 +63,11 @@ function draw() {
   if (!tiles.length) {
     const nothing = document.createElement("p");
     nothing.className = "nothing";
-    nothing.textContent = $("search").value ? "Nothing is found." : "Pictures that you make are here.";
+    nothing.textContent = $("search").value ? "Nothing found." : "Images that you generate appear here.";
     tiles.push(nothing);
   }
   $("grid").replaceChildren(...tiles);
-  $("gallery-count").textContent = comparing ? "choose two pictures" : `${total} pictures`;
+  $("gallery-count").textContent = comparing ? "choose two images" : `${total} images`;
   $("more").hidden = pictures.length >= total;
 }
 

@@ -15,14 +15,14 @@ pub enum ServerError {
         address: SocketAddr,
         source: io::Error,
     },
-    #[error("cannot make the folder {}: {source}", path.display())]
+    #[error("cannot create the folder {}: {source}", path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error("the list of jobs in {} cannot be opened: {source}", path.display())]
+    #[error("the job journal in {} cannot be opened: {source}", path.display())]
     Journal {
         path: PathBuf,
         source: rusqlite::Error,
     },
-    #[error("cannot start the threads of the server: {0}")]
+    #[error("cannot start the server's threads: {0}")]
     Threads(io::Error),
     #[error("the server has no device to run on")]
     NoDevice,

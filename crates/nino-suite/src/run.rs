@@ -45,7 +45,7 @@ pub enum RunError {
     Exec(#[from] ExecError),
     #[error("the session allocated {found} bytes for activations, the plan says {planned}")]
     ArenaSize { planned: usize, found: usize },
-    #[error("a run that found what stays between runs gave other bits than the first, {when}")]
+    #[error("a run with steady results gave other bits than the first, {when}")]
     OtherBits { when: &'static str },
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
     MergesPiece { line: usize, piece: String },
     #[error("the vocabulary has {n} pieces, none of the id {id}")]
     PieceId { id: u32, n: usize },
-    #[error("the vocabulary's map of characters, {bytes} bytes, is cut short")]
+    #[error("the vocabulary's character map, {bytes} bytes, is truncated")]
     Charsmap { bytes: usize },
     #[error("the sentencepiece vocabulary, {bytes} bytes, is damaged")]
     SentencePiece { bytes: usize },

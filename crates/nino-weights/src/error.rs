@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
         candidates: Vec<String>,
     },
-    #[error("{}: not a valid shard list: {reason}", path.display())]
+    #[error("{}: not a valid shard index: {reason}", path.display())]
     ShardList {
         path: PathBuf,
         reason: serde_json::Error,
@@ -62,7 +62,7 @@ pub enum Error {
     #[error("{}: shard {shard:?} is not a plain file name", path.display())]
     ShardPath { path: PathBuf, shard: String },
     #[error(
-        "{}: shards and list disagree: missing {}; not listed {}",
+        "{}: shards and index disagree: missing {}; not listed {}",
         path.display(), some(missing), some(unlisted)
     )]
     ShardMismatch {
@@ -83,7 +83,7 @@ pub enum Error {
         expected: u64,
         found: u64,
     },
-    #[error("tensor {tensor:?} stores {dtype}, which does not stand for real numbers")]
+    #[error("tensor {tensor:?} has type {dtype}, which is not a type of real numbers")]
     NotReal { tensor: String, dtype: DType },
     #[error("tensor {tensor:?}: {reason}")]
     Codec {
@@ -103,8 +103,8 @@ pub enum Error {
     #[error("tensor {tensor:?} is quantized as {format:?}, which this build cannot read")]
     QuantFormat { tensor: String, format: String },
     #[error(
-        "tensor {tensor:?} is packed by SVDQuant (nunchaku) for its own CUDA kernels, which nothing \
-         else reads: take a GGUF, fp8 or int8 file of the same model"
+        "tensor {tensor:?} is packed by SVDQuant (nunchaku) for its own CUDA kernels and cannot be \
+         read: use a GGUF, fp8 or int8 file of the same model"
     )]
     SvdQuant { tensor: String },
     #[error("tensor {tensor:?} {reason}")]

@@ -7,20 +7,20 @@ use nino_engine::EngineError;
 /// A text is no graph.
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {
-    #[error("the graph is no JSON: {0}")]
+    #[error("the graph is not JSON: {0}")]
     Json(serde_json::Error),
     #[error("the graph is {found}, not an object of nodes")]
     NotNodes { found: &'static str },
     #[error(
-        "this is a workflow as ComfyUI's page saves it, where one in the API format is wanted: export it with \
-         \"Export (API)\""
+        "this is a workflow saved by ComfyUI's front end, and the API format is needed: export it \
+         with \"Export (API)\""
     )]
     PageFormat,
-    #[error("the graph has {found} bytes, {most} are the most that are read")]
+    #[error("the graph has {found} bytes; the limit is {most}")]
     Bytes { found: usize, most: usize },
-    #[error("the graph has {found} nodes, {most} are the most that are run")]
+    #[error("the graph has {found} nodes; the limit is {most}")]
     Nodes { found: usize, most: usize },
-    #[error("the workflow has subgraphs in each other more than {most} deep")]
+    #[error("the workflow nests subgraphs more than {most} levels deep")]
     Depth { most: usize },
     #[error("node {id} of the graph cannot be read: {what}")]
     Node { id: String, what: &'static str },
@@ -35,7 +35,7 @@ pub enum NodeError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Host(#[from] HostError),
-    #[error("its {input} is of type {found}, where {expected} is wanted")]
+    #[error("its {input} has type {found}, expected {expected}")]
     Type {
         input: &'static str,
         expected: Socket,
@@ -47,13 +47,13 @@ pub enum NodeError {
     Missing { input: &'static str, why: String },
     #[error("{0}")]
     Input(String),
-    #[error("{what} of {values} numbers; {most} are the most a node may make")]
+    #[error("{what} of {values} values; the limit for a node is {most}")]
     TooLarge {
         what: &'static str,
         values: u128,
         most: usize,
     },
-    #[error("it gave {found} results, where it has {expected} outputs")]
+    #[error("it returned {found} results, and it has {expected} outputs")]
     Outputs { expected: usize, found: usize },
 }
 

@@ -10,21 +10,21 @@ pub(crate) struct BenchDecodeArgs {
     /// VAE file
     #[arg(long, value_name = "FILE", conflicts_with = "spec")]
     pub(crate) vae: Option<PathBuf>,
-    /// Built-in description with made-up weights: sd-vae, flux-vae, wan21-vae, taesd, ...
-    /// [default: sd-vae for images, wan21-vae for videos]
+    /// Built-in model with random weights: sd-vae, flux-vae, wan21-vae, taesd, ... [default: sd-vae
+    /// for images, wan21-vae for videos]
     #[arg(long, value_name = "NAME")]
     pub(crate) spec: Option<String>,
     /// Only rows whose name contains this, such as 512x512 or "17 frames"
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Timed runs of each row, after warming up
+    /// Timed runs of each row, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = whole::<u32>(1..=10_000))]
     pub(crate) runs: u32,
-    /// How activations are stored
+    /// Storage type of activations
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) precision: PrecisionArg,
-    /// Show where the time goes, by kind of op, from one more run of each row
+    /// Show where the time goes, by kind of op; runs each row once more
     #[arg(long)]
     pub(crate) profile: bool,
     /// Do not compare with a decode in f32
@@ -37,7 +37,7 @@ pub(crate) struct BenchDecodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SUITE_EXAMPLES)]
 pub(crate) struct BenchSuiteArgs {
-    /// Folder for the documents
+    /// Folder for the results
     #[arg(short, long, value_name = "FOLDER", default_value = "bench")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -47,27 +47,27 @@ pub(crate) struct BenchSuiteArgs {
 #[derive(Debug, Args)]
 #[command(after_help = GENERATE_EXAMPLES)]
 pub(crate) struct BenchGenerateArgs {
-    /// Checkpoint file or diffusers folder [default: built-in descriptions with made-up weights]
+    /// Checkpoint file or diffusers folder [default: built-in models with random weights]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
-    /// Rows of clips instead: steps of Wan's transformers, and single blocks of them
+    /// Time video models instead: steps and single blocks of Wan's transformers
     #[arg(long, conflicts_with = "model")]
     pub(crate) video: bool,
     /// Only rows whose name contains this, such as "unet sd15" or q8_0
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Timed runs of each row, after warming up
+    /// Timed runs of each row, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = whole::<u32>(1..=10_000))]
     pub(crate) runs: u32,
-    /// Steps of a whole picture
+    /// Sampling steps of a whole image
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = whole::<u32>(1..=1000))]
     pub(crate) steps: u32,
-    /// How activations are stored
+    /// Storage type of activations
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) precision: PrecisionArg,
-    /// Show where the time goes, by kind of op and by shape, from one more run of each row
+    /// Show where the time goes, by kind of op and by shape; runs each row once more
     #[arg(long)]
     pub(crate) profile: bool,
     /// Compare with f32 weights and activations on the CPU, which takes time and memory
@@ -80,10 +80,10 @@ pub(crate) struct BenchGenerateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct BenchCompareArgs {
-    /// What was measured first
+    /// The earlier result
     #[arg(value_name = "BEFORE")]
     pub(crate) before: PathBuf,
-    /// What was measured then
+    /// The later result
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
 }
@@ -93,9 +93,9 @@ Examples:
   nino bench suite
   nino bench suite --filter \"video 320x320\" --runs 7 -o before
 
-All rows of `nino bench decode`, and one thing varied at a time: precision, frames at a time, memory, \
-batch. The table goes to suite_TIME.md and what was measured to suite_TIME.json, which `nino bench \
-compare` reads.";
+Runs all rows of `nino bench decode`, and varies one setting at a time: precision, frames at a \
+time, memory, batch. It writes the table to suite_TIME.md and the measurements to suite_TIME.json, \
+which `nino bench compare` reads.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -103,13 +103,14 @@ Examples:
   nino bench decode --json > after.json
   nino bench compare before.json after.json
 
-Rows are matched by what was measured. p is the probability of a difference of medians at least as \
-large if both series were of the same thing (a permutation test over the single runs); rows with p \
-of 0.05 and less are called faster or slower. Below four runs a side no p is that small.";
+Rows are matched by what they measure. p is the probability of a difference of medians at least as \
+large if both series measured the same thing (a permutation test over the single runs). Rows with \
+p of 0.05 or less are called faster or slower. With fewer than four runs a side, p is never that \
+small.";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  # A step of Stable Diffusion 1.5, by weights
+  # A step of Stable Diffusion 1.5, by type of weights
   nino bench generate --filter \"unet sd15\"
   # Where the time goes
   nino bench generate --filter q8_0 --profile
@@ -123,16 +124,16 @@ Examples:
   nino bench generate --model sd15.safetensors --json > generate.json
 
 A step is one run of the diffusion model (a UNet: for both prompts), from inputs in host memory to \
-the prediction in host memory. --budget is kept to as in generate: weights stream where they do \
-not fit. A picture is both prompts, the steps and the decode, without loading; the networks \
-are loaded one after the other. q8_0 and q4_k are for kernels of convolutions, too; rows that \
-blocks of q4_k do not fill are q8_0, and the few that no block fills f16. The first run, which \
-compiles kernels, is told apart from the median of the n after it; spread is slowest less fastest, \
-as share of the median.";
+the prediction in host memory. Weights that do not fit --budget are streamed, as in generate. A \
+picture row is both prompts, the steps and the decode, without loading; the networks are loaded \
+one after the other. q8_0 and q4_k quantize convolution kernels too; rows that do not fill blocks \
+of q4_k are q8_0, and the few that fill no block are f16. The first run, which compiles kernels, \
+is reported separately from the median of the n runs after it. Spread is slowest minus fastest \
+run, relative to the median.";
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
-  # Every row; on a CPU that is a matter of an hour
+  # Every row; on a CPU this takes about an hour
   nino bench decode
   nino bench decode --filter 512x512 --runs 3
   # Where the time of a TAESD goes
@@ -140,8 +141,8 @@ Examples:
   nino bench decode --vae ae.safetensors --filter image --json > decode.json
   nino bench decode --filter video --device gpu:0
 
-A run is from a latent in host memory to values in host memory. The first run, which compiles \
-kernels, is told apart from the median of the n after it; spread is slowest less fastest, as share \
-of the median. Peaks: what the plan says, what was allocated on the device, and what the process \
-held at most. Low memory is a quarter of the activations that a whole decode takes. Quality is \
-against the same decode in f32. A clip is of whole latent frames: 16 frames are 17, 8 are 9.";
+A run is from a latent in host memory to pixels in host memory. The first run, which compiles \
+kernels, is reported separately from the median of the n runs after it. Spread is slowest minus \
+fastest run, relative to the median. Peaks: planned, allocated on the device, and the maximum of \
+the process. Low memory is a quarter of the activations of a whole decode. Quality is relative to \
+the same decode in f32. A video has whole latent frames: 16 frames become 17, 8 become 9.";

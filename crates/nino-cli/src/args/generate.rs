@@ -26,20 +26,20 @@ use std::str::FromStr;
     group = ArgGroup::new("masked").args(["mask", "outpaint"]),
 )]
 pub(crate) struct GenerateArgs {
-    /// What the picture shows; `-` reads prompts from standard input, a picture for each line
+    /// The prompt; `-` reads prompts from standard input, one image per line
     #[arg(
         value_name = "PROMPT",
         required_unless_present_any = ["from_file", "prompts", "prompt_text"],
         conflicts_with = "prompt_text"
     )]
     pub(crate) prompt: Vec<String>,
-    /// The prompt as a flag, as other programs have it
+    /// The prompt as a flag, as in other programs
     #[arg(short, long = "prompt", value_name = "PROMPT")]
     pub(crate) prompt_text: Option<String>,
-    /// File of prompts, a picture for each line; `-` is standard input
+    /// File of prompts, one image per line; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_text"])]
     pub(crate) prompts: Option<PathBuf>,
-    /// What the picture should not show
+    /// Negative prompt: what the image should not show
     #[arg(
         long,
         alias = "negative-prompt",
@@ -48,58 +48,59 @@ pub(crate) struct GenerateArgs {
         hide_default_value = true
     )]
     pub(crate) negative: String,
-    /// Pixels, such as 512x768, or 512 for a square [default: the start picture's, or the model's]
+    /// Size in pixels, such as 512x768, or 512 for a square [default: the input image's, else the
+    /// model's]
     #[arg(long, value_name = "WxH", allow_hyphen_values = true)]
     pub(crate) size: Option<Size>,
-    /// Width alone, in place of --size
+    /// Width, instead of --size
     #[arg(short = 'W', long, value_name = "PIXELS", conflicts_with = "size",
           value_parser = whole::<usize>(1..=65_536))]
     pub(crate) width: Option<usize>,
-    /// Height alone, in place of --size
+    /// Height, instead of --size
     #[arg(short = 'H', long, value_name = "PIXELS", conflicts_with = "size",
           value_parser = whole::<usize>(1..=65_536))]
     pub(crate) height: Option<usize>,
-    /// Zeros in place of the encoded --negative, as ComfyUI's ConditioningZeroOut
+    /// Zero the negative conditioning, as ComfyUI's ConditioningZeroOut
     #[arg(long)]
     pub(crate) zero_negative: bool,
-    /// Size SDXL is told the picture had before it was cut [default: its size]
+    /// SDXL's size conditioning: size before cropping [default: the image's]
     #[arg(long, value_name = "WxH")]
     pub(crate) original_size: Option<Size>,
-    /// Pixels SDXL is told were cut off at the left and the top
+    /// SDXL's crop conditioning: pixels cropped at the left and the top
     #[arg(long, value_name = "X,Y")]
     pub(crate) crop: Option<CropArg>,
-    /// Size SDXL is told to aim at [default: the original size]
+    /// SDXL's target size conditioning [default: --original-size]
     #[arg(long, value_name = "WxH")]
     pub(crate) target_size: Option<Size>,
-    /// So many pictures, one after the other; each has the next seed
+    /// Number of images, made one after the other with consecutive seeds
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100_000))]
     pub(crate) count: u32,
-    /// Pictures made at a time from one seed, as ComfyUI's batch_size; max is as many as are made
-    /// with everything on the device
+    /// Images made at once from one seed, as ComfyUI's batch_size; max is the largest batch that
+    /// keeps everything on the device
     #[arg(long, value_name = "N|max", default_value = "1", value_parser = batch)]
     pub(crate) batch: BatchArg,
-    /// How activations are stored in the UNet and the VAE [default: auto]
+    /// Storage type of activations in the diffusion model and the VAE [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
-    /// Picture to write: png, jpg or webp; a folder, with / at its end; or - for standard output.
+    /// Image file (png, jpg or webp), a folder with / at its end, or - for standard output.
     /// {prompt}, {seed} and {model} are filled in, and n in braces is the next free number
     /// [default: named after the prompt and the seed]
     #[arg(short, long, value_name = "FILE|FOLDER/|-")]
     pub(crate) output: Option<PathBuf>,
-    /// Write over files that the run reads, and over models
+    /// Allow overwriting input files and models
     #[arg(long)]
     pub(crate) force: bool,
-    /// Leave prompt and settings out of the picture's file
+    /// Do not write prompt and settings to the image file
     #[arg(long)]
     pub(crate) no_metadata: bool,
-    /// Quality of a JPEG, 1 to 100 [default: 95]
+    /// JPEG quality, 1 to 100 [default: 95]
     #[arg(long, value_name = "N", value_parser = whole::<u8>(1..=100))]
     pub(crate) quality: Option<u8>,
-    /// Repeat this picture, made by nino, ComfyUI or A1111, or run this workflow of ComfyUI's
-    /// (.json); flags given beside it win
+    /// Repeat an image made by nino, ComfyUI or A1111, or run a ComfyUI workflow (.json); flags
+    /// take precedence over the file
     #[arg(long = "from", visible_alias = "from-png", value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
-    /// Also keep the latent, for `nino decode` or --latent
+    /// Also save the latent, for `nino decode` or --latent
     #[arg(long, value_name = "FILE")]
     pub(crate) save_latent: Option<PathBuf>,
     #[command(flatten)]
@@ -158,32 +159,33 @@ Examples:
   nino generate \"a cat\" --steps 4 --cfg 2.5 -o cat.png
   # A model of your own, with a fixed seed
   nino generate \"red fox in snow\" -m sd15.safetensors --seed 7
-  # Eight pictures, with the seeds 1 to 8
+  # Eight images, with seeds 1 to 8
   nino generate \"a castle\" -m sd15.safetensors --seed 1 --count 8
-  # A picture for each line of a file, into a folder
+  # One image per line of a file, into a folder
   nino generate --prompts prompts.txt -o pictures/
   nino generate \"a castle\" -m sdxl.safetensors --sampler \"DPM++ 2M Karras\"
+  # Hires: upscale the latent and sample again
   nino generate \"a castle\" -m sd15.safetensors --hires 2x
-  # From a picture, under a mask, and around a picture
+  # img2img, inpainting and outpainting
   nino generate \"oil painting\" -m sd15 --image photo.jpg --strength 0.6
   nino generate \"a hat\" -m sd15 --image me.png --mask hat.png --paste
   nino generate \"a beach\" -m sd15 --image me.png --outpaint 128,0,128,0
-  # LoRAs, by file or by name; names are looked up as docs/models.md says
+  # LoRAs, by file or by name (docs/models.md says where names are looked up)
   nino generate \"a fox\" -m sd15 --lora ink:0.8 --lora wool
   nino generate \"a fox <lora:ink:0.8>\" -m sd15
-  # Along the edges of a picture, by a ControlNet
+  # ControlNet, with the edges of an image as the hint image
   nino generate \"a fox\" -m sd15 --control canny:me.jpg:0.8 --preprocess canny
   # The same again with another seed
   nino generate --from cat.png --seed 8
-  # Only the path, or the picture itself, for a script
+  # Only the path, or the image itself, for a script
   nino generate \"a sad blue moon\" -q
   nino generate \"a sad blue moon\" -o - > moon.png
 
-A sampled latent is written beside the picture before it is decoded and removed afterwards: if \
-the decode fails, `nino decode` goes on from it. Ctrl-C while sampling keeps the latent as it is, \
-and says what to type to look at it and to go on.";
+The sampled latent is saved next to the image before it is decoded and removed afterwards: if the \
+decode fails, `nino decode` continues from it. Ctrl-C during sampling keeps the current latent and \
+prints the commands to look at it and to continue.";
 
-/// Pictures at a time.
+/// Images at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchArg {
     Count(usize),

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = PULL_EXAMPLES)]
 pub(crate) struct PullArgs {
-    /// A short name, a repository (owner/name), one file of it (owner/name:file) or a web address;
-    /// without it, the short names are listed
+    /// A short name, a repository (owner/name), one file of it (owner/name:file) or a URL; without
+    /// it, the short names are listed
     #[arg(value_name = "WHAT")]
     pub(crate) what: Option<String>,
     /// List the short names
@@ -16,15 +16,15 @@ pub(crate) struct PullArgs {
     /// Branch, tag or commit [default: main]
     #[arg(long, value_name = "NAME")]
     pub(crate) revision: Option<String>,
-    /// Take the files that match, instead of those that make up the model; * is any text; may be
+    /// Download the files that match, instead of those that the model needs; * is any text; may be
     /// repeated
     #[arg(long, value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
-    /// The variant of the weights, as their names have it, such as fp16 or non_ema [default: fp16
-    /// where there is one]
+    /// Variant of the weights, as in their file names, such as fp16 or non_ema [default: fp16 if
+    /// there is one]
     #[arg(long, value_name = "WORD", conflicts_with = "include")]
     pub(crate) variant: Option<String>,
-    /// Say what would be downloaded, and how much, and stop there
+    /// Only show what would be downloaded, and its size
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListKind {
-    /// What pictures can be made with: --model
+    /// Diffusion models: --model
     #[value(alias = "model", alias = "checkpoints")]
     Models,
     /// VAEs: --vae
@@ -59,7 +59,7 @@ pub(crate) enum ListKind {
     /// Upscalers: nino upscale --model
     #[value(alias = "upscaler")]
     Upscalers,
-    /// Repositories that were downloaded, and what they take on the disk
+    /// Downloaded repositories, and their disk usage
     #[value(alias = "download")]
     Downloads,
 }
@@ -79,10 +79,10 @@ const PULL_EXAMPLES: &str = "\
 Examples:
   # Short names, and what each is good for
   nino pull
-  # A model, and a picture with it
+  # A model, and an image made with it
   nino pull sd15
   nino generate \"a fox in the snow\" --model sd15
-  # What people paste
+  # Pasted URLs
   nino pull https://huggingface.co/stabilityai/sdxl-turbo
   nino pull https://huggingface.co/org/repo/blob/main/model.safetensors
   # A repository, one file of it, and some files of it
@@ -90,35 +90,35 @@ Examples:
   nino pull city96/FLUX.1-schnell-gguf:flux1-schnell-Q4_K_S.gguf
   nino pull org/repo --include \"vae/*\"
 
-Of a repository the f16 safetensors are taken, one file rather than a folder of parts, and nothing \
-that nino never reads. Downloads resume, are checked against their hashes and end in the cache that \
-Hugging Face's tools use (HF_HUB_CACHE, HF_HOME). HF_ENDPOINT names another server, HF_TOKEN unlocks \
-gated repositories and is sent to that server alone.";
+From a repository the f16 safetensors are downloaded, a single file rather than a folder of parts, \
+and nothing that nino does not read. Downloads resume, are checked against their hashes and are \
+stored in the cache that Hugging Face's tools use (HF_HUB_CACHE, HF_HOME). HF_ENDPOINT sets \
+another server. HF_TOKEN unlocks gated repositories and is sent to that server only.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  # Everything that can be named, and whether it fits this device
+  # Everything that has a name, and whether it fits this device
   nino list
-  # One kind of it
+  # One kind of file
   nino list loras
-  # What downloads take on the disk
+  # Disk usage of downloads
   nino list downloads
   # For a card of another size, and for a script
   nino list models --budget 4GiB
   nino list --json > models.json
 
-Names are found in the folders of NINO_MODELS and NINO_COMFYUI, and among downloads. A model fits if \
-its weights do; a larger one still runs, with its weights brought to the device piece by piece.";
+Names are looked up in the folders of NINO_MODELS and NINO_COMFYUI, and among downloads. A model \
+fits if its weights do; a larger one still runs, with its weights streamed to the device.";
 
 const RM_EXAMPLES: &str = "\
 Examples:
-  # What there is
+  # What is downloaded
   nino list downloads
   # A repository, and one file of another
   nino rm stabilityai/sdxl-turbo
   nino rm madebyollin/taesd/taesd_decoder.safetensors
-  # By its short name, without a question
+  # By its short name, without asking
   nino rm sd15 --yes
 
-Only downloads are removed, never a file outside the download cache. A content that two files share \
-stays until both are gone.";
+Only downloads are removed, never a file outside the download cache. Data that two files share \
+stays until both are removed.";

@@ -38,7 +38,7 @@ pub(crate) fn seed(text: &str) -> Result<SeedArg, String> {
     let number = text.trim().parse();
     number.map(|n| SeedArg(Some(n))).map_err(|_| {
         format!(
-            "a whole number from 0 to {} is wanted, or -1 for a new one",
+            "a whole number from 0 to {} is wanted, or -1 for a random one",
             u64::MAX
         )
     })

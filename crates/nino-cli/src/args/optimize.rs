@@ -8,25 +8,25 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct OptimizeArgs {
-    /// The model: a file, or a name that is looked up [default: the built-in one]
+    /// The model: a file or a name [default: the built-in one]
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
-    /// What the pictures to compare show
+    /// Prompt of the images to compare
     #[arg(long, value_name = "TEXT", default_value = "a smiling sun")]
     pub(crate) prompt: String,
-    /// Their size [default: the model's]
+    /// Size of the images [default: the model's]
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
-    /// Steps to begin with [default: the model's]
+    /// Sampling steps of the baseline [default: the model's]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub(crate) steps: Option<u32>,
-    /// The least likeness to the picture in f32, in dB
+    /// Minimum PSNR relative to the image in f32, in dB
     #[arg(long, value_name = "DB", default_value_t = 40.0)]
     pub(crate) min_psnr: f64,
-    /// Timed pictures of each option, after one that warms up
+    /// Timed images of each option, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=100))]
     pub(crate) runs: u32,
-    /// Folder for the report, the pictures and the settings
+    /// Folder for the report, the images and the settings
     #[arg(short, long, value_name = "FOLDER", default_value = "optimized")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -36,13 +36,13 @@ pub(crate) struct OptimizeArgs {
 const EXAMPLES: &str = "\
 Examples:
   nino optimize
-  nino optimize sd15 --min-psnr 35 --max-memory 4GiB
+  nino optimize sd15 --min-psnr 35 --budget 4GiB
   nino generate --profile measured a smiling sun
 
-A picture in f32 is made first. Then each option is tried alone: storage of activations, weights in \
-blocks of 8 and 4 bits, tiles of 512 where the picture is larger, fewer steps. Those that keep \
---min-psnr and take at most 97 % of the time or 95 % of the memory, and of the other at most 110 %, \
-are kept, the fastest of each kind, and tried together; where that is not like enough, the one that \
-cost most goes, until it is. FOLDER has report.html with the pictures side by side, and \
-settings.toml, which --profile takes. What is best is remembered for this model and device: \
-`nino generate --profile measured` uses it and says so.";
+First an image is made in f32. Then each option is tried alone: storage type of activations, \
+weights in 8 and 4 bits, tiles of 512 if the image is larger, fewer steps. Options that keep \
+--min-psnr and take at most 97 % of the time or 95 % of the memory, and at most 110 % of the \
+other, are kept. The fastest of each kind are tried together; while their PSNR is too low, the one \
+that costs the least time per dB to do without is dropped. FOLDER gets report.html with the images \
+side by side, and settings.toml for --profile. The best settings are remembered for this model and \
+device: `nino generate --profile measured` uses them and prints a note.";

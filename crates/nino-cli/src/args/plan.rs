@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Plan for this card in place of this machine: its name, such as rx580-8gb, or `list`
+    /// Plan for this card instead of this machine: its name, such as rx580-8gb, or `list`
     #[arg(long, value_name = "CARD", global = true)]
     pub(crate) on: Option<String>,
     #[command(subcommand)]
@@ -16,19 +16,19 @@ pub(crate) struct PlanArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanVerb {
-    /// How a latent would be decoded: memory, tiles, time
+    /// Plan the decoding of a latent: memory, tiles, time
     Decode(PlanDecodeArgs),
-    /// How a picture or a clip would be encoded
+    /// Plan the encoding of an image or a video
     Encode(PlanEncodeArgs),
-    /// How a picture would be made: what is on the device when, what streams, how long
+    /// Plan the making of an image: memory by stage, streamed weights, time
     Generate(Box<PlanGenerateArgs>),
-    /// How a picture would be made larger
+    /// Plan the upscaling of an image
     Upscale(PlanUpscaleArgs),
-    /// How a clip would be made: each model in its turn
+    /// Plan the making of a video, model by model
     Video(Box<PlanVideoArgs>),
 }
 
-/// All that `generate` takes. What it says of files to write is not looked at.
+/// All flags of `generate`. Those about output files are ignored.
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
@@ -36,8 +36,8 @@ pub(crate) enum PlanVerb {
     mut_arg("prompt", |arg| arg.required_unless_present(Resettable::Reset)),
 )]
 pub(crate) struct PlanGenerateArgs {
-    /// Built-in description instead of a file: sd15, sd15-inpaint, sd15-edit, sd21, sd21-768, sdxl,
-    /// sdxl-turbo
+    /// Built-in description instead of a file: sd15, sd21, sdxl, flux1-dev, z-image-turbo, ...; an
+    /// unknown name lists them all
     #[arg(long, value_name = "NAME",
           conflicts_with_all = ["model", "vae", "clip", "lora", "from_file"])]
     pub(crate) spec: Option<String>,
@@ -59,7 +59,7 @@ Examples:
   nino plan generate --spec sdxl --hires 1.5x --on rtx4060
   nino plan generate --from workflow.json
 
-A plan goes through the whole request without computing or reading weights: what it says is \
-what `nino generate` does with the same flags. Streamed weights are brought to the device while \
-it runs, in every run of the stage; `resident` ones stay for the next picture. With --on, memory \
-is planned for the card as it would be there, and times are predicted.";
+A plan covers the whole request without computing anything or reading weights; `nino generate` \
+with the same flags uses the same plan. Streamed weights are copied to the device in every run of \
+their stage; `resident` ones stay for the next image. With --on, memory is planned for that card, \
+and times are predicted.";

@@ -10,10 +10,10 @@ pub(crate) struct ProfileRunArgs {
     /// Write the timeline as a Chrome trace, for chrome://tracing or ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a flame chart, stages above kinds of op above layers, as SVG
+    /// Write a flame chart as SVG: stages, then kinds of op, then layers
     #[arg(long, value_name = "FILE")]
     pub(crate) flame: Option<PathBuf>,
-    /// Write memory over time, as planned and as seen, as SVG
+    /// Write a chart of memory over time, planned and measured, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
     #[command(subcommand)]
@@ -22,13 +22,13 @@ pub(crate) struct ProfileRunArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileVerb {
-    /// Make a picture from words
+    /// Make an image from a prompt
     Generate(Box<GenerateArgs>),
-    /// Make a clip from words and pictures
+    /// Make a video from a prompt, with or without images
     Video(Box<VideoArgs>),
-    /// Turn a latent into a picture or a video
+    /// Decode a latent to an image or a video
     Decode(DecodeArgs),
-    /// Turn a picture into a latent
+    /// Encode an image or a video to a latent
     Encode(EncodeArgs),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct ReplayArgs {
     /// A captured stage, or a folder of them
     #[arg(value_name = "PATH", default_value = "captured")]
     pub(crate) path: PathBuf,
-    /// The largest normalized mean square error that is the same result
+    /// Maximum normalized mean squared error (NMSE) of an equal result
     #[arg(long, value_name = "ERROR", default_value_t = 1e-5)]
     pub(crate) limit: f64,
     #[command(flatten)]
@@ -47,21 +47,22 @@ pub(crate) struct ReplayArgs {
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  # Every stage of a run as a file in the folder captured, or in one that is named
+  # Write every stage of a run to the folder captured, or to another one
   NINO_CAPTURE=1 nino generate a smiling sun
   NINO_CAPTURE=stages nino generate a smiling sun
-  # The same again on another device
+  # Run the stages again on another device
   nino replay captured --device gpu
 
-A captured stage is a safetensors file: its inputs, its outputs, and the model's file with every \
-number it was told. The exit code is 1 when a result differs by more than --limit. Runs with masks, \
-regions, LoRAs or pictures beside are captured to look at and are not run again.";
+A captured stage is a safetensors file with its inputs, its outputs, the path of the model and all \
+settings. The exit code is 1 if a result differs by more than --limit. Stages with masks, regions, \
+LoRAs or reference images are captured for inspection only and cannot be replayed.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Where the time of a picture goes
+  # Where the time of an image goes
   nino profile generate a smiling sun
   nino profile --trace sun.json --flame sun.svg generate a smiling sun
 
-Each op is timed by itself, which takes some speed: the sum says where time goes, `nino bench` says \
-how fast it is. With --json the verb's own document is printed; the timeline is in the files.";
+Each op is timed by itself, which slows the run down: `nino profile` shows where time goes, `nino \
+bench` how fast it is. With --json the verb's own document is printed; the timeline is in the \
+files.";

@@ -11,19 +11,19 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
+    /// Unload idle models after this many seconds; 0 keeps them loaded
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) keep_alive: u64,
+    /// Storage type of activations [default: auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precision: Option<PrecisionArg>,
+    /// Quantize unquantized weights of diffusion models and text encoders while they are loaded
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) quantize: Option<QuantizeArg>,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
     pub(crate) folders: ServeFolderArgs,
-    /// Give idle models back after so many seconds; 0 keeps them
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) keep_alive: u64,
-    /// How activations are stored [default: auto]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) precision: Option<PrecisionArg>,
-    /// Hold plain weights of diffusion models and text encoders in fewer bits
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) quantize: Option<QuantizeArg>,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
@@ -33,22 +33,23 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkArgs {
-    /// Address to listen on; one beside this machine's own wants --token
+    /// Address to listen on; any address other than loopback needs --token
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) listen: IpAddr,
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 chooses a free one
     #[arg(long, value_name = "PORT", default_value_t = 8188)]
     pub(crate) port: u16,
-    /// What clients have to send: as a Bearer token, or once as ?token= in a browser's address
+    /// Secret that clients must send: as a Bearer token, or once as ?token= in a browser's URL
     #[arg(long, value_name = "TEXT")]
     pub(crate) token: Option<String>,
-    /// A name that browsers may call the server by, beside localhost and addresses; may be repeated
+    /// Host name that browsers may use for the server, besides localhost and IP addresses; may be
+    /// repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) host_name: Vec<String>,
-    /// Another site whose pages may use the server, given by its origin; may be repeated
+    /// Origin of another site that may use the server (CORS); may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,
-    /// Most bytes of one request, such as an uploaded picture
+    /// Maximum size of one request, such as an uploaded image
     #[arg(long, value_name = "SIZE", default_value = "100MiB")]
     pub(crate) max_upload: Bytes,
 }
@@ -59,8 +60,8 @@ pub(crate) struct ServeFolderArgs {
     /// Folder for input, output, temp and user [default: nino in the user's data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Static files of ComfyUI's page, served at /comfy/ [default: those of its Python package,
-    /// where that is found]
+    /// Static files of ComfyUI's front end, served at /comfy/ [default: those of its Python
+    /// package, if installed]
     #[arg(long, value_name = "DIR")]
     pub(crate) front_end_root: Option<PathBuf>,
 }
@@ -69,13 +70,13 @@ pub(crate) struct ServeFolderArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct ServeDeviceArgs {
-    /// auto, cpu, gpu, or gpu:N; several take jobs by turns, such as gpu:0,gpu:1
+    /// Device: auto, cpu, gpu or gpu:N, or several that share the jobs, such as gpu:0,gpu:1
     #[arg(long, value_name = "DEVICES", value_delimiter = ',')]
     device: Vec<DeviceName>,
-    /// Use this level of kernels instead of the best the GPU has
+    /// Set of kernels to use instead of the best that the GPU supports
     #[arg(long, value_name = "TIER", value_parser = tiers())]
     gpu_tier: Option<Tier>,
-    /// Most memory to use on each device, such as 3.5GiB or 800MiB
+    /// Maximum memory to use on each device, such as 3.5GiB or 800MiB
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Bytes>,
     /// CPU threads to use [default: all cores]
@@ -101,15 +102,15 @@ impl ServeDeviceArgs {
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  # A page at http://127.0.0.1:8188, with the model that is built in
+  # A web UI at http://127.0.0.1:8188, with the built-in model
   nino serve
   # For the home network
   nino serve --listen 0.0.0.0 --token \"a long secret\"
-  # ComfyUI's own page at http://127.0.0.1:8188/comfy/, from pip's comfyui-frontend-package
+  # ComfyUI's front end at /comfy/, from pip's comfyui-frontend-package
   nino serve --front-end-root venv/lib/comfyui_frontend_package/static
   # Two cards, each with a limit
   nino serve --device gpu:0,gpu:1 --budget 7GiB
 
-The server speaks ComfyUI's dialect (POST /prompt, /ws), OpenAI's image calls (/v1/images/...) and \
-A1111's (/sdapi/v1/...). Ctrl-C or SIGTERM stops it: what waits in the queue is done after the next \
-start.";
+The server implements ComfyUI's API (POST /prompt, /ws), OpenAI's image API (/v1/images/...) and \
+A1111's (/sdapi/v1/...). Ctrl-C or SIGTERM stops it; jobs that wait in the queue run after the \
+next start.";

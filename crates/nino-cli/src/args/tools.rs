@@ -7,13 +7,13 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = CONFIG_EXAMPLES)]
 pub(crate) struct ConfigArgs {
-    /// Write a config file in which every setting is a comment
+    /// Write a config file with every setting commented out
     #[arg(long)]
     pub(crate) init: bool,
-    /// Print where the config file is, there or not
+    /// Print the path of the config file, whether it exists or not
     #[arg(long, conflicts_with = "init")]
     pub(crate) path: bool,
-    /// With --init: replace a file that is there
+    /// With --init: replace an existing file
     #[arg(long, requires = "init")]
     pub(crate) force: bool,
     #[command(subcommand)]
@@ -22,9 +22,9 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Say what a setting does, one of nino's or of an earlier program's
+    /// Describe a setting of nino or of an earlier program
     Explain {
-        /// The setting's name, such as budget or max_vram_usage_mb [default: all]
+        /// Name of the setting, such as budget or max_vram_usage_mb [default: all]
         #[arg(value_name = "KEY")]
         key: Option<String>,
     },
@@ -40,16 +40,16 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// Folder for a page of every verb [default: one page, on standard output]
+    /// Folder for one page per verb [default: one page, on standard output]
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
 }
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:
-  # What is set, and where it comes from
+  # All settings, and where they come from
   nino config
-  # A file to begin with
+  # An initial config file
   nino config --init";
 
 const COMPLETIONS_EXAMPLES: &str = "\

@@ -19,8 +19,8 @@ Examples:
   nino tune
   nino tune --workload sdxl,sd-vae --device gpu:0
 
-Kernels come in tiles of several sizes, and which is fastest differs from card to card; the tables \
-in nino were measured on other cards or follow from a compiler's numbers. Each candidate is \
-compiled here, its result compared, and timed; what is at least 3 % faster than the table's choice \
-is kept for this card and this driver, and every later run uses it. Kernels in PTX have no choice \
-of tiles: NINO_NO_PTX=1 measures the others on NVIDIA's cards.";
+Kernels have tiles of several sizes, and the fastest differs from card to card; nino's built-in \
+tables were measured on other cards or derived from compiler statistics. Each candidate is \
+compiled, checked and timed on this card. Those at least 3 % faster than the built-in choice are \
+kept for this card and this driver, and all later runs use them. PTX kernels have no choice of \
+tiles; NINO_PTX=0 measures the others on NVIDIA cards.";

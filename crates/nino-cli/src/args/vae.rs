@@ -8,22 +8,22 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = DECODE_EXAMPLES)]
 pub(crate) struct DecodeArgs {
-    /// Latent file: what ComfyUI's SaveLatent writes, or `samples` or `latents` in safetensors
+    /// Latent file: as ComfyUI's SaveLatent writes it, or `samples` or `latents` in safetensors
     #[arg(value_name = "LATENT")]
     pub(crate) latent: PathBuf,
-    /// Picture (png, jpg, webp), video (mp4, y4m, gif, apng, webp), a folder for pictures and
-    /// frames, or - for a PNG to standard output [default: named after the latent, png or for a
-    /// video webp]
+    /// Image (png, jpg, webp), video (mp4, y4m, gif, apng, webp), a folder for images and frames,
+    /// or - for a PNG to standard output [default: named after the latent, png, or webp for a
+    /// video]
     #[arg(short, long, value_name = "FILE|FOLDER")]
     pub(crate) output: Option<PathBuf>,
-    /// Write over files that the run reads, and over models
+    /// Allow overwriting input files and models
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) vae: VaeArgs,
     #[command(flatten)]
     pub(crate) how: HowArgs,
-    /// Frames a second of a video, 0.1 to 600 [default: 16]
+    /// Frames per second of a video, 0.1 to 600 [default: 16]
     #[arg(long, value_name = "N", value_parser = number(0.1..=600.0))]
     pub(crate) fps: Option<f64>,
     #[command(flatten)]
@@ -35,19 +35,19 @@ pub(crate) struct DecodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = ENCODE_EXAMPLES)]
 pub(crate) struct EncodeArgs {
-    /// Picture, or video: a folder of frames, gif, apng, webp, y4m, or what ffmpeg reads (mp4, ...)
-    #[arg(value_name = "PICTURE")]
+    /// Image, or video: a folder of frames, gif, apng, webp, y4m, or what ffmpeg reads (mp4, ...)
+    #[arg(value_name = "IMAGE")]
     pub(crate) picture: PathBuf,
     /// Latent file to write, as ComfyUI's SaveLatent does; - is standard output [default: named
-    /// after the picture]
+    /// after the input]
     #[arg(short, long, value_name = "FILE|FOLDER/")]
     pub(crate) output: Option<PathBuf>,
-    /// Write over files that the run reads, and over models
+    /// Allow overwriting input files and models
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) vae: VaeArgs,
-    /// How activations are stored [default: auto]
+    /// Storage type of activations [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct EncodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanDecodeArgs {
-    /// Latent file whose size is taken
+    /// Latent file whose size is used
     #[arg(value_name = "LATENT", required_unless_present = "size")]
     pub(crate) latent: Option<PathBuf>,
     /// VAE file
@@ -68,10 +68,10 @@ pub(crate) struct PlanDecodeArgs {
     /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
     #[arg(long, value_name = "NAME")]
     pub(crate) spec: Option<String>,
-    /// Pixels in place of a latent's, such as 1024x1024
+    /// Size in pixels instead of a latent, such as 1024x1024
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
-    /// Frames of a video
+    /// Number of frames of a video
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = frames)]
     pub(crate) frames: usize,
     /// As for decode
@@ -90,8 +90,8 @@ pub(crate) struct PlanDecodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_ENCODE_EXAMPLES)]
 pub(crate) struct PlanEncodeArgs {
-    /// Picture or clip whose size is taken
-    #[arg(value_name = "PICTURE", required_unless_present = "size")]
+    /// Image or video whose size is used
+    #[arg(value_name = "IMAGE", required_unless_present = "size")]
     pub(crate) picture: Option<PathBuf>,
     /// VAE file
     #[arg(long, value_name = "FILE", conflicts_with = "spec")]
@@ -99,16 +99,16 @@ pub(crate) struct PlanEncodeArgs {
     /// Built-in description instead of a file: sd-vae, sdxl-vae, flux-vae, wan21-vae, taesd, ...
     #[arg(long, value_name = "NAME")]
     pub(crate) spec: Option<String>,
-    /// Pixels in place of a picture's, such as 1024x1024
+    /// Size in pixels instead of an image, such as 1024x1024
     #[arg(long, value_name = "WxH")]
     pub(crate) size: Option<Size>,
-    /// Frames of a video [default: the clip's]
+    /// Number of frames of a video [default: the input's]
     #[arg(long, value_name = "N", value_parser = frames)]
     pub(crate) frames: Option<usize>,
     /// As for encode
     #[arg(long, value_name = "NAME")]
     pub(crate) latent_format: Option<String>,
-    /// How activations are stored [default: auto]
+    /// Storage type of activations [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) struct PlanEncodeArgs {
     pub(crate) device: DeviceArgs,
 }
 
-/// Flags of decode and encode that no plan depends on. They are taken so that a command can be
+/// Flags of decode and encode that no plan depends on. They are accepted so that a command can be
 /// planned as it is.
 #[derive(Debug, Args)]
 pub(crate) struct PlanIgnoredArgs {
@@ -133,11 +133,11 @@ pub(crate) struct PlanIgnoredArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VaeArgs {
-    /// VAE file: safetensors, GGUF or PyTorch; a whole checkpoint will do
+    /// VAE file: safetensors, GGUF or PyTorch; a full checkpoint works too
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: PathBuf,
-    /// Scale of the latents: sd15, sdxl, playground, nino, sd3, flux, flux2, wan21 or wan22
-    /// [default: what the latent's file says, else by the VAE's name]
+    /// Latent format (scale and shift): sd15, sdxl, playground, nino, sd3, flux, flux2, wan21 or
+    /// wan22 [default: that of the latent's file, else by the VAE's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) latent_format: Option<String>,
 }
@@ -145,16 +145,17 @@ pub(crate) struct VaeArgs {
 /// How a decode may run.
 #[derive(Debug, Args)]
 pub(crate) struct HowArgs {
-    /// How activations are stored [default: auto]
+    /// Storage type of activations [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
-    /// auto is exact, whatever the budget; fast blends overlapping tiles [default: auto]
+    /// auto is exact with any budget; fast blends overlapping tiles [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) tile: Option<TileArg>,
-    /// Side of a fast tile in pixels [default: the profile's, or 768, 512 for quantized models]
+    /// Tile size of --tile fast in pixels [default: the profile's, else 768, 512 for quantized
+    /// models]
     #[arg(long, value_name = "PIXELS", value_parser = whole::<usize>(8..=65_536))]
     pub(crate) tile_size: Option<usize>,
-    /// Overlap of fast tiles in pixels [default: 96]
+    /// Tile overlap of --tile fast in pixels [default: 96]
     #[arg(long, value_name = "PIXELS", value_parser = whole::<usize>(0..=65_536))]
     pub(crate) overlap: Option<usize>,
     /// Latent frames decoded at a time: auto or a number
@@ -172,29 +173,29 @@ fn chunk(text: &str) -> Result<ChunkArg, &'static str> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(ChunkArg::Frames(n)),
         _ if text == "auto" => Ok(ChunkArg::Auto),
-        _ => Err("a chunk is auto or a number of latent frames"),
+        _ => Err("auto or a number of latent frames is wanted"),
     }
 }
 
 fn frames(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err("a video has one frame or more"),
+        _ => Err("a number of frames of at least 1 is wanted"),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionArg {
-    /// f32 on a CPU, f16 on a GPU that has it
+    /// f16 on a GPU that supports it, else f32; bf16 on a CPU for some models, where it is faster
+    /// and close enough
     Auto,
-    /// Storage in f32
+    /// f32
     Fp32,
-    /// Storage in f16, arithmetic in f32
+    /// f16 storage, f32 arithmetic
     Fp16,
-    /// Storage in bf16, and products where a CPU multiplies bf16; sums in f32
+    /// bf16 storage, f32 accumulation; a CPU with bf16 instructions also multiplies in bf16
     Bf16,
-    /// Storage in f16, arithmetic, norms and softmax in f32, and f32 throughout for whatever is not
-    /// finite then: fp16 is no different here, since sums are never kept in f16
+    /// The same as fp16, which already accumulates in f32
     Mixed,
 }
 
@@ -209,11 +210,11 @@ Examples:
   # To fox.png
   nino decode fox.latent --vae sdxl_vae.safetensors
   nino decode fox.latent --vae taesd_decoder.safetensors -o small.jpg
-  # The same picture in 1 GiB of memory
+  # The same image in 1 GiB of memory
   nino decode big.safetensors --vae vae.safetensors --budget 1GiB
   nino decode clip.latent --vae wan_2.1_vae.safetensors -o clip.mp4 --fps 16
 
-A file appears when its picture or clip is whole; Ctrl-C leaves nothing half-written behind.";
+A file appears only when it is complete; Ctrl-C leaves no partial file behind.";
 
 const ENCODE_EXAMPLES: &str = "\
 Examples:
@@ -223,7 +224,7 @@ Examples:
   nino encode clip.mp4 --vae wan_2.1_vae.safetensors -o clip.latent
   nino encode frames/ --vae taew2_1.safetensors -o clip.latent
 
-A clip is encoded a few frames at a time: memory does not grow with it.";
+A video is encoded a few frames at a time: memory does not grow with its length.";
 
 const PLAN_ENCODE_EXAMPLES: &str = "\
 Examples:
@@ -239,4 +240,4 @@ Examples:
   nino plan decode --spec wan21-vae --size 832x480 --frames 81 --budget 3GiB
   nino plan decode --vae ae.safetensors --size 2048x1024 --device gpu:0
 
-Planning allocates nothing and needs no weights; what it predicts is what a decode then uses.";
+Planning allocates nothing and reads no weights; a decode uses exactly what the plan predicts.";

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(crate) struct VideoArgs {
-    /// What the clip shows
+    /// The prompt
     #[arg(value_name = "PROMPT", required_unless_present = "from_file")]
     pub(crate) prompt: Vec<String>,
-    /// What the clip should not show; looked at where --cfg is not 1
+    /// Negative prompt: what the video should not show; ignored at --cfg 1
     #[arg(
         long,
         alias = "negative-prompt",
@@ -31,20 +31,20 @@ pub(crate) struct VideoArgs {
     /// The last frame, for image-to-video models
     #[arg(long, value_name = "FILE")]
     pub(crate) last_image: Option<PathBuf>,
-    /// Clip to follow (poses, edges, depth), for VACE and Fun control models; with --video-mask
-    /// what is to be changed
+    /// Control video (poses, edges, depth), for VACE and Fun control models; with --video-mask the
+    /// video to inpaint
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) video: Option<PathBuf>,
-    /// Where to change the clip, as a picture or a clip that is white there, for VACE
+    /// Mask for inpainting the video, an image or a video that is white where it changes, for VACE
     #[arg(long, value_name = "FILE", requires = "video")]
     pub(crate) video_mask: Option<PathBuf>,
-    /// Picture of what the clip shows, for VACE
+    /// Reference image, for VACE
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) reference: Option<PathBuf>,
-    /// How closely VACE follows them [default: 1]
+    /// Strength of VACE's control inputs [default: 1]
     #[arg(long, value_name = "N", value_parser = number(0.0..=1000.0), requires = "model")]
     pub(crate) video_strength: Option<f64>,
-    /// How the camera moves, for Fun camera models
+    /// Camera movement, for Fun camera models
     #[arg(
         long,
         value_name = "MOVE",
@@ -52,44 +52,44 @@ pub(crate) struct VideoArgs {
         conflicts_with = "last_image"
     )]
     pub(crate) camera: Option<CameraArg>,
-    /// How fast it does [default: 1]
+    /// Speed of the camera [default: 1]
     #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "camera")]
     pub(crate) camera_speed: Option<f64>,
-    /// Without a video model: what the last picture shows [default: the same, drawn flat]
+    /// Without a video model: prompt of the last frame [default: the same, drawn flat]
     #[arg(long, value_name = "PROMPT", conflicts_with = "model")]
     pub(crate) then: Option<String>,
-    /// Frames of the clip: 1 and a multiple of 4 [default: 81; Wan 2.2 5B 121]
+    /// Number of frames: a multiple of 4 plus 1 [default: 81; Wan 2.2 5B 121]
     #[arg(short, long, value_name = "N", value_parser = whole::<usize>(1..=10_001))]
     pub(crate) frames: Option<usize>,
-    /// Pixels, such as 832x480 [default: the model's]
+    /// Size in pixels, such as 832x480 [default: the model's]
     #[arg(long, value_name = "WxH", allow_hyphen_values = true)]
     pub(crate) size: Option<Size>,
-    /// Frames a second [default: the model's, 16 or 24]
+    /// Frames per second [default: the model's, 16 or 24]
     #[arg(long, value_name = "N", value_parser = number(0.1..=600.0))]
     pub(crate) fps: Option<f64>,
-    /// Make the size or the number of frames smaller where the clip does not fit the memory
+    /// Reduce the size or the number of frames if the video does not fit in memory
     #[arg(long)]
     pub(crate) fit: bool,
-    /// Clip to write: mp4 (by ffmpeg), webp, apng, gif, y4m, or a folder of frames [default: named
-    /// after the prompt and the seed, mp4 where ffmpeg is on the PATH, else webp]
+    /// Video to write: mp4 (by ffmpeg), webp, apng, gif, y4m, or a folder of frames [default: named
+    /// after the prompt and the seed, mp4 if ffmpeg is on the PATH, else webp]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Go on with a clip that was stopped or killed: the same command again, with this flag
+    /// Continue a run that was stopped or killed: repeat its command with this flag
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Keep no journal: a clip that is stopped begins again
+    /// Keep no journal: a run that is stopped cannot be resumed
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
-    /// Write over files that the run reads, and over models
+    /// Allow overwriting input files and models
     #[arg(long)]
     pub(crate) force: bool,
-    /// Make this clip of nino's again (mp4, webp or apng); flags given beside it win
+    /// Repeat a video made by nino (mp4, webp or apng); flags take precedence over the file
     #[arg(long = "from", value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
-    /// Leave out of the file how it was made
+    /// Do not write prompt and settings to the video file
     #[arg(long)]
     pub(crate) no_metadata: bool,
-    /// How activations are stored [default: auto]
+    /// Storage type of activations [default: auto]
     #[arg(long, value_name = "MODE")]
     pub(crate) precision: Option<PrecisionArg>,
     #[command(flatten)]
@@ -110,14 +110,14 @@ pub(crate) struct VideoArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct VideoModelArgs {
-    /// Video model, by file or by name; of Wan 2.2's two experts the one for high noise, whose
-    /// partner is found beside it [default: nino-emoji, which makes pictures]
+    /// Video model, by file or by name; of Wan 2.2's two experts the high-noise one [default:
+    /// nino-emoji, which makes images]
     #[arg(short, long, visible_alias = "high-noise", value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
-    /// The expert for low noise
+    /// Low-noise expert [default: found in the folder of the high-noise one]
     #[arg(long, value_name = "FILE|NAME", requires = "model")]
     pub(crate) low_noise: Option<PathBuf>,
-    /// One model for all noise, though its partner is beside it
+    /// Use --model for all steps, even if there is a low-noise expert in its folder
     #[arg(long, conflicts_with = "low_noise")]
     pub(crate) one_expert: bool,
     /// VAE [default: found by its usual names]
@@ -126,54 +126,56 @@ pub(crate) struct VideoModelArgs {
     /// UMT5 text encoder [default: found by its usual names]
     #[arg(long, visible_alias = "t5", value_name = "FILE")]
     pub(crate) clip: Option<PathBuf>,
-    /// CLIP image encoder, for Wan 2.1 image-to-video [default: found by its usual name]
+    /// CLIP vision encoder, for Wan 2.1 image-to-video [default: found by its usual name]
     #[arg(long, value_name = "FILE")]
     pub(crate) clip_vision: Option<PathBuf>,
     /// LoRA of the model, with its strength: FILE or FILE:0.8; may be repeated
     #[arg(long, visible_alias = "lora-high", value_name = "FILE[:N]")]
     pub(crate) lora: Vec<LoraArg>,
-    /// LoRA of the expert for low noise
+    /// LoRA of the low-noise expert, likewise
     #[arg(long, value_name = "FILE[:N]")]
     pub(crate) lora_low: Vec<LoraArg>,
-    /// Hold weights in fewer bits: what is stored as plain numbers is quantized while it is loaded
+    /// Quantize unquantized weights while they are loaded
     #[arg(long, value_name = "TYPE")]
     pub(crate) quantize: Option<QuantizeArg>,
 }
 
-/// How noise becomes a clip.
+/// Sampling: seed, steps, guidance, sampler, schedule.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct VideoSamplingArgs {
-    /// Same seed, same clip; -1 draws a new one [default: a new one, which the report names]
+    /// Seed of the noise: the same seed gives the same video; -1 is a random one [default: random,
+    /// printed with the result]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub(crate) seed: Option<SeedArg>,
-    /// Steps of sampling, both experts' together [default: 20]
+    /// Sampling steps, of both experts together [default: 20]
     #[arg(short, long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     pub(crate) steps: Option<u32>,
-    /// The step at which the expert for low noise takes over [default: half of the steps]
+    /// Step at which the low-noise expert takes over [default: half of the steps]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=10_000))]
     pub(crate) switch: Option<u32>,
-    /// How closely to follow the prompt; 1 ignores --negative and is twice as fast [default: 5]
+    /// CFG scale: how closely to follow the prompt; 1 ignores --negative and is twice as fast
+    /// [default: 5]
     #[arg(long, value_name = "N", value_parser = number(-100.0..=100.0))]
     pub(crate) cfg: Option<f64>,
-    /// Scale the negative prompt's part to what of it the prompt's has, as ComfyUI's CFGZeroStar
+    /// CFG-Zero*: rescale the negative prediction to fit the positive one, as ComfyUI's CFGZeroStar
     #[arg(long)]
     pub(crate) cfg_zero_star: bool,
-    /// Guide away from what the model makes without these blocks (such as 9,10), which takes half
-    /// as long again a step, as ComfyUI's SkipLayerGuidanceDiT
+    /// Skip-layer guidance: guide away from a prediction without these blocks, such as 9,10, as
+    /// ComfyUI's SkipLayerGuidanceDiT; such steps take 1.5 times as long
     #[arg(long, value_name = "N,N", value_parser = layers)]
     pub(crate) skip_layers: Option<Layers>,
-    /// How far away [default: 3]
+    /// Scale of the skip-layer guidance [default: 3]
     #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "skip_layers")]
     pub(crate) skip_scale: Option<f64>,
-    /// The share of the sampling after which that begins [default: 0.01]
+    /// Fraction of the sampling at which skip-layer guidance begins [default: 0.01]
     #[arg(long, value_name = "N", value_parser = number(0.0..=1.0), requires = "skip_layers")]
     pub(crate) skip_start: Option<f64>,
-    /// The share of the sampling after which it ends [default: 0.15]
+    /// Fraction of the sampling at which skip-layer guidance ends [default: 0.15]
     #[arg(long, value_name = "N", value_parser = number(0.0..=1.0), requires = "skip_layers")]
     pub(crate) skip_end: Option<f64>,
-    /// Where most steps are spent: larger is at more noise, as ComfyUI's ModelSamplingSD3
-    /// [default: 8]
+    /// Shift of the noise schedule, as ComfyUI's ModelSamplingSD3: larger spends more steps at high
+    /// noise [default: 8]
     #[arg(long, value_name = "N", value_parser = number(0.01..=100.0))]
     pub(crate) shift: Option<f64>,
     /// Sampler, by ComfyUI's names; `nino samplers` lists them [default: uni_pc, euler with two
@@ -185,7 +187,7 @@ pub(crate) struct VideoSamplingArgs {
     pub(crate) scheduler: Option<String>,
 }
 
-/// How a camera moves.
+/// Camera movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CameraArg {
     Static,
@@ -199,7 +201,7 @@ pub(crate) enum CameraArg {
     Clockwise,
 }
 
-/// Blocks of a network, by number.
+/// Blocks of a network, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layers(pub(crate) Vec<usize>);
 
@@ -208,10 +210,10 @@ fn layers(text: &str) -> Result<Layers, String> {
     let numbers: Option<Vec<usize>> = numbers.collect();
     numbers
         .map(Layers)
-        .ok_or_else(|| "numbers with commas between them are wanted, such as 9,10".to_owned())
+        .ok_or_else(|| "numbers separated by commas are wanted, such as 9,10".to_owned())
 }
 
-/// All that `video` takes. What it says of files to write is not looked at.
+/// All flags of `video`. Those about output files are ignored.
 #[derive(Debug, Args)]
 #[command(
     after_help = PLAN_EXAMPLES,
@@ -228,27 +230,27 @@ pub(crate) struct PlanVideoArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  # Nothing downloaded: pictures in between two of the built-in model
+  # Without a model: frames between two prompts of the built-in model
   nino video a jumping frog
-  # Words alone
+  # Text to video
   nino video \"a fox in deep snow\" -m wan2.1_t2v_1.3B_fp16 --frames 33
-  # A picture that begins to move; the expert for low noise is found beside this one
+  # Image to video; the low-noise expert is found in the same folder
   nino video \"it turns its head\" -m wan2.2_i2v_high_noise_14B --image fox.png
-  # From one picture to another
+  # From a first frame to a last frame
   nino video \"the sun sets\" -m wan2.2_i2v_high --image a.png --last-image b.png
-  # Four steps with the LoRAs for that
+  # Four-step LoRAs
   nino video \"rain\" -m high.gguf --low-noise low.gguf --lora fast_high --cfg 1
-  # A clip that moves as another one does
+  # A control video
   nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4
-  # A picture that the camera moves through
+  # Camera control
   nino video \"a street\" -m fun_camera_high --image a.png --camera zoom-in
-  # The same again with another seed: a clip knows how it was made
+  # The same again with another seed, from the video's metadata
   nino video --from fox.mp4 --seed 8
-  # What was stopped, or killed, goes on where it was
+  # Continue a run that was stopped or killed
   nino video \"a fox\" -m wan2.1_t2v_1.3B_fp16 --seed 7 -o fox.mp4 --resume
 
-Every prediction is kept in a journal beside the clip until the clip is there. A run with --resume \
-comes to the same clip, byte for byte, as one that was not stopped.";
+Every prediction is kept in a journal next to the video until the video is complete. A resumed run \
+gives the same video, byte for byte, as an uninterrupted one.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:

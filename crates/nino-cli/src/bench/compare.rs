@@ -50,7 +50,7 @@ pub(crate) fn run(args: &BenchCompareArgs, printer: Printer) -> Result<()> {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let document = compared(&before, &after);
     if document.rows.is_empty() {
-        let text = "the documents have no row in common: they measured different things";
+        let text = "the results have no row in common: they measure different things";
         return Err(Usage(text.to_owned()).into());
     }
     printer.text(text(&document))?;
@@ -58,13 +58,13 @@ pub(crate) fn run(args: &BenchCompareArgs, printer: Printer) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<BTreeMap<String, Measured>> {
-    let text = nino_files::read_text(path, "the bench's document", MOST_BYTES)?;
+    let text = nino_files::read_text(path, "a bench result", MOST_BYTES)?;
     let value: Value =
         serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let rows = value["rows"].as_array().ok_or_else(|| {
         let path = path.display();
         Usage(format!(
-            "{path} has no rows: it is not what a bench writes with --json"
+            "{path} has no rows: it is not a result that a bench wrote with --json"
         ))
     })?;
     let measured = rows.iter().filter_map(|row| {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &BenchDecodeArgs, env: &Env, printer: Printer) -> Result
 pub(crate) fn suite(args: &BenchSuiteArgs, env: &Env, printer: Printer) -> Result<()> {
     let folder = &args.output;
     let made = std::fs::create_dir_all(folder);
-    made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    made.with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let (report, errors) = measured(&args.decode, true, env, printer)?;
     let table = report.table();
     if !report.rows.is_empty() {

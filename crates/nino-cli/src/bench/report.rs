@@ -55,7 +55,7 @@ impl Report {
 
     pub(super) fn heading(&self) -> String {
         format!(
-            "{}\nmeasured at best: {} GFLOP/s, copy {} GB/s\n",
+            "{}\nmeasured peak: {} GFLOP/s, copy {} GB/s\n",
             self.head,
             three(self.peak_gflops),
             three(self.copy_gbytes)

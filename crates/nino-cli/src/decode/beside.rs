@@ -37,7 +37,7 @@ pub(super) fn write_beside<T>(
         let writer = thread
             .spawn_scoped(scope, write)
             .map_err(|e| ExecError::Device {
-                message: format!("no thread to write files with: {e}"),
+                message: format!("cannot start a thread that writes files: {e}"),
             })?;
         let decoded = decode(&mut |b, i, picture| {
             // The writer is gone when it has failed, and says why below.

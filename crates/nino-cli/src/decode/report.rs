@@ -103,7 +103,7 @@ impl fmt::Display for PlanReport {
         if let Some(t) = &self.tile {
             writeln!(
                 f,
-                "  tiles            {} of {} pixels, overlapping by {}",
+                "  tiles            {} of {} pixels, overlap {}",
                 t.count, t.size, t.overlap
             )?;
         }
@@ -120,14 +120,14 @@ impl fmt::Display for PlanReport {
         if self.host_bytes > 0 {
             writeln!(
                 f,
-                "  waits outside    {}; in all {} go there and come back",
+                "  offloaded        {}; {} transferred in all",
                 bytes(self.host_bytes),
                 bytes(self.moved_bytes)
             )?;
         }
         writeln!(
             f,
-            "  beside it        {} of the program and its pictures",
+            "  program          {}, including its images",
             bytes(self.program_bytes)
         )?;
         writeln!(
@@ -135,7 +135,7 @@ impl fmt::Display for PlanReport {
             "  largest binding  {}",
             bytes(self.largest_binding_bytes)
         )?;
-        writeln!(f, "  peak is at       {}", self.peak_at)?;
+        writeln!(f, "  peak at          {}", self.peak_at)?;
         let time = Span::or_unknown(self.estimated_ms);
         let label = if self.predicted {
             "predicted time"

@@ -31,8 +31,7 @@ impl Sink {
         let size = (latent.width * side, latent.height * side);
         let is_still = if stdout::is_meant(output) {
             if n_frames * latent.batch > 1 {
-                let text =
-                    "-o - writes one picture to standard output, and this latent has several";
+                let text = "-o - writes one image to standard output, and this latent has several";
                 return Err(Usage(text.to_owned()).into());
             }
             true

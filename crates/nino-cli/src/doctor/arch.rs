@@ -86,7 +86,7 @@ pub(super) fn find(vendor_id: u32, device_id: u32, name: &str) -> Option<Archite
     match vendor_id {
         AMD => by_id(AMD_CHIPS, device_id).or_else(|| by_name(AMD_CHIPS, &upper)),
         NVIDIA => by_name(NVIDIA_CHIPS, &upper)
-            .or_else(|| generic("NVIDIA", Family::Nvidia, "a card we do not know by name")),
+            .or_else(|| generic("NVIDIA", Family::Nvidia, "a card without a known name")),
         INTEL if upper.contains("ARC") => generic("Xe-HPG", Family::Intel, "Arc"),
         INTEL => generic("Intel", Family::Intel, "integrated graphics"),
         APPLE => generic("Apple", Family::Apple, "Apple silicon"),

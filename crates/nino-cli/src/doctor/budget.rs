@@ -48,7 +48,7 @@ pub(super) fn what(limit: Limit) -> String {
         Limit::AmdgpuFree { with_gtt: true } => "free VRAM + GTT by amdgpu".to_owned(),
         Limit::AmdgpuFree { .. } => "free VRAM by amdgpu".to_owned(),
         Limit::Available { reserve } => {
-            format!("MemAvailable less a reserve of {}", Bytes(reserve))
+            format!("MemAvailable minus a reserve of {}", Bytes(reserve))
         }
         Limit::Machine { of } => share(of, "the machine's memory"),
         Limit::ControlGroup { of } => share(of, "the control group's limit"),

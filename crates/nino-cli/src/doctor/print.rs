@@ -63,7 +63,7 @@ fn cpu(page: &mut Page, facts: &Facts) {
         Some(how) => format!(
             "auto is bf16 for SD 1.x's UNet ({how}, faster, within NMSE 1e-4), fp32 for the rest"
         ),
-        None => "auto is fp32; bf16 saves memory alone".to_owned(),
+        None => "auto is fp32; bf16 only saves memory".to_owned(),
     };
     page.line("precision", &precision);
     let caches: Vec<String> = cpu
@@ -92,7 +92,7 @@ fn gpu(page: &mut Page, a: &Adapter) {
     page.title(&format!("{}  {}", a.device, a.name));
     let kind = match a.kind {
         AdapterKind::Discrete => "graphics card",
-        AdapterKind::Integrated => "integrated, shares the system's memory",
+        AdapterKind::Integrated => "integrated, shares system memory",
         AdapterKind::Virtual => "virtual",
         AdapterKind::Software => "software, used only when named",
         AdapterKind::Other => "of unknown kind",
@@ -142,7 +142,7 @@ fn gpu(page: &mut Page, a: &Adapter) {
     };
     page.line("units", &format!("{units}{f16}{dots}{clock}"));
     let limits = format!(
-        "{} a binding, {} a buffer, {} a workgroup",
+        "{} per binding, {} per buffer, {} per workgroup",
         Bytes(a.max_binding),
         Bytes(a.max_buffer),
         Bytes(a.max_workgroup.into())
@@ -168,10 +168,13 @@ fn memory_reading(r: &MemoryReading) -> String {
 
 fn budget(page: &mut Page, budget: Option<&Budget>) {
     let Some(budget) = budget else {
-        page.line("budget", "unknown: say it with --budget");
+        page.line("budget", "unknown: set it with --budget");
         return;
     };
-    page.line("budget", &format!("{}, the least of", Bytes(budget.bytes)));
+    page.line(
+        "budget",
+        &format!("{}, the minimum of", Bytes(budget.bytes)),
+    );
     for term in &budget.terms {
         let text = format!("{:>9}  {}", Bytes(term.bytes), what(term.limit));
         page.line("", &text);
@@ -181,7 +184,7 @@ fn budget(page: &mut Page, budget: Option<&Budget>) {
 fn environment(page: &mut Page, facts: &Facts) {
     page.title("environment");
     if facts.environment.is_empty() {
-        page.line("none", "no variable is set that matters");
+        page.line("none", "no relevant variable is set");
     }
     for v in &facts.environment {
         let _ = writeln!(&mut page.0, "  {}={}\n    {}", v.name, v.value, v.about);
@@ -193,8 +196,8 @@ fn settings(page: &mut Page, facts: &Facts) {
     let config = &facts.config;
     let file = match &config.path {
         Some(path) if config.found => path.display().to_string(),
-        Some(path) => format!("{} (not there)", path.display()),
-        None => "no place for one".to_owned(),
+        Some(path) => format!("{} (does not exist)", path.display()),
+        None => "no path: HOME and NINO_CONFIG are not set".to_owned(),
     };
     page.line("config file", &file);
     for (key, said) in &config.settings {
@@ -205,7 +208,7 @@ fn settings(page: &mut Page, facts: &Facts) {
 fn trouble(page: &mut Page, findings: &[Finding]) {
     page.title("findings");
     if findings.is_empty() {
-        page.line("none", "no known trouble with this machine");
+        page.line("none", "no known problems with this machine");
     }
     for f in findings {
         let level = match f.level {

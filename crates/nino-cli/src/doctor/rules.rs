@@ -87,8 +87,8 @@ const RULES: &[Rule] = &[
         id: "broken-settings",
         level: Level::Problem,
         when: When::Machine(|f| some_list(&f.config.problems)),
-        what: "a setting cannot be understood, so every other verb refuses to start",
-        todo: "mend the line in the config file, or the variable",
+        what: "a setting is invalid, so every other verb refuses to start",
+        todo: "fix the line in the config file, or the variable",
         source: "",
     },
     Rule {
@@ -96,22 +96,22 @@ const RULES: &[Rule] = &[
         level: Level::Warning,
         when: When::Machine(|f| some_list(&f.config.missing_folders)),
         what: "a folder of models that NINO_MODELS, NINO_COMFYUI or the config file names does not exist",
-        todo: "make the folder, or name the one that holds the models",
+        todo: "create the folder, or set the one that has the models",
         source: "",
     },
     Rule {
         id: "models-folder-open",
         level: Level::Note,
         when: When::Machine(|f| some_list(&f.config.open_folders)),
-        what: "any user of this machine can put models into a folder that is searched, or change those there",
-        todo: "where that is not meant: chmod o-w the folder",
+        what: "any user of this machine can add or change models in a folder that is searched",
+        todo: "if that is not intended: chmod o-w the folder",
         source: "",
     },
     Rule {
         id: "no-gpu",
         level: Level::Note,
         when: When::Machine(|f| f.no_adapter.clone()),
-        what: "no graphics adapter was found, so the CPU does the work",
+        what: "no graphics adapter was found, so the CPU is used",
         todo: "if there is a graphics card: install libvulkan1 and its Vulkan driver (AMD, Intel: mesa-vulkan-drivers)",
         source: "",
     },
@@ -119,16 +119,17 @@ const RULES: &[Rule] = &[
         id: "card-without-driver",
         level: Level::Problem,
         when: When::Machine(card_without_driver),
-        what: "there is a graphics card, but no Vulkan driver offers it",
-        todo: "install its driver (AMD and Intel: mesa-vulkan-drivers; NVIDIA: its own) and log in anew",
+        what: "there is a graphics card, but no Vulkan driver supports it",
+        todo: "install its driver (AMD and Intel: mesa-vulkan-drivers; NVIDIA: its own) and log in \
+               again",
         source: "",
     },
     Rule {
         id: "matrices-refused",
         level: Level::Warning,
         when: When::Adapter(|_, a| a.matrices_refused.clone()),
-        what: "the driver failed a trial of its matrix units, so kernels without them are used",
-        todo: "install a newer driver; NINO_GPU_TRIAL=0 uses them untried",
+        what: "the driver failed a test of its matrix units, so they are not used",
+        todo: "install a newer driver; NINO_GPU_TRIAL=0 uses them without the test",
         source: "",
     },
     Rule {
@@ -136,7 +137,8 @@ const RULES: &[Rule] = &[
         level: Level::Problem,
         when: When::Machine(|f| some_list(&f.system.closed_nodes)),
         what: "this user may not open the graphics card",
-        todo: "add the user to the groups render and video (`usermod -aG render,video NAME`) and log in anew",
+        todo: "add the user to the groups render and video (`usermod -aG render,video NAME`) and \
+               log in again",
         source: "",
     },
     Rule {
@@ -158,8 +160,8 @@ const RULES: &[Rule] = &[
                 .map(|v| v.name.clone());
             some_list(&names.collect::<Vec<_>>())
         }),
-        what: "a NINO_ variable is set that means nothing",
-        todo: "see `nino doctor` for the names there are, or unset it",
+        what: "an unknown NINO_ variable is set",
+        todo: "see `nino doctor` for the known names, or unset it",
         source: "",
     },
     Rule {
@@ -169,7 +171,7 @@ const RULES: &[Rule] = &[
             let dozen = a.driver.to_lowercase().contains("dozen") || a.name.contains("Direct3D12");
             (f.system.wsl && dozen).then(|| a.driver.clone())
         }),
-        what: "under WSL the card is reached by way of Direct3D 12, which is slow and incomplete",
+        what: "under WSL the card is used through Direct3D 12, which is slow and incomplete",
         todo: "use the Windows build of nino",
         source: "",
     },
@@ -194,7 +196,7 @@ const RULES: &[Rule] = &[
             let has = a.tiers.iter().any(|t| t == "coop");
             (matrix && !has && a.mesa()? < (25, 0)).then(|| a.driver_info.clone())
         }),
-        what: "this Mesa does not offer the card's matrix units, which are several times faster",
+        what: "this Mesa does not support the card's matrix units, which are several times faster",
         todo: "update to Mesa 25 or newer",
         source: "",
     },
@@ -213,7 +215,7 @@ const RULES: &[Rule] = &[
         id: "gtt-small",
         level: Level::Warning,
         when: When::Adapter(gtt_small),
-        what: "the GPU shares the system's memory and may use only a part of it",
+        what: "the GPU shares system memory and may use only a part of it",
         todo: "raise ttm.pages_limit (4 KiB pages) on the kernel's command line; docs/amd.md has the line",
         source: "ROCm/ROCm#5444, #5595",
     },
@@ -226,7 +228,8 @@ const RULES: &[Rule] = &[
             let (free, total) = tight.filter(|(free, total)| free * 4 < *total).min()?;
             Some(format!("{} of {} free", Bytes(free), Bytes(total)))
         }),
-        what: "most of the card's memory is taken, and drivers have given bad images rather than fail",
+        what: "most of the card's memory is in use, and drivers have produced bad images instead \
+               of failing",
         todo: "close other programs that use the card, or lower --budget",
         source: "leejet/stable-diffusion.cpp#1589",
     },
@@ -237,7 +240,7 @@ const RULES: &[Rule] = &[
             let small = a.kind != AdapterKind::Software && a.max_binding < 1 << 30;
             small.then(|| format!("{} at once", Bytes(a.max_binding)))
         }),
-        what: "the driver binds little memory at once, so large ops are cut into rows",
+        what: "the driver has a small binding limit, so large ops are split by rows",
         todo: "nothing to do: the result is the same; a newer driver may be faster",
         source: "leejet/stable-diffusion.cpp#1290",
     },
@@ -260,8 +263,9 @@ const RULES: &[Rule] = &[
                 .bytes;
             (bytes < 5 << 30).then(|| format!("budget {}", Bytes(bytes)))
         }),
-        what: "little memory for models: Stable Diffusion 1.5 fits, larger ones need quantized files",
-        todo: "use q8_0 or q4_k files; large decodes are tiled by themselves",
+        what: "little memory for models: Stable Diffusion 1.5 fits, larger models need quantized \
+               files",
+        todo: "use q8_0 or q4_k files; large decodes are tiled automatically",
         source: "",
     },
     Rule {
@@ -273,8 +277,9 @@ const RULES: &[Rule] = &[
                 .contains(&id)
                 .then(|| id.to_owned())
         }),
-        what: "the kernel resets this GPU when one piece of work takes longer than 2 to 10 s",
-        todo: "nothing to do here: nino cuts its work to about 0.2 s; tell us if the device is lost",
+        what: "the kernel resets this GPU if one submission takes longer than 2 to 10 s",
+        todo: "nothing to do here: nino's submissions take about 0.2 s; report it if the device is \
+               lost",
         source: "ggml-org/llama.cpp#21724, #25664",
     },
     Rule {
@@ -303,7 +308,7 @@ const RULES: &[Rule] = &[
             shared.then(|| a.name.clone())
         }),
         what: "Windows reports less memory for integrated GPUs than they can use",
-        todo: "give the true figure with --budget",
+        todo: "set the real size with --budget",
         source: "LostRuins/koboldcpp#1789",
     },
     Rule {
@@ -366,7 +371,7 @@ const RULES: &[Rule] = &[
             let slow = f.system.arch == "x86_64" && !f.cpu.features.contains(&"avx2");
             slow.then(|| f.cpu.model.clone())
         }),
-        what: "this CPU has no AVX2, so the slow plain kernels run",
+        what: "this CPU has no AVX2, so slow plain kernels are used",
         todo: "use a GPU; in a virtual machine, pass the host's CPU features through",
         source: "",
     },

@@ -378,7 +378,7 @@ fn the_report_names_what_matters() {
         "1002:1586",
         "f32, f16, subgroup, coop",
         "48 GiB total, 47 GiB free  (amdgpu mem_info_gtt)",
-        "40 GiB, the least of",
+        "40 GiB, the minimum of",
         "--budget",
         "warning (gpu:0)",
         "do: raise ttm.pages_limit",

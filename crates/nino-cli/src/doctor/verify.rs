@@ -74,7 +74,7 @@ pub(super) fn run(
     if problems.is_empty() {
         let names: Vec<&str> = PROBLEMS.iter().map(|p| p.name).collect();
         let text = format!(
-            "no problem matches --filter {filter:?}; there are: {}",
+            "no test case matches --filter {filter:?}; there are: {}",
             names.join(", ")
         );
         return Err(crate::failure::Usage(text).into());
@@ -224,7 +224,7 @@ fn classes(out: &mut String, problems: &[Outcome]) {
     }
     let _ = writeln!(
         out,
-        "  worst error by class, as mean squared error over the reference's mean square (NMSE):"
+        "  worst error by class, as normalized mean squared error (NMSE):"
     );
     for (class, nmse) in worst {
         let (limit, _) = class.limits();

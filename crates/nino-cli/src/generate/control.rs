@@ -26,7 +26,7 @@ pub(super) fn hints(
         let net = ControlNetFile::open(&path)?.with_mode(mode);
         let picture = library.find_input(&control.image);
         let picture = load_picture(&picture, limits)
-            .with_context(|| format!("the picture of --control {control}"))?;
+            .with_context(|| format!("the hint image of --control {control}"))?;
         let mut image = Image::from(&picture);
         if args.preprocess == Some(PreprocessArg::Canny) {
             let edges = canny(&image.values, image.width, image.height, CANNY[0], CANNY[1]);
@@ -58,7 +58,7 @@ fn mode(text: &str) -> Result<usize, Usage> {
             .flat_map(|(name, _)| name.split('/'))
             .collect();
         Usage(format!(
-            "no kind of picture is called {text:?}; there are: {}",
+            "no control type is called {text:?}; there are: {}",
             names.join(", ")
         ))
     })

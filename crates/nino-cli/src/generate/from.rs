@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FromError {
-    #[error("{}: holds no settings: there is neither nino's, ComfyUI's nor A1111's text in it{}", path.display(), others(found))]
+    #[error("{}: contains no settings of nino, ComfyUI or A1111{}", path.display(), others(found))]
     Nothing { path: PathBuf, found: Vec<String> },
-    #[error("{}: its nino text cannot be read: {what}", path.display())]
+    #[error("{}: its nino metadata cannot be read: {what}", path.display())]
     Broken { path: PathBuf, what: String },
-    #[error("{}: is a clip: `nino video --from {0}` makes it again", path.display())]
+    #[error("{}: is a video: use `nino video --from {0}`", path.display())]
     Clip { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Graph { path: PathBuf, source: GraphError },
@@ -69,7 +69,8 @@ pub(super) fn wanted(args: &GenerateArgs, line: &[OsString]) -> Result<Wanted> {
             found.notes.iter().for_each(note);
             given.settle()?;
             if args.prompts.is_some() {
-                let text = "--prompts means nothing beside a graph of ComfyUI's, which has its own";
+                let text = "--prompts cannot be combined with a ComfyUI graph, which has its own \
+                            prompts";
                 return Err(Usage(text.to_owned()).into());
             }
             Ok(Wanted::Graph {

@@ -51,7 +51,8 @@ pub(super) fn run(
     let count = args.count as usize;
     let first_seed = change::seed(&graph);
     if count > 1 && first_seed.is_none() {
-        let text = "--count makes pictures of seeds N, N+1, ..., and this graph has no one seed";
+        let text = "--count makes images with seeds N, N+1, ..., and this graph does not have \
+                    exactly one seed";
         return Err(Usage(text.to_owned()).into());
     }
     let guard = jobs::guard(args, None, env);
@@ -93,7 +94,7 @@ pub(super) fn run(
         ran.map_err(|error| kept(error, &host, &graph))
             .with_context(|| match count {
                 1 => "the graph stopped".to_owned(),
-                _ => format!("picture {} of {count}", i + 1),
+                _ => format!("image {} of {count}", i + 1),
             })?;
     }
     if let Some(picture) = host.last_picture() {
@@ -132,7 +133,7 @@ fn kept(error: RunError, host: &CliHost<'_>, graph: &Graph) -> anyhow::Error {
     match rescued {
         None => error,
         Some(Ok(rescued)) => error.context(rescued),
-        Some(Err(lost)) => error.context(format!("the sampled latent could not be kept: {lost}")),
+        Some(Err(lost)) => error.context(format!("the sampled latent could not be saved: {lost}")),
     }
 }
 

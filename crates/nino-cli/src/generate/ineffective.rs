@@ -15,7 +15,7 @@ pub(super) fn notes(args: &GenerateArgs, model: &Checkpoint, previews: bool) -> 
     ] {
         if given && !takes_sizes {
             notes.push(format!(
-                "{flag} has no effect: it is for SDXL, and {family} is not told it"
+                "{flag} has no effect: it is for SDXL, and {family} has no size conditioning"
             ));
         }
     }

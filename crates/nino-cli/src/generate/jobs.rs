@@ -64,7 +64,7 @@ pub(super) fn fill_batch(args: &GenerateArgs, jobs: &mut [Job], store: &Store) -
     };
     let most = largest_batch(store, &longest.model, &longest.request, MAX_BATCH)?;
     printer::note(&format!(
-        "--batch max: {} at a time",
+        "--batch max: a batch of {}",
         count(most, "picture")
     ));
     for job in jobs {
@@ -100,8 +100,8 @@ pub(super) fn guard(args: &GenerateArgs, model: Option<&Checkpoint>, env: &Env) 
         ("the --image", &start.image),
         ("the --mask", &start.mask),
         ("the --latent", &start.latent),
-        ("what --from reads", &args.from_file),
-        ("what --prompts reads", &args.prompts),
+        ("the file of --from", &args.from_file),
+        ("the file of --prompts", &args.prompts),
     ];
     let inputs = inputs
         .into_iter()

@@ -64,7 +64,7 @@ pub(crate) fn open(args: &ModelArgs, choice: &Choice, env: &Env) -> Result<Check
     model = quantized(model, args.quantize, &choice.settings)?;
     if args.prediction.is_some() && model.family() == Family::Emoji {
         let text = format!(
-            "--prediction is for SD models, and {} has its own",
+            "--prediction is for SD models, and {} is not one",
             model.name()
         );
         return Err(Usage(text).into());
@@ -148,7 +148,7 @@ pub(crate) fn tell(file: &Path, applied: &Applied) {
     }
     if applied.widened > 0 {
         printer::note(&format!(
-            "{name}: {} held as f16, because updates that are not low-rank need it",
+            "{name}: {} dequantized to f16, because updates that are not low-rank need it",
             count(applied.widened, "quantized layer")
         ));
     }

@@ -41,7 +41,7 @@ pub(crate) fn sampler(label: &str) -> Result<Labelled, UsageWithHint> {
         let names: Vec<&str> = SAMPLERS.iter().map(|s| s.name).collect();
         UsageWithHint {
             sentence: e.to_string(),
-            hint: format!("`nino samplers` explains them: {}", names.join(", ")),
+            hint: format!("`nino samplers` describes them: {}", names.join(", ")),
         }
     })
 }
@@ -51,7 +51,7 @@ pub(crate) fn scheduler(label: &str) -> Result<Scheduler, UsageWithHint> {
     Scheduler::parse(label).map_err(|e| UsageWithHint {
         sentence: e.to_string(),
         hint: format!(
-            "`nino samplers` explains them: {}",
+            "`nino samplers` describes them: {}",
             Scheduler::ALL.map(Scheduler::name).join(", ")
         ),
     })

@@ -104,10 +104,10 @@ impl<'a> Outputs<'a> {
 
     fn check_stdout(&self, json: bool) -> Result<(), Usage> {
         if self.pictures() > 1 || self.args.batch != BatchArg::Count(1) {
-            let text = "-o - writes one picture to standard output, and this run makes several";
+            let text = "-o - writes one image to standard output, and this run makes several";
             return Err(Usage(text.to_owned()));
         }
-        stdout::check("a picture", json)
+        stdout::check("an image", json)
     }
 
     fn tell_ineffective(&self) {
@@ -117,7 +117,7 @@ impl<'a> Outputs<'a> {
             Place::Stdout => false,
         };
         if self.args.quality.is_some() && !is_jpeg {
-            printer::note("--quality has no effect: it is for JPEGs, such as -o fox.jpg");
+            printer::note("--quality has no effect: it is for JPEG files, such as -o fox.jpg");
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn read(args: &GenerateArgs) -> Result<Vec<Prompt>> {
     let prompts: Result<Vec<Prompt>, Usage> = lines.map(parse).collect();
     let prompts = prompts?;
     if prompts.is_empty() {
-        return Err(Usage(format!("{}: there is no prompt in it", file.display())).into());
+        return Err(Usage(format!("{}: contains no prompt", file.display())).into());
     }
     Ok(prompts)
 }
@@ -98,13 +98,14 @@ fn syntax_tips(prompt: &str) -> Vec<String> {
     let mut tips = Vec::new();
     if let Some(found) = inside('{', '}').find(|text| text.contains('|')) {
         tips.push(format!(
-            "{{{found}}} is no choice here, and read as words: give a file of prompts with --prompts"
+            "{{{found}}} is not a choice here and is read as words: give a file of prompts with \
+             --prompts"
         ));
     }
     let edits = |text: &&str| text.contains('|') || text.matches(':').count() == 2;
     if let Some(found) = inside('[', ']').find(edits) {
         tips.push(format!(
-            "[{found}] does not change the prompt while sampling, as in A1111, and is read as words"
+            "[{found}] does not edit the prompt during sampling as in A1111 and is read as words"
         ));
     }
     tips

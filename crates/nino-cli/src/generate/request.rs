@@ -100,7 +100,7 @@ fn window(args: &SamplingArgs, steps: usize) -> Result<Option<Window>, Usage> {
     let end_at_step = args.end_at_step.map_or(steps, |n| n as usize);
     if start_at_step >= end_at_step.min(steps) {
         return Err(Usage(format!(
-            "of {} none is left from step {start_at_step} to {end_at_step}",
+            "none of {} is between --start-at-step {start_at_step} and --end-at-step {end_at_step}",
             count(steps, "step")
         )));
     }
@@ -163,7 +163,7 @@ pub(crate) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Optio
 fn rng(name: &str) -> Result<Rng, Usage> {
     Rng::parse(name).ok_or_else(|| {
         Usage(format!(
-            "no stream of noise is called {name:?}; there are torch and philox"
+            "no random number generator is called {name:?}; there are torch and philox"
         ))
     })
 }
@@ -180,8 +180,7 @@ fn size(
         (None, None) => Ok(args.size),
         (Some(width), Some(height)) => Ok(Some(Size { width, height })),
         _ if !empty => Err(Usage(
-            "what a run starts from has a size of its own: give both --width and --height"
-                .to_owned(),
+            "the input has its own size: give both --width and --height".to_owned(),
         )),
         (width, height) => {
             let set: Option<Size> = settings.pick("size", None, str::parse)?;

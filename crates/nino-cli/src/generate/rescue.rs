@@ -44,7 +44,7 @@ impl<'a> Rescue<'a> {
             asked_for: asked_for.is_some(),
             file: asked_for.unwrap_or_else(|| unused(&output.with_extension("latent"))),
             told: Rescued {
-                sentence: "no picture was made".to_owned(),
+                sentence: "no image was made".to_owned(),
                 hints: Vec::new(),
                 stopped: false,
             },
@@ -62,16 +62,16 @@ impl<'a> Rescue<'a> {
         let file = self.file.display();
         self.told = match kept.stopped {
             None => Rescued {
-                sentence: format!("the sampled latent is kept in {file}"),
-                hints: vec![format!("{} goes on from it", self.decode())],
+                sentence: format!("the sampled latent was saved to {file}"),
+                hints: vec![format!("{} continues from it", self.decode())],
                 stopped: false,
             },
             Some(stopped) => Rescued {
                 sentence: format!(
-                    "{file} keeps the picture as it was in step {} of {}",
+                    "{file} has the latent of step {} of {}",
                     stopped.done, stopped.total
                 ),
-                hints: std::iter::once(format!("{} shows it", self.decode()))
+                hints: std::iter::once(format!("{} decodes it", self.decode()))
                     .chain(self.go_on(stopped))
                     .collect(),
                 stopped: true,
@@ -144,12 +144,10 @@ impl<'a> Rescue<'a> {
             flags => format!(" and without {}", flags.join(", ")),
         };
         let comes_to = if go_on.same {
-            "goes on from there to the same picture".to_owned()
+            "continues to the same image".to_owned()
         } else {
             let sampler = self.about.request.sampler.name;
-            format!(
-                "goes on from there to a picture much like it ({sampler} does not repeat itself)"
-            )
+            format!("continues to a similar image ({sampler} is not reproducible from there)")
         };
         Some(format!(
             "the same command with `{with}`{without} {comes_to}"

@@ -123,7 +123,7 @@ fn latent(
         && (size.width, size.height) != (width, height)
     {
         return Err(Usage(format!(
-            "{} is of a picture of {width}x{height}, not {size}",
+            "{} is a latent for {width}x{height}, not {size}",
             path.display()
         ))
         .into());
@@ -173,14 +173,14 @@ fn mask_for(file: &Path, context: Context<'_>, size: Size) -> Result<Mask> {
     let mask = load_mask(file, context.limits)?;
     if mask.is_empty() {
         printer::note(&format!(
-            "{} is all black, so nothing will be painted",
+            "{} is all black, so nothing will be inpainted",
             file.display()
         ));
     }
     let (a, b) = (mask.width * height, mask.height * width);
     if a.abs_diff(b) * 50 > a.max(b) {
         return Err(Usage(format!(
-            "{} is a mask of {}x{} for a picture of {width}x{height}: their shapes differ",
+            "{} is a mask of {}x{} for an image of {width}x{height}: their aspect ratios differ",
             file.display(),
             mask.width,
             mask.height
@@ -192,7 +192,8 @@ fn mask_for(file: &Path, context: Context<'_>, size: Size) -> Result<Mask> {
 
 fn no_alpha(path: &Path) -> Usage {
     Usage(format!(
-        "{} has no transparency to be a mask; give --mask a file, white where to paint",
+        "{} has no transparency to use as a mask; give --mask a file that is white where to \
+         inpaint",
         path.display()
     ))
 }
@@ -202,7 +203,7 @@ fn whole_squares(picture: &Picture, path: &Path) -> Result<(usize, usize), Usage
     let (width, height) = (picture.width / 8 * 8, picture.height / 8 * 8);
     if width == 0 || height == 0 {
         return Err(Usage(format!(
-            "{} is {}x{}; a picture to start from has at least 8x8 pixels",
+            "{} is {}x{}; an input image needs at least 8x8 pixels",
             path.display(),
             picture.width,
             picture.height
@@ -210,7 +211,8 @@ fn whole_squares(picture: &Picture, path: &Path) -> Result<(usize, usize), Usage
     }
     if (width, height) != (picture.width, picture.height) {
         printer::note(&format!(
-            "{} is cut from {}x{} to {width}x{height}, multiples of 8; --size resizes it instead",
+            "{} is cropped from {}x{} to {width}x{height}, multiples of 8; --size resizes it \
+             instead",
             path.display(),
             picture.width,
             picture.height
@@ -236,7 +238,7 @@ fn sides(how: OutpaintArg, picture: &Picture) -> Result<Sides, Usage> {
                 height.checked_sub(picture.height),
             ) else {
                 return Err(Usage(format!(
-                    "a canvas of {size} does not hold a picture of {}x{}",
+                    "a canvas of {size} is smaller than the image of {}x{}",
                     picture.width, picture.height
                 )));
             };
@@ -249,7 +251,7 @@ fn sides(how: OutpaintArg, picture: &Picture) -> Result<Sides, Usage> {
         }
     };
     if sides == Sides::default() {
-        return Err(Usage("--outpaint adds nothing to this picture".to_owned()));
+        return Err(Usage("--outpaint adds nothing to this image".to_owned()));
     }
     Ok(sides)
 }

@@ -29,7 +29,7 @@ pub(super) fn styles(args: &StyleArgs, env: &Env, limits: &Limits) -> Result<Vec
         let path = library.resolve(&[ModelKind::StyleModel], &style.file)?;
         let picture = library.find_input(&style.image);
         let picture = load_picture(&picture, limits)
-            .with_context(|| format!("the picture of --style {style}"))?;
+            .with_context(|| format!("the image of --style {style}"))?;
         styles.push(Arc::new(Style {
             model: StyleModel::open(&path)?,
             encoder: encoder.clone(),

@@ -32,9 +32,9 @@ pub(super) fn tips(
         takes_guidance: model.diffusion.takes_guidance(),
         bits: model.diffusion.bits_per_weight(),
         picture: if model.diffusion.paints_over() {
-            Some("paints into pictures: give --image and --mask or --outpaint")
+            Some("is an inpainting model: give --image and --mask or --outpaint")
         } else if model.diffusion.edits() {
-            Some("changes pictures as the prompt says: give --image")
+            Some("is an editing model: give --image")
         } else {
             None
         },
@@ -45,7 +45,8 @@ pub(super) fn tips(
         && strength < 1.0
     {
         tips.push(format!(
-            "--strength {strength} is for a picture to start from, and there is none: give --image, or leave it out"
+            "--strength {strength} is for an input image, and there is none: give --image, or \
+             leave it out"
         ));
     }
     tips
@@ -67,13 +68,15 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     tip(
         long * 4 <= size * 3,
         format!(
-            "{name} was trained at {size} pixels and draws poorly much below: --size {size}x{size}"
+            "{name} was trained at {size} pixels and draws poorly far below that: try --size \
+             {size}x{size}"
         ),
     );
     tip(
         empty && short >= size * 3 / 2 && model.family != Family::Emoji,
         format!(
-            "{name} was trained at {size} pixels and repeats itself much above: try --size {size}x{size} --hires 2x"
+            "{name} was trained at {size} pixels and repeats itself far above that: try --size \
+             {size}x{size} --hires 2x"
         ),
     );
     // A second pass does not help it: it draws more things there, too.
@@ -81,7 +84,8 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     tip(
         empty && finished.0.max(finished.1) >= size * 3 / 2 && model.family == Family::Emoji,
         format!(
-            "{name} was trained at {size} pixels and draws several things where there is room: --size {size}x{size}"
+            "{name} was trained at {size} pixels and draws several things on larger images: try \
+             --size {size}x{size}"
         ),
     );
     if model.few_steps {
@@ -102,12 +106,13 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     } else {
         tip(
             request.steps < 8 && request.cfg > 3.0,
-            "few steps want a low --cfg, such as 2.5".to_owned(),
+            "few steps need a low --cfg, such as 2.5".to_owned(),
         );
         tip(
             model.bits < 5.6 && request.steps < 10,
             format!(
-                "{name} has {:.1} bits a weight, whose noise {} cannot even out: try --steps 20, or 8 bits",
+                "{name} has {:.1} bits per weight, whose error {} cannot average out: try --steps \
+                 20, or 8 bits",
                 model.bits,
                 count(request.steps, "step")
             ),
@@ -119,11 +124,11 @@ fn of(request: &GenerateRequest, model: &Facts<'_>) -> Vec<String> {
     );
     tip(
         empty && model.family == Family::SdxlRefiner,
-        format!("{name} finishes pictures that another model began: give --image or --latent"),
+        format!("{name} refines images of another model: give --image or --latent"),
     );
     tip(
         !request.negative.is_empty() && model.takes_guidance,
-        format!("{name} is told the guidance and takes no --negative"),
+        format!("{name} has a guidance embedding and ignores --negative"),
     );
     if let Some(what) = model.picture {
         tip(empty, format!("{name} {what}"));

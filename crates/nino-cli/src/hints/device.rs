@@ -13,9 +13,7 @@ pub(super) fn plan_ways(error: &PlanError) -> Vec<String> {
             vec![format!("give --budget {}MiB or more", need.div_ceil(MIB))]
         }
         PlanError::BindingTooLarge { .. } | PlanError::ValueTooLarge { .. } => in_pieces(),
-        PlanError::TooManySteps { .. } => {
-            owned(&["ask for a smaller picture, or for fewer at once"])
-        }
+        PlanError::TooManySteps { .. } => owned(&["request a smaller image, or a smaller batch"]),
     }
 }
 
@@ -25,15 +23,15 @@ pub(super) fn exec_ways(error: &ExecError) -> Vec<String> {
         ExecError::HostMemory { .. } => &[
             "close programs",
             "raise --budget if the device has more memory",
-            "decode in pieces: --tile fast",
+            "decode in tiles: --tile fast",
         ],
         ExecError::Disk { .. } => &[
-            "set TMPDIR to a folder with more room",
+            "set TMPDIR to a folder with more free space",
             "raise --budget",
-            "decode in pieces: --tile fast",
+            "decode in tiles: --tile fast",
         ],
         ExecError::DeviceLost { .. } => &[
-            "see `nino doctor` for known driver trouble",
+            "see `nino doctor` for known driver problems",
             "try a lower --gpu-tier",
             "use --device cpu",
         ],
@@ -97,7 +95,7 @@ fn less(free: Option<u64>) -> Vec<String> {
 /// For what one kernel of a GPU cannot do at once.
 fn in_pieces() -> Vec<String> {
     owned(&[
-        "decode in pieces: --tile fast",
+        "decode in tiles: --tile fast",
         "use --device cpu, which has no such limit",
     ])
 }

@@ -224,7 +224,7 @@ fn what_a_gpu_cannot_do_at_once_has_the_ways_of_the_verb() {
     let decode = hint(&["decode"], &unsupported()).unwrap();
     assert_eq!(
         decode,
-        "decode in pieces: --tile fast, or use --device cpu, which has no such limit"
+        "decode in tiles: --tile fast, or use --device cpu, which has no such limit"
     );
     let generate = hint(&["generate"], &unsupported()).unwrap();
     assert_eq!(generate, "use --device cpu, which has no such limit");

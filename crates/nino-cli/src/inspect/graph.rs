@@ -73,16 +73,16 @@ impl GraphFacts {
             rows.push(((*name).to_owned(), values.join(between)));
         }
         for (i, file) in self.files.iter().enumerate() {
-            let name = if i == 0 { "wants" } else { "" };
+            let name = if i == 0 { "needs" } else { "" };
             rows.push((name.to_owned(), file.line()));
         }
         for (i, (class, nodes)) in self.unknown_nodes.iter().enumerate() {
-            let name = if i == 0 { "unknown" } else { "" };
+            let name = if i == 0 { "missing" } else { "" };
             let nodes = match &nodes[..] {
                 [node] => format!("node {node}"),
                 nodes => format!("nodes {}", nodes.join(", ")),
             };
-            let line = format!("{class} ({nodes}): nino has no such node");
+            let line = format!("{class} ({nodes}): not supported");
             rows.push((name.to_owned(), line));
         }
         rows
@@ -91,12 +91,12 @@ impl GraphFacts {
     /// Whether it runs here, and what is missing.
     pub(super) fn verdict(&self) -> String {
         if self.runs_here {
-            return "yes: every node is known and every file is here".to_owned();
+            return "yes: every node is supported and every file is found".to_owned();
         }
         let missing = self.files.iter().filter(|f| f.found.is_none()).count();
         let mut why = Vec::new();
         if !self.unknown_nodes.is_empty() {
-            why.push(count(self.unknown_nodes.len(), "unknown kind") + " of nodes");
+            why.push(count(self.unknown_nodes.len(), "unsupported node type"));
         }
         if missing > 0 {
             why.push(count(missing, "file") + " not found");
@@ -116,9 +116,9 @@ impl FileFacts {
             line = format!("{line} ({strength})");
         }
         match (&self.found, &self.address) {
-            (Some(path), _) => format!("{line}: here, {}", path.display()),
-            (None, Some(address)) => format!("{line}: not here; it is at {address}"),
-            (None, None) => format!("{line}: not here"),
+            (Some(path), _) => format!("{line}: found at {}", path.display()),
+            (None, Some(address)) => format!("{line}: not found; download it from {address}"),
+            (None, None) => format!("{line}: not found"),
         }
     }
 }

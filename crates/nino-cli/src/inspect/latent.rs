@@ -67,7 +67,7 @@ impl LatentFacts {
         let space = match (self.format, &self.may_be[..]) {
             (Some(format), _) => format.to_owned(),
             (None, []) => format!(
-                "no known latent space: none has {}",
+                "an unknown latent format with {}",
                 count(self.shape[1], "channel")
             ),
             (None, [only]) => format!("{only}, by its channels"),
@@ -77,11 +77,11 @@ impl LatentFacts {
         if let (Some(width), Some(height)) = (self.width, self.height) {
             parts.push(match self.frames {
                 Some(frames) if frames > 1 => format!("for {frames} frames of {width}x{height}"),
-                _ => format!("for a picture of {width}x{height}"),
+                _ => format!("for an image of {width}x{height}"),
             });
         }
         if self.is_unfinished {
-            let text = "with the noise of a run that stopped (--latent goes on from it)";
+            let text = "with the remaining noise of a stopped run (--latent continues from it)";
             parts.push(text.to_owned());
         }
         parts.join(", ")

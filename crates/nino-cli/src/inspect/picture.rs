@@ -93,7 +93,7 @@ fn made_by(nino: Option<&Value>, texts: &[(String, String)]) -> Option<String> {
         return Some(format!("nino {version}").trim_end().to_owned());
     }
     if has("prompt").is_some() || has("workflow").is_some() {
-        return Some("a workflow of ComfyUI's".to_owned());
+        return Some("a ComfyUI workflow".to_owned());
     }
     let (_, parameters) = has("parameters")?;
     let version = parameters.split_once("Version: ").map(|(_, rest)| {
@@ -112,12 +112,12 @@ fn report(d: &Document) -> String {
     let mut fact = |name: &str, value: String| rows.push((name.to_owned(), value));
     fact("file", d.file.clone());
     fact(
-        "picture",
+        "image",
         format!("{} of {}x{} pixels", d.format, d.width, d.height),
     );
     match &d.made_by {
         Some(by) => fact("made by", by.clone()),
-        None => fact("made by", "unknown: it carries no settings".to_owned()),
+        None => fact("made by", "unknown: it contains no settings".to_owned()),
     }
     if let Some(graph) = &d.graph {
         rows.extend(graph.rows());
@@ -126,7 +126,7 @@ fn report(d: &Document) -> String {
         rows.push(("note".to_owned(), note.clone()));
     }
     if !d.other_texts.is_empty() {
-        rows.push(("other texts".to_owned(), d.other_texts.join(", ")));
+        rows.push(("metadata".to_owned(), d.other_texts.join(", ")));
     }
     if d.graph.is_some() {
         let again = format!("nino generate --from {}", d.file);

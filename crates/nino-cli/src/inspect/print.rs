@@ -40,7 +40,7 @@ pub(super) fn report(d: &Document) -> String {
     for part in &d.parts {
         differences(part, &mut text);
     }
-    list("tensors of no known network", &d.unknown, &mut text);
+    list("tensors of unknown networks", &d.unknown, &mut text);
     if !d.metadata.is_empty() {
         text.push(String::new());
         text.push("metadata".to_owned());
@@ -66,7 +66,7 @@ fn what(d: &Document) -> Vec<String> {
         return vec![line];
     }
     if d.parts.is_empty() {
-        return vec!["unknown: no tensor name belongs to a network nino knows".to_owned()];
+        return vec!["unknown: no tensor name belongs to a known network".to_owned()];
     }
     d.parts.iter().map(part_line).collect()
 }
@@ -94,7 +94,7 @@ fn lora_line(lora: &LoraFacts) -> String {
     format!(
         "{} for {}, {} of rank {} to its {}",
         lora.format,
-        lora.family.unwrap_or("a model that cannot be told"),
+        lora.family.unwrap_or("an unknown model"),
         plural(lora.updates, "update"),
         ranks.join("/"),
         lora.parts.join(", ")
@@ -131,7 +131,7 @@ fn differences(part: &Part, text: &mut Vec<String>) {
         .iter()
         .map(|m| format!("{}: {:?}, expected {:?}", m.tensor, m.found, m.expected))
         .collect();
-    list(&format!("mis-shaped in {}", part.model), &misshaped, text);
+    list(&format!("wrong shape in {}", part.model), &misshaped, text);
 }
 
 fn list(title: &str, items: &[String], text: &mut Vec<String>) {
@@ -142,7 +142,10 @@ fn list(title: &str, items: &[String], text: &mut Vec<String>) {
     text.push(format!("{title} ({})", items.len()));
     text.extend(items.iter().take(SHOWN).map(|i| format!("  {i}")));
     if items.len() > SHOWN {
-        text.push(format!("  and {} more, see --json", items.len() - SHOWN));
+        text.push(format!(
+            "  and {} more; --json lists them",
+            items.len() - SHOWN
+        ));
     }
 }
 

@@ -53,7 +53,7 @@ fn read(path: &Path, text: &str, limits: &Limits, env: &Env) -> Result<Document,
 fn report(d: &Document) -> String {
     let format = match d.format {
         "api" => "API format",
-        _ => "as its page saves it",
+        _ => "saved by the front end",
     };
     let mut rows = vec![
         ("file".to_owned(), d.file.clone()),

@@ -38,9 +38,9 @@ pub(super) fn worth_it(base: &Tried, tried: &Tried, min_psnr: f64) -> bool {
 pub(super) fn why(base: &Tried, tried: &Tried) -> String {
     let Shares { time, memory } = shares(base, tried);
     let like = if tried.psnr.is_finite() {
-        format!("{:.1} dB to the picture in f32", tried.psnr)
+        format!("PSNR {:.1} dB relative to the image in f32", tried.psnr)
     } else {
-        "the same picture as in f32".to_owned()
+        "the same image as in f32".to_owned()
     };
     format!(
         "{:.0} % of the time and {:.0} % of the memory of f32, {like}",

@@ -26,11 +26,11 @@ figcaption { color: #555; font-size: .85rem }
 pub(super) fn render(document: &Document) -> String {
     let title = format!("{} on {}", document.model, document.device_model);
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>{0}</title>\n\
-         <style>{STYLE}</style>\n<h1>{0}</h1>\n<p>“{1}”, {2}×{3}, {4} on {5}. Times are \
-         medians of {6} after one that warmed up; the bar is the share of the base's time. A \
-         way is kept where its picture is at least {7} dB like the one in f32 and it takes less \
-         time or memory.</p>\n",
+        "<!doctype html>\n<html lang=\"en\"><meta \
+         charset=\"utf-8\">\n<title>{0}</title>\n<style>{STYLE}</style>\n<h1>{0}</h1>\n<p>“{1}”, \
+         {2}×{3}, {4} on {5}. Times are medians of {6} after a warm-up; the bar is the time \
+         relative to the baseline. An option is kept if the PSNR of its image relative to f32 is \
+         at least {7} dB and it takes less time or memory.</p>\n",
         escaped(&title),
         escaped(&document.prompt),
         document.width,
@@ -71,7 +71,7 @@ fn best(page: &mut String, document: &Document) {
 fn table(page: &mut String, document: &Document) {
     page.push_str(
         "<table>\n<tr><th>option<th>median ms<th>fastest to slowest<th class=\"bar\">time<th>peak \
-         MiB<th>like f32<th>kept</tr>\n",
+         MiB<th>PSNR<th>kept</tr>\n",
     );
     let base = document.rows.first().map_or(1.0, |row| row.median_ms);
     for row in &document.rows {

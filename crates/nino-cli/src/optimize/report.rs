@@ -110,7 +110,7 @@ impl Document {
             ("n", Right),
             ("median ms", Right),
             ("peak MiB", Right),
-            ("like f32", Right),
+            ("PSNR", Right),
             ("", Left),
         ]);
         for row in &self.rows {

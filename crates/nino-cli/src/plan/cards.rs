@@ -66,8 +66,8 @@ pub(super) fn list(printer: Printer) -> Result<()> {
     printer.text(format!(
         "{}\n\n{}",
         table(CARDS),
-        "Figures are the makers' data; * was measured by an owner. What a plan says of a card that is\n\
-         not in this machine is predicted from them."
+        "Figures are the vendors' data; * was measured by an owner. Plans for a card that is not \
+         in this\nmachine are predicted from them."
     ))?;
     let cards: Vec<CardRow> = CARDS.iter().map(CardRow::from).collect();
     printer.document(&serde_json::json!({ "cards": cards }))

@@ -90,13 +90,13 @@ fn clip(args: &PlanEncodeArgs, vae: &VaeFile) -> Result<Clip> {
         },
         (Some(path), None) => clip_of(path, args.frames)?,
         (None, None) => {
-            let text = "give the picture or the clip, or its --size";
+            let text = "give the image or the video, or its --size";
             return Err(Usage(text.to_owned()).into());
         }
     };
     if clip.frames > 1 && vae.kind.time_scale().is_none() {
         let text = format!(
-            "{} encodes single pictures, not {}",
+            "{} encodes single images, not {}",
             vae.name,
             count(clip.frames, "frame")
         );
@@ -132,7 +132,7 @@ fn clip_of(path: &Path, frames: Option<usize>) -> Result<Clip> {
         });
     }
     let Some(info) = picture_info(path, &reading.limits)? else {
-        let text = format!("{} is no picture and no clip", path.display());
+        let text = format!("{} is neither an image nor a video", path.display());
         return Err(Usage(text).into());
     };
     Ok(Clip {

@@ -179,7 +179,7 @@ impl fmt::Display for Report {
         for s in &self.stages {
             write!(
                 f,
-                "  {:<8} {:<9} {:>9} at most, {:>9} of weights",
+                "  {:<8} {:<9} {:>9} peak, {:>9} of weights",
                 s.stage,
                 s.strategy,
                 bytes(s.predicted_peak_bytes),
@@ -192,7 +192,7 @@ impl fmt::Display for Report {
                 write!(f, ", {} streamed once", bytes(s.streamed_once_bytes))?;
             }
             if s.host_bytes > 0 {
-                write!(f, ", {} of values outside", bytes(s.host_bytes))?;
+                write!(f, ", {} of values offloaded", bytes(s.host_bytes))?;
             }
             if let Some(device) = &s.device {
                 write!(f, ", on {device}")?;

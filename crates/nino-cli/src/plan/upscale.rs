@@ -69,9 +69,9 @@ fn size(args: &PlanUpscaleArgs) -> Result<(usize, usize)> {
         (_, Some(size)) => return Ok((size.width, size.height)),
         (Some(path), None) => match picture_info(path, &picture_limits(None))? {
             Some(info) => return Ok((info.width as usize, info.height as usize)),
-            None => format!("{} is no picture", path.display()),
+            None => format!("{} is not an image", path.display()),
         },
-        (None, None) => "give the picture, or its --size".to_owned(),
+        (None, None) => "give the image, or its --size".to_owned(),
     };
     Err(Usage(text).into())
 }

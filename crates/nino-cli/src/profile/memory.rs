@@ -24,9 +24,8 @@ pub(super) fn render(timeline: &Timeline) -> String {
     };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n{}\n{}\n\
-         <text x=\"4\" y=\"{}\">{:.2} s; most {:.0} MiB; blue: in plans, orange: in this process\
-         </text>\n</svg>\n",
+         font-family=\"sans-serif\" font-size=\"13\">\n{}\n{}\n<text x=\"4\" y=\"{}\">{:.2} s; \
+         peak {:.0} MiB; blue: planned, orange: this process</text>\n</svg>\n",
         HEIGHT + 24.0,
         line("#4c72b0", &|p| Some(p.planned)),
         line("#dd8452", &|p| p.resident),

@@ -82,5 +82,5 @@ pub(super) fn render(timeline: &Timeline) -> String {
     let seen = most(&|point| point.resident).map_or_else(String::new, |bytes| {
         format!(", {} MiB in this process", bytes >> 20)
     });
-    format!("{text}\n\nmemory: {} MiB in plans{seen}", planned >> 20)
+    format!("{text}\n\nmemory: {} MiB planned{seen}", planned >> 20)
 }

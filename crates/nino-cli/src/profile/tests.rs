@@ -50,7 +50,7 @@ fn the_table_accounts_for_all_time() {
     assert!(row("conv2d").contains("60.0%"), "{text}");
     assert!(row("between ops").contains("8.0"), "{text}");
     assert!(row("load").contains("20.0"), "{text}");
-    assert!(text.contains("64 MiB in plans, 128 MiB in this process"));
+    assert!(text.contains("64 MiB planned, 128 MiB in this process"));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn charts_are_svg_without_foreign_marks() {
     assert!(flame.contains("in_put_: 60.0 ms"), "{flame}");
     assert!(!flame.contains("in<put>"));
     let memory = memory::render(&timeline());
-    assert!(memory.contains("most 128 MiB"), "{memory}");
+    assert!(memory.contains("peak 128 MiB"), "{memory}");
     // Nothing recorded is a chart, too.
     flame::render(&Timeline::default());
     memory::render(&Timeline::default());

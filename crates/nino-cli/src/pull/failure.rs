@@ -16,12 +16,10 @@ impl HubError {
                 "the repository is private or gated: accept its terms on the web page and set HF_TOKEN",
             ),
             ErrorKind::NotFound => Some("check the spelling of repository, file and --revision"),
-            ErrorKind::Network => {
-                Some("what has arrived is kept: the same command goes on with it")
+            ErrorKind::Network => Some("the partial download is kept: the same command resumes it"),
+            ErrorKind::Disk => {
+                Some("`nino list downloads` shows disk usage; HF_HUB_CACHE sets another folder")
             }
-            ErrorKind::Disk => Some(
-                "`nino list downloads` shows what takes room; HF_HUB_CACHE names another folder",
-            ),
             _ => None,
         }
     }

@@ -138,7 +138,7 @@ pub(super) fn command(found: &Facts, name: &str) -> String {
         What::Embedding => {
             format!("nino generate \"a fox in the snow, embedding:{name}\" --model MODEL")
         }
-        What::Upscaler if found.runs => format!("nino upscale PICTURE --model {name}"),
+        What::Upscaler if found.runs => format!("nino upscale IMAGE --model {name}"),
         _ => format!("nino inspect {name}"),
     }
 }
@@ -165,8 +165,7 @@ pub(super) fn aliases(printer: Printer) -> Result<()> {
         table.push(vec![alias.name.to_owned(), size, alias.about.to_owned()]);
     }
     printer.text(table.render())?;
-    printer
-        .text("\n`nino pull NAME` downloads one; `nino help pull` says what else can be named.")?;
+    printer.text("\n`nino pull NAME` downloads one; `nino help pull` shows the other forms.")?;
     let row = |alias: &Alias| AliasRow {
         name: alias.name,
         about: alias.about,

@@ -29,7 +29,8 @@ pub(super) fn read(path: &Path, named: bool) -> Result<BTreeMap<&'static str, Sa
     };
     let read = read_settings(path, keys, !named).map_err(|error| match error {
         SettingsError::NotOurs { .. } => Usage(format!(
-            "{error}; take that right away (`chmod o-w`), or name the file with NINO_CONFIG"
+            "{error}; remove write access for others (`chmod o-w`), or set the file with \
+             NINO_CONFIG"
         )),
         error => Usage(error.to_string()),
     })?;

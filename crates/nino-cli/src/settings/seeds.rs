@@ -44,7 +44,7 @@ const fn nothing(name: &'static str, about: &'static str) -> OldKey {
 pub(crate) const OLD_KEYS: &[OldKey] = &[
     OldKey {
         name: "gpu_backend",
-        about: "device: auto and cpu are these; opencl, rocm and vulkan are the best GPU",
+        about: "device: auto and cpu are the same; opencl, rocm and vulkan are the best GPU",
         means: Some(("device", |value| {
             Some(
                 if matches!(value, "auto" | "cpu") {
@@ -63,14 +63,14 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
     },
     OldKey {
         name: "use_quantization",
-        about: "quantize: true holds weights as q8_0; quantization_bits says otherwise",
+        about: "quantize: true is q8_0, unless quantization_bits says otherwise",
         means: Some(("quantize", |value| {
             (value == "true").then(|| "q8_0".to_owned())
         })),
     },
     OldKey {
         name: "quantization_bits",
-        about: "quantize, where use_quantization is true: 8 is q8_0, 4 is q4_k",
+        about: "quantize, if use_quantization is true: 8 is q8_0, 4 is q4_k",
         means: Some(("quantize", |value| {
             Some(if value == "4" { "q4_k" } else { "q8_0" }.to_owned())
         })),
@@ -80,7 +80,7 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
     as_is(
         "model_cache_dir",
         "models",
-        "models: a folder where files are found by name",
+        "models: a folder where files are looked up by name",
     ),
     OldKey {
         name: "precision_mode",
@@ -103,35 +103,38 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
     ),
     nothing(
         "use_flash_attention",
-        "nothing: attention never holds its scores as a whole",
+        "nothing: attention never stores the full score matrix",
     ),
     nothing("use_xformers", "nothing: there is no PyTorch"),
-    nothing("default_batch_size", "nothing: --batch says it, and is 1"),
+    nothing(
+        "default_batch_size",
+        "nothing: --batch sets it, 1 by default",
+    ),
     nothing(
         "max_batch_size",
-        "nothing: the plan says which batch fits; profiles warn",
+        "nothing: the plan shows which batch fits; profiles warn",
     ),
     nothing(
         "guidance_scale",
-        "nothing: --cfg says it, and each model has its own",
+        "nothing: --cfg sets it, and each model has its own default",
     ),
     nothing(
         "chunk_size",
-        "nothing: --chunk of decode says it, and auto is as large as fits",
+        "nothing: --chunk of decode sets it; auto is as large as fits",
     ),
     nothing(
         "memory_threshold",
-        "nothing: plans keep to the budget before they run",
+        "nothing: plans stay within the budget before they run",
     ),
     nothing(
         "memory_fraction",
-        "nothing: 0.9 of a device's memory is planned with; see budget",
+        "nothing: plans use 0.9 of a device's memory; see budget",
     ),
     nothing(
         "cleanup_frequency",
-        "nothing: memory is given back when a stage ends",
+        "nothing: memory is freed when a stage ends",
     ),
-    nothing("rocm_preferred", "nothing: precision says it"),
+    nothing("rocm_preferred", "nothing: precision sets it"),
     nothing(
         "fallback",
         "nothing: values that are not finite are computed again in f32",
@@ -154,23 +157,23 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
     ),
     nothing(
         "synchronization",
-        "nothing: a run ends when its results are there",
+        "nothing: a run ends when its results are complete",
     ),
     nothing("batch_optimization", "nothing: a batch is planned as one"),
     nothing(
         "memory_prefetching",
-        "nothing: weights that stream are read ahead, always",
+        "nothing: streamed weights are always read ahead",
     ),
     nothing(
         "advanced_caching",
-        "nothing: models and prompts are kept by what they are",
+        "nothing: models and encoded prompts are always cached",
     ),
     nothing(
         "adaptive_precision",
-        "nothing: precision auto is the device's, and f32 again where values are not finite",
+        "nothing: precision auto depends on the device, and is f32 where values are not finite",
     ),
-    nothing("gpu_device_id", "nothing: device says it, as gpu:0"),
-    nothing("log_level", "nothing: -v, -vv and NINO_LOG say it"),
+    nothing("gpu_device_id", "nothing: device sets it, such as gpu:0"),
+    nothing("log_level", "nothing: -v, -vv and NINO_LOG set it"),
     nothing("log_file", "nothing: messages go to standard error"),
     nothing("enable_profiling", "nothing: `nino profile` does it"),
     nothing("benchmark_mode", "nothing: `nino bench` does it"),

@@ -31,7 +31,7 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
         ("--resume", args.resume),
     ] {
         if given {
-            return Err(Usage(format!("{flag} wants a video model: name one with --model")).into());
+            return Err(Usage(format!("{flag} needs a video model: name one with --model")).into());
         }
     }
     let prompt = args.prompt.join(" ");
@@ -40,8 +40,8 @@ pub(super) fn run(args: &VideoArgs, choice: &Choice, env: &Env, printer: Printer
     let then = args.then.clone();
     let then = then.unwrap_or_else(|| format!("{prompt}, flat"));
     printer::note(&format!(
-        "no video model is named: these are pictures by {} that become {then:?}, and nothing in \
-         them moves; --then says what else they become",
+        "without a video model, {} draws a transition from the prompt to {then:?}, and nothing in \
+         it moves; --then sets the second prompt",
         checkpoint.name()
     ));
     let defaults = checkpoint.defaults();
@@ -155,7 +155,7 @@ impl std::fmt::Display for Report {
         writeln!(f, "{}", self.file)?;
         write!(
             f,
-            "{} frames at {} a second, seed {}",
+            "{} frames at {} per second, seed {}",
             self.frames, self.fps, self.seed
         )
     }

@@ -46,7 +46,7 @@ pub(crate) fn planned(
         if let Ok(plan) = plan_video(store, model, &request) {
             let size = request.size;
             printer::note(&format!(
-                "{} frames of {}x{} do not fit: made smaller by --fit, {} of {}x{}",
+                "{} frames of {}x{} do not fit; --fit makes {} of {}x{}",
                 asked.frames, asked.width, asked.height, size.frames, size.width, size.height
             ));
             wanted.request = request;

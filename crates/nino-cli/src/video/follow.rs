@@ -23,8 +23,8 @@ pub(super) fn wanted(
             // VACE makes clips of words alone, too.
             None | Some(Follows::Vace) => Ok(None),
             Some(Follows::Frames { .. }) => Err(UsageWithHint {
-                sentence: format!("{} follows a clip", model.high.name),
-                hint: "name one with --video".to_owned(),
+                sentence: format!("{} needs a control video", model.high.name),
+                hint: "give one with --video".to_owned(),
             }
             .into()),
         };
@@ -38,7 +38,7 @@ pub(super) fn wanted(
         (follows, of_vace.iter().find(|(_, given)| *given))
     {
         let name = &model.high.name;
-        return Err(Usage(format!("{flag} is for VACE, and {name} is none")).into());
+        return Err(Usage(format!("{flag} is for VACE, and {name} is another model")).into());
     }
     let reading = ReadOptions {
         limits: *limits,

@@ -87,17 +87,17 @@ fn read(path: &Path) -> Result<Flags> {
     let shown = path.display();
     if let Some((_, nino)) = of("nino") {
         let flags = Flags::from_json(&VIDEO, nino);
-        let hint = "it was not written by nino, or it was changed since".to_owned();
+        let hint = "it was not written by nino, or was changed since".to_owned();
         return flags.map_err(|what| {
-            let sentence = format!("{shown}: its nino text cannot be read: {what}");
+            let sentence = format!("{shown}: its nino metadata cannot be read: {what}");
             UsageWithHint { sentence, hint }.into()
         });
     }
     let hint = if of("prompt").is_some() {
-        format!("it holds a graph of ComfyUI's: `nino generate --from {shown}` runs that")
+        format!("it contains a ComfyUI graph, which `nino generate --from {shown}` runs")
     } else {
-        "clips that nino writes as mp4, webp or apng hold their settings".to_owned()
+        "videos that nino writes as mp4, webp or apng contain their settings".to_owned()
     };
-    let sentence = format!("{shown}: holds no settings of nino's");
+    let sentence = format!("{shown}: contains no settings of nino");
     Err(UsageWithHint { sentence, hint }.into())
 }

@@ -146,10 +146,10 @@ fn expert(
 ) -> Result<DiffusionModel> {
     let mut model = DiffusionModel::open(path)?;
     if !model.net().wants().frames {
-        let text = format!("{} makes pictures, not clips", model.name);
+        let text = format!("{} makes images, not videos", model.name);
         return Err(UsageWithHint {
             sentence: text,
-            hint: "`nino generate` makes pictures with it".to_owned(),
+            hint: "`nino generate` makes images with it".to_owned(),
         }
         .into());
     }

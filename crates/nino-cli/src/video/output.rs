@@ -29,7 +29,7 @@ impl Output {
         let inputs = inputs.chain(&args.video).chain(&args.video_mask);
         let inputs = inputs.chain(&args.reference);
         let guard = Guard {
-            inputs: inputs.map(|p| ("a picture", p.clone())).collect(),
+            inputs: inputs.map(|p| ("an image", p.clone())).collect(),
             force: args.force,
         };
         guard.check(&path)?;
@@ -60,8 +60,11 @@ impl Output {
         }
         if !self.journal.is_file() {
             return Err(UsageWithHint {
-                sentence: format!("{} is not there to go on with", self.journal.display()),
-                hint: "--resume wants the command that was stopped, with its --output and --seed"
+                sentence: format!(
+                    "{} does not exist, so there is nothing to resume",
+                    self.journal.display()
+                ),
+                hint: "--resume needs the command that was stopped, with its --output and --seed"
                     .to_owned(),
             }
             .into());
@@ -72,10 +75,10 @@ impl Output {
     /// What to do after a failure.
     pub(super) fn told(&self, has_journal: bool) -> String {
         if !has_journal {
-            return "the clip is not finished".to_owned();
+            return "the video is not finished".to_owned();
         }
         format!(
-            "the clip is not finished; the same command with --resume goes on from {}",
+            "the video is not finished; the same command with --resume continues from {}",
             self.journal.display()
         )
     }

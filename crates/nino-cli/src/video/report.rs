@@ -69,12 +69,12 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.file.display())?;
         writeln!(
             f,
-            "{} frames of {}x{} at {} a second, {} steps of {}, seed {}",
+            "{} frames of {}x{} at {} per second, {} steps of {}, seed {}",
             self.frames, self.width, self.height, self.fps, self.steps, self.model, self.seed
         )?;
         write!(
             f,
-            "{} in all, {} on the device at most",
+            "{} in all, {} peak on the device",
             Span(self.total_ms),
             Bytes(self.peak_bytes as u64)
         )

@@ -51,8 +51,8 @@ pub(crate) fn wanted(
     let is_shown = start.is_some() || end.is_some() || follow.is_some() || camera.is_some();
     if model.high.sees_frames() && !is_shown {
         return Err(UsageWithHint {
-            sentence: format!("{} begins with a picture", model.high.name),
-            hint: "name one with --image".to_owned(),
+            sentence: format!("{} needs a first frame", model.high.name),
+            hint: "give one with --image".to_owned(),
         }
         .into());
     }
@@ -149,7 +149,7 @@ fn whole_frames(frames: usize) -> usize {
     let whole = (frames.max(1) - 1) / TIME * TIME + 1;
     if whole != frames {
         printer::note(&format!(
-            "{frames} frames become {whole}, which is 1 and a multiple of {TIME}"
+            "{frames} frames become {whole}, a multiple of {TIME} plus 1"
         ));
     }
     whole

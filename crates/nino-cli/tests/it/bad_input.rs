@@ -34,7 +34,7 @@ fn wrong_usage_is_named() {
             &[
                 "plan", "decode", "--spec", "taesd", "--size", "8x8", "--frames", "0",
             ],
-            &["one frame or more"],
+            &["at least 1"],
         ),
         (
             &[

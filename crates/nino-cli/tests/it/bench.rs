@@ -48,7 +48,7 @@ fn the_table_names_its_columns() {
     ]);
     assert_eq!(said.code, 0, "{}", said.err);
     for part in [
-        "measured at best",
+        "measured peak",
         "median ms",
         "GFLOP/s",
         "GB/s",

@@ -189,7 +189,12 @@ fn formats_that_cannot_be_written_are_told_before_anything_runs() {
     let input = latent(dir.path(), "samples", &[1, 4, 2, 2, 3], wave);
     let said = decode(&golden("wan21"), &input, &dir.path().join("a.xyz"), &[]);
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("\"xyz\" is not a format"), "{}", said.err);
+    assert!(
+        said.err
+            .contains("\"xyz\" is not a supported output format"),
+        "{}",
+        said.err
+    );
     let said = to_mp4(&input, dir.path(), Path::new(""));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("ffmpeg, which is not"), "{}", said.err);
@@ -217,7 +222,7 @@ fn bad_latents_are_one_sentence_and_nothing_is_written() {
             &[1, 16, 4, 4],
             wave,
             "taesd",
-            &["16 channels", "takes 4", "hint: "],
+            &["16 channels", "expects 4", "hint: "],
         ),
         (
             "samples",
@@ -245,14 +250,14 @@ fn bad_latents_are_one_sentence_and_nothing_is_written() {
             &[1, 4, 3, 4, 4],
             wave,
             "taesd",
-            &["3 latent frames", "single pictures"],
+            &["3 latent frames", "single images"],
         ),
         (
             "noise",
             &[1, 4, 4, 4],
             wave,
             "taesd",
-            &["holds no latent", "found noise"],
+            &["contains no latent", "found noise"],
         ),
     ];
     for (key, shape, value, vae, parts) in cases {
@@ -508,7 +513,7 @@ fn the_latent_is_looked_at_before_the_file_to_write() {
     for name in ["clip.mp4", "clip.png", "clip.xyz"] {
         let said = decode(&golden("taesd"), &input, &dir.path().join(name), &[]);
         assert_eq!(said.code, 1, "{name}: {}", said.err);
-        let part = "of 3 latent frames, and taesd.safetensors decodes single pictures";
+        let part = "of 3 latent frames, and taesd.safetensors decodes single images";
         assert!(said.err.contains(part), "{name}: {}", said.err);
     }
 }

@@ -166,7 +166,7 @@ fn a_broken_config_is_a_finding_and_no_refusal() {
             said.out
         );
         assert!(
-            said.out.contains("problem: a setting cannot be understood"),
+            said.out.contains("problem: a setting is invalid"),
             "{}",
             said.out
         );
@@ -207,7 +207,7 @@ fn verify_explains_the_classes_it_names() {
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
         said.out
-            .contains("worst error by class, as mean squared error"),
+            .contains("worst error by class, as normalized mean squared error"),
         "{}",
         said.out
     );

@@ -122,7 +122,7 @@ fn a_controlnet_steers_by_the_edges_of_a_picture() {
     );
     let said = generate(&["--control", &format!("{model}:{seen}")], &none);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("no ControlNet"), "{}", said.err);
+    assert!(said.err.contains("no supported ControlNet"), "{}", said.err);
 }
 
 /// Flux Redux: a picture's style, multiplied or heeded, and made again from the picture.

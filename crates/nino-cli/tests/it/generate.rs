@@ -155,7 +155,7 @@ fn wrong_requests_are_named() {
             &["--seed", "18446744073709551616"],
             &["18446744073709551616"],
         ),
-        (&["--seed", "-2"], &["-2", "-1 for a new one"]),
+        (&["--seed", "-2"], &["-2", "-1 for a random one"]),
         (&["--cfg", "1e30"], &["1e30", "from -100 to 100"]),
         (
             &["--size", "1000000x64"],
@@ -181,7 +181,10 @@ fn wrong_requests_are_named() {
             &["--start-at-step", "2", "--denoise", "0.5"],
             &["--denoise"],
         ),
-        (&["--steps", "4", "--start-at-step", "4"], &["none is left"]),
+        (
+            &["--steps", "4", "--start-at-step", "4"],
+            &["none of 4 steps"],
+        ),
         (&["--image", picture, "--mask", "alpha"], &["transparency"]),
         (
             &["--image", picture, "--outpaint", "32x32"],
@@ -346,12 +349,12 @@ fn ctrl_c_stops_within_a_step_and_keeps_the_latent() {
         "{said}"
     );
     // What it says to type does what it says.
-    let decode = quoted(&said, "shows it");
+    let decode = quoted(&said, "decodes it");
     let decode: Vec<&str> = decode.iter().skip(1).map(String::as_str).collect();
     let shown = nino(&decode);
     assert_eq!(shown.code, 0, "{}", shown.err);
     assert_eq!(pixels(&out).len(), 64 * 64 * 3);
-    let go_on = quoted(&said, "goes on from there to the same picture");
+    let go_on = quoted(&said, "continues to the same image");
     let go_on: Vec<&str> = go_on.iter().map(String::as_str).collect();
     let start: usize = go_on[3].parse().unwrap();
     // The step it names is the one it had come to.
@@ -414,7 +417,7 @@ fn ctrl_c_in_a_graph_keeps_the_latent() {
     let latent = out.with_extension("latent");
     assert!(!out.exists() && latent.exists(), "{said}");
     assert!(said.contains("of 1000 steps"), "{said}");
-    let decode = quoted(&said, "shows it");
+    let decode = quoted(&said, "decodes it");
     let decode: Vec<&str> = decode.iter().skip(1).map(String::as_str).collect();
     let shown = nino(&decode);
     assert_eq!(shown.code, 0, "{}", shown.err);
@@ -452,7 +455,7 @@ fn a_folder_without_room_for_the_picture_is_told_before_the_work() {
     assert_eq!(said.code, 1, "{}", said.err);
     let text = said.err;
     assert!(
-        text.contains("picture.png") && !text.contains("no picture was made"),
+        text.contains("picture.png") && !text.contains("no image was made"),
         "{text}"
     );
 }

@@ -73,7 +73,7 @@ fn paragraphs_are_wrapped_once() {
 fn the_prompt_has_no_default_in_the_help() {
     let text = help(&["generate"], "100");
     assert!(!text.contains("[default: \"\"]"), "{text}");
-    assert!(text.contains("With --prediction: noise levels"), "{text}");
+    assert!(text.contains("With --prediction: noise schedule"), "{text}");
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn a1111s_text_is_read_out_of_every_format() {
             "sampler     dpmpp_2m",
             "scheduler   karras",
             "size        512x768",
-            "checkpoints/v1-5-pruned: not here",
-            "loras/ink (0.8): not here",
+            "checkpoints/v1-5-pruned: not found",
+            "loras/ink (0.8): not found",
             "\"Hires upscale: 2\"",
         ];
         let json = inspected(&file, &parts);
@@ -94,7 +94,7 @@ fn a_picture_without_settings_and_one_with_broken_ones() {
     let dir = Folder::new();
     let plain = dir.at("plain.png");
     picture(&plain, &[("Software", "GIMP".to_owned())]);
-    let json = inspected(&plain, &["it carries no settings", "other texts Software"]);
+    let json = inspected(&plain, &["it contains no settings", "metadata    Software"]);
     assert_eq!(json["made_by"], serde_json::Value::Null);
     // What a stranger wrote into a picture is shown, and does nothing to the terminal.
     let odd = dir.at("odd.png");
@@ -135,10 +135,10 @@ fn workflows_tell_what_they_want_and_what_nino_lacks() {
     assert_eq!(said.code, 0, "{}", said.err);
     for part in [
         "ComfyUI's, 4 nodes, API format",
-        "checkpoints/here.safetensors: here, ",
-        "up.pth (for FancyUpscaler): not here",
-        "FancyUpscaler (node 3): nino has no such node",
-        "runs here   no: 1 unknown kind of nodes, 1 file not found",
+        "checkpoints/here.safetensors: found at ",
+        "up.pth (for FancyUpscaler): not found",
+        "FancyUpscaler (node 3): not supported",
+        "runs here   no: 1 unsupported node type, 1 file not found",
     ] {
         assert!(
             said.out.contains(part),
@@ -162,7 +162,7 @@ fn workflows_tell_what_they_want_and_what_nino_lacks() {
     let json = inspected(
         &page,
         &[
-            "as its page saves it",
+            "saved by the front end",
             "seed        5",
             "https://example.com",
         ],
@@ -193,7 +193,7 @@ fn comfyuis_examples_are_summed_up() {
         let file: PathBuf = entry.unwrap().path();
         let json = inspected(
             file.to_str().unwrap(),
-            &["workflow", "prompt", "wants", "runs here"],
+            &["workflow", "prompt", "needs", "runs here"],
         );
         assert_eq!(json["kind"], "workflow");
         assert!(!json["files"].as_array().unwrap().is_empty(), "{json:#}");
@@ -239,7 +239,7 @@ fn latents_tell_their_shape_and_space() {
     assert_eq!(nino(&args).code, 0);
     let json = inspected(
         &latent,
-        &["latent [1, 4, 4, 8] of nino, for a picture of 64x32"],
+        &["latent [1, 4, 4, 8] of nino, for an image of 64x32"],
     );
     assert_eq!(json["latent"]["format"], "nino");
     if let Some(wan) = data_or_skip("latents/wan21_16x40x64.safetensors") {

@@ -310,7 +310,10 @@ fn what_has_no_effect_is_told() {
         (&["--quantize", "q4_k"], "--quantize has no effect"),
         (&["--preview-every", "2"], "--preview-every has no effect"),
         (&["--quality", "50"], "--quality has no effect"),
-        (&["--strength", "0.5"], "--strength 0.5 is for a picture"),
+        (
+            &["--strength", "0.5"],
+            "--strength 0.5 is for an input image",
+        ),
         (&["--size", "512", "--denoise", "0"], "draws several things"),
     ] {
         let said = nino(&[&quick(&["a cat", "-o", &out, "--json"])[..], args].concat());

@@ -25,7 +25,7 @@ fn a_profile_tells_where_time_and_memory_went() {
         "decode",
         "conv",
         "between ops",
-        "MiB in plans",
+        "MiB planned",
     ] {
         assert!(said.out.contains(part), "no {part} in\n{}", said.out);
     }
@@ -81,7 +81,11 @@ fn optimize_writes_a_report_and_settings_that_are_used() {
     // Nothing is known yet, which is said and no error.
     let said = with("measured", &[]);
     assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.err.contains("nothing was measured"), "{}", said.err);
+    assert!(
+        said.err.contains("there are no measurements"),
+        "{}",
+        said.err
+    );
     let args = [
         "optimize",
         "--device",
@@ -175,7 +179,7 @@ fn tiles_are_measured_on_gpus_for_networks_that_there_are() {
     let said = nino(&["tune", "--device", "cpu"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
-        said.err.contains("cpu has no tiles to choose"),
+        said.err.contains("cpu has no kernel tiles to tune"),
         "{}",
         said.err
     );

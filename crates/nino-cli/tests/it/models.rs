@@ -198,7 +198,8 @@ fn graphs_run_from_pictures_and_files() {
     let said = nino(&["generate", "--from", &json, "--hires", "2x"]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(
-        said.err.contains("--hires means nothing beside a graph"),
+        said.err
+            .contains("--hires cannot be combined with a ComfyUI graph"),
         "{}",
         said.err
     );
@@ -315,11 +316,11 @@ fn a_picture_without_settings_is_an_error() {
         rgb: vec![0; 12],
     };
     write_picture(Path::new(&plain), &picture, &[("Software", "x".to_owned())]).unwrap();
-    std::fs::write(&text, "not a picture").unwrap();
+    std::fs::write(&text, "not an image that can carry metadata").unwrap();
     for (file, part) in [
-        (&plain, "holds no settings"),
+        (&plain, "contains no settings"),
         (&none, "cannot open"),
-        (&text, "not a picture"),
+        (&text, "not an image that can carry metadata"),
     ] {
         let said = nino(&["generate", "--from-png", file]);
         assert_eq!(said.code, 1, "{}", said.err);
@@ -391,7 +392,7 @@ fn loras_that_do_not_belong_are_refused_with_the_numbers() {
     assert_eq!(said.code, 1, "{}", said.err);
     for part in [
         "kohya.safetensors",
-        "does not fit nino-emoji: 17 of 17 updates have no place there",
+        "does not fit nino-emoji: 17 of 17 updates have no layer there",
     ] {
         assert!(
             said.err.contains(part),
@@ -414,5 +415,9 @@ fn loras_that_do_not_belong_are_refused_with_the_numbers() {
             .to_string_lossy(),
     ]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("no diffusion model"), "{}", said.err);
+    assert!(
+        said.err.contains("no supported diffusion model"),
+        "{}",
+        said.err
+    );
 }

@@ -63,7 +63,7 @@ fn what_cannot_go_to_standard_output_is_told() {
             &[
                 "decode", &latent, "--vae", &clip, "-o", "-", "--device", "cpu",
             ],
-            "one picture to standard output",
+            "one image to standard output",
         ),
         (
             &["encode", &picture, "--vae", &still, "-o", "-", "--json"],

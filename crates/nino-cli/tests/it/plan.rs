@@ -148,7 +148,7 @@ fn cards_are_listed_and_found() {
     let said = plan(&[&args[..], &["--gpu-tier", "coop"]].concat());
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
-        said.err.contains("no device has the tier coop"),
+        said.err.contains("no device supports the tier coop"),
         "{}",
         said.err
     );
@@ -310,7 +310,7 @@ fn encode_and_decode_are_planned() {
     ]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(
-        said.err.contains("single pictures, not 9 frames"),
+        said.err.contains("single images, not 9 frames"),
         "{}",
         said.err
     );

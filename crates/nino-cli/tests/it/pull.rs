@@ -538,7 +538,7 @@ fn what_cannot_be_downloaded_is_told_at_once() {
     for (what, words) in [
         ("https://civitai.com/models/1", "browser"),
         ("https://huggingface.co/datasets/a/b", "dataset"),
-        ("https://example.com/x", "names no model file"),
+        ("https://example.com/x", "is not a model file"),
         ("a/b/c", "not a repository"),
     ] {
         let said = pull(&server, dir.path(), what, &[]);

@@ -149,5 +149,5 @@ fn upscalers_are_found_and_told() {
         "cpu",
     ]);
     assert_eq!(no.code, 1);
-    assert!(no.err.contains("not an upscaler"), "{}", no.err);
+    assert!(no.err.contains("not a supported upscaler"), "{}", no.err);
 }

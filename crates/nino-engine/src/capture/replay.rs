@@ -98,7 +98,7 @@ impl Captured<'_> {
 
     fn said(&self, key: &str) -> Result<&str, EngineError> {
         self.text(key)
-            .ok_or_else(|| self.cannot("it says no stage, or no file of a model"))
+            .ok_or_else(|| self.cannot("it names no stage, or no model file"))
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T, EngineError> {
@@ -109,7 +109,7 @@ impl Captured<'_> {
     fn values(&self, name: &str) -> Result<(Vec<usize>, Vec<f32>), EngineError> {
         let entry = self.reader.entry(name)?;
         let mut values = nino_files::zeroed(entry.n_values())
-            .map_err(|_| self.cannot("there is no memory for what it holds"))?;
+            .map_err(|_| self.cannot("there is not enough memory for its tensors"))?;
         self.reader.read_f32(entry, &mut values)?;
         Ok((entry.shape.clone(), values))
     }
@@ -181,7 +181,7 @@ impl Captured<'_> {
     fn check_whole(&self) -> Result<(), EngineError> {
         match self.text("only") {
             None => Ok(()),
-            Some(_) => Err(self.cannot("it was told more than its file holds: its `only` says")),
+            Some(_) => Err(self.cannot("its file is incomplete, as its `only` says")),
         }
     }
 
@@ -222,7 +222,7 @@ impl Captured<'_> {
         let vae = VaeFile::open(vae)?;
         let (shape, values) = self.values("in.images")?;
         let &[n_frames, height, width, _] = &shape[..] else {
-            return Err(self.cannot("its pictures have another shape"));
+            return Err(self.cannot("its images have another shape"));
         };
         let options = EncodeOptions {
             format: self.text("format").and_then(LatentFormat::by_name),

@@ -118,7 +118,7 @@ impl ClipHints {
             })
         };
         if let Some(camera) = self.camera.as_ref().filter(|_| wants.camera.is_some()) {
-            of_size("the camera's path", camera.latent())?;
+            of_size("the camera path", camera.latent())?;
         }
         if let (Some(seen), Denoiser::Wan(_)) = (&self.frames, model.net())
             && wants.extra > 0
@@ -128,7 +128,7 @@ impl ClipHints {
                 width: latent.width,
                 ..seen.latent.without_values()
             };
-            of_size("the frames to see", resized.size())?;
+            of_size("the conditioning", resized.size())?;
             if kept_channels(model, seen.latent.channels).is_none() {
                 return Err(EngineError::SeenChannels {
                     model: model.name.clone(),
@@ -138,8 +138,8 @@ impl ClipHints {
             }
         }
         for control in self.controls.iter().filter(|_| wants.control.is_some()) {
-            of_size("the clip to follow", control.frames.size())?;
-            of_size("the mask of the clip to follow", control.mask.size())?;
+            of_size("the control video", control.frames.size())?;
+            of_size("the mask of the control video", control.mask.size())?;
             let found = control.frames.channels + control.mask.channels;
             if Some(found) != wants.control {
                 return Err(EngineError::SeenChannels {

@@ -170,8 +170,8 @@ fn decode_all(
             }
             Err(EngineError::NotFinite { dtype }) if dtype != DType::F32 => {
                 control.note(format!(
-                    "values were not finite in {dtype}: this {} is made again in f32, and so is what \
-                     follows",
+                    "values were not finite in {dtype}: this {} and what follows are computed \
+                     again in f32",
                     decoder.plan.stage()
                 ));
                 retries += 1;
@@ -233,7 +233,7 @@ impl Job<'_> {
                 ("the device was opened again", None)
             }
             EngineError::Exec(ExecError::OutOfMemory { free, .. }) => {
-                ("less memory than planned for is there", *free)
+                ("less memory is free than planned", *free)
             }
             _ => return Err(error),
         };
@@ -262,7 +262,7 @@ impl Job<'_> {
             return Err(error);
         }
         control.note(format!(
-            "{error}; {what}: going on with a plan of {} MiB, where {} MiB failed",
+            "{error}; {what}: continuing with a plan of {} MiB, because {} MiB failed",
             plan.peak_bytes() >> 20,
             failed.peak_bytes() >> 20
         ));

@@ -96,9 +96,9 @@ pub fn open(choice: &DeviceChoice) -> Result<Opened, DeviceError> {
         // With a tier asked for, the CPU would not be what was meant.
         Err(e) if wanted == DeviceName::Auto && choice.tier.is_none() => {
             if let DeviceError::Gpu(GpuError::NoAdapter { .. }) = e {
-                tracing::info!("auto takes the CPU: {e}");
+                tracing::info!("auto uses the CPU: {e}");
             } else {
-                tracing::warn!("auto takes the CPU: {e}");
+                tracing::warn!("auto uses the CPU: {e}");
             }
             let grown = resident_bytes()
                 .zip(before)

@@ -114,7 +114,7 @@ impl Predicted {
         ExecError::Unsupported {
             op: "a run".to_owned(),
             device: self.card.model.to_owned(),
-            why: "it is not in this machine; plans can be made for it".to_owned(),
+            why: "it is not in this machine and can only be planned for".to_owned(),
         }
     }
 }

@@ -191,7 +191,10 @@ fn a_gpu_or_tier_that_is_not_there_is_an_error_with_names() {
     assert_eq!(all[0].name, DeviceName::Cpu);
     match targets(&choice(None, Some(Tier::Coop))) {
         Ok(found) => assert!(found.iter().all(|t| t.tier == Some(Tier::Coop))),
-        Err(e) => assert!(e.to_string().contains("no device has the tier coop"), "{e}"),
+        Err(e) => assert!(
+            e.to_string().contains("no device supports the tier coop"),
+            "{e}"
+        ),
     }
 }
 

@@ -31,7 +31,7 @@ pub fn encode_clip(
     if clip.n_frames == 0 {
         return Err(EngineError::NoFrames);
     }
-    until_done(store, "clip", options, control, |options, control| {
+    until_done(store, "video", options, control, |options, control| {
         let chunks = Chunks::of(vae);
         let input = Input {
             width: clip.width,

@@ -36,7 +36,7 @@ impl Fitting {
     pub(super) fn tell(&self, what: &str, vae: &VaeFile, control: &mut Control<'_>) {
         if self.size != self.from {
             control.note(format!(
-                "the {what} is {}x{}, and {} takes multiples of {}: the middle of {}x{} is encoded",
+                "the {what} is {}x{}, and {} takes multiples of {}: it is center-cropped to {}x{}",
                 self.from.0, self.from.1, vae.name, self.multiple, self.size.0, self.size.1
             ));
         }

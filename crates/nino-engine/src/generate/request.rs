@@ -260,7 +260,7 @@ impl GenerateRequest {
         match &self.start {
             Start::Empty if self.inpaint.is_some() => return Err(EngineError::MaskAlone),
             Start::Empty => {}
-            Start::Picture(p) => fits("picture", p.width, p.height)?,
+            Start::Picture(p) => fits("image", p.width, p.height)?,
             Start::Latent(l) => {
                 fits("latent", l.width * scale, l.height * scale)?;
                 let expected = model.diffusion.net().wants().channels;

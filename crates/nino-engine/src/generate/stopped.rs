@@ -104,6 +104,6 @@ pub(super) fn keep(
         (None, None) => Ok(()),
     };
     if let Err(error) = kept {
-        control.note(format!("the latent could not be kept: {error}"));
+        control.note(format!("the latent could not be saved: {error}"));
     }
 }

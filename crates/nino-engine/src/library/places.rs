@@ -131,7 +131,7 @@ impl Place {
             (true, _) => format!("the downloads in {folder}"),
             (false, None) => folder.to_string(),
             (false, Some(n)) => format!(
-                "{folder} (only its first {n} entries: name a folder that holds models alone)"
+                "{folder} (only its first {n} entries: use a folder that contains only models)"
             ),
         }
     }

@@ -245,7 +245,7 @@ impl DiffusionModel {
                 kind: match more {
                     1 => "a depth-to-image model",
                     3 => "an upscaler",
-                    _ => "of a kind not known here",
+                    _ => "of an unknown kind",
                 },
                 more,
             }),

@@ -52,7 +52,8 @@ pub(crate) fn source(source: Source, plans: &[&Plan]) -> Arc<dyn ParamSource> {
         }),
         Err(error) => {
             tracing::warn!(
-                "streamed weights are made anew in every step: no temporary file: {error}"
+                "streamed weights are recomputed in every step, because there is no temporary \
+                 file: {error}"
             );
             Arc::new(source)
         }

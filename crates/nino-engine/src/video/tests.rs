@@ -579,14 +579,14 @@ fn what_does_not_fit_the_clip_is_refused() {
     assert!(hints(frames.clone()).check(&model, &latent).is_ok());
     let text = said(&hints(short));
     assert!(
-        text.contains("2 latent frames of 6x4, the clip 3"),
+        text.contains("2 latent frames of 6x4, the video 3"),
         "{text}"
     );
     let mut wide = frames;
     wide.latent.channels = 8;
     let text = said(&hints(wide));
     assert!(
-        text.contains("takes 20 channels") && text.contains("have 8"),
+        text.contains("expects 20 conditioning channels") && text.contains("found 8"),
         "{text}"
     );
 }

@@ -130,7 +130,7 @@ fn parts_are_put_together_or_their_absence_is_named() {
             &[
                 "mismatch: ",
                 "sd1.safetensors",
-                "takes the text encoder CLIP-L;",
+                "needs the text encoder CLIP-L;",
                 "found none",
             ][..],
         ),
@@ -138,7 +138,7 @@ fn parts_are_put_together_or_their_absence_is_named() {
             said(open(&sdxl, std::slice::from_ref(&l), Some(&vae))),
             &[
                 "mismatch: ",
-                "SDXL takes",
+                "SDXL needs",
                 "CLIP-L and OpenCLIP-G; found CLIP-L",
             ],
         ),
@@ -146,7 +146,7 @@ fn parts_are_put_together_or_their_absence_is_named() {
             said(open(&sd1, &[l.clone(), g.clone()], Some(&vae))),
             &[
                 "mismatch: ",
-                "SD 1.x takes",
+                "SD 1.x needs",
                 "CLIP-L; found CLIP-L and OpenCLIP-G",
             ],
         ),
@@ -164,11 +164,11 @@ fn parts_are_put_together_or_their_absence_is_named() {
         ),
         (
             said(open(&vae, &[], None)),
-            &["file: ", "no diffusion model", "KlVae"],
+            &["file: ", "no supported diffusion model", "KlVae"],
         ),
         (
             said(open(&l, &[], Some(&vae))),
-            &["file: ", "no diffusion model", "ClipText"],
+            &["file: ", "no supported diffusion model", "ClipText"],
         ),
     ];
     for (said, parts) in cases {

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     #[error(
-        "{op} must bind {} at once and cannot be cut further; the device binds at most {}",
+        "{op} must bind {} at once and cannot be split further; the device binds at most {}",
         Mib::up(*bytes), Mib::down(*limit)
     )]
     BindingTooLarge {
@@ -39,7 +39,7 @@ pub enum PlanError {
         outside_plans: usize,
         budget: usize,
     },
-    #[error("the plan would have {steps} steps or more; at most {most} are made")]
+    #[error("the plan would have {steps} steps or more; the limit is {most}")]
     TooManySteps { steps: usize, most: usize },
 }
 

@@ -79,7 +79,7 @@ fn what_people_paste_is_understood() {
         ),
         (
             "https://example.com/model",
-            "error: \"https://example.com/model\" names no model file",
+            "error: \"https://example.com/model\" is not a model file",
         ),
         (
             "https://civitai.com/models/4384/dreamshaper",

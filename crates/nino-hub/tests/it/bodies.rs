@@ -87,13 +87,13 @@ const CASES: &[Case] = &[
         name: "nothing at all",
         body: |_| Vec::new(),
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
     Case {
         name: "no HTTP",
         body: |_| b"220 ftp.example.com ready\r\n\r\n".to_vec(),
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
     Case {
         name: "a broken chunk",
@@ -147,13 +147,13 @@ const CASES: &[Case] = &[
         name: "headers without an end",
         body: |_| [&b"HTTP/1.1 200 OK\r\nx: "[..], &[b'a'; 40_000]].concat(),
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
     Case {
         name: "too many headers",
         body: |_| raw("200 OK", &[("x", "y"); 4000], b""),
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
     Case {
         name: "two lengths",
@@ -165,13 +165,13 @@ const CASES: &[Case] = &[
             )
         },
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
     Case {
         name: "a status of letters",
         body: |_| b"HTTP/1.1 abc OK\r\n\r\n".to_vec(),
         kind: Network,
-        words: "no answer",
+        words: "no response",
     },
 ];
 
@@ -232,7 +232,7 @@ fn starting_anew_is_no_progress() {
     trial.limits.attempts = 100;
     trial
         .pull(&server, WHAT)
-        .fails(Wrong, "started anew 2 times");
+        .fails(Wrong, "restarted the download 2 times");
     assert!(server.requests().len() <= 10, "{}", server.requests().len());
 }
 

@@ -63,7 +63,7 @@ fn absurd_sizes_are_refused_before_anything_is_made() {
         let server = Server::new(move |_| json(&list));
         let trial = Trial::new();
         let done = trial.pull(&server, "org/repo");
-        done.fails(ErrorKind::Server, "more than a model can have");
+        done.fails(ErrorKind::Server, "exceed the limit for a model");
         assert!(!trial.cache().exists());
     }
 }

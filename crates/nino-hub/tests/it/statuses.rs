@@ -102,7 +102,7 @@ fn nobody_listens() {
     drop(free);
     Trial::new()
         .pull(&server, WHAT)
-        .fails(ErrorKind::Network, "no answer");
+        .fails(ErrorKind::Network, "no response");
 }
 
 #[test]

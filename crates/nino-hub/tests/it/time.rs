@@ -59,15 +59,15 @@ fn headers_that_stall_or_drip_are_given_up() {
     let server = Server::new(move |_| vec![drip()]);
     trial()
         .pull(&server, WHAT)
-        .fails(ErrorKind::Network, "no answer");
+        .fails(ErrorKind::Network, "no response");
     let server = Server::new(|_| vec![Act::Hold]);
     trial()
         .pull(&server, WHAT)
-        .fails(ErrorKind::Network, "no answer");
+        .fails(ErrorKind::Network, "no response");
     let server = Server::new(|_| vec![Act::Send(b"HTTP/1.1 200".to_vec()), Act::Hold]);
     trial()
         .pull(&server, WHAT)
-        .fails(ErrorKind::Network, "no answer");
+        .fails(ErrorKind::Network, "no response");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_address_that_does_not_answer_is_given_up() {
     // A network for documentation: nothing is there, and most machines do not even say so.
     server.address = "http://192.0.2.1".to_owned();
     let done = trial().pull(&server, WHAT);
-    done.fails(ErrorKind::Network, "no answer");
+    done.fails(ErrorKind::Network, "no response");
 }
 
 /// A stop ends every wait: for a connection, an answer, a body, a pause.

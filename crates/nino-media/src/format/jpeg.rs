@@ -18,7 +18,7 @@ pub(crate) struct Jpeg<'a> {
 
 /// Walks over all segments up to the end marker; the error is what a sentence about the file says.
 pub(crate) fn scan(file: &[u8]) -> Result<Jpeg<'_>, &'static str> {
-    const CUT: &str = "it ends before its end marker, so it was cut short";
+    const CUT: &str = "it is truncated: it ends before its end marker";
     let (mut size, mut exif) = (None, None);
     let mut at = 2;
     loop {

@@ -66,7 +66,7 @@ pub(crate) fn chunks<R: Read + Seek>(
 }
 
 fn cut(guard: Guard<'_>) -> MediaError {
-    guard.damaged("it ends before its last chunk, so it was cut short")
+    guard.damaged("it is truncated: it ends before its last chunk")
 }
 
 impl Chunk {

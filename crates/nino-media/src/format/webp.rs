@@ -26,7 +26,7 @@ pub(crate) fn check<R: Read + Seek>(
     guard: Guard<'_>,
     pixel_bytes: u64,
 ) -> Result<WebP, MediaError> {
-    let cut = || guard.damaged("it ends before its last chunk, so it was cut short");
+    let cut = || guard.damaged("it is truncated: it ends before its last chunk");
     let mut found = WebP {
         is_animated: false,
         exif: None,
@@ -86,7 +86,7 @@ pub(crate) fn check<R: Read + Seek>(
         at += skip;
     }
     if n_pictures == 0 {
-        return Err(guard.damaged("it says no size"));
+        return Err(guard.damaged("it has no size"));
     }
     Ok(found)
 }

@@ -79,11 +79,11 @@ fn bad_sizes_are_errors() {
     let text = |r: Result<Recording, VaeError>| r.map(|_| ()).unwrap_err().to_string();
     assert_eq!(
         text(sd.encode(chunk(1, 63, 64, true), &F16)),
-        "height is 63, it must be a positive multiple of 8"
+        "height is 63; it must be a positive multiple of 8"
     );
     assert_eq!(
         text(sd.decode(chunk(1, 0, 64, true), &F16)),
-        "height is 0, it must be a positive multiple of 1"
+        "height is 0; it must be a positive multiple of 1"
     );
     assert_eq!(
         text(sd.decode(chunk(2, 8, 8, true), &F16)),

@@ -312,7 +312,7 @@ fn a_failed_node_is_told() {
         data["exception_message"]
             .as_str()
             .unwrap()
-            .contains("the most")
+            .contains("the limit for a node is")
     );
     assert_eq!(data["current_inputs"]["batch_size"], json!([4096]));
     let job = server.json(&format!("/api/jobs/{id}"));

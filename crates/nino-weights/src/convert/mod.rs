@@ -24,7 +24,7 @@ pub enum Target {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    #[error("the name must end in .safetensors or .gguf to say the format")]
+    #[error("the name must end in .safetensors or .gguf, which sets the format")]
     Extension,
     #[error("{dtype} cannot be written")]
     NoEncoder { dtype: DType },

@@ -83,7 +83,9 @@ pub enum Problem {
         shape: Vec<u64>,
         dtype: DType,
     },
-    #[error("tensor {tensor:?}: kept shape {kept:?} has not the {expected} values stored")]
+    #[error(
+        "tensor {tensor:?}: original shape {kept:?} does not have the {expected} values stored"
+    )]
     OrigShape {
         tensor: String,
         kept: Vec<usize>,

@@ -30,7 +30,7 @@ pub enum Problem {
         found: Vec<usize>,
         dtype: DType,
     },
-    #[error("{dtype} with a layout of its own cannot be {what}")]
+    #[error("{dtype} has its own layout and cannot be {what}")]
     Layout { dtype: DType, what: &'static str },
     #[error("also becomes {target:?}, as {other:?} does")]
     Twice { target: String, other: String },

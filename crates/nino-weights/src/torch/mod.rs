@@ -42,7 +42,8 @@ pub enum Problem {
     #[error("tensor {tensor:?}: no storage {key:?} in the file")]
     NoStorage { tensor: String, key: String },
     #[error(
-        "tensor {tensor:?} at offset {offset}: storage {key:?} holds {found} bytes, {expected} are said"
+        "tensor {tensor:?} at offset {offset}: storage {key:?} has {found} bytes, expected \
+         {expected}"
     )]
     StorageLength {
         tensor: String,

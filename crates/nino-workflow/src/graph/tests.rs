@@ -30,7 +30,7 @@ fn links_values_and_titles_are_read_and_written() {
 fn what_is_no_graph_is_an_error_that_says_so() {
     let deep = format!("{{\"1\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     for (text, part) in [
-        ("", "no JSON"),
+        ("", "not JSON"),
         ("[]", "a list"),
         ("7", "a number"),
         (r#"{"1":2}"#, "node 1"),
@@ -51,7 +51,7 @@ fn what_is_no_graph_is_an_error_that_says_so() {
         ..Limits::default()
     };
     let error = Graph::from_json(&many, &few).unwrap_err().to_string();
-    assert!(error.contains("20 nodes, 10 are the most"), "{error}");
+    assert!(error.contains("20 nodes; the limit is 10"), "{error}");
     let short = Limits {
         bytes: 10,
         ..Limits::default()

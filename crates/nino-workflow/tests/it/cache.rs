@@ -160,7 +160,7 @@ fn a_node_that_fails_is_named_with_the_engines_words() {
     let failed = executor().run(&checked, &mut host, &mut watch);
     let error = failed.map(|_| ()).unwrap_err().to_string();
     assert!(
-        error.starts_with("node 5 (SamplerCustom): noise levels have to fall"),
+        error.starts_with("node 5 (SamplerCustom): sigmas must decrease"),
         "{error}"
     );
 }

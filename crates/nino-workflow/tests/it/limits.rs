@@ -35,7 +35,7 @@ fn save(of: &str) -> Value {
 #[test]
 fn latents_and_masks_have_a_largest_size() {
     let found = error(json!({ "1": empty(16_384, 4096), "9": save("1") }));
-    let told = "node 1 (EmptyLatentImage): a latent of 68719476736 numbers; 268435456 are the most";
+    let told = "node 1 (EmptyLatentImage): a latent of 68719476736 values; the limit for a node is 268435456";
     assert!(found.starts_with(told), "{found}");
     let scaled = json!({ "1": empty(4096, 1), "9": save("2"),
         "2": { "class_type": "LatentUpscaleBy",
@@ -61,6 +61,6 @@ fn prompts_have_a_largest_number_of_chunks() {
         "4": empty(64, 1),
         "9": save("3"),
     }));
-    let told = "node 2 (CLIPTextEncode): a prompt makes 17000 chunks of tokens, 400 are the most that are encoded";
+    let told = "node 2 (CLIPTextEncode): a prompt has 17000 chunks of tokens; the limit is 400";
     assert_eq!(found, told);
 }

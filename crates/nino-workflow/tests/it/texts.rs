@@ -66,17 +66,14 @@ fn patterns_and_texts_have_limits() {
     // Python's matcher would try for longer than anyone waits.
     let endless = format!("d{}c", "a".repeat(60));
     let told = failed("RegexMatch", &search(&endless, r"(a|aa)+(?=c)\1d"));
-    assert!(told.contains("more than 250000 ways"), "{told}");
+    assert!(told.contains("more than 250000 times"), "{told}");
     let told = failed("RegexMatch", &search("a", &"a".repeat(10_000)));
     assert!(
-        told.contains("has 10000 bytes, 8192 are the most"),
+        told.contains("has 10000 bytes; the limit is 8192"),
         "{told}"
     );
     let told = failed("RegexMatch", &search("a", "(?:(?:a{999}){999}){999}"));
-    assert!(
-        told.contains("more repeats than there is room for"),
-        "{told}"
-    );
+    assert!(told.contains("the pattern has too many repeats"), "{told}");
     // A text that grows by what replaces its letters.
     let long = json!({ "string": "a".repeat(1000), "find": "a", "replace": "b".repeat(1000) });
     let told = failed("StringReplace", &long);
@@ -93,7 +90,7 @@ fn patterns_and_texts_have_limits() {
         &json!({
         "string": "a", "regex_pattern": "(", "replace": "" }),
     );
-    assert!(told.contains("the pattern is wrong"), "{told}");
+    assert!(told.contains("the pattern is invalid"), "{told}");
 }
 
 #[test]

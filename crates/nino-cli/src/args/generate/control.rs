@@ -1,4 +1,4 @@
-//! Pictures that steer what is made.
+//! ControlNets and style models, with their images.
 
 use clap::{Args, ValueEnum};
 use std::fmt;
@@ -8,15 +8,14 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "ControlNet")]
 pub(crate) struct ControlArgs {
-    /// `ControlNet` with the picture it sees and its strength: FILE:IMAGE or FILE:IMAGE:0.8; may be
-    /// repeated
+    /// ControlNet or T2I adapter with its hint image and strength: FILE:IMAGE or FILE:IMAGE:0.8;
+    /// may be repeated
     #[arg(long, value_name = "FILE:IMAGE[:N]")]
     pub(crate) control: Vec<ControlArg>,
-    /// What is done to the pictures of --control first
+    /// Preprocessor for the hint images
     #[arg(long, value_name = "WHAT", requires = "control")]
     pub(crate) preprocess: Option<PreprocessArg>,
-    /// Kind of picture that a union `ControlNet` is told it sees: openpose, depth, canny, ...
-    /// [default: it is told nothing]
+    /// Control type of a union ControlNet: openpose, depth, canny, ... [default: none]
     #[arg(long, value_name = "KIND", requires = "control")]
     pub(crate) control_mode: Option<String>,
 }
@@ -24,34 +23,34 @@ pub(crate) struct ControlArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Style")]
 pub(crate) struct StyleArgs {
-    /// Style model (Flux Redux) with a picture and its strength: FILE:IMAGE or FILE:IMAGE:0.8; may
-    /// be repeated
+    /// Style model (Flux Redux) with a reference image and its strength: FILE:IMAGE or
+    /// FILE:IMAGE:0.8; may be repeated
     #[arg(long, value_name = "FILE:IMAGE[:N]")]
     pub(crate) style: Vec<ControlArg>,
-    /// What the strength of --style does
+    /// What the strength of --style scales
     #[arg(long, value_name = "HOW", requires = "style", value_enum,
           default_value_t = StyleTypeArg::Multiply)]
     pub(crate) style_type: StyleTypeArg,
-    /// Image encoder that the style model looks through [default: SigLIP, by its usual names]
+    /// Vision encoder of the style model [default: SigLIP, found by its usual names]
     #[arg(long, value_name = "FILE", requires = "style")]
     pub(crate) clip_vision: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StyleTypeArg {
-    /// The style's tokens are multiplied by it
+    /// The style's tokens
     Multiply,
-    /// The model heeds the style so many times as much
+    /// The attention to the style's tokens
     AttnBias,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreprocessArg {
-    /// Edges, as ComfyUI's Canny with its usual thresholds
+    /// Canny edges, as ComfyUI's Canny with its default thresholds
     Canny,
 }
 
-/// A `ControlNet`, its picture and its strength.
+/// A ControlNet, its hint image and its strength.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ControlArg {
     pub(crate) file: PathBuf,
@@ -78,12 +77,10 @@ impl FromStr for ControlArg {
             None => (text, 1.0),
         };
         if !strength.is_finite() {
-            return Err(format!(
-                "a strength of {strength} is no number to multiply with"
-            ));
+            return Err(format!("the strength {strength} is not a finite number"));
         }
         let (file, image) = divided(rest).ok_or_else(|| {
-            "a control is a ControlNet's file and a picture, such as canny.safetensors:edges.png:0.8"
+            "a control is a ControlNet's file and a hint image, such as canny.safetensors:edges.png:0.8"
                 .to_owned()
         })?;
         Ok(ControlArg {

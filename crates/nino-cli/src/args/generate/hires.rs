@@ -1,4 +1,4 @@
-//! A second pass over the enlarged latent.
+//! Hires: a second sampling pass over the upscaled latent.
 
 use crate::args::{number, whole};
 use crate::size::Size;
@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 use std::str::FromStr;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Second pass")]
+#[command(next_help_heading = "Hires")]
 pub(crate) struct HiresArgs {
-    /// Enlarge the latent and sample again: a factor such as 2x, or the size WxH
+    /// Upscale the latent and sample again: a factor such as 2x, or a size WxH
     #[arg(long, value_name = "2x|WxH")]
     pub(crate) hires: Option<HiresArg>,
-    /// How the latent is enlarged, by ComfyUI's names
+    /// How the latent is upscaled, by ComfyUI's names
     #[arg(
         long,
         value_name = "METHOD",
@@ -19,15 +19,15 @@ pub(crate) struct HiresArgs {
         requires = "hires"
     )]
     pub(crate) hires_method: UpscaleArg,
-    /// Steps of the second pass [default: as many as the first]
+    /// Steps of the second pass [default: --steps]
     #[arg(long, value_name = "N", requires = "hires", value_parser = whole::<u32>(1..=10_000))]
     pub(crate) hires_steps: Option<u32>,
-    /// How much the second pass may change, 0 to 1
+    /// Denoising strength of the second pass, 0 to 1
     #[arg(long, value_name = "N", default_value_t = 0.5, requires = "hires", value_parser = number(0.0..=1.0))]
     pub(crate) hires_denoise: f64,
 }
 
-/// How large the finished picture is.
+/// The size of the finished image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum HiresArg {
     Factor(f64),

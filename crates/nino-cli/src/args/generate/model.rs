@@ -8,47 +8,47 @@ use std::str::FromStr;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// Checkpoint file, diffusers folder, or a name to look up [default: nino-emoji, which is built
+    /// Checkpoint file, diffusers folder, or name of a model [default: nino-emoji, which is built
     /// in]
     #[arg(short, long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
     /// VAE to use instead of the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) vae: Option<PathBuf>,
-    /// Text encoder to use instead of the model's own; SDXL has two, Flux.1 a CLIP and a T5,
-    /// Z-Image and Flux.2 klein a Qwen3
+    /// Text encoder to use instead of the model's own; may be repeated: SDXL has two, Flux.1 a CLIP
+    /// and a T5, Z-Image and Flux.2 klein a Qwen3
     #[arg(long, visible_alias = "t5", value_name = "FILE")]
     pub(crate) clip: Vec<PathBuf>,
     /// LoRA to apply, with its strength: FILE, FILE:0.8 or FILE:UNET:CLIP; may be repeated
     #[arg(long, value_name = "FILE[:N[:N]]")]
     pub(crate) lora: Vec<LoraArg>,
-    /// Hold weights of the UNet and text encoders in fewer bits: what is stored as plain numbers is
-    /// quantized while it is loaded
+    /// Quantize unquantized weights of the diffusion model and the text encoders while they are
+    /// loaded
     #[arg(long, value_name = "TYPE")]
     pub(crate) quantize: Option<QuantizeArg>,
-    /// Layer of the text encoders to stop at, counted from the last: 1 or -1 is the last, 2 or -2
-    /// the one before it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for
-    /// SD 2.x and SDXL]
+    /// CLIP layer to stop at, counted from the last: 1 or -1 is the last, 2 or -2 the one before
+    /// it, as ComfyUI's CLIPSetLastLayer [default: the model's, 1 for SD 1.x, 2 for SD 2.x and
+    /// SDXL]
     #[arg(long, value_name = "N", value_parser = clip_skip)]
     pub(crate) clip_skip: Option<usize>,
-    /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: as its file tells]
+    /// What the model predicts, as ComfyUI's ModelSamplingDiscrete [default: detected from its
+    /// file]
     #[arg(long, value_name = "WHAT")]
     pub(crate) prediction: Option<PredictionArg>,
-    /// With --prediction: noise levels that end in pure noise, for models trained with zero
-    /// terminal SNR
+    /// With --prediction: noise schedule with zero terminal SNR, for models trained with it
     #[arg(long, requires = "prediction")]
     pub(crate) zsnr: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QuantizeArg {
-    /// 8 bits: half of f16, hardly a difference
+    /// 8 bits: half the size of f16, almost no loss
     #[value(name = "q8_0")]
     Q8,
-    /// 4 bits: a third of f16, some loss
+    /// 4 bits: a third of the size of f16, some loss
     #[value(name = "q4_k")]
     Q4K,
-    /// As the file has them, whatever a profile says
+    /// As in the file, even if a profile quantizes
     None,
 }
 
@@ -76,7 +76,7 @@ impl PredictionArg {
 fn clip_skip(text: &str) -> Result<usize, &'static str> {
     match text.parse::<i32>().map(i32::unsigned_abs) {
         Ok(n @ 1..=24) => Ok(n as usize),
-        _ => Err("it is a number from 1 to 24, or from -1 to -24"),
+        _ => Err("a whole number from 1 to 24 or from -1 to -24 is wanted"),
     }
 }
 
@@ -121,11 +121,11 @@ impl FromStr for LoraArg {
             && !std::path::Path::new(rest).exists()
         {
             return Err(format!(
-                "the strength of {file} is {strength:?}, which is no number: write {file}:0.8"
+                "the strength of {file} is {strength:?}, which is not a number: write {file}:0.8"
             ));
         }
         if let Some(bad) = numbers.iter().find(|n| !n.is_finite()) {
-            return Err(format!("a strength of {bad} is no number to multiply with"));
+            return Err(format!("the strength {bad} is not a finite number"));
         }
         let unet = numbers.first().copied().unwrap_or(1.0);
         Ok(LoraArg {

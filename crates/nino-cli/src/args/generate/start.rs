@@ -1,4 +1,4 @@
-//! What sampling starts from: a picture, a mask, a larger canvas, a latent.
+//! What sampling starts from: an image, a mask, a larger canvas, a latent.
 
 use crate::args::whole;
 use crate::size::Size;
@@ -7,32 +7,32 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Start from a picture")]
+#[command(next_help_heading = "Input images")]
 pub(crate) struct StartArgs {
-    /// Picture to start from; how much of it changes, --strength says
+    /// Input image (img2img); --strength sets how much of it changes
     #[arg(long, alias = "init-img", value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
-    /// Picture for a model that edits to look at: Flux.2, Qwen-Image-Edit, Flux.1 Kontext, Krea 2
-    /// with a LoRA for it; may be repeated. One of more than 1024x1024 pixels is made smaller
+    /// Reference image for an editing model: Flux.2, Qwen-Image-Edit, Flux.1 Kontext, Krea 2 with a
+    /// LoRA for it; may be repeated. Images of more than 1024x1024 pixels are scaled down
     #[arg(long, value_name = "FILE")]
     pub(crate) reference: Vec<PathBuf>,
-    /// Repaint only where this picture is white; `alpha` repaints where --image is transparent
+    /// Inpaint only where this image is white; `alpha` inpaints where --image is transparent
     #[arg(long, value_name = "FILE", requires = "from")]
     pub(crate) mask: Option<PathBuf>,
-    /// What is under the mask at first: keep the picture, or gray [default: gray with --outpaint]
+    /// What sampling starts from under the mask [default: gray with --outpaint, else keep]
     #[arg(long, value_name = "WHAT", requires = "masked")]
     pub(crate) mask_fill: Option<FillArg>,
-    /// Grow the mask by so many pixels [default: 6 over gray, else 0]
+    /// Grow the mask by this many pixels [default: 6 with gray, else 0]
     #[arg(long, value_name = "PIXELS", requires = "masked", value_parser = whole::<u16>(0..=65_535))]
     pub(crate) mask_grow: Option<u16>,
-    /// Soften the mask's border over so many pixels [default: 0]
+    /// Soften the mask's border over this many pixels [default: 0]
     #[arg(long, value_name = "PIXELS", requires = "masked", value_parser = whole::<u16>(0..=65_535))]
     pub(crate) mask_feather: Option<u16>,
-    /// Put the picture's own pixels back outside the mask, which the VAE else redraws
+    /// Copy the original pixels back outside the mask, because the VAE is lossy
     #[arg(long, requires = "masked")]
     pub(crate) paste: bool,
-    /// Paint around the picture: pixels to add as LEFT,TOP,RIGHT,BOTTOM, or the size WxH to center
-    /// it in
+    /// Outpaint: pixels to add as LEFT,TOP,RIGHT,BOTTOM, or the size WxH of a canvas to center the
+    /// image in
     #[arg(
         long,
         value_name = "SIDES|WxH",
@@ -40,7 +40,7 @@ pub(crate) struct StartArgs {
         conflicts_with = "mask"
     )]
     pub(crate) outpaint: Option<OutpaintArg>,
-    /// With --outpaint: repaint so many pixels of the picture's border too
+    /// With --outpaint: also repaint this many pixels of the image's border
     #[arg(
         long,
         value_name = "PIXELS",
@@ -49,20 +49,20 @@ pub(crate) struct StartArgs {
         value_parser = whole::<u16>(0..=65_535)
     )]
     pub(crate) outpaint_feather: u16,
-    /// Latent to start from, as --save-latent or ComfyUI's SaveLatent write it
+    /// Latent to start from, written by --save-latent or ComfyUI's SaveLatent
     #[arg(long, value_name = "FILE", conflicts_with = "image")]
     pub(crate) latent: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FillArg {
-    /// The picture stays: ComfyUI's VAEEncode and SetLatentNoiseMask
+    /// The image, as ComfyUI's VAEEncode and SetLatentNoiseMask
     Keep,
-    /// Gray: ComfyUI's VAEEncodeForInpaint
+    /// Gray, as ComfyUI's VAEEncodeForInpaint
     Gray,
 }
 
-/// How far to paint around a picture.
+/// How far to outpaint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutpaintArg {
     Sides([usize; 4]),

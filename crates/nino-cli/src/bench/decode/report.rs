@@ -113,8 +113,8 @@ impl Quality {
         match self {
             Quality::Reference => "f32".to_owned(),
             Quality::Psnr(db) => format!("{db:.1} dB"),
-            Quality::TooSlow => "too slow to judge".to_owned(),
-            Quality::NotAsked => "not judged".to_owned(),
+            Quality::TooSlow => "too slow to compare".to_owned(),
+            Quality::NotAsked => "not compared".to_owned(),
             Quality::Failed(_) => "f32 did not run".to_owned(),
         }
     }

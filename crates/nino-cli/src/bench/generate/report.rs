@@ -147,7 +147,7 @@ impl Row {
     fn profile_text(&self) -> Option<String> {
         let overhead = self.overhead_share?;
         Some(format!(
-            "\n\n{}: {:.1}% of the time is not an op's\n{}\n\n{}",
+            "\n\n{}: {:.1}% of the time is outside ops\n{}\n\n{}",
             self.case,
             overhead * 100.0,
             op_rows::table(&self.kinds),

@@ -310,19 +310,17 @@ impl Flags {
 
     pub(crate) fn from_json(of: &'static Repeated, text: &str) -> Result<Flags, String> {
         let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let flags = value["flags"]
-            .as_object()
-            .ok_or("there are no flags in it")?;
+        let flags = value["flags"].as_object().ok_or("it contains no flags")?;
         let mut found = Flags::none(of);
         for (name, values) in flags {
             let values = values
                 .as_array()
-                .ok_or_else(|| format!("{name} is no list"))?;
+                .ok_or_else(|| format!("{name} is not a list"))?;
             let values = values.iter().filter_map(Value::as_str).map(str::to_owned);
             if of.flags.contains(&name.as_str()) {
                 found.values.insert(name.clone(), values.collect());
             } else {
-                found.notes.push(format!("--{name} is not taken over"));
+                found.notes.push(format!("--{name} is ignored"));
             }
         }
         Ok(found)

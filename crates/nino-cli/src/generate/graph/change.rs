@@ -34,7 +34,7 @@ pub(super) fn apply(graph: &mut Graph, given: &Flags) -> Result<(), Usage> {
                 let known = SETTINGS.iter().find(|(known, _)| *known == flag);
                 let Some((_, wanted)) = known else {
                     return Err(Usage(format!(
-                        "--{flag} means nothing beside a graph of ComfyUI's, which says itself what is made: \
+                        "--{flag} cannot be combined with a ComfyUI graph, which sets this itself: \
                          leave it out"
                     )));
                 };
@@ -82,8 +82,7 @@ pub(super) fn save_latent(graph: &mut Graph) -> Result<(), Usage> {
         .collect();
     let [latent] = &latents[..] else {
         let n = latents.len();
-        let text =
-            format!("--save-latent could mean any of the {n} latents that the graph decodes");
+        let text = format!("--save-latent is ambiguous: the graph decodes {n} latents");
         return Err(Usage(text));
     };
     let save = Node::new("SaveLatent")
@@ -104,7 +103,7 @@ fn set(graph: &mut Graph, (node, input): &Place, value: &Value) {
 fn set_all(graph: &mut Graph, flag: &str, places: &[Place], new: &Value) -> Result<(), Usage> {
     let Some(first) = places.first() else {
         return Err(Usage(format!(
-            "--{flag} has no place in this graph: no node of it has such a value"
+            "--{flag} cannot be applied: no node of this graph has such an input"
         )));
     };
     let differs = places
@@ -122,7 +121,7 @@ fn set_all(graph: &mut Graph, flag: &str, places: &[Place], new: &Value) -> Resu
         });
         let shown: Vec<String> = shown.collect();
         return Err(Usage(format!(
-            "--{flag} could mean {}: change the graph itself",
+            "--{flag} is ambiguous, it could mean {}: edit the graph instead",
             shown.join(" or ")
         )));
     }
@@ -153,7 +152,7 @@ fn prompt(graph: &mut Graph, flag: &str, text: &str) -> Result<(), Usage> {
     let (own, others) = (prompts(graph, side), prompts(graph, other));
     if let Some((node, _)) = own.iter().find(|place| others.contains(place)) {
         return Err(Usage(format!(
-            "node {node} is the graph's prompt and its negative prompt at once: change the graph itself"
+            "node {node} is both the prompt and the negative prompt: edit the graph instead"
         )));
     }
     set_all(graph, flag, &own, &json!(text))
@@ -162,14 +161,15 @@ fn prompt(graph: &mut Graph, flag: &str, text: &str) -> Result<(), Usage> {
 fn size(graph: &mut Graph, text: &str) -> Result<(), Usage> {
     let size: Size = text
         .parse()
-        .map_err(|_| Usage(format!("{text} is no size")))?;
+        .map_err(|_| Usage(format!("{text} is not a size")))?;
     let scales = places(
         graph,
         &[("LatentUpscale", "width"), ("ImageScale", "width")],
     );
     if let Some((node, _)) = scales.first() {
         return Err(Usage(format!(
-            "--size could mean the first size or that of node {node}, which scales: change the graph itself"
+            "--size is ambiguous, it could mean the first size or that of node {node}, which \
+             scales: edit the graph instead"
         )));
     }
     let sides = [("width", size.width), ("height", size.height)];
@@ -247,8 +247,8 @@ fn loras(graph: &mut Graph, values: &[String]) -> Result<(), Usage> {
     );
     if let Some((node, _)) = known.first() {
         return Err(Usage(format!(
-            "the graph has a LoRA of its own (node {node}), and --lora could replace it or be added: change the \
-             graph itself"
+            "--lora is ambiguous, it could replace the graph's own LoRA (node {node}) or be added \
+             to it: edit the graph instead"
         )));
     }
     let mut model = source(graph, "lora", Socket::Model)?;
@@ -277,7 +277,7 @@ fn loras(graph: &mut Graph, values: &[String]) -> Result<(), Usage> {
 fn clip_skip(graph: &mut Graph, text: &str) -> Result<(), Usage> {
     let layer: i64 = text
         .parse()
-        .map_err(|_| Usage(format!("{text} is no layer")))?;
+        .map_err(|_| Usage(format!("{text} is not a layer")))?;
     let layer = json!(-layer.abs());
     let known = places(graph, &[("CLIPSetLastLayer", "stop_at_clip_layer")]);
     if !known.is_empty() {

@@ -191,9 +191,8 @@ fn find_start(env: &Env, name: &str, flag: &str) -> Result<PathBuf, HostError> {
     if path.is_file() {
         return Ok(path);
     }
-    let text = format!(
-        "there is no file {name:?} here or in ComfyUI's input folder; give the file with {flag}"
-    );
+    let text =
+        format!("there is no file {name:?} here or in ComfyUI's input folder; give it with {flag}");
     Err(HostError::new(text))
 }
 

@@ -52,17 +52,17 @@ impl LastLatent {
         let shown = file.display();
         let sentence = match &self.stopped {
             Some(stopped) => format!(
-                "{shown} keeps what node {} had come to after {} of {}",
+                "{shown} has the latent of node {} after {} of {}",
                 self.node,
                 stopped.done,
                 count(stopped.total, "step")
             ),
-            None => format!("{shown} keeps the latent that node {} sampled", self.node),
+            None => format!("{shown} has the latent that node {} sampled", self.node),
         };
         let vae = vae.map_or("VAE".into(), |vae| vae.display().to_string());
         let picture = unused(&file.with_extension("png"));
         let hint = format!(
-            "`nino decode {shown} --vae {vae} -o {}` shows it",
+            "`nino decode {shown} --vae {vae} -o {}` decodes it",
             picture.display()
         );
         Ok(Rescued::new(sentence, vec![hint], stopped))

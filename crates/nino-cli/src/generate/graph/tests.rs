@@ -159,12 +159,12 @@ fn flags_with_several_meanings_are_errors_that_say_why() {
         (
             hires(2),
             &["--seed", "5"],
-            "--seed could mean node 5 (KSampler, 1) or node 9 (KSampler, 2)",
+            "--seed is ambiguous, it could mean node 5 (KSampler, 1) or node 9 (KSampler, 2)",
         ),
         (
             hires(1),
             &["--denoise", "0.3"],
-            "--denoise could mean node 5",
+            "--denoise is ambiguous, it could mean node 5",
         ),
         (
             hires(1),
@@ -174,19 +174,19 @@ fn flags_with_several_meanings_are_errors_that_say_why() {
         (
             graph(),
             &["--hires", "2x"],
-            "--hires means nothing beside a graph",
+            "--hires cannot be combined with a ComfyUI graph",
         ),
-        (
-            graph(),
-            &["--image", "i.png"],
-            "--image has no place in this graph",
-        ),
+        (graph(), &["--image", "i.png"], "--image cannot be applied"),
         (
             both,
             &["a cat"],
-            "node 2 is the graph's prompt and its negative prompt at once",
+            "node 2 is both the prompt and the negative prompt",
         ),
-        (with_lora, &["--lora", "x"], "a LoRA of its own (node 10)"),
+        (
+            with_lora,
+            &["--lora", "x"],
+            "the graph's own LoRA (node 10)",
+        ),
     ];
     for (graph, args, part) in cases {
         let error = changed(graph, args).unwrap_err();

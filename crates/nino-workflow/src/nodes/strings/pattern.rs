@@ -28,15 +28,15 @@ pub(super) struct Flags {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PatternError {
-    #[error("the pattern is wrong: {0}")]
+    #[error("the pattern is invalid: {0}")]
     Wrong(String),
-    #[error("the pattern has {0} bytes, {MOST_PATTERN} are the most")]
+    #[error("the pattern has {0} bytes; the limit is {MOST_PATTERN}")]
     Long(usize),
-    #[error("the pattern has more repeats than there is room for")]
+    #[error("the pattern has too many repeats")]
     Complex,
     #[error(
-        "the pattern was tried in more than {MOST_TRIES} ways at one place: write it with fewer \
-         repeats within repeats"
+        "the pattern backtracked more than {MOST_TRIES} times at one position: write it with fewer \
+         nested repeats"
     )]
     Tries,
     #[error("the search took more than {} seconds", MOST_TIME.as_secs())]
