@@ -13,6 +13,7 @@ pub enum ControlNet {
     Flux(flux::ControlConfig),
     ZImage(z_image::ControlConfig),
     QwenImage(qwen_image::ControlConfig),
+    QwenBlocks(qwen_image::BlockwiseConfig),
     Anima(anima::ControlConfig),
     Adapter(t2i_adapter::Config),
 }
@@ -30,8 +31,13 @@ pub enum HintKind {
     /// The picture, eight times as wide and high as the latent, from 0 to 1 or, `signed`, from -1.
     Pixels { channels: usize, signed: bool },
     /// The encoded picture in the model's units, of so many channels. Where it is `masked`, the
-    /// last one says what stays of a picture that is painted over.
-    Latent { channels: usize, masked: bool },
+    /// last one says what stays of a picture that is painted over. Where it is `smooth`, the
+    /// picture is resized by the area of its pixels, and seen under the mask, too.
+    Latent {
+        channels: usize,
+        masked: bool,
+        smooth: bool,
+    },
     /// The same in squares of four, so that its sides are even. Where it is `painted`, a mask of
     /// what is to be painted and the encoded picture of what stays follow.
     Squares { channels: usize, painted: bool },
@@ -87,6 +93,7 @@ impl ControlNet {
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
         unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
+            .or_else(|| qwen_image::BlockwiseConfig::detect(find).map(ControlNet::QwenBlocks))
             .or_else(|| anima::ControlConfig::detect(find).map(ControlNet::Anima))
             .or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
             .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
@@ -107,6 +114,7 @@ impl ControlNet {
                 flux::Hint::Latent(channels) => HintKind::Latent {
                     channels,
                     masked: channels == c.blocks.in_channels + 1,
+                    smooth: false,
                 },
             },
             ControlNet::ZImage(c) => HintKind::Squares {
@@ -116,6 +124,12 @@ impl ControlNet {
             ControlNet::QwenImage(c) => HintKind::Latent {
                 channels: c.hint,
                 masked: c.is_masked(),
+                smooth: false,
+            },
+            ControlNet::QwenBlocks(c) => HintKind::Latent {
+                channels: c.hint,
+                masked: c.hint > qwen_image::Config::published().channels,
+                smooth: true,
             },
             ControlNet::Anima(c) => HintKind::Smooth {
                 side: anima::lllite::SIDE,
@@ -137,6 +151,7 @@ impl ControlNet {
             // It tells kinds of pictures apart by itself.
             ControlNet::ZImage(_)
             | ControlNet::QwenImage(_)
+            | ControlNet::QwenBlocks(_)
             | ControlNet::Anima(_)
             | ControlNet::Adapter(_) => 0,
         }
@@ -178,6 +193,9 @@ impl ControlNet {
                     && c.head == q.head
                     && c.channels == q.channels
                     && c.context_dim == q.context_dim
+            }
+            (ControlNet::QwenBlocks(c), Denoiser::QwenImage(q)) => {
+                c.dim == q.dim && c.n_layers >= q.n_layers
             }
             (ControlNet::Anima(c), Denoiser::Anima(a)) => {
                 c.dim == a.dim && c.blocks.len() <= a.n_layers

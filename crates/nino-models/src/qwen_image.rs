@@ -11,6 +11,7 @@
 //! The model of 2511 sees pictures to look at as free of noise.
 
 mod block;
+mod blockwise;
 mod control;
 mod positions;
 
@@ -18,6 +19,7 @@ use crate::flux::{modulated, patches};
 use crate::mods::Mods;
 use crate::{Find, Params};
 use block::{Mod, Told, block};
+pub use blockwise::{Blockwise, BlockwiseConfig};
 pub use control::{ControlConfig, Residuals, control};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
@@ -119,14 +121,20 @@ impl Config {
     }
 }
 
-/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint), `added`
-/// what `ControlNet`s add.
+/// What `ControlNet`s add.
+#[derive(Default)]
+pub struct Added<'a> {
+    pub residuals: Vec<Residuals>,
+    pub blockwise: Vec<Blockwise<'a>>,
+}
+
+/// `p` is the place of the transformer's names (`model.diffusion_model` in a checkpoint).
 pub fn transformer(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     inputs: Inputs<'_>,
-    added: &[Residuals],
+    added: &Added<'_>,
 ) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
@@ -162,7 +170,12 @@ pub fn transformer(
         .collect();
     for (i, mods) in mods.into_iter().enumerate() {
         (img, txt) = block(g, &at(i), c, [img, txt], Told { mods, table });
-        for residual in added.iter().filter_map(|added| added.behind(i)) {
+        for one in &added.blockwise {
+            if let Some(residual) = one.behind(g, i, img) {
+                img = with_first(g, img, residual);
+            }
+        }
+        for residual in added.residuals.iter().filter_map(|one| one.behind(i)) {
             img = with_first(g, img, residual);
         }
     }

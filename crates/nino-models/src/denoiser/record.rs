@@ -203,6 +203,7 @@ impl Denoiser {
                         ControlNet::Flux(_)
                         | ControlNet::ZImage(_)
                         | ControlNet::QwenImage(_)
+                        | ControlNet::QwenBlocks(_)
                         | ControlNet::Anima(_) => continue,
                     };
                     added.push(made.map(|node| scaled(g, node, told.strength)));
@@ -293,11 +294,20 @@ impl Denoiser {
                     references: &[],
                     ..inputs
                 };
-                let mut added = Vec::new();
+                let mut added = qwen_image::Added::default();
                 for (place, net, told) in nets(params, shape, &steering) {
-                    if let ControlNet::QwenImage(c) = &net.net {
-                        let made = qwen_image::control(g, &place, c, latent, told.hint);
-                        added.push(made.map(|node| scaled(g, node, told.strength)));
+                    let ControlInputs { hint, strength } = told;
+                    match &net.net {
+                        ControlNet::QwenImage(c) => {
+                            let made = qwen_image::control(g, &place, c, latent, hint);
+                            let made = made.map(|node| scaled(g, node, strength));
+                            added.residuals.push(made);
+                        }
+                        ControlNet::QwenBlocks(c) => {
+                            let made = qwen_image::Blockwise::begin(g, place, c, hint, strength);
+                            added.blockwise.push(made);
+                        }
+                        _ => {}
                     }
                 }
                 qwen_image::transformer(g, params, config, inputs, &added)
