@@ -10,6 +10,7 @@ image, under, mask    the picture that steers, the one that is painted over, and
 lllite/<case>         AnimaLLLiteApply on tiny_anima (`control_lllite.txt`): for part of the sampling (`plain`), with a mask
                       (`masked`), and with the picture empty under it (`covered`)
 qwen/<case>           a ControlNet of Qwen-Image (`control_qwen.txt`) that sees the first; `masked` as of alimama
+blocks/<case>         QwenImageDiffsynthControlnet (`control_blockwise.txt`), and with a mask
 alimama/<case>        ControlNetInpaintingAliMamaApply, and ControlNetApplyAdvanced without a mask (`whole`)
 z/<case>              ZImageFunControlnet with all three (`all`), without the first (`under`), and without the second (`mask`)
 """
@@ -108,6 +109,14 @@ def main():
         for case, sides in cases.items():
             given = dict(sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
             keep(f"qwen/{case}", qwen_image.sampled(model, *sides, **given))
+
+        patches.folder_paths.get_full_path_or_raise = lambda _, name: str(Path(folder) / name)
+        patches.QwenImageBlockWiseControlNet = functools.partial(patches.QwenImageBlockWiseControlNet, dim=256, num_layers=2)
+        for case, name, given in (("plain", "control_blockwise", {}), ("masked", "control_blockwise_paint", {"mask": mask})):
+            (patch,) = patches.ModelPatchLoader().load_model_patch(load(name).name)
+            (steered,) = patches.QwenImageDiffsynthControlnet().diffsynth_controlnet(model, patch, still, image, 0.8, **given)
+            given = dict(sampler="euler", scheduler="simple", size=(64, 48), cfg=1.0)
+            keep(f"blocks/{case}", qwen_image.sampled(steered, prompt, prompt, **given))
 
         model, clip = tiny_anima(load("tiny_anima"))
         prompt = oracle.encode(clip, oracle.PROMPT)

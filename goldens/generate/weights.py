@@ -46,6 +46,7 @@ KIN = {
     "tiny_lotus": ("tiny_sd2", LOTUS),
     "control_qwen_paint": ("control_qwen", {"controlnet_x_embedder.weight": [256, 68]}),
     "control_lllite_paint": ("control_lllite", {"lllite_conditioning1.conv1.weight": [12, 4, 4, 4]}),
+    "control_blockwise_paint": ("control_blockwise", {"img_in.weight": [256, 68]}),
     "control_alimama": ("control_union", {"controlnet_x_embedder.weight": [256, 68], "controlnet_mode_embedder.weight": None}),
     "tiny_wan_camera": ("tiny_wan22_i2v", CAMERA),
     "tiny_playground": ("tiny_sdxl", {"edm_mean": [1, 4, 1, 1], "edm_std": [1, 4, 1, 1]}),

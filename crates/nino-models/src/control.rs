@@ -13,6 +13,7 @@ pub enum ControlNet {
     Flux(flux::ControlConfig),
     ZImage(z_image::ControlConfig),
     QwenImage(qwen_image::ControlConfig),
+    QwenBlocks(qwen_image::BlockwiseConfig),
     Anima(anima::ControlConfig),
     Adapter(t2i_adapter::Config),
 }
@@ -31,8 +32,13 @@ pub enum HintKind {
     /// An image at eight times the latent's size, in 0..1 or, `signed`, in −1..1.
     Pixels { channels: usize, signed: bool },
     /// A latent in the model's units. With `masked`, its last channel is 1 where an inpainted image
-    /// stays as it is.
-    Latent { channels: usize, masked: bool },
+    /// stays as it is. With `smooth`, the image is resized by area, and is not blanked under the
+    /// mask.
+    Latent {
+        channels: usize,
+        masked: bool,
+        smooth: bool,
+    },
     /// A latent padded to even sides. With `inpaint`, an inpainting mask and the latent of the
     /// masked image are concatenated to it.
     EvenLatent { channels: usize, inpaint: bool },
@@ -87,6 +93,7 @@ impl ControlNet {
     pub fn detect(find: &Find) -> Option<ControlNet> {
         let unet = unet::ControlConfig::detect(find).map(ControlNet::Unet);
         unet.or_else(|| qwen_image::ControlConfig::detect(find).map(ControlNet::QwenImage))
+            .or_else(|| qwen_image::BlockwiseConfig::detect(find).map(ControlNet::QwenBlocks))
             .or_else(|| anima::ControlConfig::detect(find).map(ControlNet::Anima))
             .or_else(|| flux::ControlConfig::detect(find).map(ControlNet::Flux))
             .or_else(|| z_image::ControlConfig::detect(find).map(ControlNet::ZImage))
@@ -107,6 +114,7 @@ impl ControlNet {
                 flux::Hint::Latent(channels) => HintKind::Latent {
                     channels,
                     masked: channels == c.blocks.in_channels + 1,
+                    smooth: false,
                 },
             },
             ControlNet::ZImage(c) => HintKind::EvenLatent {
@@ -116,6 +124,12 @@ impl ControlNet {
             ControlNet::QwenImage(c) => HintKind::Latent {
                 channels: c.hint,
                 masked: c.is_masked(),
+                smooth: false,
+            },
+            ControlNet::QwenBlocks(c) => HintKind::Latent {
+                channels: c.hint,
+                masked: c.hint > qwen_image::Config::published().channels,
+                smooth: true,
             },
             ControlNet::Anima(c) => HintKind::Smooth {
                 side: anima::lllite::SIDE,
@@ -137,6 +151,7 @@ impl ControlNet {
             // These take no mode.
             ControlNet::ZImage(_)
             | ControlNet::QwenImage(_)
+            | ControlNet::QwenBlocks(_)
             | ControlNet::Anima(_)
             | ControlNet::Adapter(_) => 0,
         }
@@ -178,6 +193,9 @@ impl ControlNet {
                     && c.head == q.head
                     && c.channels == q.channels
                     && c.context_dim == q.context_dim
+            }
+            (ControlNet::QwenBlocks(c), Denoiser::QwenImage(q)) => {
+                c.dim == q.dim && c.n_layers >= q.n_layers
             }
             (ControlNet::Anima(c), Denoiser::Anima(a)) => {
                 c.dim == a.dim && c.blocks.len() <= a.n_layers

@@ -266,6 +266,9 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
             };
             qwen_image::control(&mut g, p, c, inputs, hint);
         }
+        ControlNet::QwenBlocks(c) => {
+            qwen_image::Blockwise::begin(&mut g, p.at(""), c, hint, t).alone(&mut g);
+        }
         ControlNet::Anima(c) => {
             let control = anima::Control::begin(&mut g, p.at(""), c, hint, t);
             let n = h * w / (anima::lllite::SIDE * anima::lllite::SIDE);

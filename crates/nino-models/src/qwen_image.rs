@@ -11,6 +11,7 @@
 //! values. In the model of 2511 the reference tokens are at timestep 0.
 
 mod block;
+mod blockwise;
 mod control;
 mod positions;
 
@@ -18,6 +19,7 @@ use crate::flux::{add_at, modulated, patchify};
 use crate::mods::Mods;
 use crate::{Find, Params};
 use block::{BlockArgs, Mod, block};
+pub use blockwise::{Blockwise, BlockwiseConfig};
 pub use control::{ControlConfig, Residuals, control};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node};
@@ -121,14 +123,20 @@ impl Config {
     }
 }
 
-/// `p` is at the transformer's prefix (`model.diffusion_model` in a checkpoint), `added` are the
-/// residuals of ControlNets.
+/// What ControlNets add to the image tokens.
+#[derive(Default)]
+pub struct Added<'a> {
+    pub residuals: Vec<Residuals>,
+    pub blockwise: Vec<Blockwise<'a>>,
+}
+
+/// `p` is at the transformer's prefix (`model.diffusion_model` in a checkpoint).
 pub fn transformer(
     g: &mut Graph,
     p: &Params,
     c: &Config,
     inputs: Inputs<'_>,
-    added: &[Residuals],
+    added: &Added<'_>,
 ) -> Node {
     let [b, h, w] = [0, 1, 2].map(|axis| g.shape(inputs.x)[axis]);
     let n_txt = g.shape(inputs.context)[1];
@@ -165,7 +173,12 @@ pub fn transformer(
         .collect();
     for (i, mods) in mods.into_iter().enumerate() {
         (img, txt) = block(g, &block_at(i), c, [img, txt], BlockArgs { mods, rope });
-        for residual in added.iter().filter_map(|added| added.after(i)) {
+        for control in &added.blockwise {
+            if let Some(residual) = control.after(g, i, img) {
+                img = add_at(g, img, 0, residual);
+            }
+        }
+        for residual in added.residuals.iter().filter_map(|one| one.after(i)) {
             img = add_at(g, img, 0, residual);
         }
     }

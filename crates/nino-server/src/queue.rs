@@ -246,6 +246,14 @@ impl Queue {
         removed.len()
     }
 
+    /// Stops a job that waits or runs, also one that a device takes meanwhile. Says whether there
+    /// was one.
+    pub(crate) fn cancel(&self, id: &str) -> bool {
+        // Jobs go from waiting to running and never back, so it is looked for in that order.
+        let removed = self.remove(Some(&[id.to_owned()])) > 0;
+        removed || self.interrupt(Some(id))
+    }
+
     /// Every device gives back its models, once it has nothing to do.
     pub(crate) fn free(&self) {
         self.state().frees += 1;

@@ -160,11 +160,11 @@ struct StopWhenDropped {
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {
-        self.app.queue.interrupt(Some(&self.id));
-        // One that waits is removed away from the thread that answers requests.
+        // The journal is written away from the thread that answers requests. A device may take the
+        // job until then.
         if self.app.queue.is_active(&self.id) {
             let (app, id) = (Arc::clone(&self.app), self.id.clone());
-            tokio::task::spawn_blocking(move || app.queue.remove(Some(&[id])));
+            tokio::task::spawn_blocking(move || app.queue.cancel(&id));
         }
     }
 }

@@ -203,6 +203,7 @@ impl Denoiser {
                         ControlNet::Flux(_)
                         | ControlNet::ZImage(_)
                         | ControlNet::QwenImage(_)
+                        | ControlNet::QwenBlocks(_)
                         | ControlNet::Anima(_) => continue,
                     };
                     residuals.push(outputs.map(|node| scaled(g, node, control.strength)));
@@ -298,11 +299,20 @@ impl Denoiser {
                     references: &[],
                     ..inputs
                 };
-                let mut added = Vec::new();
+                let mut added = qwen_image::Added::default();
                 for (p, spec, control) in control_params(params, shape, &control_nets) {
-                    if let ControlNet::QwenImage(c) = &spec.net {
-                        let residuals = qwen_image::control(g, &p, c, latent, control.hint);
-                        added.push(residuals.map(|node| scaled(g, node, control.strength)));
+                    let ControlInputs { hint, strength } = control;
+                    match &spec.net {
+                        ControlNet::QwenImage(c) => {
+                            let residuals = qwen_image::control(g, &p, c, latent, hint);
+                            let residuals = residuals.map(|node| scaled(g, node, strength));
+                            added.residuals.push(residuals);
+                        }
+                        ControlNet::QwenBlocks(c) => {
+                            let blockwise = qwen_image::Blockwise::begin(g, p, c, hint, strength);
+                            added.blockwise.push(blockwise);
+                        }
+                        _ => {}
                     }
                 }
                 qwen_image::transformer(g, params, config, inputs, &added)

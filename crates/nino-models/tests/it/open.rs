@@ -152,6 +152,14 @@ fn the_controlnets_of_qwen_image_open() {
         let network = Network::ControlNet(ControlNet::QwenImage(config));
         let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
         assert_eq!(found.unwrap().unwrap().network, network);
+        let config = qwen_image::BlockwiseConfig {
+            hint,
+            dim: 3072,
+            n_layers: 60,
+        };
+        let network = Network::ControlNet(ControlNet::QwenBlocks(config));
+        let found = opened(&lists::network(&network, "")).map_err(|e| e.to_string());
+        assert_eq!(found.unwrap().unwrap().network, network);
     }
 }
 

@@ -71,6 +71,20 @@ fn jobs_of_one_model_run_together_and_nobody_waits_for_ever() {
     assert_eq!(order("abaaaaaa"), wanted);
 }
 
+/// A job that a device takes between the request to stop it and the stop is stopped all the same.
+#[test]
+fn a_job_is_stopped_wherever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = Queue::new(Journal::open(&folder.path().join("jobs.sqlite")).unwrap());
+    queue.state().pending = vec![job(0.0, "a", &[true]), job(1.0, "a", &[true])];
+    let Work::Job(_, cancelled) = queue.take(&mut Seat::new(0), None) else {
+        panic!("no job was taken");
+    };
+    assert!(queue.cancel("0") && cancelled.load(Ordering::Relaxed));
+    assert!(queue.cancel("1") && !queue.is_active("1"));
+    assert!(!queue.cancel("2"));
+}
+
 #[test]
 fn who_asked_to_be_first_is_first() {
     let mut seat = Seat::new(0);

@@ -55,6 +55,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
         Net::ControlNet,
         Dialect::Original,
     ),
+    (
+        "controlnet_blocks.0.y_rms.weight",
+        Net::ControlNet,
+        Dialect::Original,
+    ),
     // A whole one's last block; in a light one, the first inside of the first.
     ("body.7.block1.weight", Net::T2iAdapter, Dialect::Original),
     (

@@ -146,6 +146,28 @@ fn qwen_image_under_a_controlnet_makes_what_comfyui_makes() {
     }
 }
 
+#[test]
+fn qwen_image_under_a_network_of_blocks_makes_what_comfyui_makes() {
+    let case = Case::new("tiny_qwen_image", Family::QwenImage).judged_by("paint");
+    let folder = tempfile::tempdir().unwrap();
+    let plain = made::list("control_blockwise");
+    let masked = plain.replace("img_in.weight 256x64", "img_in.weight 256x68");
+    let (prompts, _) = case.text(&case.request(PROMPT));
+    for (key, list) in [("plain", plain), ("masked", masked)] {
+        let net = net(&folder, &list);
+        let paint = HintPaint {
+            image: None,
+            mask: Some(mask(&case)),
+        };
+        let image = image(&case, "image", 40, 56);
+        let hint = seen(&case, &net, image, Some(paint), 0.8);
+        let mut model = case.model.clone();
+        model.diffusion = model.diffusion.with_hint(hint);
+        let found = case.sampled(&model, &request(&case, 8), &prompts);
+        case.close(&format!("blocks/{key}"), &found);
+    }
+}
+
 /// Adds a text to a file.
 fn tell(path: &Path, key: &str, text: &str) {
     let bytes = std::fs::read(path).unwrap();

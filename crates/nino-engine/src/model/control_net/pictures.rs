@@ -34,18 +34,27 @@ impl Hint {
         let stays = paint.as_ref().and_then(HintPaint::stays);
         match kind {
             HintKind::Pixels { .. } | HintKind::Unshuffled { .. } | HintKind::Smooth { .. } => None,
-            HintKind::Latent { masked, .. } => {
+            HintKind::Latent { masked, smooth, .. } => {
                 let stays = stays.filter(|_| masked);
                 let image = match &stays {
-                    Some(stays) => covered(image, stays, 0.0),
-                    None => Image::clone(image),
+                    Some(stays) if !smooth => covered(image, stays, 0.0),
+                    _ => Image::clone(image),
                 };
                 let mask = match &stays {
+                    Some(stays) if smooth => {
+                        let from = (stays.height, stays.width, 1);
+                        resize(&stays.values, from, (height, width), Upscale::Bilinear)
+                    }
                     Some(stays) => brought(stays, [height, width], Upscale::NearestExact),
                     None => vec![1.0; height * width],
                 };
+                let method = if smooth {
+                    Upscale::Area
+                } else {
+                    Upscale::NearestExact
+                };
                 Some(HintPictures {
-                    image: fitted(&image, size, Upscale::NearestExact),
+                    image: fitted(&image, size, method),
                     rest: None,
                     mask: masked.then_some(mask),
                 })
