@@ -27,8 +27,8 @@ pub enum Denoiser {
     ZImage(z_image::Config),
 }
 
-/// The inputs that a graph of a denoiser is recorded for. Fields that a model does not support are
-/// ignored.
+/// The inputs that a graph of a denoiser is recorded for. Optional inputs are only for models that
+/// take them; each field names the method or the field of [`Wants`] that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DenoiserShape {
     /// Batch size.

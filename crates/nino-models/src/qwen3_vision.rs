@@ -7,8 +7,8 @@
 //!   pixels ── patch_embed + pos_embed ── blocks ─── merger ── tokens of the image in the prompt
 //!                                          └ after some ─ deepstack_merger_list ─ deepstack
 //! ```
-//! A merger makes one token of 2×2 patches. All blocks have full attention. The deepstack embeddings
-//! are added to the hidden states after the language model's first layers.
+//! A merger makes one token of 2×2 patches. All blocks have full attention. The deepstack
+//! embeddings are added to the hidden states after the language model's first layers.
 
 use crate::qwen_vision::{MERGE, patch_embed, rope_table};
 use crate::{Find, Params};

@@ -297,8 +297,8 @@ fn kl_vae(config: Kl) -> Lists {
     recorded(&Network::Vae(Vae::Kl(config)))
 }
 
-/// Black Forest Labs stores `quant_conv` and `post_quant_conv` below `encoder` and `decoder`; others
-/// store them at the top level.
+/// Black Forest Labs stores `quant_conv` and `post_quant_conv` below `encoder` and `decoder`,
+/// others store them at the top level.
 fn flux2_vae() -> Lists {
     let outside = Kl {
         quant_conv: QuantConv::Outside,

@@ -1,4 +1,4 @@
-//! Sizes of what every built-in autoencoder records, and what it refuses.
+//! Shapes of the graphs of every built-in autoencoder, and the sizes it refuses.
 
 use super::*;
 use crate::{Network, describe};

@@ -27,7 +27,7 @@ pub struct Config {
     pub reference: Option<usize>,
     /// Channels of the camera embeddings per latent pixel (Fun camera).
     pub camera: Option<usize>,
-    /// Scale and shift of the RoPE positions, an option of the user; no file holds it.
+    /// Scale and shift of the RoPE positions, an option of the user that no file contains.
     pub rope_scale: Option<RopeScale>,
 }
 

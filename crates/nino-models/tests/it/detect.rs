@@ -75,7 +75,7 @@ fn hugging_face_files_are_told_apart() {
     }
 }
 
-/// llama.cpp's names, and those of a model that also sees.
+/// llama.cpp's names, and those of a model with a vision tower.
 #[test]
 fn language_models_are_known_by_other_names() {
     let ours = lists::kind(Kind::Qwen3Medium, "");
@@ -316,14 +316,14 @@ fn both_layouts_of_the_flux2_vae_fit() {
         ours.iter()
             .any(|(n, _)| n == "decoder.post_quant_conv.weight")
     );
-    let beside = |(name, shape): &(String, Vec<usize>)| {
+    let at_top_level = |(name, shape): &(String, Vec<usize>)| {
         let name = match name.split_once('.') {
             Some((_, rest)) if rest.contains("quant_conv") => rest.to_owned(),
             _ => name.clone(),
         };
         (name, shape.clone())
     };
-    let others: lists::List = ours.iter().map(beside).collect();
+    let others: lists::List = ours.iter().map(at_top_level).collect();
     for list in [ours, others] {
         let found = only(&index("ae.safetensors", &list));
         check_fits(&found, "Flux.2");

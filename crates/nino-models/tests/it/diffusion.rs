@@ -35,7 +35,7 @@ struct Recorded {
 
 fn clip(golden: &Golden, skip: usize, norm: bool, out: &'static str) -> Recorded {
     let detected = clip::Config::detect(&golden.find("")).unwrap();
-    // The activation is told by the width, which a tiny model has not.
+    // The activation is detected from the width, which a tiny model does not have.
     let act = if golden.name == "clip_l" {
         Act::QuickGelu
     } else {
@@ -174,7 +174,7 @@ fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
 
 #[test]
 fn flux_and_chroma() {
-    let told = |guidance| flux::Modulation::PerBlock {
+    let per_block = |guidance| flux::Modulation::PerBlock {
         vec_in: 20,
         guidance,
     };
@@ -183,9 +183,9 @@ fn flux_and_chroma() {
         n_layers: 2,
     };
     for (name, modulation, depth, in_channels) in [
-        ("flux_dev", told(true), (1, 2), 16),
-        ("flux_schnell", told(false), (2, 1), 16),
-        ("flux_control", told(true), (1, 1), 32),
+        ("flux_dev", per_block(true), (1, 2), 16),
+        ("flux_schnell", per_block(false), (2, 1), 16),
+        ("flux_control", per_block(true), (1, 1), 32),
         ("chroma", approximated, (2, 2), 16),
     ] {
         let golden = Golden::open(name);
@@ -267,8 +267,8 @@ fn heads(name: &str) -> unet::Heads {
     }
 }
 
-/// Names of the files, transformers of the blocks down, the middle and the label.
-type Kin = (
+/// File name, transformer blocks of the input blocks, middle block, width of `y`.
+type Variant = (
     &'static str,
     &'static [usize],
     Option<(usize, bool)>,
@@ -276,8 +276,8 @@ type Kin = (
 );
 
 #[test]
-fn kin_of_the_unet_are_told_by_their_blocks() {
-    let kin: [Kin; 6] = [
+fn variants_of_the_unet_are_detected_by_their_blocks() {
+    let variants: [Variant; 6] = [
         ("unet_sd2", &[1, 1, 0, 0, 0], Some((1, true)), None),
         (
             "unet_refiner",
@@ -290,14 +290,14 @@ fn kin_of_the_unet_are_told_by_their_blocks() {
         ("unet_bk_base", &[1, 0, 1], Some((1, true)), None),
         ("unet_ssd", &[0, 0, 0, 2, 2], Some((0, false)), Some(58)),
     ];
-    for (name, depths, middle, label) in kin {
+    for (name, depths, middle, adm_in) in variants {
         let golden = Golden::open(name);
         let c = unet::Config::detect(&golden.find("")).unwrap();
         assert_eq!(c.in_channels, if name == "unet_inpaint" { 9 } else { 4 });
         let found: Vec<usize> = c.input_blocks.iter().map(|b| b.depth).collect();
         assert_eq!(found, depths, "{name}");
         assert_eq!(c.middle.map(|m| (m.depth, m.second)), middle, "{name}");
-        assert_eq!(c.adm_in, label, "{name}");
+        assert_eq!(c.adm_in, adm_in, "{name}");
         assert_eq!(c.guidance, (name == "unet_lcm").then_some(12));
         let r = unet(&golden, c, DType::F32);
         let values = golden.run(&r.graph, &r.inputs, true);

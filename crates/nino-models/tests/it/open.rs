@@ -91,9 +91,9 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
     }
 }
 
-/// The file of Qwen2.5-VL has a half that reads and one that sees.
+/// The file of Qwen2.5-VL has a language model and a vision tower.
 #[test]
-fn both_halves_of_a_language_model_that_sees_open() {
+fn language_model_and_vision_tower_of_one_file_open() {
     let list = lists::golden("qwen25_vl_7b");
     let index = lists::index("qwen_2.5_vl_7b.safetensors", &list);
     let (components, _) = names::canonical(&index).unwrap();

@@ -1,4 +1,4 @@
-//! Real TAESD weights, where there are any: the round trip of a synthetic picture against
+//! Real TAESD weights, where there are any: the round trip of a synthetic image against
 //! PyTorch's.
 
 use crate::golden::{Golden, cpu};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The same picture as `picture` in `goldens/models/make.py`.
+/// The same image as `picture` in `goldens/models/make.py`.
 fn picture(size: usize) -> Tensor {
     let mut values = Vec::with_capacity(size * size * 3);
     for i in 0..size * size {

@@ -44,7 +44,7 @@ fn open(name: &str) -> (Upscaler, FileParams, Dialect) {
     }
 }
 
-/// What the network sees of a picture `[1, h, w, 3]` whose sides are multiples.
+/// Pixel unshuffle of an image `[1, h, w, 3]` whose sides are multiples of `by`.
 fn unshuffled(x: &Tensor, by: usize) -> Tensor {
     let (h, w) = (x.shape[1] / by, x.shape[2] / by);
     let mut values = Vec::new();
@@ -57,7 +57,7 @@ fn unshuffled(x: &Tensor, by: usize) -> Tensor {
     Tensor::new(Shape::from([1, h, w, 3 * by * by]), values)
 }
 
-/// The picture with its last rows and columns once more, mirrored.
+/// The image with reflection padding at the bottom and on the right.
 fn padded(x: &Tensor, by: usize) -> Tensor {
     let (h, w) = (x.shape[1], x.shape[2]);
     let at = |i: usize, n: usize| if i < n { i } else { 2 * n - 2 - i };
@@ -111,8 +111,8 @@ fn upscalers_are_their_references() {
         assert_eq!((&upscaler, found), (&expected, dialect), "{name}");
         assert_eq!(upscaler.scale(), scale, "{name}");
         let by = upscaler.unshuffle();
-        let picture = golden.tensor("in.x");
-        let x = unshuffled(&padded(&picture, by), by);
+        let image = golden.tensor("in.x");
+        let x = unshuffled(&padded(&image, by), by);
         let mut g = Graph::new();
         let node = g.input("x", x.shape, DType::F32);
         let p = Params::new(|name| params.dtype(name));

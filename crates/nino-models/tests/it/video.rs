@@ -8,7 +8,7 @@ use nino_suite::Tensor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What runs a chunk's graph: gives its outputs, told whether it is the first.
+/// Runs a chunk's graph and returns its outputs; the flag marks the first chunk.
 type Eval<'a> = dyn Fn(&Graph, &BTreeMap<Node, Tensor>, bool) -> BTreeMap<Node, Tensor> + 'a;
 type Record<'a> = dyn Fn(&mut Graph, &Params, &mut Stream, Node) -> Node + 'a;
 

@@ -1,4 +1,4 @@
-//! Wan's transformers and CLIP's view of a picture.
+//! Wan's transformers and CLIP vision.
 
 use crate::golden::{Golden, on};
 use nino_dtype::DType;
@@ -16,9 +16,9 @@ struct Recorded {
     out: Node,
 }
 
-/// The golden's model and inputs; without CLIP's view of the picture when `blind`.
-fn recorded(golden: &Golden, c: &Config, dtype: DType, blind: bool) -> Recorded {
-    recorded_without(golden, c, dtype, blind, &[])
+/// The golden's model and inputs; without CLIP vision embeddings when `no_image`.
+fn recorded(golden: &Golden, c: &Config, dtype: DType, no_image: bool) -> Recorded {
+    recorded_without(golden, c, dtype, no_image, &[])
 }
 
 /// The same without some blocks.
@@ -26,7 +26,7 @@ fn recorded_without(
     golden: &Golden,
     c: &Config,
     dtype: DType,
-    blind: bool,
+    no_image: bool,
     skipped: &[usize],
 ) -> Recorded {
     let mut g = Graph::new();
@@ -44,7 +44,7 @@ fn recorded_without(
             strength: get(&mut g, &format!("strength{i}"), dtype),
         })
         .collect();
-    let image = c.image.filter(|_| !blind);
+    let image = c.image.filter(|_| !no_image);
     let nodes = Inputs {
         x: get(&mut g, "x", dtype),
         t: get(&mut g, "t", DType::F32),
@@ -163,7 +163,7 @@ fn vision(golden: &Golden, skip: usize) -> Recorded {
         projection: Some(24),
     };
     assert_eq!(found, expected);
-    // Heads and activation are told by the width, which a tiny model has not.
+    // Heads and activation are detected from the width, which a tiny model does not have.
     let c = clip_vision::Config {
         heads: 4,
         act: Act::Gelu,
@@ -182,7 +182,7 @@ fn vision(golden: &Golden, skip: usize) -> Recorded {
 }
 
 #[test]
-fn clip_view_of_a_picture() {
+fn clip_vision_encoder() {
     let golden = Golden::open("clip_vision");
     for (skip, name) in [(1, "out.last"), (2, "out.penultimate")] {
         let r = vision(&golden, skip);
