@@ -2,14 +2,17 @@
 
 use crate::EngineError;
 use crate::media::MediaError;
-use nino_files::{AtomicFile, Opened};
+use nino_files::{AtomicFile, Identity, Opened};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What `--model` calls it.
 pub const BUILTIN: &str = "nino-emoji";
 
 static BYTES: &[u8] = include_bytes!("../../../models/nino-emoji.gguf");
+/// Bytes that are looked at before their memory is given back: no plan counts on it.
+const PIECE: usize = 1 << 20;
 
 /// Whether a name means the built-in model: its own, or that of the file it is unpacked to, which
 /// pictures of other builds carry.
@@ -25,13 +28,6 @@ pub fn is_builtin(name: &str) -> bool {
 /// has to be: a damaged file, or one that somebody else put there, is replaced. Where the cache
 /// cannot be written, the system's temporary folder serves.
 pub fn builtin_model(cache: &Path) -> Result<PathBuf, EngineError> {
-    let found = find_or_write(cache);
-    // Comparing has read all of it, which no plan counts on.
-    nino_files::let_go(BYTES);
-    found
-}
-
-fn find_or_write(cache: &Path) -> Result<PathBuf, EngineError> {
     let name = format!("{BUILTIN}-{:x}.gguf", checksum());
     let folders = [cache.join("models"), std::env::temp_dir()];
     let mut last = None;
@@ -48,10 +44,10 @@ fn find_or_write(cache: &Path) -> Result<PathBuf, EngineError> {
     Err(last.map_or(EngineError::Cancelled, EngineError::Media))
 }
 
-/// Whether a file holds the model, byte for byte. That takes a few milliseconds, and a header that
-/// looks right may have other weights behind it.
+/// Whether a file holds the model, byte for byte: a header that looks right may have other weights
+/// behind it. That takes a few milliseconds, so a file that was compared is known until it changes.
 fn is_whole(path: &Path) -> bool {
-    const PIECE: usize = 1 << 20;
+    static KNOWN: Mutex<Option<Identity>> = Mutex::new(None);
     // Somebody else could change it after it was compared.
     if !nino_files::is_ours(path) {
         return false;
@@ -62,13 +58,23 @@ fn is_whole(path: &Path) -> bool {
     if file.size() != BYTES.len() as u64 {
         return false;
     }
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known().as_ref() == Some(file.identity()) {
+        return true;
+    }
     let mut read = vec![0; PIECE];
     let mut pieces = BYTES.chunks(PIECE).enumerate();
-    pieces.all(|(i, expected)| {
+    let whole = pieces.all(|(i, expected)| {
         let found = &mut read[..expected.len()];
         let got = file.read_exact_at(found, (i * PIECE) as u64);
-        got.is_ok() && *found == *expected
-    })
+        let same = got.is_ok() && *found == *expected;
+        nino_files::let_go(expected);
+        same
+    });
+    if whole && file.check_unchanged().is_ok() {
+        *known() = Some(file.identity().clone());
+    }
+    whole
 }
 
 fn write(folder: &Path, path: &Path) -> Result<(), MediaError> {
@@ -102,9 +108,18 @@ fn own_lock(folder: &Path, path: &Path) -> Option<File> {
 
 /// FNV-1a over a sample of the bytes: names the build's model, nothing more.
 fn checksum() -> u64 {
-    let sampled = BYTES.iter().step_by(997).chain(&BYTES[BYTES.len() - 64..]);
-    sampled.fold(0xcbf2_9ce4_8422_2325, |hash, &b| {
-        (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+    static SUM: OnceLock<u64> = OnceLock::new();
+    *SUM.get_or_init(|| {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        for (i, piece) in BYTES.chunks(PIECE).enumerate() {
+            // Every 997th byte of the whole.
+            let first = (i * PIECE).next_multiple_of(997) - i * PIECE;
+            piece.iter().skip(first).step_by(997).for_each(|&b| add(b));
+            nino_files::let_go(piece);
+        }
+        BYTES[BYTES.len() - 64..].iter().for_each(|&b| add(b));
+        hash
     })
 }
 
