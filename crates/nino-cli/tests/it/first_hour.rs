@@ -38,7 +38,7 @@ fn a_vae_of_another_latent_space_is_refused() {
     };
     let dir = Folder::new();
     let (vae, out, preview) = (vae.to_string_lossy(), dir.at("a.png"), dir.at("p.png"));
-    let told = "is a VAE of sd15 latents, and nino-emoji makes nino latents";
+    let told = "is a VAE for sd15 latents, and nino-emoji makes nino latents";
     let start = [&["generate", "a fox", "-o", &out], &SMALL[..]].concat();
     let said = nino(&[&start[..], &["--vae", &vae]].concat());
     assert_eq!(said.code, 1);

@@ -90,7 +90,9 @@ def made(page):
 
 def makes(page, url, shot):
     page.goto(url)
-    expect(page.locator("#model")).to_have_value("nino-emoji")
+    # The built-in model is the default only where there is no other.
+    expect(page.locator("#model")).to_have_value("klein.safetensors")
+    page.locator("#model").select_option("nino-emoji")
     expect(page.locator("#needs")).to_contain_text("Needs")
     shot("empty")
     fill(page, prompt="a smiling sun", width=128, height=128, steps=4)
