@@ -23,7 +23,7 @@ pub struct ControlConfig {
     pub covers: bool,
     /// Width of the layers that are changed.
     pub dim: usize,
-    /// Inner widths of what changes the layers of [`LAYERS`] in each block.
+    /// Inner widths of what changes the layers of `LAYERS` in each block.
     pub blocks: Vec<[Option<usize>; 5]>,
 }
 
@@ -159,7 +159,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// A layer of [`LAYERS`].
+/// A layer of `LAYERS`.
 #[derive(Clone, Copy)]
 pub(super) enum Layer {
     SelfQ,
