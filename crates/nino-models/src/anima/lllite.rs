@@ -1,7 +1,7 @@
-//! ControlNet-LLLite of Anima by kohya-ss: a small network sees a picture, and what enters layers
-//! of the model's blocks is changed by it. Behaviour: ComfyUI's `AnimaLLLite`; names are the
-//! authors'.
-//! Picture `[b, 16·rows, 16·columns, c]` → tokens `[b, n, e]`, which change inputs `[b, n, d]`.
+//! ControlNet-LLLite of Anima by kohya-ss: a small network embeds the hint image, and modulates the
+//! inputs of linear layers in the model's blocks with the embedding (FiLM).
+//! Behaviour: ComfyUI's `AnimaLLLite`; names are the authors'.
+//! Hint `[b, 16·rows, 16·columns, c]` → embeddings `[b, n, e]`, which modulate inputs `[b, n, d]`.
 
 use crate::denoiser::scaled;
 use crate::{ConvShape, Find, Params};
@@ -9,25 +9,25 @@ use nino_graph::{Conv, Graph, Node, ReduceFn};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControlConfig {
-    /// Channels of the picture: three, and one for a mask where it paints.
+    /// Channels of the hint: three, and one for the mask of an inpainting model.
     pub channels: usize,
     /// Width of the convolutions.
     pub width: usize,
-    /// Width of a token.
+    /// Width of an embedding.
     pub tokens: usize,
     pub n_res_blocks: usize,
-    /// How far apart the taps of parallel convolutions are; empty without them. No tensor says so:
-    /// files have it as text.
+    /// Dilations of parallel convolutions; empty without them. They come from the file's metadata,
+    /// not from its tensors.
     pub dilations: Vec<usize>,
-    /// Whether the picture is empty where it is painted over. Files have it as text.
+    /// Whether the hint image is blanked under the mask. It comes from the file's metadata.
     pub covers: bool,
-    /// Width of the layers that are changed.
+    /// Input width of the modulated layers.
     pub dim: usize,
-    /// Inner widths of what changes the layers of `LAYERS` in each block.
+    /// Inner width of the modules of each block, one for each of `LAYERS`.
     pub blocks: Vec<[Option<usize>; 5]>,
 }
 
-/// The layers of a block whose inputs are changed.
+/// The layers of a block whose inputs are modulated.
 const LAYERS: [&str; 5] = [
     "self_attn_q_proj",
     "self_attn_k_proj",
@@ -35,27 +35,27 @@ const LAYERS: [&str; 5] = [
     "cross_attn_q_proj",
     "mlp_layer1",
 ];
-/// Pixels of the picture along one side of a token.
+/// Pixels of the hint along one side of a token.
 pub(crate) const SIDE: usize = 16;
-/// What files without a text about it have.
+/// The dilations of files whose metadata names none.
 const DILATIONS: [usize; 4] = [1, 2, 4, 8];
 const SEES: &str = "lllite_conditioning1";
 const EPS: f32 = 1e-5;
 const STRIDE: usize = 4;
 
-/// One of a graph.
+/// Such a ControlNet in a graph.
 pub struct Control<'a> {
-    /// The place of its names.
+    /// At the prefix of its parameters.
     pub p: Params<'a>,
     pub config: &'a ControlConfig,
-    /// What its changes are multiplied by, `[b]` in f32.
+    /// Factor of its changes, `[b]`, f32.
     pub strength: Node,
-    /// What it made of the picture, `[b, n, e]`.
+    /// Embedding of the hint, `[b, n, e]`.
     pub seen: Node,
 }
 
 impl ControlConfig {
-    /// `None` when this is no such network.
+    /// `None` when this is not such a ControlNet.
     pub fn detect(find: &Find) -> Option<ControlConfig> {
         let rows = |name: &str| find(name).map(|(shape, _)| shape[0]);
         let sees = |name: &str| rows(&format!("{SEES}.{name}"));
