@@ -12,7 +12,7 @@ use crate::{
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
-use nino_models::{FileParams, Network, Params, redux};
+use nino_models::{FileParams, Network, redux};
 use nino_weights::names::Net;
 use std::fmt;
 use std::ops::Range;
@@ -84,8 +84,7 @@ impl StyleModel {
     fn record(&self, store: &Store, n: usize) -> Result<Recorded, EngineError> {
         let mut g = Graph::new();
         let states = g.input("states", [1, n, self.config.redux_dim], DType::F32);
-        let params = Params::new(|name| self.weights.dtype(name))
-            .with_scaled(|name| self.weights.scaled(name));
+        let params = self.weights.params();
         let tokens = redux::redux(&mut g, &params, &self.config, states);
         g.output(tokens);
         Ok(Recorded {

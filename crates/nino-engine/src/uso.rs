@@ -9,7 +9,7 @@ use crate::values::{read, write};
 use crate::{Control, EngineError, ImageStates, Stage, Store, StyleTokens};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
-use nino_models::{FileParams, Network, Params, uso};
+use nino_models::{FileParams, Network, uso};
 use nino_weights::names::Net;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,8 +46,7 @@ impl UsoModel {
         let mut g = Graph::new();
         let size = [1, self.config.tokens, self.config.siglip];
         let states = ["low", "middle", "high"].map(|name| g.input(name, size, DType::F32));
-        let params = Params::new(|name| self.weights.dtype(name))
-            .with_scaled(|name| self.weights.scaled(name));
+        let params = self.weights.params();
         let tokens = uso::projector(&mut g, &params, &self.config, states);
         g.output(tokens);
         Ok(Recorded {

@@ -10,7 +10,7 @@ use crate::{Control, EngineError, Image, ImageStates, Stage, Store};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
 use nino_models::clip_vision::{self, Tower};
-use nino_models::{FileParams, Network, Params};
+use nino_models::{FileParams, Network};
 use nino_weights::names::Net;
 use std::path::Path;
 use std::sync::Arc;
@@ -110,8 +110,7 @@ impl ImageEncoder {
         let side = self.config.image;
         let mut g = Graph::new();
         let pixels = g.input("pixels", [1, side, side, 3], DType::F32);
-        let params = Params::new(|name| self.weights.dtype(name))
-            .with_scaled(|name| self.weights.scaled(name));
+        let params = self.weights.params();
         let layers = self.layers();
         let outputs = clip_vision::outputs(&mut g, &params, &self.config, pixels, &layers, true);
         outputs

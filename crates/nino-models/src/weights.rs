@@ -2,7 +2,7 @@
 
 use crate::describe::{self, DescribeError, Network};
 use crate::params::in_blocks;
-use crate::{anima, llm, t5};
+use crate::{Params, anima, llm, t5};
 use nino_dtype::DType;
 use nino_graph::{ParamError, ParamSource, ParamSpec, Shape, StoredRows};
 use nino_weights::{Entry, Index, TensorReader};
@@ -95,6 +95,11 @@ pub(crate) fn find_in(index: &Index, name: &str) -> Option<(Shape, DType)> {
 impl FileParams {
     pub fn new(reader: &Arc<TensorReader>) -> FileParams {
         FileParams::below(reader, "")
+    }
+
+    /// Parameters of a graph, held in the encodings of the file.
+    pub fn params(&self) -> Params<'_> {
+        Params::new(|name| self.dtype(name)).with_scaled(|name| self.scaled(name))
     }
 
     /// The names of the graph are looked up below `prefix`.

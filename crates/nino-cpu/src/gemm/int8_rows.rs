@@ -4,7 +4,7 @@
 //! words of four: what comes out is the form that `q8` multiplies. Types whose groups have an
 //! offset (`Q4_K`) give it apart.
 
-use nino_dtype::{Int8Groups, decode_int8, int8_group};
+use nino_dtype::{Int8Groups, decode_int8, int8_group, int8_has_offset};
 
 use super::grid::PASS;
 use super::micro::PANEL;
@@ -49,6 +49,7 @@ impl Decoded {
     }
 
     /// Decodes values `k0..k0 + n`, whole blocks and at most `PASS`, of the columns of `panel`.
+    /// Offsets are written where the type has them.
     pub(crate) unsafe fn panel(
         &self,
         level: Level,
@@ -76,7 +77,9 @@ impl Decoded {
         }
         transpose_panel(level, self.rows.cast(), PASS / 4, n / 4, self.words);
         transpose_panel(level, self.row_scales, GROUPS, groups, self.scales);
-        transpose_panel(level, self.row_offsets, GROUPS, groups, self.offsets);
+        if int8_has_offset(w.dtype) {
+            transpose_panel(level, self.row_offsets, GROUPS, groups, self.offsets);
+        }
         Int8Panel {
             words: self.words.cast(),
             stride: group * PANEL,

@@ -11,7 +11,7 @@ use crate::values::{read, write};
 use crate::{Conditioning, Control, EngineError, Family, Image, Stage, Store, TextEncoders};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, Plan, RunOptions};
-use nino_models::{Params, clip_vision, qwen_vision, qwen3_vision};
+use nino_models::{clip_vision, qwen_vision, qwen3_vision};
 use nino_text::{Chunk, IMAGE, IMAGE_ID, Layout, Piece, Token, tokenize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -142,8 +142,7 @@ fn look(
     let recorded = store.plan(&net, format!("tokens of {width}x{height}"), || {
         let mut g = Graph::new();
         let pixels = g.input("pixels", [1, height, width, 3], DType::F32);
-        let params = Params::new(|name| sight.weights.dtype(name))
-            .with_scaled(|name| sight.weights.scaled(name));
+        let params = sight.weights.params();
         let (tokens, deep) = match &sight.config {
             SightConfig::Qwen25(c) => {
                 (qwen_vision::encoder(&mut g, &params, c, pixels), Vec::new())

@@ -76,7 +76,7 @@ fn outputs_of(
         let mut found = cpu(&graph, &BTreeMap::from([(x, values)]), source);
         (dtype, found.remove(&out).unwrap())
     };
-    let scaled = Params::new(|name| file.dtype(name)).with_scaled(|name| file.scaled(name));
+    let scaled = file.params();
     let (dtype, stored) = run(&scaled, Arc::new(file.clone()));
     let (_, real) = run(&Params::uniform(DType::F32), Arc::new(file.clone()));
     (dtype, stored, real)
