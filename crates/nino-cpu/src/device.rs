@@ -131,6 +131,12 @@ impl Device for Cpu {
         q8::supported(self.level)
     }
 
+    /// There is nothing to compile: a session costs the first touch of its arena's pages, while an
+    /// arena that waits is memory that other programs of the machine could use.
+    fn keeps_every_size(&self) -> bool {
+        false
+    }
+
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         let params = Params::load(self.level, plans, &self.threads, source)?;
         tracing::debug!(bytes = params.bytes(), "weights loaded");

@@ -72,7 +72,8 @@ pub(crate) struct Opened {
 pub struct StoreUse {
     /// Bytes of weights on the device.
     pub weight_bytes: usize,
-    /// Bytes of arenas on the device, of sessions that run and of those that wait.
+    /// Bytes of arenas on the device and of rings for streamed weights, of sessions that run and of
+    /// those that wait.
     pub arena_bytes: usize,
     /// Bytes of both that a request is using now.
     pub busy_bytes: usize,
@@ -269,6 +270,9 @@ impl Store {
         let key: WeightsKey = (network.net.clone(), held(network.plans));
         let loading = self.0.loading.lock();
         let _loading = loading.unwrap_or_else(PoisonError::into_inner);
+        if !self.device().keeps_every_size() {
+            self.state().kept.drop_sessions_of(&network.net);
+        }
         let needs = Memory::of(network.plans.iter().map(|p| &**p));
         let room = self.state().kept.make_room(&key, (needs, beside), capacity);
         let id = room.map_err(|no| EngineError::Busy {

@@ -24,6 +24,10 @@ pub trait Around: Send + Sync {
         self.inner().favors_large_ops()
     }
 
+    fn keeps_every_size(&self) -> bool {
+        self.inner().keeps_every_size()
+    }
+
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError> {
         self.inner().load(plans, source)
     }
@@ -76,6 +80,10 @@ impl<T: Around> Device for T {
 
     fn multiplies_integers(&self) -> bool {
         self.inner().multiplies_integers()
+    }
+
+    fn keeps_every_size(&self) -> bool {
+        Around::keeps_every_size(self)
     }
 
     fn favors_large_ops(&self) -> bool {

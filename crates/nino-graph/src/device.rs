@@ -102,6 +102,12 @@ pub trait Device: Send + Sync {
         false
     }
 
+    /// Whether making sessions takes so long that those of every size of picture are worth their
+    /// arena between requests; elsewhere only those of a network's last size wait.
+    fn keeps_every_size(&self) -> bool {
+        true
+    }
+
     /// Reads the parameters that `plans` need, each once.
     fn load(&self, plans: &[&Plan], source: Arc<dyn ParamSource>) -> Result<Weights, ExecError>;
 

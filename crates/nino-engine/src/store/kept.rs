@@ -46,6 +46,7 @@ struct Idle {
 struct Lent {
     id: LeaseId,
     key: WeightsKey,
+    /// Bytes of the arena, and of the ring that streamed weights pass through.
     arena: usize,
     /// Bytes of weights that are on their way.
     loading: usize,
@@ -152,7 +153,7 @@ impl Kept {
     ) -> Result<LeaseId, NoRoom> {
         let there = self.weights.iter().any(|w| w.key == *key);
         let loading = if there { 0 } else { needs.weights };
-        let arena = needs.arena.bytes();
+        let arena = needs.arena.bytes() + needs.ring;
         let need = loading + arena;
         while self.bytes().saturating_add(need) > capacity {
             if self.drop_oldest_sessions() || self.drop_oldest_weights(key) {
@@ -180,6 +181,11 @@ impl Kept {
     fn drop_oldest_sessions(&mut self) -> bool {
         let oldest = (0..self.idle.len()).min_by_key(|&i| self.idle[i].used);
         oldest.map(|i| self.idle.remove(i)).is_some()
+    }
+
+    /// Drops the sessions of a network that wait.
+    pub(super) fn drop_sessions_of(&mut self, net: &NetId) {
+        self.idle.retain(|idle| idle.key.0 != *net);
     }
 
     /// Drops weights that nobody uses, but not those of `wanted`.

@@ -28,6 +28,11 @@ impl Around for Capped {
             ..Budget::default()
         }
     }
+
+    /// Like a graphics card.
+    fn keeps_every_size(&self) -> bool {
+        true
+    }
 }
 
 fn cpu(budget: Option<usize>) -> Arc<dyn Device> {

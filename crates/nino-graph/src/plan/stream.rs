@@ -95,37 +95,41 @@ impl Plan {
 /// What plans of one network that run by turns take of the device's memory together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes of parameters that stay, each once, and of the ring.
+    /// Bytes of parameters that stay, each once.
     pub weights: usize,
+    /// Bytes of the ring, which is there while a session is.
+    pub ring: usize,
     pub arena: ArenaSize,
 }
 
 impl Memory {
     pub fn of<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Memory {
         let plans: Vec<&Plan> = plans.into_iter().collect();
+        let stays = |plan: &&'a Plan| -> Vec<(&'a str, usize)> {
+            let fetched = plan.fetches().iter().flat_map(|f| &f.params);
+            let fetched: BTreeSet<Node> = fetched.map(|(n, _)| *n).collect();
+            let params = plan.graph.params().filter(|(n, _)| !fetched.contains(n));
+            params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
+        };
         let weights = match &plans[..] {
-            [plan] => plan.device_weight_bytes(),
+            [plan] => plan.resident_bytes(),
             plans => {
-                let stays = |plan: &&'a Plan| -> Vec<(&'a str, usize)> {
-                    let fetched = plan.fetches().iter().flat_map(|f| &f.params);
-                    let fetched: BTreeSet<Node> = fetched.map(|(n, _)| *n).collect();
-                    let params = plan.graph.params().filter(|(n, _)| !fetched.contains(n));
-                    params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
-                };
                 let stay: BTreeMap<&str, usize> = plans.iter().flat_map(stays).collect();
-                let ring = |p: &&Plan| p.limits().fetch_copies * p.slot_bytes();
-                stay.values().sum::<usize>() + plans.iter().map(ring).max().unwrap_or(0)
+                stay.values().sum()
             }
         };
+        let ring = |p: &&Plan| p.limits().fetch_copies * p.slot_bytes();
+        let ring = plans.iter().map(ring).max().unwrap_or(0);
         Memory {
             weights,
+            ring,
             arena: ArenaSize::of(plans),
         }
     }
 
     /// Bytes on the device.
     pub fn bytes(self) -> usize {
-        self.weights + self.arena.bytes()
+        self.weights + self.ring + self.arena.bytes()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::store::kept::Kept;
 use crate::store::{Lease, Network, StoreUse, held};
 use crate::values::{read, write};
 use crate::{EngineError, Reopening, Stage, Store, SyntheticParams};
+use nino_cpu::{Cpu, CpuOptions};
 use nino_dtype::DType;
 use nino_graph::{ArenaSize, Graph, Memory, Node, Plan, RunOptions, Weights};
 use std::path::Path;
@@ -108,6 +109,25 @@ fn sessions_and_weights_are_used_again() {
     assert_eq!((left.weight_bytes, left.arena_bytes), (net.weights(), 0));
     assert_eq!(net.once(&store), first);
     assert_eq!(store.usage().loads, 1);
+}
+
+/// Every size of picture has an arena of its own, which would wait beside the one that runs.
+#[test]
+fn where_sessions_cost_little_only_the_last_size_waits() {
+    let cpu = Cpu::new(CpuOptions::default()).unwrap();
+    let net = plain();
+    let sizes = [Tiny::new(net.clone(), 1), Tiny::new(net, 1)];
+    let stores = [Store::new(Arc::new(cpu)), Store::new(self::cpu(None))];
+    for (store, waiting) in stores.iter().zip([1, 2]) {
+        let arena = sizes[0].bytes() - sizes[0].weights();
+        let first = sizes[0].once(store);
+        assert_eq!(store.usage().arena_bytes, arena);
+        assert_eq!(sizes[1].once(store), first);
+        let kept = store.usage();
+        assert_eq!((kept.loads, kept.arena_bytes), (1, waiting * arena));
+        assert_eq!(sizes[1].once(store), first);
+        assert_eq!(store.usage(), kept, "the same session");
+    }
 }
 
 #[test]
@@ -258,6 +278,7 @@ fn weights_that_arrive_after_the_device_was_lost_are_not_kept() {
     let key = (net.net.clone(), held(std::slice::from_ref(&net.plan)));
     let needs = Memory {
         weights: 10,
+        ring: 0,
         arena: ArenaSize {
             direct: 1,
             ..ArenaSize::default()
