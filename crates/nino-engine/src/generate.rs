@@ -16,7 +16,7 @@ use crate::decode::{self, DecodeOptions, Decoded, decode, plan_decode};
 use crate::text::{encode_beside, encode_seen, pictures_before};
 use crate::{
     Checkpoint, Conditioning, Control, EngineError, Family, Image, Latent, Mask, Picture,
-    ReferenceMethod, Store,
+    ReferenceMethod, Store, TextEncoders,
 };
 use nino_text::IMAGE;
 use passes::Passes;
@@ -174,13 +174,19 @@ struct Prompts {
     negative: Conditioning,
 }
 
+/// The text encoders as the request wants them.
+fn text_of(model: &Checkpoint, request: &GenerateRequest) -> TextEncoders {
+    let text = model.text.with_clip_skip(request.clip_skip);
+    text.with_precision(request.precision)
+}
+
 fn encode_prompts(
     store: &Store,
     model: &Checkpoint,
     request: &GenerateRequest,
     control: &mut Control<'_>,
 ) -> Result<Prompts, EngineError> {
-    let text = model.text.with_clip_skip(request.clip_skip);
+    let text = text_of(model, request);
     let prompts = [&request.prompt[..], &request.negative];
     let (embeddings, held) = (&request.embeddings, request.held_bytes());
     let speaks = matches!(model.family(), Family::QwenImage | Family::Krea2);
@@ -220,7 +226,7 @@ fn seen_prompts(
     request: &GenerateRequest,
     control: &mut Control<'_>,
 ) -> Result<Vec<Conditioning>, EngineError> {
-    let text = model.text.with_clip_skip(request.clip_skip);
+    let text = text_of(model, request);
     let numbered = model.diffusion.numbers_pictures() || request.references.len() > 1;
     let (pixels, before) = if numbered {
         (SEEN_PIXELS, pictures_before(request.references.len()))

@@ -74,7 +74,9 @@ fn distribution(param: &ParamSpec) -> (f32, f32) {
         // Variance 1 / fan-in.
         return (0.0, (3.0 / fan_in).sqrt());
     }
-    let is_gain = param.name.ends_with("weight") || param.name.ends_with("gamma");
+    // A variance is above zero.
+    let around_one = ["weight", "gamma", "running_var"];
+    let is_gain = around_one.iter().any(|end| param.name.ends_with(end));
     (if is_gain { 1.0 } else { 0.0 }, 0.05)
 }
 

@@ -109,7 +109,11 @@ fn key(text: &TextEncoders, prompt: &str) -> TextKey {
     let ids = (0..text.encoders().len()).map(|i| text.id(i)).collect();
     // Families prompt one encoder differently.
     let (family, skip, padding) = (text.family, text.clip_skip, text.t5_padding);
-    (ids, format!("{family:?} {skip:?} {padding:?} {prompt}"))
+    let precision = text.precision;
+    (
+        ids,
+        format!("{family:?} {skip:?} {padding:?} {precision:?} {prompt}"),
+    )
 }
 
 fn encode(

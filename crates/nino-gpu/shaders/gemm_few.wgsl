@@ -1,5 +1,6 @@
 // The same product as gemm.wgsl for ROWS rows, a few: a workgroup makes four columns of them, and
-// its lanes share K, so that every weight is read once and from memory in whole lines.
+// its lanes share K, so that every weight is read once and from memory in whole lines. A lane's next
+// AHEAD reads of each column do not wait for one another.
 #include gemm_bind
 var<workgroup> part: array<vec4<f32>, ${LANES*ROWS}>;
 @compute @workgroup_size(${LANES})
@@ -11,10 +12,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) groups: v
   let off${r} = a_offset(row${r}, 0u);
   var s${r} = vec4<f32>(0.0);
 #endfor
-  for (var k = t * 4u; k < p.k; k += ${LANES*4}u) {
-    let w = mat4x4<f32>(w_load4(n, k, 0u), w_load4(n + 1u, k, 0u), w_load4(n + 2u, k, 0u), w_load4(n + 3u, k, 0u));
+  for (var k = t * 4u; k < p.k; k += ${LANES*4*AHEAD}u) {
+#for u 0 AHEAD
+    let k${u} = k + ${LANES*4*u}u;
+    let w${u} = mat4x4<f32>(w_load4(n, k${u}, 0u), w_load4(n + 1u, k${u}, 0u), w_load4(n + 2u, k${u}, 0u), w_load4(n + 3u, k${u}, 0u));
+#endfor
 #for r 0 ROWS
-    s${r} += a_load4(row${r}, off${r}, k, 0u) * w;
+#for u 0 AHEAD
+    s${r} += a_load4(row${r}, off${r}, k${u}, 0u) * w${u};
+#endfor
 #endfor
   }
 #for r 0 ROWS

@@ -64,6 +64,13 @@ impl<'a> View<'a> {
         at.is_multiple_of(8).then_some(at)
     }
 
+    /// Elements from where it starts to one of its tensor that is in it; nothing where that is not
+    /// even.
+    pub(crate) fn start_of_pair(&self, element: u32) -> Option<u32> {
+        let at = u64::from(element).wrapping_sub(self.first) as u32;
+        at.is_multiple_of(2).then_some(at)
+    }
+
     /// Eights of elements from where it starts back to its tensor's first, below zero.
     pub(crate) fn start_of_tensor(&self) -> Option<u32> {
         let eights = i32::try_from(self.first / 8).ok()?;

@@ -371,6 +371,7 @@ fn t5_graph(c: &t5::Config) -> Result<Graph, GraphError> {
     let last = t5::Want {
         skip: 1,
         mask: None,
+        layers: DType::F32,
     };
     t5::encoder(&mut g, &p, c, x, last);
     g.finish()
@@ -397,6 +398,7 @@ fn llm_graph(c: &llm::Config) -> Result<Graph, GraphError> {
         mask,
         positions: None,
         deepstack: &[],
+        layers: DType::F32,
     };
     let x = llm::encoder(&mut g, &p, c, x, &last);
     llm::final_norm(&mut g, &p, c, x);

@@ -27,6 +27,7 @@ pub mod qwen3_vision;
 pub mod qwen_image;
 pub mod qwen_vision;
 pub mod redux;
+mod residual;
 mod stream;
 pub mod t2i_adapter;
 pub mod t5;

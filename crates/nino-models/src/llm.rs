@@ -6,6 +6,7 @@
 //! Image models are conditioned on the hidden states between certain layers (`Want::taps`). Layers
 //! after the last tap are not recorded, so their weights are never loaded.
 
+use crate::residual::Residual;
 use crate::{Find, Params};
 use nino_dtype::DType;
 use nino_graph::{Graph, Node, RopeLayout, Shape};
@@ -54,6 +55,9 @@ pub struct Want<'a> {
     /// Deepstack embeddings of Qwen3-VL's vision tower, `[b, n, d]` each, added to the hidden
     /// states after the first, second, … layer.
     pub deepstack: &'a [Node],
+    /// Storage type of activations inside the layers. The hidden states between them are f32, or
+    /// whatever the token embeddings are.
+    pub layers: DType,
 }
 
 /// The embedding table. Its rows are gathered by id (see [`crate::is_table`]).
@@ -213,20 +217,25 @@ pub fn embed(g: &mut Graph, p: &Params, c: &Config, ids: Node, dtype: DType) -> 
 /// The hidden states that `want` names, from token embeddings `[b, n, d]`.
 pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) -> Node {
     let n = g.shape(x)[1];
-    let args = AttentionArgs {
+    let args = LayerArgs {
         rope: rope_table(g, c, n, want.positions),
         mask: attention_mask(g, n, want.mask),
+        residual: Residual::new(want.layers),
     };
+    let residual = args.residual;
     let mut tapped = Vec::new();
-    let mut h = x;
+    let mut h = residual.enter(g, x);
     let last = want.taps.iter().copied().max().unwrap_or(0);
     for i in 0..=last.min(c.n_layers) {
         if want.taps.contains(&i) {
-            tapped.push(h);
+            tapped.push(residual.leave(g, h));
         }
         if i < last.min(c.n_layers) {
             h = block(g, &p.at(format_args!("model.layers.{i}")), c, h, args);
-            h = want.deepstack.get(i).map_or(h, |&embeds| g.add(h, embeds));
+            if let Some(&embeds) = want.deepstack.get(i) {
+                let embeds = residual.enter(g, embeds);
+                h = g.add(h, embeds);
+            }
         }
     }
     match tapped[..] {
@@ -237,39 +246,51 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: &Want<'_>) 
 
 /// The final norm. [`encoder`] does not apply it: it returns the hidden states between layers.
 pub fn final_norm(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
-    rms_norm(g, p, c, FINAL_NORM.trim_end_matches(".weight"), x)
+    let weight = p.vector(g, FINAL_NORM, c.width);
+    g.rms_norm(x, Some(weight), c.kind.eps())
 }
 
-/// The inputs of attention besides the tokens; the same in every layer.
+/// What a layer is given besides the tokens; the same in every layer.
 #[derive(Clone, Copy)]
-struct AttentionArgs {
+struct LayerArgs {
     /// RoPE table, `[n, hd/2, 2]`.
     rope: Node,
     /// Causal and padding mask, `[b, 1, n, n]`.
     mask: Node,
+    residual: Residual,
 }
 
-fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: AttentionArgs) -> Node {
-    let h = rms_norm(g, p, c, "input_layernorm", x);
+fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: LayerArgs) -> Node {
+    let residual = args.residual;
+    let h = rms_norm(g, p, c, ("input_layernorm", x), residual);
     let h = self_attention(g, &p.at("self_attn"), c, h, args);
+    let h = residual.out(g, h);
     let x = g.add(x, h);
-    let h = rms_norm(g, p, c, "post_attention_layernorm", x);
+    let h = rms_norm(g, p, c, ("post_attention_layernorm", x), residual);
     let p_mlp = p.at("mlp");
     let gate = p_mlp.linear_no_bias(g, "gate_proj", h, c.mlp);
     let gate = g.silu(gate);
     let h = p_mlp.linear_no_bias(g, "up_proj", h, c.mlp);
+    let h = residual.out(g, h);
     let h = g.mul(gate, h);
     let h = p_mlp.linear_no_bias(g, "down_proj", h, c.width);
     let y = g.add(x, h);
     p.label(g, y)
 }
 
-fn rms_norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node) -> Node {
+fn rms_norm(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    (name, x): (&str, Node),
+    residual: Residual,
+) -> Node {
     let weight = p.vector(g, &format!("{name}.weight"), c.width);
-    g.rms_norm(x, Some(weight), c.kind.eps())
+    let h = g.rms_norm(x, Some(weight), residual.eps(c.kind.eps()));
+    residual.layer(g, h)
 }
 
-fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, args: AttentionArgs) -> Node {
+fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, args: LayerArgs) -> Node {
     let (b, n) = (g.shape(x)[0], g.shape(x)[1]);
     let mut project = |name: &str, heads: usize| {
         let layer = format!("{name}_proj");

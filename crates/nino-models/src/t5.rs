@@ -2,6 +2,7 @@
 //! `UMT5EncoderModel`, whose names are canonical.
 //! Token ids `[b, n]` → hidden states `[b, n, d]`.
 
+use crate::residual::Residual;
 use crate::{Find, Params};
 use nino_dtype::DType;
 use nino_graph::{Act, Attention, Graph, Node};
@@ -37,6 +38,9 @@ pub struct Want {
     /// Attention mask `[b, 1, 1, n]`, added to the scores: 0, or a large negative number for tokens
     /// to ignore. `None` ignores no token.
     pub mask: Option<Node>,
+    /// Storage type of activations inside the layers. The hidden states between them are f32, or
+    /// whatever the token embeddings are.
+    pub layers: DType,
 }
 
 /// The embedding table. Its rows are gathered by id (see [`crate::is_table`]).
@@ -142,7 +146,8 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: Want) -> No
         [n, n],
         &relative_position_buckets(n, c.buckets),
     );
-    let mut h = x;
+    let residual = Residual::new(want.layers);
+    let mut h = residual.enter(g, x);
     let mut shared_bias = None;
     let stop = c.n_layers + 1 - want.skip.clamp(1, c.n_layers.max(1));
     for i in 0..stop {
@@ -152,30 +157,39 @@ pub fn encoder(g: &mut Graph, p: &Params, c: &Config, x: Node, want: Want) -> No
             None => attention_bias(g, p, c, ids, want.mask),
         };
         shared_bias = Some(bias);
-        h = block(g, p, c, h, bias);
+        h = block(g, p, c, (h, bias), residual);
     }
     let weight = p.vector(g, "encoder.final_layer_norm.weight", c.width);
-    g.rms_norm(h, Some(weight), EPS)
+    g.rms_norm(h, Some(weight), residual.eps(EPS))
 }
 
-fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, bias: Node) -> Node {
-    let h = rms_norm(g, &p.at("layer.0"), c, x);
+fn block(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    (x, bias): (Node, Node),
+    residual: Residual,
+) -> Node {
+    let h = rms_norm(g, &p.at("layer.0"), c, x, residual);
     let h = self_attention(g, &p.at("layer.0.SelfAttention"), c, h, bias);
+    let h = residual.out(g, h);
     let x = g.add(x, h);
-    let h = rms_norm(g, &p.at("layer.1"), c, x);
+    let h = rms_norm(g, &p.at("layer.1"), c, x, residual);
     let ff = p.at("layer.1.DenseReluDense");
     let gate = ff.linear_no_bias(g, "wi_0", h, c.mlp);
     let gate = g.act(gate, Act::GeluTanh);
     let h = ff.linear_no_bias(g, "wi_1", h, c.mlp);
+    let h = residual.out(g, h);
     let h = g.mul(gate, h);
     let h = ff.linear_no_bias(g, "wo", h, c.width);
     let y = g.add(x, h);
     p.label(g, y)
 }
 
-fn rms_norm(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+fn rms_norm(g: &mut Graph, p: &Params, c: &Config, x: Node, residual: Residual) -> Node {
     let weight = p.vector(g, "layer_norm.weight", c.width);
-    g.rms_norm(x, Some(weight), EPS)
+    let h = g.rms_norm(x, Some(weight), residual.eps(EPS));
+    residual.layer(g, h)
 }
 
 fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, bias: Node) -> Node {

@@ -3,9 +3,11 @@
 //! tiles of keys, the last one first, so that only the tile before the loop has keys to mask.
 //!
 //! Scores, their exponentials and the sums stay in registers, in the layout of `mma`'s fragments.
-//! Views: out, q, k, v. Words: see `Word`. Grid: blocks of rows, heads, batch elements.
+//! Views: out, q, k, v, and with `mask` what is added to the scores, in f32. Words: see `Word`.
+//! Grid: blocks of rows, heads, batch elements.
 
 mod copy;
+mod mask;
 mod rows;
 mod tile;
 
@@ -14,6 +16,7 @@ use super::softmax::{Softmax, Sums, sums};
 use super::{PtxKernel, Target};
 use crate::swizzle::Swizzle;
 use copy::Copies;
+use mask::Mask;
 
 /// A kernel for heads of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +32,8 @@ pub struct AttentionKernel {
     pub stages: u32,
     /// Workgroups a multiprocessor should hold.
     pub per_sm: u32,
+    /// Something is added to the scores.
+    pub mask: bool,
 }
 
 /// The launch's words, in their order. Offsets and strides count elements.
@@ -49,9 +54,18 @@ pub enum Word {
     BatchK,
     /// log2(e) times the factor of scores, an f32 above zero.
     Scale,
+    /// Where the mask of the first row begins, its strides of heads, rows and batch elements, and
+    /// one over the factor of scores: with a mask alone.
+    Mask,
+    MaskHead,
+    MaskRow,
+    MaskBatch,
+    MaskFactor,
 }
 
+/// Words without a mask, and with one.
 pub const WORDS: usize = Word::Scale as usize + 1;
+pub const MASKED_WORDS: usize = Word::MaskFactor as usize + 1;
 
 impl AttentionKernel {
     /// Query rows of a workgroup.
@@ -61,8 +75,9 @@ impl AttentionKernel {
 
     pub fn kernel(&self) -> PtxKernel {
         let Self { hd, keys, .. } = *self;
+        let mask = if self.mask { "_mask" } else { "" };
         let name = format!(
-            "attention_{hd}_{}x{}_{keys}x{}_{}",
+            "attention_{hd}_{}x{}_{keys}x{}_{}{mask}",
             self.warps, self.warp_rows, self.stages, self.per_sm
         );
         let mut writer = Writer::new(*self);
@@ -70,8 +85,8 @@ impl AttentionKernel {
         writer.a.finish(Entry {
             name: &name,
             target: Target::Sm80.name(),
-            views: 4,
-            words: WORDS,
+            views: 4 + usize::from(self.mask),
+            words: if self.mask { MASKED_WORDS } else { WORDS },
             threads: self.threads(),
             shared: self.stages * self.stage_bytes(),
             per_sm: self.per_sm,
@@ -121,6 +136,7 @@ struct Writer {
     /// The sums of values, for each 16 rows and each 8 columns.
     out: Vec<Sums>,
     softmax: Softmax,
+    mask: Option<Mask>,
 }
 
 impl Writer {
@@ -166,6 +182,7 @@ impl Writer {
             row,
             fragments,
             zero,
+            mask: None,
         }
     }
 
@@ -177,6 +194,7 @@ impl Writer {
         let mut copies = Copies::new(self);
         copies.first(self);
         self.load_q();
+        self.mask = self.kernel.mask.then(|| Mask::new(self, copies.left));
         op!(self.a, "cp.async.wait_group 0");
         op!(self.a, "bar.sync 0");
         if self.kernel.stages > 1 {

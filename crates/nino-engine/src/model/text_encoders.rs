@@ -4,7 +4,7 @@ use super::diffusion;
 use super::identity::{NetId, Origin, Part};
 use super::lora::{Loras, Source};
 use super::vocabulary::{self, Vocabulary};
-use crate::EngineError;
+use crate::{EngineError, Precision};
 use nino_dtype::DType;
 use nino_graph::{Device, RopeLayout};
 use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, qwen3_vision, t5};
@@ -25,6 +25,8 @@ pub struct TextEncoders {
     /// How T5's tokens are padded; as the family was trained when `None`. ComfyUI's
     /// `T5TokenizerOptions`.
     pub t5_padding: Option<T5Padding>,
+    /// How activations are stored. CLIP is small beside what it conditions, and stays in f32.
+    pub precision: Precision,
     pub(super) encoders: Vec<TextEncoder>,
     pub(super) bpe: Arc<Bpe>,
     pub(super) loras: Arc<Loras>,
@@ -205,6 +207,7 @@ impl TextEncoders {
             family,
             clip_skip: None,
             t5_padding: None,
+            precision: Precision::Auto,
             encoders,
             bpe: Arc::new(bpe),
             loras: Arc::default(),
@@ -248,6 +251,26 @@ impl TextEncoders {
         TextEncoders {
             clip_skip,
             ..self.clone()
+        }
+    }
+
+    /// The same encoders with activations stored in another way.
+    #[must_use]
+    pub fn with_precision(&self, precision: Precision) -> TextEncoders {
+        TextEncoders {
+            precision,
+            ..self.clone()
+        }
+    }
+
+    /// How activations inside of an encoder's layers are stored on a device. T5 and language models
+    /// take f16 where the device has it for all networks; what is between their layers is f32.
+    pub(crate) fn layers(&self, i: usize, device: &dyn Device) -> DType {
+        let is_clip = matches!(self.encoders[i].config, EncoderConfig::Clip(_));
+        let halves = matches!(self.precision, Precision::Auto | Precision::F16);
+        match device.activation_dtype() {
+            DType::F16 if halves && !is_clip => DType::F16,
+            _ => DType::F32,
         }
     }
 

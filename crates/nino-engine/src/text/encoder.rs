@@ -38,7 +38,8 @@ struct Row {
 }
 
 /// Encodes prompts with encoder `i` of `text`, chunk by chunk, with one session for each length of
-/// chunk, while the caller holds `beside` bytes of host memory.
+/// chunk, while the caller holds `beside` bytes of host memory. States that are not finite in half
+/// precision are made again in f32, which is told.
 pub(super) fn run(
     store: &Store,
     text: &TextEncoders,
@@ -46,6 +47,42 @@ pub(super) fn run(
     prompts: &[Tokens],
     inversions: &Inversions<'_>,
     beside: usize,
+    control: &mut Control<'_>,
+) -> Result<Vec<Output>, EngineError> {
+    let given = Given {
+        prompts,
+        inversions,
+        beside,
+    };
+    let layers = text.layers(i, store.device());
+    let outputs = run_in(store, text, i, layers, &given, control)?;
+    let finite = |o: &Output| o.hidden.iter().chain(&o.pooled).all(|v| v.is_finite());
+    if layers == DType::F32 || outputs.iter().all(finite) {
+        return Ok(outputs);
+    }
+    control.note(format!(
+        "values were not finite in {layers}: the prompt is encoded again in f32"
+    ));
+    run_in(store, text, i, DType::F32, &given, control)
+}
+
+/// What is encoded.
+struct Given<'a> {
+    prompts: &'a [Tokens],
+    inversions: &'a Inversions<'a>,
+    beside: usize,
+}
+
+fn run_in(
+    store: &Store,
+    text: &TextEncoders,
+    i: usize,
+    layers: DType,
+    &Given {
+        prompts,
+        inversions,
+        beside,
+    }: &Given<'_>,
     control: &Control<'_>,
 ) -> Result<Vec<Output>, EngineError> {
     let (layout, width) = (text.layout(i), text.encoders()[i].config.width());
@@ -67,6 +104,7 @@ pub(super) fn run(
             deep,
             states: text.states(i),
             vectors: all.iter().flatten().any(|row| !row.vectors.is_empty()),
+            layers,
             beside,
         };
         let recorded = store.plan(&text.id(i), format!("{wants:?}"), || {
@@ -197,6 +235,8 @@ struct Wants {
     states: States,
     /// Some places hold vectors of textual inversions instead of tokens.
     vectors: bool,
+    /// How activations inside of layers are stored.
+    layers: DType,
     /// Bytes of host memory that are held meanwhile.
     beside: usize,
 }
@@ -231,8 +271,8 @@ impl Recorded {
         let params = source.params(|stored| text.held(stored, device));
         let mut g = Graph::new();
         let ids = g.input("ids", [1, n], DType::I32);
-        // Text encoders are small beside what they condition, and their rounding shows in every
-        // step: always f32.
+        // CLIP's rounding shows in every step, and what is between the layers of the others grows
+        // large: f32.
         let mut x = match &wants.states {
             States::Clip { config, .. } => clip::embed(&mut g, &params, config, ids, DType::F32),
             States::T5 { config, .. } => t5::embed(&mut g, &params, config, ids, DType::F32),
@@ -264,7 +304,11 @@ impl Recorded {
                     mask = Some(g.input("mask", [1, 1, 1, n], DType::F32));
                     counts = Some(g.input("counts", [1, n, 1], DType::F32));
                 }
-                let want = t5::Want { skip, mask };
+                let want = t5::Want {
+                    skip,
+                    mask,
+                    layers: wants.layers,
+                };
                 let states = t5::encoder(&mut g, &params, config, x, want);
                 let states = counts.map_or(states, |counts| g.mul(states, counts));
                 (states, None, None)
@@ -277,6 +321,7 @@ impl Recorded {
                     mask: seen,
                     positions: wants.places.as_deref(),
                     deepstack: &deep,
+                    layers: wants.layers,
                 };
                 let mut states = llm::encoder(&mut g, &params, config, x, &want);
                 if *norm {

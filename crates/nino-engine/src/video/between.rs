@@ -64,7 +64,8 @@ pub fn make_between(
     let [first, last] = &request.prompts;
     let texts = [&first[..], last, &request.negative];
     let held = request.beside;
-    let encoded = encode_beside(store, &model.text, &texts, &[], held, control)?;
+    let text = model.text.with_precision(request.precision);
+    let encoded = encode_beside(store, &text, &texts, &[], held, control)?;
     let mut encoded = encoded.into_iter();
     let mut next = || encoded.next().unwrap_or_default();
     let (first, last, negative): (Conditioning, Conditioning, Conditioning) =

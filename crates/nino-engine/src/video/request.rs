@@ -347,7 +347,8 @@ fn show(
 ) -> Result<Shown, EngineError> {
     let prompts = [&request.prompt[..], &request.negative];
     let held = request.held_bytes();
-    let sides = encode_beside(store, &model.text, &prompts, &[], held, control)?;
+    let text = model.text.with_precision(request.precision);
+    let sides = encode_beside(store, &text, &prompts, &[], held, control)?;
     let mut sides = sides.into_iter();
     let positive = sides.next().unwrap_or_default();
     let negative = sides.next().unwrap_or_default();

@@ -71,8 +71,10 @@ pub struct Gemm<'a> {
     pub conv: Option<ConvShape>,
 }
 
-/// Lanes that share the sum over K in the kernel for a few rows.
-const FEW_LANES: u32 = 64;
+/// Lanes that share the sum over K in the kernel for a few rows, and how many times four weights of
+/// a column a lane reads before it waits for any.
+const FEW_LANES: u32 = 128;
+const FEW_AHEAD: u32 = 2;
 
 /// Shared memory that a workgroup of `conv3_winograd.wgsl` takes.
 pub(crate) const WINOGRAD_BYTES: u32 = 32 << 10;
@@ -257,7 +259,8 @@ impl<'a> Gemm<'a> {
     pub(super) fn few(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
         let key = KernelKey::new("gemm_few")
             .with("ROWS", self.m)
-            .with("LANES", FEW_LANES);
+            .with("LANES", FEW_LANES)
+            .with("AHEAD", FEW_AHEAD);
         let key = self.vectors(caps, key);
         self.launch(caps, &key, grid(u64::from(self.n.div_ceil(4))))
     }

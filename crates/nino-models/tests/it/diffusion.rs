@@ -1,12 +1,12 @@
 //! Text encoders and diffusion models.
 
-use crate::golden::{Golden, on};
+use crate::golden::{Golden, cpu, on};
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
-use nino_graph::{Act, Graph, Node, Shape};
+use nino_graph::{Act, Graph, Node, ParamError, ParamSource, ParamSpec, Shape};
 use nino_models::{
-    Denoiser, Network, Params, clip, describe, flux, flux2, llm, qwen_image, qwen_vision, t5, unet,
-    z_image,
+    Denoiser, FileParams, Network, Params, clip, describe, flux, flux2, llm, qwen_image,
+    qwen_vision, t5, unet, z_image,
 };
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
@@ -98,8 +98,8 @@ fn clip_text_encoders() {
     }
 }
 
-/// As [`clip()`], of T5. The mask is UMT5's alone.
-fn t5(golden: &Golden, skip: usize, out: &'static str) -> Recorded {
+/// As [`clip()`], of T5, with a storage type between and inside of layers. The mask is UMT5's alone.
+fn t5(golden: &Golden, skip: usize, out: &'static str, [between, layers]: [DType; 2]) -> Recorded {
     let multilingual = golden.name == "umt5";
     let c = t5::Config::detect(&golden.find("")).unwrap();
     let want = t5::Config {
@@ -122,8 +122,8 @@ fn t5(golden: &Golden, skip: usize, out: &'static str) -> Recorded {
     let ids = input(&mut g, &mut inputs, golden, "in.ids", DType::I32);
     let mask = multilingual.then(|| input(&mut g, &mut inputs, golden, "in.mask", DType::F32));
     let p = golden.params();
-    let x = t5::embed(&mut g, &p, &c, ids, DType::F32);
-    let hidden = t5::encoder(&mut g, &p, &c, x, t5::Want { skip, mask });
+    let x = t5::embed(&mut g, &p, &c, ids, between);
+    let hidden = t5::encoder(&mut g, &p, &c, x, t5::Want { skip, mask, layers });
     g.output(hidden);
     Recorded {
         graph: g.finish().unwrap(),
@@ -137,13 +137,47 @@ fn t5_text_encoders() {
     for name in ["t5", "umt5"] {
         let golden = Golden::open(name);
         for (skip, expected) in [(1, "out.last"), (2, "out.penultimate")] {
-            let r = t5(&golden, skip, expected);
+            let r = t5(&golden, skip, expected, [DType::F32; 2]);
             let values = golden.run(&r.graph, &r.inputs, skip == 1);
             for (node, name) in r.out {
                 golden.close(name, &values[&node], &golden.tensor(name));
             }
         }
     }
+}
+
+/// A golden's weights, those of the MLP so large that what it adds is beyond f16's range.
+struct Loud(FileParams);
+
+impl ParamSource for Loud {
+    fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
+        self.0.read(param, dst)?;
+        if param.name.contains("DenseReluDense.w") && !param.name.contains("wi_0") {
+            let mut weight = Tensor::decode(param.dtype, param.shape, dst).unwrap();
+            weight.values.iter_mut().for_each(|v| *v *= 2000.0);
+            dst.copy_from_slice(&weight.encode(param.dtype).unwrap());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn t5_layers_in_f16_take_values_beyond_its_range() {
+    let golden = Golden::open("t5");
+    let run = |types: [DType; 2]| {
+        let r = t5(&golden, 1, "out.last", types);
+        let values = cpu(&r.graph, &r.inputs, Arc::new(Loud(golden.source())));
+        values[&r.out[0].0].values.clone()
+    };
+    let exact = run([DType::F32; 2]);
+    let error = |types| Difference::between(&run(types), &exact).nmse;
+    let mixed = error([DType::F32, DType::F16]);
+    assert!(mixed < 1e-5, "{mixed}");
+    let plain = error([DType::F16; 2]);
+    assert!(
+        plain.is_nan() || plain > 1e-2,
+        "all in f16 is good enough: {plain}"
+    );
 }
 
 fn flux(golden: &Golden, c: &flux::Config, dtype: DType) -> Recorded {
@@ -330,7 +364,7 @@ fn gpu_text_encoders_and_unets_at_f16() {
         ] {
             let golden = Golden::open(name);
             let r = match name {
-                "t5" | "umt5" => t5(&golden, 1, "out.last"),
+                "t5" | "umt5" => t5(&golden, 1, "out.last", [DType::F32, DType::F16]),
                 "flux_dev" | "flux_schnell" | "chroma" => {
                     let c = flux::Config::detect(&golden.find("")).unwrap();
                     flux(&golden, &c, DType::F16)

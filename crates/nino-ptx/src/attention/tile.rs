@@ -16,6 +16,9 @@ impl Writer {
     pub(super) fn first_tile(&mut self, valid: Reg) {
         let turns = self.fragments.map(|fragment| self.turns(fragment));
         let scores = self.scores(&turns);
+        if let Some(mask) = &self.mask {
+            mask.add_last(&mut self.a, &scores);
+        }
         self.softmax.mask(&mut self.a, &scores, valid);
         self.softmax.first_shifts(&mut self.a, &scores);
         let sums = self.softmax.sum.iter().copied();
@@ -28,6 +31,9 @@ impl Writer {
     pub(super) fn next_tile(&mut self, fragments: [Reg; 2]) {
         let turns = fragments.map(|fragment| self.turns(fragment));
         let scores = self.scores(&turns);
+        if let Some(mask) = &self.mask {
+            mask.add_next(&mut self.a, &scores);
+        }
         self.softmax.new_shifts(&mut self.a, &scores, &self.out);
         self.values(&turns[1], &scores);
     }

@@ -5,11 +5,18 @@ use crate::{Case, CaseBuilder, Class, Long, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Attention, Graph, Node, Op};
 
-pub(super) const PROBLEMS: &[Problem] = &[Problem {
-    name: "attention",
-    ops: &["attention"],
-    cases: attention,
-}];
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "attention",
+        ops: &["attention"],
+        cases: attention,
+    },
+    Problem {
+        name: "attention of text encoders",
+        ops: &["attention"],
+        cases: text_attention,
+    },
+];
 
 fn attention(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -67,6 +74,57 @@ fn attention(rng: &mut Rng) -> Vec<Case> {
                 let with = mask.map(|m| format!(", mask {m:?}")).unwrap_or_default();
                 cases.push(c.finish(
                     format!("attention {b}x{heads} heads {n}x{m} hd {hd}{with} {dtype}"),
+                    out,
+                    Class::of(dtype),
+                ));
+            }
+        }
+    }
+    cases
+}
+
+/// Tokens that are ruled out by far less than any score could be: all of the last ones, or all later
+/// ones. Masks stay in f32, whatever the activations are.
+fn text_attention(rng: &mut Rng) -> Vec<Case> {
+    const NEVER: f64 = -1e30;
+    let mut cases = Vec::new();
+    for dtype in ACTIVATIONS {
+        for (b, n, heads, hd) in [
+            (1, 200, 2, 64),
+            (2, 150, 3, 128),
+            (1, 78, 2, 64),
+            (1, 67, 1, 40),
+        ] {
+            for (kind, shape) in [
+                ("padded", [1, heads, n, n]),
+                ("padded for all", [b, 1, 1, n]),
+                ("causal", [1, 1, n, n]),
+            ] {
+                let mut c = CaseBuilder::new(rng);
+                let [q, k, v] = [(); 3].map(|()| c.input([b, n, heads, hd], dtype));
+                let mut values = Tensor::normal(shape, 0.0, 1.0, c.rng);
+                for (i, value) in values.values.iter_mut().enumerate() {
+                    let (query, key) = (i / n % n, i % n);
+                    let seen = match kind {
+                        "causal" => key <= query,
+                        _ => key < n / 2,
+                    };
+                    if !seen {
+                        *value = NEVER;
+                    }
+                }
+                let mask = c.input_of(&values, DType::F32);
+                let scale = 1.0 / (hd as f32).sqrt();
+                let out = c.g.push(Op::Attention(Attention {
+                    q,
+                    k,
+                    v,
+                    mask: Some(mask),
+                    scale,
+                    by_keys: false,
+                }));
+                cases.push(c.finish(
+                    format!("{kind} attention {b}x{heads} heads {n} hd {hd} {dtype}"),
                     out,
                     Class::of(dtype),
                 ));

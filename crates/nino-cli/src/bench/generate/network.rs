@@ -36,7 +36,8 @@ pub(super) enum Kind {
 pub(super) struct T5 {
     pub(super) config: t5::Config,
     pub(super) tokens: usize,
-    /// Whether activations are in f32, as `generate` has them, or in the device's own type.
+    /// Whether activations are in f32, as `generate` has them on a CPU, or those inside of layers
+    /// in the device's own type, as on a GPU.
     pub(super) exact: bool,
 }
 
@@ -91,11 +92,11 @@ impl Network {
                 exact,
             }) => {
                 let ids = g.input("ids", [1, *tokens], DType::I32);
-                let dtype = if *exact { DType::F32 } else { activations };
-                let x = t5::embed(&mut g, &params, config, ids, dtype);
+                let x = t5::embed(&mut g, &params, config, ids, DType::F32);
                 let want = t5::Want {
                     skip: 1,
                     mask: None,
+                    layers: if *exact { DType::F32 } else { activations },
                 };
                 t5::encoder(&mut g, &params, config, x, want)
             }

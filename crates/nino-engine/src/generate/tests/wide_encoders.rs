@@ -97,6 +97,7 @@ fn language(goldens: &Goldens, name: &str, published: &llm::Config) {
             mask,
             positions: None,
             deepstack: &[],
+            layers: DType::F32,
         };
         llm::encoder(&mut g, &p, &config, x, &want)
     };

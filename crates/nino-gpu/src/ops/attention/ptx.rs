@@ -7,7 +7,7 @@ use nino_dtype::DType;
 
 use super::Attention;
 use crate::Caps;
-use crate::kernel::{Kernel, Launch};
+use crate::kernel::{Kernel, Launch, View};
 use nino_ptx::attention::AttentionKernel;
 use nino_ptx::wide::WideKernel;
 use nino_ptx::{MULTIPROCESSORS, PtxKey, Target};
@@ -30,7 +30,10 @@ impl<'a> Attention<'a> {
             return None;
         }
         let wide = wide(self.rows, self.heads * self.batch);
-        let kernel = kernel(self.hd, self.m, wide);
+        let kernel = AttentionKernel {
+            mask: self.mask.is_some(),
+            ..kernel(self.hd, self.m, wide)
+        };
         let groups = [self.rows.div_ceil(kernel.rows()), self.heads, self.batch];
         self.ptx_launch(PtxKey::Attention(kernel), groups)
     }
@@ -41,7 +44,7 @@ impl<'a> Attention<'a> {
         let many_keys = MANY_KEYS
             .iter()
             .any(|&(hd, m)| self.hd == hd && self.m >= m);
-        if !caps.has_wgmma() || (self.hd <= 160 && !many_keys) {
+        if !caps.has_wgmma() || self.mask.is_some() || (self.hd <= 160 && !many_keys) {
             return None;
         }
         let kernel = WideKernel {
@@ -57,16 +60,42 @@ impl<'a> Attention<'a> {
         let halves = [self.out, self.q, self.k, self.v];
         let stored = halves.iter().all(|v| v.is_whole(DType::F16))
             && self.log.is_none_or(|v| v.is_whole(DType::F32));
-        let fits = self.mask.is_none() && self.scale > 0.0 && stored;
+        let fits = self.scale > 0.0 && stored;
         let mut views = halves.to_vec();
         views.splice(1..1, self.log);
+        let writes = views.len() - 3;
+        let mut params = self.ptx_words().filter(|_| fits)?;
+        if self.mask.is_some() {
+            let (mask, words) = self.ptx_mask()?;
+            views.push(mask);
+            params.extend(words);
+        }
         Some(Launch {
             kernel: Kernel::Ptx(key),
-            writes: views.len() - 3,
+            writes,
             views,
-            params: self.ptx_words().filter(|_| fits)?,
+            params,
             groups,
         })
+    }
+
+    /// The mask with its words; nothing where values cannot be read in pairs.
+    fn ptx_mask(&self) -> Option<(View<'a>, [u32; 5])> {
+        let (mask, [batches, heads, rows, keys]) = self.mask?;
+        let stride = |many: bool, stride: u32| if many { stride } else { 0 };
+        let row = stride(rows > 1, keys);
+        let batch = stride(batches > 1, heads * rows * keys);
+        let first = self.batch_idx.wrapping_mul(batch) + self.first * row + self.first_key;
+        let at = mask.start_of_pair(first)?;
+        let words = [
+            at,
+            stride(heads > 1, rows * keys),
+            row,
+            batch,
+            (1.0 / self.scale).to_bits(),
+        ];
+        (mask.is_whole(DType::F32) && self.m.is_multiple_of(2) && keys.is_multiple_of(2))
+            .then_some((mask, words))
     }
 
     /// In the order of `ptx::attention::Word`; nothing where a start is not a multiple of eight
@@ -121,6 +150,7 @@ fn kernel(hd: u32, m: u32, wide: bool) -> AttentionKernel {
         keys,
         stages,
         per_sm,
+        mask: false,
     };
     if m <= SINGLE && hd <= 128 {
         let keys = m.next_multiple_of(16).max(32);
@@ -141,13 +171,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use nino_ptx::attention::WORDS;
+    use nino_ptx::attention::{MASKED_WORDS, WORDS};
 
     fn kernels() -> impl Iterator<Item = AttentionKernel> {
         let sizes = (8..=160).step_by(8);
         sizes.flat_map(|hd| {
             let few = [1, 33, 77, 81, 4096].map(|m| kernel(hd, m, false));
-            few.into_iter().chain([kernel(hd, 4096, true)])
+            let plain: Vec<_> = few.into_iter().chain([kernel(hd, 4096, true)]).collect();
+            let masked = plain
+                .clone()
+                .into_iter()
+                .map(|k| AttentionKernel { mask: true, ..k });
+            plain.into_iter().chain(masked).collect::<Vec<_>>()
         })
     }
 
@@ -160,8 +195,9 @@ mod tests {
             let rows = kernel.rows() * kernel.hd * 2;
             assert!(rows <= made.shared, "{}: the output has no room", made.name);
             assert!(made.text.contains(&format!(".entry {}(", made.name)));
-            assert!(made.text.contains(&format!("word{}", WORDS - 1)));
-            assert!(!made.text.contains(&format!("word{WORDS}")));
+            let words = if kernel.mask { MASKED_WORDS } else { WORDS };
+            assert!(made.text.contains(&format!("word{}", words - 1)));
+            assert!(!made.text.contains(&format!("word{words}")));
             let before = texts.insert(made.name.clone(), (kernel, made.text.clone()));
             assert!(
                 before.is_none_or(|b| b == (kernel, made.text)),
