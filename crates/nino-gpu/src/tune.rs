@@ -219,6 +219,7 @@ impl Scene {
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),
+            halves: None,
             gate: None,
             alpha: 1.0,
             w_kn: false,

@@ -149,6 +149,18 @@ const PRODUCTS: [&str; 10] = [
     "attention_wide",
 ];
 
+/// What a kernel reads and writes, where that is no part of what its op does: operands written as
+/// f16 before a product. A row is read twice, the second time from a cache.
+pub fn own_bytes(key: &KernelKey, params: &[u32]) -> Option<f64> {
+    let [rows, k, ..] = *params else { return None };
+    let stored = match key.consts.get("WT")? {
+        0 => 4.0,
+        1 | 2 => 2.0,
+        _ => 1.0,
+    };
+    (key.file == "half_rows").then(|| f64::from(rows) * f64::from(k) * (stored + 2.0))
+}
+
 /// Whether it is known how often a kernel's main loop runs.
 pub fn has_rounds(key: &KernelKey) -> bool {
     PRODUCTS.contains(&key.file)

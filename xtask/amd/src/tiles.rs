@@ -221,6 +221,7 @@ fn gemm([m, n, k]: [u32; 3], conv: Option<ConvShape>) -> Gemm<'static> {
         prologue: None,
         act: ActCode::default(),
         post: ActCode::default(),
+        halves: None,
         gate: None,
         alpha: 1.0,
         w_kn: false,

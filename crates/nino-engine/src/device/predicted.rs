@@ -87,11 +87,15 @@ impl Predicted {
         let shares = self.card.arch.shares();
         let (x, share) = match kind {
             Kind::Conv3x3 { x } => (x, shares.map(|s| s.conv3x3)),
+            Kind::Linear { x, .. } if x == DType::BF16 => (x, shares.map(|s| s.linear_bf16)),
+            Kind::Attention { x } if x == DType::BF16 => (x, shares.map(|s| s.attention_bf16)),
             Kind::Linear { x, .. } => (x, shares.map(|s| s.linear)),
             Kind::Attention { x } => (x, shares.map(|s| s.attention)),
             Kind::Other => return reached(self.card.f32_flops, PLAIN),
         };
-        let on_matrices = x == DType::F16 && self.caps.tier >= Tier::Coop;
+        let halved = !matches!(kind, Kind::Conv3x3 { .. }) && self.caps.limits().halves;
+        let takes = x == DType::F16 || (x == DType::BF16 && halved);
+        let on_matrices = takes && self.caps.tier >= Tier::Coop;
         let matrix = self.card.matrix_flops.filter(|_| on_matrices);
         // Kernels of a card with matrix units were not looked at where these are not used.
         let compiled = share.filter(|_| self.card.matrix_flops.is_none() || matrix.is_some());

@@ -103,6 +103,15 @@ fn gemm_keys() -> Vec<KernelKey> {
         let narrow = around(conv3.clone(), wt, pro).with("NARROW", 1);
         keys.push(narrow.with("BN", 16).with("WN", 16).with("VO", 0));
     }
+    let brain = coop("gemm_coop").with("OT", 2).with("RES", 1).with("RT", 2);
+    let brain = [1, 2].map(|halves| brain.clone().with("WT", 1).with("HALVES", halves));
+    let tile = rows
+        .consts
+        .iter()
+        .filter(|(name, _)| !["OT", "XT"].contains(name));
+    for key in brain {
+        keys.push(tile.clone().fold(key, |key, (name, v)| key.with(name, *v)));
+    }
     keys
 }
 
@@ -110,6 +119,13 @@ fn gemm_keys() -> Vec<KernelKey> {
 fn cooperative_kernels_become_spirv() {
     let mut keys = gemm_keys();
     keys.push(coop("peak").with("SH", 8));
+    for stored in [0, 1, 2, 3, 10, 22, 24, 29] {
+        keys.push(
+            KernelKey::new("half_rows")
+                .with("LANES", 128)
+                .with("WT", stored),
+        );
+    }
     for frames in [1, 3] {
         let winograd = coop("conv3_winograd_coop").with("CONV", 2).with("WT", 1);
         let winograd = winograd.with("PX", 8).with("XW", 2).with("UP", 2);
