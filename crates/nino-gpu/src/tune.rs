@@ -254,6 +254,7 @@ impl Scene {
             mask: None,
             scale: 1.0 / (hd as f32).sqrt(),
             log: None,
+            factors: None,
         }
     }
 

@@ -91,6 +91,38 @@ impl Halved {
     }
 }
 
+/// The queries, keys and values of an attention in scratch as f16, each times a power of two, then
+/// for each of the three f32 values to find the largest by, and a factor that takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalvedHeads {
+    /// Values of all queries.
+    pub queries: usize,
+    /// Values of all keys; as many are values.
+    pub keys: usize,
+}
+
+impl HalvedHeads {
+    /// Workgroups that look for the largest value, and the place of the factor behind theirs.
+    pub const PARTS: usize = 256;
+    /// f32 values from those of the queries to those of the keys.
+    pub const FACTORS: usize = HalvedHeads::PARTS + Halved::ALIGN / size_of::<f32>();
+    /// The kernel that takes them is for heads up to so wide,
+    const MOST_WIDTH: usize = 160;
+    /// and takes so many keys to repay a pass over the queries.
+    const LEAST_KEYS: usize = 128;
+
+    /// The byte at which the queries, the keys, the values and what belongs to factors begin.
+    pub fn starts(self) -> [usize; 4] {
+        let [queries, keys] =
+            [self.queries, self.keys].map(|n| (n * 2).next_multiple_of(Halved::ALIGN));
+        [0, queries, queries + keys, queries + 2 * keys]
+    }
+
+    pub fn bytes(self) -> usize {
+        self.starts()[3] + 3 * HalvedHeads::FACTORS * size_of::<f32>()
+    }
+}
+
 /// Rows of each of the fewest equal parts of at most `most` rows, a multiple of tiles' heights.
 fn even(rows: usize, most: usize) -> usize {
     const TILE: usize = 128;
@@ -126,18 +158,21 @@ impl Graph {
     pub fn scratch_bytes(&self, node: Node) -> usize {
         match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Bytes(bytes)) => bytes,
-            Some(Scratch::None | Scratch::Decoded { .. }) | None => 0,
+            Some(Scratch::None | Scratch::Decoded { .. } | Scratch::Heads(_)) | None => 0,
         }
     }
 
     /// Bytes of scratch that make a product faster, if `least` rows or more share its weights: for
     /// its input rounded to 8 bits, where the device multiplies such (`Limits::int8`) and the
-    /// weights are `Q8_0`; for bf16 inputs and weights as f16 (`Limits::halves`); or else for
-    /// weights in f16 that are stored in another type of at most 16 bits.
+    /// weights are `Q8_0`; for bf16 operands as f16 (`Limits::halves`), of attention too; or else
+    /// for weights in f16 that are stored in another type of at most 16 bits.
     pub fn prepared_bytes(&self, node: Node, least: usize, limits: &Limits) -> usize {
         let (x, w, values) = match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Decoded { x, w, values, .. }) => (x, w, values),
-            Some(Scratch::None | Scratch::Bytes(_)) | None => return 0,
+            Some(Scratch::Heads(heads)) if limits.halves && self.shape(node)[1] >= least => {
+                return self.worth_halving(heads).map_or(0, HalvedHeads::bytes);
+            }
+            Some(Scratch::None | Scratch::Bytes(_) | Scratch::Heads(_)) | None => return 0,
         };
         if self.shape(node).rows() < least {
             return 0;
@@ -188,6 +223,24 @@ impl Graph {
                 DType::F16 => 0,
                 _ => columns,
             },
+        })
+    }
+
+    /// Sizes of an attention's bf16 operands as f16, where it takes them so.
+    pub fn halved_heads(&self, node: Node) -> Option<HalvedHeads> {
+        match self.facts(node)?.scratch {
+            Scratch::Heads(heads) => self.worth_halving(heads),
+            _ => None,
+        }
+    }
+
+    fn worth_halving(&self, [q, k]: [Node; 2]) -> Option<HalvedHeads> {
+        let width = self.shape(q).last_dim();
+        let fits = width.is_multiple_of(8) && width <= HalvedHeads::MOST_WIDTH;
+        let worth = self.shape(k)[1] >= HalvedHeads::LEAST_KEYS;
+        (self.dtype(q) == DType::BF16 && fits && worth).then(|| HalvedHeads {
+            queries: self.shape(q).numel(),
+            keys: self.shape(k).numel(),
         })
     }
 

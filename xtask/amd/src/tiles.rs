@@ -249,6 +249,7 @@ fn attention(tokens: u32, heads: u32, hd: u32) -> Attention<'static> {
         mask: None,
         scale: 1.0,
         log: None,
+        factors: None,
     }
 }
 

@@ -119,6 +119,8 @@ fn gemm_keys() -> Vec<KernelKey> {
 fn cooperative_kernels_become_spirv() {
     let mut keys = gemm_keys();
     keys.push(coop("peak").with("SH", 8));
+    let all = ["half_peak", "half_all"].map(KernelKey::new);
+    keys.extend(all.map(|key| key.with("PARTS", 256).with("EACH", 4).with("XT", 2)));
     for stored in [0, 1, 2, 3, 10, 22, 24, 29] {
         keys.push(
             KernelKey::new("half_rows")
@@ -136,7 +138,8 @@ fn cooperative_kernels_become_spirv() {
             .with("BQ", 64)
             .with("BKV", 32)
             .with("WQ", 16);
-        keys.push(key.with("HDP", hdp).with("MASK", mask).with("MT", 1));
+        let key = key.with("HDP", hdp).with("MASK", mask).with("MT", 1);
+        keys.extend([key.clone().with("OT", 2).with("HALVES", 320), key]);
     }
     let wide = coop("attention_wide")
         .with("WIDE", 1)

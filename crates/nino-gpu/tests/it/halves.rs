@@ -26,10 +26,10 @@ fn devices() -> Vec<GpuDevice> {
 }
 
 #[test]
-fn gpu_products_of_bf16_rows_agree_as_f16() {
+fn gpu_products_of_bf16_agree_as_f16() {
     let devices = devices();
     assert!(devices.iter().all(|d| d.limits().halves));
-    check(devices, |name| name == "linear of many bf16 rows");
+    check(devices, |name| name.contains("of many bf16"));
 }
 
 fn product([m, n, k]: [usize; 3]) -> Case {
@@ -57,5 +57,28 @@ fn gpu_values_that_are_not_numbers_stay_so_as_f16() {
             // One row of 128 in each of two runs.
             assert_eq!(d.not_finite, 2 * 128, "a row of {bad}");
         }
+    }
+}
+
+/// In attention what is not finite stays in a query's row of its head, and in a value's column.
+#[test]
+fn gpu_attention_keeps_what_is_no_number_where_it_is() {
+    const SIZES: [usize; 4] = [1, 300, 2, 64];
+    let mut rng = Rng::new(31);
+    let mut c = CaseBuilder::new(&mut rng);
+    let [q, k, v] = [(); 3].map(|()| c.input(SIZES, DType::BF16));
+    let out = c.g.attention(q, k, v, None);
+    let mut case = c.finish("attention", out, Class::Brain);
+    let mut set = |node, [row, head, column]: [usize; 3], bad| {
+        let values = &mut case.inputs.get_mut(&node).unwrap().values;
+        values[(row * 2 + head) * 64 + column] = bad;
+    };
+    set(q, [7, 0, 3], f64::NAN);
+    set(v, [5, 1, 9], f64::INFINITY);
+    let finite = BTreeMap::from([(out, Tensor::zeros(SIZES))]);
+    for device in devices() {
+        let whole = variants(&device, &case)[0];
+        let d = compare(&device, &case, whole, &finite).unwrap();
+        assert_eq!(d.not_finite, 2 * (64 + 300), "in two runs");
     }
 }

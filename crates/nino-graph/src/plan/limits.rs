@@ -32,8 +32,8 @@ pub struct Limits {
     /// scratch instead, and multiplied so.
     pub int8: bool,
     /// Where at least `expand_rows` bf16 rows share weights, rows and weights are written as f16
-    /// into scratch, each row times a power of two, and multiplied so: for devices whose matrix
-    /// units take f16 alone.
+    /// into scratch, each row times a power of two, and multiplied so; so are the operands of
+    /// attention with as many queries. For devices whose matrix units take f16 alone.
     pub halves: bool,
     /// What is computed from kept inputs and parameters alone may stay in the arena for later runs.
     pub keep_steady: bool,

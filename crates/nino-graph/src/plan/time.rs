@@ -4,6 +4,7 @@
 use super::Plan;
 use super::homes::Home;
 use crate::{Cost, Kind, Work};
+use nino_dtype::DType;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -184,7 +185,7 @@ impl Plan {
             let limits = self.limits();
             let prepared = |rows| self.graph.prepared_bytes(node, rows, limits) > 0;
             let slow = match not_expanded.is_some_and(prepared) {
-                true if limits.halves && self.graph.halved(node).is_some() => NOT_HALVED,
+                true if limits.halves && self.graph.dtype(node) == DType::BF16 => NOT_HALVED,
                 true => UNEXPANDED,
                 false => 0.0,
             };

@@ -1,5 +1,5 @@
-//! Linear layers of many rows in bf16, whose range f16 has not: matrix units that take f16 alone
-//! get each row times a power of two.
+//! Linear layers and attention of many rows in bf16, whose range f16 has not: matrix units that
+//! take f16 alone get rows, or all values, times a power of two.
 
 use super::Problem;
 use super::product::class;
@@ -7,11 +7,18 @@ use crate::{Case, CaseBuilder, Rng, Tensor};
 use nino_dtype::DType;
 use nino_graph::{Act, Epilogue, Shape};
 
-pub(super) const PROBLEMS: &[Problem] = &[Problem {
-    name: "linear of many bf16 rows",
-    ops: &["linear"],
-    cases: linear,
-}];
+pub(super) const PROBLEMS: &[Problem] = &[
+    Problem {
+        name: "linear of many bf16 rows",
+        ops: &["linear"],
+        cases: linear,
+    },
+    Problem {
+        name: "attention of many bf16 queries",
+        ops: &["attention"],
+        cases: attention,
+    },
+];
 
 const BRAIN: DType = DType::BF16;
 
@@ -107,5 +114,45 @@ fn outlier(rng: &mut Rng) -> Case {
     let (x, w) = (c.input_of(&x, BRAIN), c.param_of(&w, BRAIN));
     let out = c.g.linear(x, w, None);
     let name = "linear of bf16 rows, one value of 1e6 in each";
+    c.finish(name, out, class(BRAIN, BRAIN, 1))
+}
+
+/// Sizes of an attention, and what its queries, keys and values are about.
+struct Heads {
+    sizes: [usize; 5],
+    about: [f64; 3],
+    masked: bool,
+}
+
+fn attention(rng: &mut Rng) -> Vec<Case> {
+    let heads = |sizes, about, masked| Heads {
+        sizes,
+        about,
+        masked,
+    };
+    // (batch, queries, keys, heads, width)
+    let cases = [
+        heads([1, 261, 130, 2, 64], [1.0; 3], false),
+        heads([2, 256, 130, 1, 40], [1.0; 3], true),
+        heads([1, 256, 128, 1, 128], [1.0; 3], false),
+        heads([1, 257, 129, 1, 64], [1e6, 1e-6, 1e6], false),
+        heads([1, 256, 128, 1, 40], [1e-15, 1e15, 1e-20], true),
+    ];
+    cases.map(|heads| attention_of(rng, &heads)).into()
+}
+
+fn attention_of(rng: &mut Rng, of: &Heads) -> Case {
+    let [b, n, m, heads, hd] = of.sizes;
+    let mut c = CaseBuilder::new(rng);
+    let [q, k, v] = [(n, 0), (m, 1), (m, 2)].map(|(rows, i)| {
+        let values = Tensor::normal([b, rows, heads, hd], 0.0, of.about[i], c.rng);
+        c.input_of(&values, BRAIN)
+    });
+    let mask = of.masked.then(|| c.input([b, 1, n, m], BRAIN));
+    let out = c.g.attention(q, k, v, mask);
+    let name = format!(
+        "attention of bf16, {b}x{heads} heads {n}x{m} hd {hd}, about {:?}, mask {}",
+        of.about, of.masked
+    );
     c.finish(name, out, class(BRAIN, BRAIN, 1))
 }
