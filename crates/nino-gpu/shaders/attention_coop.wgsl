@@ -48,6 +48,9 @@ fn kv_index(base: u32, row: u32, c: u32, head: u32) -> u32 {
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t: u32,
         @builtin(subgroup_id) sg: u32, @builtin(subgroup_invocation_id) lane: u32) {
+#if HALVES
+  begin_scores();
+#endif
   let head = wg.y;
   let q_off = p.q_off + wg.z * p.q_batch;
   let k_off = p.k_off + wg.z * p.kv_batch;
@@ -276,7 +279,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #if LOG
   if (part == 0u && my_row < p.rows) { put_log(my_row, head, top, sum); }
 #endif
+#if HALVES
+  let inv = value_factor() / sum;
+#else
   let inv = 1.0 / sum;
+#endif
   let sb = sg * ${WQ*LS}u;
   let ls = ${LS}u;
 #for i 0 TQ

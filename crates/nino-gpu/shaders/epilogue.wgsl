@@ -1,7 +1,13 @@
-// What happens to an accumulator before it is stored: scale, bias, activation, factor, residual,
-// a second activation.
-fn biased4(v: vec4<f32>, n: u32) -> vec4<f32> {
+// What happens to an accumulator before it is stored: factors of rows as f16, scale, bias,
+// activation, factor, residual, a second activation.
+fn biased4(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
   var y = v;
+#if HALVES == 1
+  y = y * S_1(p.s_off + m);
+#elif HALVES == 2
+  // No sum of zero may meet infinity.
+  y = y * min(S_1(p.s_off + m) * S_4(p.nw_off + n), vec4<f32>(3.4028234e38));
+#endif
 #if ALPHA
   y = y * p.alpha;
 #endif
@@ -37,7 +43,7 @@ fn posted4(y: vec4<f32>) -> vec4<f32> {
 #endif
 }
 fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
-  var y = biased4(v, n);
+  var y = biased4(v, m, n);
 #if RES
 #if VO
   y = y + R_4(p.r_off + z * p.r_batch + m * p.n + n);
@@ -52,14 +58,14 @@ fn store8(m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
   let o = p.o_off + z * p.o_batch + m * p.n + n;
   O_set8(o, finish4(a, m, n, z), finish4(b, m, n + 4u, z));
 }
-#if RES && RT == 1
+#if RES && RT > 0
 // The same in two parts: eight values of the residual, read early, and what is done with them.
 fn res8(m: u32, n: u32, z: u32) -> vec4<u32> { return R[(p.r_off + z * p.r_batch + m * p.n + n) >> 3u]; }
 fn store8_with(r: vec4<u32>, m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
   let ra = vec4<f32>(R_unpack(r.x), R_unpack(r.y));
   let rb = vec4<f32>(R_unpack(r.z), R_unpack(r.w));
   let o = p.o_off + z * p.o_batch + m * p.n + n;
-  O_set8(o, posted4(biased4(a, n) + ra), posted4(biased4(b, n + 4u) + rb));
+  O_set8(o, posted4(biased4(a, m, n) + ra), posted4(biased4(b, m, n + 4u) + rb));
 }
 #endif
 #endif

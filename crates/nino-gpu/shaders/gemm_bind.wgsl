@@ -35,7 +35,7 @@ fn half8(a: vec4<f32>, b: vec4<f32>) -> mat2x4<f16> { return mat2x4<f16>(vec4<f1
 #if RES
 #bind R RT
 #endif
-#if PRO || I8
+#if PRO || I8 || HALVES
 #bind S F32
 #endif
 #if PRO_W

@@ -17,8 +17,8 @@ enable wgpu_cooperative_matrix;
 #define TI WM/TS
 #define TJ WN/TS
 #define LS TS/4+1
-// The residual can be read early: f16, and a lane stores once for each matrix.
-#define EARLY RES&&RT==1&&TS*TS/8==SG
+// The residual can be read early: of 16 bits, and a lane stores once for each matrix.
+#define EARLY RES&&RT>0&&TS*TS/8==SG
 #include gemm_bind
 var<workgroup> As: array<vec4<f16>, ${BM*LD}>;
 var<workgroup> Bs: array<vec4<f16>, ${BN*LD}>;

@@ -118,6 +118,12 @@ impl Caps {
         self.dot_products && self.tier < Tier::Coop
     }
 
+    /// Whether linear layers of many bf16 rows take them as f16, which is all that matrix units are
+    /// programmed for here.
+    pub(crate) fn halves_rows(&self) -> bool {
+        self.tier >= Tier::Coop && self.ptx.is_none()
+    }
+
     /// Elements between the aligned start of a view's binding and element 0 of its tensor: what
     /// a kernel adds to an element index. Wraps below zero when the part starts later.
     pub(crate) fn base(&self, view: &View<'_>) -> u32 {
@@ -151,6 +157,7 @@ impl Caps {
             // to do it once for all.
             expand_rows: (self.tier >= Tier::F16).then_some(EXPAND_ROWS),
             int8: self.rounds_rows(),
+            halves: self.halves_rows(),
             ..Limits::default()
         }
     }

@@ -11,6 +11,9 @@ pub struct Shares {
     pub conv3x3: f64,
     pub linear: f64,
     pub attention: f64,
+    /// The same of bf16 activations.
+    pub linear_bf16: f64,
+    pub attention_bf16: f64,
 }
 
 /// Written by `cargo xtask amd --update`.
@@ -37,6 +40,8 @@ impl Arch {
             conv3x3: next()?,
             linear: next()?,
             attention: next()?,
+            linear_bf16: next()?,
+            attention_bf16: next()?,
         })
     }
 }
@@ -51,9 +56,10 @@ mod tests {
             let s = arch.shares().unwrap();
             // F(2x2, 3x3) takes 16 products for 36.
             let within = (0.1..=36.0 / 16.0).contains(&s.conv3x3)
-                && [s.linear, s.attention]
+                && [s.linear, s.attention, s.linear_bf16]
                     .iter()
-                    .all(|s| (0.1..=1.0).contains(s));
+                    .all(|s| (0.1..=1.0).contains(s))
+                && (0.01..=1.0).contains(&s.attention_bf16);
             assert!(within, "{arch:?} {s:?}");
         }
         assert_eq!(Arch::Other.shares(), None);

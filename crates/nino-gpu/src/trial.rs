@@ -165,6 +165,7 @@ impl Gpu {
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),
+            halves: None,
             gate: None,
             alpha: 1.0,
             w_kn: false,

@@ -219,6 +219,7 @@ impl Scene {
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),
+            halves: None,
             gate: None,
             alpha: 1.0,
             w_kn: false,
@@ -253,6 +254,7 @@ impl Scene {
             mask: None,
             scale: 1.0 / (hd as f32).sqrt(),
             log: None,
+            factors: None,
         }
     }
 

@@ -6,7 +6,7 @@
 //! Grouped statistics and attention that is cut by keys have rows of what they read instead.
 
 use crate::ops::{Facts, InPlace, Operand, Part, Rows, Scratch};
-use crate::{Graph, Node};
+use crate::{Graph, Limits, Node};
 use nino_dtype::DType;
 use std::ops::Range;
 
@@ -42,6 +42,97 @@ impl Rounded {
     }
 }
 
+/// A product's operands in scratch as f16: first rows of its input, then its weights where those
+/// are not f16 as stored, then f32 factors for each of these rows, which take them back. Rows are
+/// multiplied with powers of two, so that none leaves the range of f16. Where the input has more
+/// rows, they take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Halved {
+    pub rows: usize,
+    /// Values of a row.
+    pub k: usize,
+    /// Rows of the weights that are in scratch: all that are used, or none.
+    pub columns: usize,
+}
+
+impl Halved {
+    /// Rows at a time: enough to keep any device busy.
+    const MOST_ROWS: usize = 8192;
+    /// Columns of a product that repay a pass over its input.
+    const LEAST_COLUMNS: usize = 128;
+    /// Devices align what is bound to at most so many bytes.
+    const ALIGN: usize = 256;
+
+    /// The byte at which the weights begin.
+    pub fn weights_at(self) -> usize {
+        (self.rows * self.k * 2).next_multiple_of(Halved::ALIGN)
+    }
+
+    /// The byte at which the factors begin.
+    pub fn factors_at(self) -> usize {
+        (self.weights_at() + self.columns * self.k * 2).next_multiple_of(Halved::ALIGN)
+    }
+
+    /// The first factor of the weights, counted from the first factor of all.
+    pub fn column_factor(self) -> usize {
+        self.rows.next_multiple_of(Halved::ALIGN / size_of::<f32>())
+    }
+
+    pub fn bytes(self) -> usize {
+        self.factors_at() + (self.column_factor() + self.columns) * size_of::<f32>()
+    }
+
+    /// The fewest equal turns of `rows`, in whole tiles of any kernel.
+    pub fn turns(self, rows: usize) -> impl Iterator<Item = Range<usize>> {
+        let each = even(rows, self.rows);
+        (0..rows)
+            .step_by(each)
+            .map(move |first| first..(first + each).min(rows))
+    }
+}
+
+/// The queries, keys and values of an attention in scratch as f16, each times a power of two, then
+/// for each of the three f32 values to find the largest by, and a factor that takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalvedHeads {
+    /// Values of all queries.
+    pub queries: usize,
+    /// Values of all keys; as many are values.
+    pub keys: usize,
+}
+
+impl HalvedHeads {
+    /// Workgroups that look for the largest value, and the place of the factor behind theirs.
+    pub const PARTS: usize = 256;
+    /// f32 values from those of the queries to those of the keys.
+    pub const FACTORS: usize = HalvedHeads::PARTS + Halved::ALIGN / size_of::<f32>();
+    /// The kernel that takes them is for heads up to so wide,
+    const MOST_WIDTH: usize = 160;
+    /// and takes so many keys to repay a pass over the queries.
+    const LEAST_KEYS: usize = 128;
+
+    /// The byte at which the queries, the keys, the values and what belongs to factors begin.
+    pub fn starts(self) -> [usize; 4] {
+        let [queries, keys] =
+            [self.queries, self.keys].map(|n| (n * 2).next_multiple_of(Halved::ALIGN));
+        [0, queries, queries + keys, queries + 2 * keys]
+    }
+
+    pub fn bytes(self) -> usize {
+        self.starts()[3] + 3 * HalvedHeads::FACTORS * size_of::<f32>()
+    }
+}
+
+/// Rows of each of the fewest equal parts of at most `most` rows, a multiple of tiles' heights.
+fn even(rows: usize, most: usize) -> usize {
+    const TILE: usize = 128;
+    if rows <= most {
+        return rows.max(1);
+    }
+    let each = rows.div_ceil(rows.div_ceil(most));
+    each.next_multiple_of(TILE).min(most)
+}
+
 impl Graph {
     /// What the definition of the op that makes `node` says; nothing for inputs and parameters.
     pub(crate) fn facts(&self, node: Node) -> Option<Facts> {
@@ -67,23 +158,30 @@ impl Graph {
     pub fn scratch_bytes(&self, node: Node) -> usize {
         match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Bytes(bytes)) => bytes,
-            Some(Scratch::None | Scratch::Decoded { .. }) | None => 0,
+            Some(Scratch::None | Scratch::Decoded { .. } | Scratch::Heads(_)) | None => 0,
         }
     }
 
     /// Bytes of scratch that make a product faster, if `least` rows or more share its weights: for
-    /// its input rounded to 8 bits, where the device multiplies such (`int8`) and the weights are
-    /// `Q8_0`, or else for weights in f16 that are stored in another type of at most 16 bits.
-    pub fn prepared_bytes(&self, node: Node, least: usize, int8: bool) -> usize {
+    /// its input rounded to 8 bits, where the device multiplies such (`Limits::int8`) and the
+    /// weights are `Q8_0`; for bf16 operands as f16 (`Limits::halves`), of attention too; or else
+    /// for weights in f16 that are stored in another type of at most 16 bits.
+    pub fn prepared_bytes(&self, node: Node, least: usize, limits: &Limits) -> usize {
         let (x, w, values) = match self.facts(node).map(|facts| facts.scratch) {
             Some(Scratch::Decoded { x, w, values, .. }) => (x, w, values),
-            Some(Scratch::None | Scratch::Bytes(_)) | None => return 0,
+            Some(Scratch::Heads(heads)) if limits.halves && self.shape(node)[1] >= least => {
+                return self.worth_halving(heads).map_or(0, HalvedHeads::bytes);
+            }
+            Some(Scratch::None | Scratch::Bytes(_) | Scratch::Heads(_)) | None => return 0,
         };
         if self.shape(node).rows() < least {
             return 0;
         }
-        if let Some(rounded) = self.rounded(node).filter(|_| int8) {
+        if let Some(rounded) = self.rounded(node).filter(|_| limits.int8) {
             return rounded.bytes();
+        }
+        if let Some(halved) = self.halved(node).filter(|_| limits.halves) {
+            return halved.bytes();
         }
         let other = !matches!(self.dtype(w), DType::F16 | DType::F32);
         let worth = other && self.dtype(x) == DType::F16;
@@ -101,6 +199,49 @@ impl Graph {
             }
             _ => None,
         }
+    }
+
+    /// Sizes of a product's bf16 input and of its weights as f16, where the product takes them so.
+    pub fn halved(&self, node: Node) -> Option<Halved> {
+        let Scratch::Decoded {
+            x,
+            w,
+            values,
+            rounds: true,
+        } = self.facts(node)?.scratch
+        else {
+            return None;
+        };
+        let (rows, k) = (self.shape(x).rows(), self.shape(x).last_dim());
+        let columns = values / k.max(1);
+        let whole = [k, columns].iter().all(|n| n.is_multiple_of(8));
+        let takes = self.dtype(x) == DType::BF16 && whole && columns >= Halved::LEAST_COLUMNS;
+        takes.then(|| Halved {
+            rows: even(rows, Halved::MOST_ROWS),
+            k,
+            columns: match self.dtype(w) {
+                DType::F16 => 0,
+                _ => columns,
+            },
+        })
+    }
+
+    /// Sizes of an attention's bf16 operands as f16, where it takes them so.
+    pub fn halved_heads(&self, node: Node) -> Option<HalvedHeads> {
+        match self.facts(node)?.scratch {
+            Scratch::Heads(heads) => self.worth_halving(heads),
+            _ => None,
+        }
+    }
+
+    fn worth_halving(&self, [q, k]: [Node; 2]) -> Option<HalvedHeads> {
+        let width = self.shape(q).last_dim();
+        let fits = width.is_multiple_of(8) && width <= HalvedHeads::MOST_WIDTH;
+        let worth = self.shape(k)[1] >= HalvedHeads::LEAST_KEYS;
+        (self.dtype(q) == DType::BF16 && fits && worth).then(|| HalvedHeads {
+            queries: self.shape(q).numel(),
+            keys: self.shape(k).numel(),
+        })
     }
 
     /// Operands in whose place an op may write its result, the best first, as far as its definition

@@ -29,7 +29,7 @@ pub use device::{
     Backup, Device, ExecError, OpTime, ParamError, ParamSource, RunOptions, Session, StoredRows,
     Weights,
 };
-pub use footprint::{Rounded, Use};
+pub use footprint::{Halved, HalvedHeads, Rounded, Use};
 pub use graph::{Def, Graph, GraphError, Node, ParamSpec, Shared, Value};
 pub use ops::*;
 pub use plan::{

@@ -30,10 +30,13 @@ struct Transformer {
     width: usize,
     heads: usize,
     hidden: usize,
+    /// Storage of activations and weights where it is fixed; else the device's own and f16.
+    stored: Option<DType>,
 }
 
-/// Every workload. Flux and Wan are represented by one block each, since all of theirs are alike.
-pub const WORKLOADS: [Workload; 6] = [
+/// Every workload. Flux, Wan and Qwen-Image are represented by one block each, since all of theirs
+/// are alike.
+pub const WORKLOADS: [Workload; 7] = [
     Workload {
         name: "sd15",
         what: "SD 1.5, 512 x 512, one step with guidance",
@@ -73,6 +76,7 @@ pub const WORKLOADS: [Workload; 6] = [
             width: 3072,
             heads: 24,
             hidden: 12288,
+            stored: None,
         }),
     },
     Workload {
@@ -84,6 +88,19 @@ pub const WORKLOADS: [Workload; 6] = [
             width: 1536,
             heads: 12,
             hidden: 8960,
+            stored: None,
+        }),
+    },
+    Workload {
+        name: "qwen-image",
+        what: "Qwen-Image's blocks in bf16, 1024 x 1024 and 512 words, one forward pass",
+        times: 60,
+        record: Record::Blocks(Transformer {
+            tokens: 4608,
+            width: 3072,
+            heads: 24,
+            hidden: 12288,
+            stored: Some(DType::BF16),
         }),
     },
 ];
@@ -98,7 +115,8 @@ impl Workload {
         })
     }
 
-    /// The network's graph with activations of `dtype` and weights in f16.
+    /// The network's graph with activations of `dtype` and weights in f16, where the network says
+    /// nothing else.
     pub fn record(&self, dtype: DType) -> Result<Graph, VaeError> {
         match self.record {
             Record::Unet { xl, side } => record_unet(xl, side, dtype),
@@ -157,11 +175,16 @@ impl Transformer {
             width: d,
             heads,
             hidden,
+            stored,
         } = self;
+        let (dtype, weights) = match stored {
+            Some(stored) => (stored, stored),
+            None => (dtype, DType::F16),
+        };
         let mut g = Graph::new();
         let x = g.input("x", [1, n, d], dtype);
         let linear = |g: &mut Graph, name: &str, from: Node, [out, cols]: [usize; 2]| {
-            let w = g.param(&format!("{name}.weight"), [out, cols], DType::F16);
+            let w = g.param(&format!("{name}.weight"), [out, cols], weights);
             let b = g.param(&format!("{name}.bias"), [out], DType::F32);
             g.linear(from, w, Some(b))
         };

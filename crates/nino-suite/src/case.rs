@@ -108,11 +108,16 @@ impl<'r> CaseBuilder<'r> {
     /// Adds a parameter of normal values.
     pub fn param(&mut self, shape: impl Into<Shape>, dtype: DType, mean: f64, sd: f64) -> Node {
         let values = Tensor::normal(shape, mean, sd, self.rng);
+        self.param_of(&values, dtype)
+    }
+
+    /// Adds a parameter with the given values, rounded to its dtype.
+    pub fn param_of(&mut self, values: &Tensor, dtype: DType) -> Node {
         let name = format!("w{}", self.params.0.len());
         let node = self.g.param(&name, values.shape, dtype);
         self.params
             .0
-            .insert(name, encode_any(&values, dtype, self.rng));
+            .insert(name, encode_any(values, dtype, self.rng));
         node
     }
 

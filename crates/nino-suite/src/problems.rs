@@ -2,6 +2,7 @@
 //! storage type. Each family's file lists its own.
 
 mod attention;
+mod brain;
 mod conv;
 mod elementwise;
 mod fused;
@@ -37,6 +38,7 @@ impl Problem {
 pub static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
     let families = [
         product::PROBLEMS,
+        brain::PROBLEMS,
         conv::PROBLEMS,
         attention::PROBLEMS,
         norm::PROBLEMS,

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use nino_dtype::DType;
 use nino_gpu::{Arch, KernelKey, PlannedLaunch, kernels};
 use nino_graph::{Kind, Plan, rewrite};
 use serde::{Deserialize, Serialize};
 
 use crate::chip::Chip;
 use crate::isa::Code;
-use crate::predict::{Shot, Work};
+use crate::predict::{Shot, Work, own_bytes};
 use crate::radv::{Radv, Stats};
 use nino_models::workload::Workload;
 
@@ -141,8 +142,11 @@ fn predict(
     launches: &[PlannedLaunch],
     compiled: &mut BTreeMap<KernelKey, Compiled>,
 ) -> Vec<TimeReport> {
+    // A step's kernels share what it reads and writes, but for those whose own traffic is known.
     let mut per_step = vec![0usize; plan.steps().len()];
-    launches.iter().for_each(|l| per_step[l.step] += 1);
+    let shares = |l: &&PlannedLaunch| own_bytes(&l.kernel, &l.params).is_none();
+    let sharing = launches.iter().filter(shares);
+    sharing.for_each(|l| per_step[l.step] += 1);
     let times = f64::from(workload.times);
     let mut reports = Vec::new();
     for (number, card) in chip.cards().enumerate() {
@@ -150,7 +154,11 @@ fn predict(
         for launch in launches.iter().filter(|l| l.step >= plan.steady_steps()) {
             let step = &plan.steps()[launch.step];
             let cost = plan.step_cost(step);
-            let share = times / per_step[launch.step] as f64;
+            let own = own_bytes(&launch.kernel, &launch.params);
+            let share = match own {
+                Some(_) => 0.0,
+                None => 1.0 / per_step[launch.step] as f64,
+            };
             let Some(made) = compiled.get_mut(&launch.kernel) else {
                 continue;
             };
@@ -158,7 +166,7 @@ fn predict(
                 key: &launch.kernel,
                 params: &launch.params,
                 groups: launch.groups,
-                bytes: cost.bytes / per_step[launch.step] as f64,
+                bytes: own.unwrap_or(cost.bytes * share),
             };
             let seconds = made.report.work.as_ref().map_or(0.0, |work| {
                 times * work.seconds(&shot, chip, &card, made.fits)
@@ -171,13 +179,15 @@ fn predict(
             }
             let kind = match Kind::of(plan.graph(), step.node) {
                 Kind::Conv3x3 { .. } => "conv3x3",
+                Kind::Linear { x: DType::BF16, .. } => "linear bf16",
+                Kind::Attention { x: DType::BF16 } => "attention bf16",
                 Kind::Linear { .. } => "linear",
                 Kind::Attention { .. } => "attention",
                 Kind::Other => "other",
             };
             let sum = kinds.entry(kind.to_owned()).or_default();
             sum.0 += seconds;
-            sum.1 += cost.flops * share;
+            sum.1 += cost.flops * share * times;
         }
         reports.push(TimeReport {
             card: card.name.to_owned(),

@@ -22,7 +22,7 @@ const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const MANIFEST: &str = "usr/share/vulkan/icd.d/lvp_icd.json";
 
 /// Tests of nino-gpu that run kernels on matrix units: as AMD's cards choose them, and as others.
-const TESTS: [&str; 2] = ["amd::", "suite::gpu_products"];
+const TESTS: [&str; 3] = ["amd::", "halves::", "suite::gpu_products"];
 
 /// Runs the GPU's tests of products, convolutions and attention on a software GPU with matrix
 /// units. The first error is that there is none; the second that a test failed.

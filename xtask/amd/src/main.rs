@@ -23,7 +23,8 @@ Usage: cargo xtask amd [options]
 
   --family A,B      only these families of chips (all: polaris10, vega10, navi10, navi21, navi23,
                     navi31, gfx1151, gfx1201)
-  --workload A,B    only these workloads (all: sd15, sdxl, sd-vae, sd-vae-1024, flux, wan)
+  --workload A,B    only these workloads (all: sd15, sdxl, sd-vae, sd-vae-1024, flux, wan,
+                    qwen-image)
   --json            everything found, as JSON
   --times           only the table of predicted times
   --tiles NAME      only the tiles that products, convolutions and attention could have, ranked, where

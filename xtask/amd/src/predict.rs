@@ -149,6 +149,23 @@ const PRODUCTS: [&str; 10] = [
     "attention_wide",
 ];
 
+/// What a kernel reads and writes, where that is no part of what its op does: operands written as
+/// f16 before a product. A row is read twice, the second time from a cache.
+pub fn own_bytes(key: &KernelKey, params: &[u32]) -> Option<f64> {
+    let param = |i: usize| f64::from(params.get(i).copied().unwrap_or(0));
+    let stored = match key.consts.get("WT") {
+        Some(0) => 4.0,
+        Some(1 | 2) => 2.0,
+        _ => 1.0,
+    };
+    match key.file {
+        "half_rows" => Some(param(0) * param(1) * (stored + 2.0)),
+        "half_peak" => Some(param(0) * 16.0),
+        "half_all" => Some(param(0) * 32.0),
+        _ => None,
+    }
+}
+
 /// Whether it is known how often a kernel's main loop runs.
 pub fn has_rounds(key: &KernelKey) -> bool {
     PRODUCTS.contains(&key.file)

@@ -18,7 +18,7 @@ const CARD_OF: [(Arch, &str); 3] = [
 
 /// The table's text, from the reports of all workloads.
 pub fn table(reports: &[Report]) -> String {
-    let mut text = "arch\tconv3x3\tlinear\tattention\n".to_owned();
+    let mut text = "arch\tconv3x3\tlinear\tattention\tlinear bf16\tattention bf16\n".to_owned();
     for (arch, name) in CARD_OF {
         let Some(card) = CARDS.iter().find(|c| c.name == name) else {
             continue;
@@ -34,11 +34,13 @@ pub fn table(reports: &[Report]) -> String {
             let (seconds, flops) = sums.get(kind).copied().unwrap_or((1.0, 0.0));
             flops / seconds / peak(card)
         };
-        let [conv, linear, attention] = ["conv3x3", "linear", "attention"].map(share);
+        let half = ["conv3x3", "linear", "attention"].map(share);
+        let brain = ["linear bf16", "attention bf16"].map(share);
+        let ([conv, linear, attention], [linear16, attention16]) = (half, brain);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{}\t{conv:.2}\t{linear:.2}\t{attention:.2}",
+            "{}\t{conv:.2}\t{linear:.2}\t{attention:.2}\t{linear16:.2}\t{attention16:.2}",
             arch.name()
         );
     }

@@ -221,6 +221,7 @@ fn gemm([m, n, k]: [u32; 3], conv: Option<ConvShape>) -> Gemm<'static> {
         prologue: None,
         act: ActCode::default(),
         post: ActCode::default(),
+        halves: None,
         gate: None,
         alpha: 1.0,
         w_kn: false,
@@ -248,6 +249,7 @@ fn attention(tokens: u32, heads: u32, hd: u32) -> Attention<'static> {
         mask: None,
         scale: 1.0,
         log: None,
+        factors: None,
     }
 }
 

@@ -7,7 +7,8 @@ use nino_engine::device::Workload;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
-    /// Networks to measure for: sd15, sdxl, sd-vae, sd-vae-1024, flux, wan [default: all]
+    /// Networks to measure for: sd15, sdxl, sd-vae, sd-vae-1024, flux, wan, qwen-image
+    /// [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Workload::named)]
     pub(crate) workload: Vec<Workload>,
     #[command(flatten)]

@@ -87,11 +87,17 @@ impl Predicted {
         let shares = self.card.arch.shares();
         let (x, share) = match kind {
             Kind::Conv3x3 { x } => (x, shares.map(|s| s.conv3x3)),
+            Kind::Linear { x, .. } if x == DType::BF16 => (x, shares.map(|s| s.linear_bf16)),
+            Kind::Attention { x } if x == DType::BF16 => (x, shares.map(|s| s.attention_bf16)),
             Kind::Linear { x, .. } => (x, shares.map(|s| s.linear)),
             Kind::Attention { x } => (x, shares.map(|s| s.attention)),
             Kind::Other => return reached(self.card.f32_flops, PLAIN),
         };
-        let on_matrices = x == DType::F16 && self.caps.tier >= Tier::Coop;
+        // NVIDIA's drivers take PTX, and so no bf16 as f16.
+        let converts = self.card.arch.is_amd() && self.caps.limits().halves;
+        let halved = !matches!(kind, Kind::Conv3x3 { .. }) && converts;
+        let takes = x == DType::F16 || (x == DType::BF16 && halved);
+        let on_matrices = takes && self.caps.tier >= Tier::Coop;
         let matrix = self.card.matrix_flops.filter(|_| on_matrices);
         // Kernels of a card with matrix units were not looked at where these are not used.
         let compiled = share.filter(|_| self.card.matrix_flops.is_none() || matrix.is_some());
@@ -164,6 +170,23 @@ impl Device for Predicted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bf16_is_multiplied_nearly_as_fast_as_f16() {
+        let kinds: [fn(DType) -> Kind; 2] =
+            [|x| Kind::Linear { x, w: x }, |x| Kind::Attention { x }];
+        for name in ["8060s-128gb", "rx7900xtx", "rx6600", "rx580-8gb"] {
+            let card = Card::find(name).unwrap();
+            let card = Predicted::new(card, card.tier);
+            for kind in kinds {
+                let [half, brain] = [DType::F16, DType::BF16].map(|x| card.flops(kind(x)));
+                assert!(
+                    (0.7..1.2).contains(&(brain / half)),
+                    "{name}: {brain} {half}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn bytes_are_multiplied_faster_where_that_is_an_instruction() {

@@ -206,6 +206,7 @@ impl Scene {
                     prologue: None,
                     act: ActCode::default(),
                     post: ActCode::default(),
+                    halves: None,
                     gate: None,
                     alpha: 1.0,
                     w_kn: false,
@@ -278,6 +279,7 @@ impl Scene {
                     mask: None,
                     scale: 1.0,
                     log: None,
+                    factors: None,
                 };
                 let flops = 4.0 * f64::from(heads) * f64::from(n).powi(2) * f64::from(hd);
                 if self.tiles.first().is_some_and(Vec::is_empty) {

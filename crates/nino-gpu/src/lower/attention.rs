@@ -6,28 +6,64 @@ use std::ops::Range;
 use nino_graph::{Attention as AttentionOp, KeyBlocks, Piece};
 
 use super::{Launches, Lower};
+use crate::GpuError;
 use crate::kernel::{Launch, View};
-use crate::ops::attention::Attention;
+use crate::ops::attention::{Attention, Heads, halves};
 use crate::shader::KernelKey;
 
 impl<'a> Lower<'a> {
     pub(super) fn attention(&self, o: &AttentionOp) -> Launches<'a> {
         self.code(&self.out)?;
         if !o.by_keys {
-            return self.all_keys(o, &self.rows);
+            let (heads, mut launches) = self.heads(o)?;
+            launches.extend(self.all_keys(o, heads, &self.rows)?);
+            return Ok(launches);
         }
         let blocks = KeyBlocks::new(self.graph, o);
         let piece = blocks.piece(&self.rows);
         if piece.is_whole() {
-            return self.all_keys(o, &piece.queries);
+            return self.all_keys(o, self.stored(), &piece.queries);
         }
         self.some_keys(o, &blocks, &piece)
     }
 
-    fn launch(&self, o: &AttentionOp, batch_idx: usize, rows: &Range<usize>) -> Attention<'a> {
+    fn stored(&self) -> Heads<'a> {
+        Heads {
+            qkv: [self.operands[0], self.operands[1], self.operands[2]],
+            factors: None,
+        }
+    }
+
+    /// The operands to compute with, and what must run before: where the plan has scratch for it,
+    /// they are written there as f16.
+    fn heads(&self, o: &AttentionOp) -> Result<(Heads<'a>, Vec<Launch<'a>>), GpuError> {
+        let stored = self.stored();
+        let sizes = self.graph.halved_heads(self.node);
+        let scratch = self.scratch.filter(|_| self.caps.halves_rows());
+        let Some((scratch, sizes)) = scratch.zip(sizes) else {
+            return Ok((stored, Vec::new()));
+        };
+        let (halves, launches) = halves::of(self.caps, stored.qkv, scratch, sizes)?;
+        // Whether it fits depends on places alone, which are alike for all rows.
+        let first = self.rows.start..self.rows.start + 1;
+        let batch = self.rows.start / self.shape()[1];
+        if self.launch(o, halves, batch, &first).coop_fits(self.caps) {
+            Ok((halves, launches))
+        } else {
+            Ok((stored, Vec::new()))
+        }
+    }
+
+    fn launch(
+        &self,
+        o: &AttentionOp,
+        from: Heads<'a>,
+        batch_idx: usize,
+        rows: &Range<usize>,
+    ) -> Attention<'a> {
         let shape = self.shape();
         let [n, heads, hd] = [shape[1], shape[2], shape[3]];
-        let [q, k, v] = [self.operands[0], self.operands[1], self.operands[2]];
+        let [q, k, v] = from.qkv;
         let mask = o.mask.map(|m| {
             let s = self.graph.shape(m);
             (self.operands[3], [s[0], s[1], s[2], s[3]].map(|d| d as u32))
@@ -51,24 +87,25 @@ impl<'a> Lower<'a> {
             mask,
             scale: o.scale,
             log: None,
+            factors: from.factors,
         }
     }
 
-    fn all_keys(&self, o: &AttentionOp, rows: &Range<usize>) -> Launches<'a> {
+    fn all_keys(&self, o: &AttentionOp, from: Heads<'a>, rows: &Range<usize>) -> Launches<'a> {
         let n = self.shape()[1];
         let batches = rows.start / n..rows.end.div_ceil(n);
         let whole = rows.start.is_multiple_of(n) && rows.end.is_multiple_of(n);
         let first = batches.start * n..(batches.start + 1) * n;
         let together = Attention {
             batch: batches.len() as u32,
-            ..self.launch(o, batches.start, &first)
+            ..self.launch(o, from, batches.start, &first)
         };
         if whole && together.takes_batch(self.caps) {
             return Ok(vec![together.best(self.caps)?]);
         }
         let one = |b: usize| {
             let rows = rows.start.max(b * n)..rows.end.min((b + 1) * n);
-            self.launch(o, b, &rows).best(self.caps)
+            self.launch(o, from, b, &rows).best(self.caps)
         };
         batches.map(one).collect()
     }
@@ -100,7 +137,7 @@ impl<'a> Lower<'a> {
                 ..part
             },
             log: Some(part_log),
-            ..self.launch(o, piece.queries.start / n, &piece.queries)
+            ..self.launch(o, self.stored(), piece.queries.start / n, &piece.queries)
         };
         let views = [sums, sums_log, self.out, part, part_log];
         let quads = hd.is_multiple_of(4) && self.quads(&views);

@@ -1,7 +1,7 @@
 //! Linear layers, batched products and convolutions.
 
 use nino_dtype::DType;
-use nino_graph::{Conv, Epilogue, Linear, MatMul, Node, Prologue as PrologueOp, Rounded};
+use nino_graph::{Conv, Epilogue, Halved, Linear, MatMul, Node, Prologue as PrologueOp, Rounded};
 
 use super::{Launches, Lower};
 use crate::GpuError;
@@ -30,11 +30,12 @@ impl<'a> Lower<'a> {
             Some(rows) => view.rows(shape[0], rows),
             None => view,
         };
-        let rounded = self.rounded();
+        let (rounded, halved) = (self.rounded(), self.halved());
         let stored = used(self.operands[1]);
-        let (weights, mut launches) = match rounded {
-            Some(_) => (stored, Vec::new()),
-            None => self.expanded(stored, n * k)?,
+        let (weights, mut launches) = if rounded.is_some() || halved.is_some() {
+            (stored, Vec::new())
+        } else {
+            self.expanded(stored, n * k)?
         };
         let gemm = Gemm {
             m: self.rows.len() as u32,
@@ -53,6 +54,7 @@ impl<'a> Lower<'a> {
             prologue: around.prologue,
             act: around.act,
             post: around.post,
+            halves: None,
             gate: o.gate.map(|act| Some(act).into()),
             alpha: 1.0,
             w_kn: false,
@@ -62,6 +64,9 @@ impl<'a> Lower<'a> {
         if let Some((scratch, sizes)) = rounded {
             return gemm.int8_pieces(self.caps, scratch, sizes);
         }
+        if let Some((scratch, sizes)) = halved {
+            return gemm.half_pieces(self.caps, scratch, sizes);
+        }
         launches.extend(gemm.best_pieces(self.caps)?);
         Ok(launches)
     }
@@ -70,6 +75,12 @@ impl<'a> Lower<'a> {
     fn rounded(&self) -> Option<(View<'a>, Rounded)> {
         let scratch = self.scratch.filter(|_| self.caps.rounds_rows())?;
         Some((scratch, self.graph.rounded(self.node)?))
+    }
+
+    /// Scratch for rows and weights as f16, where the plan has some for that.
+    fn halved(&self) -> Option<(View<'a>, Halved)> {
+        let scratch = self.scratch.filter(|_| self.caps.halves_rows())?;
+        Some((scratch, self.graph.halved(self.node)?))
     }
 
     /// The weights to multiply with, and what must run before: where the plan has scratch for it,
@@ -120,6 +131,7 @@ impl<'a> Lower<'a> {
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),
+            halves: None,
             gate: None,
             alpha: o.scale,
             w_kn: !o.b_transposed,
@@ -187,6 +199,7 @@ impl<'a> Lower<'a> {
             prologue: around.prologue,
             act: around.act,
             post: around.post,
+            halves: None,
             gate: None,
             alpha: 1.0,
             w_kn: false,

@@ -1,9 +1,11 @@
 //! Attention over `[b, n, heads, hd]` without ever storing the scores. One launch is some query
 //! rows of one batch element, or all of several.
 
+pub(crate) mod halves;
 mod ptx;
 
 use nino_dtype::DType;
+use nino_graph::HalvedHeads;
 
 use crate::kernel::{Launch, View, dtype_code};
 use crate::shader::KernelKey;
@@ -36,6 +38,15 @@ pub struct Attention<'a> {
     pub scale: f32,
     /// Where the logarithms of the sums of weights go, f32 `[rows, heads]` in units of log2.
     pub log: Option<View<'a>>,
+    /// `q`, `k` and `v` are f16 in scratch; these take them back.
+    pub factors: Option<View<'a>>,
+}
+
+/// Queries, keys and values, and what takes them back where they are f16 in scratch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads<'a> {
+    pub(crate) qkv: [View<'a>; 3],
+    pub(crate) factors: Option<View<'a>>,
 }
 
 /// Shape of a cooperative attention kernel; see `attention_coop.wgsl`.
@@ -299,6 +310,12 @@ impl<'a> Attention<'a> {
         });
         params.push(self.log.map_or(0, |log| caps.base(&log)));
         params.push((self.scale * std::f32::consts::LOG2_E).to_bits());
+        if let Some(factors) = self.factors {
+            key = key.with("HALVES", HalvedHeads::FACTORS as i64);
+            views.push(factors);
+        }
+        let factor = |f: &View<'_>| caps.base(f) + HalvedHeads::PARTS as u32;
+        params.push(self.factors.as_ref().map_or(0, factor));
         Ok(Launch {
             kernel: key.into(),
             views,

@@ -8,10 +8,12 @@ use crate::shader::KernelKey;
 use crate::{Caps, GpuError};
 
 mod choose;
+mod halves;
 mod hopper;
 mod int8;
 
 pub(crate) use choose::{packed_channels, packs_weights};
+pub use halves::Factors;
 pub(crate) use hopper::takes_gate;
 pub use int8::Int8Tile;
 
@@ -62,6 +64,8 @@ pub struct Gemm<'a> {
     pub prologue: Option<Prologue<'a>>,
     pub act: ActCode,
     pub post: ActCode,
+    /// X and W are f16 in scratch, X from the first row of this launch on; these take them back.
+    pub halves: Option<Factors<'a>>,
     /// The result is the first half of the columns times this of the second half.
     pub gate: Option<ActCode>,
     pub alpha: f32,
@@ -323,6 +327,11 @@ impl<'a> Gemm<'a> {
             key = key.with("RES", 1).with("RT", code(residual)?);
             views.push(*residual);
         }
+        if let Some(factors) = &self.halves {
+            let both = factors.columns.is_some();
+            key = key.with("HALVES", 1 + i64::from(both));
+            views.push(factors.view);
+        }
         if let Some(pro) = &self.prologue {
             let c = self.conv.as_ref().map_or(self.k, |c| c.c);
             let quads = |v: &View<'_>| caps.base(v).is_multiple_of(4);
@@ -360,8 +369,10 @@ impl<'a> Gemm<'a> {
         let mut p = vec![m, n, k, self.first];
         let x = base(Some(&self.x));
         // Row kernels count rows from the first one of this dispatch, convolutions from the whole.
+        // In scratch the first one is there alone.
         let row = |base: u32, width: u32| base.wrapping_add(self.first.wrapping_mul(width));
-        p.push(if self.conv.is_some() { x } else { row(x, k) });
+        let as_is = self.conv.is_some() || self.halves.is_some();
+        p.push(if as_is { x } else { row(x, k) });
         p.push(base(Some(&self.w)).wrapping_add(self.w_first));
         p.push(row(base(Some(&self.out)), n));
         p.push(row(base(self.residual.as_ref()), n));
@@ -380,8 +391,14 @@ impl<'a> Gemm<'a> {
             None => p.extend([0, 0, 0, k, 0, 0, 0, 0, 0, 0]),
         }
         let pro = self.prologue.as_ref();
-        p.push(base(pro.map(|p| &p.stats)));
-        p.push(base(pro.and_then(|p| p.weight.as_ref())));
+        // A product has statistics or factors of rows, and weights of a norm or factors of columns.
+        let factors = self.halves.as_ref();
+        let of_rows = base(factors.map(|f| &f.view));
+        p.push(pro.map_or(of_rows, |p| caps.base(&p.stats)));
+        p.push(match pro {
+            Some(pro) => base(pro.weight.as_ref()),
+            None => of_rows + factors.and_then(|f| f.columns).unwrap_or(0),
+        });
         p.push(base(pro.and_then(|p| p.bias.as_ref())));
         p.push(pro.map_or(1, |p| p.groups));
         p.push(pro.map_or(1, |p| p.rows_per_stat));

@@ -103,6 +103,15 @@ fn gemm_keys() -> Vec<KernelKey> {
         let narrow = around(conv3.clone(), wt, pro).with("NARROW", 1);
         keys.push(narrow.with("BN", 16).with("WN", 16).with("VO", 0));
     }
+    let brain = coop("gemm_coop").with("OT", 2).with("RES", 1).with("RT", 2);
+    let brain = [1, 2].map(|halves| brain.clone().with("WT", 1).with("HALVES", halves));
+    let tile = rows
+        .consts
+        .iter()
+        .filter(|(name, _)| !["OT", "XT"].contains(name));
+    for key in brain {
+        keys.push(tile.clone().fold(key, |key, (name, v)| key.with(name, *v)));
+    }
     keys
 }
 
@@ -110,6 +119,15 @@ fn gemm_keys() -> Vec<KernelKey> {
 fn cooperative_kernels_become_spirv() {
     let mut keys = gemm_keys();
     keys.push(coop("peak").with("SH", 8));
+    let all = ["half_peak", "half_all"].map(KernelKey::new);
+    keys.extend(all.map(|key| key.with("PARTS", 256).with("EACH", 4).with("XT", 2)));
+    for stored in [0, 1, 2, 3, 10, 22, 24, 29] {
+        keys.push(
+            KernelKey::new("half_rows")
+                .with("LANES", 128)
+                .with("WT", stored),
+        );
+    }
     for frames in [1, 3] {
         let winograd = coop("conv3_winograd_coop").with("CONV", 2).with("WT", 1);
         let winograd = winograd.with("PX", 8).with("XW", 2).with("UP", 2);
@@ -120,7 +138,8 @@ fn cooperative_kernels_become_spirv() {
             .with("BQ", 64)
             .with("BKV", 32)
             .with("WQ", 16);
-        keys.push(key.with("HDP", hdp).with("MASK", mask).with("MT", 1));
+        let key = key.with("HDP", hdp).with("MASK", mask).with("MT", 1);
+        keys.extend([key.clone().with("OT", 2).with("HALVES", 320), key]);
     }
     let wide = coop("attention_wide")
         .with("WIDE", 1)

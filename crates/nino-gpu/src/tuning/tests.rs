@@ -81,6 +81,7 @@ fn chosen(caps: &Caps) -> [i64; 3] {
         prologue: None,
         act: ActCode::default(),
         post: ActCode::default(),
+        halves: None,
         gate: None,
         alpha: 1.0,
         w_kn: false,

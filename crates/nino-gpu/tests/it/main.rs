@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside test functions
 
 mod amd;
+mod halves;
 mod int8;
 mod large;
 mod open;

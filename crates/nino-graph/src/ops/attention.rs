@@ -85,7 +85,7 @@ impl OpDef for Attention {
             (
                 Rows::Result(shape.leading(2)),
                 vec![shape[1]],
-                Scratch::None,
+                Scratch::Heads([self.q, self.k]),
             )
         };
         Facts {

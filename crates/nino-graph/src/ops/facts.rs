@@ -80,6 +80,8 @@ pub(crate) enum Scratch {
         /// Where `w` is `Q8_0`, the product also takes `x` rounded to 8 bits.
         rounds: bool,
     },
+    /// These queries, and keys and values like these keys, in another type.
+    Heads([Node; 2]),
 }
 
 /// Operands in whose place the result can be, because each element is read before the same element

@@ -6,6 +6,7 @@ use crate::{Graph, Node};
 
 /// What a device can address, hold and do at once. The same for every plan made for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // what a device can, each by itself
 pub struct Limits {
     /// Offsets in the arena are multiples of this.
     pub align: usize,
@@ -30,6 +31,10 @@ pub struct Limits {
     /// Where `Q8_0` weights would be expanded, the rows of a linear layer are rounded to 8 bits in
     /// scratch instead, and multiplied so.
     pub int8: bool,
+    /// Where at least `expand_rows` bf16 rows share weights, rows and weights are written as f16
+    /// into scratch, each row times a power of two, and multiplied so; so are the operands of
+    /// attention with as many queries. For devices whose matrix units take f16 alone.
+    pub halves: bool,
     /// What is computed from kept inputs and parameters alone may stay in the arena for later runs.
     pub keep_steady: bool,
     /// Values of at least this many bytes are kept on the host in every plan. `usize::MAX` leaves
@@ -49,6 +54,7 @@ impl Default for Limits {
             fetch_copies: SLOTS,
             expand_rows: None,
             int8: false,
+            halves: false,
             keep_steady: true,
             host_above: usize::MAX,
         }
@@ -152,10 +158,9 @@ impl Strategy {
 
     /// Bytes an op needs besides its operands and result.
     pub(super) fn scratch_bytes(&self, graph: &Graph, node: Node) -> usize {
-        let int8 = self.limits.int8;
         let prepared = self
             .expand_rows
-            .map_or(0, |least| graph.prepared_bytes(node, least, int8));
+            .map_or(0, |least| graph.prepared_bytes(node, least, &self.limits));
         graph.scratch_bytes(node).max(prepared)
     }
 }

@@ -170,8 +170,8 @@ fn frugal(fastest: Strategy, turns: &[Turn]) -> Vec<Strategy> {
     }
     let expands = |rows: usize| {
         let mut graphs = turns.iter().map(|t| &t.graph);
-        let int8 = fastest.limits.int8;
-        graphs.any(|g| g.ops().any(|(n, _)| g.prepared_bytes(n, rows, int8) > 0))
+        let limits = &fastest.limits;
+        graphs.any(|g| g.ops().any(|(n, _)| g.prepared_bytes(n, rows, limits) > 0))
     };
     if how.expand_rows.is_some_and(expands) {
         how.expand_rows = None;

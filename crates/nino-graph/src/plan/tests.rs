@@ -673,9 +673,27 @@ fn expanded_weights_give_way_to_a_budget() {
         plain.arena_bytes() + 256 * 256 + 4 * 256 * 8,
         "scratch for the rows in 8 bits, with a factor for each 32"
     );
+    // bf16 rows and weights as f16, with a factor for each row of both.
+    let mut b = Graph::new();
+    let x = b.input("x", [1, 256, 256], DType::BF16);
+    let w = b.param("w", [256, 256], DType::Q8_0);
+    let out = b.linear(x, w, None);
+    b.output(out);
+    let b = b.finish().unwrap();
+    let halving = Limits {
+        halves: true,
+        ..quick
+    };
+    let scratch = |limits| Plan::new(b.clone(), limits).unwrap().arena_bytes();
+    assert_eq!(
+        scratch(&halving),
+        scratch(&quick) + 2 * (2 * 256 * 256 + 4 * 256)
+    );
     for limits in [&quick, &rounding] {
         let tight = within(&g, limits, plain.device_bytes()).unwrap();
         assert_eq!(tight.device_bytes(), plain.device_bytes());
         assert_eq!(tight.host_bytes(), 0);
     }
+    let tight = within(&b, &halving, plain.device_bytes()).unwrap();
+    assert_eq!(tight.device_bytes(), plain.device_bytes());
 }

@@ -4,6 +4,7 @@
 use super::Plan;
 use super::homes::Home;
 use crate::{Cost, Kind, Work};
+use nino_dtype::DType;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -152,6 +153,10 @@ impl PartialOrd for Time {
 /// about.
 const UNEXPANDED: f64 = 0.25;
 
+/// The same of a product that then misses matrix units: their rate over that of plain arithmetic,
+/// about.
+const NOT_HALVED: f64 = 3.0;
+
 impl Plan {
     /// What so many runs take; steady steps run in the first of them.
     pub fn load(&self, runs: usize) -> Load {
@@ -177,15 +182,19 @@ impl Plan {
         };
         let mut work = Work::default();
         for (node, _) in self.graph.ops() {
-            let int8 = self.limits().int8;
-            let prepared = |rows| self.graph.prepared_bytes(node, rows, int8) > 0;
-            let slow = not_expanded.is_some_and(prepared);
+            let limits = self.limits();
+            let prepared = |rows| self.graph.prepared_bytes(node, rows, limits) > 0;
+            let slow = match not_expanded.is_some_and(prepared) {
+                true if limits.halves && self.graph.dtype(node) == DType::BF16 => NOT_HALVED,
+                true => UNEXPANDED,
+                false => 0.0,
+            };
             let runs = if is_steady[node.index()] {
                 runs.min(1)
             } else {
                 runs
             };
-            let times = runs as f64 * if slow { 1.0 + UNEXPANDED } else { 1.0 };
+            let times = runs as f64 * (1.0 + slow);
             let cost = self.graph.cost(node);
             work.add(
                 Kind::of(&self.graph, node),
