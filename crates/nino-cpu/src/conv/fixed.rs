@@ -36,8 +36,8 @@ const FILTERS_POINT: usize = LDW * PANEL + SKEW;
 
 /// The times of transforming a tile and the filters of a panel, where that of multiplying a tile
 /// with a panel is 1.
-const TRANSFORM_TILE: f64 = 1.2;
-const TRANSFORM_FILTERS: f64 = 14.0;
+const TRANSFORM_TILE: f64 = 1.0;
+const TRANSFORM_FILTERS: f64 = 12.0;
 
 /// How a step is cut into tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +93,28 @@ fn ways_to_keep(blocks: usize, each: usize, n_tiles: usize) -> impl Iterator<Ite
 
 impl Tasks {
     fn new(cut: &Cut, tile_rows: usize, blocks: usize, panels: usize, threads: usize) -> Tasks {
-        let across = cut.tiles[1].div_ceil(cut.block[1]);
+        // A block of one row of tiles and one panel always fits.
+        let least = Tasks {
+            down: tile_rows,
+            across: cut.across(),
+            panels,
+            keep: Keep {
+                blocks: 1,
+                panels: 1,
+            },
+        };
+        split::fastest(Tasks::ways(cut, tile_rows, blocks, panels), threads).unwrap_or(least)
+    }
+
+    fn ways(
+        cut: &Cut,
+        tile_rows: usize,
+        blocks: usize,
+        panels: usize,
+    ) -> impl Iterator<Item = Way<Tasks>> {
+        let across = cut.across();
         let wide = cut.tiles[1].div_ceil(across);
-        let ways = (1..=cut.block[0]).rev().flat_map(|rows| {
+        (1..=cut.block[0]).rev().flat_map(move |rows| {
             let down = tile_rows.div_ceil(rows);
             let n_tiles = tile_rows.div_ceil(down) * wide;
             let pieces = PIECES.into_iter().map(move |n| panels.div_ceil(n));
@@ -114,18 +133,7 @@ impl Tasks {
                         + each as f64 * (n_tiles as f64 + TRANSFORM_FILTERS),
                 })
             })
-        });
-        // A block of one row of tiles and one panel always fits.
-        let least = Tasks {
-            down: tile_rows,
-            across,
-            panels,
-            keep: Keep {
-                blocks: 1,
-                panels: 1,
-            },
-        };
-        split::fastest(ways, threads).unwrap_or(least)
+        })
     }
 }
 
@@ -153,9 +161,36 @@ pub(crate) fn scratch_bytes(g: &Geometry, w: &Packed) -> usize {
 pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     let (g, w) = (&conv.geometry, conv.weights);
     let cut = Cut::new(g, TILES);
+    let tile_rows = cut.tile_rows(g, &rows).len();
+    let tasks = Tasks::new(&cut, tile_rows, blocks(g, w), w.panels(), team.threads());
+    run_tasks(team, conv, rows, tasks);
+}
+
+/// Runs a convolution cut in every way that it may be, and calls `each` after each.
+#[cfg(test)]
+pub(super) unsafe fn run_every_way(
+    team: &Team<'_>,
+    conv: &Conv<'_>,
+    rows: Range<usize>,
+    mut each: impl FnMut(),
+) {
+    let (g, w) = (&conv.geometry, conv.weights);
+    let cut = Cut::new(g, TILES);
+    let tile_rows = cut.tile_rows(g, &rows).len();
+    let ways = Tasks::ways(&cut, tile_rows, blocks(g, w), w.panels());
+    let mut ways: Vec<_> = ways.map(|way| way.cut).collect();
+    ways.dedup();
+    for tasks in ways {
+        run_tasks(team, conv, rows.clone(), tasks);
+        each();
+    }
+}
+
+unsafe fn run_tasks(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>, tasks: Tasks) {
+    let (g, w) = (&conv.geometry, conv.weights);
+    let cut = Cut::new(g, TILES);
     let tile_rows = cut.tile_rows(g, &rows);
     let panels = w.panels();
-    let tasks = Tasks::new(&cut, tile_rows.len(), blocks(g, w), panels, team.threads());
     let Tasks {
         down,
         across,

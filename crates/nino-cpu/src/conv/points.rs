@@ -110,14 +110,17 @@ impl Interpolation for Fractions {
 
     #[inline(always)]
     unsafe fn filter<S: Simd>(g: [S::V; 3]) -> [S::V; 6] {
+        // Additions run beside multiplications, so these are not fused.
         let a = S::fma(S::splat(Self::A2), g[2], g[0]);
         let b = S::fma(S::splat(Self::B2), g[2], g[0]);
+        let a_odd = S::mul(S::splat(Self::A), g[1]);
+        let b_odd = S::mul(S::splat(Self::B), g[1]);
         [
             g[0],
-            S::fma(S::splat(Self::A), g[1], a),
-            S::fma(S::splat(-Self::A), g[1], a),
-            S::fma(S::splat(Self::B), g[1], b),
-            S::fma(S::splat(-Self::B), g[1], b),
+            S::add(a, a_odd),
+            S::sub(a, a_odd),
+            S::add(b, b_odd),
+            S::sub(b, b_odd),
             g[2],
         ]
     }

@@ -65,7 +65,7 @@ impl Cut {
 
     /// Cuts `tile_rows` rows of tiles and `panels` panels. Blocks may be smaller than whole ones.
     fn tasks(&self, tile_rows: usize, panels: usize, threads: usize) -> Tasks {
-        let across = self.tiles[1].div_ceil(self.block[1]);
+        let across = self.across();
         let whole = Tasks {
             down: tile_rows.div_ceil(self.block[0]),
             across,
@@ -100,6 +100,11 @@ impl Cut {
         let h_out = g.output[1];
         let tile_row = |row: usize| row / h_out * self.tiles[0] + row % h_out / OUT;
         tile_row(rows.start)..tile_row(rows.end - 1) + 1
+    }
+
+    /// The blocks of a row of tiles.
+    pub(super) fn across(&self) -> usize {
+        self.tiles[1].div_ceil(self.block[1])
     }
 
     /// The floats of a block's copied rows.

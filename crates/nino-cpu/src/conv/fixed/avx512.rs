@@ -23,6 +23,14 @@ fn lanes(n: usize) -> u16 {
     ((1u32 << n.min(LANES)) - 1) as u16
 }
 
+/// Gives a product that fits into an int16, rounded, in the low half of each lane. In floats from
+/// 2²³ to 2²⁴ the last bit is a one, so one addition rounds.
+#[inline(always)]
+unsafe fn round(value: __m512, scale: __m512) -> __m512i {
+    const ONES: f32 = 12_582_912.0;
+    _mm512_castps_si512(_mm512_fmadd_ps(value, scale, _mm512_set1_ps(ONES)))
+}
+
 /// Transforms one 6×6 tile of `n` channels, whose pixels are [`LDA`] floats apart, by way of
 /// `work`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
@@ -73,9 +81,8 @@ unsafe fn quantize<const V: usize>(work: *const f32, n: usize, to: &Tile) {
         let scale = _mm512_set1_ps(scale);
         let dst = to.at.add(p * to.point);
         for i in 0..V {
-            let lo = _mm512_cvtps_epi32(_mm512_mul_ps(values[i][0], scale));
-            let hi = _mm512_cvtps_epi32(_mm512_mul_ps(values[i][1], scale));
-            let both = _mm512_permutex2var_epi16(lo, evens, hi);
+            let (low, high) = (round(values[i][0], scale), round(values[i][1], scale));
+            let both = _mm512_permutex2var_epi16(low, evens, high);
             _mm512_storeu_si512(dst.add(i * LANES).cast(), both);
         }
     }
@@ -195,10 +202,9 @@ unsafe fn filters_pair<F: Stored, const TWO: bool>(
         let high = Fractions::filter::<Avx512>(halves[1][y]);
         for x in 0..IN {
             let p = y * IN + x;
-            let low = _mm512_cvtps_epi32(_mm512_mul_ps(low[x], scales[p]));
+            let low = round(low[x], scales[p]);
             let both = if TWO {
-                let high = _mm512_cvtps_epi32(_mm512_mul_ps(high[x], scales[p]));
-                let high = _mm512_slli_epi32::<16>(high);
+                let high = _mm512_slli_epi32::<16>(round(high[x], scales[p]));
                 _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high)
             } else {
                 _mm512_maskz_mov_epi16(0x5555_5555, low)
