@@ -62,6 +62,8 @@ pub(crate) enum Close {
     F32,
     /// Transforms that lose a digit (Winograd).
     Transformed,
+    /// Transforms of factors rounded to int16: six standard deviations of the worst pixel of a tile.
+    Fixed,
     /// Activations rounded to int8.
     Int8,
 }
@@ -71,6 +73,7 @@ impl Close {
         let unit = match self {
             Close::F32 => 2e-6,
             Close::Transformed => 2e-5,
+            Close::Fixed => 2e-3,
             Close::Int8 => 1e-2,
         };
         let allowed = unit * (k as f64).sqrt().max(want.abs()).max(1.0);

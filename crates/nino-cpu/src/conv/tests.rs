@@ -3,10 +3,10 @@
 use nino_dtype::DType;
 use nino_graph::Act;
 
-use super::{Conv, Geometry, Method};
+use super::{Conv, Geometry, Method, Rounding, fixed};
 use crate::gemm::epilogue::Epilogue;
+use crate::gemm::int16;
 use crate::gemm::prologue::{Prologue, Source};
-use crate::gemm::slot::Slot;
 use crate::gemm::weights::{Packed, WeightUse};
 use crate::memory::{Buffer, View};
 use crate::simd::Level;
@@ -116,7 +116,12 @@ fn expected(case: &Case, d: &Data) -> Vec<f64> {
 
 fn check(level: Level, case: Case, dtype: DType, method: Method) {
     let g = case.geometry();
-    assert_eq!(g.method(Slot::F32, case.cin), method, "{case:?}");
+    let exact = Rounding::of(level, DType::F32);
+    let of_case = match g.method(exact, case.cin) {
+        Method::Winograd if method == Method::Fixed => Method::Fixed,
+        other => other,
+    };
+    assert_eq!(of_case, method, "{case:?}");
     let [to, ho, wo] = g.output;
     let taps: usize = g.window.iter().product();
     let mut r = Random::new(case.cin * 7 + wo);
@@ -147,7 +152,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
         channels: case.cin,
     };
     let n_rows = case.b * to * ho;
-    let run = |cuts: &[usize]| {
+    let run = |cuts: &[usize], every: Option<&[f32]>| {
         // The residual is read and written in place, as plans allow.
         let (mut x, mut out) = (d.x.clone(), d.residual.clone());
         let view = View::of(&mut out);
@@ -169,21 +174,34 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 ld: case.cout,
             },
         };
-        let crew = Crew::new(
-            2,
-            super::scratch_bytes(Level::best(), Slot::F32, &g, &weights),
-        );
+        let scratch = match method {
+            Method::Fixed => fixed::scratch_bytes(&g, &weights),
+            _ => super::scratch_bytes(level, DType::F32, &g, &weights),
+        };
+        let crew = Crew::new(2, scratch);
         for pair in cuts.windows(2) {
+            let (team, rows) = (crew.team(level), pair[0]..pair[1]);
             // SAFETY: all views cover the shapes given.
-            unsafe { super::run(&crew.team(level), &conv, pair[0]..pair[1]) };
+            unsafe {
+                match (method, every) {
+                    (Method::Fixed, None) => fixed::run(&team, &conv, rows),
+                    (Method::Fixed, Some(want)) => fixed::run_every_way(&team, &conv, rows, || {
+                        let at = view.ptr.cast::<f32>();
+                        let got = std::slice::from_raw_parts_mut(at, want.len());
+                        assert_eq!(got, want, "{case:?}");
+                        got.copy_from_slice(&d.residual);
+                    }),
+                    _ => super::run(&team, &conv, rows),
+                }
+            }
         }
         out
     };
-    let whole = run(&[0, n_rows]);
-    let close = if method == Method::Winograd {
-        Close::Transformed
-    } else {
-        Close::F32
+    let whole = run(&[0, n_rows], None);
+    let close = match method {
+        Method::Winograd => Close::Transformed,
+        Method::Fixed => Close::Fixed,
+        Method::Direct | Method::Pointwise => Close::F32,
     };
     for (i, (&got, &want)) in whole.iter().zip(&want).enumerate() {
         close.check(
@@ -193,10 +211,13 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
             &format!("{level} {dtype} {case:?} [{i}]"),
         );
     }
+    if method == Method::Fixed {
+        run(&[0, n_rows], Some(&whole));
+    }
     if n_rows > 3 {
         assert_eq!(
             whole,
-            run(&[0, 1, n_rows / 2, n_rows - 1, n_rows]),
+            run(&[0, 1, n_rows / 2, n_rows - 1, n_rows], None),
             "cut: {level} {case:?}"
         );
     }
@@ -279,60 +300,88 @@ fn direct_matches_f64() {
     }
 }
 
-#[test]
-fn winograd_matches_f64() {
-    let case = Case {
-        cin: 32,
-        cout: 16,
-        input: [1, 8, 8],
-        ..PLAIN
-    };
-    let cases = [
-        case,
+const TILED: Case = Case {
+    cin: 32,
+    cout: 16,
+    input: [1, 8, 8],
+    ..PLAIN
+};
+
+/// Cases for Winograd's method.
+fn tiled_cases() -> impl Iterator<Item = Case> {
+    [
+        TILED,
         Case {
             b: 2,
             cin: 40,
             cout: 37,
             input: [1, 9, 11],
             norm: true,
-            ..case
+            ..TILED
         },
         Case {
             cin: 150,
             cout: 33,
             input: [1, 4, 35],
-            ..case
+            ..TILED
         },
         Case {
             input: [1, 7, 6],
             upsample: 2,
             norm: true,
-            ..case
+            ..TILED
         },
         Case {
             b: 2,
             input: [4, 5, 6],
             window: [3, 3, 3],
-            ..case
+            ..TILED
         },
         Case {
             input: [1, 10, 10],
             pad: [0, 2, 1, 0],
-            ..case
+            ..TILED
         },
         Case {
             b: 2,
             input: [1, 45, 37],
             cout: 130,
-            ..case
+            ..TILED
         },
-    ];
+    ]
+    .into_iter()
+}
+
+#[test]
+fn winograd_matches_f64() {
     for level in levels() {
-        for case in cases {
+        for case in tiled_cases() {
             check(level, case, DType::F32, Method::Winograd);
         }
         for dtype in [DType::BF16, DType::Q8_0] {
-            check(level, Case { cin: 160, ..case }, dtype, Method::Winograd);
+            check(level, Case { cin: 160, ..TILED }, dtype, Method::Winograd);
+        }
+    }
+}
+
+#[test]
+fn fixed_matches_f64() {
+    for level in levels().into_iter().filter(|&l| int16::exists(l)) {
+        // An odd number of channels, and sums or tiles that are kept over several blocks of them.
+        let more = [
+            Case { cin: 129, ..TILED },
+            Case {
+                cin: 300,
+                cout: 70,
+                input: [1, 9, 37],
+                ..TILED
+            },
+        ];
+        for case in tiled_cases().chain(more) {
+            check(level, case, DType::F32, Method::Fixed);
+        }
+        for dtype in [DType::F16, DType::BF16, DType::Q8_0] {
+            check(level, Case { cin: 160, ..TILED }, dtype, Method::Fixed);
         }
     }
 }

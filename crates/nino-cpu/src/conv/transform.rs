@@ -1,8 +1,9 @@
 //! Winograd's minimal filtering F(4×4, 3×3): the transforms of input tiles, filters and sums.
 //!
-//! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), with the points
-//! 0, ±1, ±2 and infinity. 36 products make 16 outputs instead of 144.
+//! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), with the points of
+//! `points`. 36 products make 16 outputs instead of 144.
 
+use super::points::{Integers, Interpolation};
 use crate::gemm::micro::PANEL;
 use crate::simd::{Simd, dispatch};
 
@@ -12,56 +13,6 @@ pub(crate) const POINTS: usize = 36;
 pub(crate) const OUT: usize = 4;
 /// Inputs per tile and axis.
 pub(crate) const IN: usize = 6;
-
-#[inline(always)]
-unsafe fn input_1d<S: Simd>(d: [S::V; 6]) -> [S::V; 6] {
-    let a = S::fma(S::splat(-4.0), d[2], d[4]);
-    let b = S::fma(S::splat(-4.0), d[1], d[3]);
-    let c = S::sub(d[4], d[2]);
-    let e = S::sub(d[3], d[1]);
-    [
-        S::fma(S::splat(4.0), d[0], S::fma(S::splat(-5.0), d[2], d[4])),
-        S::add(a, b),
-        S::sub(a, b),
-        S::fma(S::splat(2.0), e, c),
-        S::fma(S::splat(-2.0), e, c),
-        S::fma(S::splat(4.0), d[1], S::fma(S::splat(-5.0), d[3], d[5])),
-    ]
-}
-
-#[inline(always)]
-unsafe fn filter_1d<S: Simd>(g: [S::V; 3]) -> [S::V; 6] {
-    let s = S::mul(S::splat(-1.0 / 6.0), S::add(g[0], g[2]));
-    let m = S::mul(S::splat(1.0 / 6.0), g[1]);
-    let t = S::fma(
-        S::splat(1.0 / 24.0),
-        g[0],
-        S::mul(S::splat(1.0 / 6.0), g[2]),
-    );
-    let u = S::mul(S::splat(1.0 / 12.0), g[1]);
-    [
-        S::mul(S::splat(0.25), g[0]),
-        S::sub(s, m),
-        S::add(s, m),
-        S::add(t, u),
-        S::sub(t, u),
-        g[2],
-    ]
-}
-
-#[inline(always)]
-unsafe fn output_1d<S: Simd>(m: [S::V; 6]) -> [S::V; 4] {
-    let a = S::add(m[1], m[2]);
-    let b = S::sub(m[1], m[2]);
-    let c = S::add(m[3], m[4]);
-    let d = S::sub(m[3], m[4]);
-    [
-        S::add(S::add(m[0], a), c),
-        S::fma(S::splat(2.0), d, b),
-        S::fma(S::splat(4.0), c, a),
-        S::add(S::fma(S::splat(8.0), d, b), m[5]),
-    ]
-}
 
 dispatch! {
     /// Transforms one 6×6 tile of `n` channels. Its rows begin at `rows`, with pixels `pixel`
@@ -78,6 +29,17 @@ unsafe fn input_impl<S: Simd>(
     dst: *mut f32,
     point: usize,
 ) {
+    input_at::<S, Integers>(rows, pixel, n, dst, point);
+}
+
+#[inline(always)]
+pub(super) unsafe fn input_at<S: Simd, P: Interpolation>(
+    rows: &[*const f32; 6],
+    pixel: usize,
+    n: usize,
+    dst: *mut f32,
+    point: usize,
+) {
     let mut c = 0;
     while c < n {
         let mut half = [[S::zero(); 6]; 6];
@@ -86,13 +48,13 @@ unsafe fn input_impl<S: Simd>(
             for y in 0..6 {
                 column[y] = S::load(rows[y].add(x * pixel + c));
             }
-            let column = input_1d::<S>(column);
+            let column = P::input::<S>(column);
             for y in 0..6 {
                 half[y][x] = column[y];
             }
         }
         for y in 0..6 {
-            let row = input_1d::<S>(half[y]);
+            let row = P::input::<S>(half[y]);
             for x in 0..6 {
                 S::store(dst.add((y * 6 + x) * point + c), row[x]);
             }
@@ -116,14 +78,18 @@ dispatch! {
 }
 
 /// How filters are stored.
-trait Stored {
+pub(super) trait Stored {
     type Value;
+    /// Loads a vector of values.
+    ///
+    /// # Safety
+    /// They must be there, and the CPU must have the level.
     unsafe fn load<S: Simd>(p: *const Self::Value) -> S::V;
 }
 
 macro_rules! stored {
     ($name:ident, $value:ty, $load:ident, $filter:ident) => {
-        struct $name;
+        pub(super) struct $name;
 
         impl Stored for $name {
             type Value = $value;
@@ -168,13 +134,13 @@ unsafe fn filter_impl<S: Simd, F: Stored>(
                 F::load::<S>(src.add((3 + x) * tap + i)),
                 F::load::<S>(src.add((6 + x) * tap + i)),
             ];
-            let column = filter_1d::<S>(column);
+            let column = Integers::filter::<S>(column);
             for y in 0..6 {
                 half[y][x] = column[y];
             }
         }
         for y in 0..6 {
-            let row = filter_1d::<S>(half[y]);
+            let row = Integers::filter::<S>(half[y]);
             for x in 0..6 {
                 S::store(dst.add((y * 6 + x) * point + i), row[x]);
             }
@@ -191,6 +157,17 @@ dispatch! {
 
 #[inline(always)]
 unsafe fn output_impl<S: Simd>(src: *const f32, point: usize, n: usize, dst: *mut f32, row: usize) {
+    output_at::<S, Integers>(src, point, n, dst, row);
+}
+
+#[inline(always)]
+pub(super) unsafe fn output_at<S: Simd, P: Interpolation>(
+    src: *const f32,
+    point: usize,
+    n: usize,
+    dst: *mut f32,
+    row: usize,
+) {
     let mut c = 0;
     while c < n {
         let mut half = [[S::zero(); 6]; 4];
@@ -199,13 +176,13 @@ unsafe fn output_impl<S: Simd>(src: *const f32, point: usize, n: usize, dst: *mu
             for y in 0..6 {
                 column[y] = S::load(src.add((y * 6 + x) * point + c));
             }
-            let column = output_1d::<S>(column);
+            let column = P::output::<S>(column);
             for y in 0..4 {
                 half[y][x] = column[y];
             }
         }
         for y in 0..4 {
-            let out = output_1d::<S>(half[y]);
+            let out = P::output::<S>(half[y]);
             for x in 0..4 {
                 S::store(dst.add(y * row + x * PANEL + c), out[x]);
             }

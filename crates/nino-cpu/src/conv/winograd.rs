@@ -29,15 +29,15 @@ const TILES_WIDE: usize = 8;
 const TASK_PANELS: usize = 4;
 /// The floats left free between the 36 parts of a buffer, so that they do not fall into the same
 /// cache sets.
-const SKEW: usize = 16;
+pub(super) const SKEW: usize = 16;
 
 /// How a convolution is cut into blocks of tiles.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+pub(super) struct Cut {
     /// Tile rows and columns of one frame.
-    tiles: [usize; 2],
+    pub(super) tiles: [usize; 2],
     /// Tile rows and columns of one block.
-    block: [usize; 2],
+    pub(super) block: [usize; 2],
 }
 
 /// The times of transforming a tile and the filters of a panel, where that of multiplying a tile
@@ -54,18 +54,18 @@ struct Tasks {
 }
 
 impl Cut {
-    fn new(g: &Geometry) -> Cut {
+    pub(super) fn new(g: &Geometry, n_tiles: usize) -> Cut {
         let tiles = [g.output[1].div_ceil(OUT), g.output[2].div_ceil(OUT)];
         let wide = tiles[1].div_ceil(tiles[1].div_ceil(TILES_WIDE));
         Cut {
             tiles,
-            block: [TILES / wide, wide],
+            block: [n_tiles / wide, wide],
         }
     }
 
     /// Cuts `tile_rows` rows of tiles and `panels` panels. Blocks may be smaller than whole ones.
     fn tasks(&self, tile_rows: usize, panels: usize, threads: usize) -> Tasks {
-        let across = self.tiles[1].div_ceil(self.block[1]);
+        let across = self.across();
         let whole = Tasks {
             down: tile_rows.div_ceil(self.block[0]),
             across,
@@ -95,6 +95,28 @@ impl Cut {
         self.block[0] * self.block[1]
     }
 
+    /// The tile rows, counted over all frames, that output rows depend on.
+    pub(super) fn tile_rows(&self, g: &Geometry, rows: &Range<usize>) -> Range<usize> {
+        let h_out = g.output[1];
+        let tile_row = |row: usize| row / h_out * self.tiles[0] + row % h_out / OUT;
+        tile_row(rows.start)..tile_row(rows.end - 1) + 1
+    }
+
+    /// The blocks of a row of tiles.
+    pub(super) fn across(&self) -> usize {
+        self.tiles[1].div_ceil(self.block[1])
+    }
+
+    /// The floats of a block's copied rows.
+    pub(super) fn row_floats(&self) -> usize {
+        IN * self.row_pixels() * LDA
+    }
+
+    /// The floats of one row of a block's output tiles.
+    pub(super) fn pixel_floats(&self) -> usize {
+        OUT * self.block[1] * OUT * PANEL
+    }
+
     /// Pixels of one copied row.
     fn row_pixels(&self) -> usize {
         self.block[1] * OUT + IN - OUT
@@ -102,29 +124,27 @@ impl Cut {
 }
 
 pub(crate) fn scratch_bytes(g: &Geometry, w: &Packed) -> usize {
-    let cut = Cut::new(g);
+    let cut = Cut::new(g, TILES);
     let n = w.cin.min(SEG);
-    floats_bytes(IN * cut.row_pixels() * LDA)
+    floats_bytes(cut.row_floats())
         + floats_bytes(POINTS * (cut.n_tiles() * LDA + SKEW))
         + floats_bytes(POINTS * (n * PANEL + SKEW))
         + floats_bytes(POINTS * (cut.n_tiles() * TASK_PANELS * PANEL + SKEW))
-        + floats_bytes(OUT * cut.block[1] * OUT * PANEL)
+        + floats_bytes(cut.pixel_floats())
         + floats_bytes(w.pack_floats(w.taps * n))
 }
 
 pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
     let (g, w) = (&conv.geometry, conv.weights);
-    let [_, h_out, w_out] = g.output;
-    let cut = Cut::new(g);
-    let tile_row = |row: usize| row / h_out * cut.tiles[0] + row % h_out / OUT;
-    let tile_rows = tile_row(rows.start)..tile_row(rows.end - 1) + 1;
+    let cut = Cut::new(g, TILES);
+    let tile_rows = cut.tile_rows(g, &rows);
     let panels = w.panels();
     let Tasks {
         down,
         across,
         panels: panel_tiles,
     } = cut.tasks(tile_rows.len(), panels, team.threads());
-    let work = rows.len() * w_out * w.n * w.taps * w.cin / 64;
+    let work = rows.len() * g.output[2] * w.n * w.taps * w.cin / 64;
     team.run(down * across * panel_tiles, work, |task, mut scratch| {
         let (block, part) = (task / panel_tiles, task % panel_tiles);
         let (i, j) = (block / across, block % across);
@@ -140,13 +160,13 @@ pub(crate) unsafe fn run(team: &Team<'_>, conv: &Conv<'_>, rows: Range<usize>) {
 }
 
 /// The part of the output that one task computes.
-struct Piece {
+pub(super) struct Piece {
     /// The tile rows, counted over all frames.
-    tile_rows: Range<usize>,
-    tile_cols: Range<usize>,
-    panels: Range<usize>,
+    pub(super) tile_rows: Range<usize>,
+    pub(super) tile_cols: Range<usize>,
+    pub(super) panels: Range<usize>,
     /// The output rows to store; tiles may reach beyond them.
-    rows: Range<usize>,
+    pub(super) rows: Range<usize>,
 }
 
 /// A task's buffers: copied rows, transformed tiles and filters, sums, and one row of output tiles.
@@ -155,15 +175,29 @@ struct Buffers {
     tiles: *mut f32,
     tiles_point: usize,
     filters: *mut f32,
-    sums: *mut f32,
-    sums_point: usize,
-    ldc: usize,
+    sums: Points,
     pixels: *mut f32,
     pack: *mut f32,
 }
 
+/// The 36 sums of each tile of a piece, `point` floats apart, with tiles `ld` apart.
+#[derive(Clone, Copy)]
+pub(super) struct Points {
+    pub(super) at: *mut f32,
+    pub(super) point: usize,
+    pub(super) ld: usize,
+}
+
+/// What is transformed at a time: a frame of the window and a block of channels.
+#[derive(Clone, Copy)]
+pub(super) struct Channels {
+    pub(super) dt: usize,
+    pub(super) c0: usize,
+    pub(super) n: usize,
+}
+
 impl Piece {
-    fn n_tiles(&self) -> usize {
+    pub(super) fn n_tiles(&self) -> usize {
         self.tile_rows.len() * self.tile_cols.len()
     }
 
@@ -178,42 +212,57 @@ impl Piece {
             self.panels.len() * PANEL
         };
         let tiles_point = self.n_tiles() * LDA + SKEW;
-        let sums_point = self.n_tiles() * ldc + SKEW;
         let buffers = Buffers {
-            rows: scratch.floats(IN * cut.row_pixels() * LDA),
+            rows: scratch.floats(cut.row_floats()),
             tiles: scratch.floats(POINTS * tiles_point),
             tiles_point,
             filters: scratch.floats(POINTS * (n_max * PANEL + SKEW)),
-            sums: scratch.floats(POINTS * sums_point),
-            sums_point,
-            ldc,
-            pixels: scratch.floats(OUT * self.tile_cols.len() * OUT * PANEL),
+            sums: {
+                let point = self.n_tiles() * ldc + SKEW;
+                let at = scratch.floats(POINTS * point);
+                Points { at, point, ld: ldc }
+            },
+            pixels: scratch.floats(cut.pixel_floats()),
             pack: scratch.floats(w.pack_floats(w.taps * n_max)),
         };
         let mut coefficients = Coefficients::new();
         for dt in 0..kt {
             for c0 in (0..w.cin).step_by(SEG) {
                 let n = (w.cin - c0).min(SEG);
-                self.transform_tiles(team, conv, cut, (dt, c0, n), &mut coefficients, &buffers);
+                let channels = Channels { dt, c0, n };
+                let rows = (buffers.rows, &mut coefficients);
+                self.each_tile(team, conv, cut, channels, rows, |tile, rows| {
+                    let dst = buffers.tiles.add(tile * LDA);
+                    transform::input(team.level, rows, LDA, n, dst, buffers.tiles_point);
+                });
                 for (i, panel) in self.panels.clone().enumerate() {
                     let column = if one_pass { 0 } else { i * PANEL };
-                    self.multiply(team, conv, panel, (dt, c0, n), column, &buffers);
+                    self.multiply(team, conv, panel, channels, column, &buffers);
                     if dt + 1 == kt && c0 + n == w.cin {
-                        self.finish(team, conv, panel, column, &buffers);
+                        let sums = Points {
+                            at: buffers.sums.at.add(column),
+                            ..buffers.sums
+                        };
+                        let cols = w.cols(panel);
+                        self.finish(team, conv, panel, sums, buffers.pixels, |src, dst, row| {
+                            transform::output(team.level, src, sums.point, cols, dst, row);
+                        });
                     }
                 }
             }
         }
     }
 
-    unsafe fn transform_tiles(
+    /// Calls `transform` with every tile and its six rows of pixels, [`LDA`] floats apart, which
+    /// are copied to `copied`.
+    pub(super) unsafe fn each_tile(
         &self,
         team: &Team<'_>,
         conv: &Conv<'_>,
         cut: &Cut,
-        (dt, c0, n): (usize, usize, usize),
-        coefficients: &mut Coefficients,
-        buffers: &Buffers,
+        Channels { dt, c0, n }: Channels,
+        (copied, coefficients): (*mut f32, &mut Coefficients),
+        mut transform: impl FnMut(usize, &[*const f32; IN]),
     ) {
         let g = &conv.geometry;
         let (t_in, t_out) = (g.input[0], g.output[0]);
@@ -244,7 +293,7 @@ impl Piece {
             };
             // Rows are kept in a ring, because the next tile row shares two of its six.
             let known = if i > 0 && y > 0 { IN - OUT } else { 0 };
-            let slot = |r: usize| buffers.rows.add((y + r) % IN * row_floats);
+            let slot = |r: usize| copied.add((y + r) % IN * row_floats);
             for r in known..IN {
                 from.row(
                     ((y + r) as isize - g.pad_top as isize, x),
@@ -256,8 +305,7 @@ impl Piece {
             for j in 0..self.tile_cols.len() {
                 let rows: [*const f32; IN] =
                     std::array::from_fn(|r| slot(r).add(j * OUT * LDA).cast_const());
-                let dst = buffers.tiles.add((i * self.tile_cols.len() + j) * LDA);
-                transform::input(team.level, &rows, LDA, n, dst, buffers.tiles_point);
+                transform(i * self.tile_cols.len() + j, &rows);
             }
         }
     }
@@ -268,7 +316,7 @@ impl Piece {
         team: &Team<'_>,
         conv: &Conv<'_>,
         panel: usize,
-        (dt, c0, n): (usize, usize, usize),
+        Channels { dt, c0, n }: Channels,
         column: usize,
         buffers: &Buffers,
     ) {
@@ -298,8 +346,8 @@ impl Piece {
                 segment_len: n,
                 k: n,
                 b: buffers.filters.add(p * point),
-                c: buffers.sums.add(p * buffers.sums_point + column),
-                ldc: buffers.ldc,
+                c: buffers.sums.at.add(p * buffers.sums.point + column),
+                ldc: buffers.sums.ld,
                 rows: self.n_tiles(),
                 cols: w.cols(panel),
                 accumulate: dt > 0 || c0 > 0,
@@ -308,13 +356,16 @@ impl Piece {
         }
     }
 
-    unsafe fn finish(
+    /// Stores the output of a panel. `transform` makes pixels, in rows that are its third argument
+    /// apart, at the second of the sums at the first; `pixels` has room for a row of tiles.
+    pub(super) unsafe fn finish(
         &self,
         team: &Team<'_>,
         conv: &Conv<'_>,
         panel: usize,
-        column: usize,
-        buffers: &Buffers,
+        from: Points,
+        pixels: *mut f32,
+        transform: impl Fn(*const f32, *mut f32, usize),
     ) {
         let (g, w) = (&conv.geometry, conv.weights);
         let [_, h_out, w_out] = g.output;
@@ -325,9 +376,9 @@ impl Piece {
         for (i, tile_row) in self.tile_rows.clone().enumerate() {
             for j in 0..self.tile_cols.len() {
                 let tile = i * self.tile_cols.len() + j;
-                let src = buffers.sums.add(tile * buffers.ldc + column);
-                let dst = buffers.pixels.add(j * OUT * PANEL);
-                transform::output(team.level, src, buffers.sums_point, cols, dst, row);
+                let src = from.at.add(tile * from.ld);
+                let dst = pixels.add(j * OUT * PANEL);
+                transform(src, dst, row);
             }
             let (frame, y0) = (tile_row / tiles_h, tile_row % tiles_h * OUT);
             for r in 0..OUT.min(h_out - y0) {
@@ -336,7 +387,7 @@ impl Piece {
                     continue;
                 }
                 let sums = Sums {
-                    c: buffers.pixels.add(r * row),
+                    c: pixels.add(r * row),
                     ldc: PANEL,
                     rows: (self.tile_cols.len() * OUT).min(w_out - x),
                     cols,

@@ -274,7 +274,8 @@ impl Binder<'_> {
             Op::MatMul(o) => self.matmul(o)?.scratch_bytes(self.session.level),
             Op::Conv(o) => {
                 let (geometry, weights) = (self.geometry(o)?, self.weights(o.w)?);
-                conv::scratch_bytes(level, self.slot(o.x), &geometry, &weights)
+                let activations = self.session.plan.graph().dtype(o.x);
+                conv::scratch_bytes(level, activations, &geometry, &weights)
             }
             Op::Stats(o) => {
                 let c = self.shape(o.x).last_dim();

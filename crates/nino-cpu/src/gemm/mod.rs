@@ -18,6 +18,7 @@ pub(crate) mod activations;
 mod amx;
 pub(crate) mod epilogue;
 pub(crate) mod grid;
+pub(crate) mod int16;
 pub(crate) mod int8;
 pub(crate) mod int8_rows;
 pub(crate) mod linear;

@@ -8,6 +8,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::int16::{self, Int16Block, LDW};
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::pairs;
 use super::q8::{self, Int8Block, Int8Panel};
@@ -27,6 +28,7 @@ pub(crate) struct Rates {
     pub(crate) f32: f64,
     pub(crate) pairs: f64,
     pub(crate) int8: f64,
+    pub(crate) int16: f64,
 }
 
 impl Rates {
@@ -45,6 +47,11 @@ impl Rates {
     pub(crate) fn int8_beats_pairs(self) -> bool {
         self.int8_pays() && self.int8 >= self.pairs
     }
+
+    /// Whether Winograd's products of activations stored in bf16 are to be made in int16.
+    pub(crate) fn int16_pays(self) -> bool {
+        self.int16 > self.f32 * WORTH
+    }
 }
 
 /// The rates at a level that this machine has.
@@ -60,7 +67,8 @@ pub(crate) fn of(level: Level) -> Rates {
 fn measure(level: Level) -> Rates {
     let pairs = pairs::exists(level);
     let int8 = q8::exists(level);
-    if !pairs && !int8 {
+    let int16 = int16::exists(level);
+    if !pairs && !int8 && !int16 {
         return Rates {
             f32: 1.0,
             ..Rates::default()
@@ -93,7 +101,29 @@ fn measure(level: Level) -> Rates {
         f32: by_f32,
         pairs: by_pairs.unwrap_or(0.0),
         int8: if int8 { int8_rate(level) } else { 0.0 },
+        int16: if int16 { int16_rate() } else { 0.0 },
     }
+}
+
+fn int16_rate() -> f64 {
+    let a = [0i32; ROWS * LDW];
+    let b = [0i32; LDW * PANEL];
+    let (a_scales, b_scales) = ([0.0f32; ROWS], [0.0f32; PANEL]);
+    let mut c = [0.0f32; ROWS * PANEL];
+    let block = Int16Block {
+        a: a.as_ptr(),
+        a_scales: a_scales.as_ptr(),
+        b: b.as_ptr(),
+        b_scales: b_scales.as_ptr(),
+        slots: LDW,
+        c: c.as_mut_ptr(),
+        ldc: PANEL,
+        rows: ROWS,
+        cols: PANEL,
+        accumulate: false,
+    };
+    // SAFETY: the arrays cover the block, and the CPU has the instructions.
+    rate(2 * LDW, || unsafe { int16::block(&block) })
 }
 
 fn int8_rate(level: Level) -> f64 {
@@ -142,16 +172,23 @@ mod tests {
 
     #[test]
     fn what_is_faster_is_taken() {
-        let rates = |f32, pairs, int8| Rates { f32, pairs, int8 };
+        let rates = |f32, pairs, int8, int16| Rates {
+            f32,
+            pairs,
+            int8,
+            int16,
+        };
         // Two Zen 4 cores, one with AMX, one whose wide products are emulated, one without any.
-        let zen4 = rates(55.0, 110.0, 190.0);
+        let zen4 = rates(55.0, 110.0, 190.0, 105.0);
         assert!(zen4.pairs_pay() && zen4.int8_pays() && zen4.int8_beats_pairs());
-        let amx = rates(50.0, 900.0, 180.0);
+        assert!(zen4.int16_pays());
+        let amx = rates(50.0, 900.0, 180.0, 95.0);
         assert!(amx.pairs_pay() && amx.int8_pays() && !amx.int8_beats_pairs());
-        let slow = rates(50.0, 52.0, 30.0);
+        let slow = rates(50.0, 52.0, 30.0, 51.0);
         assert!(!slow.pairs_pay() && !slow.int8_pays() && !slow.int8_beats_pairs());
-        let none = rates(1.0, 0.0, 0.0);
-        assert!(!none.pairs_pay() && !none.int8_pays());
+        assert!(!slow.int16_pays());
+        let none = rates(1.0, 0.0, 0.0, 0.0);
+        assert!(!none.pairs_pay() && !none.int8_pays() && !none.int16_pays());
     }
 
     #[test]
@@ -162,6 +199,7 @@ mod tests {
             assert!(rates.f32 > 0.0);
             assert_eq!(rates.pairs > 0.0, pairs::exists(level));
             assert_eq!(rates.int8 > 0.0, q8::exists(level));
+            assert_eq!(rates.int16 > 0.0, int16::exists(level));
             assert_eq!(of(level), rates);
         }
     }
